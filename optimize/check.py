@@ -47,7 +47,7 @@ from optimize.inputs.tune_command import (
 )
 
 _MAX_PROBLEMS_OF_A_KIND = 10
-# With a third of the rows in one of 150 documents, 95 % intervals of rates held in 85 % of draws.
+# With a third of the rows in one of 150 documents, 95 % intervals of rates have 85 % coverage.
 MAX_DOCUMENT_SHARE = 0.2
 ABOUT = f"""\
 Print what a label file holds, and every problem in it. Files are
@@ -205,7 +205,8 @@ def _reading_facts(labelled: AnyLabels, mapping: Mapping[str, object]) -> Iterat
         n_by_vote = Counter(vote for pair in labelled.pairs for vote in pair.votes)
         ties = f"{count(n_by_vote['tie'], 'tie')}, which count half for each side"
         yield "votes", f"{n_by_vote['A']:,} for A, {n_by_vote['B']:,} for B, and {ties}"
-    # A judge without a definition only reads some texts, unless it is unclear which one is judged.
+    # List the texts that a judge without a definition reads, or all texts if several may be the
+    # judged output.
     with suppress(LabelError):
         if isinstance(labelled, LabelledSet):
             read_names = text_names_for_judge(labelled, mapping)

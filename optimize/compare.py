@@ -20,7 +20,7 @@ from judges.terminal import print_note
 from optimize.figures.as_json import INLINED_IN_JSON, to_json
 from optimize.inputs.flags import CommandOutcome, CommandParser, SettingsError, execute
 from optimize.inputs.subjects import find_subject
-from optimize.measuring.asking import JudgeEntry, Task, ask_entries
+from optimize.measuring.asking import JudgeEntry, Task, ask_judges
 from optimize.measuring.comparison import JudgeComparison, compare_judges
 from optimize.measuring.task_flags import (
     add_task_flags,
@@ -147,4 +147,4 @@ def open_run_and_ask(
             print_note(line)
         options = asking_options(flags)
         options["store"] = folder / run_folder.REPLIES_FILE
-        yield folder, ask_entries(entries, task, seed=flags.seed, **options)
+        yield folder, ask_judges(entries, task, seed=flags.seed, **options)

@@ -52,7 +52,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def command(arguments: Sequence[str]) -> int:
-    """Print the estimates; returns 0, or 1 if it failed, 2 for wrong usage, 130 if interrupted."""
+    """Print the estimates; returns 0, 1 after an error, 2 for wrong usage, 130 after Ctrl-C."""
     return execute(COMMAND_NAME, parser().parse_args(arguments), estimate)
 
 
@@ -60,10 +60,10 @@ def command(arguments: Sequence[str]) -> int:
 class EstimateResult:
     """The estimated mean label over all outputs (`overall`), and over each system's outputs.
 
-    If it `is_rate`, labels and scores say pass or fail, and the mean is the share of passes.
-    A system with labels on fewer than two documents has no estimate (None). Because of
-    `unlabelled_systems` the labelled outputs are hardly a random sample. In `differences` of every
-    two systems, the system with the higher mean is named first.
+    If `is_rate`, labels and scores say pass or fail, and the mean is the share of passes. A system
+    with labels on fewer than two documents has no estimate (None). If there are
+    `unlabelled_systems`, the labelled outputs are hardly a random sample. `differences` are between
+    every two systems; the system with the higher mean is named first.
     """
 
     data: LabelledSet
@@ -156,7 +156,7 @@ def _read_sample(flags: argparse.Namespace, labelled: LabelledSet, dimension: st
 
 
 def _labels_for_half_width(estimate: MeanEstimate) -> tuple[float | None, int | None]:
-    """Return half of the interval's width, and how many more labels give it; None if unknown."""
+    """Return half the interval's width, and how many more labels make it so narrow, if known."""
     if not (target_width := estimate.interval.half_width):
         return None, None
     n_needed = labels_needed(estimate, target_width)

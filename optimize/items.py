@@ -36,7 +36,8 @@ class Item:
 
     `texts` has the texts that the judge reads. `human` is people's mean rating; for a pair, their
     margin in favour of A. `ratings` has each annotator's rating; for a pair, each vote as 1 (A), 0
-    (tie) or -1 (B). It is () if only the mean is known. `weight` is the document's sampling weight.
+    (tie) or -1 (B). `ratings` is () if only the mean is known. `weight` is the document's sampling
+    weight.
     """
 
     id: str
@@ -206,7 +207,7 @@ def input_texts(texts: Mapping[str, str], subject: Subject) -> dict[str, str]:
 def judged_output_name(texts: Sequence[str]) -> str | None:
     """Return the name among `texts` that is the judged output; None if `texts` is empty.
 
-    It is the last name that is usual for an output; without a usual name, it is the last name.
+    The judged output is the last text with a name that is usual for outputs, else the last text.
     """
     candidates = [name for name in texts if name in OUTPUT_NAMES] or texts
     return candidates[-1] if candidates else None

@@ -83,7 +83,7 @@ def parser() -> CommandParser:
 
 
 def command(arguments: Sequence[str]) -> int:
-    """Run `dspy-judges label`; return 0 after Ctrl-C, 1 if it failed, 2 if its usage was wrong."""
+    """Run `dspy-judges label`; returns 0 after Ctrl-C, 1 after an error, 2 for wrong usage."""
     flags = parser().parse_args(arguments)
     return run_command(COMMAND_NAME, lambda: label(flags), quiet=flags.quiet)
 

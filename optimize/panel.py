@@ -74,7 +74,7 @@ ADDS_NOTE = "adds: how much rho a panel loses without the member, ± the standar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PanelSplit:
-    """Figures on one held-out split: the best single judge's, and those of what ships."""
+    """Figures on one held-out split: the best single judge's, and the figures of what ships."""
 
     best: Rate = field(metadata={"json": "own"})
     panel: Rate
@@ -104,13 +104,13 @@ class PanelRun:
 
     @property
     def weights(self) -> dict[str, float]:
-        """The weight of each judge in what ships, by its name; 0 for a judge that has none."""
+        """The weight of each judge, by its name; 0 for a judge that is no part of what ships."""
         weights = {member.name: member.weight for member in self.fit.members}
         return {entry.name: weights.get(entry.name, 0.0) for entry in self.entries}
 
     @property
     def why_no_judge(self) -> str | None:
-        """Why no judge.json is written; None if all judges in what ships can be asked."""
+        """Why no judge.json is written; None if all judges that ship can be asked."""
         recordings = {entry.name for entry in self.entries if not entry.judge}
         names = [member.name for member in self.fit.members if member.name in recordings]
         if not names:
@@ -236,7 +236,7 @@ def split_held_out(
 ) -> tuple[frozenset[str], HeldOut[frozenset[str]]]:
     """Return the ids of the labels to learn from, and of those to measure the panel on.
 
-    Rows that a member was tuned on are left out, since they would flatter it.
+    Rows that a member was tuned on are left out, since they would flatter that member.
     """
     tuned = set[str]()
     for entry in entries:

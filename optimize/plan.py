@@ -70,7 +70,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def command(arguments: Sequence[str]) -> int:
-    """Run `dspy-judges plan`; returns 0, 1 if it failed, 2 for wrong usage, 130 if interrupted."""
+    """Run `dspy-judges plan`; returns 0, 1 after an error, 2 for wrong usage, 130 after Ctrl-C."""
     return execute(COMMAND_NAME, parser().parse_args(arguments), plan)
 
 
@@ -78,8 +78,9 @@ def command(arguments: Sequence[str]) -> int:
 class PlannedFigure:
     """A figure on the labels so far, and how many more labelled documents it needs.
 
-    With `more_documents` further documents, the interval has the target width, or exists if there
-    is none yet. `more_documents` is None if even all unlabelled documents do not suffice.
+    With `more_documents` further documents, the interval has the target width. If there is no
+    interval yet, that many documents give one. `more_documents` is None if even all unlabelled
+    documents do not suffice.
     """
 
     figure: Figure
@@ -100,8 +101,9 @@ class PlanResult:
 
     `figures` has the plan for each figure; it is empty if too few labelled documents have scores,
     or if `labels_needed` for floors are planned instead. `out` is the file with the `n_next`
-    documents to label, and `next` the command that labels them; both are None if there are none.
-    `other_labels` is the file of the labels so far, if `next` does not add the new ones to it.
+    documents to label, and `next` the command that labels them; both are None if there is nothing
+    to label. `other_labels` is the file of the labels so far, if `next` writes the new labels to
+    another file.
     """
 
     data: Mapping[str, str]
@@ -270,7 +272,7 @@ def _write_documents(
 
 
 def _file_of_next_labels(flags: argparse.Namespace, result: PlanResult) -> str:
-    """Return the labels so far if `label` wrote them, as it can add to them; else a new file."""
+    """Return the file of the labels so far if `label` can add labels to it; else a new file."""
     if flags.labels and flags.labels.endswith(".jsonl"):
         with Path(flags.labels).open("rb") as lines:
             # Only `label` writes the time of each label.

@@ -88,9 +88,9 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
     dicts.
 
     Further outputs of these types, except int and float, count as questions. The tuned program
-    still asks these questions; if the program has weights for its answers, its score is computed
-    from all of them. A program with questions gets no new demonstrations, because the examples do
-    not have answers to the questions.
+    still asks these questions; if the program has weights for its answers, its score is the
+    weighted sum of all answers. A program with questions gets no new demonstrations, because the
+    examples do not have answers to the questions.
 
     Args:
         metric: Must be None: programs are compared by how well they rank outputs as people do.
@@ -100,15 +100,15 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
             model, which cannot write text.
         label: The field of the examples that holds people's rating. By default "human", or the name
             of the program's output if the first example has no "human".
-        group: The field of the examples that identifies the document. It may hold the document's
-            text, as in group="document". By default "document_id" or "group".
+        group: The field of the examples that identifies the document. The field may hold the
+            document's text, as in group="document". By default "document_id" or "group".
         output: The output that people rated, if several outputs are ratings or choices. If the
             program was made by `judge.program()`, the default is the judge's answer.
         level: The level of rho: "summary", "dataset", "system", or "auto" (by the examples).
         max_calls: Upper bound on the number of calls to both models together.
         max_cost: Upper bound on the cost of both models together, in US dollars.
-        price: The price of `lm`, if it is not known from the model's name: US dollars per million
-            input tokens and per million output tokens.
+        price: The price of `lm`, if the price is not known from the model's name: US dollars per
+            million input tokens and per million output tokens.
         proposer_price: The price of `proposer_lm`, in the same form.
         max_demos: Upper bound on the number of demonstrations in a prompt.
         optimizer: "rank", "gepa", or an optimizer function; see `optimize.search.optimizer`.

@@ -139,8 +139,9 @@ def tune(
         quiet: Whether to leave out the progress on stderr.
         map: The columns of `data` to read, by what they hold: a dimension, a text that the judge
             reads, id, group or system.
-        values: The number that each word among the labels counts; None for a word that is no label.
-        annotations: A file with the ratings, if they are not in `data`.
+        values: The number that each word among the labels counts; None for a word that is not a
+            label.
+        annotations: A file with the ratings, if `data` has no ratings.
         scale: The labels' scale: "LOW-HIGH", two numbers, or "any" if only their order counts.
         lm: The judge's model. By default DSPy's configured LM, or else the embedded model.
         proposer_lm: The model that writes instructions; by default the judge's model.

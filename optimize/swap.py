@@ -16,7 +16,7 @@ from optimize.figures.as_text import (
     wrap_lines,
 )
 from optimize.inputs.flags import SettingsError
-from optimize.measuring.asking import ask_entries
+from optimize.measuring.asking import ask_judges
 from optimize.measuring.changed_swap import ChangedRowsSwap, decide_by_changed_rows
 from optimize.measuring.comparison import ComparedJudge
 from optimize.measuring.scorecard import Scorecard
@@ -55,7 +55,7 @@ def verify_swap(flags: argparse.Namespace) -> tuple[SwapDecision, list[str]]:
             "verify each judge by itself, which uses the weights"
         )
     check_names(entries)
-    entries = ask_entries(entries, task, seed=flags.seed, **asking_options(flags))
+    entries = ask_judges(entries, task, seed=flags.seed, **asking_options(flags))
     names = [entry.name for entry in entries]
     old_index = names.index(flags.against) if is_recorded else len(specs) - 1
     new_and_old = entries[1 - old_index], entries[old_index]

@@ -138,8 +138,9 @@ class SimulatedProposer:
 class OptimizerContract:
     """Tests for an optimizer; a subclass sets `optimizer`, and inherits the tests.
 
-    It may set `qualities` to six other words, if the optimizer only writes sentences with these.
-    The judge responds to all of them, and people rate by the first and the fifth.
+    A subclass may set `qualities` to six other words, if the optimizer only writes sentences with
+    certain words. The simulated judge responds to all six words, and people rate by the first and
+    the fifth.
     """
 
     optimizer: ClassVar[Optimizer]

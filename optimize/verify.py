@@ -41,7 +41,7 @@ from optimize.inputs.flags import (
 from optimize.inputs.labelled import AnyLabels, AnyPath, LabelSource, LevelOrAuto, load_labels
 from optimize.inputs.subjects import find_subject
 from optimize.items import is_two_valued
-from optimize.measuring.asking import Task, ask_entries, on_labels_scale, recorded_scale
+from optimize.measuring.asking import Task, ask_judges, on_labels_scale, recorded_scale
 from optimize.measuring.recorded import judgement_of_score
 from optimize.measuring.scored import ScoredItems
 from optimize.measuring.swap import SwapDecision
@@ -157,7 +157,8 @@ def measure(
     Args:
         judge: A Judge, or its name or file, as `judges.load` takes it; or scores of any judge: a
             mapping or Series from output ids to numbers, with NaN for a failed judgement. If `data`
-            is a DataFrame without ids, they are matched by its index, as `judge.score` gives them.
+            is a DataFrame without ids, scores are matched by its index, as in the result of
+            `judge.score`.
         data: A file of labels, a DataFrame, a Dataset, a list of dicts, or the result of
             `read_labels` or `read_pairs`. The default is the starter set.
         dimension: The name of the dimension or comparison that was judged; needed if `judge` holds
@@ -234,7 +235,7 @@ def _measure_scores(
     # `judge.score` notes in `attrs` which rows the judge was tuned on.
     tuned_keys = {*getattr(scores, "attrs", {}).get(TUNED_ON, ())}
     judgements, tuned_row_ids = dict[str, AnyJudgement](), set[str]()
-    id_by_key = _ids_by_key(scores, source, task.labelled)
+    id_by_key = _row_ids_by_score_key(scores, source, task.labelled)
     for key, score in scores.items():
         item_id = id_by_key.get(key, str(key))
         if not isinstance(score, SupportsFloat | None):
@@ -274,11 +275,13 @@ def _labels_of_scores(source: LabelSource, dimension: str, subject: Subject | No
         return pairs
 
 
-def _ids_by_key(scores: Any, source: LabelSource, labelled: AnyLabels) -> Mapping[object, str]:
-    """Return the rows' ids by the keys of their scores; empty if these keys are the ids.
+def _row_ids_by_score_key(
+    scores: Any, source: LabelSource, labelled: AnyLabels
+) -> Mapping[object, str]:
+    """Return the ids of the labelled rows by the keys of `scores`; empty if the keys are the ids.
 
-    Scores of a DataFrame without ids are joined on its index. Raises LabelError if scores may
-    belong to other rows.
+    If the labels are a DataFrame without ids, the keys are its index. Raises LabelError if scores
+    may belong to other rows.
     """
     import pandas as pd
 
@@ -290,7 +293,7 @@ def _ids_by_key(scores: Any, source: LabelSource, labelled: AnyLabels) -> Mappin
         return {}
     keys = {*scores.keys()}
     if isinstance(data, LabelledSet | LabelledPairs) and all(isinstance(key, str) for key in keys):
-        return {}  # the ids of the set, which its user has seen
+        return {}  # keys that are texts are the ids in the set
     if frame is not None and frame.index.is_unique:
         id_by_row = {row: str(number) for number, row in enumerate(frame.index, start=1)}
         if keys <= id_by_row.keys() or keys >= id_by_row.keys():
@@ -365,7 +368,7 @@ def _verify_one(flags: argparse.Namespace, floors: Mapping[str, float]) -> Verif
     task, (entry,) = read_task(flags, map(split_name, flags.judges), flags.lm or "")
     if floors.keys() - {"spearman"} and not is_two_valued(task.items().human):
         raise SettingsError("--min-tpr and --min-tnr need labels that say pass or fail")
-    (entry,) = ask_entries([entry], task, seed=flags.seed, **asking_options(flags))
+    (entry,) = ask_judges([entry], task, seed=flags.seed, **asking_options(flags))
     if entry.scored is None:
         raise JudgesError(entry.why_unscored)
     measured = Measurement.of(entry.scored, task.labelled)

@@ -64,7 +64,7 @@ def next_step_facts(
 def _facts_without_definition(
     labelled: LabelledSet, column: str, flags: argparse.Namespace, options: ReadOptions
 ) -> Iterator[Fact]:
-    """Yield the command for a column that no judge of the catalogue and no definition explains."""
+    """Yield the command for a column that neither a catalogue judge nor a definition explains."""
     name, name_flag = judge_name(column), ""
     if not VALID_NAME.match(name):  # a judge cannot have the column's name
         name, name_flag = "quality", f" {map_flag('quality', [column])}"
@@ -89,36 +89,40 @@ def _facts_without_definition(
 
 
 def _tune_fact(
-    labelled: LabelledSet, name: str, spec: str, flags: argparse.Namespace, options: ReadOptions
+    labelled: LabelledSet,
+    dimension: str,
+    spec: str,
+    flags: argparse.Namespace,
+    options: ReadOptions,
 ) -> Fact:
-    """Return the command that tunes a judge on these labels, or why they cannot be split."""
-    dimension = catalog.find_subject(name) if name in catalog.names() else None
-    inputs = tuple(dimension.inputs) if isinstance(dimension, Dimension) else None
+    """Return the command that tunes a judge on a dimension, or why its labels cannot be split."""
+    subject = catalog.find_subject(dimension) if dimension in catalog.names() else None
+    inputs = tuple(subject.inputs) if isinstance(subject, Dimension) else None
     scale = options.scales.get("*")
     try:
         outputs = read_labels(
             flags.file,
             map=options.map,
-            dimensions=[name],
+            dimensions=[dimension],
             texts=inputs,
             annotations=options.annotations,
             values=options.values,
         )
         split(outputs, seed=0)
-        if dimension is None:
+        if subject is None:
             input_flag = missing_input_flag(outputs, text_names_for_judge(outputs, options.map))
             parts = [_command("--dimension", spec, flags, scale), input_flag]
-            if not scale and needs_any_scale(outputs, name):
+            if not scale and needs_any_scale(outputs, dimension):
                 parts.append(f"--scale {ANY_SCALE}")
             return COMMAND_TITLE, " ".join(filter(None, parts))
     except LabelError as error:
         reason = error.problems[0] if error.problems else error
-        inputs_text = f"{name} reads {' and '.join(inputs)}. " if inputs else ""
+        inputs_text = f"{dimension} reads {' and '.join(inputs)}. " if inputs else ""
         return "judge", f"{inputs_text}{reason}"
-    rated_outputs = with_ratings(outputs, name).outputs
-    ratings = [rating for output in rated_outputs for rating in output.ratings[name]]
+    rated_outputs = with_ratings(outputs, dimension).outputs
+    ratings = [rating for output in rated_outputs for rating in output.ratings[dimension]]
     low, high = min(ratings), max(ratings)
-    if not scale and not dimension.scale[0] <= low <= high <= dimension.scale[-1]:
+    if not scale and not subject.scale[0] <= low <= high <= subject.scale[-1]:
         scale = narrowest_scale(ratings) or (low // 1, -(-high // 1))
     return COMMAND_TITLE, _command("--dimension", spec, flags, scale)
 

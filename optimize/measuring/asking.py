@@ -70,7 +70,8 @@ class Task:
     ) -> ScoredItems:
         """Return the judgements of labelled items, matched by id; others are only counted.
 
-        A recording has no judge, but may name `tuned_row_ids`, the rows that it was tuned on.
+        A recording has no `judge`; `tuned_row_ids` are the rows that the recorded judge was tuned
+        on.
         """
         all_items = self.items(judge)
         items = all_items.of_ids(judgements)
@@ -136,9 +137,10 @@ class JudgeUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeEntry:
-    """One judge of a command: a judge to ask about `items`, or a recording, which has no `judge`.
+    """One of the judges that a command measures: a judge to ask about `items`, or a recording.
 
-    After the judge was asked, it has its scores (`scored`), or the reason why there are none.
+    A recording has scores, and no `judge`. Once a judge was asked, its entry has the scores
+    (`scored`), or the reason why there are no scores.
     """
 
     name: str
@@ -166,12 +168,12 @@ def asked_models(entries: Sequence[JudgeEntry]) -> list[str]:
 
 
 def total_dollars(amounts: Iterable[float | None]) -> float | None:
-    """Return the sum of the amounts; None if one of them is unknown."""
+    """Return the sum of the amounts; None if any amount is unknown."""
     dollars = list(amounts)
     return None if None in dollars else round(math.fsum(filter(None, dollars)), JSON_DECIMALS)
 
 
-def ask_entries(
+def ask_judges(
     entries: Sequence[JudgeEntry],
     task: Task,
     *,
@@ -195,7 +197,7 @@ def ask_entries(
             clients[entry.name] = session.client(
                 judge.lm, role=entry.name, api_base=judge.api_base, unlimited=entry.runs_in_process
             )
-            judge.clients(clients[entry.name])  # those of a panel's members
+            judge.clients(clients[entry.name])  # opens the clients of a panel's members
         asked_entries = [
             _ask_judge(entry, entry.judge, task, clients[entry.name], seed)
             if entry.judge

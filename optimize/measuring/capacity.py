@@ -31,8 +31,9 @@ USUAL_FLOORS = {"tpr": 0.8, "tnr": 0.8}
 class LabelsNeeded:
     """How many independent labels are needed to decide whether a judge holds its floors.
 
-    `n_labels` has the number for a judge that errs half as often as its floors allow, and for one
-    that errs three quarters as often, by their true rates; None if the number is too large.
+    `n_labels` has two numbers, by the judge's true rates: for a judge that errs half as often as
+    its floors allow, and for a judge that errs three quarters as often. A number is None if it is
+    too large.
     """
 
     floors: Mapping[str, float]
@@ -152,7 +153,7 @@ def _figures_with_interval(items: Items, words: VerdictWords, level: Level) -> s
 def _advice_for_intervals(
     all_items: Items, test: Items, words: VerdictWords, level: Level
 ) -> list[str]:
-    """Return how many more labels each figure without an interval on test needs for one."""
+    """Return how many more labels give an interval on test to each figure that has none."""
     n_missing, n_documents = n_missing_for_intervals(test, words, level), len(all_items.documents)
     if not words:
         ((figure, n_on_test),) = n_missing.items()
@@ -181,7 +182,7 @@ def _advice_for_intervals(
 
 
 def _outputs_for_test(test_share: float) -> int:
-    """Return how many outputs give test, in nine of ten splits, enough of them for an interval."""
+    """Return how many outputs to label, so that nine of ten splits give test enough outputs."""
     from scipy.special import nbdtrik
 
     n_elsewhere = float(nbdtrik(0.9, MIN_OUTPUTS_FOR_RATES, test_share))

@@ -32,9 +32,9 @@ from optimize.statistics.intervals import Interval, Vector, cautious_interval, s
 
 
 class ClearLoss(NamedTuple):
-    """The outputs, people's `passes` or `fails`, on which the new judge is clearly worse.
+    """The class of outputs (people's passes or fails) on which the new judge is clearly worse.
 
-    Only the new judge is right on `n_gained` of them, and only the old judge on `n_lost`.
+    Only the new judge is right on `n_gained` outputs of the class, only the old judge on `n_lost`.
     """
 
     word: str
@@ -44,13 +44,14 @@ class ClearLoss(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedRowsSwap(SwapDecision):
-    """The decision about a swap by labels on changed rows, or which rows to label for it.
+    """The decision about a swap by labels on changed rows, or the rows to label before a decision.
 
     `difference` is the difference in accuracy over all outputs, and `sample_interval` its 90 %
     interval for these outputs alone. Accuracy hardly shows errors in the rarer class: with a
     `clear_loss` in a class, the swap is undecided, whatever the difference. If two judges are
     equally good, `n_needed` labels show in 80 % of cases that the new judge is not worse by the
-    margin. `file` has the `n_drawn` rows to label if none has a label, and `next` the command.
+    margin. If no changed row has a label, `file` has the `n_drawn` rows to label, and `next` is the
+    command that labels these rows.
     """
 
     dimension: str
@@ -76,9 +77,9 @@ class ChangedRowsSwap(SwapDecision):
             return ""
         new, old = short_name(self.new), short_name(self.old)
         return (
-            f"{new} is clearly worse on {loss.word}: of those labelled it gets {loss.n_lost:,} "
-            f"wrong that {old} gets right, and {loss.n_gained:,} the other way round. To "
-            "decide about balanced accuracy, label outputs at random and leave out --changed."
+            f"{new} is clearly worse on {loss.word}: of those labelled, only {old} gets "
+            f"{loss.n_lost:,} right, and only {new} {loss.n_gained:,}. To decide about balanced "
+            "accuracy, label outputs at random and leave out --changed."
         )
 
 
@@ -139,7 +140,7 @@ def decide_by_changed_rows(
 
 
 def _find_clear_loss(gain: Vector, human: Vector) -> ClearLoss | None:
-    """Return the class on which the new judge is clearly worse; None if there is none."""
+    """Return the class on which the new judge is clearly worse; None if it is on neither class."""
     for word, label in (("fails", 0), ("passes", 1)):
         gains = gain[human == label]
         n_gained, n_lost = int((gains == 1).sum()), int((gains == -1).sum())

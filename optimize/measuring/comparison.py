@@ -35,7 +35,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedJudge:
-    """One judge on the rows that all judges judged; `difference` is that from the best judge."""
+    """One judge's figures on the rows that all judges judged, and its difference from the best."""
 
     entry: JudgeEntry = field(metadata=INLINED_IN_JSON)
     overlap: TuningOverlap = field(metadata=INLINED_IN_JSON)

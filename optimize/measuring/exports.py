@@ -64,11 +64,11 @@ class Tool(NamedTuple):
     A file is the tool's if each regular expression in `columns` matches a column of its rows.
     `scores` is the column that holds a row's scores, as a list of objects, or as an object with a
     number or an object for each metric; or a regular expression for score columns, with a group for
-    the metric's name. It is empty for a format that rounds scores, which is refused. `rows` is the
-    path to the rows in a JSON object, with dots between the keys; empty if the file is the list of
-    rows itself. `words` are words that count as a score, beside yes and no, true and false, pass
-    and fail. `places` has columns of this tool by their content, which are tried before
-    `COLUMNS_BY_CONTENT`.
+    the metric's name. `scores` is empty for a format that rounds scores; files in this format are
+    refused. `rows` is the path to the rows in a JSON object, with dots between the keys; empty if
+    the file is the list of rows itself. `words` are words that count as a score, beside yes and no,
+    true and false, pass and fail. `places` has columns of this tool by their content, which are
+    tried before `COLUMNS_BY_CONTENT`.
     """
 
     name: str
@@ -87,7 +87,7 @@ class Tool(NamedTuple):
         return (*self.places.get(content, ()), *COLUMNS_BY_CONTENT[content])
 
     def value_of(self, row: Record, *contents: str) -> object:
-        """Return the first of these contents that the row has; None if it has none."""
+        """Return the first of these contents that the row has; None if the row has none of them."""
         return first_value(row, [*chain.from_iterable(map(self.columns_of, contents))])
 
     def texts_of(self, row: Record, content: str) -> set[str]:
@@ -97,7 +97,8 @@ class Tool(NamedTuple):
         return {*_texts_inside([*values, *(value_at(row, column) for column in columns)])}
 
 
-# The last that matches is used, so that a tool that a user appends (docs/extend.md) goes first.
+# The last tool that matches a file is used, so that a tool that a user appends (docs/extend.md) has
+# precedence.
 TOOLS = [
     # In Ragas' files every other column is a metric. Columns with the sample's texts and id are
     # excluded, since an id may be a number like a score.
@@ -154,9 +155,10 @@ def _has_row_numbers(labelled: AnyLabels) -> bool:
 
 
 def _check_row_numbers(path: Path, labelled: AnyLabels) -> None:
-    """Raise RecordingError if scores with the labels' row numbers may be those of other rows.
+    """Raise RecordingError if scores, joined to labels by row numbers, may be of other rows.
 
-    They are of the same rows if their texts are equal; without texts, there have to be as many.
+    If the file of scores has texts, they must equal the texts of the labels' rows. Without texts,
+    both files must have the same number of rows.
     """
     texts_by_id = {item.id: item.texts for item in labelled.items}
     rows, has_texts = [*read_recorded_rows(path)], False
@@ -248,7 +250,8 @@ def _read_score(
 ) -> ToolScore:
     """Return a row's score on a metric; NaN if the evaluation failed.
 
-    If people say pass or fail, the tool's verdict is preferred. Raises ValueError for no score.
+    If people say pass or fail, the tool's verdict is preferred. Raises ValueError if the value is
+    not a score.
     """
     if len(metric_entries) > 1:
         raise ValueError("has two scores; give them different names")
@@ -296,7 +299,7 @@ def _recognise_tool(path: Path) -> tuple[Tool, list[Record]] | None:
 
 
 def _match_rows(tool: Tool, rows: Sequence[Record], labelled: AnyLabels) -> list[str | None]:
-    """Return for each row the id of the labelled row that matches; None for none or several."""
+    """Return for each row the id of the labelled row that matches; None unless just one does."""
     ids_of_key: dict[object, set[str]] = defaultdict(set)
     for item in labelled.items:
         for key in _matching_keys(item):

@@ -79,7 +79,7 @@ def probe_judge(
 ) -> ProbeResult:
     """Add each attack to a few outputs, and measure how the judge's scores change.
 
-    For pairs, a change is that of the margin for the side that was attacked.
+    For pairs, the change is that of the margin in favour of the attacked side.
     """
     pairs, rng = judge.kind == "pairwise", stream(seed, "probes")
     probe_rows = _rows_to_attack(items, scores, pairs=pairs, rng=rng)
@@ -132,6 +132,6 @@ def _attacked_text(judge: AnyJudge, score: float) -> tuple[str, float]:
     """Return the name of the text to attack, and the sign of scores that are better for it."""
     if isinstance(judge.subject, Comparison):
         field_a, field_b = judge.subject.fields
-        # An attack can help the side most that was not preferred.
+        # An attack can help most the side that was not preferred.
         return (field_a, 1.0) if score < 0 else (field_b, -1.0)
     return judged_output_name(judge.texts) or judge.texts[-1], 1.0

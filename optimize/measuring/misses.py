@@ -120,8 +120,9 @@ def rows_by_miss_kind(scored: ScoredItems) -> dict[MissKind, list[int]]:
 def rank_differences(scored: ScoredItems) -> Vector:
     """Return the judge's rank of each output minus people's, as a share of all ranks.
 
-    For pairs, it is half the difference of the margins. It is 0 if the judge and people give the
-    same rating or preference, and if people prefer no side or rate all ranked outputs alike.
+    For pairs, the result is half the difference of the margins. The result is 0 if the judge and
+    people give the same rating or preference. It is also 0 if people rate all ranked outputs alike
+    or prefer neither side of a pair.
     """
     judge, human = scored.scores, scored.human
     if scored.is_pairs:

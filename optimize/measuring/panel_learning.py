@@ -9,8 +9,7 @@ calls it `own`), and the other half in equal shares to all members.
 Few documents are not enough to learn weights, and hardly enough to find the best of many members:
 with 12 documents, a panel does worse than a single judge. So the panel ships only if it does better
 than the best member by more than a standard error. To measure this, documents and systems are
-scored with weights that were learned, and a best member that was chosen, on other documents and
-systems.
+scored with weights and a best member that were learned from other documents and systems.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -94,7 +93,7 @@ def learn_panel(
 ) -> PanelFit:
     """Learn a panel of these members; the best member alone ships if the panel does not help.
 
-    All vectors have an entry for each output. With `pairs`, scores and labels are margins for A, in
+    All vectors have a value for each output. With `pairs`, scores and labels are margins for A, in
     [-1, 1], and so are the panel's scores. Raises SettingsError if no judge can be a member, or if
     labels differ on too few documents to learn from them.
     """
@@ -222,8 +221,8 @@ class _MemberScores:
     def gains(self, panels: Sequence[Mask], rng: np.random.Generator) -> list[PanelGain]:
         """Return the first panel's rho minus the best member's, then minus each further panel's.
 
-        An output is scored with weights that were learned, and a best member that was chosen, on
-        other documents and systems. The gains are means over several random divisions into folds.
+        The weights and the best member for an output are learned from other documents and systems.
+        The gains are means over several random divisions into folds.
         """
         level: Level = "summary" if self.group.any() else "dataset"
         repeats = []

@@ -22,8 +22,8 @@ from optimize.measuring.exports import read_any_scores
 from optimize.statistics.intervals import Mask, Vector
 from optimize.statistics.mean_estimates import MeanEstimate, estimate_mean
 
-# If a random sample would leave so many systems without a label with a smaller chance than this,
-# the labels are not taken for a random sample.
+# Labels do not count as a random sample if the chance that a random sample would leave as many
+# systems without a label is smaller than this.
 MAX_CHANCE_OF_RANDOM_SAMPLE = 0.01
 
 
@@ -58,7 +58,7 @@ def read_rated_outputs(flags: argparse.Namespace, source: LabelSource) -> tuple[
 
 
 def read_scores_by_id(spec: str, labelled: LabelledSet, dimension: str) -> dict[str, float]:
-    """Read the file of --scores, without rows that the judge was tuned on: it errs less on them."""
+    """Read the file of --scores, without the rows that the judge was tuned on and errs less on."""
     metric, file = split_name(spec)
     recording = read_any_scores(Path(file), dimension, labelled, metric)
     if recording.tuned_ids:
@@ -140,7 +140,7 @@ def label_bounds(
 ) -> ScaleBounds:
     """Return the ends of the labels' scale, by --scale, file or dimension; 0 and 1 for words.
 
-    They are not taken from the labels, since these may all be near one end of the scale.
+    The ends are not taken from the labels, since all labels may be near one end of the scale.
     """
     labels, subject = sample.label[sample.has_label], find_subject(flags.dimension or dimension)
     low, high = (labels.min(), labels.max()) if labels.size else (0.0, 0.0)

@@ -42,7 +42,7 @@ from judges.tables.text import Record
 from optimize.items import MARGIN_OF_VOTE
 
 JudgementsById = Mapping[str, AnyJudgement]
-# Columns that hold the score if a judge's name does not say which; `winrate` writes `verdict`.
+# Columns that hold the score if no column has the judge's name; `winrate` writes `verdict`.
 _USUAL_SCORE_COLUMNS = ("score", "verdict", "verdict_preferred", "preferred")
 
 
@@ -139,7 +139,7 @@ def read_own_scores(
 
 
 def score_of_cell(cell: object, number_of_word: Mapping[str, float]) -> float | None:
-    """Return the number that a cell stands for: NaN for a blank cell, None for no score."""
+    """Return the number that a cell stands for: NaN for a blank cell, None if it is not a score."""
     if is_blank(cell):
         return math.nan
     word = str(cell).strip().casefold()
@@ -152,7 +152,7 @@ def score_of_cell(cell: object, number_of_word: Mapping[str, float]) -> float | 
 
 
 def _numbers_of_words(values: WordValues, *, pairwise: bool) -> dict[str, float]:
-    """Return the score that each word stands for; what the user says of numbers is for labels."""
+    """Return the score that each word stands for; numbers in `values` recode only the labels."""
     numbers = {word.casefold(): MARGIN_OF_VOTE[word] for word in MARGIN_OF_VOTE if pairwise}
     for word, value in values.items():
         number = MARGIN_OF_VOTE[value] if isinstance(value, str) else value
@@ -162,7 +162,7 @@ def _numbers_of_words(values: WordValues, *, pairwise: bool) -> dict[str, float]
 
 
 def _record_on_dimension(row: Record, dimension: str) -> Mapping[str, object] | None:
-    """Return the row, or its entry in `judgements` for the dimension; None if it has none."""
+    """Return the row, or its entry in `judgements` for the dimension; None if there is no entry."""
     if (judgements := as_object(row.get("judgements"))) is None:
         return row
     return as_object(judgements.get(dimension, judgements.get(judge_name(dimension))))
@@ -170,8 +170,8 @@ def _record_on_dimension(row: Record, dimension: str) -> Mapping[str, object] | 
 
 def _score_column(record: Mapping[str, object], dimension: str) -> str:
     """Return the column with the score."""
-    # A judge's name is made from that of the labels' column. In a table, `score` writes NAME_judge
-    # if people's ratings are in NAME; beside its own column there is one for failures.
+    # A judge's name is made from the name of the labels' column. In a table, `score` writes
+    # NAME_judge if people's ratings are in NAME, and puts a column for failures beside it.
     for name in (dimension, judge_name(dimension)):
         for column in (f"{name}_judge", name):
             if f"{column}_failure" in record:
@@ -286,10 +286,10 @@ def judgement_of(
 
 
 def preference_of(replies: Sequence[str], values: WordValues | None = None) -> Preference:
-    """Return the preference of both orders' replies; a tie if they contradict each other.
+    """Return the preference by the replies in both orders; a tie if the two orders disagree.
 
     `values` says which words stand for the output shown first ("A"), second ("B") or for neither
-    ("tie"). The letters A and B need no entry.
+    ("tie"). The letters A and B need not be in `values`.
     """
     vote_of_word = {word: vote for word, vote in (values or {}).items() if isinstance(vote, str)}
     vote_of_choice: dict[str, str] = {"A": "A", "B": "B", **vote_of_word}

@@ -29,8 +29,8 @@ from optimize.statistics.verdict_rates import Rate, VerdictAgreement, verdict_ag
 class PairFigures:
     """The judge's accuracy on the pairs in which people prefer an output; a tie is half right.
 
-    `accuracy` is that of the preference from both orders, and `order_agreement` the share of pairs
-    with the same answer in both. Some published tables report `accuracy_mean_of_orders`.
+    `accuracy` is the accuracy of the preference from both orders, and `order_agreement` the share
+    of pairs with the same answer in both. Some published tables report `accuracy_mean_of_orders`.
     """
 
     accuracy: float
@@ -102,8 +102,8 @@ class PeopleFigures:
     """How well the judge agrees with the annotators, and the annotators with each other.
 
     `agreement` has a row for the judge and each annotator, then one for every two annotators.
-    `one_annotator` is None if people rate all outputs alike. `reliability` is that of the mean
-    label; a judge's rho can hardly exceed its square root, `max_rho`.
+    `one_annotator` is None if people rate all outputs alike. `reliability` is the reliability of
+    the mean label; a judge's rho can hardly exceed its square root, `max_rho`.
     """
 
     names: tuple[str, ...]
@@ -115,8 +115,9 @@ class PeopleFigures:
 
     @classmethod
     def of(cls, scored: ScoredItems) -> "PeopleFigures | None":
-        """Return the figures; None for unknown annotators, ties left out or weighted labels."""
-        # Without the outputs on which annotators are tied, they would seem to agree too well.
+        """Return the figures; None if labels are weighted, without annotators or without ties."""
+        # If the outputs on which annotators are tied were left out, annotators would seem to agree
+        # too well.
         outputs = tuple(item for item in scored.labelled_items if isinstance(item, LabelledOutput))
         if scored.n_tied or scored.items.is_weighted or len(outputs) != len(scored.items):
             return None
@@ -186,7 +187,7 @@ class Scorecard:
 
     @classmethod
     def brief(cls, scored: ScoredItems, *, has_verdicts: bool | None = None) -> "Scorecard":
-        """Return the main figures: rho, order agreement, and those on pairs or verdicts.
+        """Return the main figures: rho, order agreement, and the figures on pairs or verdicts.
 
         Figures on pass and fail are included by default if labels and scores allow it.
         """
@@ -258,9 +259,9 @@ class Scorecard:
 def all_correlations(scored: ScoredItems) -> Iterator[Correlation]:
     """Yield every coefficient at every level, the level of `scored` first.
 
-    At summary level it is computed with both rules for documents on which it is undefined. Pairs
-    have no systems, and a document has few pairs, so they have the dataset level only. For weighted
-    labels, coefficients without a weighted form are left out there.
+    At summary level, each coefficient is computed by both rules for documents on which it is
+    undefined. Pairs have no systems, and a document has few pairs, so they have the dataset level
+    only. For weighted labels, coefficients without a weighted form are left out at dataset level.
     """
     levels: Sequence[Level] = ("dataset",) if scored.is_pairs else levels_of(scored.items)
     for level in sorted(levels, key=lambda level: level != scored.level):

@@ -32,10 +32,11 @@ MIN_DOCUMENTS_LEFT = 2
 class ScoredItems:
     """One judge's judgements of labelled items, in the order of `items`.
 
-    The judge's `scale` is empty for pairs, and if it is unknown. The judge was tuned on the outputs
-    in `tuned_ids`, and on the documents of those in `tuned_document_ids`. In a recording,
-    `n_unjudged` labels have no record, and `n_unknown` records have no label. `n_tied` outputs were
-    left out because their annotators are tied. `verdict_words` are people's for pass and fail.
+    The judge's `scale` is empty if the scale is unknown, and for pairs. `tuned_ids` are the outputs
+    that the judge was tuned on, and `tuned_document_ids` all outputs of the documents that it was
+    tuned on. In a recording, `n_unjudged` labels have no record, and `n_unknown` records have no
+    label. `n_tied` outputs were left out because their annotators are tied. `verdict_words` are
+    people's words for pass and fail.
     """
 
     judge: str
@@ -192,7 +193,10 @@ def labelled_in_order(labelled: AnyLabels, items: Items) -> tuple[LabelledItem, 
 def tuned_ids(
     judge: AnyJudge | None, items: Items, *, of_documents: bool = False
 ) -> frozenset[str]:
-    """Return the ids of outputs that the judge was tuned on, or on whose documents it was."""
+    """Return the ids of outputs that the judge was tuned on.
+
+    With `of_documents`, these are all outputs of the documents that the judge was tuned on.
+    """
     if judge is None:
         return frozenset()
     digests = judge.tuning_digests
@@ -205,10 +209,11 @@ def tuned_ids(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuningOverlap:
-    """How many of the labelled rows a judge was tuned on; figures leave them out.
+    """How many of the labelled rows a judge was tuned on; figures leave these rows out.
 
-    If too few rows would remain, it is `tuned_on_these_labels`. `n_document_rows` counts measured
-    rows with new outputs for documents that the judge was tuned on.
+    If too few other rows remain, figures are on all rows, and `tuned_on_these_labels` is true.
+    `n_document_rows` counts measured rows that have new outputs for documents that the judge was
+    tuned on.
     """
 
     n_rows: int = field(metadata={"json": "n_met"})

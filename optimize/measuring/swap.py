@@ -1,7 +1,7 @@
 """Decide whether a new judge may replace an old one, and list the rows that change.
 
-The interval of their difference is compared with a margin. Of new judges that are worse by the
-margin, at most 5 of 100 pass as not worse (benchmarks/swaps.py).
+The interval of the difference between both judges' figures is compared with a margin. At most 5 of
+100 new judges that are worse by the margin pass as not worse (benchmarks/swaps.py).
 """
 
 import math
@@ -46,7 +46,8 @@ class SwapDecision:
     """The decision whether a new judge may replace an old one.
 
     `difference` is the new judge's figure minus the old judge's; None if there are no labels yet.
-    Its 90 % interval is widened to hold in all of `looks` looks at a growing set of labels.
+    The 90 % interval of `difference` is widened to hold in all of `looks` looks at a growing set of
+    labels.
     """
 
     new: str
@@ -129,7 +130,8 @@ class SwapResult(SwapDecision):
     """The decision about a swap by labels on random outputs.
 
     In `comparison`, the new judge is the first. `documents_to_decide` is the total number of
-    documents that would decide, if it is not too large. `changed` has the rows that moved most.
+    documents that would decide, or None if that number is too large. `changed` has the rows that
+    moved most.
     """
 
     comparison: JudgeComparison = field(metadata=INLINED_IN_JSON)
@@ -244,21 +246,21 @@ def _share_of_document(documents: Sequence[str], is_chosen: Mask) -> float:
     return float(shares @ shares)
 
 
-def _loss_of_document(old: ScoredItems) -> float:
-    """Return how much rho the old judge loses if it ranks one document's outputs at random.
+def _loss_of_document(old_judge: ScoredItems) -> float:
+    """Return how much the old judge's rho falls if one document's outputs are ranked at random.
 
     The loss is the document's contribution to rho, here as the 90 % quantile over documents. A
     random order of k outputs is the right order in one of k! cases, and then nothing is lost. So
     the quantile is divided by the chance of a loss.
     """
-    rows = read_rows(old.scores, old.human, old.documents)
-    n_outputs = rows.judge.size / rows.n_documents if old.level == "summary" else math.inf
+    rows = read_rows(old_judge.scores, old_judge.human, old_judge.documents)
+    n_outputs = rows.judge.size / rows.n_documents if old_judge.level == "summary" else math.inf
     chance_of_loss = max(0.5, 1 - math.exp(-math.lgamma(n_outputs + 1)))
-    return float(np.nanquantile(document_terms(rows, old.level), 0.9)) / chance_of_loss
+    return float(np.nanquantile(document_terms(rows, old_judge.level), 0.9)) / chance_of_loss
 
 
 def documents_needed(terms: Vector, least_size: float, margin: float, looks: int) -> int | None:
-    """Return how many documents would decide, if all are like these; None if too many."""
+    """Return how many documents would decide, if all are like these; None if that is too many."""
     for multiple in range(2, MAX_FURTHER_LABELS // terms.size + 1):
         interval = cautious_interval(np.tile(terms, multiple), least_size, looks)
         if swap_outcome(interval, margin) != "undecided":

@@ -183,7 +183,7 @@ def _read_recordings(
 def _recorded_entry(
     name: str, task: Task, recording: Recording, scale: Sequence[int]
 ) -> JudgeEntry:
-    """Return the entry of a recording; prints a warning if it is hardly a judge's, or has gaps."""
+    """Return the entry of a recording; warn if all scores equal the labels, or are incomplete."""
     scored = task.match_judgements(name, recording.judgements, None, scale, recording.tuned_ids)
     if np.array_equal(scored.scores, scored.human):
         print_error(

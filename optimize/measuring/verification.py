@@ -32,15 +32,16 @@ from optimize.statistics.intervals import (
 )
 from optimize.statistics.verdict_rates import MIN_OUTPUTS_FOR_RATES, Rate, VerdictAgreement
 
-# An association is reported if it is at least so large and its interval excludes 0.
+# An association is reported if it is at least this large and its interval excludes 0.
 MIN_ASSOCIATION = 0.1
 # Upper bound on the false passes, and on the false alarms, in the result; a report has all.
 MAX_MISSES_SHOWN = 3
 # With fewer documents, dataset-level rho on new labels often has no interval.
 MIN_DOCUMENTS_FOR_DATASET_FLOOR = 100
-# For documents with several outputs: with fewer, an interval's width is too uncertain.
+# With fewer documents that have several outputs, the width of an interval is too uncertain.
 MIN_DOCUMENTS_FOR_FLOOR = 2 * MIN_DOCUMENTS_FOR_INTERVAL
-# For each floor: its figure, the label of the outputs that a rate is of, the figure's minimum.
+# For each floor: its figure, the label of the outputs that a rate counts, and the lowest possible
+# value of the figure.
 FLOORS = {"spearman": ("rho", "", -1), "tpr": ("TPR", "pass", 0), "tnr": ("TNR", "fail", 0)}
 
 
@@ -131,7 +132,7 @@ class Gate:
 class Verification:
     """One judge compared with people's labels.
 
-    `rho_on_tuned_rows` is the rho on the rows of its tuning, if these were left out.
+    `rho_on_tuned_rows` is the rho on the rows that the judge was tuned on, if these were left out.
     """
 
     judge: str
@@ -258,7 +259,7 @@ def _reasons_to_fail(result: Verification, *, has_floors: bool) -> Iterator[str]
 
 
 def floor_flags(figures: Correlation | VerdictAgreement) -> str:
-    """Return floors that an equally good judge holds nine times of ten on as many new labels.
+    """Return floors that an equally good judge holds in nine of ten cases on as many new labels.
 
     The text is empty if labels are too few: on new labels, figures may then have no interval.
     """
