@@ -24,7 +24,7 @@ from optimize.search.problem import Goal, SearchProblem, Trial, contrast
 from optimize.statistics.balanced import is_clearly_worse
 from optimize.statistics.intervals import Contrast, Interval, IntervalEstimate, stream
 
-# The contrasts of finalists with the untuned judge, for one kind of change: a list for each half.
+# The contrasts of trials, for one kind of change: a list for each half.
 HalfContrasts = Sequence[Sequence[Contrast]]
 # The number of random permutations in the test.
 N_PERMUTATIONS = 2000
@@ -38,10 +38,10 @@ GAIN_PER_EXTRA_COST = 0.02
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionTest:
-    """A judge that asks the useful questions, with weights from all labels, and its two tests."""
+    """A judge that asks the useful questions, with weights from all labels, and its two trials."""
 
     candidate: Candidate
-    finalists: tuple[Trial, ...]
+    trials: tuple[Trial, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,22 +100,22 @@ def decide(
     The tuned judge is the judge that asks questions, if questions have the largest gain. Otherwise
     it is the finalist with the largest gain after a deduction for cost.
     """
-    question_halves = [[finalist] for finalist in questions.finalists] if questions else []
+    question_halves = [[trial] for trial in questions.trials] if questions else []
     kinds = [kind for kind in (halves, question_halves) if any(kind)]
     goal, risk = problem.goal, problem.options.risk
     if not kinds:
         reason = f"No reliable candidate beat the untuned judge on train ({n_tried} tried)."
         return problem.untuned, ShipDecision(ships=False, reason=reason)
-    contrasts = [[[finalist.contrast for finalist in half] for half in kind] for kind in kinds]
+    contrasts = [[[trial.contrast for trial in half] for half in kind] for kind in kinds]
     decision = decide_by_gain(contrasts, goal, stream(problem.options.seed, "gate"), risk)
     gain, best_kind = decision.gain, kinds[decision.gain.kind_index]
-    tests = list(chain(*best_kind))
+    trials = list(chain(*best_kind))
     if questions and best_kind is question_halves:
         tuned = questions.candidate
     else:
-        tuned = best_after_cost(problem, tests)
-        tests = [test for test in tests if test.candidate.id == tuned.id]
-    if decision.ships and (objection := _objection(problem, tuned, tests)):
+        tuned = best_after_cost(problem, trials)
+        trials = [trial for trial in trials if trial.candidate.id == tuned.id]
+    if decision.ships and (objection := _objection(problem, tuned, trials)):
         reason = (
             f"Tuning passed the test, but {objection} --ship tuned ships the judge nevertheless."
         )
@@ -131,13 +131,13 @@ def decide(
     return tuned, decision
 
 
-def _objection(problem: SearchProblem, tuned: Candidate, tests: Sequence[Trial]) -> str | None:
+def _objection(problem: SearchProblem, tuned: Candidate, trials: Sequence[Trial]) -> str | None:
     """Return why a judge that passed the test should not ship, because of its cost, TPR or TNR."""
-    item_price, gain = problem.evaluator.item_price, mean_gain(tests)
+    item_price, gain = problem.evaluator.item_price, mean_gain(trials)
     cost_ratio = item_price(tuned) / item_price(problem.untuned)
     required_gain = GAIN_PER_EXTRA_COST * (cost_ratio - 1)
     if gain >= required_gain:
-        return rate_objection(tests) if problem.goal == "balanced" else None
+        return rate_objection(trials) if problem.goal == "balanced" else None
     return (
         f"the tuned judge costs {cost_ratio:.1f} times as much a row: its gain of {gain:.3f} "
         f"{metric_name(problem.goal)} is below the {required_gain:.3f} that this cost requires "
@@ -145,14 +145,14 @@ def _objection(problem: SearchProblem, tuned: Candidate, tests: Sequence[Trial])
     )
 
 
-def rate_objection(tests: Sequence[Trial]) -> str | None:
+def rate_objection(trials: Sequence[Trial]) -> str | None:
     """Return an objection if the tuned judge's TPR or TNR is clearly too low; else None.
 
     A rate is too low if it is clearly below the same rate of the untuned judge, by a sign test on
     the outputs on which the judges differ, and also below the untuned judge's other rate.
     """
-    human = np.concatenate([test.items.human for test in tests])
-    tuned, untuned = np.hstack([(test.scores, test.base_scores) for test in tests])
+    human = np.concatenate([trial.items.human for trial in trials])
+    tuned, untuned = np.hstack([(trial.scores, trial.base_scores) for trial in trials])
     tuned_right, untuned_right = tuned == human, untuned == human
     both_judged = ~np.isnan(tuned + untuned)
     outputs_by_label = {"fails": both_judged & (human == 0), "passes": both_judged & (human == 1)}
@@ -177,10 +177,10 @@ def rate_objection(tests: Sequence[Trial]) -> str | None:
     return None
 
 
-def mean_gain(finalists: Sequence[Trial]) -> float:
+def mean_gain(trials: Sequence[Trial]) -> float:
     """Return the mean gain of a judge over all documents that the judge was tested on."""
-    sizes = [len(finalist.contrast.documents) for finalist in finalists]
-    gains = [finalist.gain * size for finalist, size in zip(finalists, sizes, strict=True)]
+    sizes = [len(trial.contrast.documents) for trial in trials]
+    gains = [trial.gain * size for trial, size in zip(trials, sizes, strict=True)]
     return sum(gains) / sum(sizes) if any(sizes) else math.nan
 
 
@@ -214,17 +214,17 @@ def metric_name(goal: Goal) -> str:
     return "balanced accuracy" if goal == "balanced" else f"{goal}-level rho"
 
 
-def best_after_cost(problem: SearchProblem, finalists: Sequence[Trial]) -> Candidate:
+def best_after_cost(problem: SearchProblem, trials: Sequence[Trial]) -> Candidate:
     """Return the candidate with the highest objective after a deduction of `GAIN_PER_EXTRA_COST`.
 
     If any candidate beats the untuned judge, only such candidates are considered. Two candidates
     are compared on the items that both have scored and that are in the demonstrations of neither.
     """
-    tests_by_id: dict[str, list[Trial]] = {}
-    for finalist in finalists:
-        tests_by_id.setdefault(finalist.candidate.id, []).append(finalist)
-    with_gain = [test for test in tests_by_id.values() if mean_gain(test) > 0]
-    best, *other_candidates = (test[-1].candidate for test in with_gain or tests_by_id.values())
+    trials_by_id: dict[str, list[Trial]] = {}
+    for trial in trials:
+        trials_by_id.setdefault(trial.candidate.id, []).append(trial)
+    with_gain = [each for each in trials_by_id.values() if mean_gain(each) > 0]
+    best, *other_candidates = (each[-1].candidate for each in with_gain or trials_by_id.values())
     evaluator = problem.evaluator
     for candidate in other_candidates:
         items = problem.train_and_dev

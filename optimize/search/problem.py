@@ -72,7 +72,7 @@ class SearchProblem:
     goal: Goal
     options: SearchOptions = field(default_factory=SearchOptions)
     test_reserve: float = 0
-    record_trial: Callable[..., object] = lambda stage, round_number, **fields: None
+    add_record: Callable[..., object] = lambda stage, round_number, **fields: None
     print_line: Callable[[str], object] = lambda line: None
 
     def with_threshold(self, candidate: Candidate, items: Items) -> Candidate:
@@ -102,8 +102,8 @@ class SearchProblem:
         return {run for text in texts for run in word_run_hashes(text)}
 
     def record(self, stage: str, round_number: int | None = None, **fields: object) -> None:
-        """Record a trial, with the number of calls so far."""
-        self.record_trial(stage, round_number, **fields, calls=self.evaluator.budget.calls)
+        """Add a line to trials.jsonl, with the number of calls so far."""
+        self.add_record(stage, round_number, **fields, calls=self.evaluator.budget.calls)
 
     def record_candidate(
         self, stage: str, candidate: Candidate, round_number: int | None = None, **figures: float

@@ -219,7 +219,7 @@ def ask_questions(
     parts = [_items_to_ask(half.dev, problem.goal, share) for half in halves]
     items = parts[0] + parts[1]
     evaluator.scores(problem.untuned, items)
-    finalists: list[Trial] = []
+    trials: list[Trial] = []
     useful_answers: list[LabelledAnswers] = []
     for half, judge, half_items in zip(halves, judges, parts, strict=True):
         answers = _reliable_answers(half, judge, items)
@@ -227,8 +227,8 @@ def ask_questions(
         if len(useful_answers[-1].fields) == 1:  # the judge's own answer
             n_asked = len(judge.questions or ())
             raise QuestionsNotTestedError(f"none of {n_asked} questions improves on the answer")
-        finalists.append(_test_on_half(half, judge, answers, items, half_items))
-    best_half = max(range(len(halves)), key=lambda index: finalists[index].gain)
+        trials.append(_test_on_half(half, judge, answers, items, half_items))
+    best_half = max(range(len(halves)), key=lambda index: trials[index].gain)
     candidate, answers = judges[best_half], useful_answers[best_half]
     useful_only = replace(candidate, questions=answers.fields[:-1])
     if evaluator.cost(useful_only, items) <= evaluator.budget.remaining:
@@ -237,7 +237,7 @@ def ask_questions(
         raise SearchBudgetSpentError("the limit does not pay for them on test")
     candidate = replace(candidate, weights=answers.fit_weights())
     candidate = problem.with_threshold(candidate, items)
-    return QuestionTest(candidate=candidate, finalists=tuple(finalists))
+    return QuestionTest(candidate=candidate, trials=tuple(trials))
 
 
 def _test_on_half(
@@ -253,9 +253,9 @@ def _test_on_half(
     untuned_scores = half.evaluator.scores(untuned, test_items)
     untuned_scores = half.apply_threshold(untuned_scores, untuned.threshold)
     scores = held_out_scores(answers, is_tested, half)[is_tested]
-    finalist = Trial(judge, test_items, scores, untuned_scores, half.goal)
-    finalist.record(half, "questions")
-    return finalist
+    trial = Trial(judge, test_items, scores, untuned_scores, half.goal)
+    trial.record(half, "questions")
+    return trial
 
 
 def _affordable_judges(

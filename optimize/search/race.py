@@ -79,10 +79,10 @@ class Race:
         return Trial(candidate, items, scores, base_scores, self.goal)
 
     def run(self, candidates: Sequence[Candidate], limit: float) -> list[Trial]:
-        """Race the candidates at a cost of at most `limit`, and return the results, best first."""
+        """Race the candidates at a cost of at most `limit`, and return the trials, best first."""
         budget, entrants = self.evaluator.budget, self.affordable_entrants(candidates, limit)
         cost_at_limit, n_documents = budget.total_cost + limit, 0
-        latest_results: dict[str, tuple[int, Trial]] = {}
+        latest_trials: dict[str, tuple[int, Trial]] = {}
         while entrants:
             remaining = cost_at_limit - budget.total_cost
             size = self.max_affordable_size(partial(self._estimate_cost, entrants), remaining)
@@ -91,18 +91,18 @@ class Race:
             if size <= n_documents:
                 break
             n_documents = size
-            results = [self.compare(candidate, size) for candidate in entrants]
-            latest_results |= {result.candidate.id: (size, result) for result in results}
-            results.sort(key=lambda result: (-result.gain, result.candidate.id))
-            better_half = results[: math.ceil(len(results) / 2)]
-            entrants = [result.candidate for result in better_half if result.is_reliable]
+            trials = [self.compare(candidate, size) for candidate in entrants]
+            latest_trials |= {trial.candidate.id: (size, trial) for trial in trials}
+            trials.sort(key=lambda trial: (-trial.gain, trial.candidate.id))
+            better_half = trials[: math.ceil(len(trials) / 2)]
+            entrants = [trial.candidate for trial in better_half if trial.is_reliable]
         # Sort by the number of documents, and then by the gain minus its standard error, because
         # even candidates with the same number of documents may have different documents.
         by_size = sorted(
-            latest_results.values(),
+            latest_trials.values(),
             key=lambda pair: (-pair[0], pair[1].error - pair[1].gain),
         )
-        return [result for _, result in by_size]
+        return [trial for _, trial in by_size]
 
     def _estimate_cost(self, candidates: Sequence[Candidate], size: int) -> float:
         """Estimate the cost of a race from `size` documents on, which double with each halving."""

@@ -82,7 +82,7 @@ def show_all_labels(problem: SearchProblem) -> Exploration:
 class RankSearch:
     """A rank search. Each round tries to improve on the best candidate so far.
 
-    `results` holds the latest result of each candidate, by its id, and `best_reasoning` the best
+    `trials` holds the latest trial of each candidate, by its id, and `best_reasoning` the best
     form of reasoning so far, where None means the untuned judge's form.
     """
 
@@ -90,7 +90,7 @@ class RankSearch:
         self.problem, self.proposer, self.race = problem, proposer, Race(problem)
         self.evaluator, self.options = problem.evaluator, problem.options
         self.budget, self.item_cost = self.evaluator.budget, self.evaluator.item_cost
-        self.results: dict[str, Trial] = {}
+        self.trials: dict[str, Trial] = {}
         self.best_reasoning: Reasoning | None = None
         self.last_round: LastRound | None = None
         self.n_rounds = 0
@@ -102,15 +102,15 @@ class RankSearch:
         with suppress(*BUDGET_ERRORS):
             self._run_rounds()
         # Score the best candidates on as many documents as any candidate was scored on.
-        most_documents = max((result.n_documents for result in self.results.values()), default=0)
+        most_documents = max((trial.n_documents for trial in self.trials.values()), default=0)
         with suppress(*BUDGET_ERRORS), self.budget.reserving(self._dev_cost()):
             for candidate in self._better_than_untuned()[:N_LEADERS_MEASURED]:
-                self._record_result(self.n_rounds, self.race.compare(candidate, most_documents))
-        finalists, results = self._choose_finalists(), self.results.values()
-        has_better = any(result.gain > 0 and result.is_reliable for result in results)
+                self._record_trial(self.n_rounds, self.race.compare(candidate, most_documents))
+        finalists, trials = self._choose_finalists(), self.trials.values()
+        has_better = any(trial.gain > 0 and trial.is_reliable for trial in trials)
         return Exploration(
             finalists=finalists,
-            candidate_ids=self.results.keys(),
+            candidate_ids=self.trials.keys(),
             last_round=self.last_round,
             questions=tuple(self.proposer.questions.values()),
             limit_reached=not self.proposer.n_answered or (has_better and not finalists),
@@ -128,7 +128,7 @@ class RankSearch:
             # gains of all candidates.
             gains, leader = self._expected_gains(), self._best_candidate().id
             gain = gains.get(leader, 0.0) - gains.get(former_leader, 0.0)
-            error = self.results[leader].error if leader in self.results else math.inf
+            error = self.trials[leader].error if leader in self.trials else math.inf
             is_final = round_number >= MIN_ROUNDS and gain <= error
             cost = self.budget.total_cost - cost_before
             self.last_round = LastRound(gain=gain, error=error, cost=cost, is_final=is_final)
@@ -167,42 +167,42 @@ class RankSearch:
         candidates = self._new_candidates(round_number, parent)
         smallest_limit = min(MIN_RACE_SHARE * round_budget, budget.remaining)
         limit = max(end_cost - budget.total_cost, smallest_limit)
-        results = race.run([*leaders, *candidates], limit)
-        for result in results:
-            self._record_result(round_number, result)
+        trials = race.run([*leaders, *candidates], limit)
+        for trial in trials:
+            self._record_trial(round_number, trial)
         # A round without new candidates does not end the search, because later rounds may try other
         # reasoning and demonstrations.
-        return not candidates or any(result.candidate in candidates for result in results)
+        return not candidates or any(trial.candidate in candidates for trial in trials)
 
-    def _record_result(self, round_number: int, result: Trial) -> None:
-        self.results[result.candidate.id] = result
-        result.record(self.problem, "race", round_number)
+    def _record_trial(self, round_number: int, trial: Trial) -> None:
+        self.trials[trial.candidate.id] = trial
+        trial.record(self.problem, "race", round_number)
 
     def _expected_gains(self) -> dict[str, float]:
         """Return each candidate's expected gain: shrunk towards its kind's mean by its error."""
-        results = list(self.results.values())
-        kinds = np.unique([result.candidate.kind for result in results], return_inverse=True)[1]
-        is_proposed = [result.candidate.round_number > 0 for result in results]
-        columns = [(result.n_documents, result.gain, result.error) for result in results]
+        trials = list(self.trials.values())
+        kinds = np.unique([trial.candidate.kind for trial in trials], return_inverse=True)[1]
+        is_proposed = [trial.candidate.round_number > 0 for trial in trials]
+        columns = [(trial.n_documents, trial.gain, trial.error) for trial in trials]
         n_documents, gains, errors = np.array(columns).reshape(-1, 3).T
         sums = np.bincount(kinds, n_documents * gains)
         means = (sums / (np.bincount(kinds, n_documents) + PRIOR_DOCUMENTS))[kinds]
         gain_sds = np.where(is_proposed, INSTRUCTION_GAIN_SD, DEMO_GAIN_SD)
         expected = means + gain_sds**2 / (gain_sds**2 + errors**2) * (gains - means)
-        return dict(zip(self.results, expected.tolist(), strict=True))
+        return dict(zip(self.trials, expected.tolist(), strict=True))
 
-    def _ranked_results(self) -> list[Trial]:
-        """Return the results of reliable candidates that the limit pays for, by expected gain."""
+    def _ranked_trials(self) -> list[Trial]:
+        """Return the trials of reliable candidates that the limit pays for, by expected gain."""
         gains = self._expected_gains()
-        by_gain = sorted(self.results.items(), key=lambda pair: (-gains[pair[0]], pair[0]))
+        by_gain = sorted(self.trials.items(), key=lambda pair: (-gains[pair[0]], pair[0]))
         return [
-            result
-            for _, result in by_gain
-            if result.is_reliable and self._is_affordable(result.candidate)
+            trial
+            for _, trial in by_gain
+            if trial.is_reliable and self._is_affordable(trial.candidate)
         ]
 
     def _better_than_untuned(self) -> list[Candidate]:
-        return [result.candidate for result in self._ranked_results() if result.gain > 0]
+        return [trial.candidate for trial in self._ranked_trials() if trial.gain > 0]
 
     def _best_candidate(self) -> Candidate:
         return next(iter(self._better_than_untuned()), self.problem.untuned)
@@ -216,8 +216,8 @@ class RankSearch:
         generators = [stream(seed, "lesson", round_number, draw) for draw in range(n_proposals)]
         evidence = self.proposer.write_evidence(parent, self.problem.train, generators)
         best_values: dict[str, float] = {}
-        for result in self.results.values():
-            text, value = result.candidate.instruction, float(np.nan_to_num(result.value, nan=-1))
+        for trial in self.trials.values():
+            text, value = trial.candidate.instruction, float(np.nan_to_num(trial.value, nan=-1))
             best_values[text] = max(value, best_values.get(text, -1))
         history = sorted(best_values.items(), key=lambda pair: (-pair[1], pair[0]))[:HISTORY_LENGTH]
         return self.proposer.propose(
@@ -233,7 +233,7 @@ class RankSearch:
         if round_number <= REASONING_ROUND:
             return []
         options, train = self.options, self.problem.train
-        earlier_sizes = (len(result.candidate.demo_set.demos) for result in self._ranked_results())
+        earlier_sizes = (len(trial.candidate.demo_set.demos) for trial in self._ranked_trials())
         best_size = next(filter(None, earlier_sizes), 0)
         sizes = {best_size, 2 * best_size} if best_size else {*FIRST_DEMO_SIZES}
         reasons = {} if parent.reasoning else reasons_when_right(self.evaluator, parent, train)
@@ -272,7 +272,7 @@ class RankSearch:
         )
         candidates = [without_demos, *filter(None, chain.from_iterable(candidates_by_kind))]
         return self._affordable_candidates(
-            each for each in candidates if each.id not in self.results
+            each for each in candidates if each.id not in self.trials
         )
 
     def _affordable_candidates(self, candidates: Iterable[Candidate]) -> list[Candidate]:
@@ -300,11 +300,11 @@ class RankSearch:
         )
         size = race.max_affordable_size(partial(race.cost, entrants), limit)
         for candidate in entrants[1:]:
-            self._record_result(round_number, race.compare(candidate, size))
-        results = [race.compare(candidate, size, leader) for candidate in entrants or [leader]]
-        best_result = max(results, key=lambda result: result.gain)
-        lowest_gain = best_result.gain - best_result.error
-        nearly_best = [result.candidate for result in results if result.gain >= lowest_gain]
+            self._record_trial(round_number, race.compare(candidate, size))
+        trials = [race.compare(candidate, size, leader) for candidate in entrants or [leader]]
+        best_trial = max(trials, key=lambda trial: trial.gain)
+        lowest_gain = best_trial.gain - best_trial.error
+        nearly_best = [trial.candidate for trial in trials if trial.gain >= lowest_gain]
         self.best_reasoning = min(nearly_best, key=self.evaluator.item_price).reasoning
 
     def _choose_finalists(self) -> list[Candidate]:

@@ -49,22 +49,22 @@ class SearchResult:
 
 def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResult:
     """Run the optimizer on both halves, test what it finds, and decide which judge ships."""
-    first_half = replace(problem, record_trial=partial(problem.record_trial, half=1))
-    second_half = replace(problem, record_trial=partial(problem.record_trial, half=2))
+    first_half = replace(problem, add_record=partial(problem.add_record, half=1))
+    second_half = replace(problem, add_record=partial(problem.add_record, half=2))
     halves = first_half, replace(second_half, train=problem.dev, dev=problem.train)
-    explorations, finalists = _explore_halves(optimizer, halves)
+    explorations, trials = _explore_halves(optimizer, halves)
     # A limit that ended a search without finalists was too small, whatever the optimizer says.
-    has_refused = problem.evaluator.budget.has_refused and not any(finalists)
+    has_refused = problem.evaluator.budget.has_refused and not any(trials)
     was_cut_short = has_refused or all(each.limit_reached for each in explorations)
     shows_all = any(exploration.cross_validation for exploration in explorations)
     questions, why_untested, limit_reached = _test_questions(halves, explorations)
-    tested = [*chain(*finalists), *(questions.finalists if questions else ())]
-    tried_ids = {trial.candidate.id for trial in tested}
+    question_trials = questions.trials if questions else ()
+    tried_ids = {trial.candidate.id for trial in chain(*trials, question_trials)}
     for exploration in explorations:
         tried_ids |= set(exploration.candidate_ids)
     n_tried = len(tried_ids - {problem.untuned.id})
-    all_tested = len(finalists) == len(explorations)
-    tuned, decision = decide(problem, finalists if all_tested else [], n_tried, questions)
+    all_tested = len(trials) == len(explorations)
+    tuned, decision = decide(problem, trials if all_tested else [], n_tried, questions)
     reason = decision.reason + why_untested
     if not all_tested and not questions:
         limit_reached = True
@@ -112,7 +112,7 @@ def _explore_halves(
     budget = halves[0].evaluator.budget
     initial_limit = budget.limit
     explorations: list[Exploration] = []
-    finalists: list[list[Trial]] = []
+    trials: list[list[Trial]] = []
     question_cost = question_test_cost(halves[0], proposes=optimizer in QUESTION_WRITERS)
     with budget.reserving(question_cost), suppress(*BUDGET_ERRORS):
         # The first half may spend only half of the budget.
@@ -125,11 +125,11 @@ def _explore_halves(
             with budget.reserving(test_reserve):
                 explorations.append(optimizer(replace(half, test_reserve=test_reserve)))
             budget.limit = limits[-1]
-            finalists.append(score_finalists(half, explorations[-1]))
+            trials.append(score_finalists(half, explorations[-1]))
             if explorations[-1].cross_validation:
                 break
     budget.limit = initial_limit
-    return explorations, finalists
+    return explorations, trials
 
 
 def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Trial]:
@@ -163,14 +163,14 @@ def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Tr
     )
     judge = folds.judge if folds else partial(_judge_items, problem)
     _, untuned_scores = judge(problem.untuned, test_items)
-    finalists = []
+    trials = []
     for candidate in candidates[1:]:
         candidate, scores = judge(candidate, test_items)
-        finalist = Trial(candidate, test_items, scores, untuned_scores, problem.goal)
-        finalist.record(problem, "dev")
-        if finalist.is_reliable:
-            finalists.append(finalist)
-    return finalists
+        trial = Trial(candidate, test_items, scores, untuned_scores, problem.goal)
+        trial.record(problem, "dev")
+        if trial.is_reliable:
+            trials.append(trial)
+    return trials
 
 
 def _judge_items(

@@ -97,7 +97,7 @@ class ActiveRun:
             dev=prepared.labels.dev,
             goal=prepared.goal,
             options=self.budget.options,
-            record_trial=self.trials.record,
+            add_record=self.trials.record,
             print_line=self.print_line,
         )
 

@@ -163,11 +163,11 @@ class Trials:
         self._path = claim_file(path, replace=True)
 
     def record(self, stage: str, round_number: int | None = None, **fields: object) -> None:
-        """Add a trial with these fields; `stage` names the part of the search that tried it."""
-        trial = {"trial": len(self.rows) + 1, "stage": stage, "round": round_number, **fields}
-        self.rows.append(trial)
+        """Add a trial, a rejected reply or the gate's decision, as `stage` says."""
+        row = {"trial": len(self.rows) + 1, "stage": stage, "round": round_number, **fields}
+        self.rows.append(row)
         with self._path.open("a", encoding="utf-8") as file:
-            file.write(as_json(trial) + "\n")
+            file.write(as_json(row) + "\n")
 
 
 def _can_continue(folder: Path, config: RunConfig) -> bool:

@@ -116,9 +116,9 @@ def test_the_threshold_does_not_depend_on_the_labels_that_it_is_tested_on():
     exploration, thresholds = Exploration(finalists=[candidate], candidate_ids=()), []
     for half in (dev, mirror):
         problem = problem_of(train, half, by=low_judge, goal="balanced")
-        (finalist, *_) = score_finalists(problem, exploration)
-        thresholds.append(finalist.candidate.threshold)
-        assert set(finalist.scores.tolist()) <= {0.0, 1.0}
+        (trial, *_) = score_finalists(problem, exploration)
+        thresholds.append(trial.candidate.threshold)
+        assert set(trial.scores.tolist()) <= {0.0, 1.0}
     assert thresholds[0] == thresholds[1] != 0.5
 
 

@@ -118,7 +118,7 @@ def problem_of(
         dev=dev,
         goal=goal,
         options=options or SearchOptions(),
-        record_trial=lambda stage, number, **fields: records.append(
+        add_record=lambda stage, number, **fields: records.append(
             {"stage": stage, "round": number, **fields}
         ),
         print_line=([] if lines is None else lines).append,
