@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from dspy_judges.errors import JudgesError, OptionError
 from judges.client.prices import FREE, Price, max_prompt_tokens
-from judges.client.store import ANSWERED, CACHED, LOST, REFUSED, THROTTLED, Store
-from judges.protocol import Completion, Message, ModelError, Sampling, ThrottledError, Usage
+from judges.client.store import ANSWERED, CACHED, LOST, REFUSED, Store
+from judges.protocol import Completion, Message, ModelError, Sampling, Usage
 
 
 class BudgetSpentError(JudgesError, RuntimeError):
@@ -53,10 +53,9 @@ class Booking:
 class Counts:
     """The numbers of an account's requests for one purpose, with their tokens and costs.
 
-    `calls` counts the requests that were sent, including retries, but none that was refused with a
-    429; `open_calls` of them are still in flight. `cost` is the real cost of the answered requests,
-    `lost_cost` the worst-case cost of unanswered ones, and `open_cost` the worst-case cost of those
-    in flight.
+    `calls` counts the requests that were sent, including retries; `open_calls` of them are still in
+    flight. `cost` is the real cost of the answered requests, `lost_cost` the worst-case cost of
+    unanswered ones, and `open_cost` the worst-case cost of those in flight.
     """
 
     calls: int = 0
@@ -91,9 +90,8 @@ class Counts:
 class Budget:
     """Limits on the calls and the US dollars of all accounts of a run together.
 
-    Retries count as calls, but not after a 429, since no provider bills that. The requests of
-    earlier starts, which are in the run's `store`, count as well; without a store, the limits hold
-    for each start separately.
+    Retries count as calls. The requests of earlier starts, which are in the run's `store`, count as
+    well; without a store, the limits hold for each start separately.
     """
 
     max_calls: int | None = None
@@ -114,7 +112,6 @@ class Budget:
             counts = self.counts[total.role][total.purpose]
             if total.state == CACHED:
                 counts.cached_calls += total.n_requests
-            if total.state in (CACHED, THROTTLED):
                 continue
             counts.calls += total.n_requests
             counts.tokens_in += total.tokens_in
@@ -160,7 +157,7 @@ class Budget:
         """Return whether the limits now allow a request that may cost `cost` US dollars.
 
         If not, they may allow it later, as requests in flight may turn out cheaper than their worst
-        case, or may be refused. Raises BudgetSpentError if the limits cannot allow it any more.
+        case. Raises BudgetSpentError if the limits cannot allow it any more.
         """
         advice = "; run the same command again with a larger budget to continue"
         if self.store is None:
@@ -170,8 +167,6 @@ class Budget:
         if kept_calls or kept_cost:
             advice = "; the rest is kept for later steps"
         if self.max_calls is not None and total.calls >= self.max_calls - kept_calls:
-            if total.open_calls:
-                return False
             raise BudgetSpentError(f"the budget of {self.max_calls} calls is spent{advice}")
         spent_and_open = total.spent + total.open_cost
         if self.max_cost is None or spent_and_open + cost <= self.max_cost - kept_cost:
@@ -277,9 +272,6 @@ class Account:
             if isinstance(outcome, ModelError):
                 state, cost = (LOST, booking.reserved) if outcome.billed else (REFUSED, 0.0)
                 counts.lost_cost += cost
-                if isinstance(outcome, ThrottledError):
-                    state = THROTTLED
-                    counts.calls -= 1
             else:
                 state, cost, usage = ANSWERED, (self.price or FREE).cost_of(outcome), outcome
                 counts.cost += cost

@@ -24,9 +24,8 @@ from dspy_judges.files import claim_file
 from judges.protocol import Completion, Message, Sampling, Usage
 
 # The states of a request. A lost request was not answered but may be billed; a refused request is
-# not billed, and a throttled one was refused with a 429, before any work.
+# not billed.
 SENT, ANSWERED, CACHED, LOST, REFUSED = "sent", "answered", "cached", "lost", "refused"
-THROTTLED = "throttled"
 # `cost` is in US dollars: the worst-case cost of a request until its answer, then the real cost.
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS requests (

@@ -14,7 +14,7 @@ from judges.client.budget import Booking, Budget, BudgetSpentError
 from judges.client.client import Client
 from judges.client.prices import FREE, Price
 from judges.client.store import Store
-from judges.protocol import Completion, Request, Sampling, ThrottledError, TransientError
+from judges.protocol import Completion, Request, Sampling, TransientError
 
 DOLLAR = Price(per_token_in=1.0, per_token_out=1.0)
 PROMPT = [{"role": "user", "content": "x" * 84}]  # at most 84 + 16 = 100 tokens
@@ -65,17 +65,6 @@ def test_a_limit_that_is_kept_for_later_steps_does_not_end_the_run_and_does_not_
     account.budget.set_aside(cost=300.0)
     with pytest.raises(BudgetSpentError, match=r"\$150\.0000; the rest is kept for later steps$"):
         account.book(b"", PROMPT, SHORT)
-
-
-def test_a_request_refused_with_a_429_is_no_call_in_this_start_or_the_next(tmp_path):
-    for _ in range(2):
-        budget = Budget(max_calls=1, store=Store(tmp_path / "store"))
-        account = budget.account(price=DOLLAR)
-        booking = book(account)
-        assert account.book(b"key", PROMPT, SHORT) is None  # it may still be refused
-        account.settle(booking, ThrottledError("429"))
-        assert budget.calls == 0
-        budget.store.close()
 
 
 def test_with_a_limit_of_zero_only_what_is_free_is_sent():

@@ -43,14 +43,14 @@ def test_a_limit_in_dollars_holds_for_faulty_replies_and_the_cost_is_reported_tr
 def test_a_budget_too_small_for_the_untuned_judge_gives_one_line_and_can_be_raised(
     openai_server,
 ):
-    # Each request fails five times before it is answered: 900 calls bring 150 replies.
+    # Each request is refused eleven times before it is answered: 900 calls bring 75 replies.
     counts = Counter[str]()
 
-    def five_times(number, body):
+    def eleven_times(number, body):
         counts[request := json.dumps(body, sort_keys=True)] += 1
-        return "500" if counts[request] <= 5 else None
+        return "429" if counts[request] <= 11 else None
 
-    openai_server.fault, openai_server.retry_after = five_times, "0.001"
+    openai_server.fault, openai_server.retry_after = eleven_times, "0.001"
     result = tune("--max-calls", "900", "--concurrency", "4")
     assert (result.code, len(openai_server.log)) == (1, 900)
     line = result.stderr.splitlines()[-1]
