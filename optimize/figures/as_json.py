@@ -32,7 +32,8 @@ def json_number(value: float, decimals: int | None = None) -> float | None:
 def to_json(result: object, decimals: int | None = JSON_DECIMALS) -> Any:
     """Return the result as values for JSON; a dataclass by its method `to_json` if it has one.
 
-    Numbers are rounded to `decimals` decimals (None: not rounded), and undefined ones are null.
+    Numbers are rounded to `decimals` decimals (None: not rounded), and undefined ones are null. A
+    method `to_json` chooses its decimals itself.
     """
     if hasattr(result, "to_json"):
         return result.to_json()
@@ -103,7 +104,7 @@ def judgement_rows(
     return rows
 
 
-def as_json(value: object, indent: int | None = None) -> str:
+def json_text(value: object, indent: int | None = None) -> str:
     """Return the value as JSON text; a lone surrogate, as in some file names, is escaped."""
     text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
     if utf8_text(text) == text:

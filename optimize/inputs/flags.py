@@ -175,9 +175,9 @@ def execute(
         outcome = compute(flags)
         if flags.json:
             # A slow import that --help does not need.
-            from optimize.figures.as_json import as_json, to_json
+            from optimize.figures.as_json import json_text, to_json
 
-            print_output(as_json(to_json(outcome.result), indent=1))
+            print_output(json_text(to_json(outcome.result), indent=1))
         else:
             print_lines(outcome.lines)
         for line in wrap_lines(*(f"{name}: {fault}" for fault in outcome.faults)):

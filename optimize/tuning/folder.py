@@ -18,7 +18,7 @@ from judges.labels.types import LabelledPairs, LabelledSet
 from judges.prompt import utf8_text
 from judges.tables.atomic_write import exclusive_lock, write_atomically
 from judges.tables.text import read_json_file
-from optimize.figures.as_json import JsonObject, as_json
+from optimize.figures.as_json import JsonObject, json_text
 from optimize.inputs.labelled import AnyPath
 from optimize.tuning.preparation import PreparedRun
 from optimize.tuning.settings import CHANGEABLE_SETTINGS
@@ -148,7 +148,7 @@ def read_summary(folder: Path) -> EarlierSummary:
 
 def write_json(path: Path, value: Mapping[str, object]) -> None:
     """Write a JSON file atomically: a killed process leaves the whole old or the whole new file."""
-    write_text(path, as_json(value, indent=1) + "\n")
+    write_text(path, json_text(value, indent=1) + "\n")
 
 
 def write_text(path: Path, text: str) -> None:
@@ -167,7 +167,7 @@ class Trials:
         row = {"trial": len(self.rows) + 1, "stage": stage, "round": round_number, **fields}
         self.rows.append(row)
         with self._path.open("a", encoding="utf-8") as file:
-            file.write(as_json(row) + "\n")
+            file.write(json_text(row) + "\n")
 
 
 def _can_continue(folder: Path, config: RunConfig) -> bool:

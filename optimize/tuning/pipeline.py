@@ -15,7 +15,7 @@ from judges.protocol import Model, ModelError, is_embedded
 from judges.tables.atomic_write import write_atomically
 from judges.tables.in_memory import Rows, as_json_lines, rows_in_memory
 from judges.terminal import Progress
-from optimize.figures.as_json import as_json, judgement_rows
+from optimize.figures.as_json import json_text, judgement_rows
 from optimize.inputs.labelled import AnyPath
 from optimize.inputs.subjects import unread_columns
 from optimize.measuring.injection import ProbeResult, probe_judge
@@ -103,7 +103,7 @@ def run_prepared(
         tuned_judgements = scored_splits.tuned.by_name[split].judgements
         judgements = {"seed": scored.judgements, "tuned": tuned_judgements}
         rows += judgement_rows(scored.items.items, judgements, split)
-    lines = "".join(as_json(row) + "\n" for row in rows)
+    lines = "".join(json_text(row) + "\n" for row in rows)
     run_folder.write_text(folder / run_folder.JUDGEMENTS_FILE, lines)
     write_json(folder / run_folder.SUMMARY_FILE, tuning_result.to_json())
     prompts = search_result.judges.map(lambda judge: judge.prompt(prepared.untuned))
