@@ -54,7 +54,7 @@ def fields_json(
     """Return a dataclass' fields as values for JSON, without those named in `excluded`.
 
     An interval becomes two fields for its ends, null if there is no interval. A field whose default
-    is None or False is left out if it has that value.
+    is None or False is left out if its value is the default.
     """
     record: JsonObject = {}
     for dataclass_field in fields(result):

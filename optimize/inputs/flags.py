@@ -99,7 +99,7 @@ def rescale(subject: Subject, scale: str | None) -> Subject:
 
 
 def narrowest_scale(ratings: Sequence[float]) -> tuple[int, int] | None:
-    """Return the narrowest usual scale that includes all ratings; None if none does."""
+    """Return the narrowest usual scale that includes all ratings; None if no usual scale does."""
     low, high = min(ratings), max(ratings)
     return next((scale for scale in USUAL_SCALES if scale[0] <= low and high <= scale[1]), None)
 

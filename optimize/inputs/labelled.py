@@ -293,7 +293,7 @@ def _read_on_scale(
 
 
 def _usual_scale(ratings: list[float]) -> tuple[int, int] | None:
-    """Return the narrowest usual scale for ratings; None if a judge would tie too much on it."""
+    """Return the narrowest usual scale for ratings; None if a judge would give too many ties."""
     scale = narrowest_scale(ratings)
     # On a scale of two or three ratings, a judge would tie outputs that people rank by fractions.
     if scale and scale[1] - scale[0] <= 2 and not all(rating.is_integer() for rating in ratings):

@@ -54,8 +54,8 @@ def subject_from_labels(
     """Read labels and make a dimension or comparison from them.
 
     `spec` is NAME, or NAME=DEFINITION; ratings need a definition. Raises SettingsError for an empty
-    definition, or one without labels, and UnknownDimensionError if neither the catalogue nor the
-    labels have the name, or ratings have no definition.
+    definition, or if no labels have the defined name. Raises UnknownDimensionError if neither the
+    catalogue nor the labels have the name, or if ratings have no definition.
     """
     written_name, definition = _name_and_definition(spec, labels)
     name, unknown_message = judge_name(written_name), ""
@@ -177,7 +177,7 @@ def usable_texts(names: Iterable[str], labelled: AnyLabels) -> list[str]:
 
 
 def missing_input_flag(labelled: LabelledSet, texts: Collection[str]) -> str:
-    """Return the flag that gives a new judge an input text; "" if it reads one already."""
+    """Return the flag that gives a new judge an input text; "" if the judge reads one already."""
     if source_name(texts):
         return ""
     further_texts = without_keys(labelled.reading.texts, texts)

@@ -24,7 +24,7 @@ from judges.tables.problems import count
 
 # The value of a label: a rating, one of two words, or A, B or tie.
 LabelValue = int | float | str
-# The source of the answers that an annotator had seen before giving a label.
+# Who gave the other answers that an annotator had seen before giving a label.
 AnswersFrom = Literal["annotators", "judge"]
 
 
@@ -40,8 +40,8 @@ class LabelRecord(msgspec.Struct):
     """A label or a mark, as in a line of the label file.
 
     If the value is None, the line takes back an earlier label or mark. Lines that are `skipped` or
-    `unsure` have the value None too, so that `read_labels` ignores them. `changed_after` is the
-    source of other answers that the annotator had seen before.
+    `unsure` have the value None too, so that `read_labels` ignores them. `changed_after` says whose
+    other answers the annotator had seen before, if any.
     """
 
     annotator: str
@@ -87,8 +87,8 @@ class AnnotatorLabels:
 class LabelLog:
     """The label file, and the labels in it by annotator.
 
-    Each label is one line of the file. It is written by a single write, and counts once it is on
-    disk. If another program changes the file, every later call raises ClickError.
+    Each label is one line of the file. The line is written by a single write, and counts once it is
+    on disk. If another program changes the file, every later call raises ClickError.
 
     `rows` has the fields of each item, which every line with its label repeats, and `answers` the
     possible answers. `notes` are on lines of the file that were removed or are ignored.
@@ -134,7 +134,7 @@ class LabelLog:
             self.notes.append(f"ignored {count(n_ignored, 'line')} on other outputs or dimensions")
 
     def _add_line(self, line: bytes, number: int) -> bool:
-        """Add the label of a line; return False if it is on another output or another dimension."""
+        """Add the label of a line; return False if it has another output or dimension."""
         try:
             row = msgspec.json.decode(line, type=dict[str, object])
             record = msgspec.convert({**row, "value": row[self._value_key]}, LabelRecord)
@@ -179,7 +179,7 @@ class LabelLog:
             yield
 
     def append(self, item: int, record: LabelRecord) -> None:
-        """Append a label to the file, and add it; ClickError if it cannot be written."""
+        """Append a label to the file and to `by_annotator`; ClickError if writing fails."""
         fields = msgspec.to_builtins(record)
         value = fields.pop("value")
         given = {name: field for name, field in fields.items() if field}

@@ -3,7 +3,7 @@
 Two annotators disagree on an item if their ratings differ by 2 or more; if there are only 2 or 3
 possible answers, they disagree if their answers differ. An annotator disagrees with the judge if
 the judge's score differs from the annotator's rating by 1 or more, or if the judge's verdict or
-preference is another.
+preference is different.
 """
 
 import random
@@ -44,8 +44,8 @@ class Click(msgspec.Struct, forbid_unknown_fields=True):
     """The request that the page sends if the annotator gives a label or clicks undo.
 
     `item` is the index of the item in the session's order. `value` is ignored if there is a `mark`.
-    `before` is the annotator's earlier label that the page showed, if any, and `after` is the
-    source of other answers that it showed.
+    `before` is the annotator's earlier label that the page showed, if any, and `after` says whose
+    other answers the page showed.
     """
 
     annotator: str
@@ -186,7 +186,7 @@ class LabelSession:
         return (self.judge_answers or {}).get(str(self.rows[item]["id"]))
 
     def _disagreements(self, annotator: str) -> dict[AnswersFrom, list[int]]:
-        """Return the items on which the annotator disagrees, by the other answer's source."""
+        """Return the items on which the annotator disagrees, by whose answer differs."""
         items: dict[AnswersFrom, list[int]] = {"annotators": [], "judge": []}
         min_difference = 2 if len(self._numbers) > 3 else 1
         others = [self._numbers_of(each.records) for each in self.log.of_others(annotator).values()]

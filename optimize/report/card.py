@@ -311,7 +311,7 @@ def labels_text(data: DataCounts, unit: str) -> str:
 
 
 def floors_advice(card: Scorecard, command: str = "") -> str:
-    """Return how to give floors, to a command if there is one, and which suit CI."""
+    """Return which floors suit CI, and how to set them (in `command`, if there is one)."""
     floors = "--min-tpr X --min-tnr X" if card.two_values else "--min-spearman X"
     floors = f"`{command} {floors}`" if command else floors
     ci_advice = (
@@ -324,7 +324,7 @@ def floors_advice(card: Scorecard, command: str = "") -> str:
 
 
 def labels_advice(card: Scorecard, where: str) -> str:
-    """Return which labels to add for an interval, or for a narrower one; "" if none are needed."""
+    """Return which labels to add for an interval or a narrower interval; "" if none are needed."""
     binary, figure, n_documents = card.two_values, card.share_right, card.order.n_documents
     if binary:
         n_documents = binary.judge.n_documents

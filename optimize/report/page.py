@@ -1,7 +1,8 @@
 """A self-contained HTML page on a run, a verification, a comparison or a panel.
 
-One template makes every page. It escapes all texts and loads nothing from elsewhere. A page with
-misses has one script, which filters them; the security policy allows this script by its digest.
+One template makes every page. The template escapes all texts and loads nothing from elsewhere. A
+page with misses has one script, which filters them; the security policy allows this script by its
+digest.
 """
 
 import difflib

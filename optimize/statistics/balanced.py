@@ -1,7 +1,7 @@
 """Balanced accuracy of verdicts, its difference between two judges, and the best threshold.
 
-Balanced accuracy is the mean of the share of people's passes that the judge passes, and the share
-of people's fails that it fails. A judge that always gives the same answer has .5.
+Balanced accuracy is the mean of two shares: of people's passes that the judge passes, and of
+people's fails that the judge fails. A judge that always gives the same answer has .5.
 """
 
 from dataclasses import replace
@@ -87,10 +87,11 @@ def balanced_contrast(
 ) -> Contrast:
     """Judge A's balanced accuracy minus judge B's, on the outputs that both judges scored.
 
-    The mean difference between the verdicts is subtracted from every output's difference. This does
-    not change the value, but narrows the interval if documents differ in their share of passes. If
-    a class has fewer than ten outputs, nothing is subtracted, so that the permutation test stays
-    exact, and there is no interval; nor if the judges differ on fewer than six documents.
+    The mean difference between the verdicts is subtracted from every output's difference. The
+    subtraction does not change the value, but narrows the interval if documents differ in their
+    share of passes. If a class has fewer than ten outputs, nothing is subtracted, so that the
+    permutation test stays exact. The interval is None for such a class, and also if the judges
+    differ on fewer than six documents.
     """
     verdicts_a, verdicts_b, labels = (
         np.asarray(vector, dtype=float) for vector in (passes_a, passes_b, human)

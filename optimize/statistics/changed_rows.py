@@ -58,9 +58,9 @@ def gain_terms(gain: ArrayLike, changed: Mask, document: ArrayLike) -> tuple[Vec
 def interval_on_these_rows(gain: ArrayLike, changed: Mask) -> Interval | None:
     """Return the 90 % interval for the difference in accuracy on exactly these rows.
 
-    The only source of error is which changed rows were drawn for labelling: if all have a label,
-    the interval is a single point, and if none has, it is None. As in `cautious_interval`, two
-    pseudo-rows, with the gains 1 and -1, are added.
+    The only error comes from which changed rows were drawn for labelling. If all changed rows have
+    a label, the interval is a single point. If no changed row has a label, the interval is None. As
+    in `cautious_interval`, two pseudo-rows, with the gains 1 and -1, are added.
     """
     gains, is_changed = np.asarray(gain, dtype=float), np.asarray(changed, dtype=bool)
     known_gains = gains[is_changed & ~np.isnan(gains)]

@@ -45,7 +45,7 @@ class Correlation:
         level: "dataset", "summary" or "system".
         interval: The 95 % interval; None for fewer than 15 documents (at system level, systems),
             for a perfect or undefined value, and at dataset level if nearly all labels or scores
-            are equal. At dataset and system level only Spearman's rho has one.
+            are equal. At dataset and system level only Spearman's rho has an interval.
         n_outputs: How many outputs have a score.
         n_documents: From how many documents the value is computed.
         n_undefined: At summary level, how many documents have no correlation.
@@ -250,7 +250,7 @@ def _dataset_coefficient(rows: ScoredRows, coefficient: str, undefined: Undefine
 def system_means(rows: ScoredRows) -> list[Vector]:
     """Return the judge's and people's mean for each system, divided by the largest mean.
 
-    They are rounded to 12 digits, because rounding errors of the sums must not break ties.
+    The means are rounded to 12 digits, because rounding errors of the sums must not break ties.
     """
     weights = np.bincount(rows.system, rows.weight, rows.n_systems)
     scaled_means = []
@@ -265,8 +265,8 @@ def document_terms(rows: ScoredRows, level: Level) -> Vector:
     """Return one term for each document; the mean of the terms is Spearman's rho.
 
     At summary level, a term is the rho within the document, with 0 or NaN (left out of the mean) by
-    the default convention. At dataset level, it is the rho over all outputs plus the document's
-    influence on it.
+    the default convention. At dataset level, a term is the rho over all outputs plus the document's
+    influence on rho.
     """
     if level == "summary":
         return _fill_undefined(_summary_coefficients(rows, "spearman"), rows, DEFAULT_UNDEFINED)
@@ -325,8 +325,9 @@ def _dataset_terms(rows: ScoredRows) -> Vector:
 def _effect_through_ranks(scores: Vector, slope: Vector, weight: Vector) -> Vector:
     """Return how each output changes rho through its effect on the ranks of all other outputs.
 
-    It raises the rank of an output with a higher score by one, and with an equal score by a half.
-    `slope` is how much rho changes with an output's standardised rank. The result is centred.
+    An output raises the rank of each output with a higher score by one, and the rank of each output
+    with an equal score by a half. `slope` is how much rho changes with an output's standardised
+    rank. The result is centred.
     """
     ranks = weighted_ranks(scores, weight)
     centred = ranks - np.average(ranks, weights=weight)

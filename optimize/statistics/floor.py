@@ -3,8 +3,9 @@
 A floor is the lowest acceptable value. A judge holds a floor if the whole interval of its statistic
 is above the floor. A judge that stays as good as today holds a suggested floor on as many new
 labels with a probability of 90 %: the floor is the low end of the interval around the value below
-which the statistic on new labels falls with a probability of 10 %. Both statistics have the same
-standard error around the same true value, so the variance of their difference is twice as large.
+which the statistic on new labels falls with a probability of 10 %. Today's statistic and the
+statistic on new labels have the same standard error around the same true value, so their difference
+has twice the variance.
 """
 
 import math
@@ -20,7 +21,8 @@ from optimize.statistics.verdict_rates import MIN_OUTPUTS_FOR_RATES, Rate, wilso
 # Upper bounds on the numbers that are reported: further labels, and labels in total.
 MAX_FURTHER_LABELS, MAX_LABELS = 10_000, 100_000
 # Labels are planned so that a judge holds its floors with the probability `PLANNED_POWER`, if it
-# errs half or three quarters as often as they allow: with floors of .8, at rates of .9 and .85.
+# errs half or three quarters as often as the floors allow: with floors of .8, at rates of .9 and
+# .85.
 PLANNED_POWER, ERROR_RATIOS = 0.9, (0.5, 0.75)
 # Normal quantiles: with a probability of 90 %, the one floor for rho holds, and both floors for TPR
 # and TNR hold.
@@ -54,7 +56,7 @@ def share_floor(share: float, low: float, n_outputs: int) -> float:
 
 
 def interval_for_looks(figure: Correlation | Rate, looks: int) -> Interval | None:
-    """Return the 95 % interval of a statistic, widened so that those of all looks hold together."""
+    """Return the 95 % interval of a statistic, widened so that all looks hold together."""
     value, interval = figure.value, figure.interval
     if interval is None or looks == 1:
         return interval
@@ -83,10 +85,11 @@ def outcome(interval: Interval | None, floor: float) -> str:
 def further_labels(figure: Correlation | Rate, floor: float) -> int | None:
     """Return about how many more outputs (for rho, documents) would decide whether a floor holds.
 
-    With that many, the end of the interval that is nearer to the floor reaches it, if the figure
-    stays the same. With n outputs, an end e of a share's Wilson interval satisfies (share - e)^2 =
-    z^2 e (1 - e) / n; on Fisher's z, the width of rho's interval falls with the root of n. The
-    result is None if no number suffices, or if more than `MAX_FURTHER_LABELS` are needed.
+    With that many outputs, the end of the interval that is nearer to the floor reaches the floor,
+    if the figure stays the same. With n outputs, an end e of a share's Wilson interval satisfies
+    (share - e)^2 = z^2 e (1 - e) / n; on Fisher's z, the width of rho's interval falls with the
+    root of n. The result is None if no number suffices, or if more than `MAX_FURTHER_LABELS` are
+    needed.
     """
     value, interval = figure.value, figure.interval
     if interval is None or (isinstance(figure, Correlation) and figure.level == "system"):
@@ -122,8 +125,8 @@ def labels_to_decide(
 ) -> int | None:
     """Return how many independent labels decide that a judge holds its floors; None over 100,000.
 
-    With that many labels, the judge holds all of its floors, by the names "tpr" and "tnr", with a
-    probability of 90 % (`PLANNED_POWER`). `fail_share` is the share of fails among the labels, and
+    With that many labels, the judge holds all of its `floors` ("tpr" and "tnr") with a probability
+    of 90 % (`PLANNED_POWER`). `fail_share` is the share of fails among the labels, and
     `error_ratio` is the judge's true error rates, divided by those that its floors allow. The
     number is exact for Wilson's intervals, whose low end reaches a floor f if the share is at least
     f + z sqrt(f (1 - f) / n).

@@ -129,9 +129,9 @@ def _agreement(
 class OneAnnotatorComparison:
     """How well one annotator and the judge agree with the mean of all other annotators.
 
-    Both are Spearman's rho, averaged over the annotators, and `gap` is the judge's minus the
-    annotator's. Intervals are clustered by document; None at system level, for fewer than 15
-    documents, and at dataset level if nearly all labels are equal.
+    `annotator` and `judge` are Spearman's rho, averaged over the annotators, and `gap` is the
+    judge's rho minus the annotator's. Intervals are clustered by document. An interval is None at
+    system level, for fewer than 15 documents, and at dataset level if nearly all labels are equal.
     """
 
     annotator: IntervalEstimate
@@ -152,9 +152,9 @@ def one_annotator(
     """Compare the judge with a single annotator by their agreement with all other annotators.
 
     Each annotator in turn, and the judge, are compared with the mean rating of all other
-    annotators, on the same outputs: those rated by all of them. A document is left out if the mean
-    ratings of its outputs are all equal, and counts as 0 for an annotator or judge whose own
-    ratings are all equal.
+    annotators, on the outputs that the judge, the annotator and at least one other annotator rated.
+    A document is left out if the mean ratings of its outputs are all equal, and counts as 0 for an
+    annotator or judge whose own ratings are all equal.
 
     Args:
         judge: (outputs,) scores, NaN for failed judgements.
@@ -174,7 +174,7 @@ def one_annotator(
     is_compared = ((~np.isnan(matrix)).sum(axis=1) > 1) & ~np.isnan(scores)
     scores, matrix, systems = scores[is_compared], matrix[is_compared], systems[is_compared]
     document_codes = np.unique(documents[is_compared], return_inverse=True)[1]
-    rhos, terms = [], []
+    rhos, rho_terms = [], []
     for column, annotator_ratings in enumerate(matrix.T if scores.size else ()):
         # Round, because rounding errors of the sums must not break ties.
         mean_of_others: Vector = np.nanmean(np.delete(matrix, column, axis=1), axis=1).round(10)
@@ -183,13 +183,13 @@ def one_annotator(
         pair_rhos = [_rho(level, rater, mean_of_others, document_codes, systems) for rater in pair]
         if not np.isnan(pair_rhos).any():
             rhos.append(pair_rhos)
-            terms.append(
+            rho_terms.append(
                 [_rho_terms(level, rater, mean_of_others, document_codes) for rater in pair]
             )
     if not rhos:
         return None
     judge_rho, annotator_rho = np.mean(rhos, axis=0).tolist()
-    judge_terms, annotator_terms = _mean_terms(np.array(terms))
+    judge_terms, annotator_terms = _mean_terms(np.array(rho_terms))
     return OneAnnotatorComparison(
         annotator=IntervalEstimate(
             annotator_rho, correlation_interval(annotator_rho, annotator_terms)
@@ -239,9 +239,9 @@ def reliability(
 ) -> float:
     """Return the reliability of an output's mean rating, by the Spearman-Brown formula.
 
-    It is k r / (1 + (k - 1) r), where r is the mean rho between two single ratings of the same
-    outputs, and k the harmonic mean of the number of ratings per output. A judge's rho with the
-    mean rating cannot be much higher than its square root.
+    The reliability is k r / (1 + (k - 1) r), where r is the mean rho between two single ratings of
+    the same outputs, and k the harmonic mean of the number of ratings per output. A judge's rho
+    with the mean rating cannot be much higher than the square root of the reliability.
 
     Args:
         ratings: (outputs, annotators) ratings, NaN if the annotator did not rate the output.

@@ -1,10 +1,11 @@
 """Confidence intervals in closed form, and `Contrast`, the difference between two judges.
 
-Every document has one term of a statistic, and the mean of the terms is its value. For statistics
-that are no means over documents the terms are linearised (infinitesimal jackknife). An interval is
-the value ± Student's t times the standard error of the mean of the terms; for a correlation, on
-Fisher's z. An interval is withheld (None) if it would cover the true value in fewer than 93 or more
-than 97 of 100 samples. benchmarks/coverage.py prints the coverage of all intervals.
+Every document has one term of a statistic, and the mean of the terms is the value of the statistic.
+For statistics that are not means over documents, the terms are linearised (infinitesimal
+jackknife). An interval is the value ± Student's t times the standard error of the mean of the
+terms; for a correlation, on Fisher's z. An interval is withheld (None) if it would cover the true
+value in fewer than 93 or more than 97 of 100 samples. benchmarks/coverage.py prints the coverage of
+all intervals.
 
 The intervals of all `looks` (interim analyses) at growing labels hold simultaneously. As in Pocock
 (1977), each look has the same critical value, but the error rate of a look is Sidak's (1967),
@@ -91,7 +92,8 @@ def effective_size(weight: Vector) -> float:
 def interval_of_mean(values: Vector, *, bound: float = np.inf) -> Interval | None:
     """Return Student's t interval for the mean of one value a document, clipped to [-bound, bound].
 
-    It is None if fewer than 15 documents have a value (not NaN), or if all values are equal.
+    The interval is None if fewer than 15 documents have a value (not NaN), or if all values are
+    equal.
     """
     values = values[~np.isnan(values)]
     if values.size < MIN_DOCUMENTS_FOR_INTERVAL or np.ptp(values) == 0:
@@ -168,9 +170,10 @@ class Contrast:
         error: The standard error of the difference, clustered by document; infinite for fewer than
             two documents.
         documents: The documents from which the difference is computed.
-        terms: One term for each document, at system level for each system; their mean is the value.
+        terms: One term for each document (at system level, for each system); the mean of the terms
+            is the value.
         interval: The 95 % interval; None for fewer than 15 documents (or systems).
-        swapped: Returns the difference in each draw of swaps. Its argument, of shape (draws,
+        swapped: Returns the difference in each draw of swaps. The argument, of shape (draws,
             documents), is -1 if the draw swaps the judges on the document, else 1.
         n_untied: At dataset level, how many documents have a label, and scores by both judges, that
             differ from the most common value; infinite at other levels.

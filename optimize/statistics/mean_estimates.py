@@ -9,14 +9,14 @@ the weight 1 / probability.
 If all of 16 labelled outputs pass, this does not show that all outputs pass. So pseudo-counts are
 added before the interval is computed, as Agresti and Min (2005) do for the four cells of paired
 proportions: an equal part for each of the four combinations of a label (the lowest or the highest
-of the scale) with a score (the judge's lowest or highest). Together they amount to three documents
-if labels vary as much as they can and a document has one output. Otherwise their number is
-proportional to the relative variance of the labels, and grows with the square root of the number of
-labelled outputs per document, because labels within a document are similar. For the difference
-between two systems they always amount to three documents, and the pseudo-labels are a difference of
-the usual size in either direction, since systems that have equal labels on a few documents may
-still differ. The interval for the mean over exactly the given outputs has a finite population
-correction.
+of the scale) with a score (the judge's lowest or highest). Together the pseudo-counts amount to
+three documents if labels vary as much as they can and a document has one output. Otherwise their
+number is proportional to the relative variance of the labels, and grows with the square root of the
+number of labelled outputs per document, because labels within a document are similar. For the
+difference between two systems they always amount to three documents, and the pseudo-labels are a
+difference of the usual size in either direction, since systems that have equal labels on a few
+documents may still differ. The interval for the mean over exactly the given outputs has a finite
+population correction.
 
 The package ppi-python is not used, because it treats outputs as independent, while several outputs
 here share a document.
@@ -50,8 +50,8 @@ class MeanEstimate:
     The 95 % `interval` is for the mean over the population that the outputs are a sample of, and
     `given_interval` for the mean over exactly the given outputs. `labels_only` is the mean of the
     labels without the judge; `judge_only`, the mean of the judge's scores, may be biased. `weight`
-    is that of the judge's scores in `value`, in [0, 1]. `n_labels` outputs have a label (and a
-    score), and `n_judgements` a score and no label. `label_sd` is the standard deviation of a
+    is the weight of the judge's scores in `value`, in [0, 1]. `n_labels` outputs have a label (and
+    a score), and `n_judgements` a score and no label. `label_sd` is the standard deviation of a
     label, with the design effect of documents. `agreement` is a correlation of labels with scores,
     in [0, 1]: with n labels on N outputs, the judge reduces the variance by the share
     agreement^2 (N - n) / N.
@@ -217,8 +217,8 @@ class SystemDifference:
     """The mean human rating of one system minus the mean human rating of another system.
 
     In `estimate` each document counts as one output, whose label and score are differences between
-    the two systems. Its interval is for this pair of systems alone; `together_interval` holds
-    simultaneously for all pairs.
+    the two systems. The interval of `estimate` is for this pair of systems alone;
+    `together_interval` holds simultaneously for all pairs.
     """
 
     system: str
@@ -295,8 +295,8 @@ def system_differences(
 def labels_needed(estimate: MeanEstimate, width: float) -> int | None:
     """Return the smallest total number of labels for which the interval has at most this width.
 
-    None if even labels on all outputs are too few. With n labels on N outputs, the variance of the
-    estimate is label_sd^2 / n * (1 - agreement^2 * (N - n) / N).
+    The result is None if even labels on all outputs are too few. With n labels on N outputs, the
+    variance of the estimate is label_sd^2 / n * (1 - agreement^2 * (N - n) / N).
     """
     from scipy.special import stdtrit
 

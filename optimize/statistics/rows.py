@@ -13,7 +13,8 @@ class ScoredRows:
     """The outputs that have a score, sorted by document, as vectors; and counts.
 
     `weight` has a mean of 1; documents and systems are numbered from 0. `n_documents` and
-    `n_systems` count those with a score, `n_unscored_documents` the documents without any.
+    `n_systems` count documents and systems with a score, and `n_unscored_documents` the documents
+    without a score.
     """
 
     judge: Vector

@@ -1,7 +1,7 @@
 """Agreement of a judge's verdicts (pass or fail) with human labels: rates, kappa and intervals.
 
 The TPR is the share of outputs labelled "pass" that the judge passes, and the TNR the share of
-outputs labelled "fail" that it fails. Their mean is the balanced accuracy.
+outputs labelled "fail" that it fails. The mean of TPR and TNR is the balanced accuracy.
 
 A rate has Wilson's interval (1927) for the effective number of outputs, which is the number of
 outputs divided by the design effect of documents (Korn and Graubard 1998). Few documents give a

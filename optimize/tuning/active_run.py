@@ -115,7 +115,8 @@ class ActiveRun:
     def measure(self, result: SearchResult) -> ScoredSplits:
         """Judge every held-out split once, with the untuned and with the tuned judge.
 
-        The held-out splits are judged after the decision which judge ships, so they cannot bias it.
+        The held-out splits are judged after the decision which judge ships, so they cannot bias the
+        decision.
         """
         # The reserve was made for these judgements. If they cost more than the run's limit leaves,
         # the models' own budget ends the run.

@@ -250,8 +250,8 @@ def _planned_limits(prepared: PreparedRun, pricing: Pricing) -> tuple[float, flo
 def _run_limit(prepared: PreparedRun, pricing: Pricing, *, is_checked: bool) -> float:
     """Return what a run may spend: the user's limit, else the default limit.
 
-    Raises SettingsError if the user's limit is too small to learn anything, unless it `is_checked`:
-    a run that has begun goes on, even if judgements prove dearer than estimated.
+    Raises SettingsError if the user's limit is too small to learn anything, unless the limit
+    `is_checked`: a run that has begun goes on, even if judgements prove dearer than estimated.
     """
     settings = prepared.settings
     smallest_limit, default_limit = _planned_limits(prepared, pricing)

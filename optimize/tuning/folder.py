@@ -139,7 +139,7 @@ def _read_json(path: Path, content_type: type[T]) -> T:
 
 
 def read_summary(folder: Path) -> EarlierSummary:
-    """Read an earlier start's summary.json; return an empty one if it is absent or unreadable."""
+    """Read an earlier start's summary.json; return an empty one if there is no readable file."""
     try:
         return _read_json(folder / SUMMARY_FILE, EarlierSummary)
     except RunFolderError:
@@ -171,7 +171,7 @@ class Trials:
 
 
 def _can_continue(folder: Path, config: RunConfig) -> bool:
-    """Return whether the folder holds this unfinished run; raise RunFolderError if another."""
+    """Return whether the folder holds this unfinished run; raise RunFolderError for another run."""
     if not (folder / CONFIG_FILE).exists():
         if file_names := [path.name for path in folder.glob("[!.]*")]:
             raise RunFolderError(

@@ -34,7 +34,7 @@ class RunModels:
 
     @property
     def language_proposer(self) -> Client | None:
-        """The proposer's client; None if one model is embedded, which follows no instruction."""
+        """The proposer's client; None if it or the judge is the embedded model."""
         both_models = (self.judge.model, self.proposer.model)
         return None if any(is_embedded(model.endpoint) for model in both_models) else self.proposer
 

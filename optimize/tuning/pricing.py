@@ -72,7 +72,7 @@ def _estimate_tokens(prepared: PreparedRun, n_calls: int, n_replies: int) -> Pro
 
 
 def proposal_tokens(prepared: PreparedRun, *, at_worst: bool = False) -> PromptAndReplyTokens:
-    """Return the expected tokens of a proposal, or the most that it can have."""
+    """Return the expected tokens of a proposal, or the largest possible number (`at_worst`)."""
     proposer = prepared.settings.proposer
     if is_embedded(proposer.lm):  # the embedded model writes no proposals
         return 0, 0

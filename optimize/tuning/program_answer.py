@@ -38,7 +38,7 @@ class ProgramAnswer:
     is_choice: bool = False
 
     def score(self, value: Any) -> float:
-        """Convert a value that the program wrote to a score; raise ValueError if it is none."""
+        """Convert a value that the program wrote to a score; raise ValueError if it is not one."""
         if probability_of := choice_probabilities(value, self.values):
             return math.fsum(
                 p * self.score(possible_value) for possible_value, p in probability_of.items()

@@ -87,7 +87,7 @@ def _split_result(
 ) -> SplitResult:
     """Return both judges' scorecards on a split; `shipped` are the scores of the judge that ships.
 
-    Its scorecard on test has figures on annotators and scales, too.
+    Only the scorecard of the judge that ships has figures on annotators and scales.
     """
     human, documents, balanced_gain = untuned.human, untuned.documents, None
     if objective == "balanced":

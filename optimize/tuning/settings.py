@@ -132,10 +132,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def proposer(self) -> ModelSettings:
-        """The model that writes instructions; the embedded model if none are written.
+        """The model that writes instructions; the embedded model if no model writes them.
 
-        By default, it is the judge's model, unless that is a decision model. The judge's key is
-        sent only to the judge's provider and address.
+        The default is the judge's model, unless that is a decision model, which cannot write text.
+        The judge's key is sent only to the judge's provider and address.
         """
         lm = self.proposer_lm or (EMBEDDED if is_decision(self.lm) else self.lm)
         api_base = self._proposer_address(lm)
