@@ -147,7 +147,7 @@ class Batch:
             raise OptionError(
                 f"the batch has {n_calls:,} requests; --max-calls leaves {calls_left:,}"
             )
-        dollars_left = math.inf if budget.max_cost is None else budget.max_cost - budget.cost
+        dollars_left = math.inf if budget.max_cost is None else budget.max_cost - budget.spent
         if cost > dollars_left:
             raise OptionError(
                 f"the batch may cost ${cost:.4f} with each reply at its longest; --max-cost leaves "

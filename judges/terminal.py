@@ -140,9 +140,9 @@ class Progress:
         bar, budget = self._bar, self._budget
         bar.total, bar.desc = max(self.total, self.n_done), escape_invisible(self.name)
         postfix_parts = [f"{self.n_failed:,} failed"] if self.n_failed else []
-        if budget is not None and (budget.cost or budget.max_cost):
+        if budget is not None and (budget.spent or budget.max_cost):
             limit = f" of {dollars_text(budget.max_cost)}" if budget.max_cost else ""
-            postfix_parts.insert(0, f"{dollars_text(budget.cost)}{limit}")
+            postfix_parts.insert(0, f"{dollars_text(budget.spent)}{limit}")
         bar.set_postfix_str(", ".join(postfix_parts), refresh=False)
         bar.update(self.n_done - bar.n)
 

@@ -103,8 +103,8 @@ class RunCost(NamedTuple):
             lm_calls=total.calls,
             cached_calls=total.cached_calls,
             tokens={"in": total.tokens_in, "out": total.tokens_out},
-            cost_usd=round(total.cost + total.lost_cost, 6) if prices_are_known else None,
-            cost_unconfirmed_usd=round(total.lost_cost + total.open_cost, 6),
+            cost_usd=round(total.spent, 6) if prices_are_known else None,
+            cost_unconfirmed_usd=round(total.cost_unconfirmed, 6),
             seconds=round(seconds, 3),
         )
 

@@ -54,15 +54,15 @@ class Counts:
     """The numbers of an account's requests for one purpose, with their tokens and costs.
 
     `calls` counts the requests that were sent, including retries; `open_calls` of them are still in
-    flight. `cost` is the real cost of the answered requests, `lost_cost` the worst-case cost of
-    unanswered ones, and `open_cost` the worst-case cost of those in flight.
+    flight. `answered_cost` is the real cost of the answered requests, `lost_cost` the worst-case
+    cost of unanswered ones, and `open_cost` the worst-case cost of those in flight.
     """
 
     calls: int = 0
     cached_calls: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
-    cost: float = 0.0
+    answered_cost: float = 0.0
     lost_cost: float = 0.0
     open_calls: int = 0
     open_cost: float = 0.0
@@ -70,7 +70,12 @@ class Counts:
     @property
     def spent(self) -> float:
         """The real cost of answered requests and the worst-case cost of unanswered ones."""
-        return self.cost + self.lost_cost
+        return self.answered_cost + self.lost_cost
+
+    @property
+    def cost_unconfirmed(self) -> float:
+        """The worst-case cost of requests that were never answered or are still in flight."""
+        return self.lost_cost + self.open_cost
 
     @property
     def cache_note(self) -> str | None:
@@ -117,7 +122,7 @@ class Budget:
             counts.tokens_in += total.tokens_in
             counts.tokens_out += total.tokens_out
             if total.state == ANSWERED:
-                counts.cost += total.cost
+                counts.answered_cost += total.cost
             else:
                 counts.lost_cost += total.cost
 
@@ -144,7 +149,7 @@ class Budget:
         return self.total.calls
 
     @property
-    def cost(self) -> float:
+    def spent(self) -> float:
         """The US dollars spent, including the worst-case cost of unanswered requests."""
         return self.total.spent
 
@@ -212,17 +217,6 @@ class Account:
         """The sum of this account's counts over all purposes."""
         return Counts.sum([*self._counts.values()])
 
-    @property
-    def cost(self) -> float | None:
-        """The real cost in US dollars of all answered requests; None if the price is unknown."""
-        return None if self.price is None else self.total.cost
-
-    @property
-    def cost_unconfirmed(self) -> float:
-        """The worst-case cost in US dollars of requests never answered or still in flight."""
-        total = self.total
-        return total.lost_cost + total.open_cost
-
     def spending(self) -> list[Spending]:
         """Return the spending for each purpose; requests without a purpose count as "unknown"."""
         return [
@@ -274,7 +268,7 @@ class Account:
                 counts.lost_cost += cost
             else:
                 state, cost, usage = ANSWERED, (self.price or FREE).cost_of(outcome), outcome
-                counts.cost += cost
+                counts.answered_cost += cost
                 counts.tokens_in += outcome.tokens_in
                 counts.tokens_out += outcome.tokens_out
                 self._n_settled += 1

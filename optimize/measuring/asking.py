@@ -248,7 +248,7 @@ def _usage(plan: str, clients: Sequence[Client], n_rows: int, seconds: float) ->
             list_price_cost = spent_dollars = math.nan
             break
         list_price_cost += price.cost(client.tokens_in, client.tokens_out)
-        spent_dollars += account.total.cost + account.cost_unconfirmed
+        spent_dollars += account.total.answered_cost + account.total.cost_unconfirmed
     counts = Counts.sum(client.account.total for client in paid_clients)
     seconds = math.nan if counts.cached_calls else seconds
     return JudgeUsage(

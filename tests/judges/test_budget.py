@@ -38,11 +38,12 @@ def book(account, sampling=SHORT):
 def test_a_request_is_booked_at_its_worst_and_settled_at_what_it_took():
     account = account_of(1000.0)
     booking = book(account, Sampling(n=2, max_tokens=50))
-    assert booking.reserved == account.cost_unconfirmed == 200
+    assert booking.reserved == account.total.cost_unconfirmed == 200
     account.settle(booking, took(30, 12))
     account.settle(book(account), took(60, 10))
-    assert (account.total.calls, account.total.tokens_in, account.cost) == (2, 90, 112)
-    assert account.cost_unconfirmed == account.total.open_calls == 0
+    total = account.total
+    assert (total.calls, total.tokens_in, total.answered_cost) == (2, 90, 112)
+    assert total.cost_unconfirmed == total.open_calls == 0
 
 
 def test_what_does_not_fit_waits_for_what_is_in_flight_and_then_ends_the_run():
@@ -53,7 +54,8 @@ def test_what_does_not_fit_waits_for_what_is_in_flight_and_then_ends_the_run():
     account.settle(second, TransientError("", billed=False))
     account.settle(first, took(80, 20))
     account.settle(book(account), TransientError("", billed=True))  # it stays booked at its worst
-    assert (account.total.calls, account.cost, account.cost_unconfirmed) == (4, 170, 150)
+    total = account.total
+    assert (total.calls, total.answered_cost, total.cost_unconfirmed) == (4, 170, 150)
     spent = r"\$320\.0000 of .* \$390 is spent \(at most \$150\.0000 of it for unanswered"
     limit = rf"{spent} requests\) and the next .* \$150\.0000; the limit holds for one"
     with pytest.raises(BudgetSpentError, match=limit):
@@ -131,8 +133,8 @@ def test_what_nobody_waits_for_is_never_billed_above_the_limit(limit, concurrenc
     client = Client(model, account=account, concurrency=concurrency, timeout=0.1)
     with pytest.raises(BudgetSpentError):
         list(client.run(asks(limit, SHORT)))
-    assert account.cost is not None
-    assert model.dollars <= account.cost + account.cost_unconfirmed <= limit
+    total = account.total
+    assert model.dollars <= total.answered_cost + total.cost_unconfirmed <= limit
     # 10 tokens read of 20 bytes, and 25 of 50 written: at least a third of the worst.
     assert model.dollars > limit / 3 or limit < 70
 
@@ -175,7 +177,7 @@ def test_what_timed_out_stays_booked_in_the_next_start(tmp_path, monkeypatch):
         (spending,) = budget.account(price=DOLLAR).spending()
         # Six attempts of 1 byte + 16 and 512 tokens.
         assert (spending.purpose, spending.calls, spending.cost_usd) == ("search", 6, 6 * 529)
-        assert budget.cost == 6 * 529
+        assert budget.spent == 6 * 529
 
 
 def test_an_endpoint_that_ignores_max_tokens_is_found_out_before_many_requests_are_sent():
@@ -194,7 +196,9 @@ def test_an_endpoint_that_ignores_max_tokens_is_found_out_before_many_requests_a
 
 
 def test_an_unknown_price_is_no_zero():
-    assert Budget().account().cost is None
-    assert Budget().account(price=FREE).cost == 0
+    for price, dollars in ((None, None), (FREE, 0)):
+        account = Budget().account(price=price)
+        account.settle(book(account), took(30, 12))
+        assert [row.cost_usd for row in account.spending()] == [dollars]
     with pytest.raises(ValueError, match="give the price"):
         Budget(max_cost=1.0).account()

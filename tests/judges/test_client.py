@@ -138,7 +138,7 @@ def test_what_hangs_when_its_user_stops_is_given_up_soon_and_leaves_no_lock(tmp_
     assert end.wait(TIMEOUT)
     with Session(store=tmp_path / "s", models={"m": Model(echo)}) as session:
         client = session.client("m", price=(1e6, 1e6))
-        assert client.account.cost_unconfirmed == 17 + 512  # a byte, 16 around it, the reply
+        assert client.account.total.cost_unconfirmed == 17 + 512  # a byte, 16 around it, the reply
         assert values_of(list(client.run(asks(2)))) == [0, 1]
 
 
