@@ -8,6 +8,8 @@ import pytest
 from browser import chromium, needs_chromium
 from report_cases import outputs, run_page
 
+from judges import Judgement
+
 pytestmark = needs_chromium
 SHOWN = '[...document.querySelectorAll("article")].filter(one => !one.hidden).length'
 
@@ -43,10 +45,14 @@ def test_the_security_policy_allows_only_the_pages_own_script(tab, tmp_path):
     assert not re.search(r"<article [^>]*hidden", page)
 
 
-def test_misses_can_be_filtered_by_words_and_by_system(tab, tmp_path):
+def test_misses_can_be_filtered_by_words_by_system_and_by_question(tab, tmp_path):
     # All four are false passes; from the second on the output says "so".
-    systems = ["new-a", "new-b"] * 2
-    scores = outputs([1] * 4, [[0]] * 4, list("wxyz"), systems=systems, scale=(0, 1))
+    deciding = ["polite = yes", "polite = yes", "polite = yes", "brief = no"]
+    names = {
+        "systems": ["new-a", "new-b"] * 2,
+        "judgements": [Judgement(score=1, decided_by=question) for question in deciding],
+    }
+    scores = outputs([1] * 4, [[0]] * 4, list("wxyz"), scale=(0, 1), **names)
     show(tab, run_page(scores, tmp_path), tmp_path)
     for words, number in (("so", 3), ("so new-b", 2), ("absent", 0), ("", 4)):
         tab.run(f"document.querySelector('#words').value = {json.dumps(words)}")
@@ -56,6 +62,9 @@ def test_misses_can_be_filtered_by_words_and_by_system(tab, tmp_path):
     tab.run("document.querySelector('#system').value = 'new-b'")
     tab.run("document.querySelector('#filter').oninput()")
     assert tab.run(SHOWN) == 2
+    tab.run("document.querySelector('#question').value = 'brief = no'")
+    tab.run("document.querySelector('#filter').oninput()")
+    assert tab.run(SHOWN) == 1
 
 
 # With everything unfolded, what sticks out at the right.

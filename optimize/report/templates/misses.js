@@ -1,5 +1,5 @@
 const $ = id => document.getElementById(id), MAX_SHOWN = 50;
-const form = $("filter"), words = $("words"), system = $("system");
+const form = $("filter"), words = $("words"), menus = [...form.querySelectorAll("select")];
 const groups = [...document.querySelectorAll(".misses:has(article)")].map(group => ({
   none: group.querySelector(".none"), more: group.querySelector("button"), isWhole: false,
   all: [...group.querySelectorAll("article")].map(article => ({ article })) }));
@@ -9,7 +9,7 @@ function show() {
   const wordsToFind = words.value.toLowerCase().split(/\s+/).filter(Boolean);
   for (const group of groups) {
     const matching = group.all.filter(miss => wordsToFind.every(word => textOf(miss).includes(word))
-      && (!system?.value || miss.article.querySelector(".system").textContent === system.value));
+      && menus.every(({ id, value }) => !value || miss.article.querySelector(`.${id}`)?.textContent === value));
     const shown = new Set(group.isWhole ? matching : matching.slice(0, MAX_SHOWN));
     for (const miss of group.all) if (miss.article.hidden === shown.has(miss)) miss.article.hidden ^= true;
     group.more.hidden = shown.size === matching.length;
