@@ -16,13 +16,21 @@ from itertools import chain, zip_longest
 
 import numpy as np
 
+from dspy_judges.errors import option_name
 from optimize.figures.as_json import figure_json
 from optimize.inputs.flags import DEFAULT_RISK
 from optimize.search.candidates import Candidate
 from optimize.search.power import MIN_UNTIED_DOCUMENTS, fewest_documents
 from optimize.search.problem import Goal, SearchProblem, Trial, contrast
 from optimize.statistics.balanced import is_clearly_worse
-from optimize.statistics.intervals import Contrast, Interval, IntervalEstimate, stream
+from optimize.statistics.intervals import (
+    Contrast,
+    Interval,
+    IntervalEstimate,
+    Matrix,
+    Vector,
+    stream,
+)
 
 # The contrasts of trials, for one kind of change: a list for each half.
 HalfContrasts = Sequence[Sequence[Contrast]]
@@ -85,7 +93,7 @@ class ShipDecision:
         """A sentence that says which judge ships, followed by the reason."""
         judge = "tuned judge" if self.ships else "untuned judge"
         if self.is_forced:
-            judge += ", by --ship tuned"
+            judge += f", by {option_name('ship', 'tuned')}"
         return f"Shipped: the {judge}. {self.reason}"
 
 
@@ -116,9 +124,8 @@ def decide(
         tuned = best_after_cost(problem, trials)
         trials = [trial for trial in trials if trial.candidate.id == tuned.id]
     if decision.ships and (objection := _objection(problem, tuned, trials)):
-        reason = (
-            f"Tuning passed the test, but {objection} --ship tuned ships the judge nevertheless."
-        )
+        way_out = f"{option_name('ship', 'tuned')} ships the judge nevertheless."
+        reason = f"Tuning passed the test, but {objection} {way_out}"
         decision = replace(decision, ships=False, reason=reason)
     problem.record(
         "gate",
@@ -198,8 +205,8 @@ def decide_by_gain(
     elif gain.n_documents < n_needed or not math.isfinite(gain.low):
         reason = (
             f"The documents ({gain.n_documents}) are too few, or their labels or scores too alike, "
-            f"to compare the tuned with the untuned judge at --risk {risk:g}: at least {n_needed} "
-            "must differ in both."
+            "to compare the tuned with the untuned judge at "
+            f"{option_name('risk', f'{risk:g}')}: at least {n_needed} must differ in both."
         )
     elif abs(gain.value) < 0.0005:
         reason = f"{subject} are as good as the untuned judge ({metric_name(goal)})."
@@ -252,7 +259,7 @@ def largest_gain(
     """
     # The first draw swaps no judges: its gains are those in the data.
     gain_sums = np.zeros((1 + N_PERMUTATIONS, len(kinds)))
-    n_documents_by_kind, n_untied_by_kind = np.zeros((2, len(kinds)))
+    n_documents, n_untied = [0] * len(kinds), [0.0] * len(kinds)
     for half in zip_longest(*kinds, fillvalue=()):
         # If a draw swaps the judges on a document, they are swapped for all kinds of change.
         documents = _document_ids(chain(*half))
@@ -260,30 +267,38 @@ def largest_gain(
         signs = np.vstack([np.ones(len(documents)), signs])
         for kind, contrasts in enumerate(half):
             defined = [each for each in contrasts if each.documents]
-            if defined:
-                swapped = []
-                for each in defined:
-                    columns = np.searchsorted(documents, each.documents)
-                    swapped.append(each.swapped(signs[:, columns]))
-                n = len(_document_ids(defined))
-                gain_sums[:, kind] += n * np.mean(swapped, axis=0)
-                n_untied_by_kind[kind] += min(each.n_untied for each in defined)
-                n_documents_by_kind[kind] += n
-    tested_kinds = np.flatnonzero(n_documents_by_kind)
-    if not tested_kinds.size:
+            if not defined:
+                continue
+            n_in_half = len(_document_ids(defined))
+            gain_sums[:, kind] += n_in_half * _gain_by_draw(defined, documents, signs)
+            n_documents[kind] += n_in_half
+            n_untied[kind] += min(each.n_untied for each in defined)
+    tested_kinds = [kind for kind, n in enumerate(n_documents) if n]
+    if not tested_kinds:
         return NO_GAIN
-    means = gain_sums[:, tested_kinds] / n_documents_by_kind[tested_kinds]
+    means = np.column_stack([gain_sums[:, kind] / n_documents[kind] for kind in tested_kinds])
     best_kind, largest_gains = tested_kinds[means[0].argmax()], means.max(axis=1)
-    value, n, half_width = float(largest_gains[0]), int(n_documents_by_kind[best_kind]), math.inf
-    n_untied = float(n_untied_by_kind[tested_kinds].min())
-    if n > 1 and n_untied >= MIN_UNTIED_DOCUMENTS:
+    value, n, half_width = float(largest_gains[0]), n_documents[best_kind], math.inf
+    fewest_untied = min(n_untied[kind] for kind in tested_kinds)
+    if n > 1 and fewest_untied >= MIN_UNTIED_DOCUMENTS:
         # The half-width is the (1 - risk) quantile of the draws, and at least 0. It is enlarged
         # slightly, so that the gain does not exceed an equal draw by a rounding error.
         quantile = float(np.sort(largest_gains)[::-1][int(risk * len(largest_gains))])
         half_width = max(0.0, quantile) * (1 + 1e-9)
-        half_width *= 1 + RANK_CORRECTION / (n_untied - RANK_CORRECTION)
+        # At other levels than the dataset's, `n_untied` is infinite, and this changes nothing.
+        half_width *= 1 + RANK_CORRECTION / (fewest_untied - RANK_CORRECTION)
     low, high = value - half_width, value + half_width
-    return Gain(value=value, low=low, high=high, n_documents=n, kind_index=int(best_kind))
+    return Gain(value=value, low=low, high=high, n_documents=n, kind_index=best_kind)
+
+
+def _gain_by_draw(contrasts: Sequence[Contrast], documents: Sequence[str], signs: Matrix) -> Vector:
+    """Return the mean of the contrasts in each draw; `signs` has a column for each document."""
+    gains = []
+    for each in contrasts:
+        columns = np.searchsorted(documents, each.documents)
+        gains.append(each.swapped(signs[:, columns]))
+    mean_gains: Vector = np.mean(gains, axis=0)
+    return mean_gains
 
 
 def _document_ids(contrasts: Iterable[Contrast]) -> list[str]:

@@ -131,7 +131,7 @@ def test_if_the_untuned_judge_ships_the_tuned_judge_has_its_own_file(capfd):
     assert choice.summary["shipped"] == choice.judge.provenance["ship"] == "tuned"
     assert choice.judge.prompt == tuned.prompt
     for text in (choice.judge.provenance["why"], choice.report.read_text()):
-        assert "by --ship tuned" in text
+        assert "by ship=tuned" in text
     assert len(str(choice).splitlines()) <= 24
 
 
