@@ -26,7 +26,7 @@ MAX_JUDGE_BYTES, MAX_JUDGE_BRACKETS = 20_000_000, 500_000
 
 
 def estimate_memory(value: object, depth: int = 0) -> int:
-    """Return a value's approximate memory in bytes; raise ValueError if it is nested too deeply."""
+    """Return a value's approximate memory in bytes; raise ValueError for too deep nesting."""
     if depth > MAX_DEPTH:
         raise ValueError(f"is nested too deeply (more than {MAX_DEPTH})")
     if isinstance(value, dict | list):

@@ -45,7 +45,7 @@ class BaseJudge(ABC):
     """The base class of `Judge` and `Panel`.
 
     Args:
-        lm: The model that is asked; for a panel, that of the first member that does not use the
+        lm: The model that is asked; for a panel, the model of the first member without the
             embedded model.
         provenance: How and on which labels the judge was tuned, as data for JSON; None for an
             untuned judge.
@@ -113,12 +113,12 @@ class BaseJudge(ABC):
 
     @property
     def questions(self) -> tuple[Field, ...]:
-        """The fields of the judge's questions; none for a panel, whose members ask their own."""
+        """The fields of the judge's questions; empty for a panel, whose members ask them."""
         return ()
 
     @cached_property
     def origin(self) -> Provenance:
-        """The provenance as a typed record; raises ValueError if it has another form."""
+        """The provenance as a typed record; raises ValueError if the provenance is malformed."""
         return msgspec.convert(plain_data(self.provenance) or {}, Provenance)
 
     @property
@@ -129,7 +129,7 @@ class BaseJudge(ABC):
 
     @cached_property
     def tuning_digests(self) -> frozenset[str]:
-        """Digests of the rows and documents that the judge, or a part of it, was tuned on."""
+        """Digests of the rows and documents on which the judge or one of its parts was tuned."""
         tuned_parts = (
             part
             for part in (self, *self.parts)
@@ -156,8 +156,9 @@ class BaseJudge(ABC):
     def check_destination(self) -> None:
         """Raise FatalModelError if a judge's file alone would decide where texts are sent.
 
-        The file may come from a stranger. So the user has to name a model whose name could be an
-        address, a path or a program, and the endpoint of a judge that was tuned at another one.
+        The file may come from a stranger. So the user has to name the model if its name could be
+        an address, a path or a program, and to give the address if the judge was tuned at an
+        address other than the default.
         """
         from judges.client import endpoint_digest, endpoint_of, is_allowed_in_file
 
@@ -206,7 +207,7 @@ class BaseJudge(ABC):
         return judgement
 
     def configured_model(self) -> Model | None:
-        """Return the LM of `dspy.configure`; None if none is set or the judge names a model."""
+        """Return the LM of `dspy.configure`; None if the judge names a model or no LM is set."""
         has_own_model = self.lm_source != "default" or self.lm != EMBEDDED or self.api_base
         if has_own_model or self.provenance is not None or "dspy" not in sys.modules:
             return None
@@ -220,7 +221,7 @@ class BaseJudge(ABC):
     def open_client(
         self, *, keep_going: bool = True, **options: "Unpack[ModelOptions]"
     ) -> Iterator["Client"]:
-        """Open the client that asks the judge's model; without options, the process shares it.
+        """Open the client that asks the judge's model; calls without options share a client.
 
         If `keep_going` is false, the run stops once almost all of its judgements have failed.
         """
@@ -306,7 +307,7 @@ class BaseJudge(ABC):
                 and `map`, a dict from each text's name to its column.
 
         Returns:
-            A Series with the frame's index and NaN for failed judgements. Its name is the judge's
+            A Series with the frame's index and NaN for failed judgements. The name is the judge's
             name, or NAME_judge if the frame already has a column of that name. Ratings are on the
             judge's scale, verdicts in [0, 1]; a pairwise judge gives its margin in [-1, 1],
             positive for A. `attrs["n_failed"]` counts failed judgements, `attrs["failures"]` their
@@ -365,7 +366,7 @@ class BaseJudge(ABC):
         records: Iterable[Sequence[object]],
         mapping: Mapping[str, str] | None = None,
     ) -> list[dict[str, object]]:
-        """Return the texts of each row; raises MissingColumnError for a text without one column."""
+        """Return the texts of each row; raises MissingColumnError if a text has no column."""
         from judges.labels.cells import value_at
         from judges.labels.conversations import cells_with_texts
 
@@ -395,5 +396,5 @@ class BaseJudge(ABC):
         return Path(path)
 
     def dumps(self) -> str:
-        """Return the JSON that `save` writes; raises FrozenJudgeError if no file can hold it."""
+        """Return the JSON that `save` writes; raises FrozenJudgeError if a file cannot hold it."""
         return frozen.dumps(self.freeze())

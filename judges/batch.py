@@ -1,8 +1,8 @@
 """Judge a table through a provider's batch API, at half price and within a day.
 
 The table is judged in two passes. The first pass writes its requests to OUT.batch.jsonl instead of
-sending them. That file is submitted to the provider, and the provider's answers are collected into
-the run's store, from which the second pass takes them. Between the passes, OUT.batch.json holds the
+sending them. That file is submitted to the provider. The provider's answers are collected into the
+run's store, where the second pass finds the answers. Between the passes, OUT.batch.json holds the
 state of the batch.
 """
 
@@ -43,7 +43,7 @@ MAX_CLOCK_SKEW_SECONDS = 86_400.0
 
 
 class BatchState(Struct, kw_only=True):
-    """The state of a batch, as OUT.batch.json holds it; `run` marks the provider's batch.
+    """The state of a batch, as OUT.batch.json holds it; `run` identifies the batch's run.
 
     `begun_at` is the Unix time at which `run` was drawn; the provider's batch is not older.
     """
@@ -120,7 +120,7 @@ class Batch:
             )
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
-        """Return the stored answer; if there is none, queue the request and raise RefusedError."""
+        """Return the stored answer; without one, queue the request and raise RefusedError."""
         key = request_key(self.endpoint, self.name, messages, sampling)
         if (completion := self._store.get(key)) is not None:
             return completion
@@ -186,7 +186,7 @@ class Batch:
         self._save_state()
 
     def collect_answers(self) -> list[str]:
-        """Record the batch's answers, and return why requests failed; then delete its files."""
+        """Record the batch's answers, delete its files, and return why requests failed."""
         if self.state.batch_id is None:
             totals = self._store.totals()
             if {total.state for total in totals if total.purpose == BATCH_PURPOSE} == {ANSWERED}:

@@ -34,11 +34,11 @@ def find_subject(name: str) -> Subject:
 
 
 def same_source_questions(subject: Subject) -> tuple[Question, ...]:
-    """Return the other dimensions of the subject's source, as questions for a judge of `subject`.
+    """Return the other dimensions of the subject's publication, as questions for its judge.
 
     All these dimensions judge the same text as the subject. A question may need a text that the
     judge does not read; tuning learns from people's labels how much the answers to each question
-    are worth. There are no questions for a comparison, or for a subject of the user's own.
+    are worth. A comparison, and a subject that the user defined, get no such questions.
     """
     if JUDGES.get(subject.name) != subject:
         return ()

@@ -1,6 +1,6 @@
 """Turn a judge's prompt into typed questions for a decision model, and answers into probabilities.
 
-A decision model writes no text: it answers typed questions with probabilities. It reads a JSON
+A decision model writes no text: it answers typed questions with probabilities. Its input is a JSON
 object in the form that DSPy uses, with the instruction, the descriptions of the texts, the
 demonstrations and the texts. The type of a question depends on the judge's answer: it is `score`
 for a rating, with the ratings and their anchors as levels; `noul` (yes or no) for a verdict; and
@@ -57,7 +57,7 @@ class DecisionTask(Struct, kw_only=True):
 
     @classmethod
     def of(cls, content: str) -> Self:
-        """Read the task from a system message's content; raises ValueError if there is none."""
+        """Read the task from a system message's content; raises ValueError for other content."""
         return msgspec.convert(json.loads(content), cls)
 
     @property
@@ -78,7 +78,8 @@ class DecisionTask(Struct, kw_only=True):
 def template_for(lm: str, prompt: Prompt) -> list[Message]:
     """Return the messages for the model `lm`; the last message has a `{{name}}` slot for each text.
 
-    For a decision model, the contents are JSON: instruction and questions, and then the texts.
+    For a model that gives probabilities, the contents are JSON: first instruction and questions,
+    then the texts.
     """
     if not is_decision(lm):
         return prompt.template()
@@ -164,9 +165,9 @@ def _option_entry(key: str, option: str, description: object) -> dict[str, objec
 
 
 def _split_level(criterion: object) -> tuple[str, str]:
-    """Split a level such as "1: poor" into label and description; another text is only a label."""
-    label, _, description = str(criterion).partition(": ")
-    return (label, description) if label.lstrip("-").isdigit() else (str(criterion), "")
+    """Split a level such as "1: poor" into "1" and "poor"; other text has no description."""
+    level, _, description = str(criterion).partition(": ")
+    return (level, description) if level.lstrip("-").isdigit() else (str(criterion), "")
 
 
 Probability = Annotated[float, Meta(ge=0, le=1)]
@@ -190,7 +191,7 @@ class _TypedAnswer(Struct):
 def reply_of_answers(answers: object, questions: Collection[str]) -> Reply:
     """Return a Reply with `{question: answer}` as JSON, from System One's or OpenAI's answers.
 
-    If a question is not answered, the Reply is a refusal. Unnamed answers raise a JSON_ERROR.
+    If a question is not answered, the Reply is a refusal. Malformed answers raise JSON_ERRORS.
     """
     if isinstance(answers, list):  # OpenAI's form
         n_answers, answers = len(answers), {answer["name"]: answer for answer in answers}
@@ -221,7 +222,7 @@ def read_answers(
 
 
 def _option_probabilities(question: TypedQuestion, answer: _TypedAnswer) -> dict[str, float]:
-    """Return each option's probability, with the sum 1; ValueError for other options."""
+    """Return each option's probability, with the sum 1; raises ValueError for other options."""
     if answer.type.replace("predicate", "noul") != question.type:
         raise ValueError(f"its type is {answer.type!r}, not {question.type!r}")
     if question.type == "noul":

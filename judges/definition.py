@@ -95,7 +95,7 @@ class Definition(Struct, kw_only=True, forbid_unknown_fields=True):
         return good_word, bad_word
 
     def _rating_anchors(self) -> dict[int, str]:
-        """Return all ratings, ascending, with the text that says what earns each."""
+        """Return all ratings, ascending, each with the text that says what earns the rating."""
         anchors = _text_by_rating(self.anchors)
         ratings = _ratings(self.scale)
         scale = _all_ratings(ratings, sorted(anchors))
@@ -126,7 +126,7 @@ def _text_by_rating(anchors: Mapping[str, str]) -> dict[int, str]:
 
 
 def _all_ratings(ratings: Sequence[int], anchors: Sequence[int]) -> Sequence[int]:
-    """Return a scale's ratings: those given, or all between two ratings or the outer anchors."""
+    """Return a scale's ratings; two ratings, or the outer anchors, stand for a whole range."""
     ratings = ratings or sorted({*anchors[:1], *anchors[-1:]})
     return range(ratings[0], ratings[1] + 1) if len(ratings) == 2 else ratings
 

@@ -53,7 +53,7 @@ INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
 
 @dataclass(kw_only=True)
 class Exchange:
-    """Turns rows into a judge's messages, and the replies to these into judgements.
+    """Turns rows into a judge's messages, and replies into judgements.
 
     `lm` is the model's name or endpoint; for a decision model, it has to be the name. Raises
     NoProbabilitiesError or OptionError if the model cannot follow the judge's plan.
@@ -106,7 +106,7 @@ class Exchange:
         return Response(values=tuple(samples), failures=tuple(failures))
 
     def judgement_of(self, responses: Sequence[Response]) -> AnyJudgement:
-        """Return the judgement from one response, or, for a pair, from one for each order."""
+        """Return the judgement from a response; a pair has one response for each order."""
         samples = [cast(Sequence[ReplyContent], response.values) for response in responses]
         if self.subject.kind == "pairwise":
             preference = _preference(samples, [response.error for response in responses])
@@ -171,7 +171,7 @@ class Exchange:
 
 
 def readable_texts(subject: Subject, row: Mapping[str, object]) -> dict[str, str]:
-    """Return the texts of a row by name; raises NoScoreError if one is missing or invisible.
+    """Return the texts of a row by name; raises NoScoreError for a missing or blank text.
 
     One of the two outputs of a pair may be blank: a system that says nothing loses its comparisons.
     """
@@ -197,15 +197,15 @@ def failed_judgement(subject: Subject, reason: str) -> AnyJudgement:
 
 
 def _preference(
-    samples: Sequence[Sequence[ReplyContent]], errors: Sequence[str | None]
+    samples_by_order: Sequence[Sequence[ReplyContent]], error_by_order: Sequence[str | None]
 ) -> Preference:
-    """Return the preference from the samples and the error of each order of a pair."""
+    """Return the preference from the replies and the error of each order of a pair."""
     # In the order "ba", the answers are positive for output B.
-    ab, ba = map(mean_answers, samples)
+    ab, ba = map(mean_answers, samples_by_order)
     margin_ab, margin_ba = (next(reversed(answers.values()), math.nan) for answers in (ab, ba))
-    comparisons = (sample.text for sample in chain.from_iterable(samples) if sample.text)
+    comparisons = (sample.text for sample in chain.from_iterable(samples_by_order) if sample.text)
     preference = Preference.from_orders(margin_ab, -margin_ba, next(comparisons, None))
-    for order, error in zip(PAIR_ORDERS, errors, strict=True):
+    for order, error in zip(PAIR_ORDERS, error_by_order, strict=True):
         if error is not None:
             return replace(preference, preferred=None, failure=f"in the order {order}: {error}")
     return replace(preference, answers_ab=ab, answers_ba=ba) if len(ab) > 1 else preference

@@ -121,7 +121,7 @@ class _CommonEntries(_StrictStruct, kw_only=True):
 
 
 class JudgeFile(_CommonEntries, kw_only=True):
-    """The file of a judge; an ordinary `threshold` of one half and no `weights` are left out."""
+    """The file of a judge; a `threshold` of one half, or `weights` of None, are left out."""
 
     messages: Annotated[list[Message], Meta(min_length=1, max_length=2 + 2 * MAX_DEMOS)]
     program: Prompt
@@ -161,7 +161,7 @@ def load(path: Path | str) -> AnyJudgeFile:
 
 
 def dumps(judge: AnyJudgeFile) -> str:
-    """Return the JSON text of a judge's file; raises FrozenJudgeError if no file can hold it."""
+    """Return the JSON text of a judge's file; raises FrozenJudgeError if a file cannot hold it."""
     document = to_builtins(judge, str_keys=True)
     document["digest"] = digest(document)
     text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
@@ -205,7 +205,7 @@ def digest(document: Mapping[str, object]) -> str:
 
 
 def demo_bytes(prompt: Prompt, demo: Mapping[str, Value], redactor: Redactor) -> int | None:
-    """Return the bytes of a demonstration in a judge's file; None if the file cannot hold it."""
+    """Return the bytes that a demonstration takes in a file; None if no file can hold it."""
     messages = replace(prompt, demos=(demo,)).template()[1:3]
     try:
         text = json.dumps([demo, messages], indent=4, ensure_ascii=False)
@@ -217,7 +217,7 @@ def demo_bytes(prompt: Prompt, demo: Mapping[str, Value], redactor: Redactor) ->
 def _check_file(file: AnyJudgeFile) -> None:
     """Raise ValueError unless a file's messages fit its subject and contain only text.
 
-    Whether the prompt and the weights fit the subject is checked where a judge is made of them.
+    The constructors of judges check whether the prompt and the weights fit the subject.
     """
     if file.provenance is not None:
         convert(file.provenance, Provenance)

@@ -172,7 +172,7 @@ def dspy_metric(
 
     The texts are read from the prediction, else from the example. A failed judgement raises
     NoScoreError, which DSPy logs, counts among `max_errors` and scores with its own
-    `failure_score`. If an optimizer passes a `trace`, because it selects demonstrations, the
+    `failure_score`. If an optimizer passes a `trace` in order to select demonstrations, the
     metric is whether the score reaches `threshold` (see `deepeval_metric`). GEPA gets the judge's
     answers and rationale as feedback.
     """

@@ -179,8 +179,9 @@ class Judge(BaseJudge):
 
         Returns:
             A dict with `messages` and `sampling`, which has the other fields of an OpenAI chat
-            request; a field is missing if the model's own default applies. For a decision model,
-            the request's body without the model's name. None if the row cannot be judged.
+            request; a field is missing if the model's own default applies. For a decision model
+            (see `with_model`), the request's body without the model's name. None if the row cannot
+            be judged.
 
         Raises:
             OptionError: The order is unknown, or is "ba" although the judge is not pairwise.
@@ -215,7 +216,7 @@ class Judge(BaseJudge):
         Args:
             row: The same row as for `request`.
             outputs: The replies: strings, the choices of an OpenAI response (objects or dicts), or
-                vLLM's outputs; for a decision model, a list with the `answers` of its response.
+                vLLM's outputs; from a decision model, a list with its response's `answers`.
             outputs_ba: The replies to the request for the order "ba" of a pair.
 
         Returns:
@@ -246,7 +247,7 @@ class Judge(BaseJudge):
         return {**entries, self.kind: answer, "distribution": distribution}
 
     def _texts_of(self, row: Mapping[str, object]) -> dict[str, str]:
-        """Return the texts of a row or a chat; raises NoScoreError if it cannot be judged."""
+        """Return the texts of a row or a chat; raises NoScoreError if they cannot be judged."""
         # Imported late, since loading a judge does not need it.
         from judges.labels.conversations import cells_with_texts
 
@@ -269,7 +270,7 @@ class Judge(BaseJudge):
     def template(self) -> list[Message]:
         """Return the judge's messages, with a `{{name}}` slot for each text in the last one.
 
-        For a decision model, the contents of the messages are JSON objects.
+        For a decision model (see `with_model`), the contents of the messages are JSON objects.
         """
         return list(self._template)
 
@@ -324,8 +325,8 @@ class Judge(BaseJudge):
     def with_model(self, lm: str | None = None, api_base: str | None = None) -> Self:
         """Return a copy of the judge with another model or another endpoint.
 
-        If a decision model replaces a chat model, or the reverse, the judge's own plan is replaced
-        by the default plan of the new model.
+        If a decision model, which gives probabilities, replaces a chat model, or the reverse, the
+        judge's own plan is replaced by the default plan of the new model.
 
         Args:
             lm: "embedded", "openai/NAME", any model that DSPy knows, or a decision model

@@ -30,7 +30,7 @@ class Judgement:
         rating: The rating if there is a single reply; for a verdict 1 (good word) or 0.
         distribution: The probability of each rating, or the share of samples with that rating.
         rationale: The judge's reasons, if it gave any.
-        failure: Why there is no score; None if there is one.
+        failure: Why there is no score; None if there is a score.
         samples: The number of replies that the score was computed from.
         unparsable: The number of further replies, which could not be read.
         members: For a panel, each member's score by the member's name.
@@ -106,13 +106,13 @@ class Preference:
             judgement failed.
         preferred: "A", "B" or "tie"; None if the judgement failed.
         comparison: The judge's reasons, if it gave any.
-        failure: Why there is no preference; None if there is one.
+        failure: Why there is no preference; None if there is a preference.
         margin_ab: The margin when A is shown first; NaN if unknown.
-        margin_ba: The margin when B is shown first; here, too, it is positive if A is preferred.
+        margin_ba: The margin when B is shown first; also positive if A is preferred.
         members: For a panel, each member's margin by the member's name.
         answers_ab: If the judge asks questions, the margin of each answer when A is shown first, by
             field name; positive if the answer prefers A.
-        answers_ba: The margin of each answer when B is shown first; positive if it prefers B.
+        answers_ba: The same margins when B is shown first; positive if the answer prefers B.
         decided_by: If the answers have weights, the answer that counted most over both orders, such
             as "names_source = A".
     """
@@ -140,7 +140,7 @@ class Preference:
 
     @property
     def order_ab(self) -> PreferredOutput | None:
-        """The output preferred when A is shown first; None if neither is or if unknown."""
+        """The output preferred when A is shown first; None for a tie or an unknown margin."""
         return choice_of(self.margin_ab)
 
     @property

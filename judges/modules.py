@@ -38,7 +38,7 @@ class Scoring(Parameter):
     """Computes the score of a DSPy program from the answers in its prediction, as a `Judge` does.
 
     DSPy's `save` and `load` keep weights and threshold, and DSPy's optimizers do not change them.
-    `choices` are the fields of the questions, then that of the rating, verdict or choice.
+    `choices` are the fields of the questions, then the field of the judge's answer.
     """
 
     def __init__(
@@ -85,14 +85,14 @@ class ScoredProgram(dspy.Module):
 class JudgeModule(dspy.Module):
     """The base class of the three judge modules: it has one predictor, `judge`.
 
-    The predictor runs with a `JudgeAdapter`. An LM that DSPy asks typed questions, instead of
-    sending it messages, gets the questions that a `Judge` sends to a decision model.
+    The predictor runs with a `JudgeAdapter`. An LM that answers typed questions with probabilities,
+    such as `dspy.experimental.TypeSafe`, gets the same typed questions as from a `Judge`.
 
     Args:
         subject: The dimension or comparison to judge.
         prompt: The prompt; by default the untuned prompt of the subject.
         default_lm: A function that makes the LM to ask if neither DSPy nor the predictor has an
-            LM; `save` does not store it.
+            LM; `save` does not store the function.
         weights: How much each answer counts in the score, as for a `Judge`.
         threshold: The lowest score of a verdict that passes, as for a `Judge`.
     """
@@ -124,7 +124,7 @@ class JudgeModule(dspy.Module):
             return self._with_score(await self.judge.acall(**self._predictor_arguments(texts)))
 
     def _predictor_arguments(self, texts: ValuesByName) -> ValuesByName:
-        """Return the predictor's arguments, with typed questions if the LM answers these."""
+        """Return the predictor's arguments, with typed questions if the LM answers those."""
         lm = texts.get("lm") or self.judge.lm or dspy.settings.lm
         if not getattr(lm, "supports_decision_requests", False):
             return texts
@@ -198,15 +198,15 @@ class JudgeAdapter(dspy.ChatAdapter):
 
 
 def scoring_of(program: dspy.Module) -> Scoring | None:
-    """Return the `Scoring` among a program's parameters; None if there is none."""
+    """Return the `Scoring` among a program's parameters; None for other programs."""
     return next((p for p in program.parameters() if isinstance(p, Scoring)), None)
 
 
 def prompt_of(signature: SignatureMeta, demos: Sequence[ValuesByName] = ()) -> Prompt:
     """Return the prompt with a signature's fields and instruction, and a predictor's demos.
 
-    A demo without an answer to one of the questions is left out. Another missing value, or an
-    impossible one, raises ValueError.
+    A demo without an answer to one of the questions is left out. Any other missing value, and an
+    impossible value, raises ValueError.
     """
     fields = _signature_fields(signature)
     prompt = Prompt(instruction=signature.instructions, fields=fields)

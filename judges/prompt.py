@@ -199,7 +199,7 @@ def with_reasoning(prompt: Prompt, reasoning: Reasoning) -> Prompt:
 
 
 def with_questions(prompt: Prompt, questions: Sequence[Field]) -> Prompt:
-    """Return the prompt with other questions, and without demos, which lack their answers."""
+    """Return the prompt with other questions, and without demos, which lack the answers."""
     if prompt.questions == tuple(questions):
         return prompt
     other_fields = [field for field in prompt.fields if field not in prompt.choices]
@@ -239,7 +239,7 @@ def fill_slots(
 def restate_format(prompt: Prompt, messages: Sequence[Message]) -> list[Message]:
     """Return the messages to send after a reply that could not be read.
 
-    They repeat at their end which form a reply must have, so that providers' prompt caches apply.
+    The form of a reply is repeated at the end, so that providers' prompt caches apply.
     """
     last_message, form_text = messages[-1], _reply_format(prompt.outputs)
     for field in prompt.choices if len(prompt.outputs) > 1 else ():
@@ -269,7 +269,7 @@ def _choices_phrase(choices: Sequence[Value]) -> str:
 
 
 def _field_blocks(fields: Sequence[Field], values: Mapping[str, Value]) -> list[str]:
-    """Return the header and value of each field; a missing value becomes an empty text."""
+    """Return the header and value of each field; a missing value is an empty text."""
     return [
         f"{HEADER.format(name=field.name)}\n{break_markup(str(values.get(field.name, '')))}"
         for field in fields

@@ -68,8 +68,8 @@ class Sampling:
     """The sampling parameters of a request, which are part of its cache key.
 
     `n` is the number of replies. `top_logprobs` is the number of alternatives that are returned
-    for each token. `seed` also makes the cache keys of repeated requests differ. None leaves
-    `temperature` or `reasoning_effort` to the model.
+    for each token. `seed` also makes the cache keys of repeated requests differ. A
+    `temperature` or `reasoning_effort` of None means the model's own default.
     """
 
     temperature: float | None = 0.0

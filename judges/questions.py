@@ -166,8 +166,8 @@ class AnswerWeights:
     ) -> str:
         """Return the answer that counted most for the score, as a text such as "tone = 1".
 
-        It is the answer that moved the score furthest towards the side of `threshold` on which the
-        score lies. By default, the threshold is halfway between the lowest and the highest score
+        This answer moved the score furthest towards the side of `threshold` on which the score
+        lies. By default, the threshold is halfway between the lowest and the highest score
         that the weights can give. Each answer is compared with a baseline: if the threshold lies at
         30 % of the range of scores, the baseline lies at 30 % of the answer's range.
         """
@@ -185,7 +185,7 @@ class AnswerWeights:
     def problem(self, choices: Sequence[Field]) -> str | None:
         """Return why the weights do not fit a prompt with these choices; None if they fit.
 
-        Every possible score has to lie on the scale of the answer, which is the last choice.
+        Every possible score has to lie on the scale of the last field, the judge's own answer.
         """
         if unknown_names := sorted(self.slopes.keys() - {field.name for field in choices}):
             return f"a weight for {unknown_names[0][:64]!r}, which the judge does not answer"

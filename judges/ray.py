@@ -7,8 +7,8 @@
         num_cpus=0,
     )
 
-It works with every engine that can pickle a callable. Each worker reads API keys from its own
-environment.
+The class works with every engine that can pickle a callable. Each worker reads API keys from its
+own environment.
 """
 
 import math
@@ -28,7 +28,7 @@ from judges.panel import AnyJudge
 
 
 class JudgeBatch:
-    """Adds the columns NAME, a judge's scores, and NAME_failure, reasons for failures, to a batch.
+    """Adds a judge's scores (column NAME) and reasons for failures (NAME_failure) to a batch.
 
     NAME is the judge's name; the score of a failed judgement is NaN, or null in Arrow. A judge that
     asks questions also adds a column NAME_FIELD for each answer, including the rating. Each of

@@ -71,7 +71,7 @@ class SamplingPlan:
             "weighted" takes one reply and weights each rating by its token's probability (G-Eval,
             arXiv:2303.16634, equation 1); the model has to give log-probabilities.
         samples: The number of replies for a mean, 1 to 100; 1 for the other kinds.
-        temperature: The temperature of the replies, 0 or more; None leaves it to the model.
+        temperature: The temperature of the replies, 0 or more; None for the model's own.
 
     Raises:
         OptionError: The kind is unknown, or cannot have this number of samples.
@@ -98,8 +98,8 @@ ONE, WEIGHTED = SamplingPlan(kind="one"), SamplingPlan(kind="weighted")
 class ReplyContent:
     """What was read from one reply: the rating, verdict or choice as a number, and its free text.
 
-    `distributions` has the probability of each number that an answer can be, by field name; the
-    last is that of the rating, verdict or choice. A number that the reply just states has 1.
+    `distributions` maps each field to the probability of each number that its answer can be; the
+    rating, verdict or choice is last. A number without a token probability has probability 1.
     """
 
     value: float
@@ -113,7 +113,7 @@ class ReplyContent:
 
 
 def default_plan(model: Model) -> SamplingPlan:
-    """Return the default plan for a model, at the model's own temperature if it has one."""
+    """Return the default plan for a model, at the model's own temperature if that is set."""
     plan = default_plan_by_name(model.name if is_decision(model.name) else model.endpoint)
     return replace(plan, temperature=getattr(model, "temperature", plan.temperature))
 
@@ -235,7 +235,7 @@ def mean_answers(samples: Sequence[ReplyContent]) -> dict[str, float]:
 def _choice_probabilities(
     reply: Reply, position: int, value: Value, choices: tuple[Value, ...]
 ) -> dict[Value, float]:
-    """Return the choices' probabilities at the token of `value`; NoScoreError if it has none."""
+    """Return the choices' probabilities at the token of `value`; NoScoreError without any."""
     token_texts = [token.text.translate(_RAW_BLANK_MAP) for token in reply.tokens]
     # The tokens may include white space, or an end-of-turn token, that the reply's text lacks.
     reply_start = "".join(token_texts).find(reply.text)

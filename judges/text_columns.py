@@ -19,11 +19,11 @@ class MissingColumnError(JudgesError, ValueError):
 def match_columns(
     subject: Subject, mapping: Mapping[str, str], columns: Collection[str]
 ) -> dict[str, str]:
-    """The column of each text that has one, by the text's name.
+    """Map the name of each text to its column; texts without a column are left out.
 
     `mapping` has the user's choices, by the text's name or another accepted name. A choice may also
-    be `a.b`, the key `b` of the objects in the column `a`. Without a choice, it is the first column
-    with an accepted name, else the only column with a similar name.
+    be `a.b`, the key `b` of the objects in the column `a`. Without a choice, a text is in the first
+    column with an accepted name, else in the only column with a similar name.
     """
     column_by_text: dict[str, str] = {}
     for text_name in subject.texts:
@@ -63,7 +63,7 @@ def find_columns(
 
 
 def column_names_of(subject: Subject, text_name: str) -> list[str]:
-    """The column names of a text; those of pairs include names that are common in label files."""
+    """Return a text's accepted column names; for pairs, also the usual names of label files."""
     if not isinstance(subject, Comparison):
         return [text_name]
     if text_name in subject.fields:

@@ -76,7 +76,7 @@ def document_codes(documents: Sequence[Hashable]) -> NDArray[np.int64]:
 def corrected_rate(
     passes: ArrayLike, documents: Sequence[Hashable], errors: Sequence[Sequence[int]]
 ) -> TrueRate:
-    """Estimate the share that people would pass; `errors` is as in `errors_by_document`."""
+    """Estimate the share that people would pass; `errors` is the table of `errors_by_document`."""
     verdicts = np.asarray(passes, dtype=float)
     has_verdict = ~np.isnan(verdicts)
     codes = document_codes(documents)[has_verdict]
@@ -128,13 +128,13 @@ def corrected_rate(
 
 
 def _smoothed_rate(counts: Vector, outputs: Vector, n_documents: Vector) -> tuple[float, Vector]:
-    """Return the share `counts / outputs` over all documents, and the terms of its standard error.
+    """Return the share `counts / outputs` over all documents, and the parts of its standard error.
 
-    The sum of the squared terms is the variance of the share. Row i stands for `n_documents[i]`
+    The sum of the squared parts is the variance of the share. Row i stands for `n_documents[i]`
     documents, each with `outputs[i]` outputs, of which `counts[i]` are counted. Two documents are
-    added, one of which has all its outputs counted and the other none (Agresti and Caffo 2000), so
-    that a share of ten out of ten is not taken as certain. The added documents are smaller than the
-    average document, since outputs of a document are similar.
+    added, one with all its outputs counted and one with no output counted (Agresti and Caffo 2000),
+    so that a share of ten out of ten is not taken as certain. The added documents are smaller than
+    the average document, since outputs of a document are similar.
     """
     added_outputs = math.sqrt(n_documents @ outputs / (n_documents @ (outputs > 0)) / 2)
     counts = np.concatenate([counts, [added_outputs, 0]])

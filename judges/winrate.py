@@ -58,7 +58,7 @@ def win_rate(
     documents: Sequence[Hashable] | None = None,
     lengths: Sequence[tuple[int, int]] | None = None,
 ) -> WinRate:
-    """Return the win rate; `lengths` has the characters of A and B of each pair."""
+    """Return the win rate; `lengths` has the numbers of characters of A and B in each pair."""
     document_ids = range(len(preferences)) if documents is None else documents
     output_lengths = [(0, 0)] * len(preferences) if lengths is None else lengths
     rows = zip(preferences, document_ids, output_lengths, strict=True)

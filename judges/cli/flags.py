@@ -40,7 +40,7 @@ _ONE_FILE_FLAGS = ("data", "labels", "annotations", "scores")
 
 
 class _Store(argparse._StoreAction):
-    """Stores the value of a flag; a flag for one file to read refuses a second file."""
+    """Stores the value of a flag; refuses a second file for a flag that reads one file."""
 
     def __call__(
         self,
@@ -60,7 +60,7 @@ class _Store(argparse._StoreAction):
 class Parser(argparse.ArgumentParser):
     """An argument parser that reports wrong usage in one line and exits with code 2.
 
-    Flags cannot be abbreviated, and a flag for one file to read cannot be repeated. An argument
+    Flags cannot be abbreviated, and a flag that reads one file cannot be repeated. An argument
     such as `-1:1` is read as a value, not as a flag.
     """
 
@@ -127,7 +127,7 @@ parse_temperature = _number_parser(float, 0.0, 10.0, "a number from 0 to 10")
 
 
 def parse_address(text: str) -> str:
-    """Return the address of a model's server; raise ArgumentTypeError if it is not allowed."""
+    """Return the address of a model's server; raise ArgumentTypeError for other addresses."""
     if not text.strip():
         raise argparse.ArgumentTypeError(
             "is empty: give http://HOST:PORT/v1, or leave out the flag"
@@ -157,7 +157,7 @@ def add_table_flags(parser: argparse.ArgumentParser, *, data_help: str) -> None:
 
 
 def add_model_flags(parser: argparse.ArgumentParser, limits: str = "") -> None:
-    """Add the flags of a model; help on limits has `limits`, such as " for each start"."""
+    """Add the flags of a model; `limits`, such as " for each start", ends the help on limits."""
     add = parser.add_argument_group("model and budget").add_argument
     help_text = (
         "embedded (free), openai/NAME, decisions/NAME, systemone/NAME or any model of DSPy "
@@ -280,8 +280,8 @@ def with_model_flags(judge: "AnyJudge", name: str, args: argparse.Namespace) -> 
     """Return the judge with the model, server, plan and reasoning that the flags choose.
 
     Prints a note if the judge was tuned on constructed labels, or was frozen for another model or
-    plan. Raises UsageError if it cannot have the plan or the reasoning, and FatalModelError if its
-    file names a model or server that only the user may choose.
+    plan. Raises UsageError if the judge cannot have the plan or the reasoning, and FatalModelError
+    if the judge's file names a model or server that only the user may choose.
     """
     from judges.judge import Judge
 

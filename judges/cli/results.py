@@ -89,7 +89,7 @@ class JudgeScores:
         return corrected_rate(passes, [*compress(self.document_hashes, is_new)], tested)
 
     def lines(self) -> Iterator[str]:
-        """Yield the mean score, the commonest failure, the pass rate, and what to know of them."""
+        """Yield lines on the mean score, the commonest failure and the pass rate, with remarks."""
         n, n_failed = len(self.scores), self.failures.total()
         mean_and_sd = f"mean {fmean(self.scores):.3f}  sd {pstdev(self.scores):.3f}" if n else ""
         yield f"{mean_and_sd or 'no score'}  n={n:,} ({n_failed:,} failed)"

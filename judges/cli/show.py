@@ -71,7 +71,7 @@ def _set_fields(answer: AnswerShare) -> dict[str, object]:
 
 
 def _answer_lines(answers: Sequence[AnswerShare]) -> list[str]:
-    """Return lines on each answer: its share of the score, and the loss without it."""
+    """Return lines on each answer: its share of the score, and the loss without the answer."""
     if not answers:
         return []
     heading = "answers, with the share of each in the score"

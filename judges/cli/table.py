@@ -173,7 +173,8 @@ def _text_names(cells: Record) -> Iterator[str]:
 def _read_text_mapping(arguments: Sequence[str], judges: Sequence[AnyJudge]) -> dict[str, str]:
     """Return the columns that --map gives for the judges' texts and for the id, by name.
 
-    Other names are refused in NAME=COLUMN, and ignored in a file, which may also map labels.
+    An argument NAME=COLUMN with another name is refused. In a mapping file, which may also map
+    labels, other names are ignored.
     """
     names = {ID_COLUMN}
     for judge in judges:
@@ -206,8 +207,8 @@ def _store_path(out: Path) -> Path:
 def _open_session(run: TableRun, *, is_last: bool = False) -> Iterator[Session]:
     """Open a session, with a store of replies next to the output file, which is locked.
 
-    At the end, the store is removed if a later start could use nothing in it, or if this is the
-    run's last session (`is_last`) and no error was raised.
+    At the end, the store is removed if a later start could use nothing in it. After the run's last
+    session (`is_last`), the store is removed unless an error was raised.
     """
     args = run.args
     path = _store_path(args.out) if run.external_models else None
@@ -269,7 +270,7 @@ def _judge_table(run: TableRun, results: Results) -> RunCost:
 
 @contextmanager
 def _explain_early_end(run: TableRun, session: Session, progress: Progress) -> Iterator[None]:
-    """Add to an error that ends the run which rows are written, and how to resume the run."""
+    """Add to the message of an error that ended the run: the rows written, and how to resume."""
     try:
         yield
     except FailingRunError:

@@ -1,6 +1,6 @@
 """Clients that send requests to models within one store and one budget.
 
-These are the names that other folders may import.
+Other folders import only the names in this module.
 """
 
 from typing import TYPE_CHECKING

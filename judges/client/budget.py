@@ -26,7 +26,7 @@ class BudgetSpentError(JudgesError, RuntimeError):
 class Spending:
     """The requests, tokens and dollars that were spent on one purpose, such as "test".
 
-    `cost_usd` includes the worst-case cost of unanswered requests; an unknown price gives None.
+    `cost_usd` includes the worst-case cost of unanswered requests; None if the price is unknown.
     """
 
     purpose: str
@@ -40,7 +40,7 @@ class Spending:
 class Booking:
     """The dollars that are reserved for one request until it is answered.
 
-    `worst_cost` is the most that it can cost if the endpoint respects `max_tokens`.
+    `worst_cost` is the most that the request can cost if the endpoint respects `max_tokens`.
     """
 
     reserved: float
@@ -53,9 +53,9 @@ class Booking:
 class Counts:
     """The numbers of an account's requests for one purpose, with their tokens and costs.
 
-    `calls` counts the requests that were sent, including retries; `open_calls` of them are still in
-    flight. `answered_cost` is the real cost of the answered requests, `lost_cost` the worst-case
-    cost of unanswered ones, and `open_cost` the worst-case cost of those in flight.
+    `calls` counts the requests that were sent, including retries, and `open_calls` the requests in
+    flight. `answered_cost` is the real cost of answered requests, `lost_cost` the worst-case cost
+    of unanswered requests, and `open_cost` the worst-case cost of requests in flight.
     """
 
     calls: int = 0
@@ -79,7 +79,7 @@ class Counts:
 
     @property
     def cache_note(self) -> str | None:
-        """A line on the requests that the reply cache answered; None if it answered none."""
+        """A line on how many requests the reply cache answered; None if it answered no request."""
         n_requests = self.cached_calls + self.calls
         note = f"reply cache: {self.cached_calls:,} of {n_requests:,} requests answered, for free"
         return note if self.cached_calls else None
@@ -161,8 +161,8 @@ class Budget:
     def may_spend(self, cost: float) -> bool:
         """Return whether the limits now allow a request that may cost `cost` US dollars.
 
-        If not, they may allow it later, as requests in flight may turn out cheaper than their worst
-        case. Raises BudgetSpentError if the limits cannot allow it any more.
+        A request that is not allowed now may be allowed later, since requests in flight may cost
+        less than their worst case. Raises BudgetSpentError if it can never be allowed.
         """
         advice = "; run the same command again with a larger budget to continue"
         if self.store is None:
@@ -188,7 +188,7 @@ class Budget:
 class Account:
     """One model's account in a budget: its requests and costs over a run and its earlier starts.
 
-    New requests are counted under `purpose`. `price` is None if it is unknown.
+    New requests are counted under `purpose`. An unknown `price` is None.
     """
 
     budget: Budget
@@ -234,7 +234,7 @@ class Account:
     def book(self, key: bytes, messages: Sequence[Message], sampling: Sampling) -> Booking | None:
         """Reserve the most that one request can cost, and count the call.
 
-        Returns None if the budget may allow it later, once requests in flight are settled.
+        Returns None if the budget may allow the request later, once requests in flight are settled.
         """
         budget, purpose, price = self.budget, self.purpose, self.price or FREE
         tokens = max_prompt_tokens(messages), sampling.n * sampling.max_tokens
@@ -258,7 +258,7 @@ class Account:
     def settle(self, booking: Booking, outcome: Usage | ModelError) -> None:
         """Replace a request's booking by its real tokens and cost, and store its replies.
 
-        A failed request keeps its worst-case cost if the provider may bill it, else costs nothing.
+        A failed request costs its worst case if the provider may bill the request, else nothing.
         """
         budget, usage = self.budget, None
         with budget.lock:

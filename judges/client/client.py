@@ -109,12 +109,12 @@ class Client:
     BudgetSpentError is raised. A client need not be closed.
 
     Args:
-        account: The budget's account on which requests are booked. Default: one without limits.
+        account: The account of the budget that counts the requests. Default: one without limits.
         cache: The cache of replies that all runs share; None means no cache.
         concurrency: The most requests in flight.
         timeout: The seconds after which an unanswered request is sent again.
         monitor: Stops a run in which almost all requests fail; with None, such a run continues.
-        max_tokens, reasoning_effort: Replace those of every request, unless they are None.
+        max_tokens, reasoning_effort: Replace the values in every request, unless they are None.
         open_client_for: Opens a client for another model and address on the same budget.
     """
 
@@ -313,7 +313,7 @@ class Client:
                 store.commit()
 
     async def _find_or_send(self, request: KeyedRequest) -> tuple[Completion, bool]:
-        """Return the answer to a request, and whether it was found without sending the request."""
+        """Return the answer to a request, and whether it came from the store or the cache."""
         key = request.key
         if self._store is not None and (completion := self._store.get(key)) is not None:
             return completion, True

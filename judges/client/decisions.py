@@ -33,7 +33,7 @@ from judges.protocol import SYSTEM_ONE, Completion, FatalModelError, Message, Sa
 
 
 class DecisionModel(EndpointModel):
-    """A decision model at one address; its name is "systemone/NAME" or "decisions/NAME"."""
+    """A model that gives probabilities instead of text: "systemone/NAME" or "decisions/NAME"."""
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         """Answer one request; raises ModelError if there is no usable answer."""
@@ -58,7 +58,7 @@ class DecisionModel(EndpointModel):
     def _read_answers(
         self, answer: bytes, questions: Mapping[str, TypedQuestion], messages: Sequence[Message]
     ) -> Completion:
-        """Read the answers in a response body; raises TransientError if the body has none."""
+        """Read the answers in a response body; raises TransientError if there are no answers."""
         try:
             # json, unlike msgspec, accepts NaN; so a NaN makes only one answer unusable, not all.
             body = json.loads(answer.decode("utf-8", "replace"))

@@ -60,7 +60,7 @@ os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 class DspyModel:
     """A `dspy.LM` as a model of this project; one request brings one reply (`native_n` is false).
 
-    Requests run under the DSPy settings in `context`, by default those that hold now. `cacheable`
+    Requests run under the DSPy settings in `context`, by default the current settings. `cacheable`
     is false if the LM has `cache=False` or an engine that the user wrote. `identity` is the
     endpoint with a digest of all arguments that change replies.
     """
@@ -164,7 +164,7 @@ class DspyModel:
         return self.redactor.completion([reply], entry.get("response_model") or self.name, usage)
 
     def _model_error(self, error: "dspy.LMError", text: str, answer: bytes) -> ModelError:
-        """Convert an exception of DSPy; `answer` is a JSON object with the exception's text."""
+        """Return the ModelError for an exception of DSPy; `answer` is a JSON object with `text`."""
         import dspy
 
         is_throttled = isinstance(error, dspy.LMRateLimitError)
@@ -190,7 +190,7 @@ class DspyModel:
 
 
 def open_dspy(name: str, api_base: str | None = None, api_key: str | None = None) -> DspyModel:
-    """Open a model of any provider that DSPy supports; raises FatalModelError if DSPy cannot."""
+    """Open a model of any provider that DSPy supports; raises FatalModelError for another model."""
     import dspy
     from dspy.lm15 import CacheConfig
 
@@ -208,7 +208,7 @@ def open_dspy(name: str, api_base: str | None = None, api_key: str | None = None
 
 
 def configured_lm() -> "dspy.LM | None":
-    """Return the LM that `dspy.configure` or `dspy.context` set; None if none is set."""
+    """Return the LM that `dspy.configure` or `dspy.context` set; None if no LM is set."""
     settings = getattr(sys.modules.get("dspy"), "settings", None)
     return None if settings is None else settings.lm
 
@@ -231,10 +231,10 @@ def _pass_through_adapter() -> "tuple[dspy.Adapter, dspy.SignatureMeta]":
 def as_lm(
     client: "Client", *, temperature: float | None = 0.0, max_tokens: int = 1024, seed: int = 0
 ) -> "dspy.LM | DecisionLM":
-    """Wrap a client as a `dspy.LM`, or as a `DecisionLM` if its model is a decision model.
+    """Wrap a client as a `dspy.LM`, or as a `DecisionLM` if its model gives probabilities.
 
     An error that ends the run, such as a wrong key or a spent budget, is kept in
-    `lm.engine.stop_error`, since DSPy's optimizers may take it for the failure of a prompt.
+    `lm.engine.stop_error`, since DSPy's optimizers may count the error as a failure of a prompt.
     """
     import dspy
 
@@ -276,7 +276,7 @@ class ClientEngine:
 
     @contextmanager
     def keeping_error(self) -> Iterator[None]:
-        """Store an error that is raised within this context as `stop_error`, and raise it again."""
+        """Keep an error that is raised within this context as `stop_error`, and raise it."""
         try:
             yield
         except JudgesError as error:
@@ -298,7 +298,7 @@ class ClientEngine:
 
 
 class DecisionLM:
-    """An LM that answers DSPy's typed questions through a client of a decision model."""
+    """An LM that answers DSPy's typed questions with probabilities, through a client."""
 
     supports_decision_requests = True
 
@@ -348,7 +348,7 @@ class DecisionLM:
 
 
 def _read_decisions(questions: Mapping[str, TypedQuestion], reply: Reply) -> Json:
-    """Return the answers in the form of DSPy; raises NoScoreError if one cannot be used."""
+    """Return the answers in the form of DSPy; raises NoScoreError for an unusable answer."""
     answers: dict[str, object] = {}
     for name, probabilities in read_answers(questions, reply).items():
         is_noul = questions[name].type == "noul"

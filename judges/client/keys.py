@@ -1,8 +1,8 @@
 """Find the address and API key of each provider, and keep keys out of everything that is written.
 
-A value counts as a key if code passed it as a key, or if it is the value of an environment variable
-whose name ends in _KEY, _TOKEN or _SECRET. These values are replaced in every text that is written.
-A string that only looks like a key is not replaced.
+Keys are the values that code passes as keys, and the values of environment variables whose names
+end in _KEY, _TOKEN or _SECRET. Keys are replaced in every text that is written. A string that only
+looks like a key is not replaced.
 """
 
 import hashlib
@@ -97,7 +97,7 @@ def endpoint_of(lm: str, api_base: str | None = None) -> str:
 
 
 def endpoint_digest(endpoint: str) -> str:
-    """Return a digest of an address, for frozen judges; other endpoints are unchanged."""
+    """Return a digest of an address for frozen judges; an endpoint without an address stays."""
     if "://" not in endpoint:
         return endpoint
     return f"sha256:{hashlib.sha256(endpoint.encode()).hexdigest()[:16]}"
@@ -119,7 +119,7 @@ class Redactor:
         return text
 
     def _clean(self, reply: Reply) -> Reply:
-        """Return a reply with keys redacted, without its tokens if these hold or spell a key."""
+        """Return a reply with keys redacted; tokens that hold or spell a key are all left out."""
         # The tokens are joined before the search, since a key may span several tokens.
         texts = [reply.text, reply.finish_reason, "".join([token.text for token in reply.tokens])]
         texts += [text for token in reply.tokens for text in token.top]
@@ -142,7 +142,7 @@ class Redactor:
 
 
 def read_key(name: str) -> str:
-    """Read a key from the environment, or ""; raises FatalModelError if it cannot be a key."""
+    """Return the key in an environment variable, else ""; raises FatalModelError if malformed."""
     value = os.environ.get(name, "").strip()
     if not value.isascii() or not value.isprintable() or " " in value:
         raise FatalModelError(

@@ -63,8 +63,8 @@ def add_provider(prefix: str, opener: Callable[[str], Model]) -> None:
 def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None = None) -> Model:
     """Open the model `lm`; within a process, the same arguments return the same object.
 
-    The name is "embedded", "openai/NAME", "azure/NAME", "litellm_proxy/NAME", a decision model
-    ("decisions/NAME" in OpenAI's protocol, or "systemone/NAME"), or any model that DSPy supports.
+    The name is "embedded", "openai/NAME", "azure/NAME", "litellm_proxy/NAME", "decisions/NAME" or
+    "systemone/NAME" (for a model that gives probabilities), or any model that DSPy supports.
     `api_key_env` is the environment variable with the API key, by default the provider's usual one.
     Raises FatalModelError if the name, the address or the key is malformed.
     """
@@ -156,7 +156,7 @@ async def close_models() -> None:
 
 
 def _check_key_variable(name: str) -> None:
-    """Raise FatalModelError unless `name` is a variable that is set, and not an API key itself."""
+    """Raise FatalModelError if `name` is an API key itself, or a variable that is not set."""
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or Redactor().has_secret(name):
         raise FatalModelError(
             "api_key_env must be the name of an environment variable, and never a key itself"
@@ -179,7 +179,7 @@ def check_model_name(lm: str) -> None:
 def is_allowed_in_file(lm: str) -> bool:
     """Return whether the model `lm` may be used if only a judge's file names it, and not the user.
 
-    This is true for models of known providers whose names could be no address, path or program.
+    The provider has to be known, and the name must be neither an address, a path nor a program.
     """
     is_listed = lm.partition("/")[0] in {*PROVIDERS, *DSPY_PROVIDERS}
     return lm in EMBEDDED_MODELS or (is_listed and bool(_PLAIN_MODEL_NAME.fullmatch(lm)))

@@ -37,8 +37,8 @@ from judges.protocol import (
 MAX_ANSWER_BYTES = 8 * 2**20  # several times the size of the largest regular answer
 # The most characters of an answer that are searched for the patterns in ERROR_RULES.
 MAX_SEARCHED_CHARACTERS = 10_000
-# The parts of a request that can be left out. The value is a pattern that matches the error of an
-# endpoint that refuses the part.
+# The parts of a request that can be left out, each with a pattern for the errors of endpoints that
+# refuse the part.
 OPTIONAL_REQUEST_PARTS = {
     "max_tokens": r"use .?max_completion_tokens",
     "temperature": r"\btemperature\b",
@@ -70,9 +70,9 @@ _warn_once = lru_cache(_log.warning)
 
 
 class RequestFormat:
-    """Makes the bodies of requests to a model, and learns from errors which parts it refuses.
+    """Makes requests for a model, and learns from errors which parts the model refuses.
 
-    `omitted_parts` are the parts that requests to the model lack, and `changes` says so in words.
+    `omitted_parts` are the parts that are left out, and `changes` describes this in words.
     """
 
     def __init__(self, model: str) -> None:
@@ -166,7 +166,7 @@ class EndpointModel:
     def read_answer(
         self, answer: bytes, messages: Sequence[Message], sampling: Sampling
     ) -> Completion:
-        """Read the replies and token counts in an answer; raises TransientError if it has none."""
+        """Read the replies and token counts in an answer; raises TransientError without replies."""
         try:
             body = _COMPLETION_DECODER.decode(answer.decode("utf-8", "replace"))
             replies = [reply_of(choice) for choice in body.choices]
@@ -352,7 +352,7 @@ def _error_strings(value: object) -> Iterator[str]:
 
 
 def read_retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds to wait by the header Retry-After, a number or a date; None without it."""
+    """Return the seconds to wait by the header Retry-After; None for a missing or malformed one."""
     header_value = headers.get("retry-after", "")
     with suppress(ValueError):
         return max(0.0, float(header_value))

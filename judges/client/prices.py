@@ -93,7 +93,7 @@ def price_of(dollars: tuple[float, float] | Price | None) -> Price | None:
 
 @lru_cache(maxsize=64)
 def find_price(model: str) -> Price | None:
-    """Return the price of a model, with or without provider and date; None if it is unknown."""
+    """Return the price of a model, with or without provider and date; None for an unknown model."""
     if is_embedded(model):
         return FREE
     if is_decision(model):
@@ -113,9 +113,10 @@ def find_price(model: str) -> Price | None:
 
 
 def choose_price(lm: str, lms: Collection[str], price: Price | None) -> Price | None:
-    """Return the price of `lm`, one of `lms`, if the user gave a price.
+    """Return the price of `lm`, which is one of a run's models `lms`; `price` is the user's.
 
-    The user's price is for the only paid model, or, of several, for those that no table lists.
+    The user's price is for the only paid model. If there are several paid models, it is for the
+    models that are not in the table.
     """
     n_paid_models = len({model for model in lms if not is_embedded(model)})
     if is_embedded(lm) or n_paid_models > 1:
@@ -124,7 +125,7 @@ def choose_price(lm: str, lms: Collection[str], price: Price | None) -> Price | 
 
 
 def _price_of_entry(entry: Mapping[str, object]) -> Price:
-    """Read an entry of the price table; a cache price of 0 there means that it is unknown."""
+    """Read an entry of the price table; a cache price of 0 stands for an unknown price."""
     rates = {name: value for name, value in entry.items() if isinstance(value, int | float)}
     long_prompt_rates = [
         (int(match[2]) * 1000, rate / rates[match[1]])
@@ -150,7 +151,7 @@ def estimate_tokens(messages: Sequence[Message]) -> int:
 
 
 def max_prompt_tokens(messages: Sequence[Message]) -> int:
-    """Return an upper bound on the tokens of a prompt: its bytes, as a token has one or more."""
+    """Return an upper bound on the tokens of a prompt: its bytes, since every token has one."""
     n_bytes = FRAMING_BYTES_PER_MESSAGE * len(messages)
     for message in messages:
         content = message["content"]

@@ -22,7 +22,7 @@ _shared_clients: dict[tuple[Model, str | None], Client] = {}
 
 
 class ModelOptions(TypedDict, total=False):
-    """The options that choose a model and its limits; each of them may be left out.
+    """The options that choose a model and its limits; each option may be left out.
 
     Args:
         lm: The model: "embedded", "openai/NAME", or any model that DSPy supports. Default: the
@@ -77,7 +77,7 @@ class Session:
             stops answering.
         models: Models that are already open; the keys are model names or roles.
         lms: The names of all models that will be asked; the option `price` is for some of
-            them (see `choose_price`). By default it is for every model.
+            them (see `choose_price`). By default the price is for every model.
         **options: The `ModelOptions`. The limits hold for all clients of the session together.
     """
 
@@ -111,7 +111,7 @@ class Session:
     ) -> Client:
         """Return the client that sends requests to the model `lm`.
 
-        The same `role`, by default the model's name, always gives the same client and account.
+        The same `role` always gives the same client and account. The default role is `lm`.
         Requests of an `unlimited` client do not count towards the session's limits. `overrides`
         replace options of the session; an `api_base` of "" is the provider's default address.
         """
@@ -155,7 +155,7 @@ class Session:
     def _open_client_for(
         self, role: str, own_lm: str, overrides: ModelOptions, lm: str, api_base: str | None
     ) -> Client:
-        """Return a client for a panel's member; the client `role` is that of its model `own_lm`."""
+        """Return a client for a panel's member, whose own model `own_lm` has the client `role`."""
         own_address = overrides.get("api_base")
         if lm == own_lm and api_base in (own_address, own_address or self._options.get("api_base")):
             return self._clients[role]
@@ -175,7 +175,7 @@ class Session:
 
 
 def shared_client(lm: str, api_base: str | None = None) -> Client:
-    """Return a client of the model without limits; all callers in this process share it."""
+    """Return a client of the model without limits; all callers in this process share one."""
     # If the address or the key in the environment changes, `open_model` returns another model,
     # which needs another client.
     key = open_model(lm, api_base=api_base), os.environ.get(CACHE_VARIABLE)
@@ -200,7 +200,7 @@ def check_limits(**limits: object) -> None:
 def read_options(
     options: Mapping[str, object], texts: Collection[str] = ()
 ) -> tuple[Options, dict[str, str]]:
-    """Check options, and return them without `map`, followed by `map`, whose names are `texts`.
+    """Return the checked options without `map`, and `map`, which may name `texts` and "id".
 
     Raises TypeError for an unknown option, and OptionError for a wrong seed or name in `map`.
     """

@@ -68,7 +68,7 @@ class Store:
     """The requests of a run in the file `path`; no other process may open it unless `is_shared`.
 
     Only committed writes survive the end of the process; one `commit` after many writes is faster
-    than a commit after each. Raises StoreError or OSError if the file cannot be used.
+    than a commit after each write. Raises StoreError or OSError if the file cannot be used.
     """
 
     is_shared = False
@@ -92,7 +92,7 @@ class Store:
             pass  # opens the database, so a file that cannot be used raises here
 
     def get(self, key: bytes) -> Completion | None:
-        """Return the answer to the request with this key; None if it was not answered."""
+        """Return the answer to the request with this key; None for an unanswered request."""
         statement = "SELECT CAST(reply AS BLOB) FROM requests WHERE key = ? AND reply IS NOT NULL"
         with self._locked_connection() as database:
             row = database.execute(statement, (key,)).fetchone()
@@ -103,7 +103,7 @@ class Store:
         return self._insert(key, role, purpose, SENT, worst_cost, 0, 0, None)
 
     def record_outcome(self, request_id: int, state: str, cost: float, usage: Usage | None) -> None:
-        """Record the outcome of a request, with its replies if it has any."""
+        """Record the outcome of a request, with the replies if there are any."""
         if self._closed:
             return  # the request keeps its worst-case cost, as if the process had been killed
         reply = _encoder.encode(usage) if isinstance(usage, Completion) else None
@@ -152,7 +152,7 @@ class Store:
         return [RequestTotal(*row) for row in rows]
 
     def is_of_run(self, digest: str) -> bool:
-        """Return whether the run with this digest wrote the file; a new file becomes its own."""
+        """Return whether the run with this digest wrote the file; a new file is given to it."""
         with self._locked_connection() as database:
             row = database.execute("SELECT digest FROM run").fetchone()
             if row is None:
@@ -245,7 +245,7 @@ class Store:
 
 
 class ReplyCache(Store):
-    """The replies that all runs of a user share; errors of its file are logged, and end no run."""
+    """The replies that all runs of a user share; errors of the file are only logged."""
 
     is_shared = True
 

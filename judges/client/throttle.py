@@ -31,7 +31,7 @@ class Throttle:
         self.n_bursts = 0
 
     async def __aenter__(self) -> float:
-        """Wait until a request may be sent, and return the time then, which `lower_limit` needs."""
+        """Wait until a request may be sent, and return the time of sending for `lower_limit`."""
         self._waiting.append(admitted := asyncio.get_running_loop().create_future())
         self._admit_waiting()
         try:
@@ -56,7 +56,7 @@ class Throttle:
     def lower_limit(self, entered_at: float, wait: float) -> None:
         """After a 429, send nothing for `wait` seconds, and lower the limit by 30 %.
 
-        A burst of 429s lowers it only once: not for requests that entered before it was lowered.
+        A burst of 429s lowers the limit only once: requests that were sent earlier do not count.
         """
         now = time.monotonic()
         self._resumes_at = max(self._resumes_at, now + wait)
@@ -74,7 +74,7 @@ class Throttle:
 def retry_wait(error: TransientError, n_failures: int) -> float:
     """Return the seconds until the next attempt: Retry-After or a backoff, with jitter.
 
-    Raises FatalModelError if a 429 asks for more than ten minutes. After other errors, so long a
+    Raises FatalModelError if a 429 asks for more than ten minutes. After other errors, such a
     Retry-After is ignored, since an endpoint does not know how long its outage lasts.
     """
     retry_after = error.retry_after or 0.0

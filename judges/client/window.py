@@ -35,7 +35,7 @@ class RunState:
 
     `n_in_flight` is the number of requests that were sent and are not answered yet. Once
     `is_stopped` is true, nothing more is sent. `spent_error` is the error of the first request that
-    the budget did not allow: no later request is sent, even if it is cheaper.
+    the budget did not allow; after this error, not even a cheaper request is sent.
     """
 
     n_in_flight: int = 0
@@ -64,7 +64,7 @@ class FailureMonitor:
         self._advice = f", then name another {option_name('out')}" if has_store else ""
 
     def may_send_more(self, n_pending: int) -> bool:
-        """Return whether another request may be sent while `n_pending` are not recorded yet.
+        """Return whether another request may be sent while `n_pending` requests are unrecorded.
 
         Until a request succeeds, only MIN_RESPONSES requests are sent, with which `record` can
         decide whether to stop the run.
@@ -153,9 +153,9 @@ class RequestWindow:
     def take_response(self) -> Response | None:
         """Remove the first request, and return its response or raise its error.
 
-        If it has no outcome yet, wait until any request has one, and return None. A fatal error is
-        raised at once, and a BudgetSpentError only if no later request was answered: otherwise
-        only its own request fails, such as one that is a retry.
+        If the first request has no outcome yet, wait for the outcome of any request, and return
+        None. A fatal error is raised at once. A BudgetSpentError is raised only if no later request
+        was answered; otherwise only the request with this error fails.
         """
         if self._fatal_error is not None:
             raise self._fatal_error
@@ -171,7 +171,7 @@ class RequestWindow:
             return Response(values=(), failures=(str(error),))
 
     def close(self, grace_seconds: float | None = None) -> None:
-        """Send no more requests, and wait at most `grace_seconds` (5) for answers to sent ones."""
+        """Send no more requests, and wait up to `grace_seconds` (5) for those in flight."""
         self.state.is_stopped = True
         if self._n_started > self._n_answered:
             self.state.wait(GRACE_SECONDS if grace_seconds is None else grace_seconds)

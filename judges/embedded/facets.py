@@ -15,9 +15,9 @@ FloatArray = NDArray[np.float64]
 class Facet(NamedTuple):
     """How much a facet counts in the overall impression that a text makes.
 
-    A content facet is about what the text says, and not how. `document_weight` is for a text that
-    was made from a document, `turn_weight` for an answer. `bonus` is the gain of a text that is
-    better than usual, relative to the loss of one that is equally worse: small for what all expect.
+    `is_content` is true if the facet is about what the text says, and not how. `document_weight` is
+    for a text that was made from a document, `turn_weight` for an answer. `bonus` is the gain of a
+    better text, relative to the loss of an equally worse text; it is small for what all expect.
     """
 
     is_content: bool
@@ -62,7 +62,7 @@ FacetShares = dict[int, float]
 def _read_facet_words() -> tuple[dict[str, FacetShares], dict[str, FacetShares]]:
     """Return the shares of facets by words, and by phrases, which are regular expressions.
 
-    A word is the beginning of words, unless it ends in a full stop.
+    A word stands for all words that begin with it, unless it ends in a full stop.
     """
     words: dict[str, FacetShares] = {}
     phrases: dict[str, FacetShares] = {}

@@ -46,8 +46,8 @@ class SentenceMatch(NamedTuple):
 class OutputText:
     """The text that is judged, with the sources that it is compared with.
 
-    `matches` has a match for each of `sentences`. `document` is what the text was made from,
-    `turns` the conversation that it answers, `knowledge` what it should use, `source` all three.
+    `matches` has a match for each of `sentences`. The text was made from the `document`, answers
+    the conversation `turns`, and should use the `knowledge`; `source` is all three together.
     """
 
     text: SplitText
@@ -80,11 +80,11 @@ def _match_sentence(sentence: Sentence, source: SourceIndex) -> SentenceMatch:
 
 
 def _content_features(output: OutputText, document: SourceIndex) -> Iterable[float]:
-    """Return three features: similarity to the document, coverage of it, and mean salience.
+    """Return three features: similarity to the document, its coverage, and mean salience.
 
     The similarity is 1 minus the Jensen-Shannon divergence, in bits, between the distributions of
-    stems. Without a reference text, it ranks summarizers most like people who judge content (Louis
-    and Nenkova 2013, doi:10.1162/COLI_a_00123).
+    stems. Of the measures without a reference text, this one ranks summarizers most like people who
+    judge content (Louis and Nenkova 2013, doi:10.1162/COLI_a_00123).
     """
     n_stems, frequency = len(output.text.stems), document.frequency
     similarity = salience = 0.0
@@ -112,8 +112,8 @@ def _content_features(output: OutputText, document: SourceIndex) -> Iterable[flo
 def _support_features(output: OutputText, source: SourceIndex) -> Iterable[float]:
     """Return four features of how far the source supports the text.
 
-    These are the shares of stems and of word pairs that are in the source, the share of new word
-    pairs, and the number of names and numbers per sentence that the source lacks. A name is a
+    The features are the shares of stems and of word pairs that are in the source, the share of new
+    word pairs, and the number of names and numbers per sentence that the source lacks. A name is a
     capitalised word within a sentence.
     """
     sizes = [len(sentence.stems) for sentence in output.sentences]
@@ -140,7 +140,7 @@ def _count_new_names(sentence: Sentence, source: SourceIndex) -> float:
 
 
 def _answer_features(output: OutputText, turns: SourceIndex) -> Iterable[float]:
-    """Return an answer's content, its overlap with the last turn, and its facts not in turns."""
+    """Return three features: content, overlap with the last turn, and facts not in the turns."""
     stems, salience = output.stems, (output.last_turn or turns).salience
     overlap = sum([salience.get(stem, 0.0) for stem in stems]) / (sum(salience.values()) or 1.0)
     facts = (output.knowledge or output.document or turns).frequency.keys() - turns.frequency
@@ -151,9 +151,9 @@ def _answer_features(output: OutputText, turns: SourceIndex) -> Iterable[float]:
 def _order_features(output: OutputText, document: SourceIndex) -> Iterable[float]:
     """Return four features of how well the text follows the order of the document.
 
-    These are the share of sentence pairs in reversed order, how late in the document the matches
-    are, how near the matches of neighbouring sentences are, and the log number of sentences, since
-    more sentences can more often be in a wrong order.
+    The features are the share of sentence pairs in reversed order, how late in the document the
+    matches are, how near the matches of neighbouring sentences are, and the log number of
+    sentences, since more sentences can more often be in a wrong order.
     """
     indices = [match.source_index for match in output.matches if match.share > 0.2]
     reversed_pairs = [a > b for a, b in combinations(indices, 2)]

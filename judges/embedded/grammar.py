@@ -67,7 +67,7 @@ def _pair_severity(first: str, second: str) -> float:
 
 @lru_cache(maxsize=1 << 15)
 def _may_be_verb(word: str) -> bool:
-    """Return whether a word may be a verb; a word in -s may be one, even if it is a noun."""
+    """Return whether a word may be a verb by its form; many nouns in -s are included."""
     return (
         word in _VERBS
         or word.endswith(("ed", "ing", "n't"))

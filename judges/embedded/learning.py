@@ -52,7 +52,7 @@ MAX_SDS = 3.0
 
 
 class ExampleSimilarity:
-    """Computes how similar texts are to examples, by the features that vary among these."""
+    """Computes how similar texts are to examples, by the features that vary among the examples."""
 
     def __init__(self, examples: FloatArray) -> None:
         self._varying_indices = np.flatnonzero(examples.std(axis=0) > 1e-9)
@@ -78,7 +78,7 @@ class ExampleSimilarity:
 class LocalCorrections:
     """The offset of the score and the shift of the weights (n, features) near each of n examples.
 
-    They are multiplied by a text's similarity to the example.
+    Each correction is multiplied by a text's similarity to its example.
     """
 
     similarity: ExampleSimilarity
@@ -114,7 +114,7 @@ def fit_regression(
 ) -> Regression:
     """Return the posterior mean of the weights, the intercept and the local corrections.
 
-    `features` has a row for each example; for pairs, these are differences, first minus second.
+    `features` has a row for each example; a pair's row has the differences, first minus second.
     """
     variances = (PRIOR_FRACTION * np.abs(prior_weights) + PRIOR_CONSTANT) ** 2
     prior_scores = features @ prior_weights
@@ -170,7 +170,7 @@ def _indices_by_source(sources: Sequence[object]) -> list[NDArray[np.intp]]:
 def _held_out_log_likelihood(
     precision: FloatArray, solution: FloatArray, groups: Sequence[NDArray[np.intp]]
 ) -> float:
-    """Return the log-likelihood of each group, or example, given the others, up to a constant."""
+    """Return the log-likelihood of the examples, each group given all others, up to a constant."""
     if len(groups) == 1:
         errors = solution / np.diag(precision)
     else:

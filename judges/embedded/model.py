@@ -132,9 +132,10 @@ def read_demos(prompt: Prompt, messages: Sequence[tuple[str, str]]) -> list[Demo
 
 
 class TextRoles(NamedTuple):
-    """The names of the texts that a judge reads: the candidates are judged or compared.
+    """The names of the texts that a judge reads, by their roles.
 
-    Candidates were made from `documents`, answer `turns` and should use `knowledge`.
+    The `candidates` are judged or compared. They were made from the `documents`, answer the `turns`
+    and should use the `knowledge`.
     """
 
     candidates: tuple[str, ...]
@@ -157,11 +158,11 @@ def read_roles(fields: Sequence[Field], *, is_pairwise: bool) -> TextRoles:
     """Return the role of each text; the last text, or the last two of a pair, are candidates."""
     descriptions = {field.name: f"{field.name} {field.description}".lower() for field in fields}
     first_candidate = len(fields) - (2 if is_pairwise else 1)
-    names = [*descriptions]
-    candidates = names[first_candidate:]
+    text_names = [*descriptions]
+    candidates = text_names[first_candidate:]
     is_summary = any(_SUMMARY_WORDS.search(descriptions[name]) for name in candidates)
     documents, turns, knowledge = [], [], []
-    for name in names[:first_candidate]:
+    for name in text_names[:first_candidate]:
         if _KNOWLEDGE_WORDS.search(name if is_summary else descriptions[name]):
             knowledge.append(name)
         elif not is_summary and _TURN_WORDS.search(descriptions[name]):
@@ -185,10 +186,10 @@ def prior_weights(prompt: Prompt, field: Field, roles: TextRoles) -> FloatArray:
     definition, *anchors = re.split(rf"(?:^|[(;]\s?)(?:{choices}) = ", field.description)
     instruction = prompt.instruction if field is prompt.answer else ""
     # Names of the judged text, as in "the response", are removed, since they name no facet.
-    names = [re.sub("_[ab]$", "", name).replace("_", " ") for name in roles.candidates]
-    candidate_name = re.compile(rf"\b(?:{'|'.join(names)})(?:s|'s)?\b", re.IGNORECASE)
+    nouns = [re.sub("_[ab]$", "", name).replace("_", " ") for name in roles.candidates]
+    candidate_noun = re.compile(rf"\b(?:{'|'.join(nouns)})(?:s|'s)?\b", re.IGNORECASE)
     texts = [_RATING_WORDS.sub(" ", instruction), definition, "; ".join(anchors)]
-    texts = [candidate_name.sub(" ", text) for text in texts]
+    texts = [candidate_noun.sub(" ", text) for text in texts]
     text_weights = (INSTRUCTION_WEIGHT, DEFINITION_WEIGHT, ANCHORS_WEIGHT)
     weighted_texts = list(zip(texts, text_weights, strict=True))
     weights = facet_weights(weighted_texts, is_turn=bool(roles.turns))
@@ -197,7 +198,7 @@ def prior_weights(prompt: Prompt, field: Field, roles: TextRoles) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedJudge:
-    """A prompt that was read, and can judge texts: its output fields, and a regression.
+    """A judge made from a prompt: the prompt's output fields, and a regression.
 
     `answer` is the field that the regression predicts, and `choices` its values, the worst first.
     `questions` are the judges that answer the prompt's questions.
@@ -215,8 +216,8 @@ class EmbeddedJudge:
 def judged_features(roles: TextRoles, texts: Mapping[str, str]) -> FloatArray:
     """Return the features of the judged text, or their differences (A - B) if two are compared."""
     sources = [
-        "\n".join([texts.get(name, "") for name in names]).strip()
-        for names in (roles.documents, roles.turns, roles.knowledge)
+        "\n".join([texts.get(name, "") for name in source_names]).strip()
+        for source_names in (roles.documents, roles.turns, roles.knowledge)
     ]
     features = [measure_features(texts.get(name, ""), *sources) for name in roles.candidates]
     return np.asarray(np.subtract.reduce(features))
@@ -275,7 +276,7 @@ def _draw_choice(probs: Sequence[float], temperature: float | None, rng: random.
 
 
 class _Prediction(NamedTuple):
-    """A judge's result for a text: each feature's contribution, each choice's probability."""
+    """A judge's result for a text: each feature's contribution and each choice's probability."""
 
     judge: EmbeddedJudge
     contributions: FloatArray
@@ -288,7 +289,7 @@ class _Prediction(NamedTuple):
         return cls(judge, contributions, probs)
 
     def token(self, choice: int, n_logprobs: int) -> Token:
-        """Return the token for a choice, with log-probabilities: its own, and the largest ones."""
+        """Return the token for a choice, with the log-probabilities of the likeliest choices."""
         probs = self.probabilities
         ranking = np.argsort(
             [-math.inf if index == choice else -p for index, p in enumerate(probs)]

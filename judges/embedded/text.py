@@ -67,7 +67,7 @@ _CLOSING_TOKENS = frozenset({*"\"'”’)]", "''", "``"})
 class Sentence:
     """A sentence: its tokens as written, its words in lower case, the stems of its content words.
 
-    `has_end_mark` is true if it ends with a full stop, a question mark or the like.
+    `has_end_mark` is true if the sentence ends with a full stop, a question mark or the like.
     """
 
     tokens: tuple[str, ...]
@@ -124,7 +124,7 @@ def _ends_sentence(tokens: Sequence[str], index: int) -> bool:
 
 
 def _read_sentence(tokens: Sequence[str]) -> list[Sentence]:
-    """Return a list with the sentence of these tokens; [] if none of them is a word."""
+    """Return a list with the sentence of these tokens; [] if no token is a word."""
     words_and_stems = [pair for pair in map(_word_and_stem, tokens) if pair[0]]
     if not words_and_stems:
         return []
@@ -136,7 +136,7 @@ def _read_sentence(tokens: Sequence[str]) -> list[Sentence]:
 
 @lru_cache(maxsize=1 << 16)
 def _word_and_stem(token: str) -> tuple[str, str]:
-    """Return a token's word, "" for a mark; and its stem, "" for a function word."""
+    """Return a token's word ("" for a mark) and its stem ("" for a function word)."""
     word = token.lower()
     if not (token[0].isalnum() or (token[0] == "'" and token[1:].isalpha())):
         return "", ""
@@ -197,11 +197,11 @@ def total_weight(stems: Iterable[str]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class SourceIndex:
-    """The index of a source, which is a text that judged texts were made from, or that they answer.
+    """The index of a source: a text that judged texts were made from, or that they answer.
 
     `sentence_indices` has the first sentences with each stem. `salience` says how much each stem
     matters; the `n_salient` largest values sum to 1. `importances` says how much each sentence
-    matters, and `covering_weights` the weight that a text must share with it to cover it.
+    matters, and `covering_weights` the weight that a text must share with a sentence to cover it.
     """
 
     n_stems: int

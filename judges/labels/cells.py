@@ -70,7 +70,7 @@ def holds_ratings(value: object, *, is_typed: bool) -> bool:
 
 
 def as_object(value: object) -> Mapping[str, object] | None:
-    """Return the JSON object in a cell, decoded if it is a string; None for any other cell."""
+    """Return the JSON object in a cell, which may be a string of JSON; None for any other cell."""
     value = decode_if_json(value)
     return value if isinstance(value, Mapping) else None
 

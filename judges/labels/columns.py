@@ -135,7 +135,7 @@ class Columns:
         return [column for column in self.table.columns if column not in excluded]
 
     def _find(self, name: str) -> str | None:
-        """Return the column for a name such as `id`: the user's, else one with a usual name."""
+        """Return the column for a name such as `id`: the mapped one, else one with a usual name."""
         if name in self.mapping:
             header = self.mapping[name][0]
             return header if self.has(header) else None
@@ -160,7 +160,7 @@ class Columns:
     def item_key(self, row: TableRow) -> str:
         """Return the id in a row, or the row's number if no column holds ids.
 
-        Rows of several annotators on the same texts then get the number of the first of them.
+        Without ids, rows of several annotators on the same texts get the first row's number.
         """
         if self.find("id") is None:
             return str(self._first_row_numbers.get(row.number, row.number))
@@ -172,10 +172,10 @@ class Columns:
 
     @cached_property
     def _first_row_numbers(self) -> dict[int, int]:
-        """For each row number, that of the first row with equal texts; {} without annotators.
+        """Maps each row's number to that of the first row with equal texts; {} without annotators.
 
-        Rows on the same texts belong to two outputs if they differ in a column of ids, such as
-        `task_id`, which repeats its ids, but rarely for one annotator.
+        Rows with equal texts belong to different outputs if they differ in a column of ids such as
+        `task_id`. In such a column, ids repeat, but rarely for the same annotator.
         """
         if self.find("annotator") is None:
             return {}
@@ -308,7 +308,7 @@ class Columns:
         return self.column(column).kind in (("text", "label") if may_be_short else ("text",))
 
     def _text_name(self, column: str) -> str:
-        """Return a text's name: its column's name, normalized if it is usual (`user_input`)."""
+        """Return a text's name: the column's name, normalized if the name is usual."""
         key, regular_name = name_key(column), "_".join(name_words(column))
         if not is_text_name(column) or self.exact_name(key) != column:
             return column
@@ -317,10 +317,10 @@ class Columns:
         return "output" if key in OUTPUT_NAMES else "input"
 
     def find_source(self, texts: Mapping[str, str]) -> str | None:
-        """Return the name of the source text, by which outputs are grouped; None without one.
+        """Return the name of the source text, by which outputs are grouped, or None.
 
-        It is the text with the first usual name in SOURCE_NAMES, else a text whose values repeat.
-        Texts without blank cells and with two or more values are preferred.
+        The source text is the text with the first usual name in SOURCE_NAMES, else a text whose
+        values repeat. Texts without blank cells and with two or more values are preferred.
         """
         columns = {name: self.column(column) for name, column in texts.items()}
         varied_texts = [name for name, column in columns.items() if column.is_filled_and_varied]

@@ -40,10 +40,10 @@ Turn = tuple[str, str]
 
 
 def read_turns(value: object) -> list[Turn]:
-    """Return the turns of the conversation in a cell; [] if it holds no conversation.
+    """Return the turns of the conversation in a cell; [] without a conversation.
 
-    The cell holds a message, a list of messages or an object with such a list. It may be a string
-    of JSON, or a list that was printed by Python.
+    The cell holds a message, a list of messages or an object with such a list. The cell may also be
+    a string of JSON, or a list that was printed by Python.
     """
     if hasattr(value, "tolist"):
         # pandas reads a list in a Parquet file as a NumPy array.

@@ -25,8 +25,9 @@ _NON_DIMENSION_NAMES = {"id", "group", "system", "annotator", "judge"}
 def convert_tool_export(table: Table, options: ReadOptions) -> Table:
     """Return a tool's export as a long table: id, dimension, annotator, rating, comment, texts.
 
-    A table that is not a known export is returned unchanged. Raises UnreadableError if an export
-    lacks texts or labels by people that no other file has, or has labels from an unknown source.
+    A table that is not a known export is returned unchanged. Raises UnreadableError if there are no
+    texts, if neither the export nor another file has labels by people, or if it is unknown whether
+    people gave a label.
     """
     for export in reversed(LABEL_EXPORTS):
         if all(_has_cell(table, column, cell) for column, cell in export.columns.items()):
@@ -35,7 +36,7 @@ def convert_tool_export(table: Table, options: ReadOptions) -> Table:
 
 
 def _has_cell(table: Table, column_pattern: str, cell_pattern: str) -> bool:
-    """Return whether a matching column has a matching cell; "" as `cell_pattern` matches any."""
+    """Return whether a matching column has a matching cell; an empty pattern matches any."""
     columns = [name for name in table.columns if re.fullmatch(column_pattern, name)]
     match_cell = re.compile(cell_pattern or ".*", re.DOTALL).fullmatch
     return any(match_cell(str(row.cells.get(name))) for name in columns for row in table.rows)
@@ -52,7 +53,7 @@ class _ExportReader:
     def __init__(self, export: LabelExport, table: Table, options: ReadOptions) -> None:
         self._export, self._options = export, options
         self._number_by_word = options.number_by_word
-        # The number of labels that were left out, by their source or by another reason.
+        # The number of labels that were left out, by who gave them or by another reason.
         self._n_omitted = Counter[str]()
         self._table = replace(table, rows=tuple(filter(self._is_kept, table.rows)))
         columns = Columns(table, options.map)
@@ -146,7 +147,7 @@ class _ExportReader:
         return [row._replace(cells=row.cells | dimension) for row in complete]
 
     def _needs_labels(self) -> bool:
-        """Return whether labels must come from the tool, since nothing else has any."""
+        """Return whether the export must have labels, since the user names no others."""
         dimension_names = self._options.map.keys() - _NON_DIMENSION_NAMES
         if self._options.annotations or not all(map(is_source_or_output, dimension_names)):
             return False
@@ -203,7 +204,7 @@ class _ExportReader:
         return {**outputs[str(output_id)].cells, **label} if outputs else label
 
     def _is_by_person(self, entry: Record, source: str, line: int) -> bool:
-        """Return whether a person gave the label; raises UnreadableError if that is unknown."""
+        """Return whether a person gave the label; raises UnreadableError for an unknown source."""
         is_human = self._number_by_word.get(
             normalize_word(source), self._export.sources.get(source)
         )
@@ -246,7 +247,7 @@ def _column_entries(cells: Record, column: str, dimension: str) -> Iterator[Reco
 
 
 def _entry_rating(entry: Record) -> object:
-    """Return the rating in an entry; None if there is none, or if it is an object."""
+    """Return the rating in an entry; None for an object, or if there is no rating."""
     value = _field(entry, "rating")
     value = value[0] if isinstance(value, list) and len(value) == 1 else value
     return None if isinstance(value, dict) else value

@@ -37,7 +37,7 @@ def read_mapping(arguments: Iterable[str]) -> dict[str, MappingValue]:
     """Read the arguments of --map, NAME=COLUMN or a mapping file, into one mapping.
 
     If NAME is repeated, it has several columns. NAME=COLUMN replaces a mapping file's entry for
-    NAME. Raises LabelError if an argument is neither, or if a mapping file is not valid.
+    NAME. Raises LabelError for any other argument, and for an invalid mapping file.
     """
     file_entries: dict[str, MappingValue] = {}
     columns: dict[str, list[str]] = {}
@@ -83,7 +83,7 @@ def read_map_file(path: str | Path) -> dict[str, MappingValue]:
 def split_mapping(
     mapping: Mapping[str, MappingValue] | str | Path | None, values: Mapping[str, object] | None
 ) -> LabelMapping:
-    """Split a mapping or a mapping file into its parts; `values` go before words in the mapping.
+    """Split a mapping or a mapping file into its parts; `values` replace those of the mapping.
 
     Raises LabelError if the mapping file cannot be read, or if a word's number is not valid.
     """
@@ -106,7 +106,7 @@ def split_mapping(
 def read_values(source: Iterable[str] | Mapping[str, object]) -> dict[str, float | Vote | None]:
     """Return the number or vote that each word stands for; None stands for a missing rating.
 
-    The source is a mapping, or arguments of --values, each `WORD=NUMBER,WORD=NUMBER,...`. `WORD=`
+    `source` is a mapping, or arguments of --values, each `WORD=NUMBER,WORD=NUMBER,...`. `WORD=`
     means a missing rating. A word that contains a comma is quoted as in CSV. Raises LabelError if
     an argument has another form, or a word stands for two different numbers.
     """

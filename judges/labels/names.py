@@ -109,7 +109,7 @@ def is_comment_name(column: str) -> bool:
 
 
 def source_name(names: Iterable[str]) -> str | None:
-    """Return the one of `names` that is first in SOURCE_NAMES; None if no name is usual."""
+    """Return the name that comes first in SOURCE_NAMES; None if no name is usual."""
     source_names = [name for name in names if usual_name(name) in SOURCE_NAMES]
     return min(source_names, key=lambda name: SOURCE_NAMES.index(usual_name(name)), default=None)
 
@@ -117,8 +117,8 @@ def source_name(names: Iterable[str]) -> str | None:
 def only_text_name(file_texts: Iterable[str], judge_texts: Collection[str]) -> str | None:
     """Return the name of the file's only text if the judge reads only one text, else None.
 
-    One name may not be usual for a source text and the other one for an output. If any of the
-    file's texts has a usual name, texts with other names are ignored.
+    Returns None, too, if one name is usual for source texts and the other one for outputs. If any
+    of the file's texts has a usual name, texts with other names are ignored.
     """
     names = [*filter(is_source_or_output, file_texts)] or [*file_texts]
     if len(names) != 1 or len(judge_texts) != 1:

@@ -140,7 +140,7 @@ def _read_comments(rating_columns: RatingColumns, options: ReadOptions) -> Comme
 def _check_rated_ids(
     outputs: Iterable[LabelledOutput], problems: Problems, second_ratings: TableRatings | None
 ) -> list[str]:
-    """Return a note on rated ids without an output; if they all are, add a problem instead."""
+    """Return a note on rated ids without an output; add a problem if no rated id has one."""
     rated_ids = set(second_ratings.by_item) if second_ratings else set()
     unknown_ids = sorted(rated_ids - {output.id for output in outputs})
     if unknown_ids and len(unknown_ids) == len(rated_ids):
@@ -156,7 +156,7 @@ def _check_rated_ids(
 def _check_has_ratings(
     outputs: Iterable[LabelledOutput], problems: Problems, rating_columns: RatingColumns, file: str
 ) -> None:
-    """Add a problem for each requested dimension without ratings, or if there are none at all."""
+    """Add a problem for each requested dimension without ratings, or for a table without any."""
     dimensions, columns = rated_dimensions(outputs), rating_columns.columns
     rated_names = {*rating_columns.numeric, *rating_columns.nested_dimensions}
     if columns.is_long:
@@ -173,7 +173,7 @@ def _check_has_ratings(
 
 
 def no_labels_error(columns: Columns) -> UnreadableError:
-    """Return the error that a table has no column of labels, with its columns and advice."""
+    """Return the error for a table without a column of labels; the error names all columns."""
     column_names = joined_names(columns.table.columns)
     fault = "no column of labels was recognised; the columns are "
     fault += f"{column_names}{_scores_remark(columns)}"

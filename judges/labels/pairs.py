@@ -62,7 +62,7 @@ def _find_vote_columns(columns: Columns) -> tuple[str, ...]:
 
 
 def holds_pairs(columns: Columns) -> bool:
-    """Return whether a table has two columns of candidates, and votes or else no ratings."""
+    """Return whether a table has two columns of candidates, and has votes or no ratings."""
     if find_candidate_columns(columns) is None or columns.has_nested_or_long_ratings:
         return False
     return _find_vote_columns(columns) != () or not find_rating_columns(columns, None).by_dimension
@@ -124,7 +124,7 @@ def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -
 
 
 def _check_vote_columns(columns: Columns, vote_columns: tuple[str, ...]) -> None:
-    """Raise UnreadableError if there is no column of votes, or if one is on one output alone."""
+    """Raise UnreadableError if there is no column of votes, or if a vote is on one output only."""
     if not vote_columns:
         fault = f"there is no column of votes among {joined_names(columns.table.columns)}"
         advice = "name your column with --map votes=COLUMN, or --map preferred=COLUMN"

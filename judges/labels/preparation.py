@@ -46,7 +46,7 @@ def without_footers(table: Table) -> Table:
 
 
 def _footer_name(row: TableRow) -> str | None:
-    """Return the label of a row of means or sums, such as `average`; None for any other row."""
+    """Return the name of a row of means or sums, such as `average`; None for any other row."""
     present_values = [str(value) for value in row.cells.values() if not is_blank(value)]
     words = [value for value in present_values if not looks_like_number(value)]
     return words[0] if len(words) == 1 and _FOOTER_NAME.match(words[0].strip()) else None
@@ -86,7 +86,7 @@ def _label_key(columns: Columns, row: TableRow) -> tuple[str, str, str]:
 
 
 def stated_scales(columns: Columns) -> dict[str, Scale]:
-    """Map each dimension to its scale, if a label page wrote the same one into all of its rows."""
+    """Map each dimension to its scale, if a label page wrote the same scale into all rows."""
     scales: dict[str, set[Scale | None]] = defaultdict(set)
     for row in columns.table.rows:
         dimension = str(columns.cell(row, "dimension")).strip()

@@ -107,7 +107,7 @@ def find_rating_columns(columns: Columns, dimensions: Collection[str] | None) ->
 def _mapped_rating_columns(columns: Columns) -> dict[str, ColumnTuple]:
     """Return the entries of --map whose columns hold ratings, even if some cells are faulty.
 
-    A column of texts is a text of that name, unless the name is one of labels.
+    A column of texts counts as ratings only if its name is usual for labels or a catalogue name.
     """
     by_dimension: dict[str, ColumnTuple] = {}
     for name, headers in without_keys(columns.mapping, {*OUTPUT_ROLES, *VOTE_COLUMNS}).items():
@@ -119,7 +119,7 @@ def _mapped_rating_columns(columns: Columns) -> dict[str, ColumnTuple]:
 
 
 def _annotator_groups(numeric: ColumnTuple) -> dict[str, ColumnTuple]:
-    """Map each dimension to its annotators' columns, if it has two or more of them."""
+    """Map each dimension with two or more annotators' columns to these columns."""
     groups: dict[str, list[re.Match[str]]] = defaultdict(list)
     for match in filter(None, map(_ANNOTATOR_COLUMN_NAME.fullmatch, numeric)):
         groups[name_key(match[1])].append(match)
@@ -130,7 +130,7 @@ def _annotator_groups(numeric: ColumnTuple) -> dict[str, ColumnTuple]:
 def _find_columns(
     columns: Columns, dimension: str, numeric: ColumnTuple
 ) -> tuple[ColumnTuple, bool]:
-    """Return the columns that may hold the ratings on a dimension, and whether they surely do.
+    """Return the columns that may hold the ratings on a dimension, and whether this is certain.
 
     The first of these rules that applies decides: the user's mapping; a group of annotators'
     columns; a column with the dimension's name, if no other column of numbers has the dimension's
@@ -161,11 +161,12 @@ def _find_columns(
 def _guess_columns(
     columns: Columns, numeric: ColumnTuple, groups: Mapping[str, ColumnTuple]
 ) -> tuple[ColumnTuple, bool]:
-    """Return the columns that may hold ratings if nobody names any, and whether they surely do.
+    """Return the columns that may hold ratings if the user names none, and whether this is certain.
 
-    They are the one column of numbers that is named like labels, or else all outside the `groups`.
-    They surely hold ratings if they have the names of catalogue judges, or if it is one column on a
-    usual scale and no other column holds labels in words.
+    The guess is the only column of numbers that is named like labels, or else all columns of
+    numbers outside the `groups`. The guess is certain if all these columns have names of catalogue
+    judges. It is also certain if it is one column on a usual scale, and no column has labels in
+    words.
     """
     group_members = set[str]().union(*groups.values())
     ungrouped = tuple(column for column in numeric if column not in group_members)
@@ -219,7 +220,7 @@ def _label_columns(columns: Columns, dimension: str) -> ColumnTuple:
 
 
 def similar_name(name: str, names: Iterable[str]) -> str | None:
-    """Return the one of `names` that `name` may be a misspelling of; None if none is similar."""
+    """Return the name in `names` that `name` may misspell; None if no name is similar."""
     return next(iter(get_close_matches(name, [*names], 1, 0.85)), None)
 
 
@@ -257,10 +258,10 @@ def check_rating_columns(rating_columns: RatingColumns, problems: Problems) -> l
 
 
 def _ask_for_columns(problems: Problems, dimension: str, candidates: ColumnTuple) -> None:
-    """Add the problem that it is not certain which columns hold labels, with flags that say it.
+    """Add the problem that it is uncertain which columns hold labels, with flags for the user.
 
-    The advice offers each column for the dimension, or else as a dimension of its own; and all of
-    them as annotators' columns, which is likely if their names share a word.
+    There is a flag for each column alone, for the dimension or else as a dimension of its own, and
+    one for all columns as annotators' columns. The latter is likely if the names share a word.
     """
     flags = [map_flag(dimension or column, [column]) for column in candidates]
     fault, advice = "may hold the labels", f"if it does, say so with {flags[0]}"

@@ -28,8 +28,8 @@ from judges.labels.values import (
 )
 from judges.tables.problems import UnreadableError, count, excerpt
 
-# Words in the labels of ratings. If the lowest rating is labelled as good and the highest as bad,
-# the scale is reversed, as in German school marks.
+# Words beside ratings, as in "1 - very good". If the lowest rating is called good and the highest
+# bad, the scale is reversed, as in German school marks.
 _GOOD_WORDS = re.compile(
     r"\b(good|excellent|great|best|gut|hervorragend|bien|bonne?|excelente|bueno)\b"
 )
@@ -55,7 +55,7 @@ _MAX_LISTED_WORDS, _MAX_REVERSED = 6, 11
 class RatingReader:
     """Reads the cells in one column as ratings.
 
-    All cells of a column must be of the same kind: plain numbers (which may have labels), fractions
+    All cells of a column must be of the same kind: numbers such as `4` or `4 - good`, fractions
     with the same denominator, percentages, or one pair of words for yes (1) and no (0). `read`
     raises an error for a cell of any other kind than the most frequent one, and for a number whose
     comma or point may separate thousands. The user's normalized `words` count as their numbers.
@@ -134,13 +134,13 @@ class RatingReader:
 
     @cached_property
     def _lowest_is_best(self) -> bool:
-        """Whether the lowest number is labelled as good, and the highest one as bad."""
-        labels = [cell.word for cell in self._plain_numbers if cell.word]
-        return bool(labels and _GOOD_WORDS.search(labels[0]) and _BAD_WORDS.search(labels[-1]))
+        """Whether a word beside the lowest number means good, and one beside the highest bad."""
+        words = [cell.word for cell in self._plain_numbers if cell.word]
+        return bool(words and _GOOD_WORDS.search(words[0]) and _BAD_WORDS.search(words[-1]))
 
     @cached_property
     def number_by_word(self) -> dict[str, float]:
-        """The numbers of the words for yes and no, and of the user's words if a cell has one."""
+        """The numbers of the words for yes and no, and of the user's words if a cell has any."""
         numbers = {word: NUMBER_BY_YES_NO_WORD[word] for word in self._pair_words}
         return numbers | (self._user_numbers if MAPPED in self._kinds else {})
 
@@ -165,7 +165,7 @@ class RatingReader:
 
     @property
     def reversal(self) -> str:
-        """The flag --values that reverses the numbers of the column; "" if they are too many."""
+        """The flag --values that reverses the column's numbers; "" for too many numbers."""
         numbers = {normalize_word(cell.value): cell.number for cell in self._plain_numbers}
         if not self._kinds <= {NUMBER, MISSING} or len(numbers) > _MAX_REVERSED:
             return ""
@@ -200,7 +200,7 @@ class RatingReader:
         return cell.number
 
     def _find_fault(self, cell: CellValue) -> str:
-        """Return the end of a sentence on why a cell cannot be read; "" if it can be read."""
+        """Return why a cell cannot be read, as the end of a sentence; "" for a readable cell."""
         if cell.kind in (MISSING, MAPPED):
             return ""
         if cell.kind != self._main_kind:
@@ -223,7 +223,7 @@ class RatingReader:
 
     @property
     def has_faults(self) -> bool:
-        """Whether a cell cannot be read, such as a word of unknown meaning."""
+        """Whether any cell cannot be read, such as a word of unknown meaning."""
         return any(map(self._find_fault, self._cells))
 
     @cached_property
@@ -278,7 +278,7 @@ def is_rating_word(word: str) -> bool:
 
 
 def _find_pair_words(cells: Collection[CellValue]) -> set[str]:
-    """Return the words of the pairs for yes and no that fit most cells; a quarter may not fit."""
+    """Return the words of the pairs for yes and no that fit three quarters of the cells or more."""
     count_by_word = _sum_counts((c for c in cells if c.kind == YES_NO), lambda cell: cell.word)
     counts = {(yes, no): count_by_word[yes] + count_by_word[no] for yes, no in YES_NO_PAIRS}
     min_count = max(1, *counts.values(), 3 * count_by_word.total() / 4)

@@ -83,9 +83,9 @@ class ReadOptions:
         return self.dimensions is None or dimension in self.dimensions
 
     def dimension_in(self, cell: object) -> str:
-        """Return the dimension in a cell of a long file: its name, or the judge's made from it.
+        """Return the dimension that a cell of a long file names.
 
-        So `COHERENT` is the dimension `coherent` if that one is read.
+        A judge's name is found in any case: `COHERENT` is `coherent`, if this dimension is read.
         """
         name = str(cell).strip()
         return next(filter(self.reads, (name, judge_name(name))), name)
@@ -115,7 +115,7 @@ class TableRatings:
 
 
 class RatingCell(NamedTuple):
-    """One rating of an output, and where it is; `annotator` is None if none is named."""
+    """One rating of an output, with its place in the table; `annotator` is None if unnamed."""
 
     line: int
     item_id: str
@@ -206,9 +206,10 @@ def _check_user_words(
 def _make_reader(
     columns: Columns, options: ReadOptions, dimension: str, values: Sequence[object]
 ) -> RatingReader:
-    """Make the reader for a dimension's cells; 1 and -1 alone are thumbs up and down.
+    """Make the reader for a dimension's cells.
 
-    They are no thumbs if the user states a scale with negative numbers.
+    A column of only 1 and -1 has thumbs up (1) and down (read as 0), unless the user states a scale
+    with negative numbers.
     """
     words, (scale_low, _) = options.values, options.scale(dimension) or (0, 1)
     numbers = {
@@ -226,8 +227,8 @@ def _check_direction(
 ) -> Iterator[str]:
     """Add a problem or yield a note if the lowest value may be the best one.
 
-    It may be by the user's values (`pass=0`), or by a name such as `has errors` or `rank`. Of two
-    values, the user must then say which is good.
+    The reason is the user's values (`pass=0`), or a name such as `has errors` or `rank`. If the
+    column has only two values, the user must then say which value is good.
     """
     numbers = reader.number_by_word
     for good, bad in VERDICT_PAIRS:
@@ -294,7 +295,7 @@ def _long_row(
 def _wide_row(rating_columns: RatingColumns, row: TableRow, problems: Problems) -> RatingCells:
     """Return the cells of ratings in a row.
 
-    If several columns rate the same dimension, only one source is read: a column in the user's
+    If several columns rate the same dimension, only one of them is read: a column in the user's
     mapping, else the last column of objects {dimension: rating}, else any other column. A dimension
     may have several columns, each with the ratings of one annotator. Keys of objects that hold
     comments, or that the user's mapping names, are skipped.

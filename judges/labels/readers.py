@@ -53,13 +53,13 @@ def read_labels(
         map: Maps names such as `document` to the file's columns, or is the path of a mapping file.
             A column `a.b` is the key `b` of the objects in the column `a`. A dimension may be
             mapped to a list of columns, if each holds the ratings of one annotator.
-        dimensions: The dimensions to read; all of them by default.
+        dimensions: The dimensions to read; by default, all dimensions.
         scales: Maps dimensions to their scales (low, high). The key "*" is for all dimensions
             without a scale of their own.
         texts: Names of texts that must be in every row; by default, those of the file
             that have a usual name, such as `document`.
-        annotations: A second file with the columns id, dimension, annotator and rating. It has the
-            labels in place of the first file.
+        annotations: A second file with the columns id, dimension, annotator and rating. Its labels
+            replace those in the first file.
         values: Maps words to their numbers, as in `{"good": 3, "n/a": None}` (None: no rating).
 
     Raises:
@@ -88,8 +88,8 @@ def read_pairs(
     The two outputs of a pair are in the columns `response_a` and `response_b`, or in two columns
     such as `answer_a` and `answer_b`, or `answer_1` and `answer_2`. People's votes are in the
     column `votes` (a list), `preferred` or `preference`. A vote is A, B, tie, 1, 2 or 1.5 (a tie).
-    All votes on a pair are read together, also if they are in several columns or in several
-    annotators' rows. Pairs without a vote are left out, and a note says how many.
+    The votes on a pair may be in several columns, or in several annotators' rows. Pairs without a
+    vote are left out, and a note says how many.
 
     Args:
         path: A file or rows in memory, as for `read_labels`.
@@ -136,7 +136,7 @@ def read_options(
 def _read_or_raise(
     path: FileOrRows, options: ReadOptions, *, item_kind: ItemKind
 ) -> LabelledSet | LabelledPairs:
-    """Return the labels in a file; raise LabelError with its problems of columns, or the first."""
+    """Return the labels in a file; raises LabelError with the file's most important problems."""
     labelled, problems = check_file(path, options, item_kind=item_kind)
     if labelled is not None and not problems:
         return labelled
@@ -153,9 +153,9 @@ def _read_or_raise(
 def check_file(
     path: FileOrRows, options: ReadOptions, *, item_kind: ItemKind = ""
 ) -> tuple[LabelledSet | LabelledPairs | None, tuple[Problem, ...]]:
-    """Return the labels in a file, or None if they cannot be read, and all problems in the file.
+    """Return a file's labels (None if they cannot be read), and all problems in the file.
 
-    `item_kind` says whether the file is read as outputs or as pairs. If it is "", it is read as
+    `item_kind` says whether the file is read as outputs or as pairs. For "", a file is read as
     outputs if `options` name dimensions or a file of annotations, else as its columns suggest.
     """
     problems, annotation_problems = Problems(table_name(path)), Problems(str(options.annotations))
@@ -181,7 +181,7 @@ def _read_items(
     item_kind: ItemKind,
     second_ratings: TableRatings | None,
 ) -> LabelledSet | LabelledPairs:
-    """Read a table as outputs or as pairs; raises UnreadableError if it holds the other kind.
+    """Read a table as outputs or as pairs; raises UnreadableError for the other kind.
 
     A table with two columns of candidates is read as outputs in two cases: the second file rates
     outputs, or the table has ratings but no votes, and the user names columns or dimensions.

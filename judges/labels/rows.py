@@ -39,7 +39,7 @@ CommentsByItem = dict[str, dict[str, tuple[str, ...]]]
 
 @dataclass(frozen=True, slots=True)
 class ItemFields:
-    """The id, document, systems and texts of an output or a pair, as read from its row."""
+    """The id, document, systems, texts and draw of an output or a pair, as read from its row."""
 
     id: str
     document_id: str
@@ -51,9 +51,9 @@ class ItemFields:
 class RowReader:
     """Reads the id, document, systems and texts in each row, and adds problems to `problems`.
 
-    The columns for `roles`, such as `id`, are not texts. Every row must have the `judge_texts`; if
-    they are None, those with usual names. In a table of pairs, `candidates` maps `response_a` and
-    `response_b` to their columns.
+    The columns for `roles`, such as `id`, are not texts. Every row must have the `judge_texts`, or,
+    if these are None, the texts with usual names. In a table of pairs, `candidates` maps
+    `response_a` and `response_b` to their columns.
     """
 
     def __init__(
@@ -256,7 +256,7 @@ def _find_required_texts(
 
 
 def _document_id(item_id: str, texts: Mapping[str, str], source: str | None) -> str:
-    """Return a document's id: a hash of its source text, or the item's id if it has none."""
+    """Return a document's id: a hash of its source text, else the item's id."""
     if source not in texts:
         return item_id
     # Two documents may have the same instruction as source text, but different `input`s.

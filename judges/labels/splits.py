@@ -27,7 +27,7 @@ MIN_SYSTEMS_TO_HOLD_OUT = 8
 
 
 def with_ratings(labelled: LabelledSet, dimension: str) -> LabelledSet:
-    """Return the outputs that are rated on `dimension`; raises LabelError if there are none.
+    """Return the outputs that are rated on `dimension`; raises LabelError if no output is rated.
 
     On a dimension with two values, an output is left out if its annotators are evenly divided.
     """
@@ -156,7 +156,7 @@ def _split_documents(labelled: LabelledItems, rng: np.random.Generator) -> list[
 
 
 def _unit_by_document(items: Sequence[LabelledItem]) -> dict[str, str]:
-    """Map each document to its unit: the first of the documents that equal source texts link."""
+    """Map each document to the first of the documents that are linked by equal source texts."""
     documents_by_texts: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for item in items:
         documents_by_texts[_source_texts(item)].add(item.document_id)

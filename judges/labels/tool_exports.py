@@ -23,10 +23,11 @@ class LabelExport:
         labels: Maps each place in a row that holds labels to their source ("" if each label names
             its own). A place is a path of keys through objects and lists, "" for the row itself, or
             a regular expression for columns of lists, whose group is the dimension.
-        sources: Maps each source of labels to whether people gave and submitted its labels.
+        sources: Maps each source of labels, such as `human`, to whether people gave and submitted
+            these labels.
         texts: The column with objects that map names to texts; "*" if every column may be a text;
             "" if the texts are one input and one output.
-        unread: A regular expression for columns that are never texts, if every other one may be.
+        unread: A regular expression for columns that are never texts, if all others may be texts.
         names: Maps regular expressions for names of columns to other names by which they are read.
             Of two columns that get one name, the first one counts if the name is usual for a text,
             else the last one.

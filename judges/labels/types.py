@@ -38,9 +38,9 @@ class LabelledOutput:
         annotators: Maps each dimension to the annotators' names, in the order of the ratings. If
             the ratings on a dimension do not name their annotators, the dimension is missing.
         comments: Maps each dimension to what people wrote about their ratings.
-        weight: The document's weight in means over documents, 1 on average. It differs from 1 if
+        weight: The document's weight in means over documents, 1 on average. The weights differ if
             documents were sampled with unequal probabilities.
-        draw: The cells in the columns `sampling_weight` and `sampling_from`, by column. They say
+        draw: The cells in the columns `sampling_weight` and `sampling_from`, by column, which say
             how the document was sampled.
 
     Example:

@@ -57,8 +57,8 @@ _FRACTION = re.compile(
 )
 # Matches a fraction such as 04/05, which may be a date that a spreadsheet made from 4/5.
 _POSSIBLE_DATE = re.compile(r"0\d.*/|.*/\s*0\d")
-# Matches a number with a label: "4 - good", "4: good", "(4) good" or "4 (good)".
-_LABELLED_NUMBER = re.compile(
+# Matches a number with a word: "4 - good", "4: good", "(4) good" or "4 (good)".
+_NUMBER_WITH_WORD = re.compile(
     rf"[(\[]?({_DECIMAL})(?:\s+[-–—]\s|\s*[:=|)\](])\s*([^\W\d][^\d)]*)\)?"
 )
 _CHARACTER_REPLACEMENTS = str.maketrans("−", "-", "\ufeff\u200b\u200e\u200f\u2060")
@@ -70,7 +70,7 @@ MAX_WORD_LENGTH = 40
 class CellValue:
     """One of the different values in a column, with what it means, and the number of its cells.
 
-    `number` is NaN if the value stands for none. `word` is the value's word or the label of its
+    `number` is NaN for a value without a number. `word` is the value itself or a word beside its
     number, such as `good` in `4 - good`.
     """
 
@@ -154,10 +154,10 @@ def parse_cell(value: object) -> CellValue:
         numerator, denominator = map(_parse_decimal, fraction.groups())
         if numerator <= denominator:
             return CellValue(f"{FRACTION}{denominator:g}", numerator)
-    if labelled := _LABELLED_NUMBER.fullmatch(text):
-        label = labelled[2].strip().casefold()
-        kind = MISSING if label in _MISSING_WORDS else NUMBER
-        return CellValue(kind, _parse_decimal(labelled[1]), label)
+    if match := _NUMBER_WITH_WORD.fullmatch(text):
+        word = match[2].strip().casefold()
+        kind = MISSING if word in _MISSING_WORDS else NUMBER
+        return CellValue(kind, _parse_decimal(match[1]), word)
     return CellValue(WORD)
 
 

@@ -94,7 +94,7 @@ class VoteReader:
 
 
 def _vote_by_name(word: str, names: NamePair) -> Vote | None:
-    """Return the vote for the system or column called `word`; None unless exactly one is."""
+    """Return the vote for the system or column called `word`; None if no or both names match."""
     name_a, name_b = (name_key(normalize_word(name or "")) for name in names)
     votes: dict[str, Vote] = {name_a: "A", name_b: "B"}
     return votes.get(name_key(word)) if name_a != name_b else None

@@ -44,7 +44,7 @@ def document_weights(draws: Mapping[str, DocumentDraw]) -> dict[str, float]:
 
 
 def with_weights(labelled: LabelledSet, columns: Columns, problems: Problems) -> LabelledSet:
-    """Return the labelled outputs with weights from the table's sampling columns, if it has any."""
+    """Return the labelled outputs, with weights if the table has sampling columns."""
     document_by_output = {
         output.id: output.document_id for output in labelled.outputs if output.ratings
     }

@@ -22,7 +22,7 @@ _HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 
 def parquet_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
-    """Yield the rows of a Parquet file; raises UnreadableError if it is damaged or too large."""
+    """Yield the rows of a Parquet file; raises UnreadableError for a damaged or too large file."""
     import pyarrow.parquet
 
     row_number = 0

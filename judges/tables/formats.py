@@ -71,7 +71,8 @@ class Table:
 def read_table_rows(path: Path, notes: list[str] | None = None) -> Iterator[TableRow]:
     """Yield the rows of the file `path`.
 
-    Appends notes on how it was read to `notes`. Raises RowsError if it cannot be read or is empty.
+    Appends notes on how the file was read to `notes`. Raises RowsError for an empty file, and for
+    one that cannot be read.
     """
     problems = Problems(str(path), strict=True)
     problems.notes = [] if notes is None else notes
@@ -87,7 +88,7 @@ def read_table_rows(path: Path, notes: list[str] | None = None) -> Iterator[Tabl
 def read_records(path: Path) -> Iterator[tuple[str, Record]]:
     """Yield the location of each row, such as `FILE, line 3`, with the row's cells.
 
-    A file with an unknown ending is read as JSON Lines. Raises RowsError if it cannot be read.
+    A file with an unknown ending is read as JSON Lines. Raises RowsError for an unreadable file.
     """
     problems = Problems(str(path), strict=True)
     with _collect_errors(problems):
@@ -139,7 +140,7 @@ def _numbered_row(number: int, row: TableRow) -> TableRow:
 
 
 def _bounded_rows(rows: Iterable[TableRow], *, in_memory: bool) -> Iterator[TableRow]:
-    """Yield the rows; raises UnreadableError for too many columns, or too much memory if kept."""
+    """Yield the rows; raises UnreadableError for too many columns or too much memory."""
     columns, n_bytes = set[str](), 0
     for row in rows:
         columns.update(row.cells)
@@ -167,7 +168,7 @@ def _collect_errors(problems: Problems) -> Iterator[None]:
 
 
 def _format_of(path: Path, default: Format | None = None) -> Format:
-    """Return the format of a file by its ending, else `default`; raises UnreadableError."""
+    """Return the format of a file by its ending, else `default`; raises UnreadableError for None."""
     file, _ = split_sheet(path)
     if not file.exists():
         raise UnreadableError("no-file", "does not exist", "check the path")
