@@ -168,7 +168,7 @@ def _collect_errors(problems: Problems) -> Iterator[None]:
 
 
 def _format_of(path: Path, default: Format | None = None) -> Format:
-    """Return the format of a file by its ending, else `default`; raises UnreadableError for None."""
+    """Return the format by the ending of a file, else `default`; raises UnreadableError."""
     file, _ = split_sheet(path)
     if not file.exists():
         raise UnreadableError("no-file", "does not exist", "check the path")
