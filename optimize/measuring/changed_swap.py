@@ -23,7 +23,7 @@ from optimize.inputs.labelled import only_dimension
 from optimize.items import items_of
 from optimize.measuring.asking import JudgeEntry, Task
 from optimize.measuring.comparison import Difference
-from optimize.measuring.scored import are_fractions
+from optimize.measuring.scored import ScoredItems, are_fractions
 from optimize.measuring.swap import SwapDecision, paired_scores, swap_outcome
 from optimize.measuring.task_flags import NEEDS_VERDICTS_MESSAGE
 from optimize.statistics.balanced import is_clearly_worse
@@ -92,51 +92,67 @@ def decide_by_changed_rows(
     for scored in (new_scores, old_scores):
         if scored.scale not in ((), (0, 1)) or not are_fractions(scored.scores):
             raise SettingsError(NEEDS_VERDICTS_MESSAGE)
-    items, is_changed = new_scores.items, new_scores.passes != old_scores.passes
-    ids, labels = [item.id for item in items.items], _labels_by_id(flags, task.dimension)
-    changed_ids = [ids[row] for row in np.flatnonzero(is_changed).tolist()]
+    rows = zip(new_scores.items.items, new_scores.passes != old_scores.passes, strict=True)
+    changed_ids = [item.id for item, is_changed in rows if is_changed]
+    labels = _labels_by_id(flags, task.dimension)
     if unexpected := sorted(labels.keys() - {*changed_ids}):
         raise LabelError(
             f"{flags.changed}: {len(unexpected):,} labels are on outputs that do not change, or "
             f"that {task.labelled.name} lacks, such as {unexpected[0]!r}; --changed takes only "
             "labels on the rows that it wrote (for labels on random outputs leave it out)"
         )
-    human = np.array([labels.get(output_id, math.nan) for output_id in ids])
-    gain = (new_scores.passes == human) * 1.0 - (old_scores.passes == human)
+    result = _compare_on_changed_rows(new_scores, old_scores, labels, task, margin, flags.looks)
+    if labels or not changed_ids:
+        return result
+    drawn_ids = stream(flags.seed, "changed").permutation(changed_ids)[: result.n_drawn]
+    _write_rows(Path(flags.changed), task, drawn_ids.tolist())
+    label_command = ["dspy-judges", "label", flags.changed, "--dimension", task.dimension]
+    next_command = shlex.join(label_command)
+    return replace(result, difference=None, file=flags.changed, next=next_command)
+
+
+def _compare_on_changed_rows(
+    new: ScoredItems,
+    old: ScoredItems,
+    labels: Mapping[str, float],
+    task: Task,
+    margin: float,
+    looks: int,
+) -> ChangedRowsSwap:
+    """Decide by people's labels by id; rows without a label leave the swap undecided."""
+    items, is_changed = new.items, new.passes != old.passes
+    human = np.array([labels.get(item.id, math.nan) for item in items.items])
+    gain = (new.passes == human) * 1.0 - (old.passes == human)
     # Outputs without a label, or on which annotators are tied, show nothing.
     gain[np.isnan(human) | (human == 0.5)] = np.nan
     terms, least_size = gain_terms(gain, is_changed, items.document_ids)
-    interval = None if np.isnan(terms).any() else cautious_interval(terms, least_size, flags.looks)
+    interval = None if np.isnan(terms).any() else cautious_interval(terms, least_size, looks)
+    outcome, clear_loss = swap_outcome(interval, margin), None
+    if outcome in ("better", "not worse") and (clear_loss := _find_clear_loss(gain, human)):
+        outcome = "undecided"
     value = round(float(terms.mean()), JSON_DECIMALS)
-    n_needed = rows_to_label(len(changed_ids), len(items), margin)
-    result = ChangedRowsSwap(
+    n_changed = int(is_changed.sum())
+    n_needed = rows_to_label(n_changed, len(items), margin)
+    return ChangedRowsSwap(
         dimension=task.dimension,
         data={"name": task.labelled.name, "sha256": task.labelled.sha256},
-        new=new.name,
-        old=old.name,
+        new=new.judge,
+        old=old.judge,
         n_outputs=len(items),
         n_documents=len(items.documents),
-        n_changed=len(changed_ids),
-        outcome=swap_outcome(interval, margin),
+        n_changed=n_changed,
+        outcome=outcome,
         margin=margin,
-        looks=flags.looks,
+        looks=looks,
         difference=Difference(value=value, interval=interval, n_documents=terms.size),
         sample_interval=interval_on_these_rows(gain, is_changed),
         n_labelled=int((~np.isnan(gain[is_changed])).sum()),
         n_gained=int((gain == 1).sum()),
         n_lost=int((gain == -1).sum()),
+        clear_loss=clear_loss,
         n_needed=n_needed,
-        n_drawn=min(n_needed, len(changed_ids)),
+        n_drawn=min(n_needed, n_changed),
     )
-    if not labels and changed_ids:
-        drawn_ids = stream(flags.seed, "changed").permutation(changed_ids)[: result.n_drawn]
-        _write_rows(Path(flags.changed), task, drawn_ids.tolist())
-        label_command = ["dspy-judges", "label", flags.changed, "--dimension", task.dimension]
-        next_command = shlex.join(label_command)
-        return replace(result, difference=None, file=flags.changed, next=next_command)
-    if result.outcome in ("better", "not worse") and (loss := _find_clear_loss(gain, human)):
-        return replace(result, outcome="undecided", clear_loss=loss)
-    return result
 
 
 def _find_clear_loss(gain: Vector, human: Vector) -> ClearLoss | None:

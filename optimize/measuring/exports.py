@@ -19,10 +19,10 @@ from judges.labels.columns import ROW_NUMBER_COLUMN
 from judges.labels.conversations import cells_with_texts
 from judges.labels.names import OUTPUT_NAMES
 from judges.labels.types import LabelledItem, LabelledPairs, Vote
-from judges.labels.values import WordValues
+from judges.labels.values import NUMBER_BY_YES_NO_WORD, WordValues
 from judges.tables.problems import count, excerpt, joined_names
 from judges.tables.text import Record, read_json_file
-from judges.terminal import print_error
+from judges.terminal import print_error, print_note
 from optimize.inputs.labelled import AnyLabels
 from optimize.measuring.recorded import (
     JudgementsById,
@@ -118,7 +118,11 @@ TOOLS = [
         words={"c": 1.0, "p": 0.5, "i": 0.0, "n": 0.0},
     ),
 ]
-SCORE_OF_WORD = {"yes": 1.0, "true": 1.0, "pass": 1.0, "no": 0.0, "false": 0.0, "fail": 0.0}
+# These are few of the words that are read as labels: a column with others, such as "correct", may
+# hold people's labels beside the tool's scores.
+SCORE_OF_WORD = {
+    word: NUMBER_BY_YES_NO_WORD[word] for word in ("yes", "true", "pass", "no", "false", "fail")
+}
 # A file with such a column was written by `dspy-judges score`, even if a tool's columns are there.
 _OWN_COLUMN = re.compile("judgements|dimension|.+_failure")
 
@@ -182,7 +186,7 @@ def _check_row_numbers(path: Path, labelled: AnyLabels) -> None:
             f"{path.name}: {len(rows):,} rows, but {len(labelled.items):,} labels without ids or "
             "texts to join them by; give both files the same ids (--map id=COLUMN)"
         )
-    print_error(
+    print_note(
         f"note: {path.name}: joined to the labels by row numbers, since the labels have no ids"
     )
 
@@ -224,12 +228,12 @@ def read_export(
         else:
             repeats[row_id or row_location].append(score)
     n_matched = len({*ids} - {None})
-    print_error(f"note: {file}: {metric!r}; matched {n_matched:,} of {len(items):,} labelled rows")
+    print_note(f"note: {file}: {metric!r}; matched {n_matched:,} of {len(items):,} labelled rows")
     if n_other_outputs:
         n_text = count(n_other_outputs, "row")
         print_error(f"warning: {file}: {n_text} left out, whose output is not the labelled one")
     if (n_repeats := max(map(len, repeats.values()), default=0)) > 1:
-        print_error(
+        print_note(
             f"note: {file}: up to {n_repeats} scores of one output (epochs, repeats) are averaged"
         )
     pairwise = isinstance(labelled, LabelledPairs)
