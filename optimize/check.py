@@ -74,7 +74,7 @@ def parser() -> argparse.ArgumentParser:
     add = command_parser.add_argument
     add("file", metavar="FILE", help=f"a file, hf:owner/name, {' or '.join(STARTER_FILE_BY_NAME)}")
     add_reading_flags(command_parser)
-    help_text = "read only labels on this dimension; there must be some; repeatable"
+    help_text = "read only labels on this dimension, which the file must have; repeatable"
     add("--dimension", action="append", metavar="NAME", help=help_text)
     help_text = "the scale that people used, as in 1-5; a rating outside it is a problem (none)"
     add("--scale", metavar="LOW-HIGH", help=help_text)
@@ -164,7 +164,7 @@ def _document_notes(labelled: AnyLabels) -> Iterator[str]:
         if n > MAX_DOCUMENT_SHARE * len(labelled.items) and len(n_rows) >= MIN_DOCUMENTS_TO_SPLIT:
             yield (
                 f"{n:,} of {count(len(labelled.items), 'row')} are of document {document!r}, which "
-                "makes intervals too narrow; if they are of several documents, give each its group"
+                "makes intervals too narrow; if these are several documents, give each a group"
             )
 
 

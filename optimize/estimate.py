@@ -145,8 +145,9 @@ def _read_sample(flags: argparse.Namespace, labelled: LabelledSet, dimension: st
     is_complete = all(output.ratings.get(dimension) for output in outputs)
     if n_unknown and is_complete and flags.annotations is None:
         raise LabelError(
-            f"{labelled.name}: {n_unknown:,} scores are of outputs that it lacks; --data needs all "
-            "outputs (with an empty label if nobody rated them), or add --annotations FILE"
+            f"{labelled.name}: {n_unknown:,} scores are of outputs that the file lacks; --data "
+            "needs all outputs (with an empty label if nobody rated them), or add "
+            "--annotations FILE"
         )
     if n_without_score:
         print_error(f"left out: {count(n_without_score, 'output')} without a score")
@@ -192,7 +193,7 @@ def estimate_lines(result: EstimateResult) -> list[str]:
     if n_more is not None:
         lines.append(f"  An interval half as wide takes {count(n_more, 'more label')}.")
     elif target_width:
-        lines.append("  Labels on all outputs would not halve the interval.")
+        lines.append("  Even labels on all outputs would not halve the interval.")
     n_outputs = overall.n_labels + overall.n_judgements
     on_these = IntervalEstimate(overall.value, overall.given_interval)
     lines.append(f"  of these {n_outputs:,} outputs themselves {figure_text(on_these)}")

@@ -1,4 +1,4 @@
-"""The command `panel`: several judges joined in one, compared with the best of them."""
+"""The command `panel`: join several judges, and compare the panel with the best single judge."""
 
 import sys
 

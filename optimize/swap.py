@@ -108,7 +108,9 @@ def changed_swap_lines(result: ChangedRowsSwap) -> list[str]:
         ]
         if result.n_needed > max(n_changed, MIN_ROWS_TO_LABEL):
             n_to_bring = ceil_two_digits(result.n_outputs * result.n_needed / n_changed)
-            sentences[1] += f" About {n_to_bring:,} outputs have that many changes: bring more."
+            sentences[1] += (
+                f" About {n_to_bring:,} outputs have that many changes: bring more outputs."
+            )
         return [*wrap_lines(*sentences), str(result.next)]
     labelled_text = f"{result.n_labelled:,} of these outputs have a label"
     return wrap_lines(

@@ -300,9 +300,9 @@ def _row_ids_by_score_key(
             # A score without a row is counted under an id that no row has.
             return {key: id_by_row.get(key, f"{key} (no row)") for key in keys}
     raise LabelError(
-        f"{labelled.name}: its rows have no ids, so scores belong to no certain row; give the "
-        "scores the rows' index, or ids (map={'id': COLUMN}), or write map={'id': '#row'} if they "
-        "have row numbers from 1"
+        f"{labelled.name}: its rows have no ids, so it is not clear which row a score is of; give "
+        "the scores the rows' index, or ids (map={'id': COLUMN}), or write map={'id': '#row'} if "
+        "the scores have row numbers from 1"
     )
 
 

@@ -30,7 +30,7 @@ def json_number(value: float, decimals: int | None = None) -> float | None:
 
 
 def to_json(result: object, decimals: int | None = JSON_DECIMALS) -> Any:
-    """Return the result as values for JSON; a dataclass by its method `to_json` if it has one.
+    """Return the result as values for JSON; a dataclass with a method `to_json` by this method.
 
     Numbers are rounded to `decimals` decimals (None: not rounded), and undefined ones are null. A
     method `to_json` chooses its decimals itself.

@@ -383,8 +383,8 @@ def _choose_metric(
     metrics = {metric for metric, score in scores if score is not None and not math.isnan(score)}
     if not metrics:
         raise RecordingError(
-            f"{file}: no column holds a score; it is read as {tool.name}'s (docs/other_tools.md) "
-            f"because of the columns {', '.join(tool.columns)}"
+            f"{file}: no column holds a score; the file is read as {tool.name}'s "
+            f"(docs/other_tools.md) because of the columns {', '.join(tool.columns)}"
         )
     if len(metrics) > 1:
         raise RecordingError(

@@ -86,7 +86,7 @@ def _rows_on_dimension(path: Path, dimension: str | None) -> Iterator[tuple[str,
         if is_blank(row.get("id")):
             raise RecordingError(
                 f"{location}: 'id' is missing; add a column id with the labels' ids, or with their "
-                "row numbers from 1 if they have none"
+                "row numbers from 1 if the labels have no ids"
             )
         yield location, str(row["id"]).strip(), row
 

@@ -33,10 +33,10 @@ class ScoredItems:
     """One judge's judgements of labelled items, in the order of `items`.
 
     The judge's `scale` is empty if the scale is unknown, and for pairs. `tuned_ids` are the outputs
-    that the judge was tuned on, and `tuned_document_ids` all outputs of the documents that it was
-    tuned on. In a recording, `n_unjudged` labels have no record, and `n_unknown` records have no
-    label. `n_tied` outputs were left out because their annotators are tied. `verdict_words` are
-    people's words for pass and fail.
+    that the judge was tuned on, and `tuned_document_ids` all outputs of the documents that the
+    judge was tuned on. In a recording, `n_unjudged` labels have no record, and `n_unknown` records
+    have no label. `n_tied` outputs were left out because their annotators are tied. `verdict_words`
+    are people's words for pass and fail.
     """
 
     judge: str

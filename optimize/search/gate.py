@@ -206,7 +206,8 @@ def decide_by_gain(
         reason = (
             f"The documents ({gain.n_documents}) are too few, or their labels or scores too alike, "
             "to compare the tuned with the untuned judge at "
-            f"{option_name('risk', f'{risk:g}')}: at least {n_needed} must differ in both."
+            f"{option_name('risk', f'{risk:g}')}: labels and scores must differ in at least "
+            f"{n_needed} documents."
         )
     elif abs(gain.value) < 0.0005:
         reason = f"{subject} are as good as the untuned judge ({metric_name(goal)})."

@@ -226,7 +226,7 @@ def ask_questions(
         useful_answers.append(_of_useful_questions(answers, half))
         if len(useful_answers[-1].fields) == 1:  # the judge's own answer
             n_asked = len(judge.questions or ())
-            raise QuestionsNotTestedError(f"none of {n_asked} questions improves on the answer")
+            raise QuestionsNotTestedError(f"none of {n_asked} questions helps")
         trials.append(_test_on_half(half, judge, answers, items, half_items))
     best_half = max(range(len(halves)), key=lambda index: trials[index].gain)
     candidate, answers = judges[best_half], useful_answers[best_half]
@@ -234,7 +234,7 @@ def ask_questions(
     if evaluator.cost(useful_only, items) <= evaluator.budget.remaining:
         candidate, answers = useful_only, collect_answers(problem, useful_only, items)
     if evaluator.item_price(candidate) > problem.options.max_item_price:
-        raise SearchBudgetSpentError("the limit does not pay for them on test")
+        raise SearchBudgetSpentError("the limit does not pay for asking them on test")
     candidate = replace(candidate, weights=answers.fit_weights())
     candidate = problem.with_threshold(candidate, items)
     return QuestionTest(candidate=candidate, trials=tuple(trials))
@@ -289,8 +289,8 @@ def _reliable_answers(problem: SearchProblem, judge: Candidate, items: Items) ->
     judgements = evaluator.judgements(judge, items)
     failures = [judgement.failure for judgement in judgements if judgement.failure]
     raise QuestionsNotTestedError(
-        f"when the judge was asked them, {len(failures) / len(judgements):.0%} of its judgements "
-        f"failed, for example: {failures[0]}"
+        f"when the judge was asked questions, {len(failures) / len(judgements):.0%} of its "
+        f"judgements failed, for example: {failures[0]}"
     )
 
 

@@ -40,7 +40,7 @@ class Correlation:
     """A rank correlation with its interval and its counts.
 
     Attributes:
-        value: The correlation, in [-1, 1]; NaN if it is undefined.
+        value: The correlation, in [-1, 1]; NaN if undefined.
         coefficient: A name of `COEFFICIENTS`, such as "spearman".
         level: "dataset", "summary" or "system".
         interval: The 95 % interval; None for fewer than 15 documents (at system level, systems),

@@ -35,8 +35,8 @@ from optimize.tuning.settings import Objective, Settings, rescale_subject
 class Labels:
     """The labels of a run: as they were read, and as items, all together and by split.
 
-    Both judges are measured once on `held_out`. `splits` are the splits as they were drawn; None if
-    no labels were held out.
+    The untuned and the tuned judge are measured once on `held_out`. `splits` are the splits as they
+    were drawn; None if no labels were held out.
     """
 
     labelled: AnyLabels

@@ -76,7 +76,7 @@ def test_estimates_are_printed_with_interval_and_counts(files):
     # The judge failed on both outputs of one document.
     assert counts == "  n=40 labels, 78 judgements, 59 documents (2 failed)"
     assert alone.startswith("  labels alone 2.")
-    assert size == "  Labels on all outputs would not halve the interval."
+    assert size == "  Even labels on all outputs would not halve the interval."
     assert labels.startswith(f"  of these 118 outputs themselves {value} [{given_low}, ")
     assert mean["low"] < mean["given_low"] < mean["given_high"] < mean["high"]
     assert "n=20 labels; tuned less plain +" in plain

@@ -85,9 +85,9 @@ def test_scores_of_a_frame_without_ids_are_joined_on_its_index(index):
 @pytest.mark.parametrize(
     ("labels", "says"),
     [
-        (NO_IDS.to_dict("records"), r"scores belong to no certain row; .*'id': '#row'"),
-        (data.read_labels(NO_IDS, dimensions=["relevance"]), "belong to no certain row"),
-        (pd.concat([NO_IDS, NO_IDS]), "belong to no certain row"),
+        (NO_IDS.to_dict("records"), r"it is not clear which row a score is of; .*'id': '#row'"),
+        (data.read_labels(NO_IDS, dimensions=["relevance"]), "not clear which row a score is of"),
+        (pd.concat([NO_IDS, NO_IDS]), "not clear which row a score is of"),
         (OTHER_IDS, r"ids are in its column 'id'; pass scores.set_axis\(frame\['id'\]\)"),
     ],
 )

@@ -270,7 +270,9 @@ def test_questions_are_given_up_early_if_the_judge_often_fails():
 
 
 def test_questions_that_the_limit_cannot_pay_for_on_test_do_not_ship():
-    with pytest.raises(SearchBudgetSpentError, match="the limit does not pay for them on test"):
+    with pytest.raises(
+        SearchBudgetSpentError, match="the limit does not pay for asking them on test"
+    ):
         search(options=SearchOptions(max_item_price=0.5))
 
 

@@ -183,7 +183,7 @@ def test_estimate_weighs_labels_from_a_file_beside_outputs_that_have_none(files,
 def test_estimate_refuses_labels_without_their_outputs_and_names_the_flag(files, capsys):
     assert estimate.command(["--data", files[3], *files[4:]]) == 1
     err = capsys.readouterr().err
-    assert "153 scores are of outputs that it lacks" in err
+    assert "153 scores are of outputs that the file lacks" in err
     assert "--annotations FILE" in err
 
 
