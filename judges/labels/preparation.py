@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, product
 
@@ -137,25 +137,42 @@ def merge_rows_by_id(
     return columns.with_table(table, mapping), notes
 
 
-def note_repeated_rows(
-    columns: Columns, problems: Problems, texts: Collection[str], label_columns: Collection[str]
-) -> list[str]:
-    """Return a note on rows that repeat another row's texts, and on differences in their labels."""
-    groups = _repeated_rows(columns, texts)
-    if not groups:
+def find_repeated_rows(columns: Columns, texts: Collection[str]) -> list[list[TableRow]]:
+    """Return the groups of rows with equal texts and systems; [] if two rows have the same id."""
+    rows = columns.table.rows
+    if not texts or len({*map(columns.item_key, rows)}) < len(rows):
         return []
-    unit = problems.unit
-    repeats = chain.from_iterable(group[1:] for group in groups)
-    repeat_lines = sorted(row.line for row in repeats)
-    # If the file names annotators, many such rows are probably their ratings of the same outputs.
-    if columns.find("annotator") and 2 * len(repeat_lines) >= len(columns.table.rows) - 1:
+    content_columns = (*columns.find_all(_ORIGIN_ROLES), *texts)
+    groups: dict[tuple[str, ...], list[TableRow]] = defaultdict(list)
+    for row in rows:
+        groups[tuple(str(value_at(row.cells, column)) for column in content_columns)].append(row)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def check_repeated_rows(
+    groups: Sequence[Sequence[TableRow]], columns: Columns, problems: Problems
+) -> None:
+    """Add a problem if rows with the same texts are probably annotators' ratings of one output."""
+    n_repeats = sum(len(group) - 1 for group in groups)
+    if columns.find("annotator") and 2 * n_repeats >= len(columns.table.rows) - 1:
         first_line, second_line = groups[0][0].line, groups[0][1].line
-        fault = f"has the same texts as {unit} {first_line}, so both may rate one output"
+        fault = f"has the same texts as {problems.unit} {first_line}, so both may rate one output"
         advice = (
             "name a column with one id for all rows of an output: --map id=COLUMN; or, to join the "
             "rows with the same texts, --map id=#row"
         )
         problems.add("rows-of-annotators", fault, advice, line=second_line, field="id")
+
+
+def repetition_note(
+    groups: Sequence[Sequence[TableRow]],
+    columns: Columns,
+    unit: str,
+    label_columns: Collection[str],
+) -> str:
+    """Return a note on rows that repeat another row's texts, and on differences in their labels."""
+    repeats = chain.from_iterable(group[1:] for group in groups)
+    repeat_lines = sorted(row.line for row in repeats)
     rows_text = "1 row repeats" if len(repeat_lines) == 1 else f"{len(repeat_lines):,} rows repeat"
     note = f"{rows_text} another row's texts ({unit}s {joined_names([*map(str, repeat_lines)])})"
     differences: list[str] = []
@@ -166,19 +183,7 @@ def note_repeated_rows(
             differences.append(f"{joined_names(labels)} ({unit}s {lines_text})")
     if differences and columns.reads_labels:
         note += f". Labels of the same texts differ: {'; '.join(differences[:10])}"
-    return [note]
-
-
-def _repeated_rows(columns: Columns, texts: Collection[str]) -> list[list[TableRow]]:
-    """Return the groups of rows with equal texts and systems; [] if two rows have the same id."""
-    rows = columns.table.rows
-    if not texts or len({*map(columns.item_key, rows)}) < len(rows):
-        return []
-    content_columns = (*columns.find_all(_ORIGIN_ROLES), *texts)
-    groups: dict[tuple[str, ...], list[TableRow]] = defaultdict(list)
-    for row in rows:
-        groups[tuple(str(value_at(row.cells, column)) for column in content_columns)].append(row)
-    return [group for group in groups.values() if len(group) > 1]
+    return note
 
 
 def _distinct_labels(rows: Iterable[TableRow], column: str) -> list[str]:

@@ -133,9 +133,11 @@ def _find_columns(
     """Return the columns that may hold the ratings on a dimension, and whether this is certain.
 
     The first of these rules that applies decides: the user's mapping; a group of annotators'
-    columns; a column with the dimension's name, if no other column of numbers has the dimension's
-    words in its name; the only column that is named like labels. If none applies, any column of
-    numbers may hold the ratings, unless the dimension is in the catalogue or may be misspelt.
+    columns, if no column has the dimension's name; the column with the dimension's name and the
+    columns of numbers with its words in their names, one of which surely holds the ratings if it is
+    the only one; the columns that are named like labels. A column of the judge's own scores does
+    not count as one with the dimension's name. If no rule applies, any column of numbers may hold
+    the ratings, unless the dimension is in the catalogue or may be misspelt.
     """
     for name, headers in columns.mapping.items():
         if dimension in (name, judge_name(name)):

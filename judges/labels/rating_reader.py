@@ -281,8 +281,10 @@ def _find_pair_words(cells: Collection[CellValue]) -> set[str]:
     """Return the words of the pairs for yes and no that fit three quarters of the cells or more."""
     count_by_word = _sum_counts((c for c in cells if c.kind == YES_NO), lambda cell: cell.word)
     counts = {(yes, no): count_by_word[yes] + count_by_word[no] for yes, no in YES_NO_PAIRS}
-    min_count = max(1, *counts.values(), 3 * count_by_word.total() / 4)
-    return {word for pair in YES_NO_PAIRS if counts[pair] == min_count for word in pair}
+    max_count = max(counts.values())
+    if max_count < max(1, 3 * count_by_word.total() / 4):
+        return set()
+    return {word for pair in YES_NO_PAIRS if counts[pair] == max_count for word in pair}
 
 
 def _sum_counts(cells: Iterable[CellValue], key: Callable[[CellValue], str]) -> Counter[str]:

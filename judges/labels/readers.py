@@ -87,9 +87,9 @@ def read_pairs(
 
     The two outputs of a pair are in the columns `response_a` and `response_b`, or in two columns
     such as `answer_a` and `answer_b`, or `answer_1` and `answer_2`. People's votes are in the
-    column `votes` (a list), `preferred` or `preference`. A vote is A, B, tie, 1, 2 or 1.5 (a tie).
-    The votes on a pair may be in several columns, or in several annotators' rows. Pairs without a
-    vote are left out, and a note says how many.
+    column `votes` (a list), `vote`, `preferred`, `preference` or `winner`. A vote is A, B, tie, 1,
+    2 or 1.5 (a tie). The votes on a pair may be in several columns, or in several annotators' rows.
+    Pairs without a vote are left out, and a note says how many.
 
     Args:
         path: A file or rows in memory, as for `read_labels`.
@@ -249,7 +249,6 @@ def _read_annotations_file(options: ReadOptions, problems: Problems) -> TableRat
             raise UnreadableError("pairs", fault, f"add the column {votes[0]} to that file, by id")
         if not (ratings.by_item or problems or options.dimensions):
             raise no_labels_error(columns)
-        problems.notes = [*columns.table.notes, *ratings.notes]
         return ratings
     return None
 
@@ -272,11 +271,12 @@ def _add_annotations_file(
 ) -> LabelledSet:
     """Add the weights, scales and notes of the annotations file to the outputs that it rates."""
     columns = second_ratings.rating_columns.columns
+    notes = (*columns.table.notes, *second_ratings.notes)
     labelled = with_weights(labelled, columns, problems)
     both_hashes = f"{labelled.sha256}{columns.table.sha256}"
     return replace(
         labelled,
-        notes=(*labelled.notes, *(f"{problems.file}: {note}" for note in problems.notes)),
+        notes=(*labelled.notes, *(f"{problems.file}: {note}" for note in notes)),
         sha256=hashlib.sha256(both_hashes.encode()).hexdigest(),
         scales=stated_scales(columns),
     )

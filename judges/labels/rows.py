@@ -23,8 +23,10 @@ from judges.labels.names import is_output_name, is_text_name, map_flag, only_tex
 from judges.labels.preparation import (
     SAMPLING_COLUMNS,
     SWAP_COLUMN,
+    check_repeated_rows,
+    find_repeated_rows,
     merge_rows_by_id,
-    note_repeated_rows,
+    repetition_note,
 )
 from judges.labels.types import FileReading
 from judges.tables.problems import NO_VALUE, Problems, count, excerpt, joined_names
@@ -48,52 +50,30 @@ class ItemFields:
     draw: dict[str, object]
 
 
+@dataclass(eq=False, kw_only=True)
 class RowReader:
     """Reads the id, document, systems and texts in each row, and adds problems to `problems`.
 
-    The columns for `roles`, such as `id`, are not texts. Every row must have the `judge_texts`, or,
-    if these are None, the texts with usual names. In a table of pairs, `candidates` maps
-    `response_a` and `response_b` to their columns.
+    In `columns`, each output or pair has one row; `file_columns` are the file's. The columns for
+    `roles`, such as `id`, are not texts. `texts` maps each text to its column; every row must have
+    the `required_texts`. In a table of pairs, `candidates` names the two outputs among them.
     """
 
-    def __init__(
-        self,
-        columns: Columns,
-        problems: Problems,
-        *,
-        roles: Collection[str],
-        label_columns: Collection[str],
-        judge_texts: Collection[str] | None,
-        candidates: Mapping[str, str],
-    ) -> None:
-        self._problems, self._file_columns, self._roles = problems, columns, roles
-        self.notes: list[str] = []
-        used_columns = columns.used_columns(roles).union(candidates.values())
-        texts = columns.find_texts(used_columns, label_columns) | dict(candidates)
-        certain_names = {*candidates, *columns.mapping, *filter(columns.is_certain_text, texts)}
-        certain_columns = {column for name, column in texts.items() if name in certain_names}
-        if not problems:
-            content_columns = certain_columns if len(certain_columns) > 1 else {*texts.values()}
-            self.notes += note_repeated_rows(columns, problems, content_columns, label_columns)
-        if columns.has_row_per_annotator:
-            columns, notes = merge_rows_by_id(columns, problems, label_columns, certain_columns)
-            self.notes += notes
-        self.columns, self._line_by_id = columns, dict[str, int]()
-        self.texts = {name: column for name, column in texts.items() if columns.has(column)}
-        other_texts = without_keys(self.texts, candidates)
-        self._source_text = columns.find_source(other_texts)
-        self._required_texts = _find_required_texts(columns, problems, other_texts, judge_texts)
-        self._required_texts |= candidates.keys()
+    problems: Problems
+    file_columns: Columns
+    columns: Columns
+    roles: Collection[str]
+    texts: Mapping[str, str]
+    required_texts: Collection[str]
+    candidates: Collection[str]
+    notes: list[str]
+
+    def __post_init__(self) -> None:
+        self._line_by_id: dict[str, int] = {}
+        self._source_text = self.columns.find_source(without_keys(self.texts, self.candidates))
         # A row in which one of these texts is empty is left out and counted. If another required
         # text is empty, that is a problem.
-        self._output_texts = {*filter(is_output_name, self._required_texts)} | candidates.keys()
-        self._candidates = candidates
-        if not other_texts and judge_texts != ():
-            advice = "name the columns that hold the texts, as in --map document=COLUMN"
-            if self._file_columns.is_long:
-                advice = "give the file of outputs, and this one with --annotations FILE"
-            names = self._file_columns.names_for_message
-            problems.add("no-text", f"no column holds texts; the columns are {names}", advice)
+        self._output_texts = {*filter(is_output_name, self.required_texts), *self.candidates}
 
     @property
     def grouped_by(self) -> str:
@@ -106,9 +86,9 @@ class RowReader:
 
     def file_reading(self, ratings: Mapping[str, tuple[str, ...]]) -> FileReading:
         """Return what each column was read as; `ratings` maps dimensions or `votes` to columns."""
-        columns = self._file_columns
+        columns = self.file_columns
         role_columns = columns.find_by_name(
-            role for role in self._roles if role not in (*NESTED_COLUMNS, "rating")
+            role for role in self.roles if role not in (*NESTED_COLUMNS, "rating")
         )
         columns_by_role = {role: (column,) for role, column in role_columns.items()}
         if columns.ids_are_row_numbers:
@@ -124,16 +104,16 @@ class RowReader:
             ratings=ratings,
             comments=columns.comment_columns,
             unread=unread,
-            likely_names={c: n for c, n in likely_names.items() if n in (*self._roles, "input")},
+            likely_names={c: n for c, n in likely_names.items() if n in (*self.roles, "input")},
         )
 
     def items(self) -> Iterator[ItemFields]:
         """Yield the fields of each row that has an output and no problem; then note empty texts."""
         lines_by_empty_text: dict[str, list[int]] = defaultdict(list)
         for row in self.columns.table.rows:
-            n_problems = len(self._problems)
+            n_problems = len(self.problems)
             fields = self._read_row(row)
-            if len(self._problems) > n_problems:
+            if len(self.problems) > n_problems:
                 continue
             empty_texts = [name for name in self.texts if name not in fields.texts]
             for name in empty_texts:
@@ -151,8 +131,8 @@ class RowReader:
         if 2 * len(lines) > n_rows:
             fault = f"is empty in {len(lines):,} of {n_rows:,} rows"
             advice = "name the column that holds the answers, as in --map summary=COLUMN"
-            self._problems.add("empty-text", fault, advice, line=lines[0], field=column)
-        locations = f"{self._problems.unit} {joined_names([*map(str, lines)])}"
+            self.problems.add("empty-text", fault, advice, line=lines[0], field=column)
+        locations = f"{self.problems.unit} {joined_names([*map(str, lines)])}"
         rows = count(len(lines), "row")
         self.notes.append(f"left out {rows}, since {excerpt(column)} is empty ({locations})")
 
@@ -164,7 +144,7 @@ class RowReader:
             if text is not None:
                 texts[name] = text
         document_id = self._read_name(row, "group")
-        system_roles = [role for role in self._roles if role.startswith("system")]
+        system_roles = [role for role in self.roles if role.startswith("system")]
         draw_columns = [name for name in (*SAMPLING_COLUMNS, SWAP_COLUMN) if name in row.cells]
         return ItemFields(
             id=item_id,
@@ -181,12 +161,12 @@ class RowReader:
         item_id = self._read_name(row, "id") or ""
         first_line = self._line_by_id.setdefault(item_id, row.line)
         if item_id and first_line != row.line:
-            fault = f"is the id of {self._problems.unit} {first_line} too"
+            fault = f"is the id of {self.problems.unit} {first_line} too"
             advice = "give every row an id of its own"
             if self.columns.find("annotator") is None:
                 advice += ", or name the column of annotators with --map annotator=COLUMN"
             column = self.columns.find("id")
-            self._problems.add("twice", fault, advice, line=row.line, field=column, value=item_id)
+            self.problems.add("twice", fault, advice, line=row.line, field=column, value=item_id)
         return item_id
 
     def _read_name(self, row: TableRow, role: str) -> str | None:
@@ -200,10 +180,10 @@ class RowReader:
             return self._check_unicode(str(value).strip(), row, column)
         if not is_blank(value):
             fault, advice = "is not a name", "write a string or a whole number"
-            self._problems.add("no-name", fault, advice, line=row.line, field=column, value=value)
+            self.problems.add("no-name", fault, advice, line=row.line, field=column, value=value)
         elif role in _ADVICE_IF_EMPTY:
             advice = _ADVICE_IF_EMPTY[role]
-            self._problems.add(f"no-{role}", "is empty", advice, line=row.line, field=column)
+            self.problems.add(f"no-{role}", "is empty", advice, line=row.line, field=column)
         return None
 
     def _read_text(self, row: TableRow, name: str) -> str | None:
@@ -212,26 +192,74 @@ class RowReader:
         value = as_text(value_at(row.cells, column))
         # People may have voted on a pair in which one system wrote nothing, or a prompt of white
         # space. In a CSV file, an empty cell is None: it may have been forgotten.
-        may_be_blank = name in self._candidates or (self._candidates and value)
+        may_be_blank = name in self.candidates or (self.candidates and value)
         if isinstance(value, str) and (may_be_blank or not is_blank(value)):
             return self._check_unicode(value, row, column)
         counts_as_empty = is_blank(value) and name in self._output_texts
-        if name in self._required_texts and not counts_as_empty:
+        if name in self.required_texts and not counts_as_empty:
             fault, advice = "is not a text", "write the text, or remove the row"
             if is_blank(value):
                 fault, value = "is missing" if value is None else "is empty", NO_VALUE
             if keys := [*(as_object(value) or ())]:
                 flag = map_flag(name, [f"{column}{KEY_SEPARATOR}{keys[0]}"])
                 advice = f"name the key with the text, as in {flag}"
-            self._problems.add("no-text", fault, advice, line=row.line, field=column, value=value)
+            self.problems.add("no-text", fault, advice, line=row.line, field=column, value=value)
         return None
 
     def _check_unicode(self, text: str, row: TableRow, column: str) -> str | None:
         if not text.isascii() and _LONE_SURROGATE.search(text):
             fault, advice = "is not valid Unicode", "export the text as UTF-8 again"
-            self._problems.add("bad-text", fault, advice, line=row.line, field=column, value=text)
+            self.problems.add("bad-text", fault, advice, line=row.line, field=column, value=text)
             return None
         return text
+
+
+def open_row_reader(
+    columns: Columns,
+    problems: Problems,
+    *,
+    roles: Collection[str],
+    label_columns: Collection[str],
+    judge_texts: Collection[str] | None,
+    candidates: Mapping[str, str],
+) -> RowReader:
+    """Return the reader of a file's rows, after rows with the same id were merged.
+
+    The columns for `roles`, such as `id`, are not texts. Every row must have the `judge_texts`, or,
+    if these are None, the texts with usual names. In a table of pairs, `candidates` maps
+    `response_a` and `response_b` to their columns.
+    """
+    file_columns, notes = columns, list[str]()
+    used_columns = columns.used_columns(roles).union(candidates.values())
+    texts = columns.find_texts(used_columns, label_columns) | dict(candidates)
+    certain_names = {*candidates, *columns.mapping, *filter(columns.is_certain_text, texts)}
+    certain_columns = {column for name, column in texts.items() if name in certain_names}
+    content_columns = certain_columns if len(certain_columns) > 1 else {*texts.values()}
+    if not problems and (repeats := find_repeated_rows(columns, content_columns)):
+        check_repeated_rows(repeats, columns, problems)
+        notes.append(repetition_note(repeats, columns, problems.unit, label_columns))
+    if columns.has_row_per_annotator:
+        columns, merge_notes = merge_rows_by_id(columns, problems, label_columns, certain_columns)
+        notes += merge_notes
+    texts = {name: column for name, column in texts.items() if columns.has(column)}
+    other_texts = without_keys(texts, candidates)
+    required_texts = _find_required_texts(columns, problems, other_texts, judge_texts)
+    if not other_texts and judge_texts != ():
+        advice = "name the columns that hold the texts, as in --map document=COLUMN"
+        if file_columns.is_long:
+            advice = "give the file of outputs, and this one with --annotations FILE"
+        names = file_columns.names_for_message
+        problems.add("no-text", f"no column holds texts; the columns are {names}", advice)
+    return RowReader(
+        problems=problems,
+        file_columns=file_columns,
+        columns=columns,
+        roles=roles,
+        texts=texts,
+        required_texts={*required_texts, *candidates},
+        candidates=candidates,
+        notes=notes,
+    )
 
 
 def _find_required_texts(

@@ -14,7 +14,8 @@ Vote = Literal["A", "B", "tie"]
 class LabelError(JudgesError, ValueError):
     """Raised if a label file cannot be used.
 
-    The message describes the first problem (file, line, field, value, advice) and counts the rest.
+    The message describes the problems of the whole file, or else the first problem of a row (file,
+    line, field, value, advice), and counts the rest.
 
     Attributes:
         problems: All problems in the file.
@@ -40,8 +41,8 @@ class LabelledOutput:
         comments: Maps each dimension to what people wrote about their ratings.
         weight: The document's weight in means over documents, 1 on average. The weights differ if
             documents were sampled with unequal probabilities.
-        draw: The cells in the columns `sampling_weight` and `sampling_from`, by column, which say
-            how the document was sampled.
+        draw: The cells in the columns `sampling_weight`, `sampling_from` and `drawn_for_swap`, by
+            column, which say how the document was sampled.
 
     Example:
         >>> texts = {"document": "It rained.", "summary": "Rain."}
