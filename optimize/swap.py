@@ -114,7 +114,7 @@ def changed_swap_lines(result: ChangedRowsSwap) -> list[str]:
         return [*wrap_lines(*sentences), str(result.next)]
     labelled_text = f"{result.n_labelled:,} of these outputs have a label"
     return wrap_lines(
-        result.verdict,
+        result.sentence,
         f"{changes_text}; {labelled_text}: {new} alone is right on {result.n_gained:,}, {old} "
         f"alone on {result.n_lost:,}.",
         f"Difference in accuracy {number_text(difference.value, signed=True)} on these outputs, "
@@ -161,7 +161,7 @@ def swap_answer(result: SwapResult) -> ReportAnswer:
     interval_note = f"90% interval{looks_text(result.looks)}, n={n_text}"
     return ReportAnswer(
         title=f"{comparison.dimension}: may {new} replace {old}?",
-        headline=result.verdict,
+        headline=result.sentence,
         why=why,
         tiles=[
             *(_judge_tile(name, judge.card) for name, judge in judges),

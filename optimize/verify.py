@@ -375,7 +375,7 @@ def _verify_one(flags: argparse.Namespace, floors: Mapping[str, float]) -> Verif
     result = replace(measured.result, judge=sources[0])
     if floors.keys() - {"spearman"} and not result.card.two_values:
         raise JudgesError("--min-tpr and --min-tnr: the scores are not between 0 and 1")
-    result = replace(result, gate=check_floors(result, floors, flags.looks))
+    result = replace(result, floor_check=check_floors(result, floors, flags.looks))
     if flags.report:
         write_verification(Path(flags.report), result, measured.held_out)
     return result

@@ -70,7 +70,7 @@ class ChangedRowsSwap(SwapDecision):
     next: str | None = None
 
     @property
-    def obstacle(self) -> str:
+    def why_undecided(self) -> str:
         if self.difference is None:
             return "no changed output has a label yet"
         if (loss := self.clear_loss) is None:

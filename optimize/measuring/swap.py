@@ -64,15 +64,15 @@ class SwapDecision:
         return interval is not None and interval.high < 0
 
     @property
-    def obstacle(self) -> str:
+    def why_undecided(self) -> str:
         """A reason other than the interval why these labels decide nothing; else empty."""
         return ""
 
     @property
-    def verdict(self) -> str:
+    def sentence(self) -> str:
         """The outcome and its risk of error, in one or two sentences."""
-        if self.obstacle:
-            return self.obstacle
+        if self.why_undecided:
+            return self.why_undecided
         new, old = short_name(self.new), short_name(self.old)
         margin, by_more = f"{self.margin:g}", f"by more than {self.margin:g}"
         if self.outcome == "undecided" and not self.is_interval_negative:
@@ -104,9 +104,9 @@ class SwapDecision:
 
     @property
     def faults(self) -> list[str]:
-        """The verdict as a fault for CI; empty if the new judge may replace the old judge."""
+        """The sentence as a fault for CI; empty if the new judge may replace the old judge."""
         faults = {"worse": "falls short", "undecided": "undecided"}
-        return [f"{faults[self.outcome]}: {self.verdict}"] if self.outcome in faults else []
+        return [f"{faults[self.outcome]}: {self.sentence}"] if self.outcome in faults else []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +143,7 @@ class SwapResult(SwapDecision):
     changed: Sequence[ChangedRow]
 
     @property
-    def obstacle(self) -> str:
+    def why_undecided(self) -> str:
         tuned_on_these = [
             short_name(judge.name)
             for judge in self.comparison.judges
@@ -155,9 +155,9 @@ class SwapResult(SwapDecision):
         return f"These labels cannot decide: {' and '.join(tuned_on_these)} {verb} tuned on them."
 
     def to_json(self) -> JsonObject:
-        """Return all fields, and the verdict in `short` or `undecided`, as a gate has it."""
-        short = [self.verdict] if self.outcome == "worse" else []
-        undecided = [self.verdict] if self.outcome == "undecided" else []
+        """Return all fields, and the sentence in `short` or `undecided`, as `FloorCheck` has it."""
+        short = [self.sentence] if self.outcome == "worse" else []
+        undecided = [self.sentence] if self.outcome == "undecided" else []
         return {**fields_json(self), "short": short, "undecided": undecided}
 
 

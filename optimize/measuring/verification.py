@@ -113,7 +113,7 @@ def _length_association(scored: ScoredItems) -> LengthAssociation | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gate:
+class FloorCheck:
     """The floors that hold (`held`), and reasons why others fall `short` or are `undecided`.
 
     `outcome` is None if no floors were set and nothing is wrong. Intervals are widened to hold in
@@ -146,7 +146,7 @@ class Verification:
     associations: Associations
     misses: Sequence[Miss] | None = None
     words: tuple[str, str] | None
-    gate: Gate | None = field(default=None, metadata=INLINED_IN_JSON)
+    floor_check: FloorCheck | None = field(default=None, metadata=INLINED_IN_JSON)
 
     @classmethod
     def of(cls, scored: ScoredItems, held_out: ScoredItems, labelled: AnyLabels) -> "Verification":
@@ -169,15 +169,15 @@ class Verification:
 
     @property
     def faults(self) -> list[str]:
-        if not self.gate:
+        if not self.floor_check:
             return []
-        short = [f"falls short: {reason}" for reason in self.gate.short]
-        return [*short, *(f"undecided: {reason}" for reason in self.gate.undecided)]
+        short = [f"falls short: {reason}" for reason in self.floor_check.short]
+        return [*short, *(f"undecided: {reason}" for reason in self.floor_check.undecided)]
 
     @property
     def is_undecided(self) -> bool:
         """Whether the labels do not suffice to tell if the judge holds its floors."""
-        return self.gate is not None and self.gate.outcome == "undecided"
+        return self.floor_check is not None and self.floor_check.outcome == "undecided"
 
 
 def add_floor_flags(command_parser: argparse.ArgumentParser) -> None:
@@ -199,8 +199,8 @@ def read_floors(flags: argparse.Namespace) -> dict[str, float]:
     return floors
 
 
-def check_floors(result: Verification, floors: Mapping[str, float], looks: int = 1) -> Gate:
-    """Return the gate's result: which floors hold, and for each other floor the reason."""
+def check_floors(result: Verification, floors: Mapping[str, float], looks: int = 1) -> FloorCheck:
+    """Return which floors hold, and for each other floor the reason."""
     reasons: dict[str, list[str]] = {"holds": [], "falls short": [], "undecided": []}
     reasons["falls short"] += _reasons_to_fail(result, has_floors=bool(floors))
     if floors and result.card.has_same_scores:
@@ -224,7 +224,7 @@ def check_floors(result: Verification, floors: Mapping[str, float], looks: int =
     held, short, undecided = reasons.values()
     outcome = next((name for name in ("falls short", "undecided", "holds") if reasons[name]), None)
     passed = not (short or undecided)
-    return Gate(
+    return FloorCheck(
         outcome=outcome, looks=looks, held=held, short=short, undecided=undecided, passed=passed
     )
 
@@ -243,7 +243,7 @@ def _labels_to_add(
 
 
 def _reasons_to_fail(result: Verification, *, has_floors: bool) -> Iterator[str]:
-    """Yield each reason why the gate fails, whatever the figures are."""
+    """Yield each reason why the check fails, whatever the figures are."""
     n_outputs, n_failed = result.data.n_outputs, result.card.rho.n_failed
     at_most = f"at most {MAX_FAILED_SHARE:.0%} may"
     if n_failed > MAX_FAILED_SHARE * n_outputs:

@@ -31,7 +31,7 @@ LABEL_MORE = "Label more documents."
 # A judge that is checked again and again passes by chance in the end, unless --looks allows for it.
 LOOKS_ADVICE = "add --looks 2 then, or as many looks as you plan"
 # A sentence for each outcome of a judge's floors.
-GATE_SENTENCES = {
+FLOOR_SENTENCES = {
     "holds": "It holds its floors.",
     "falls short": "It falls short of what is required.",
     "undecided": "Undecided: these labels cannot tell if it holds its floors.",
@@ -118,19 +118,19 @@ def obstacle_to_use(
     )
 
 
-def recommendation(card: Scorecard, obstacle: Obstacle | None, gate: str | None = None) -> str:
-    """Return a sentence on whether to use the judge; `gate` is the outcome for its floors, if any.
+def recommendation(card: Scorecard, obstacle: Obstacle | None, floors: str | None = None) -> str:
+    """Return a sentence on whether to use the judge; `floors` is the outcome for its floors.
 
     Only a judge that holds its floors is recommended. For any other judge the figures are given.
     """
     binary = card.two_values
     strength, weakness = _verdict_quality(binary) if binary else _rank_quality(card)
-    if gate == "holds" and not obstacle:
+    if floors == "holds" and not obstacle:
         return f"Use it: it holds its floors{weakness}."
     sentence = obstacle.refusal if obstacle else f"{strength}{weakness}."
-    if not gate:
+    if not floors:
         return sentence
-    return f"{GATE_SENTENCES[gate]} {sentence}" if obstacle else GATE_SENTENCES[gate]
+    return f"{FLOOR_SENTENCES[floors]} {sentence}" if obstacle else FLOOR_SENTENCES[floors]
 
 
 def _verdict_quality(binary: TwoValueFigures) -> tuple[str, str]:

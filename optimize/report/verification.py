@@ -58,7 +58,8 @@ def verification_lines(
 
 def verification_answer(result: Verification, *, with_faults: bool = True) -> ReportAnswer:
     """Return the answer on a verification; whether floors hold comes first, if there are any."""
-    card, gate, judge = result.card, result.gate, Path(result.judge).name.removesuffix(".jsonl")
+    card, floor_check = result.card, result.floor_check
+    judge = Path(result.judge).name.removesuffix(".jsonl")
     obstacle = obstacle_to_use(
         card, result.data, tuned_on_these=result.overlap.tuned_on_these_labels
     )
@@ -66,14 +67,14 @@ def verification_answer(result: Verification, *, with_faults: bool = True) -> Re
     if result.n_unjudged:
         unjudged = count(result.n_unjudged, f"more labelled {card.unit}")
         measured += f" {unjudged} were not scored."
-    gate_texts = [*(result.faults if with_faults else ())]
-    if gate and gate.held:
-        gate_texts.append(f"holds: {'; '.join(gate.held)}")
+    floor_texts = [*(result.faults if with_faults else ())]
+    if floor_check and floor_check.held:
+        floor_texts.append(f"holds: {'; '.join(floor_check.held)}")
     return ReportAnswer(
         title=f"How far does the judge {judge} agree with people on {result.dimension}?",
-        headline=recommendation(card, obstacle, gate.outcome if gate else None),
+        headline=recommendation(card, obstacle, floor_check.outcome if floor_check else None),
         why=[
-            *([("Gate", "; ".join(gate_texts))] if gate_texts else []),
+            *([("Gate", "; ".join(floor_texts))] if floor_texts else []),
             *rate_facts(card),
             *tuning_warnings(result.overlap, card.unit),
             *_association_warnings(result.associations),
@@ -102,8 +103,8 @@ def verification_step(result: Verification, obstacle: Obstacle | None) -> str:
     """Return what to do after a verification."""
     if obstacle and obstacle.remedy:
         return obstacle.remedy
-    gate, labels_step = result.gate, labels_advice(result.card, "here")
-    outcome, looks = (gate.outcome, gate.looks) if gate else (None, 1)
+    floor_check, labels_step = result.floor_check, labels_advice(result.card, "here")
+    outcome, looks = (floor_check.outcome, floor_check.looks) if floor_check else (None, 1)
     if outcome == "falls short":
         return "Look at its misses and failures; change its prompt or model, or tune it."
     if obstacle:
