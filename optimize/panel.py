@@ -278,9 +278,9 @@ def _measure(scored: Mapping[str, ScoredItems], fit: PanelFit, ids: frozenset[st
     return PanelSplit(best=rates[0], panel=rates[1], difference=difference)
 
 
-def _make_panel(judges: Mapping[str, Any], weighted: Sequence[WeightedMember]) -> Panel:
+def _make_panel(judges: Mapping[str, Any], weighted_members: Sequence[WeightedMember]) -> Panel:
     """Return the panel of these members, which judges what its first member judges."""
-    members = [Member(judge=judges[each.name], **each._asdict()) for each in weighted]
+    members = [Member(judge=judges[each.name], **each._asdict()) for each in weighted_members]
     return Panel.join(members[0].judge.subject, members)
 
 

@@ -204,7 +204,7 @@ def _cost_facts(judges: Sequence[tuple[str, ComparedJudge]]) -> Iterator[Fact]:
         yield "1,000 rows", f"{'; '.join(texts)}."
 
 
-def _changes_sentence(result: SwapResult, new: str, old: str) -> str:
+def _changes_sentence(result: SwapResult, new_name: str, old_name: str) -> str:
     n_changed, card = result.n_changed, result.comparison.card
     if not n_changed:
         return f"None of these {card.unit}s changes; {card.unit}s of other documents may."
@@ -215,7 +215,7 @@ def _changes_sentence(result: SwapResult, new: str, old: str) -> str:
     elif not card.is_pairs:
         text += " rank"
     n_new, n_old = result.n_by_side["new"], result.n_by_side["old"]
-    return f"{text}; people side with {new} on {n_new:,}, with {old} on {n_old:,}."
+    return f"{text}; people side with {new_name} on {n_new:,}, with {old_name} on {n_old:,}."
 
 
 def swap_step(result: SwapResult) -> str:

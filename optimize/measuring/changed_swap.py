@@ -84,10 +84,14 @@ class ChangedRowsSwap(SwapDecision):
 
 
 def decide_by_changed_rows(
-    flags: argparse.Namespace, new: JudgeEntry, old: JudgeEntry, task: Task, margin: float
+    flags: argparse.Namespace,
+    new_judge: JudgeEntry,
+    old_judge: JudgeEntry,
+    task: Task,
+    margin: float,
 ) -> ChangedRowsSwap:
     """Decide by the labels in the file --changed; without labels, write the rows to label."""
-    new_scores, old_scores = paired_scores(new, old)
+    new_scores, old_scores = paired_scores(new_judge, old_judge)
     # A judge of pass or fail gives verdicts (0 or 1), or probabilities of a pass.
     for scored in (new_scores, old_scores):
         if scored.scale not in ((), (0, 1)) or not are_fractions(scored.scores):
@@ -112,17 +116,17 @@ def decide_by_changed_rows(
 
 
 def _compare_on_changed_rows(
-    new: ScoredItems,
-    old: ScoredItems,
+    new_scored: ScoredItems,
+    old_scored: ScoredItems,
     labels: Mapping[str, float],
     task: Task,
     margin: float,
     looks: int,
 ) -> ChangedRowsSwap:
     """Decide by people's labels by id; rows without a label leave the swap undecided."""
-    items, is_changed = new.items, new.passes != old.passes
+    items, is_changed = new_scored.items, new_scored.passes != old_scored.passes
     human = np.array([labels.get(item.id, math.nan) for item in items.items])
-    gain = (new.passes == human) * 1.0 - (old.passes == human)
+    gain = (new_scored.passes == human) * 1.0 - (old_scored.passes == human)
     # Outputs without a label, or on which annotators are tied, show nothing.
     gain[np.isnan(human) | (human == 0.5)] = np.nan
     terms, least_size = gain_terms(gain, is_changed, items.document_ids)
@@ -136,8 +140,8 @@ def _compare_on_changed_rows(
     return ChangedRowsSwap(
         dimension=task.dimension,
         data={"name": task.labelled.name, "sha256": task.labelled.sha256},
-        new=new.judge,
-        old=old.judge,
+        new=new_scored.judge,
+        old=old_scored.judge,
         n_outputs=len(items),
         n_documents=len(items.documents),
         n_changed=n_changed,

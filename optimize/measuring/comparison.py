@@ -154,16 +154,16 @@ def without_tuned_rows(scored_by_judge: Mapping[str, ScoredItems]) -> dict[str, 
 
 
 def _difference_from_best(
-    scored: ScoredItems, best: ScoredItems, n_judges: int, *, has_verdicts: bool
+    scored: ScoredItems, best_scored: ScoredItems, n_judges: int, *, has_verdicts: bool
 ) -> Difference | None:
     """Return a judge's difference from the best judge; None for the best judge itself.
 
     The best judge was chosen by these very figures. So the interval is widened to hold for all
     pairs of judges at once (see `student_quantile`).
     """
-    if scored is best:
+    if scored is best_scored:
         return None
-    contrast = figure_contrast(scored, best, has_verdicts=has_verdicts)
+    contrast = figure_contrast(scored, best_scored, has_verdicts=has_verdicts)
     value, interval, n_terms = contrast.value, contrast.interval, contrast.terms.size
     if interval is not None:
         n_pairs, freedom = math.comb(n_judges, 2), n_terms - 1

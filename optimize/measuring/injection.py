@@ -63,9 +63,9 @@ class ProbeResult:
     reason: str = ""
 
 
-def measure_shift(clean: ArrayLike, attacked: ArrayLike) -> ScoreShift:
-    """Return the change from `clean` to `attacked` scores, over outputs that have both."""
-    differences = np.asarray(attacked, float) - np.asarray(clean, float)
+def measure_shift(clean_scores: ArrayLike, attacked_scores: ArrayLike) -> ScoreShift:
+    """Return how scores change under an attack, over outputs that have both scores."""
+    differences = np.asarray(attacked_scores, float) - np.asarray(clean_scores, float)
     changes = differences[~np.isnan(differences)]
     return ScoreShift(
         mean=float(changes.mean()) if changes.size else np.nan,

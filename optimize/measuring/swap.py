@@ -162,12 +162,12 @@ class SwapResult(SwapDecision):
 
 
 def decide_swap(
-    new: JudgeEntry, old: JudgeEntry, task: Task, margin: float, looks: int = 1
+    new_judge: JudgeEntry, old_judge: JudgeEntry, task: Task, margin: float, looks: int = 1
 ) -> SwapResult:
-    """Decide whether `new` may replace `old`, on the rows of `paired_scores`."""
-    new_scored, old_scored = paired_scores(new, old)
-    comparison = compare_judges([new, old], task)
-    judges = sorted(comparison.judges, key=lambda compared: compared.name != new.name)
+    """Decide whether `new_judge` may replace `old_judge`, on the rows of `paired_scores`."""
+    new_scored, old_scored = paired_scores(new_judge, old_judge)
+    comparison = compare_judges([new_judge, old_judge], task)
+    judges = sorted(comparison.judges, key=lambda compared: compared.name != new_judge.name)
     contrast, interval, least_size = swap_difference(new_scored, old_scored, looks)
     outcome, n_documents_needed = swap_outcome(interval, margin), None
     changed = changed_rows(new_scored, old_scored)
@@ -177,8 +177,8 @@ def decide_swap(
         n_documents_needed = documents_needed(contrast.terms, least_size, margin, looks)
     n_terms = contrast.terms.size
     return SwapResult(
-        new=new.name,
-        old=old.name,
+        new=new_judge.name,
+        old=old_judge.name,
         comparison=replace(comparison, judges=judges),
         outcome=outcome,
         margin=margin,
@@ -192,13 +192,13 @@ def decide_swap(
     )
 
 
-def paired_scores(new: JudgeEntry, old: JudgeEntry) -> tuple[ScoredItems, ScoredItems]:
+def paired_scores(new_judge: JudgeEntry, old_judge: JudgeEntry) -> tuple[ScoredItems, ScoredItems]:
     """Return both judges on the rows that both scored, without rows that either was tuned on.
 
     Raises JudgesError if a judge has no score for more than a tenth of the labels.
     """
     scores: dict[str, ScoredItems] = {}
-    for entry in (new, old):
+    for entry in (new_judge, old_judge):
         if (scored := entry.scored) is None:
             raise JudgesError(f"{entry.name}: {entry.why_unscored}")
         n_missing = len(scored.failures) + scored.n_unjudged
@@ -213,28 +213,28 @@ def paired_scores(new: JudgeEntry, old: JudgeEntry) -> tuple[ScoredItems, Scored
 
 
 def swap_difference(
-    new: ScoredItems, old: ScoredItems, looks: int = 1
+    new_scored: ScoredItems, old_scored: ScoredItems, looks: int = 1
 ) -> tuple[Contrast, Interval | None, float]:
     """Return the new judge's figure minus the old one's, its 90 % interval, `least_size`.
 
     `least_size` is how much one document could contribute to the difference, even if no document
     in the sample does (see `cautious_interval`).
     """
-    has_verdicts = new.has_verdicts and old.has_verdicts
-    contrast = figure_contrast(new, old, has_verdicts=has_verdicts)
+    has_verdicts = new_scored.has_verdicts and old_scored.has_verdicts
+    contrast = figure_contrast(new_scored, old_scored, has_verdicts=has_verdicts)
     n_terms, least_size = contrast.terms.size, 0.0
     if has_verdicts:
-        labels, counts = np.unique(new.human, return_counts=True)
+        labels, counts = np.unique(new_scored.human, return_counts=True)
         if counts.min() < MIN_OUTPUTS_FOR_INTERVAL:
             return contrast, None, least_size
-        is_rarer = new.human == labels[counts.argmin()]
-        least_size = n_terms / 2 * _share_of_document(new.documents, is_rarer)
+        is_rarer = new_scored.human == labels[counts.argmin()]
+        least_size = n_terms / 2 * _share_of_document(new_scored.documents, is_rarer)
     elif contrast.interval is None and np.unique(contrast.terms).size > 1:
         return contrast, None, least_size
-    elif new.is_pairs:
-        least_size = n_terms * _share_of_document(new.documents, new.human != 0)
-    elif new.level != "system" and n_terms:
-        least_size = _loss_of_document(old)
+    elif new_scored.is_pairs:
+        least_size = n_terms * _share_of_document(new_scored.documents, new_scored.human != 0)
+    elif new_scored.level != "system" and n_terms:
+        least_size = _loss_of_document(old_scored)
     return contrast, cautious_interval(contrast.terms, least_size, looks), least_size
 
 
@@ -277,28 +277,28 @@ def swap_outcome(interval: Interval | None, margin: float) -> SwapOutcome:
     return "better" if interval.low > 0 else "not worse"
 
 
-def changed_rows(new: ScoredItems, old: ScoredItems) -> list[ChangedRow]:
+def changed_rows(new_scored: ScoredItems, old_scored: ScoredItems) -> list[ChangedRow]:
     """Return the rows on which the judges differ: in verdict, side of a pair, or else rank.
 
     The rows that moved most come first, then those on which people side with the old judge.
     """
-    has_verdicts = new.has_verdicts and old.has_verdicts
-    score_columns = np.stack([new.scores, old.scores, new.human])
+    has_verdicts = new_scored.has_verdicts and old_scored.has_verdicts
+    score_columns = np.stack([new_scored.scores, old_scored.scores, new_scored.human])
     positions = verdicts(score_columns) if has_verdicts else np.sign(score_columns)
-    for rows in [] if has_verdicts or new.is_pairs else new.ranked_rows:
+    for rows in [] if has_verdicts or new_scored.is_pairs else new_scored.ranked_rows:
         positions[:, rows] = midranks(score_columns[:, rows]) / rows.size
     new_positions, old_positions, human_positions = positions
     gain = np.abs(old_positions - human_positions) - np.abs(new_positions - human_positions)
     order = np.lexsort((gain, -np.abs(new_positions - old_positions)))
     return [
         ChangedRow(
-            id=new.items.items[row].id,
+            id=new_scored.items.items[row].id,
             moved="up" if new_positions[row] > old_positions[row] else "down",
             people_side_with=SIDES[int(np.sign(gain[row]))],
-            new=new.scores[row],
-            old=old.scores[row],
-            human=new.human[row],
-            remarks=Remarks.from_row(new, row),
+            new=new_scored.scores[row],
+            old=old_scored.scores[row],
+            human=new_scored.human[row],
+            remarks=Remarks.from_row(new_scored, row),
         )
         for row in order[new_positions[order] != old_positions[order]].tolist()
     ]

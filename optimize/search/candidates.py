@@ -102,12 +102,12 @@ class Candidate:
         shown = self.demo_set.documents
         return Items(tuple(item for item in items.items if item.document_id not in shown))
 
-    def prompt(self, untuned: Prompt) -> Prompt:
+    def prompt(self, untuned_prompt: Prompt) -> Prompt:
         """Return the untuned prompt with this candidate's instruction, demos and questions."""
-        prompt = replace(untuned, instruction=self.instruction, demos=self.demo_set.demos)
+        prompt = replace(untuned_prompt, instruction=self.instruction, demos=self.demo_set.demos)
         if self.questions is not None:
             prompt = with_questions(prompt, self.questions)
-        prompt = with_reasoning(prompt, self.reasoning or reasoning_of(untuned.outputs))
+        prompt = with_reasoning(prompt, self.reasoning or reasoning_of(untuned_prompt.outputs))
         reason_fields = [field.name for field in prompt.outputs if not field.choices]
         demos = (
             {**demo, **dict.fromkeys(reason_fields, comment)} if comment else demo
@@ -116,11 +116,13 @@ class Candidate:
         return replace(prompt, demos=tuple(demos))
 
 
-def rejection_reason(instruction: str, text_hashes: set[int], earlier: Iterable[str]) -> str:
+def rejection_reason(
+    instruction: str, text_hashes: set[int], earlier_instructions: Iterable[str]
+) -> str:
     """Return why the search may not try an instruction; "" if the instruction is allowed.
 
-    `text_hashes` are the `word_run_hashes` of all labelled texts, and `earlier` the instructions
-    that were already tried.
+    `text_hashes` are the `word_run_hashes` of all labelled texts, and
+    `earlier_instructions` those that were already tried.
     """
     if not instruction:
         return "empty"
@@ -128,7 +130,7 @@ def rejection_reason(instruction: str, text_hashes: set[int], earlier: Iterable[
         return f"{len(instruction)} characters long; {MAX_INSTRUCTION_LENGTH} are allowed"
     if not text_hashes.isdisjoint(word_run_hashes(instruction)):
         return f"copies {MIN_COPIED_WORDS} words or more of the labelled texts"
-    if _words(instruction) in map(_words, earlier):
+    if _words(instruction) in map(_words, earlier_instructions):
         return "known already"
     return ""
 

@@ -167,14 +167,14 @@ class Proposer:
 
     def propose(
         self,
-        current: str,
+        current_instruction: str,
         evidence: Sequence[str],
         history: History,
         round_number: int,
         *,
         ask_questions: bool = False,
     ) -> list[str]:
-        """Ask for instructions that are better than the `current` one, and return the usable ones.
+        """Ask for instructions that are better than the current one, and return the usable ones.
 
         Each version of the evidence makes one request, which may also ask for `questions`. Raises
         SearchBudgetSpentError if the requests would cost more than is left of the budget.
@@ -194,7 +194,7 @@ class Proposer:
         ]
         inputs = {
             "task": describe_fields(self._problem.evaluator.untuned),
-            "current_instruction": current,
+            "current_instruction": current_instruction,
             "history": "\n".join(history_lines) or "none",
         }
         prompts = [prompt.messages({**inputs, "evidence": text}) for text in evidence]

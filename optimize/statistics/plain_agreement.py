@@ -138,7 +138,7 @@ def _pair_weights(values: Matrix, weight: Vector) -> Matrix:
 
 
 def _interval_of_share(
-    same_order: NDArray[np.number], counts: NDArray[np.number], documents_per_pair: int = 1
+    n_same_order: NDArray[np.number], counts: NDArray[np.number], documents_per_pair: int = 1
 ) -> Interval | None:
     """Return one interval for the share of pairs in the same order, clustered by document.
 
@@ -146,8 +146,8 @@ def _interval_of_share(
     """
     if not counts.size:
         return None
-    share = float(same_order.sum() / counts.sum())
-    terms = 2 * documents_per_pair * (same_order - share * counts) / counts.mean()
+    share = float(n_same_order.sum() / counts.sum())
+    terms = 2 * documents_per_pair * (n_same_order - share * counts) / counts.mean()
     interval = correlation_interval(2 * share - 1, terms)
     return None if interval is None else Interval((1 + interval.low) / 2, (1 + interval.high) / 2)
 
