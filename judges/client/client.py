@@ -15,10 +15,10 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import lru_cache
 
 from judges.client.budget import Account, Budget, BudgetSpentError
 from judges.client.event_loop import event_loop, run_at_once
+from judges.client.log import warn_once
 from judges.client.sender import KeyedRequest, Sender
 from judges.client.store import ReplyCache, StoreError, request_key
 from judges.client.window import (
@@ -51,8 +51,6 @@ TIMEOUT_SECONDS = 120.0
 LONGER_REPLY_FACTOR = 4
 
 _log = logging.getLogger(__name__)
-# Logged as warnings, which Python prints to stderr even if logging is not configured.
-_warn_once = lru_cache(_log.warning)
 
 
 @dataclass(slots=True)
@@ -113,7 +111,8 @@ class Client:
         cache: The cache of replies that all runs share; None means no cache.
         concurrency: The most requests in flight.
         timeout: The seconds after which an unanswered request is sent again.
-        monitor: Stops a run in which almost all requests fail; with None, such a run continues.
+        keep_going: If false, a run stops when almost all requests fail, or when the model stops
+            answering.
         max_tokens, reasoning_effort: Replace the values in every request, unless they are None.
         open_client_for: Opens a client for another model and address on the same budget.
     """
@@ -124,7 +123,7 @@ class Client:
     cache: ReplyCache | None = None
     concurrency: int = 64
     timeout: float = TIMEOUT_SECONDS
-    monitor: FailureMonitor | None = None
+    keep_going: bool = True
     max_tokens: int | None = None
     reasoning_effort: str | None = None
     open_client_for: Callable[[str, str | None], "Client"] | None = None
@@ -143,8 +142,10 @@ class Client:
             self.account,
             self.concurrency,
             self.timeout,
-            ends_run=self.monitor is not None,
+            keep_going=self.keep_going,
         )
+        has_store = self._store is not None
+        self._monitor = None if self.keep_going else FailureMonitor(has_store=has_store)
         self._pending: dict[bytes, asyncio.Future[Completion]] = {}
         self._commit_is_scheduled = False
 
@@ -185,7 +186,7 @@ class Client:
                 yield self._count_response(self._answer_in_process(request))
             return
         remaining_requests, grace_seconds = iter(requests), None
-        window = RequestWindow(self.answer, self.concurrency, self.monitor)
+        window = RequestWindow(self.answer, self.concurrency, self._monitor)
         try:
             while window.start_requests(remaining_requests):
                 if (response := window.take_response()) is not None:
@@ -201,8 +202,8 @@ class Client:
     def _count_response(self, response: Response) -> Response:
         self.tokens_in += response.tokens_in
         self.tokens_out += response.tokens_out
-        if self.monitor is not None:
-            self.monitor.record(response.error)
+        if self._monitor is not None:
+            self._monitor.record(response.error)
         return response
 
     def _answer_in_process(self, request: Request) -> Response:
@@ -240,7 +241,7 @@ class Client:
             if is_cut_off and may_raise_limit:
                 may_raise_limit = False
                 sampling = replace(sampling, max_tokens=LONGER_REPLY_FACTOR * sampling.max_tokens)
-                _warn_once(
+                warn_once(
                     f"{self.model.name}: a reply was cut off at its limit of tokens; such requests "
                     f"are sent again with up to {sampling.max_tokens:,} (not with --max-tokens N)"
                 )

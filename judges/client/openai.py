@@ -6,7 +6,6 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
-from functools import lru_cache
 from typing import Annotated, Any, Protocol
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -16,6 +15,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from judges.client.keys import Redactor
+from judges.client.log import warn_once
 from judges.client.prices import max_prompt_tokens
 from judges.protocol import (
     OPENAI_REASONING_MODELS,
@@ -66,7 +66,6 @@ SHORTER_REPLY_MESSAGE = "{message}; a smaller --max-tokens leaves more room for 
 REPLY_TOO_LONG_PATTERN = r"context.*in the completion|max_\w*tokens\W.*(?:too large|context)"
 
 _log = logging.getLogger(__name__)
-_warn_once = lru_cache(_log.warning)
 
 
 class RequestFormat:
@@ -253,7 +252,7 @@ def read_usage(
     try:
         usage = msgspec.convert(counts, _ReportedUsage)
     except msgspec.ValidationError:
-        _warn_once("answers report no token counts: the most possible tokens are counted instead")
+        warn_once("answers report no token counts: the most possible tokens are counted instead")
         reply_messages: list[Message] = [
             {"role": "assistant", "content": reply.text} for reply in replies
         ]

@@ -46,7 +46,7 @@ class Sender:
     """Sends requests to one model, at most `concurrency` at a time.
 
     `timeout` is the seconds after which an unanswered request is sent again. A model that never
-    answers ends the run; if `ends_run` is true, so does a model that stops answering.
+    answers ends the run; unless `keep_going` is true, so does a model that stops answering.
     """
 
     model: Model
@@ -54,7 +54,7 @@ class Sender:
     concurrency: int
     timeout: float
     _: KW_ONLY
-    ends_run: bool
+    keep_going: bool
 
     def __post_init__(self) -> None:
         self._store = self.account.budget.store
@@ -94,7 +94,7 @@ class Sender:
         was_answered = self._n_answered > n_answered_at_start
         is_unreachable = isinstance(error, UnreachableError) and not was_answered
         has_stopped = is_unreachable or self._n_given_up >= MAX_GIVEN_UP_IN_A_ROW
-        if has_stopped and (self.ends_run or not self._n_answered):
+        if has_stopped and not (self.keep_going and self._n_answered):
             return FatalModelError(
                 f"the endpoint does not answer ({error}); run the same command again once it "
                 "answers"

@@ -13,7 +13,6 @@ from judges.client.client import TIMEOUT_SECONDS, Client, answers_in_process
 from judges.client.open import open_model
 from judges.client.prices import Price, choose_price, price_of
 from judges.client.store import CACHE_VARIABLE, ReplyCache, Store, open_reply_cache
-from judges.client.window import FailureMonitor
 from judges.protocol import Model, is_decision, is_embedded
 
 LIMIT_NAMES = ("max_calls", "max_cost", "concurrency", "max_tokens")
@@ -139,7 +138,7 @@ class Session:
             account=budget.account(role, price),
             cache=self._cache_for(model, options),
             concurrency=options["concurrency"],
-            monitor=None if self._keep_going else FailureMonitor(has_store=self.store is not None),
+            keep_going=self._keep_going,
             timeout=getattr(model, "timeout", None) or TIMEOUT_SECONDS,
             max_tokens=options.get("max_tokens") or getattr(model, "max_tokens", None),
             reasoning_effort=options.get("reasoning_effort"),

@@ -5,7 +5,6 @@ exceeding its budget or paying for a request twice. The user's cache, through wh
 replies, is another file with the same table.
 """
 
-import logging
 import os
 import sqlite3
 import threading
@@ -21,6 +20,7 @@ import msgspec
 
 from dspy_judges.errors import JudgesError, OptionError
 from dspy_judges.files import claim_file
+from judges.client.log import warn_once
 from judges.protocol import Completion, Message, Sampling, Usage
 
 # The states of a request. A lost request was not answered but may be billed; a refused request is
@@ -41,9 +41,7 @@ JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
 BUSY_TIMEOUT_SECONDS = 2.0
 CACHE_VARIABLE, NO_CACHE = "DSPY_JUDGES_CACHE", "none"
 CACHE_FILE = "replies.sqlite"
-CACHE_MAX_BYTES = 2**30
-
-_log = logging.getLogger(__name__)
+MAX_CACHE_BYTES = 2**30
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Completion)
 
@@ -264,12 +262,7 @@ def _errors_logged() -> Iterator[None]:
     try:
         yield
     except StoreError as error:
-        _warn_once(str(error))
-
-
-@lru_cache
-def _warn_once(problem: str) -> None:
-    _log.warning("the reply cache cannot be used: %s", problem)
+        warn_once(f"the reply cache cannot be used: {error}")
 
 
 def open_reply_cache(name: str | os.PathLike[str] | None = None) -> ReplyCache | None:
@@ -292,7 +285,7 @@ def open_reply_cache(name: str | os.PathLike[str] | None = None) -> ReplyCache |
                 f"the reply cache {folder_name} cannot be used ({error}); name another folder, or "
                 f"{NO_CACHE}"
             ) from error
-        _warn_once(str(error))
+        warn_once(f"the reply cache cannot be used: {error}")
         return None
 
 
@@ -301,7 +294,7 @@ def _open_once(path: Path, process_id: int) -> ReplyCache:
     """Open the cache in a file once in each process, since opening is slow."""
     cache = ReplyCache(path)
     with suppress(StoreError):  # another process is writing; a later one shrinks the cache
-        cache.shrink(CACHE_MAX_BYTES)
+        cache.shrink(MAX_CACHE_BYTES)
     return cache
 
 

@@ -1,12 +1,11 @@
 """Decide when a request may be sent: how many are in flight, and how long a retry waits."""
 
 import asyncio
-import logging
 import random
 import time
 from collections import deque
-from functools import lru_cache
 
+from judges.client.log import warn_once
 from judges.protocol import FatalModelError, ThrottledError, TransientError
 
 # The wait before the first retry, the longest wait, and the shortest wait that is logged.
@@ -14,7 +13,6 @@ FIRST_WAIT_SECONDS, MAX_WAIT_SECONDS, MIN_LOGGED_WAIT_SECONDS = 0.5, 60.0, 20.0
 # The longest wait that a Retry-After header can set.
 MAX_HEADER_WAIT_SECONDS = 600.0
 
-_warn_once = lru_cache(logging.getLogger(__name__).warning)
 # Seeded by the system, so that processes whose requests fail together do not retry together.
 _rng = random.SystemRandom()
 
@@ -88,5 +86,5 @@ def retry_wait(error: TransientError, n_failures: int) -> float:
     if 0 < retry_after <= MAX_HEADER_WAIT_SECONDS:
         wait = retry_after + _rng.uniform(0.0, min(0.1 * retry_after, 1.0))
     if wait >= MIN_LOGGED_WAIT_SECONDS:
-        _warn_once(f"{error}; waiting {wait:.0f} s before the next attempt")
+        warn_once(f"{error}; waiting {wait:.0f} s before the next attempt")
     return wait

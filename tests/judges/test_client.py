@@ -20,7 +20,7 @@ from judges.client.client import Client
 from judges.client.event_loop import event_loop
 from judges.client.session import Session
 from judges.client.store import Store, request_key
-from judges.client.window import FailingRunError, FailureMonitor
+from judges.client.window import FailingRunError
 from judges.protocol import (
     FatalModelError,
     RefusedError,
@@ -234,7 +234,7 @@ def test_a_run_that_fails_nearly_all_from_its_beginning_on_ends(good, number):
     model = Model(failing(RefusedError("400 from somewhere"), first=good), wait=0.001)
     reason = f"{number - good} of the first {number} judgements failed, as in: 400 from"
     with pytest.raises(FailingRunError, match=reason):
-        run(model, 1000, monitor=FailureMonitor(), concurrency=500)
+        run(model, 1000, keep_going=False, concurrency=500)
     assert good or model.calls == 48
 
 
@@ -244,7 +244,7 @@ def test_a_model_that_stops_answering_ends_a_run_that_is_watched_and_no_other(er
     reason = rf"^the endpoint does not answer \({error}\); run the same command again once it"
     model = Model(failing(error, first=100), wait=0.001)
     with pytest.raises(FatalModelError, match=reason):
-        run(model, 200, monitor=FailureMonitor(), concurrency=8)
+        run(model, 200, keep_going=False, concurrency=8)
     responses = run(model, 200, concurrency=8)
     assert [response.error is None for response in responses] == [True] * 100 + [False] * 100
 
