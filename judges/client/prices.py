@@ -9,7 +9,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
+from numbers import Real
 from pathlib import Path
+from typing import TypeGuard
 
 import msgspec
 
@@ -70,25 +72,31 @@ DECISION_PRICES = {"decisions/gpt-6-luna": Price(per_token_in=0.1e-6, per_token_
 
 def read_price(text: str) -> tuple[float, float]:
     """Read a price IN,OUT such as "0.4,1.6"; raises ValueError unless both are 0 or more."""
-    numbers = [float(part) for part in text.split(",")]
-    if len(numbers) != 2 or not all(0 <= value < math.inf for value in numbers):
+    numbers = tuple(float(part) for part in text.split(","))
+    if not _is_price(numbers):
         raise ValueError(text)
-    return numbers[0], numbers[1]
+    return numbers
 
 
 def price_of(dollars: tuple[float, float] | Price | None) -> Price | None:
     """Return the price for a pair: dollars per million input and per million output tokens."""
     if dollars is None or isinstance(dollars, Price):
         return dollars
-    try:
-        text = dollars if isinstance(dollars, str) else ",".join(map(str, dollars))
-        dollars = read_price(text)
-    except (TypeError, ValueError):
+    if not _is_price(dollars):
         raise OptionError(
             f"price {dollars!r}: write (IN, OUT), US dollars per million input and output tokens, "
             "as in (0.4, 1.6)"
-        ) from None
+        )
     return Price(per_token_in=dollars[0] / 1e6, per_token_out=dollars[1] / 1e6)
+
+
+def _is_price(numbers: object) -> TypeGuard[tuple[float, float]]:
+    """Return whether these are two numbers, 0 or more; a list will do, too."""
+    return (
+        isinstance(numbers, tuple | list)
+        and len(numbers) == 2
+        and all(isinstance(number, Real) and 0 <= float(number) < math.inf for number in numbers)
+    )
 
 
 @lru_cache(maxsize=64)
