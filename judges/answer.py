@@ -188,7 +188,7 @@ class Answer(NamedTuple):
 def find_answer(
     text: str, form: AnswerForm, names: Collection[str] = (), *, strict: bool = False
 ) -> Answer | None:
-    """Return the answer that a text states; None if the text states none.
+    """Return the answer that a text states; None for a text without an answer.
 
     `names` are words that count as headings of the answer. If `strict` is true, an answer counts
     only with such a heading, or alone on its line. Raises NoScoreError if the answer is unclear.

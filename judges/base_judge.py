@@ -175,8 +175,8 @@ class BaseJudge(ABC):
             expected_endpoints = (None, "", endpoint, endpoint_digest(endpoint))
             if not judge.api_base and judge.origin.endpoint not in expected_endpoints:
                 raise FatalModelError(
-                    f"{judge.name}: it was tuned at another address than {endpoint}, where its "
-                    "requests would go; give the address: --api-base URL, or in Python "
+                    f"{judge.name}: it was tuned at another address than {endpoint}, to which "
+                    "requests would go now; give the address: --api-base URL, or in Python "
                     "judge.with_model(api_base=...)"
                 )
 

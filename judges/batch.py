@@ -192,7 +192,7 @@ class Batch:
             if {total.state for total in totals if total.purpose == BATCH_PURPOSE} == {ANSWERED}:
                 # An earlier run collected the answers, but was killed before its last row.
                 return []
-            raise FatalModelError("no batch is submitted yet; --batch-api submit does that")
+            raise FatalModelError("no batch is submitted yet; submit one with --batch-api submit")
         request_keys = self._read_request_keys()
         open_request_ids = self._store.unanswered_request_ids(BATCH_PURPOSE)
         # The number in the store of each request of the batch that has no answer, by its key.

@@ -1,4 +1,4 @@
-"""The catalogue: twelve judges from three sources, which `catalogue.toml` defines."""
+"""The catalogue: twelve judges from three publications, which `catalogue.toml` defines."""
 
 import difflib
 import tomllib
@@ -18,7 +18,7 @@ JUDGES: dict[str, Subject] = {
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of all catalogue judges, grouped by source."""
+    """Return the names of all catalogue judges, grouped by publication."""
     return tuple(JUDGES)
 
 
@@ -33,7 +33,7 @@ def find_subject(name: str) -> Subject:
     )
 
 
-def same_source_questions(subject: Subject) -> tuple[Question, ...]:
+def same_publication_questions(subject: Subject) -> tuple[Question, ...]:
     """Return the other dimensions of the subject's publication, as questions for its judge.
 
     All these dimensions judge the same text as the subject. A question may need a text that the
@@ -54,11 +54,11 @@ def same_source_questions(subject: Subject) -> tuple[Question, ...]:
 def candidate_questions(subject: Subject, max_questions: int) -> tuple[Question, ...]:
     """Return the questions that tuning may add to a judge, at most `max_questions`.
 
-    First come the other dimensions (see `same_source_questions`), then the questions in the
+    First come the other dimensions (see `same_publication_questions`), then the questions in the
     definition. A question is left out if an earlier one or the prompt uses its name.
     """
     questions: dict[str, Question] = {}
-    for question in (*same_source_questions(subject), *subject.questions):
+    for question in (*same_publication_questions(subject), *subject.questions):
         if question.name not in RESERVED_QUESTION_NAMES.union(subject.texts):
             questions.setdefault(question.name, question)
     return tuple(questions.values())[:max_questions]

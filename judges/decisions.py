@@ -1,6 +1,6 @@
 """Turn a judge's prompt into typed questions for a decision model, and answers into probabilities.
 
-A decision model writes no text: it answers typed questions with probabilities. Its input is a JSON
+A decision model writes no text: it answers typed questions with probabilities. The input is a JSON
 object in the form that DSPy uses, with the instruction, the descriptions of the texts, the
 demonstrations and the texts. The type of a question depends on the judge's answer: it is `score`
 for a rating, with the ratings and their anchors as levels; `noul` (yes or no) for a verdict; and

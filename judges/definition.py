@@ -88,8 +88,8 @@ class Definition(Struct, kw_only=True, forbid_unknown_fields=True):
         """Return the two words of a verdict, the good one first."""
         if not are_verdict_words(self.scale) or self.anchors.keys() - self.scale:
             raise DimensionError(
-                f"a verdict is one of two words, the good one first, as in 'scale: [pass, fail]'; "
-                f"anchors say what each word means; not {self.scale}, {[*self.anchors]}"
+                f"the scale of a verdict is two words, the good one first, as in 'scale: [pass, "
+                f"fail]', and anchors describe these words; not {self.scale} and {[*self.anchors]}"
             )
         good_word, bad_word = self.scale
         return good_word, bad_word

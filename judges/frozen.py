@@ -47,7 +47,7 @@ JsonObject = dict[str, object]
 
 
 class FrozenJudgeError(JudgesError, ValueError):
-    """A file is not a frozen judge or was changed by hand, or a judge cannot be saved in a file."""
+    """A file is not a frozen judge in its original state, or a judge cannot be saved in a file."""
 
 
 class _StrictStruct(Struct, kw_only=True, forbid_unknown_fields=True):

@@ -103,7 +103,7 @@ class Judge(BaseJudge):
     def from_program(cls, program: "dspy.Module", subject: Subject) -> "Judge":
         """Make a judge with the instruction, demos and questions of a DSPy module (see `program`).
 
-        The judge also gets the module's weights and threshold, if the module has any. Its model is
+        The judge also gets the module's weights and threshold, if the module has any. The model is
         the predictor's LM, else the LM of `dspy.configure`, else the model of the judge from which
         the module was made.
 

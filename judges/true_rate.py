@@ -87,11 +87,11 @@ def corrected_rate(
     both, people_only, judge_only, neither, n_documents = error_table.T
     n_both, n_people_only, n_judge_only, n_neither = n_documents @ error_table[:, :4]
     if not error_table.size:
-        withheld = "it was not tested on labels with this model and plan"
+        withheld = "the judge was not tested on labels with this model and plan"
         return TrueRate(judge=judge_rate, withheld=withheld)
     for n, word in (n_both + n_people_only, "passes"), (n_judge_only + n_neither, "fails"):
         if n < MIN_LABELS:
-            withheld = f"its test labels have {n:.0f} {word}, and {MIN_LABELS} are needed"
+            withheld = f"the test labels have {n:.0f} {word}, and {MIN_LABELS} are needed"
             return TrueRate(judge=judge_rate, withheld=withheld)
     n_outputs = np.bincount(codes).astype(float)
     passes_by_document = np.bincount(codes, verdicts[has_verdict]).astype(float)
@@ -113,7 +113,7 @@ def corrected_rate(
     c = excess_passes**2 - t_squared * (var_rate + var_tnr)
     observed_youden = n_both / (n_both + n_people_only) + n_neither / (n_judge_only + n_neither) - 1
     if a <= 0 or shrunk_youden <= 0 or observed_youden <= 0:
-        withheld = "on its test labels it may do no better than chance (TPR + TNR - 1 may be 0)"
+        withheld = "the judge may be no better than chance on its test labels (TPR + TNR - 1 = 0)"
         return TrueRate(judge=judge_rate, withheld=withheld)
     corrected_share = (judge_rate - n_judge_only / (n_judge_only + n_neither)) / observed_youden
     corrected_share = float(np.clip(corrected_share, 0, 1))

@@ -17,7 +17,7 @@ from judges.dimension import Comparison, Subject
 from judges.judgement import AnyJudgement, Preference
 from judges.labels.flags import split_mapping
 from judges.labels.names import judge_name
-from judges.labels.preparation import SWAP_COLUMN
+from judges.labels.preparation import SWAP_SAMPLE_COLUMN
 from judges.labels.rating_columns import similar_name
 from judges.labels.readers import STARTER_FILE_BY_NAME, read_items
 from judges.labels.types import LabelledPairs, LabelledSet
@@ -131,7 +131,7 @@ def label(flags: argparse.Namespace) -> int:
     if n_labels < MIN_LABELS_TO_TUNE:
         count_text += f"; {MIN_LABELS_TO_TUNE} on 20 documents are enough to start tuning"
     next_step = _tune_command(flags, subject, out)
-    if SWAP_COLUMN in rows[0]:
+    if SWAP_SAMPLE_COLUMN in rows[0]:
         next_step = f"verify --against again, with --changed {shlex.quote(str(out))}"
     print_lines(["", count_text, f"next: {next_step}"])
     return DONE

@@ -68,7 +68,7 @@ BARE = "no model 'gpt-5': write embedded or PROVIDER/NAME"
         (f"{OWN} --api-base http://me:word@host/v1", 2, "--api-base: holds a password or a key"),
         (OWN, 1, "OPENAI_API_KEY is not set"),
         ("nope", 2, "invalid choice: 'nope'"),
-        (f"{TUNE} --data in.csv --data two.csv", 2, "in.csv and two.csv: it takes one file; put"),
+        (f"{TUNE} --data in.csv --data two.csv", 2, "in.csv and two.csv: the flag takes one file;"),
         ("verify relevance --data twice.csv", 1, "row 20, field 'id': 'd0s0' is the id of"),
         (f"{TUNE} --data in.csv --map relevance=r", 1, "your column with --map relevance=COLUMN"),
         # Nearly a column's name, beside a column called label.

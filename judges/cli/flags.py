@@ -52,7 +52,7 @@ class _Store(argparse._StoreAction):
         first = getattr(namespace, self.dest, None)
         if self.dest in _ONE_FILE_FLAGS and first not in (None, self.default, values):
             raise argparse.ArgumentError(
-                self, f"{first} and {values}: it takes one file; put what both hold into one"
+                self, f"{first} and {values}: the flag takes one file; join these files"
             )
         super().__call__(parser, namespace, values, option_string)
 

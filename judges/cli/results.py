@@ -104,8 +104,8 @@ class JudgeScores:
         if n_tuned := sum(self.tuned_rows):
             rate_text = " and left out of the rate" if self.is_verdict else ""
             yield (
-                f"it was tuned on {n_tuned:,} of these rows, which are marked {mark!r}"
-                f"{rate_text}: its scores on them are no test"
+                f"the judge was tuned on {n_tuned:,} of these rows, which are marked {mark!r}"
+                f"{rate_text}: their scores do not test the judge"
             )
 
     def summary(self) -> dict[str, object]:

@@ -134,8 +134,8 @@ def read_demos(prompt: Prompt, messages: Sequence[tuple[str, str]]) -> list[Demo
 class TextRoles(NamedTuple):
     """The names of the texts that a judge reads, by their roles.
 
-    The `candidates` are judged or compared. They were made from the `documents`, answer the `turns`
-    and should use the `knowledge`.
+    The `candidates` are judged or compared. Candidates were made from the `documents`, answer the
+    `turns` and should use the `knowledge`.
     """
 
     candidates: tuple[str, ...]

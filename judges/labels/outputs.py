@@ -144,7 +144,7 @@ def _check_rated_ids(
     rated_ids = set(second_ratings.by_item) if second_ratings else set()
     unknown_ids = sorted(rated_ids - {output.id for output in outputs})
     if unknown_ids and len(unknown_ids) == len(rated_ids):
-        fault = "is rated, but no output has this id or any other rated id"
+        fault = "is a rated id, but no output has a rated id"
         advice = "give the file with the outputs that people rated"
         problems.add("no-output", fault, advice, field="id", value=unknown_ids[0])
     elif unknown_ids:

@@ -17,8 +17,8 @@ from judges.tables.text import TableRow
 # The columns that say how a document was sampled: one over its probability to be drawn, and the
 # number of documents from which it was drawn.
 SAMPLING_COLUMNS = ("sampling_weight", "sampling_from")
-# A column of the rows that `verify --changed` writes for people to label.
-SWAP_COLUMN = "drawn_for_swap"
+# Marks the rows on which two judges differ, which `verify --changed` writes for people to label.
+SWAP_SAMPLE_COLUMN = "drawn_for_swap"
 # Columns that a label page adds: the time of the label, whether the annotator changed it after
 # seeing others' labels, and the scale.
 _TIME_COLUMN, _CHANGE_COLUMN, _SCALE_COLUMN = "labelled_at", "changed_after", "rating_scale"

@@ -205,7 +205,7 @@ class RatingReader:
             return ""
         if cell.kind != self._main_kind:
             if self._main_kind == YES_NO:
-                return "is not a known word, but other cells are"
+                return "is not a known word, unlike other cells"
             return "is not a number like the others" if self._main_kind else "is not a number"
         if _AMBIGUOUS_NUMBER.match(cell.text) and self._has_decimal_commas != ("," in cell.text):
             return "may contain a decimal mark or a thousands separator"

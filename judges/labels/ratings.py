@@ -250,7 +250,7 @@ def _check_direction(
     elif bad_names or not words.isdisjoint(_LOW_IS_BEST_WORDS):
         reversal = f": {reader.reversal}" if reader.reversal else " in the file"
         yield (
-            f"{names[0]}: a higher rating is read as the better one; if a low one is the best, "
+            f"{names[0]}: a higher rating is read as the better one; if low ratings are better, "
             f"reverse them{reversal}"
         )
 

@@ -300,10 +300,10 @@ def is_constructed(sha256: str) -> bool:
 
 
 def starter() -> LabelledSet:
-    """Return the starter set's labelled outputs. Their ratings are constructed, not human."""
+    """Return the starter set's labelled outputs, whose ratings are constructed, not human."""
     return read_labels("starter")
 
 
 def starter_pairs() -> LabelledPairs:
-    """Return the starter set's labelled pairs. Their votes are constructed, not human."""
+    """Return the starter set's labelled pairs, whose votes are constructed, not human."""
     return read_pairs("starter_pairs")

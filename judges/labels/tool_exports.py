@@ -20,11 +20,11 @@ class LabelExport:
         columns: Maps regular expressions for names of columns to ones for their cells ("" matches
             any cell). An export of this kind has a matching cell for every entry.
         advice: What the user can do if the table has no texts, or if no label says who gave it.
-        labels: Maps each place in a row that holds labels to their source ("" if each label names
-            its own). A place is a path of keys through objects and lists, "" for the row itself, or
-            a regular expression for columns of lists, whose group is the dimension.
-        sources: Maps each source of labels, such as `human`, to whether people gave and submitted
-            these labels.
+        labels: Maps each place in a row that holds labels to the source that gave them ("" if each
+            label names its own). A place is a path of keys through objects and lists, "" for the
+            row itself, or a regular expression for columns of lists, whose group is the dimension.
+        sources: Maps each such source, as the tool names it, to whether it stands for people who
+            submitted their labels.
         texts: The column with objects that map names to texts; "*" if every column may be a text;
             "" if the texts are one input and one output.
         unread: A regular expression for columns that are never texts, if all others may be texts.

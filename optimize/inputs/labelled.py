@@ -14,7 +14,7 @@ from judges.cli.flags import read_map_flags
 from judges.dimension import Comparison, Dimension, Subject
 from judges.labels.columns import ColumnNames
 from judges.labels.flags import ANY_SCALE, split_mapping
-from judges.labels.preparation import SWAP_COLUMN
+from judges.labels.preparation import SWAP_SAMPLE_COLUMN
 from judges.labels.readers import read_labels, read_pairs, starter, starter_pairs
 from judges.labels.splits import with_ratings
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
@@ -89,7 +89,7 @@ class LabelSource:
             annotations=None if self.annotations is None else os.fspath(self.annotations),
             values=self.values,
         )
-        if SWAP_COLUMN in labelled.reading.unread:
+        if SWAP_SAMPLE_COLUMN in labelled.reading.unread:
             raise LabelError(
                 f"{labelled.name}: its rows were drawn because two judges differ on them, and say "
                 "nothing about other rows; use it with verify --against OLD --changed FILE"

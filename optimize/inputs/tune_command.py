@@ -9,7 +9,7 @@ from judges import catalog
 from judges.dimension import Dimension
 from judges.labels.flags import ANY_SCALE
 from judges.labels.names import judge_name, map_flag
-from judges.labels.preparation import SWAP_COLUMN
+from judges.labels.preparation import SWAP_SAMPLE_COLUMN
 from judges.labels.ratings import ReadOptions
 from judges.labels.readers import STARTER_FILE_BY_NAME, read_labels
 from judges.labels.splits import MIN_DOCUMENTS_TO_SPLIT, split, with_ratings
@@ -43,7 +43,7 @@ def next_step_facts(
     """Yield the next command for these labels, or what the user has to define before tuning."""
     if len(labelled.documents) < MIN_DOCUMENTS_TO_SPLIT or flags.file in STARTER_FILE_BY_NAME:
         return
-    if SWAP_COLUMN in labelled.reading.unread:
+    if SWAP_SAMPLE_COLUMN in labelled.reading.unread:
         yield "swap", "two judges differ on these rows: verify --against OLD --changed takes them"
         return
     if isinstance(labelled, LabelledPairs):

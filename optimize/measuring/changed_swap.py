@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from judges.cli.flags import read_map_flags
-from judges.labels.preparation import SWAP_COLUMN
+from judges.labels.preparation import SWAP_SAMPLE_COLUMN
 from judges.labels.readers import read_items, read_labels
 from judges.labels.types import LabelError, LabelledSet
 from judges.tables.atomic_write import write_atomically
@@ -185,7 +185,7 @@ def _write_rows(path: Path, task: Task, ids: Sequence[str]) -> None:
     """Write these outputs without labels; SettingsError if the file has other content."""
     assert isinstance(task.labelled, LabelledSet)
     row_by_id = {output.id: output.row for output in task.labelled.outputs}
-    rows = ({**row_by_id[output_id], SWAP_COLUMN: "two judges differ"} for output_id in ids)
+    rows = ({**row_by_id[output_id], SWAP_SAMPLE_COLUMN: "two judges differ"} for output_id in ids)
     content = "".join(f"{json.dumps(row)}\n" for row in rows).encode()
     if path.exists() and path.read_bytes() != content:
         raise SettingsError(

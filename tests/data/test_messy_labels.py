@@ -198,7 +198,7 @@ def test_unnamed_columns_are_read_where_that_is_sure(content, ratings):
             {"tone (1-5)": MARKS, "style (1-7)": OTHERS},
             "join them by --map 'NAME=tone (1-5),style (1-7)'",
         ),
-        ({"mark": ["good", "fair", *["good"] * 6]}, "'fair' is not a known word, but other"),
+        ({"mark": ["good", "fair", *["good"] * 6]}, "'fair' is not a known word, unlike other"),
     ],
 )
 def test_unnamed_columns_are_else_asked_about(columns, question):

@@ -81,7 +81,7 @@ GIVE = "give its number: --values "
         (HALVES, "", "comments   critique: what people wrote on their labels; tuning uses it"),
         (HALVES, "", "next       dspy-judges tune --dimension is_correct --data labels.csv"),
         (HALVES, "pass=0,fail=1", "by --values, but the good word must count more"),
-        (MISSPELT, "", "row 12, field 'is_correct': 'pas' is not a known word, but other"),
+        (MISSPELT, "", "row 12, field 'is_correct': 'pas' is not a known word, unlike other"),
         (MISSPELT, "", f"{GIVE}'pass=NUMBER,fail=NUMBER,pas=NUMBER,fial=NUMBER'\n2 problems"),
         (MISSPELT, "pas=1,fial=0", "12 outputs rated: 6 pass, 6 fail"),
         (SHIP, "", "say which word is good, as in --values 'ship=1,hold=0' (or the other way"),

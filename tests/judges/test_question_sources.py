@@ -17,7 +17,7 @@ from refusals import refuses
 import judges
 from judges import Dimension, Judge, Question, catalog
 from judges.__main__ import main
-from judges.catalog import candidate_questions, same_source_questions
+from judges.catalog import candidate_questions, same_publication_questions
 from judges.dimension import DimensionError
 from judges.loading import read_subject
 from judges.scoring import WEIGHTED
@@ -77,17 +77,19 @@ RATED = [name for name in catalog.names() if isinstance(catalog.find_subject(nam
 
 def test_siblings_judge_the_same_text_by_the_same_source():
     def names(name: str) -> list[str]:
-        return [question.name for question in same_source_questions(catalog.find_subject(name))]
+        return [
+            question.name for question in same_publication_questions(catalog.find_subject(name))
+        ]
 
     assert names("relevance") == ["coherence", "consistency", "fluency"]
     assert names("fluency") == ["coherence", "consistency", "relevance"]
     assert names("tldr_concise") == []
-    first = same_source_questions(RELEVANCE)[0]
+    first = same_publication_questions(RELEVANCE)[0]
     assert (first.text, first.answers) == (COHERENCE.definition, (1, 2, 3, 4, 5))
     assert first.anchors == COHERENCE.anchors
     assert (
-        same_source_questions(HELPFUL)
-        == same_source_questions(replace(RELEVANCE, definition="mine"))
+        same_publication_questions(HELPFUL)
+        == same_publication_questions(replace(RELEVANCE, definition="mine"))
         == ()
     )
 
@@ -113,7 +115,7 @@ def test_every_rating_judge_of_the_catalogue_has_questions_which_the_embedded_mo
     subject = catalog.find_subject(name)
     assert 4 <= len(subject.questions) <= 8
     questions = candidate_questions(subject, 16)
-    assert questions == (*same_source_questions(subject), *subject.questions)
+    assert questions == (*same_publication_questions(subject), *subject.questions)
     if subject.texts == ("summary",):
         assert not any("document" in q.text or "article" in q.text for q in subject.questions)
     judge = Judge.of(subject, reasoning=reasoning, questions=questions)

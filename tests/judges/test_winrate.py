@@ -194,7 +194,7 @@ def test_a_run_on_passes_and_fails_freezes_its_threshold_and_tells_score_how_the
     out = capsys.readouterr().out
     assert "as often here as on the test labels" in out
     n_tuned = len(rows) - len(run.judgements)
-    assert f"it was tuned on {n_tuned} of these rows" in out
+    assert f"the judge was tuned on {n_tuned} of these rows" in out
     # Asked otherwise it errs otherwise.
     assert main([*command, "--out", str(tmp_path / "b.jsonl"), "--plan", "one", "--json"]) == 0
     rate = json.loads(capsys.readouterr().out)["judges"]["relevance"]["pass_rate"]
