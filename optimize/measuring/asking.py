@@ -102,7 +102,7 @@ class Task:
 
 
 def on_labels_scale(judge: AnyJudge, scale: str | None) -> AnyJudge:
-    """Return the judge on this scale; unchanged if frozen, weighted, or with another prompt."""
+    """Return the judge on this scale; frozen, weighted and rewritten judges keep their scale."""
     if judge.is_frozen or not isinstance(judge, Judge):
         return judge
     subject = rescale(judge.subject, scale)

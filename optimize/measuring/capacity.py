@@ -159,7 +159,7 @@ def _advice_for_intervals(
         ((figure, n_on_test),) = n_missing.items()
         if not n_on_test:
             return []
-        # Test grows with the total in proportion; some of its documents may have no contrast.
+        # Test grows with the total in proportion; some documents of test may have no contrast.
         n_with_contrast = max(1, MIN_DOCUMENTS_FOR_INTERVAL - n_on_test)
         n_more = max(n_on_test, math.ceil(n_on_test * n_documents / n_with_contrast))
         clarification = " (not more outputs of the same)" if len(all_items) > n_documents else ""

@@ -30,7 +30,8 @@ class PairFigures:
     """The judge's accuracy on the pairs in which people prefer an output; a tie is half right.
 
     `accuracy` is the accuracy of the preference from both orders, and `order_agreement` the share
-    of pairs with the same answer in both. Some published tables report `accuracy_mean_of_orders`.
+    of pairs with the same answer in both orders. Some published tables report
+    `accuracy_mean_of_orders`.
     """
 
     accuracy: float
@@ -69,7 +70,7 @@ class PairFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwoValueFigures:
-    """A judge's figures on pass and fail; `constant_judge` always gives one verdict."""
+    """A judge's figures on pass and fail, and those of a judge that always says the same."""
 
     judge: VerdictAgreement
     constant_judge: VerdictAgreement

@@ -46,7 +46,7 @@ FLOORS = {"spearman": ("rho", "", -1), "tpr": ("TPR", "pass", 0), "tnr": ("TNR",
 
 
 def exceeds_people(value: float, interval: Interval | None, people: float = 0.0) -> bool:
-    """Return whether an association clearly exceeds people's, by their difference's interval."""
+    """Return whether an association clearly exceeds people's; `interval` is of the difference."""
     is_large = abs(value) > abs(people) and abs(value - people) >= MIN_ASSOCIATION
     return is_large and interval is not None and (interval.low > 0 or interval.high < 0)
 

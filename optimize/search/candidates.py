@@ -226,7 +226,7 @@ def unanimous_comment(item: Item) -> str:
 
 
 def _alternate_choices(items: Items, prompt: Prompt, rng: np.random.Generator) -> Iterator[Item]:
-    """Yield one item for each choice, then one more, and so on, the closest labels first."""
+    """Yield one item for each choice, then another for each, and so on, closest labels first."""
     choices = prompt.answer.options
     by_choice: dict[Value, list[Item]] = {choice: [] for choice in sorted(choices, key=str)}
     for index in rng.permutation(len(items)):

@@ -84,7 +84,7 @@ class Evaluator:
         return items.of_ids(self._judgements[candidate.id])
 
     def judgements(self, candidate: Candidate, items: Items) -> tuple[AnyJudgement, ...]:
-        """Judge the items that the candidate has not judged yet, and return all of its judgements.
+        """Judge the items that the candidate has not judged yet, and return the items' judgements.
 
         Raises SearchBudgetSpentError if judging costs more than is left of the budget.
         """

@@ -52,7 +52,7 @@ class Race:
         return items, self.evaluator.scores(candidate, items)
 
     def cost(self, candidates: Sequence[Candidate], size: int) -> float:
-        """Return the cost of scoring the candidates, each on `size` documents it does not show.
+        """Return the cost of scoring the candidates, each on `size` documents it has no demos of.
 
         The untuned judge is scored on all of these documents.
         """
@@ -62,7 +62,7 @@ class Race:
         return sum(self.evaluator.cost(judge, self.items(names)) for judge, names in judges)
 
     def max_affordable_size(self, cost: Callable[[int], float], limit: float) -> int:
-        """Return the largest number of documents that `limit` pays for; more never cost less."""
+        """Return the largest number of documents that `limit` pays for; `cost` grows with it."""
         return max(0, bisect_right(range(len(self.document_ids) + 1), limit, key=cost) - 1)
 
     def affordable_entrants(self, candidates: Sequence[Candidate], limit: float) -> list[Candidate]:
@@ -105,7 +105,7 @@ class Race:
         return [trial for _, trial in by_size]
 
     def _estimate_cost(self, candidates: Sequence[Candidate], size: int) -> float:
-        """Estimate the cost of a race from `size` documents on, which double with each halving."""
+        """Estimate the cost of a race that starts on `size` documents and doubles the number."""
         cost = self.cost(candidates, size)
         while len(candidates) > 1 and size < len(self.document_ids):
             candidates = candidates[: math.ceil(len(candidates) / 2)]

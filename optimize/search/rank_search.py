@@ -30,8 +30,8 @@ from optimize.search.proposer import Proposer
 from optimize.search.race import MAX_RACE_DOCUMENTS, Race
 from optimize.statistics.intervals import stream
 
-# The budget of the first round, in costs of scoring the untuned judge on all race documents; and
-# the share of a round's budget for scoring the untuned judge.
+# The budget of the first round, as a multiple of the cost of scoring the untuned judge on all race
+# documents; and the share of a round's budget for scoring the untuned judge.
 FIRST_ROUND_COST, UNTUNED_BUDGET_SHARE = 5.0, 0.25
 # A round begins only if at least this share of its full budget is left. Its race gets at least this
 # share of the round's budget, however much the proposals have cost.

@@ -151,8 +151,8 @@ def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Tr
             remaining_budget -= cost
     for candidate in candidates:
         items = calibration_items(problem, candidate)
-        # If little of the budget is left, it is kept for the test, and thresholds are learned from
-        # the scores that are known already.
+        # If little of the budget is left, the rest is kept for the test, and thresholds are learned
+        # from the scores that are known already.
         if evaluator.cost(candidate, items) <= budget.remaining / 2:
             evaluator.scores(candidate, items)
     test_items = first_documents(

@@ -44,7 +44,7 @@ def _scale_rows(x: Matrix, weight: Vector | None = None) -> Matrix:
 
 def _kendall(x: Matrix, y: Matrix) -> Vector:
     """Return Kendall's tau-b of each row, without scipy.stats, whose import takes half a second."""
-    # Of all pairs: concordant minus discordant ones, and those that are not tied in x, and in y.
+    # Numbers of pairs: concordant minus discordant, not tied in x, and not tied in y.
     concordant, untied_x, untied_y = np.zeros((3, len(x)))
     for lag in range(1, x.shape[-1]):
         x_signs, y_signs = (np.sign(values[:, lag:] - values[:, :-lag]) for values in (x, y))

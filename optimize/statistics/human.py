@@ -102,7 +102,8 @@ def annotator_agreement(
         if np.isnan(ratings_a + ratings_b).all():
             continue
         # `rho` depends on the order of its arguments: on a document on which one annotator gives
-        # the same rating to all outputs, it is 0 or NaN. The mean of both orders does not.
+        # the same rating to all outputs, it is 0 or NaN. The mean over both orders does not depend
+        # on the order.
         rho = (
             _rho(level, ratings_a, ratings_b, *ids) + _rho(level, ratings_b, ratings_a, *ids)
         ) / 2

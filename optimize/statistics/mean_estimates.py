@@ -204,7 +204,7 @@ def _document_sums(
 def _relative_variance(labels: Vector, weights: Vector, bounds: tuple[float, float]) -> float:
     """Return the variance of labels, divided by the largest that is possible with their mean.
 
-    One label at each end of the scale is added.
+    One label at each end of the scale is added to the labels first.
     """
     low, high = bounds
     labels, weights = np.append(labels, bounds), np.append(weights, [1, 1])

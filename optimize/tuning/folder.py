@@ -178,8 +178,9 @@ def _can_continue(folder: Path, config: RunConfig) -> bool:
                 f"{folder} holds other files ({file_names[0]}): name another {option_name('out')}"
             )
         return False
-    # A run writes its report last. A comparison without some of its judges can still ask them. A
-    # search that a limit ended is finished, since with another limit it makes other requests.
+    # A run writes its report last. A comparison that lacks some of its judges can still ask these
+    # judges. A search that a limit ended is finished, since with another limit it makes other
+    # requests.
     if (folder / REPORT_FILE).exists() and not read_summary(folder).left_out:
         raise RunFolderError(f"{folder} holds a finished run: name another {option_name('out')}")
     if difference := _describe_difference(_read_json(folder / CONFIG_FILE, RunConfig), config):

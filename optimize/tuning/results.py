@@ -113,7 +113,7 @@ def save_judges(
 ) -> TuningResult:
     """Save the judge that ships, and also the tuned judge if the untuned one ships.
 
-    By the digests in `tuned_on`, `verify` recognises labels that would flatter the judge. Returns
+    The digests in `tuned_on` let `verify` recognise labels that would flatter the judge. Returns
     the result, which names the tuned judge's file if the untuned judge ships.
     """
     settings, labels, models = run.prepared.settings, run.prepared.labels, run.models
