@@ -144,15 +144,10 @@ class RowReader:
             if text is not None:
                 texts[name] = text
         document_id = self._read_name(row, "group")
-<<<<<<< HEAD
         system_roles = [role for role in self.roles if role.startswith("system")]
-        draw_columns = [name for name in (*SAMPLING_COLUMNS, SWAP_COLUMN) if name in row.cells]
-=======
-        system_roles = [role for role in self._roles if role.startswith("system")]
         draw_columns = [
             name for name in (*SAMPLING_COLUMNS, SWAP_SAMPLE_COLUMN) if name in row.cells
         ]
->>>>>>> c394db67 (Messages name the judge and the flag; SWAP_SAMPLE_COLUMN and same_publication_questions say what they hold)
         return ItemFields(
             id=item_id,
             document_id=document_id or _document_id(item_id, texts, self._source_text),
