@@ -1,6 +1,7 @@
 """Clients that send requests to models within one store and one budget.
 
-Other folders import only the names in this module.
+Other folders import most names from here, and a few from the files of this folder, such as
+`judges.client.dspy`.
 """
 
 from typing import TYPE_CHECKING
