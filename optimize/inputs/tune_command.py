@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from judges import catalog
-from judges.dimension import Dimension
+from judges.dimension import Dimension, Subject
 from judges.labels.flags import ANY_SCALE
 from judges.labels.names import judge_name, map_flag
 from judges.labels.preparation import SWAP_SAMPLE_COLUMN
@@ -14,6 +14,7 @@ from judges.labels.ratings import ReadOptions
 from judges.labels.readers import STARTER_FILE_BY_NAME, read_labels
 from judges.labels.splits import MIN_DOCUMENTS_TO_SPLIT, split, with_ratings
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
+from judges.labels.values import Scale
 from judges.prompt import VALID_NAME
 from optimize.inputs.flags import narrowest_scale
 from optimize.inputs.labelled import AnyLabels, needs_any_scale
@@ -56,7 +57,7 @@ def next_step_facts(
         return  # a note says that all labels are the same
     spec = dimension_specs(flags).get(column, column)
     if column in catalog.names() or spec != column:
-        yield _tune_fact(labelled, column, spec, flags, options)
+        yield _tune_fact(column, spec, flags, options)
     else:
         yield from _facts_without_definition(labelled, column, flags, options)
 
@@ -74,7 +75,7 @@ def _facts_without_definition(
     # A judge of pass or fail can be tuned without a definition.
     is_catalog_name = name in catalog.names()
     needs_definition = bool(name_flag) or is_catalog_name or column not in labelled.words
-    title, text = _tune_fact(labelled, name, draft if needs_definition else name, flags, options)
+    title, text = _tune_fact(name, draft if needs_definition else name, flags, options)
     if title != COMMAND_TITLE:
         yield title, text
         return
@@ -88,18 +89,12 @@ def _facts_without_definition(
     yield "define", f"a definition is worth about as much as tuning; {advice}"
 
 
-def _tune_fact(
-    labelled: LabelledSet,
-    dimension: str,
-    spec: str,
-    flags: argparse.Namespace,
-    options: ReadOptions,
-) -> Fact:
+def _tune_fact(dimension: str, spec: str, flags: argparse.Namespace, options: ReadOptions) -> Fact:
     """Return the command that tunes a judge on a dimension, or why its labels cannot be split."""
     subject = catalog.find_subject(dimension) if dimension in catalog.names() else None
     inputs = tuple(subject.inputs) if isinstance(subject, Dimension) else None
-    scale = options.scales.get("*")
     try:
+        # The judge may read fewer texts than `check` has read.
         outputs = read_labels(
             flags.file,
             map=options.map,
@@ -110,28 +105,41 @@ def _tune_fact(
         )
         split(outputs, seed=0)
         if subject is None:
-            input_flag = missing_input_flag(outputs, text_names_for_judge(outputs, options.map))
-            parts = [_command("--dimension", spec, flags, scale), input_flag]
-            if not scale and needs_any_scale(outputs, dimension):
-                parts.append(f"--scale {ANY_SCALE}")
-            return COMMAND_TITLE, " ".join(filter(None, parts))
+            return COMMAND_TITLE, _new_judge_command(outputs, dimension, spec, flags, options)
     except LabelError as error:
         reason = error.problems[0] if error.problems else error
         inputs_text = f"{dimension} reads {' and '.join(inputs)}. " if inputs else ""
         return "judge", f"{inputs_text}{reason}"
-    rated_outputs = with_ratings(outputs, dimension).outputs
-    ratings = [rating for output in rated_outputs for rating in output.ratings[dimension]]
-    low, high = min(ratings), max(ratings)
-    if not scale and not subject.scale[0] <= low <= high <= subject.scale[-1]:
-        scale = narrowest_scale(ratings) or (low // 1, -(-high // 1))
+    scale = options.scales.get("*") or _other_scale(outputs, subject)
     return COMMAND_TITLE, _command("--dimension", spec, flags, scale)
 
 
-def _command(
-    subject_flag: str,
-    subject: str,
+def _new_judge_command(
+    outputs: LabelledSet,
+    dimension: str,
+    spec: str,
     flags: argparse.Namespace,
-    scale: tuple[float, float] | None = None,
+    options: ReadOptions,
+) -> str:
+    scale, text_names = options.scales.get("*"), text_names_for_judge(outputs, options.map)
+    command = [_command("--dimension", spec, flags, scale), missing_input_flag(outputs, text_names)]
+    if not scale and needs_any_scale(outputs, dimension):
+        command.append(f"--scale {ANY_SCALE}")
+    return " ".join(filter(None, command))
+
+
+def _other_scale(outputs: LabelledSet, subject: Subject) -> Scale | None:
+    """Return a scale with all ratings if they exceed the scale of a catalogue judge."""
+    rated_outputs = with_ratings(outputs, subject.name).outputs
+    ratings = [rating for output in rated_outputs for rating in output.ratings[subject.name]]
+    low, high = min(ratings), max(ratings)
+    if subject.scale[0] <= low <= high <= subject.scale[-1]:
+        return None
+    return narrowest_scale(ratings) or (low // 1, -(-high // 1))
+
+
+def _command(
+    subject_flag: str, subject: str, flags: argparse.Namespace, scale: Scale | None = None
 ) -> str:
     """Return a command that tunes this judge, and reads the labels as these flags do."""
     words = ["dspy-judges", "tune", subject_flag, subject, "--data", flags.file]
