@@ -197,7 +197,7 @@ def estimate_lines(result: EstimateResult) -> list[str]:
     n_outputs = overall.n_labels + overall.n_judgements
     on_these = IntervalEstimate(overall.value, overall.given_interval)
     lines.append(f"  of these {n_outputs:,} outputs themselves {figure_text(on_these)}")
-    # The first difference is that of the best system.
+    # The first difference is between the best system and another system.
     best_system = result.differences[0].system if result.differences else ""
     from_best = {pair.less: pair for pair in result.differences if pair.system == best_system}
     for name, system_estimate in result.systems.items():

@@ -23,7 +23,7 @@ Indices = npt.NDArray[np.intp]
 # `choose_level` chooses summary level only if documents have this many outputs on average.
 MIN_OUTPUTS_FOR_SUMMARY_LEVEL = 3
 # `choose_level` chooses summary level only if the labels differ within more than this share of the
-# documents, since rho is undefined within the others.
+# documents, since rho is undefined within all other documents.
 MIN_SHARE_FOR_SUMMARY_LEVEL = 0.5
 
 # The number that each vote on a pair counts; the mean over votes is the margin in favour of A.
@@ -117,8 +117,9 @@ def items_of(
 ) -> Items:
     """Make items from the outputs that are rated on a dimension, or from labelled pairs.
 
-    The items get the texts that the subject reads, and the two outputs of a pair under its names
-    for them; without a subject, no texts. Raises LabelError if one of these texts is missing.
+    The items get the texts that the subject reads, and the two outputs of a pair under the
+    subject's names. Without a subject, items have no texts. Raises LabelError if one of these texts
+    is missing.
     """
     if isinstance(labelled, LabelledSet):
         return Items(

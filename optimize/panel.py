@@ -83,7 +83,7 @@ class PanelSplit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PanelRun:
-    """A run of `panel`: what ships, both judges' held-out figures, and what they cost."""
+    """A run of `panel`: what ships, held-out figures of both judges, and all judges' costs."""
 
     command: str = "optimize.panel"
     dimension: str

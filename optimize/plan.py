@@ -170,7 +170,7 @@ def plan(flags: argparse.Namespace) -> CommandOutcome:
         figures=figures,
         labels_needed=needed or None,
     )
-    # The order is random, so that people may label only the first ones and still have a random
+    # The order is random, so that people who label only the first documents still have a random
     # sample.
     shuffled_documents = stream(flags.seed, "plan", unlabelled.size).permutation(unlabelled)
     if drawn_documents := shuffled_documents[:n_to_label].tolist():

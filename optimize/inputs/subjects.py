@@ -30,7 +30,7 @@ from optimize.inputs.labelled import AnyLabels, LabelSource, judge_scale, read_s
 
 # A long word of letters and digits, which cannot be a text to compare an output with.
 _DOCUMENT_ID = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[\w.:/-]{8,}", re.ASCII)
-# A file with problems of these kinds only has no labels on the dimension.
+# If a file has only problems of these kinds, it has no labels on the dimension.
 MISSING_LABEL_PROBLEMS = {"no-rating", "no-column", "pairs"}
 
 

@@ -47,7 +47,7 @@ class Task:
         """Return a task on these labels; for "auto", at the level that suits them."""
         items, is_pairwise = items_of(labelled, dimension), isinstance(labelled, LabelledPairs)
         check_level(level, items, pairs=is_pairwise)
-        # The level depends on all labels, judged or not, so that it is the same for all judges.
+        # The level depends on all labels, judged or not, so that all judges have the same level.
         if level == "auto":
             level = "dataset" if is_pairwise else choose_level(items)
         return cls(dimension=dimension, labelled=labelled, level=level)
@@ -215,7 +215,7 @@ def ask_judges(
 def _ask_judge(
     entry: JudgeEntry, judge: AnyJudge, task: Task, client: Client, seed: int
 ) -> JudgeEntry:
-    """Return the entry with the scores of its items, or with the reason why it has none."""
+    """Return the entry with the scores of its items, or with the reason why there are none."""
     items, judgement_by_id, why_unscored = entry.items, dict[str, AnyJudgement](), ""
     clients = (client,) if entry.runs_in_process else judge.clients(client)
     n_earlier_calls = Counts.sum(member_client.account.total for member_client in clients).calls

@@ -160,7 +160,7 @@ def _compare_on_changed_rows(
 
 
 def _find_clear_loss(gain: Vector, human: Vector) -> ClearLoss | None:
-    """Return the class on which the new judge is clearly worse; None if it is on neither class."""
+    """Return the class on which the new judge is clearly worse; None for no such class."""
     for word, label in (("fails", 0), ("passes", 1)):
         gains = gain[human == label]
         n_gained, n_lost = int((gains == 1).sum()), int((gains == -1).sum())

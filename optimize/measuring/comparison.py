@@ -63,8 +63,8 @@ class ComparedJudge:
 class JudgeComparison:
     """Several judges with their figures, the best (`reference`) first.
 
-    `data` counts the rows on which they are compared, of `n_labelled`. The judges in `left_out`
-    have no figures.
+    `data` counts the rows on which judges are compared, of `n_labelled` rows. The judges in
+    `left_out` have no figures.
     """
 
     dimension: str

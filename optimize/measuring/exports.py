@@ -243,7 +243,7 @@ def read_export(
 
 
 def _mean_judgement(repeats: Sequence[ToolScore], *, pairwise: bool) -> AnyJudgement:
-    """Return the mean of the scores that are not NaN, with the reason for the first of them."""
+    """Return the mean of the scores that are not NaN, with the first score's reason."""
     scores = [score for score in repeats if not math.isnan(score.value)] or repeats
     mean = math.fsum(score.value for score in scores) / len(scores)
     return judgement_of_score(mean, scores[0].reason, pairwise=pairwise)

@@ -67,7 +67,7 @@ class PanelFit:
     why_excluded: Mapping[str, str]
 
     def to_json(self) -> dict[str, object]:
-        """Return what ships, and the gain that decided about it."""
+        """Return which judge ships, and the gain by which it was chosen."""
         return {"own": self.best_member, "shipped": self.kind, "gain": self.gain._asdict()}
 
     def scores(self, scores_by_name: Mapping[str, Vector]) -> Vector:

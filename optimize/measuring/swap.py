@@ -280,7 +280,8 @@ def swap_outcome(interval: Interval | None, margin: float) -> SwapOutcome:
 def changed_rows(new_scored: ScoredItems, old_scored: ScoredItems) -> list[ChangedRow]:
     """Return the rows on which the judges differ: in verdict, side of a pair, or else rank.
 
-    The rows that moved most come first, then those on which people side with the old judge.
+    The rows that moved most come first; of rows that moved equally far, those on which people side
+    with the old judge.
     """
     has_verdicts = new_scored.has_verdicts and old_scored.has_verdicts
     score_columns = np.stack([new_scored.scores, old_scored.scores, new_scored.human])

@@ -109,7 +109,7 @@ def read_task(
 def _named_subject(
     flags: argparse.Namespace, judges: Sequence[NamedJudge]
 ) -> tuple[str, Subject | None, bool]:
-    """Return the name of what is judged, its definition if known, and whether it is pairs.
+    """Return the name of what is judged, its definition if known, and whether pairs are judged.
 
     Raises SettingsError if flags or judges name different subjects.
     """

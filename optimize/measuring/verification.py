@@ -67,8 +67,9 @@ class LengthAssociation:
 class Associations:
     """Influences on the scores other than quality; None if inapplicable or unknown.
 
-    `position_bias` is the share of choices for the output shown first, minus that for the second.
-    `repeat_agreement` is how often two samples for one row give the same verdict of pass or fail.
+    `position_bias` is the share of choices for the output shown first, minus the share for the
+    second. `repeat_agreement` is how often two samples for one row give the same verdict of pass or
+    fail.
     """
 
     length: LengthAssociation | None
@@ -277,7 +278,7 @@ def floor_flags(figures: Correlation | VerdictAgreement) -> str:
 
 
 def _rate_floor(rate: Rate) -> float:
-    """Return a floor for a rate; 0 if labels are too few for one."""
+    """Return a floor for a rate; 0 if labels are too few for a floor."""
     n_documents = rate.n_documents or 0
     n_required = MIN_DOCUMENTS_FOR_FLOOR
     if n_documents == rate.n:

@@ -39,7 +39,7 @@ FLOOR_SENTENCES = {
 
 
 class Obstacle(NamedTuple):
-    """A reason not to use a judge, and what to do about it unless it is to label more."""
+    """A reason not to use a judge, and the remedy, unless the remedy is to label more."""
 
     refusal: str
     remedy: str = ""

@@ -46,8 +46,8 @@ class GepaAdapter:
     """The adapter through which GEPA scores documents, draws minibatches and asks the proposer.
 
     GEPA learns from the documents in `learning`, and selects on those in `selection`, where
-    `values` is the objective of each candidate. `fatal_error` ends the search; it is kept here,
-    because GEPA would treat it as a single bad reply.
+    `values` is the objective of each candidate. `fatal_error` ends the search; the error is kept
+    here, because GEPA would treat it as a single bad reply.
     """
 
     propose_new_texts = None  # None: GEPA uses its own prompt for proposals

@@ -58,7 +58,7 @@ def power_text(
     """Return a sentence on the chance that `PLANNED_GAIN` ships, and how many documents are needed.
 
     The second value is the number of labelled documents with which the chance is `TARGET_POWER`.
-    `everything` holds all labelled items, and `items` those of train and dev.
+    `everything` holds all labelled items, and `items` the labelled items of train and dev.
     """
     n, metric = len(items.documents), "rho"
     outputs = len(items) / n

@@ -59,8 +59,8 @@ class SearchProblem:
 
     The optimizer learns from `train`, and its finalists are tested on `dev`, for which
     `test_reserve` is reserved. `proposer` is the language model that writes instructions.
-    Candidates may ask the `questions`, the most promising first; without `may_add_questions`, only
-    those of the untuned judge.
+    Candidates may ask the `questions`, the most promising first; without `may_add_questions`, they
+    ask only the untuned judge's questions.
     """
 
     evaluator: Evaluator
@@ -146,7 +146,7 @@ def informative_documents(items: Items, goal: Goal) -> tuple[str, ...]:
 def first_documents(
     items: Items, goal: Goal, limit: float, cost: Callable[[Items], float]
 ) -> Items:
-    """Return items of the documents that `limit` pays for, at least one; informative ones first."""
+    """Return items of the documents that `limit` pays for, at least one, the informative first."""
     names = list(dict.fromkeys((*informative_documents(items, goal), *items.documents)))
     costs = np.cumsum([cost(items.of_documents([name])) for name in names])
     return items.of_documents(names[: max(1, int((costs <= limit).sum()))])

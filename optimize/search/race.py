@@ -52,9 +52,10 @@ class Race:
         return items, self.evaluator.scores(candidate, items)
 
     def cost(self, candidates: Sequence[Candidate], size: int) -> float:
-        """Return the cost of scoring the candidates, each on `size` documents it has no demos of.
+        """Return the cost of scoring the candidates, each on `size` documents.
 
-        The untuned judge is scored on all of these documents.
+        The documents are not in the candidate's demonstrations. The untuned judge is scored on the
+        documents of all candidates.
         """
         documents = [self.documents(candidate, size) for candidate in candidates]
         untuned_documents = set().union(*documents) or self.document_ids[:size]

@@ -311,7 +311,7 @@ class RankSearch:
         """Return the best candidate, two cheaper versions of it, and the runners-up.
 
         Demonstrations and reasoning add to the cost of every judged row, so the test on dev has to
-        show that they are worth it.
+        show that they are worth their cost.
         """
         leaders = self._better_than_untuned()
         if not leaders:

@@ -186,7 +186,7 @@ def _judge_items(
 
 
 def calibration_items(problem: SearchProblem, candidate: Candidate) -> Items:
-    """Return items of train to learn a threshold from, if needed: the scored ones, else all."""
+    """Return items of train to learn a threshold from: scored items, else all. Empty for rho."""
     if problem.goal != "balanced":
         return Items(())
     items = candidate.unseen(problem.train)

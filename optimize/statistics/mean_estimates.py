@@ -13,10 +13,10 @@ of the scale) with a score (the judge's lowest or highest). Together the pseudo-
 three documents if labels vary as much as they can and a document has one output. Otherwise their
 number is proportional to the relative variance of the labels, and grows with the square root of the
 number of labelled outputs per document, because labels within a document are similar. For the
-difference between two systems they always amount to three documents, and the pseudo-labels are a
-difference of the usual size in either direction, since systems that have equal labels on a few
-documents may still differ. The interval for the mean over exactly the given outputs has a finite
-population correction.
+difference between two systems, the pseudo-counts always amount to three documents, and the
+pseudo-labels are a difference of the usual size in either direction, since systems that have equal
+labels on a few documents may still differ. The interval for the mean over exactly the given outputs
+has a finite population correction.
 
 The package ppi-python is not used, because it treats outputs as independent, while several outputs
 here share a document.
@@ -284,7 +284,7 @@ def system_differences(
             )
             for n_comparisons in (1, firsts.size)
         )
-        # Documents without an output of both systems are no failures.
+        # Documents without outputs of both systems do not count as failures.
         pair_estimate = replace(pair_estimate, n_failed=0)
         system_pairs.append(
             SystemDifference(names[first], names[second], pair_estimate, joint_estimate.interval)

@@ -122,10 +122,10 @@ def plan_budget(
 ) -> RunBudget:
     """Plan what a tuning run spends.
 
-    `native_n` says whether the judge's model gives n replies to one call; by default, its name
-    decides. `measured` are the tokens (input, output) for a judgement; by default, they are
-    estimated. Raises SettingsError if nothing is measured yet and the user's limit is too small to
-    be useful.
+    `native_n` says whether the judge's model gives n replies to one call; by default, the model's
+    name decides. `measured` are the measured tokens (input, output) for a judgement; by default,
+    the tokens are estimated. Raises SettingsError if nothing is measured yet and the user's limit
+    is too small to be useful.
     """
     settings, labels = prepared.settings, prepared.labels
     pricing = plan_pricing(prepared, native_n, measured)

@@ -240,7 +240,8 @@ class UserProgram:
 
         If the program or the search has weights, each prediction of the copy gets a `score`, which
         is computed from all answers and shifted by the threshold. Otherwise the predictor itself
-        decides at the threshold. What is not given stays as it is in the program.
+        decides at the threshold. Weights and a threshold that are None stay as they are in the
+        program.
         """
         compiled = self.module.deepcopy()
         predictor = _only_predictor(compiled)
