@@ -4,6 +4,7 @@ import json
 import math
 import re
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -158,32 +159,53 @@ FAILS = {
     "html": ("malformed answer", 6),
     "500": ("gave up after 6 attempts: 500 from http", 6),
 }
-# Faults that leave a sound answer; the last two do so in System One's form alone.
-SOUND = ("order", "extra", "no usage", "absurd usage", "labels", "twice")
+# Faults that leave a sound answer.
+SOUND = ("order", "extra", "no usage", "absurd usage")
+# Faults in the other form that leave a sound answer in System One's.
+SOUND_IN_SYSTEM_ONE = [(FORMS[1], "labels"), (FORMS[1], "twice")]
+FAILING = [case for case in product(FORMS, FAILS) if case not in SOUND_IN_SYSTEM_ONE]
+ASKED_AGAIN = [(lm, fault) for lm, fault in FAILING if FAILS[fault][1] > 1]
+FAULTY_ROWS = [{"query": "When?", "reply": f"Ask us by day {i}."} for i in range(3)]
 
 
-@pytest.mark.parametrize("fault", [*FAILS, *SOUND[:4]])
-def test_a_fault_ends_in_a_score_or_a_reason_of_its_row_alone(fault, lm, decision_server, caplog):
-    rows = [{"query": "When?", "reply": f"Ask us by day {i}."} for i in range(3)]
-    sound = judge_all(WEIGHED, lm, rows)
-    decision_server.log.clear()
-    decision_server.fault = lambda number, body: fault if "day 1" in str(body) else None
-    results = judge_all(WEIGHED, lm, rows)
-    n_sent = len(decision_server.log) - 2
-    assert [results[0], results[2]] == [sound[0], sound[2]]
-    if fault in SOUND[: 6 if lm == FORMS[1] else 4]:
-        assert (results[1], n_sent) == (sound[1], 1)
-        return
+@pytest.fixture
+def judge_with_fault(decision_server):
+    """Judges three rows, the second of which has a fault: the results and the requests for it."""
+
+    def judge(lm, fault):
+        sound = judge_all(WEIGHED, lm, FAULTY_ROWS)
+        decision_server.log.clear()
+        decision_server.fault = lambda number, body: fault if "day 1" in str(body) else None
+        results = judge_all(WEIGHED, lm, FAULTY_ROWS)
+        assert [results[0], results[2]] == [sound[0], sound[2]]
+        return sound[1], results[1], len(decision_server.log) - 2
+
+    return judge
+
+
+@pytest.mark.parametrize(("lm", "fault"), [*product(FORMS, SOUND), *SOUND_IN_SYSTEM_ONE])
+def test_a_fault_that_leaves_a_sound_answer_changes_no_score(lm, fault, judge_with_fault):
+    sound, result, n_sent = judge_with_fault(lm, fault)
+    assert (result, n_sent) == (sound, 1)
+
+
+@pytest.mark.parametrize(("lm", "fault"), FAILING)
+def test_any_other_fault_is_the_reason_of_its_row_alone(lm, fault, judge_with_fault, caplog):
+    _, result, n_sent = judge_with_fault(lm, fault)
     reason, n_requests = FAILS[fault]
-    assert math.isnan(results[1].score)
-    assert re.search(reason, results[1].failure)
+    assert math.isnan(result.score)
+    assert re.search(reason, result.failure)
     assert n_sent == n_requests
-    assert len(results[1].failure) < 700
-    assert KEY not in f"{results} {caplog.text}"
-    if n_requests > 1:  # what is asked again may come right
-        decision_server.fault = some_faults(1.0, [fault])
-        decision_server.retry_after = "0.01"
-        assert judge_all(WEIGHED, lm, rows) == sound
+    assert len(result.failure) < 700
+    assert KEY not in f"{result} {caplog.text}"
+
+
+@pytest.mark.parametrize(("lm", "fault"), ASKED_AGAIN)
+def test_what_is_asked_again_may_come_right(lm, fault, decision_server):
+    sound = judge_all(WEIGHED, lm, FAULTY_ROWS)
+    decision_server.fault = some_faults(1.0, [fault])
+    decision_server.retry_after = "0.01"
+    assert judge_all(WEIGHED, lm, FAULTY_ROWS) == sound
 
 
 @pytest.fixture
