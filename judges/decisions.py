@@ -230,17 +230,23 @@ def _option_probabilities(question: TypedQuestion, answer: _TypedAnswer) -> dict
         if p_true is None:
             raise ValueError("it has no probability")
         return {"true": p_true, "false": 1 - p_true}
-    labels = dict.fromkeys(map(str, question.criteria or ()), "")
+    level_by_option = dict.fromkeys(map(str, question.criteria or ()), "")
     if question.type == "score":
-        labels = {str(n): _split_level(level)[0] for n, level in enumerate(labels)}
+        level_by_option = {
+            str(n): _split_level(level)[0] for n, level in enumerate(level_by_option)
+        }
     probabilities = answer.probabilities
     if isinstance(probabilities, list):
-        if any(labels.get(str(each.value), each.label) != each.label for each in probabilities):
+        if any(
+            level_by_option.get(str(each.value), each.label) != each.label for each in probabilities
+        ):
             raise ValueError("its levels are not those of the question")
         probabilities = {str(each.value): each.probability for each in probabilities}
-    if probabilities.keys() != labels.keys():
-        raise ValueError(f"its options are {', '.join(probabilities)}, not {', '.join(labels)}")
+    if probabilities.keys() != level_by_option.keys():
+        raise ValueError(
+            f"its options are {', '.join(probabilities)}, not {', '.join(level_by_option)}"
+        )
     total = math.fsum(probabilities.values())
     if not abs(total - 1) <= MAX_ROUNDING_ERROR:
         raise ValueError(f"its probabilities add up to {total:.3g}")
-    return {option: probabilities[option] / total for option in labels}
+    return {option: probabilities[option] / total for option in level_by_option}

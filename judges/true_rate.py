@@ -95,9 +95,9 @@ def corrected_rate(
             return TrueRate(judge=judge_rate, withheld=withheld)
     n_outputs = np.bincount(codes).astype(float)
     passes_by_document = np.bincount(codes, verdicts[has_verdict]).astype(float)
-    rate, rate_terms = _smoothed_rate(passes_by_document, n_outputs, np.ones(n_outputs.size))
-    tpr, tpr_terms = _smoothed_rate(both, both + people_only, n_documents)
-    tnr, tnr_terms = _smoothed_rate(neither, judge_only + neither, n_documents)
+    rate, rate_parts = _smoothed_rate(passes_by_document, n_outputs, np.ones(n_outputs.size))
+    tpr, tpr_parts = _smoothed_rate(both, both + people_only, n_documents)
+    tnr, tnr_parts = _smoothed_rate(neither, judge_only + neither, n_documents)
     from scipy.special import stdtrit  # imported late, since judging does not need it
 
     # The number of documents with an output that people pass, and with one that they fail.
@@ -106,8 +106,8 @@ def corrected_rate(
     # The ends p of the interval solve d(p)^2 = t^2 var(d(p)) for the difference
     # d(p) = rate - 1 + tnr - p (tpr + tnr - 1). This is the equation a p^2 - 2 b p + c = 0.
     shrunk_youden, excess_passes = tpr + tnr - 1, rate - 1 + tnr
-    var_rate, var_tpr, var_tnr = (float(t @ t) for t in (rate_terms, tpr_terms, tnr_terms))
-    covariance = float(tpr_terms[:-2] @ tnr_terms[:-2])
+    var_rate, var_tpr, var_tnr = (float(t @ t) for t in (rate_parts, tpr_parts, tnr_parts))
+    covariance = float(tpr_parts[:-2] @ tnr_parts[:-2])
     a = shrunk_youden**2 - t_squared * (var_tpr + var_tnr + 2 * covariance)
     b = excess_passes * shrunk_youden - t_squared * (var_tnr + covariance)
     c = excess_passes**2 - t_squared * (var_rate + var_tnr)

@@ -91,7 +91,7 @@ def price_of(dollars: tuple[float, float] | Price | None) -> Price | None:
 
 
 def _is_price(numbers: object) -> TypeGuard[tuple[float, float]]:
-    """Return whether these are two numbers, 0 or more; a list will do, too."""
+    """Return whether `numbers` is a pair or a list of two finite numbers, each 0 or more."""
     return (
         isinstance(numbers, tuple | list)
         and len(numbers) == 2

@@ -132,12 +132,13 @@ def _find_columns(
 ) -> tuple[ColumnTuple, bool]:
     """Return the columns that may hold the ratings on a dimension, and whether this is certain.
 
-    The first of these rules that applies decides: the user's mapping; a group of annotators'
-    columns, if no column has the dimension's name; the column with the dimension's name and the
-    columns of numbers with its words in their names, one of which surely holds the ratings if it is
-    the only one; the columns that are named like labels. A column of the judge's own scores does
-    not count as one with the dimension's name. If no rule applies, any column of numbers may hold
-    the ratings, unless the dimension is in the catalogue or may be misspelt.
+    These are the first columns that exist, without the judge's own scores:
+
+    1. The columns in the user's mapping.
+    2. The annotators' columns of the dimension, if no column has the dimension's own name.
+    3. The column with the dimension's name, and columns of numbers with its words in their names.
+    4. The columns that are named like labels.
+    5. All columns of numbers, unless the dimension is in the catalogue or may be misspelt.
     """
     for name, headers in columns.mapping.items():
         if dimension in (name, judge_name(name)):

@@ -54,9 +54,9 @@ class ItemFields:
 class RowReader:
     """Reads the id, document, systems and texts in each row, and adds problems to `problems`.
 
-    In `columns`, each output or pair has one row; `file_columns` are the file's. The columns for
-    `roles`, such as `id`, are not texts. `texts` maps each text to its column; every row must have
-    the `required_texts`. In a table of pairs, `candidates` names the two outputs among them.
+    `columns` has one row for each output or pair, and `file_columns` has the rows of the file. The
+    columns for `roles`, such as `id`, are not texts. `texts` maps each text to its column; every
+    row must have the `required_texts`. In a table of pairs, `candidates` names the two outputs.
     """
 
     problems: Problems
