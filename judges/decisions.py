@@ -230,23 +230,18 @@ def _option_probabilities(question: TypedQuestion, answer: _TypedAnswer) -> dict
         if p_true is None:
             raise ValueError("it has no probability")
         return {"true": p_true, "false": 1 - p_true}
-    level_by_option = dict.fromkeys(map(str, question.criteria or ()), "")
+    # Maps each option to the name of its level in OpenAI's form; "" for the options of a choice.
+    options = dict.fromkeys(map(str, question.criteria or ()), "")
     if question.type == "score":
-        level_by_option = {
-            str(n): _split_level(level)[0] for n, level in enumerate(level_by_option)
-        }
+        options = {str(n): _split_level(level)[0] for n, level in enumerate(options)}
     probabilities = answer.probabilities
     if isinstance(probabilities, list):
-        if any(
-            level_by_option.get(str(each.value), each.label) != each.label for each in probabilities
-        ):
+        if any(options.get(str(each.value), each.label) != each.label for each in probabilities):
             raise ValueError("its levels are not those of the question")
         probabilities = {str(each.value): each.probability for each in probabilities}
-    if probabilities.keys() != level_by_option.keys():
-        raise ValueError(
-            f"its options are {', '.join(probabilities)}, not {', '.join(level_by_option)}"
-        )
+    if probabilities.keys() != options.keys():
+        raise ValueError(f"its options are {', '.join(probabilities)}, not {', '.join(options)}")
     total = math.fsum(probabilities.values())
     if not abs(total - 1) <= MAX_ROUNDING_ERROR:
         raise ValueError(f"its probabilities add up to {total:.3g}")
-    return {option: probabilities[option] / total for option in level_by_option}
+    return {option: probabilities[option] / total for option in options}

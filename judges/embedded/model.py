@@ -332,12 +332,10 @@ def _write_rationale(judge: EmbeddedJudge, contributions: FloatArray) -> str:
     """Return sentences that name at most two facets for the text (or for A), and two against it."""
     by_facet = np.bincount(FACET_OF_FEATURE, weights=contributions)
     ranking = np.argsort(-by_facet, kind="stable")
-    headings = ("For A", "For B") if judge.is_pairwise else ("For", "Against")
+    sides = ("For A", "For B") if judge.is_pairwise else ("For", "Against")
     names_for = [FACET_NAMES[index] for index in ranking[:2] if by_facet[index] > MIN_CONTRIBUTION]
     names_against = [
         FACET_NAMES[index] for index in ranking[:-3:-1] if by_facet[index] < -MIN_CONTRIBUTION
     ]
-    pairs = zip(headings, (", ".join(names_for), ", ".join(names_against)), strict=True)
-    return " ".join(
-        [f"{heading}: {names or 'nothing that stands out'}." for heading, names in pairs]
-    )
+    pairs = zip(sides, (", ".join(names_for), ", ".join(names_against)), strict=True)
+    return " ".join([f"{side}: {names or 'nothing that stands out'}." for side, names in pairs])
