@@ -33,9 +33,9 @@ from optimize.statistics.intervals import MIN_PERFECT
 MIN_FAILED_SHARE = 0.05
 MAX_STEPS = 3
 LARGER_LIMIT = (
-    "The limit ended the search; what is left was kept for steps that then cost less, or cost too "
-    "much. Tune again with a larger `--max-cost` or `--max-calls` and another `--out`: the reply "
-    "cache has what both searches ask."
+    "The limit ended the search. What is left of it was reserved, or does not pay for another "
+    "step. Tune again with a larger `--max-cost` or `--max-calls` and another `--out`: the reply "
+    "cache answers what this search has asked already."
 )
 
 
