@@ -33,7 +33,7 @@ from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import stream
 from optimize.tuning.active_run import ActiveRun
 from optimize.tuning.models import open_models
-from optimize.tuning.preparation import Labels, prepare_for_prompt
+from optimize.tuning.preparation import RunLabels, prepare_for_prompt
 from optimize.tuning.program import Example, UserProgram, slug
 from optimize.tuning.program_answer import ProgramError as ProgramError
 from optimize.tuning.results import summarize_run
@@ -209,7 +209,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
 
     def _split_examples(
         self, program: UserProgram, rows: Sequence[Example], print_line: Callable[[str], None]
-    ) -> Labels:
+    ) -> RunLabels:
         """Read the examples as the labels of a run, split into two halves by document."""
         group = self.group or next(
             (name for name in GROUP_FIELDS if rows and name in rows[0]), None
@@ -236,7 +236,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                     f"half of the examples are all rated {items.human[0]:g}, so there is nothing "
                     "to rank: give more examples, or another seed"
                 )
-        return Labels(
+        return RunLabels(
             labelled=LabelledSet(name="trainset", sha256="", outputs=()),
             everything=everything,
             train=train,

@@ -146,7 +146,7 @@ def verdict_words(labelled: AnyLabels, name: str) -> tuple[str, str] | None:
 
 
 def load_labels(
-    labels: LabelSource, name: str, subject: Subject | None, *, pairwise: bool = False
+    source: LabelSource, name: str, subject: Subject | None, *, pairwise: bool = False
 ) -> AnyLabels:
     """Read the labels on one subject; the labels on other dimensions are left out.
 
@@ -155,32 +155,32 @@ def load_labels(
     pairs or the reverse, or if no label is on the subject.
     """
     pairwise = pairwise or isinstance(subject, Comparison)
-    is_file = not isinstance(labels.data, LabelledSet | LabelledPairs | None)
-    if not is_file and any((labels.map, labels.values, labels.annotations)):
+    is_file = not isinstance(source.data, LabelledSet | LabelledPairs | None)
+    if not is_file and any((source.map, source.values, source.annotations)):
         raise SettingsError(
             "map, values and annotations say how a file is read: name the file "
             f"({option_name('data')})"
         )
     texts = tuple(subject.inputs) if subject else ()
-    labelled = read_source(labels, name, pairwise=pairwise, texts=texts, subject=subject)
+    labelled = read_source(source, name, pairwise=pairwise, texts=texts, subject=subject)
     if pairwise != isinstance(labelled, LabelledPairs):
         content, task = ("outputs", "compares two") if pairwise else ("pairs", "rates outputs")
         raise LabelError(f"{labelled.name} has {content}, but {name} {task}")
     if isinstance(labelled, LabelledPairs):
         return labelled
-    if labels.data is None and name not in labelled.dimensions:
+    if source.data is None and name not in labelled.dimensions:
         raise LabelError(
             f"the starter set has no labels on {name}: name your labels by --data FILE"
         )
     if isinstance(subject, Dimension):
-        labelled = _with_two_words(labelled, subject, any_scale=labels.scale == ANY_SCALE)
+        labelled = _with_two_words(labelled, subject, any_scale=source.scale == ANY_SCALE)
     if name in labelled.words and (agreement := agreement_text_of(labelled, name)):
         labelled = replace(labelled, notes=(f"{name}: {agreement}", *labelled.notes))
     return with_ratings(labelled, name)
 
 
 def read_source(
-    labels: LabelSource,
+    source: LabelSource,
     name: str,
     *,
     pairwise: bool,
@@ -188,22 +188,22 @@ def read_source(
     subject: Subject | None = None,
 ) -> AnyLabels:
     """Read a file or rows for one dimension or for pairs; other sources already hold labels."""
-    if labels.data is None:
+    if source.data is None:
         return starter_pairs() if pairwise else starter()
-    if isinstance(labels.data, LabelledSet | LabelledPairs):
-        return labels.data
+    if isinstance(source.data, LabelledSet | LabelledPairs):
+        return source.data
     if pairwise:
-        if labels.annotations is not None:
+        if source.annotations is not None:
             raise SettingsError(
-                f"{labels.annotations}: votes on pairs are read only from the pairs' own file: add "
+                f"{source.annotations}: votes on pairs are read only from the pairs' own file: add "
                 f"them to it as a column votes, and leave out {option_name('annotations')}"
             )
-        return read_pairs(labels.file_or_rows, map=labels.map, texts=texts, values=labels.values)
+        return read_pairs(source.file_or_rows, map=source.map, texts=texts, values=source.values)
     if isinstance(subject, Dimension) and subject.words:
         # The judge's own words are labels without --values, too.
         own_values = {subject.words[0]: 1, subject.words[1]: 0}
-        labels = replace(labels, values={**own_values, **labels.values})
-    return _read_on_scale(labels, name, subject, texts)
+        source = replace(source, values={**own_values, **source.values})
+    return _read_on_scale(source, name, subject, texts)
 
 
 def only_dimension(labelled: LabelledSet) -> str:

@@ -49,7 +49,7 @@ def dimension_name(spec: str) -> str:
 
 
 def subject_from_labels(
-    spec: str, labels: LabelSource, *, pairwise: bool = False
+    spec: str, source: LabelSource, *, pairwise: bool = False
 ) -> tuple[Subject, AnyLabels]:
     """Read labels and make a dimension or comparison from them.
 
@@ -57,37 +57,37 @@ def subject_from_labels(
     definition, or if no labels have the defined name. Raises UnknownDimensionError if neither the
     catalogue nor the labels have the name, or if ratings have no definition.
     """
-    written_name, definition = _name_and_definition(spec, labels)
+    written_name, definition = _name_and_definition(spec, source)
     name, unknown_message = judge_name(written_name), ""
     try:
         loading.read_subject(written_name)
     except UnknownDimensionError as error:
         unknown_message = str(error)  # suggests similar names
-    if labels.data is None:
+    if source.data is None:
         advice = f"no --data FILE names labels, and {unknown_message}"
         if Path(written_name).is_file():
             advice = f"{written_name} is a file: did you mean --data {written_name}?"
         raise UnknownDimensionError(advice)
     if not VALID_NAME.match(name):
         raise UnknownDimensionError(unknown_message)
-    columns = labels.map
+    columns = source.map
     if name_key(name) != name_key(written_name) and not (pairwise or written_name in columns):
         columns = {name: written_name, **columns}
     try:
-        source = replace(labels, map=columns, scale=None)
-        labelled = read_source(source, name, pairwise=pairwise)
+        on_any_scale = replace(source, map=columns, scale=None)
+        labelled = read_source(on_any_scale, name, pairwise=pairwise)
     except LabelError as error:
         problem_kinds = {problem.kind for problem in error.problems}
         if definition or not problem_kinds <= MISSING_LABEL_PROBLEMS:
             raise
         raise UnknownDimensionError(f"{unknown_message}; and in the labels: {error}") from error
-    return _make_subject(labelled, name, definition, labels.scale, columns), labelled
+    return _make_subject(labelled, name, definition, source.scale, columns), labelled
 
 
-def _name_and_definition(spec: str, labels: LabelSource) -> tuple[str, str]:
+def _name_and_definition(spec: str, source: LabelSource) -> tuple[str, str]:
     """Split NAME=DEFINITION; raises SettingsError if the definition is empty or has no labels."""
     name, equals, definition = (part.strip() for part in spec.partition("="))
-    if equals and (labels.data is None or not definition.strip(".…")):
+    if equals and (source.data is None or not definition.strip(".…")):
         raise SettingsError(
             f"{name}=LINE defines labels of your own: write what earns a good label, and name the "
             f"labels by {option_name('data')}"

@@ -32,7 +32,7 @@ from optimize.tuning.settings import Objective, Settings, rescale_subject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Labels:
+class RunLabels:
     """The labels of a run: as they were read, and as items, all together and by split.
 
     The untuned and the tuned judge are measured once on `held_out`. `splits` are the splits as they
@@ -62,7 +62,7 @@ class PreparedRun:
 
     settings: Settings
     subject: Subject
-    labels: Labels
+    labels: RunLabels
     level: Level
     untuned: Prompt
     objective: Objective = "spearman"
@@ -74,7 +74,7 @@ class PreparedRun:
 
 
 def prepare_for_prompt(
-    settings: Settings, labels: Labels, subject: Subject, untuned: Prompt, *, is_choice: bool
+    settings: Settings, labels: RunLabels, subject: Subject, untuned: Prompt, *, is_choice: bool
 ) -> PreparedRun:
     """Prepare a run that tunes this prompt, with the level and the objective that fit the labels.
 
@@ -100,7 +100,9 @@ def prepare_run(
     By default, the settings name the subject and the labels; `rows` are labels in memory. Raises
     SettingsError if the settings contradict the labels, and LabelError if the labels are no use.
     """
-    source = settings.labels if rows is None else replace(settings.labels, data=rows)
+    source = settings.label_source
+    if rows is not None:
+        source = replace(source, data=rows)
     subject, notes = subject or find_subject(settings.subject), list[str]()
     if subject is None:
         pairwise = settings.pairwise is not None
@@ -144,7 +146,7 @@ def _new_judge_note(subject: Subject, argument: str) -> str:
     )
 
 
-def split_labelled(labelled: AnyLabels, subject: Subject, seed: int) -> Labels:
+def split_labelled(labelled: AnyLabels, subject: Subject, seed: int) -> RunLabels:
     """Split labels by document, and also by system if enough systems were labelled.
 
     Raises LabelError if all labels in train and dev are equal.
@@ -153,7 +155,7 @@ def split_labelled(labelled: AnyLabels, subject: Subject, seed: int) -> Labels:
     labelled_parts = (labelled, splits.train, splits.dev)
     everything, train, dev = (items_of(part, subject.name, subject) for part in labelled_parts)
     held_out = HeldOut(splits.test, splits.test_unseen_systems)
-    labels = Labels(
+    labels = RunLabels(
         labelled=labelled,
         everything=everything,
         train=train,

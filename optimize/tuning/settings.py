@@ -104,7 +104,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return self.dimension or self.pairwise or ""
 
     @property
-    def labels(self) -> "LabelSource":
+    def label_source(self) -> "LabelSource":
         from optimize.inputs.labelled import LabelSource  # --help does not need it
 
         return LabelSource(
@@ -189,7 +189,7 @@ def read_settings(values: Mapping[str, object]) -> Settings:
         from optimize.inputs.labelled import only_dimension
 
         # A column's name may contain `=`, which would begin a definition.
-        dimension = only_dimension(settings.labels.read_outputs())
+        dimension = only_dimension(settings.label_source.read_outputs())
         dimension = judge_name(dimension) or dimension
         settings = msgspec.structs.replace(settings, dimension=dimension)
     _check_settings(settings)
