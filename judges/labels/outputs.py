@@ -156,7 +156,7 @@ def _check_rated_ids(
 def _check_has_ratings(
     outputs: Iterable[LabelledOutput], problems: Problems, rating_columns: RatingColumns, file: str
 ) -> None:
-    """Add a problem for each requested dimension without ratings, or for a table without any."""
+    """Add a problem for each requested dimension without ratings, or for a table with none."""
     dimensions, columns = rated_dimensions(outputs), rating_columns.columns
     rated_names = {*rating_columns.numeric, *rating_columns.nested_dimensions}
     if columns.is_long:

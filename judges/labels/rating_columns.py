@@ -228,7 +228,7 @@ def similar_name(name: str, names: Iterable[str]) -> str | None:
 
 
 def _has_label_name(column: str, label_words: set[str]) -> bool:
-    """Return whether a name has a word in `label_words`, and besides only usual qualifiers."""
+    """Return whether a name has a word in `label_words`, and otherwise only usual qualifiers."""
     words = {*name_words(column.rpartition(KEY_SEPARATOR)[2])}
     return not words.isdisjoint(label_words) and words <= label_words | _LABEL_QUALIFIERS
 
