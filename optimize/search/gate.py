@@ -23,14 +23,7 @@ from optimize.search.candidates import Candidate
 from optimize.search.power import MIN_UNTIED_DOCUMENTS, fewest_documents
 from optimize.search.problem import Goal, SearchProblem, Trial, contrast
 from optimize.statistics.balanced import is_clearly_worse
-from optimize.statistics.intervals import (
-    Contrast,
-    Interval,
-    IntervalEstimate,
-    Matrix,
-    Vector,
-    stream,
-)
+from optimize.statistics.intervals import Contrast, Interval, IntervalEstimate, stream
 
 # The contrasts of trials, for one kind of change: a list for each half.
 HalfContrasts = Sequence[Sequence[Contrast]]
@@ -270,8 +263,12 @@ def largest_gain(
             defined = [each for each in contrasts if each.documents]
             if not defined:
                 continue
+            swapped = []
+            for each in defined:
+                columns = np.searchsorted(documents, each.documents)
+                swapped.append(each.swapped(signs[:, columns]))
             n_in_half = len(_document_ids(defined))
-            gain_sums[:, kind] += n_in_half * _gain_by_draw(defined, documents, signs)
+            gain_sums[:, kind] += n_in_half * np.mean(swapped, axis=0)
             n_documents[kind] += n_in_half
             n_untied[kind] += min(each.n_untied for each in defined)
     tested_kinds = [kind for kind, n in enumerate(n_documents) if n]
@@ -290,16 +287,6 @@ def largest_gain(
         half_width *= 1 + RANK_CORRECTION / (fewest_untied - RANK_CORRECTION)
     low, high = value - half_width, value + half_width
     return Gain(value=value, low=low, high=high, n_documents=n, kind_index=best_kind)
-
-
-def _gain_by_draw(contrasts: Sequence[Contrast], documents: Sequence[str], signs: Matrix) -> Vector:
-    """Return the mean of the contrasts in each draw; `signs` has a column for each document."""
-    gains = []
-    for each in contrasts:
-        columns = np.searchsorted(documents, each.documents)
-        gains.append(each.swapped(signs[:, columns]))
-    mean_gains: Vector = np.mean(gains, axis=0)
-    return mean_gains
 
 
 def _document_ids(contrasts: Iterable[Contrast]) -> list[str]:
