@@ -9,9 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
-from numbers import Real
 from pathlib import Path
-from typing import TypeGuard
 
 import msgspec
 
@@ -72,31 +70,29 @@ DECISION_PRICES = {"decisions/gpt-6-luna": Price(per_token_in=0.1e-6, per_token_
 
 def read_price(text: str) -> tuple[float, float]:
     """Read a price IN,OUT such as "0.4,1.6"; raises ValueError unless both are 0 or more."""
-    numbers = tuple(float(part) for part in text.split(","))
-    if not _is_price(numbers):
-        raise ValueError(text)
-    return numbers
+    return _check_price(tuple(float(part) for part in text.split(",")))
 
 
 def price_of(dollars: tuple[float, float] | Price | None) -> Price | None:
     """Return the price for a pair: dollars per million input and per million output tokens."""
     if dollars is None or isinstance(dollars, Price):
         return dollars
-    if not _is_price(dollars):
+    try:
+        dollars_in, dollars_out = _check_price(dollars)
+    except (TypeError, ValueError):
         raise OptionError(
             f"price {dollars!r}: write (IN, OUT), US dollars per million input and output tokens, "
             "as in (0.4, 1.6)"
-        )
-    return Price(per_token_in=dollars[0] / 1e6, per_token_out=dollars[1] / 1e6)
+        ) from None
+    return Price(per_token_in=dollars_in / 1e6, per_token_out=dollars_out / 1e6)
 
 
-def _is_price(numbers: object) -> TypeGuard[tuple[float, float]]:
-    """Return whether `numbers` is a pair or a list of two finite numbers, each 0 or more."""
-    return (
-        isinstance(numbers, tuple | list)
-        and len(numbers) == 2
-        and all(isinstance(number, Real) and 0 <= float(number) < math.inf for number in numbers)
-    )
+def _check_price(numbers: tuple[float, ...]) -> tuple[float, float]:
+    """Return the two numbers of a price; raises an error unless both are 0 or more."""
+    dollars_in, dollars_out = numbers
+    if not (0 <= dollars_in < math.inf and 0 <= dollars_out < math.inf):
+        raise ValueError(numbers)
+    return dollars_in, dollars_out
 
 
 @lru_cache(maxsize=64)

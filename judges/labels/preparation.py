@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from itertools import chain, product
 
@@ -30,6 +30,8 @@ _FOOTER_NAME = re.compile(
     r"moyenne|somme|media|promedio|suma|std|sd|stdev)\b|ø",
     re.IGNORECASE,
 )
+# Groups of rows with the same texts.
+RowGroups = list[list[TableRow]]
 # The names of the columns with an output's document and system, or a pair's two systems.
 _ORIGIN_ROLES = ("group", "system", "system_a", "system_b")
 
@@ -137,7 +139,7 @@ def merge_rows_by_id(
     return columns.with_table(table, mapping), notes
 
 
-def find_repeated_rows(columns: Columns, texts: Collection[str]) -> list[list[TableRow]]:
+def find_repeated_rows(columns: Columns, texts: Collection[str]) -> RowGroups:
     """Return the groups of rows with equal texts and systems; [] if two rows have the same id."""
     rows = columns.table.rows
     if not texts or len({*map(columns.item_key, rows)}) < len(rows):
@@ -149,9 +151,7 @@ def find_repeated_rows(columns: Columns, texts: Collection[str]) -> list[list[Ta
     return [group for group in groups.values() if len(group) > 1]
 
 
-def check_repeated_rows(
-    groups: Sequence[Sequence[TableRow]], columns: Columns, problems: Problems
-) -> None:
+def check_repeated_rows(groups: RowGroups, columns: Columns, problems: Problems) -> None:
     """Add a problem if rows with the same texts are probably annotators' ratings of one output."""
     n_repeats = sum(len(group) - 1 for group in groups)
     if columns.find("annotator") and 2 * n_repeats >= len(columns.table.rows) - 1:
@@ -165,10 +165,7 @@ def check_repeated_rows(
 
 
 def repetition_note(
-    groups: Sequence[Sequence[TableRow]],
-    columns: Columns,
-    unit: str,
-    label_columns: Collection[str],
+    groups: RowGroups, columns: Columns, unit: str, label_columns: Collection[str]
 ) -> str:
     """Return a note on rows that repeat another row's texts, and on differences in their labels."""
     repeats = chain.from_iterable(group[1:] for group in groups)

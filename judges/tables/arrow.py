@@ -36,8 +36,7 @@ def parquet_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
             batch_size = min(max(bounds.MAX_BYTES // (4 * largest_group_bytes + 1), 1), 100)
             for batch in parquet.iter_batches(batch_size=batch_size):
                 if batch.nbytes > bounds.MAX_BYTES:
-                    mebibytes = bounds.MAX_BYTES >> 20
-                    raise size_error(f"has a row that unpacks to more than {mebibytes} MiB")
+                    raise size_error(f"has a row of more than {bounds.MAX_BYTES >> 20} MiB")
                 for cells in batch.to_pylist(maps_as_pydicts="lossy"):
                     row_number += 1
                     bounds.estimate_memory(cells)  # raises ValueError for deeply nested cells

@@ -69,6 +69,7 @@ HELD: dict[str, tuple[Callable[[], Path], str]] = {
         lambda: in_workbook(END, b" " * 2**27),
         "unpacks to 128 MiB, more than 128; leave out",
     ),
+    "one row": (lambda: one_text(1, 135_000_000), "has a row of more than 128 MiB; leave out"),
     # 3 GB if it were unpacked.
     "one text": (lambda: one_text(100, 30_000_000), "takes more than 128 MiB of memory; leave out"),
 }

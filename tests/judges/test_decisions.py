@@ -168,30 +168,25 @@ ASKED_AGAIN = [(lm, fault) for lm, fault in FAILING if FAILS[fault][1] > 1]
 FAULTY_ROWS = [{"query": "When?", "reply": f"Ask us by day {i}."} for i in range(3)]
 
 
-@pytest.fixture
-def judge_with_fault(decision_server):
-    """Judges three rows, the second of which has a fault: the results and the requests for it."""
-
-    def judge(lm, fault):
-        sound = judge_all(WEIGHED, lm, FAULTY_ROWS)
-        decision_server.log.clear()
-        decision_server.fault = lambda number, body: fault if "day 1" in str(body) else None
-        results = judge_all(WEIGHED, lm, FAULTY_ROWS)
-        assert [results[0], results[2]] == [sound[0], sound[2]]
-        return sound[1], results[1], len(decision_server.log) - 2
-
-    return judge
+def judge_with_fault(server, lm, fault):
+    """The second of three judgements, without and with a fault, and the requests for the latter."""
+    sound = judge_all(WEIGHED, lm, FAULTY_ROWS)
+    server.log.clear()
+    server.fault = lambda number, body: fault if "day 1" in str(body) else None
+    results = judge_all(WEIGHED, lm, FAULTY_ROWS)
+    assert [results[0], results[2]] == [sound[0], sound[2]]
+    return sound[1], results[1], len(server.log) - 2
 
 
 @pytest.mark.parametrize(("lm", "fault"), [*product(FORMS, SOUND), *SOUND_IN_SYSTEM_ONE])
-def test_a_fault_that_leaves_a_sound_answer_changes_no_score(lm, fault, judge_with_fault):
-    sound, result, n_sent = judge_with_fault(lm, fault)
+def test_a_fault_that_leaves_a_sound_answer_changes_no_score(lm, fault, decision_server):
+    sound, result, n_sent = judge_with_fault(decision_server, lm, fault)
     assert (result, n_sent) == (sound, 1)
 
 
 @pytest.mark.parametrize(("lm", "fault"), FAILING)
-def test_any_other_fault_is_the_reason_of_its_row_alone(lm, fault, judge_with_fault, caplog):
-    _, result, n_sent = judge_with_fault(lm, fault)
+def test_any_other_fault_is_the_reason_of_its_row_alone(lm, fault, decision_server, caplog):
+    _, result, n_sent = judge_with_fault(decision_server, lm, fault)
     reason, n_requests = FAILS[fault]
     assert math.isnan(result.score)
     assert re.search(reason, result.failure)
