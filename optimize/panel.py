@@ -38,6 +38,7 @@ from optimize.figures.as_text import (
     table_lines,
     wrap_lines,
 )
+from optimize.figures.by_judge import HeldOut
 from optimize.inputs.flags import CommandOutcome, CommandParser, SettingsError, execute
 from optimize.items import DataCounts, tuning_digests
 from optimize.measuring.asking import JudgeEntry, Task, total_dollars
@@ -46,7 +47,6 @@ from optimize.measuring.panel_learning import PanelFit, WeightedMember, learn_pa
 from optimize.measuring.recorded import judgement_of_score
 from optimize.measuring.scored import ScoredItems, tuned_ids, with_both_scores
 from optimize.measuring.task_flags import check_names, cost_lines, read_task
-from optimize.measuring.tuning_result import HeldOut
 from optimize.report.answer import ReportAnswer, ReportTable, Tile
 from optimize.report.page import Section, page_html, save_page
 from optimize.statistics.correlations import Level

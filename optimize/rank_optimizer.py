@@ -24,9 +24,10 @@ from judges.protocol import Model
 from judges.tables.atomic_write import exclusive_lock
 from judges.terminal import print_error
 from optimize.figures.as_json import JsonObject
+from optimize.figures.by_judge import HeldOut
 from optimize.inputs.flags import DEFAULT_RISK, SettingsError
 from optimize.items import Items
-from optimize.measuring.tuning_result import HeldOut, TuningResult
+from optimize.measuring.tuning_result import TuningResult
 from optimize.report.tuning import tuning_lines
 from optimize.search.optimizer import Optimizer, optimizer_name
 from optimize.statistics.correlations import Level

@@ -1,4 +1,4 @@
-"""A pair of values, for the untuned judge and for the tuned judge."""
+"""Values of a run: for the untuned and the tuned judge, and for each held-out split."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -30,3 +30,23 @@ class ByJudge(Generic[T]):
 
     def to_json(self) -> JsonObject:
         return {"seed_judge": to_json(self.untuned), "tuned_judge": to_json(self.tuned)}
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut(Generic[T]):
+    """A value for each held-out split: test, and systems that tuning did not see (`unseen`)."""
+
+    test: T
+    unseen: T | None = None
+
+    @property
+    def by_name(self) -> dict[str, T]:
+        """The values by the names that the splits have in files."""
+        split_by_name = {"test": self.test, "test_unseen_systems": self.unseen}
+        return {name: split for name, split in split_by_name.items() if split is not None}
+
+    def map(self, function: Callable[[T], U]) -> "HeldOut[U]":
+        return HeldOut(*map(function, self.by_name.values()))
+
+    def to_json(self) -> JsonObject:
+        return {name: to_json(split) for name, split in self.by_name.items()}

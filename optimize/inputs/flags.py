@@ -133,7 +133,7 @@ def add_reading_flags(group: Flags) -> None:
 
 
 def add_turns_flag(group: Flags) -> None:
-    """Add the flag --turns, which is an entry of the mapping."""
+    """Add the flag --turns: `turns` is a key of a mapping, as in a file of --map or in Python."""
 
     def map_entry(turns: str) -> str:
         if turns not in ("last", "all"):

@@ -115,11 +115,7 @@ def _tune_fact(dimension: str, spec: str, flags: argparse.Namespace, options: Re
 
 
 def _new_judge_command(
-    outputs: LabelledSet,
-    dimension: str,
-    spec: str,
-    flags: argparse.Namespace,
-    options: ReadOptions,
+    outputs: LabelledSet, dimension: str, spec: str, flags: argparse.Namespace, options: ReadOptions
 ) -> str:
     scale, text_names = options.scales.get("*"), text_names_for_judge(outputs, options.map)
     command = [_command("--dimension", spec, flags, scale), missing_input_flag(outputs, text_names)]

@@ -110,9 +110,8 @@ def decide_by_changed_rows(
         return result
     drawn_ids = stream(flags.seed, "changed").permutation(changed_ids)[: result.n_drawn]
     _write_rows(Path(flags.changed), task, drawn_ids.tolist())
-    label_command = ["dspy-judges", "label", flags.changed, "--dimension", task.dimension]
-    next_command = shlex.join(label_command)
-    return replace(result, difference=None, file=flags.changed, next=next_command)
+    command = shlex.join(["dspy-judges", "label", flags.changed, "--dimension", task.dimension])
+    return replace(result, difference=None, file=flags.changed, next=command)
 
 
 def _compare_on_changed_rows(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar, get_args
+from typing import get_args
 
 from judges.client import Spending
 from judges.questions import AnswerShare
@@ -15,15 +15,12 @@ from optimize.figures.as_json import (
     json_number,
     to_json,
 )
-from optimize.figures.by_judge import ByJudge, JudgeName
+from optimize.figures.by_judge import ByJudge, HeldOut, JudgeName
 from optimize.items import DataCounts
 from optimize.measuring.scorecard import Scorecard
 from optimize.search.optimizer import LastRound
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import Figure
-
-T = TypeVar("T")
-U = TypeVar("U")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,26 +43,6 @@ class SplitResult(ByJudge[Scorecard]):
         """Whether the gain's interval lies above 0, rounded to three decimals as printed."""
         interval = self.objective_gain.interval
         return interval is not None and round(interval.low, 3) > 0
-
-
-@dataclass(frozen=True, slots=True)
-class HeldOut(Generic[T]):
-    """A value for each held-out split: test, and systems that tuning did not see (`unseen`)."""
-
-    test: T
-    unseen: T | None = None
-
-    @property
-    def by_name(self) -> dict[str, T]:
-        """The values by the names that the splits have in files."""
-        split_by_name = {"test": self.test, "test_unseen_systems": self.unseen}
-        return {name: split for name, split in split_by_name.items() if split is not None}
-
-    def map(self, function: Callable[[T], U]) -> "HeldOut[U]":
-        return HeldOut(*map(function, self.by_name.values()))
-
-    def to_json(self) -> JsonObject:
-        return {name: to_json(split) for name, split in self.by_name.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

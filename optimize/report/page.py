@@ -23,14 +23,14 @@ from judges.tables.atomic_write import write_atomically
 from judges.tables.formats import RowWriter
 from judges.terminal import escape_invisible
 from optimize.figures.as_text import correlation_line, number_text
-from optimize.figures.by_judge import ByJudge
+from optimize.figures.by_judge import ByJudge, HeldOut
 from optimize.items import DataCounts
 from optimize.measuring.comparison import JudgeComparison
 from optimize.measuring.injection import ProbeResult
 from optimize.measuring.misses import MISS_COLUMNS, list_misses
 from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.scored import ScoredItems
-from optimize.measuring.tuning_result import HeldOut, TuningResult
+from optimize.measuring.tuning_result import TuningResult
 from optimize.measuring.verification import Verification
 from optimize.report.answer import Fact, ReportAnswer, ReportTable
 from optimize.report.card import annotator_facts, unweighted_sentence

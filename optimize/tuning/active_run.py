@@ -10,11 +10,10 @@ from judges.catalog import candidate_questions
 from judges.judge import Judge
 from judges.protocol import is_embedded
 from judges.questions import MAX_QUESTIONS
-from optimize.figures.by_judge import ByJudge
+from optimize.figures.by_judge import ByJudge, HeldOut
 from optimize.inputs.labelled import PASS_FAIL, verdict_words
 from optimize.items import Items
 from optimize.measuring.scored import ScoredItems, labelled_in_order
-from optimize.measuring.tuning_result import HeldOut
 from optimize.search.budget import SearchBudget
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import ITEMS_FOR_MEAN_COST, Evaluator, JudgeItems

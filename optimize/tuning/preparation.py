@@ -14,6 +14,7 @@ from judges.prompt import Prompt
 from judges.protocol import is_decision
 from judges.scoring import SamplingPlan
 from judges.tables.in_memory import Rows
+from optimize.figures.by_judge import HeldOut
 from optimize.inputs.flags import SettingsError
 from optimize.inputs.labelled import (
     AnyLabels,
@@ -25,7 +26,6 @@ from optimize.inputs.labelled import (
 )
 from optimize.inputs.subjects import find_subject, subject_from_labels
 from optimize.items import Items, choose_level, is_two_valued, items_of
-from optimize.measuring.tuning_result import HeldOut
 from optimize.search.problem import Goal
 from optimize.statistics.correlations import Level
 from optimize.tuning.settings import Objective, Settings, rescale_subject
@@ -100,9 +100,7 @@ def prepare_run(
     By default, the settings name the subject and the labels; `rows` are labels in memory. Raises
     SettingsError if the settings contradict the labels, and LabelError if the labels are no use.
     """
-    source = settings.label_source
-    if rows is not None:
-        source = replace(source, data=rows)
+    source = settings.label_source if rows is None else replace(settings.label_source, data=rows)
     subject, notes = subject or find_subject(settings.subject), list[str]()
     if subject is None:
         pairwise = settings.pairwise is not None

@@ -14,12 +14,12 @@ from judges.catalog import find_subject
 from judges.dimension import Dimension
 from judges.judgement import Judgement, Preference, PreferredOutput
 from judges.labels.types import LabelledOutput, LabelledPair, Vote
-from optimize.figures.by_judge import ByJudge
+from optimize.figures.by_judge import ByJudge, HeldOut
 from optimize.items import DataCounts, Item, Items
 from optimize.measuring.injection import ATTACKS, ProbeResult, measure_shift
 from optimize.measuring.scorecard import PeopleFigures, Scorecard
 from optimize.measuring.scored import ScoredItems
-from optimize.measuring.tuning_result import HeldOut, RunSpending, SplitResult, TuningResult
+from optimize.measuring.tuning_result import RunSpending, SplitResult, TuningResult
 from optimize.report.page import write_run
 from optimize.statistics.correlations import Correlation, Level
 from optimize.statistics.human import OneAnnotatorComparison
