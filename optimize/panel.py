@@ -22,13 +22,7 @@ from judges.panel import AnyJudge, Member, Panel
 from judges.tables.problems import count
 from judges.terminal import print_note
 from optimize.compare import add_judges_flags, open_run_and_ask
-from optimize.figures.as_json import (
-    INLINED_IN_JSON,
-    JSON_DECIMALS,
-    JsonObject,
-    fields_json,
-    to_json,
-)
+from optimize.figures.as_json import INLINED_IN_JSON, JsonObject, fields_json, to_json
 from optimize.figures.as_text import (
     SPLIT_TITLES,
     cost_text,
@@ -129,7 +123,7 @@ class PanelRun:
         members = [
             {
                 **entry.to_json(),
-                "weight": round(self.weights[entry.name], JSON_DECIMALS),
+                "weight": to_json(self.weights[entry.name]),
                 "alone": self.fit.rho_alone.get(entry.name),
                 "adds": to_json(self.fit.rho_added.get(entry.name)),
                 "passed_over": self.fit.why_excluded.get(entry.name),

@@ -6,15 +6,7 @@ from typing import get_args
 
 from judges.client import Spending
 from judges.questions import AnswerShare
-from optimize.figures.as_json import (
-    INLINED_IN_JSON,
-    JSON_DECIMALS,
-    JsonObject,
-    fields_json,
-    figure_json,
-    json_number,
-    to_json,
-)
+from optimize.figures.as_json import INLINED_IN_JSON, JsonObject, fields_json, figure_json, to_json
 from optimize.figures.by_judge import ByJudge, HeldOut, JudgeName
 from optimize.items import DataCounts
 from optimize.measuring.scorecard import Scorecard
@@ -133,8 +125,7 @@ class TuningResult:
         if card.two_values:
             record["two_values"] = self._of_both(lambda each: each.two_values)
         if card.is_pairs:
-            accuracy = self.test.map(lambda each: json_number(each.order.value, JSON_DECIMALS))
-            record["accuracy"] = accuracy.to_json()
+            record["accuracy"] = self.test.map(lambda each: each.order.value).to_json()
         if self.test.balanced_gain:
             record["balanced_gain"] = {
                 name: figure_json(split.objective_gain) for name, split in self.splits.items()
