@@ -17,7 +17,7 @@ MAX_COLUMNS = 1000
 MAX_PROBLEMS = 100_000
 # The greatest depth of nested lists and objects, which are read recursively.
 MAX_DEPTH = 100
-# The most XML elements in a workbook's styles; openpyxl takes 30 microseconds for each.
+# The most XML tags in a workbook's styles; openpyxl takes 30 microseconds for each.
 MAX_STYLES = 100_000
 # The most bytes of a YAML file. Aliases are refused, since they can expand to gigabytes.
 MAX_YAML_BYTES = 200_000

@@ -56,7 +56,7 @@ HUGE: dict[str, tuple[Callable[[], Path], str]] = {
     ),
     "formats": (
         lambda: in_workbook(b"</cellXfs>", STYLES, "styles.xml"),
-        "XML elements in xl/styles.xml, more than 100,000; leave out",
+        "XML tags in xl/styles.xml, more than 100,000; leave out",
     ),
 }
 # Of these, rows that are not kept are any number.
