@@ -20,7 +20,14 @@ from judges.tables.atomic_write import write_atomically
 from judges.tables.problems import count
 from optimize.figures.as_json import JsonObject, figure_json
 from optimize.figures.as_text import TOO_FEW_FOR_INTERVAL, figure_text, wrap_lines
-from optimize.inputs.flags import CommandOutcome, CommandParser, ScaleBounds, SettingsError, execute
+from optimize.inputs.flags import (
+    CommandOutcome,
+    CommandParser,
+    ScaleBounds,
+    SettingsError,
+    execute,
+    read_floors,
+)
 from optimize.inputs.labelled import PASS_FAIL, LabelSource
 from optimize.inputs.subjects import dimension_name
 from optimize.items import Items, choose_level, items_of
@@ -33,7 +40,6 @@ from optimize.measuring.partial_labels import (
     read_scores_by_id,
 )
 from optimize.measuring.scored import are_fractions
-from optimize.measuring.verification import read_floors
 from optimize.statistics.correlations import correlation
 from optimize.statistics.intervals import MIN_DOCUMENTS_FOR_INTERVAL, Figure, stream
 from optimize.statistics.mean_estimates import labels_needed

@@ -15,14 +15,13 @@ from optimize.figures.as_text import (
     short_name,
     wrap_lines,
 )
-from optimize.inputs.flags import SettingsError
+from optimize.inputs.flags import SettingsError, read_floors
 from optimize.measuring.asking import ask_judges
 from optimize.measuring.changed_swap import ChangedRowsSwap, decide_by_changed_rows
 from optimize.measuring.comparison import ComparedJudge
 from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.swap import SwapDecision, SwapResult, decide_swap
 from optimize.measuring.task_flags import asking_options, check_names, read_task
-from optimize.measuring.verification import read_floors
 from optimize.report.answer import VERIFY_LINES, Fact, ReportAnswer, Tile
 from optimize.report.card import LOOKS_ADVICE, measured_sentence, tuning_warnings
 from optimize.report.misses import change_text, changed_rows_group, label_text

@@ -34,7 +34,9 @@ from optimize.inputs.flags import (
     CommandOutcome,
     CommandParser,
     SettingsError,
+    add_floor_flags,
     execute,
+    read_floors,
     refuse_secret,
     word_values,
 )
@@ -46,7 +48,7 @@ from optimize.measuring.recorded import judgement_of_score
 from optimize.measuring.scored import ScoredItems
 from optimize.measuring.swap import SwapDecision
 from optimize.measuring.task_flags import add_task_flags, asking_options, read_task
-from optimize.measuring.verification import Verification, add_floor_flags, check_floors, read_floors
+from optimize.measuring.verification import Verification, check_floors
 from optimize.report.page import write_verification
 from optimize.report.verification import verification_lines
 from optimize.statistics.correlations import DEFAULT_UNDEFINED, Correlation, Level, Undefined

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from dspy_judges.errors import UsageError, option_name
-from judges.cli.flags import Flags, Parser, read_map_flags
+from judges.cli.flags import Flags, Parser, parse_count, read_map_flags
 from judges.client import url_has_secret
 from judges.dimension import MAX_RATINGS, Dimension, Subject
 from judges.labels.flags import ANY_SCALE, read_scale, read_values, split_mapping
@@ -30,6 +30,9 @@ DEFAULT_RISK = 0.1
 # A judge that gives no score for more than this share of the outputs is not measured, does not
 # join a panel and does not ship.
 MAX_FAILED_SHARE = 0.1
+# For each floor: its figure, the label of the outputs that a rate counts, and the lowest possible
+# value of the figure.
+FLOORS = {"spearman": ("rho", "", -1), "tpr": ("TPR", "pass", 0), "tnr": ("TNR", "fail", 0)}
 ScaleBounds = tuple[float, float]
 INTERRUPTED_MESSAGE = "interrupted: run the same command again to go on from here"
 ANNOTATIONS_HELP = (
@@ -143,6 +146,25 @@ def add_turns_flag(group: Flags) -> None:
     help_text = "of conversations, judge the last or all turns (last)"
     add_repeatable = partial(group.add_argument, action="append", default=[])
     add_repeatable("--turns", dest="map", metavar="TURNS", type=map_entry, help=help_text)
+
+
+def add_floor_flags(group: Flags) -> None:
+    for name, (figure, _, _) in FLOORS.items():
+        help_text = f"exit 1 if {figure}'s interval is below X, 3 if X lies in it"
+        group.add_argument(f"--min-{name}", type=float, metavar="X", help=help_text)
+    help_text = "how often growing labels will be checked in all (1)"
+    group.add_argument("--looks", type=parse_count, default=1, metavar="N", help=help_text)
+
+
+def read_floors(flags: argparse.Namespace) -> dict[str, float]:
+    """Return the floors that flags set, by the names in FLOORS."""
+    values = {name: getattr(flags, f"min_{name}", None) for name in FLOORS}
+    floors = {name: value for name, value in values.items() if value is not None}
+    for name, value in floors.items():
+        figure, _, lowest = FLOORS[name]
+        if not lowest <= value <= 1:
+            raise SettingsError(f"--min-{name} {value:g}: {figure} is between {lowest} and 1")
+    return floors
 
 
 @dataclass(frozen=True, slots=True)

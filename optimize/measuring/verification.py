@@ -1,6 +1,5 @@
 """The verification of one judge: its figures, what else moves its scores, and its floors in CI."""
 
-import argparse
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -8,14 +7,13 @@ from math import comb
 
 import numpy as np
 
-from judges.cli.flags import parse_count
 from judges.judgement import Judgement, Preference
 from judges.labels.types import LabelledPair
 from judges.tables.problems import count
 from judges.winrate import win_rate
 from optimize.figures.as_json import INLINED_IN_JSON
 from optimize.figures.as_text import VERDICT_PLURALS, interval_text, looks_text
-from optimize.inputs.flags import MAX_FAILED_SHARE, SettingsError
+from optimize.inputs.flags import FLOORS, MAX_FAILED_SHARE
 from optimize.inputs.labelled import AnyLabels
 from optimize.items import DataCounts, judged_output_name
 from optimize.measuring.misses import Miss, list_misses
@@ -40,9 +38,6 @@ MAX_MISSES_SHOWN = 3
 MIN_DOCUMENTS_FOR_DATASET_FLOOR = 100
 # With fewer documents that have several outputs, the width of an interval is too uncertain.
 MIN_DOCUMENTS_FOR_FLOOR = 2 * MIN_DOCUMENTS_FOR_INTERVAL
-# For each floor: its figure, the label of the outputs that a rate counts, and the lowest possible
-# value of the figure.
-FLOORS = {"spearman": ("rho", "", -1), "tpr": ("TPR", "pass", 0), "tnr": ("TNR", "fail", 0)}
 
 
 def exceeds_people(value: float, interval: Interval | None, people: float = 0.0) -> bool:
@@ -179,25 +174,6 @@ class Verification:
     def is_undecided(self) -> bool:
         """Whether the labels do not suffice to tell if the judge holds its floors."""
         return self.floor_check is not None and self.floor_check.outcome == "undecided"
-
-
-def add_floor_flags(command_parser: argparse.ArgumentParser) -> None:
-    for name, (figure, _, _) in FLOORS.items():
-        help_text = f"exit 1 if {figure}'s interval is below X, 3 if X lies in it"
-        command_parser.add_argument(f"--min-{name}", type=float, metavar="X", help=help_text)
-    help_text = "how often growing labels will be checked in all (1)"
-    command_parser.add_argument("--looks", type=parse_count, default=1, metavar="N", help=help_text)
-
-
-def read_floors(flags: argparse.Namespace) -> dict[str, float]:
-    """Return the floors that flags set, by the names in FLOORS."""
-    values = {name: getattr(flags, f"min_{name}", None) for name in FLOORS}
-    floors = {name: value for name, value in values.items() if value is not None}
-    for name, value in floors.items():
-        figure, _, lowest = FLOORS[name]
-        if not lowest <= value <= 1:
-            raise SettingsError(f"--min-{name} {value:g}: {figure} is between {lowest} and 1")
-    return floors
 
 
 def check_floors(result: Verification, floors: Mapping[str, float], looks: int = 1) -> FloorCheck:

@@ -49,7 +49,7 @@ def test_labels_of_which_1_is_the_best_are_told_and_reversed():
     for flags, verdict in (([], "run in opposite directions."), (flag.split(), "it beats a coin")):
         _, out, err = run(command, *files, "--dimension", "rank", *flags)
         assert verdict in " ".join(out.split())
-        assert (f"if a low one is the best, reverse them: {flag}" in err) is (not flags)
+        assert (f"if low ratings are better, reverse them: {flag}" in err) is (not flags)
         assert ("Next: If a low label is the best, reverse" in out) is (not flags)
 
 
