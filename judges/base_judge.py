@@ -72,7 +72,7 @@ class BaseJudge(ABC):
 
     @property
     def is_frozen(self) -> bool:
-        """Whether the judge has its own plan, as every judge that was loaded from a file does."""
+        """Whether the judge has its own sampling plan, like every judge loaded from a file."""
         return all(part.is_frozen for part in self.parts)
 
     @abstractmethod

@@ -42,7 +42,7 @@ DECISION_SAMPLING = Sampling(temperature=None, max_tokens=0)
 
 
 class TypedQuestion(Struct, kw_only=True, omit_defaults=True):
-    """A question in System One's form; the criteria of a `score` are its levels."""
+    """A question to a decision model, in System One's form; the criteria of `score` are levels."""
 
     type: Literal["noul", "score", "choice"]
     instructions: str
@@ -114,7 +114,10 @@ def decision_state(prompt: Prompt) -> dict[str, object]:
 
 @lru_cache(maxsize=256)
 def typed_question(field: Field) -> TypedQuestion:
-    """Return a field as a question of System One; raises FatalModelError for too many ratings."""
+    """Return a field as a question to a decision model, in System One's form.
+
+    Raises FatalModelError if the field has more ratings than such a model takes.
+    """
     text, meanings = split_meanings(field)
     text = break_markup(text)
     if field.choices == LETTERS:

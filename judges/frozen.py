@@ -93,7 +93,10 @@ _ErrorCount = Annotated[int, Meta(ge=0, le=2**31)]
 
 
 class Provenance(Struct, kw_only=True):
-    """The entries on a judge's tuning that are read again; other keys may hold any JSON data."""
+    """The entries on a judge's tuning that a loaded judge uses.
+
+    The file may have other entries, with any JSON data, which only people read.
+    """
 
     data: _DataEntry | UnsetType = UNSET
     optimizer: Name = "?"
@@ -132,7 +135,7 @@ class JudgeFile(_CommonEntries, kw_only=True):
 
 
 class MemberEntry(_StrictStruct):
-    """A panel's member: weight, slope and intercept (see `Member`), and the judge's own file."""
+    """A panel's member: weight, slope and intercept (see `Member`), and its judge's whole file."""
 
     name: Name
     weight: float

@@ -137,7 +137,10 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The tokens of a request and its replies; some of `tokens_in` are in the provider's cache."""
+    """The tokens of a request (`tokens_in`) and its replies (`tokens_out`).
+
+    Of `tokens_in`, the provider read `cache_reads` from its cache, and wrote `cache_writes` to it.
+    """
 
     tokens_in: int
     tokens_out: int

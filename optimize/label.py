@@ -75,7 +75,7 @@ def parser() -> CommandParser:
     help_text = "the scale of ratings (the catalogue's; for other names pass or fail)"
     add("--scale", metavar="LOW-HIGH", help=help_text)
     add_turns_flag(command_parser)
-    help_text = f"a judge whose answers are shown at the end if they differ: {JUDGE_HELP}"
+    help_text = f"a judge; its answers that differ from yours are shown at the end: {JUDGE_HELP}"
     add_repeatable("--judge", metavar="JUDGE", help=help_text)
     add("--port", type=int, default=0, metavar="N", help="the port of the page (any free port)")
     add_model_flags(command_parser, limits=" for each start")

@@ -92,7 +92,7 @@ def _check_flags(flags: argparse.Namespace, margin: float) -> None:
 
 
 def changed_swap_lines(result: ChangedRowsSwap) -> list[str]:
-    """Return lines on a swap by labels on changed rows: the verdict, or the rows to label."""
+    """Return lines on a swap if only changed rows are labelled: the verdict, or what to label."""
     n_changed, new, old = result.n_changed, short_name(result.new), short_name(result.old)
     n_outputs = count(result.n_outputs, "output")
     changes_text = f"{new} and {old} differ on {n_changed:,} of {n_outputs}"

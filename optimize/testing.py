@@ -138,9 +138,9 @@ class SimulatedProposer:
 class OptimizerContract:
     """Tests for an optimizer; a subclass sets `optimizer`, and inherits the tests.
 
-    A subclass may set `qualities` to six other words, if the optimizer only writes sentences with
-    certain words. The simulated judge responds to all six words, and people rate by the first and
-    the fifth.
+    `qualities` are six words. The simulated judge rates by those that the instruction contains, and
+    people rate by the first and the fifth, so a good instruction contains these two. A subclass may
+    set six other words, if the optimizer only writes sentences with certain words.
     """
 
     optimizer: ClassVar[Optimizer]
@@ -154,16 +154,16 @@ class OptimizerContract:
         If `people_disagree`, the ratings of dev are the opposite of what train teaches.
         """
         judge, proposer = SimulatedJudge(self.qualities), SimulatedProposer()
-        dev = simulated_items(8, first_document=100)
+        dev_items = simulated_items(8, first_document=100).items
         if people_disagree:
-            dev = Items(tuple(replace(item, human=6 - item.human) for item in dev.items))
+            dev_items = tuple(replace(item, human=6 - item.human) for item in dev_items)
         problem = SearchProblem(
             evaluator=Evaluator(
                 untuned=WARMTH.prompt(), judge_items=judge, budget=SearchBudget(calls)
             ),
             proposer=Client(proposer),
             train=simulated_items(16),
-            dev=dev,
+            dev=Items(dev_items),
             goal="summary",
             options=SearchOptions(seed=seed),
         )

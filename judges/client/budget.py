@@ -93,10 +93,11 @@ class Counts:
 
 @dataclass(eq=False, repr=False)
 class Budget:
-    """Limits on the calls and the US dollars of all accounts of a run together.
+    """Limits on the calls and the US dollars of a run. Each of its models has an account.
 
-    Retries count as calls. The requests of earlier starts, which are in the run's `store`, count as
-    well; without a store, the limits hold for each start separately.
+    The limits hold for all accounts together. Retries count as calls. The requests of earlier
+    starts, which are in the run's `store`, count as well; without a store, the limits hold for each
+    start separately.
     """
 
     max_calls: int | None = None

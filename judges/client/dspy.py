@@ -298,7 +298,7 @@ class ClientEngine:
 
 
 class DecisionLM:
-    """An LM that answers DSPy's typed questions with probabilities, through a client."""
+    """An LM for DSPy: a decision model, which is asked typed questions through a `Client`."""
 
     supports_decision_requests = True
 

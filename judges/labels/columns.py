@@ -214,11 +214,11 @@ class Columns:
         return set[str]().union(*self.mapping.values())
 
     def used_columns(self, names: Iterable[str]) -> set[str]:
-        """Return the columns for these names and all columns in the user's mapping."""
+        """Return the columns found for these names, and every column that --map names."""
         return {*self.find_all(names)} | self.mapped_columns
 
     def find_all(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Return the columns for these names, without the names that have no column."""
+        """Return the columns found for these names; a name may have none."""
         return tuple(self.find_by_name(names).values())
 
     def find_by_name(self, names: Iterable[str]) -> dict[str, str]:

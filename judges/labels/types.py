@@ -223,7 +223,7 @@ class LabelledPairs(LabelledItems):
 
     Attributes:
         pairs: The labelled pairs.
-        candidate: The file's name for an output, such as `response` if the columns of outputs are
+        candidate: What the file calls an output, such as `response` if its columns are
             `response_a` and `response_b`.
     """
 

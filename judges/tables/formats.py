@@ -168,7 +168,10 @@ def _collect_errors(problems: Problems) -> Iterator[None]:
 
 
 def _format_of(path: Path, default: Format | None = None) -> Format:
-    """Return the format by the ending of a file, else `default`; raises UnreadableError."""
+    """Return the format by the ending of a file, else `default`.
+
+    Raises UnreadableError if there is no such file, or if the ending is unknown and `default` None.
+    """
     file, _ = split_sheet(path)
     if not file.exists():
         raise UnreadableError("no-file", "does not exist", "check the path")

@@ -259,7 +259,8 @@ def _with_two_words(labelled: LabelledSet, subject: Dimension, *, any_scale: boo
         return replace(labelled, words=other_words)
     if label_words == subject.words[::-1]:
         raise LabelError(
-            f"{labelled.name}: {label_words[0]!r} counts 1, but for the judge of {name} it counts 0"
+            f"{labelled.name}: the labels count {label_words[0]!r} as 1, but the judge of {name} "
+            "counts it as 0"
         )
     if other_values := sorted({*_ratings(labelled, name)} - {0, 1}):
         raise LabelError(

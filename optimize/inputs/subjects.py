@@ -89,8 +89,8 @@ def _name_and_definition(spec: str, source: LabelSource) -> tuple[str, str]:
     name, equals, definition = (part.strip() for part in spec.partition("="))
     if equals and (source.data is None or not definition.strip(".…")):
         raise SettingsError(
-            f"{name}=LINE defines labels of your own: write what earns a good label, and name the "
-            f"labels by {option_name('data')}"
+            f"{name}=LINE is for labels of your own: instead of LINE, say what earns a good label, "
+            f"and give the file of labels with {option_name('data')}"
         )
     return name, definition
 

@@ -44,7 +44,7 @@ class ClearLoss(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedRowsSwap(SwapDecision):
-    """The decision about a swap by labels on changed rows, or the rows to label before a decision.
+    """The decision whether to swap judges, if only rows on which they differ are labelled.
 
     `difference` is the difference in accuracy over all outputs, and `sample_interval` its 90 %
     interval for these outputs alone. Accuracy hardly shows errors in the rarer class: with a

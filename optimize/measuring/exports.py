@@ -197,10 +197,10 @@ def read_export(
     """Read another tool's scores by labelled id; None for a file that no known tool wrote.
 
     A row belongs to the labelled row with the same id, or with exactly the same input and output. A
-    row without a labelled row gets its place in the file as its id. The scores are on the metric
-    named `metric`, else on the metric with the dimension's name, else on the only metric. Scores of
-    repeated evaluations are averaged. Raises RecordingError if no row matches a labelled row, or
-    for a value that is not a score.
+    row that belongs to no labelled row gets its place in the file as its id. The scores are on the
+    metric named `metric`, else on the metric with the dimension's name, else on the only metric.
+    Scores of repeated evaluations are averaged. Raises RecordingError if no row matches a labelled
+    row, or for a value that is not a score.
     """
     if (export := _recognise_tool(path)) is None:
         return None

@@ -42,7 +42,8 @@ from judges.tables.text import Record
 from optimize.items import MARGIN_OF_VOTE
 
 JudgementsById = Mapping[str, AnyJudgement]
-# Columns that hold the score if no column has the judge's name; `winrate` writes `verdict`.
+# If no column has the judge's name, the score is in the first of these columns that the file has.
+# The command `winrate` writes `verdict`.
 _USUAL_SCORE_COLUMNS = ("score", "verdict", "verdict_preferred", "preferred")
 
 

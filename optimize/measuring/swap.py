@@ -127,7 +127,7 @@ class ChangedRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwapResult(SwapDecision):
-    """The decision about a swap by labels on random outputs.
+    """The decision whether to swap judges, if the labelled outputs are a random sample.
 
     In `comparison`, the new judge is the first. `documents_to_decide` is the total number of
     documents that would decide, or None if that number is too large. `changed` has the rows that

@@ -92,7 +92,8 @@ def _association_warnings(associations: Associations) -> Iterator[Fact]:
         judge, people = (number_text(rho, signed=True) for rho in (length.judge, length.people))
         yield (
             "Length",
-            f"Its scores follow length more than people's: rho {judge} against {people}.",
+            "Its scores correlate with length more than people's labels do: "
+            f"rho {judge} against {people}.",
         )
     if position and exceeds_people(position.value, position.interval):
         side, share = "first" if position.value > 0 else "second", (1 + abs(position.value)) / 2

@@ -279,8 +279,9 @@ def largest_gain(
     value, n, half_width = float(largest_gains[0]), n_documents[best_kind], math.inf
     fewest_untied = min(n_untied[kind] for kind in tested_kinds)
     if n > 1 and fewest_untied >= MIN_UNTIED_DOCUMENTS:
-        # The half-width is the (1 - risk) quantile of the draws, and at least 0. It is enlarged
-        # slightly, so that the gain does not exceed an equal draw by a rounding error.
+        # The half-width is the (1 - risk) quantile of the draws' gains, and at least 0. It is
+        # enlarged slightly: if the gain equals this quantile, a rounding error must not make the
+        # gain exceed it.
         quantile = float(np.sort(largest_gains)[::-1][int(risk * len(largest_gains))])
         half_width = max(0.0, quantile) * (1 + 1e-9)
         # At other levels than the dataset's, `n_untied` is infinite, and this changes nothing.

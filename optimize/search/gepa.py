@@ -33,8 +33,8 @@ from optimize.statistics.rows import read_rows
 # GEPA writes a proposal from a minibatch, and scores the proposal on it. A minibatch has at least
 # this many documents and about this many outputs; on fewer outputs the objective is too noisy.
 MIN_MINIBATCH_DOCUMENTS, MIN_MINIBATCH_OUTPUTS = 6, 30
-# Two consecutive seeds of a run give seeds of the proposer that are this far apart, which is more
-# than the number of requests in a run.
+# In runs with the seeds s and s + 1, the proposer's first seeds are this far apart. A run has fewer
+# requests, each with the next seed, so no seed is used in both runs.
 PROPOSER_SEED_STEP = 10_000
 # The search ends after this many replies in a row without a new instruction; GEPA would go on.
 MAX_FRUITLESS_REPLIES = 25

@@ -267,9 +267,11 @@ def _affordable_judges(
     SearchBudgetSpentError if too few items would be left, so that no half is asked in vain.
     """
     evaluator, budget = problem.evaluator, problem.evaluator.budget
-    # The untuned judge's own form of reasoning is None.
-    reasons = reasoning_of(evaluator.untuned.outputs) != "none"
-    without_reasoning = [replace(judge, reasoning="none" if reasons else None) for judge in judges]
+    # In a candidate, None stands for the untuned judge's form of reasoning, which may be "none".
+    untuned_reasons = reasoning_of(evaluator.untuned.outputs) != "none"
+    without_reasoning = [
+        replace(judge, reasoning="none" if untuned_reasons else None) for judge in judges
+    ]
     for variants, min_share in ((judges, 1.0), (without_reasoning, MIN_ASKED)):
         asked = {judge.id: judge for judge in (problem.untuned, *variants)}
         cost = sum(evaluator.cost(judge, items) for judge in asked.values())

@@ -15,7 +15,7 @@ from optimize.verify import command
 
 pytestmark = pytest.mark.usefixtures("here")
 DOCUMENTS, OUTPUTS = 30, 6
-FOLLOWS = "Its scores follow length more than people's: rho "
+FOLLOWS = "Its scores correlate with length more than people's labels do: rho "
 
 
 def verify_both(judge: Vector, people: Vector, *, texts: bool = True) -> tuple[Any, str]:

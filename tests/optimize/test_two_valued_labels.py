@@ -113,7 +113,7 @@ WAYS_OUT = r"relevance is rated from 1 to 5, and the labels(?s:.)*"
 NEW, VALUES = "--map NAME=COLUMN --dimension NAME", "--values 'pass=5,fail=1'"
 TURNED = {"values": {"pass": 0, "fail": 1}}
 MINE = judges.Judge.of(VERDICT)
-UNDEFINED = "label=LINE defines labels of your own"
+UNDEFINED = "label=LINE is for labels of your own"
 
 
 @pytest.mark.parametrize(
