@@ -27,8 +27,8 @@ from judges.tables.formats import Table, read_table
 from judges.tables.in_memory import Rows, is_in_memory, table_name
 from judges.tables.problems import Problem, Problems, UnreadableError, joined_names
 
-# Maps names such as `document` to the file's columns. The key `values` holds the numbers for words,
-# and the key `scale` the scale. A path is that of a mapping file with these entries.
+# Maps names such as `document` to the file's columns. Three keys name no column: `values` holds the
+# numbers for words, `scale` the scale, and `turns` is "last" or "all". A path is a mapping file's.
 ColumnMapping = Mapping[str, MappingValue] | str | Path
 FileOrRows = str | Path | Rows
 ItemKind = Literal["outputs", "pairs", ""]
