@@ -14,7 +14,7 @@ from judges.client.event_loop import event_loop, is_loop_thread
 from judges.protocol import FatalModelError, Request, Response
 
 # The most unanswered requests, as a multiple of the concurrency, since some wait for a retry.
-READ_AHEAD_FACTOR = 3
+MAX_READ_AHEAD_FACTOR = 3
 # The most requests in a window, in which each stays until all earlier ones are answered.
 MAX_WINDOW_REQUESTS = 4096
 # The number of requests that are passed to the event loop's thread at once.
@@ -95,7 +95,7 @@ class RequestWindow:
     ) -> None:
         self.state = RunState()
         self._answer, self._monitor = answer, monitor
-        self._max_unanswered = READ_AHEAD_FACTOR * concurrency
+        self._max_unanswered = MAX_READ_AHEAD_FACTOR * concurrency
         self._pending: deque[Future[Response]] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         # Two numbers without a lock, since only one thread changes each of them.
