@@ -16,7 +16,6 @@ from judges.labels.preparation import SWAP_SAMPLE_COLUMN
 from judges.labels.readers import read_items, read_labels
 from judges.labels.types import LabelError, LabelledSet
 from judges.tables.atomic_write import write_atomically
-from optimize.figures.as_json import JSON_DECIMALS
 from optimize.figures.as_text import short_name
 from optimize.inputs.flags import SettingsError, word_values
 from optimize.inputs.labelled import only_dimension
@@ -133,7 +132,6 @@ def _compare_on_changed_rows(
     outcome, clear_loss = swap_outcome(interval, margin), None
     if outcome in ("better", "not worse") and (clear_loss := _find_clear_loss(gain, human)):
         outcome = "undecided"
-    value = round(float(terms.mean()), JSON_DECIMALS)
     n_changed = int(is_changed.sum())
     n_needed = rows_to_label(n_changed, len(items), margin)
     return ChangedRowsSwap(
@@ -147,7 +145,7 @@ def _compare_on_changed_rows(
         outcome=outcome,
         margin=margin,
         looks=looks,
-        difference=Difference(value=value, interval=interval, n_documents=terms.size),
+        difference=Difference(value=float(terms.mean()), interval=interval, n_documents=terms.size),
         sample_interval=interval_on_these_rows(gain, is_changed),
         n_labelled=int((~np.isnan(gain[is_changed])).sum()),
         n_gained=int((gain == 1).sum()),

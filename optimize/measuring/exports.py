@@ -118,8 +118,7 @@ TOOLS = [
         words={"c": 1.0, "p": 0.5, "i": 0.0, "n": 0.0},
     ),
 ]
-# These are few of the words that are read as labels: a column with others, such as "correct", may
-# hold people's labels beside the tool's scores.
+# Fewer words than for labels: a column with "correct" may hold people's labels beside the scores.
 SCORE_OF_WORD = {
     word: NUMBER_BY_YES_NO_WORD[word] for word in ("yes", "true", "pass", "no", "false", "fail")
 }
