@@ -127,19 +127,21 @@ def corrected_rate(
     )
 
 
-def _smoothed_rate(counts: Vector, outputs: Vector, n_documents: Vector) -> tuple[float, Vector]:
-    """Return the share `counts / outputs` over all documents, and the parts of its standard error.
+def _smoothed_rate(
+    n_counted: Vector, n_outputs: Vector, n_documents: Vector
+) -> tuple[float, Vector]:
+    """Return the share of outputs that are counted, and the parts of its standard error.
 
     The sum of the squared parts is the variance of the share. Row i stands for `n_documents[i]`
-    documents, each with `outputs[i]` outputs, of which `counts[i]` are counted. Two documents are
-    added, one with all its outputs counted and one with no output counted (Agresti and Caffo 2000),
-    so that a share of ten out of ten is not taken as certain. The added documents are smaller than
-    the average document, since outputs of a document are similar.
+    documents, each with `n_outputs[i]` outputs, of which `n_counted[i]` are counted. Two documents
+    are added, one with all its outputs counted and one with no output counted (Agresti and Caffo
+    2000), so that a share of ten out of ten is not taken as certain. The added documents are
+    smaller than the average document, since outputs of a document are similar.
     """
-    added_outputs = math.sqrt(n_documents @ outputs / (n_documents @ (outputs > 0)) / 2)
-    counts = np.concatenate([counts, [added_outputs, 0]])
-    outputs = np.concatenate([outputs, [added_outputs, added_outputs]])
+    n_added = math.sqrt(n_documents @ n_outputs / (n_documents @ (n_outputs > 0)) / 2)
+    n_counted = np.concatenate([n_counted, [n_added, 0]])
+    n_outputs = np.concatenate([n_outputs, [n_added, n_added]])
     n_documents = np.concatenate([n_documents, [1, 1]])
-    total, n = n_documents @ outputs, n_documents @ (outputs > 0)
-    share = float(n_documents @ counts / total)
-    return share, (counts - share * outputs) / total * np.sqrt(n_documents * n / (n - 1))
+    total, n = n_documents @ n_outputs, n_documents @ (n_outputs > 0)
+    share = float(n_documents @ n_counted / total)
+    return share, (n_counted - share * n_outputs) / total * np.sqrt(n_documents * n / (n - 1))

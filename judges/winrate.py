@@ -107,19 +107,19 @@ def share_interval(
     Both ends are NaN for fewer than two documents.
     """
     codes = document_codes(documents)
-    counts = np.bincount(codes).astype(float)
+    document_sizes = np.bincount(codes).astype(float)
     sums = np.bincount(codes, np.asarray(values, float)).astype(float)
-    if counts.size < 2:
+    if document_sizes.size < 2:
         return math.nan, math.nan
     from scipy.special import stdtrit  # imported late, since judging does not need it
 
-    value = float(sums.sum() / counts.sum())
-    mean_count = counts.mean()
-    counts = np.concatenate([counts, [mean_count, mean_count]])
-    sums = np.concatenate([sums, [low * mean_count, high * mean_count]])
-    mean, n = sums.sum() / counts.sum(), counts.size
-    residuals = sums - mean * counts
-    standard_error = math.sqrt(float((residuals**2).sum()) * n / (n - 1)) / counts.sum()
+    value = float(sums.sum() / document_sizes.sum())
+    mean_size = document_sizes.mean()
+    document_sizes = np.concatenate([document_sizes, [mean_size, mean_size]])
+    sums = np.concatenate([sums, [low * mean_size, high * mean_size]])
+    mean, n = sums.sum() / document_sizes.sum(), document_sizes.size
+    residuals = sums - mean * document_sizes
+    standard_error = math.sqrt(float((residuals**2).sum()) * n / (n - 1)) / document_sizes.sum()
     half_width = float(stdtrit(n - 1, 0.975)) * standard_error
     # The interval always contains the mean of the values.
     return max(low, min(mean - half_width, value)), min(high, max(mean + half_width, value))

@@ -214,9 +214,9 @@ def _reading_facts(labelled: AnyLabels, mapping: Mapping[str, object]) -> Iterat
             read_names = [*shared_texts(labelled), *RESPONSE_NAMES]
         texts = {name: texts[name] for name in texts if name in read_names}
     phrases = [
-        *starmap(_reading_text, reading.rows.items()),
-        *(f"text {_reading_text(name, (column,))}" for name, column in texts.items()),
-        *(f"ratings {_reading_text(*entry)}" for entry in reading.ratings.items()),
+        *starmap(_columns_text, reading.rows.items()),
+        *(f"text {_columns_text(name, (column,))}" for name, column in texts.items()),
+        *(f"ratings {_columns_text(*entry)}" for entry in reading.ratings.items()),
     ]
     yield "read", "; ".join(phrases)
     if reading.comments:
@@ -226,7 +226,8 @@ def _reading_facts(labelled: AnyLabels, mapping: Mapping[str, object]) -> Iterat
         yield "not read", unread
 
 
-def _reading_text(name: str, columns: tuple[str, ...]) -> str:
+def _columns_text(name: str, columns: tuple[str, ...]) -> str:
+    """Return "NAME from COLUMNS", or only the name if it is the column's name, too."""
     return name if columns == (name,) else f"{name} from {' and '.join(columns)}"
 
 

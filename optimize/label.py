@@ -193,9 +193,9 @@ def _new_subject(
 ) -> Subject:
     """Make a subject that is not in the catalogue: pairs, ratings on a scale, or pass and fail."""
     names = {*catalog.JUDGES, *labelled.reading.ratings, *labelled.reading.unread}
-    if not definition and name not in names and (similar := similar_name(name, names)):
+    if not definition and name not in names and (suggestion := similar_name(name, names)):
         raise SettingsError(
-            f"{name}: did you mean {similar}? If not, say what it means: '{name}=...'"
+            f"{name}: did you mean {suggestion}? If not, say what it means: '{name}=...'"
         )
     if isinstance(labelled, LabelledPairs):
         return make_comparison(name, texts, labelled.candidate, definition)

@@ -130,13 +130,13 @@ class PanelRun:
             }
             for entry in self.entries
         ]
-        asked = [entry for entry in self.entries if entry.judge]
-        shipped = [entry for entry in asked if self.weights[entry.name]]
+        judge_entries = [entry for entry in self.entries if entry.judge]
+        shipped = [entry for entry in judge_entries if self.weights[entry.name]]
         return {
             **fields_json(self, "entries"),
             "members": members,
             "cost_per_1000_rows": total_dollars(each.usage.cost_per_1000_rows for each in shipped),
-            "cost_usd": total_dollars(each.usage.cost_usd for each in asked),
+            "cost_usd": total_dollars(each.usage.cost_usd for each in judge_entries),
             "why_no_judge": self.why_no_judge,
         }
 

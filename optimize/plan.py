@@ -147,7 +147,7 @@ def plan(flags: argparse.Namespace) -> CommandOutcome:
         )
     documents = np.unique(sample.document)
     labelled_documents = np.unique(sample.document[sample.has_label])
-    unlabelled = np.setdiff1d(documents, labelled_documents)
+    unlabelled_documents = np.setdiff1d(documents, labelled_documents)
     n_labelled_and_scored = np.unique(sample.document[~np.isnan(sample.label + sample.score)]).size
     figures: dict[str, PlannedFigure] = {}
     needed = [LabelsNeeded.of(floors, share) for share in ASSUMED_FAIL_SHARES] if floors else []
@@ -160,12 +160,12 @@ def plan(flags: argparse.Namespace) -> CommandOutcome:
         n_labels = next(iter(needed[0].n_labels.values())) or math.inf
         n_missing = max(0, n_labels - np.count_nonzero(sample.has_label))
         documents_per_output = documents.size / sample.score.size
-        n_to_label = math.ceil(min(unlabelled.size, n_missing * documents_per_output))
+        n_to_label = math.ceil(min(unlabelled_documents.size, n_missing * documents_per_output))
     else:
         bounds = label_bounds(flags, labelled, dimension, sample)
         figures = plan_figures(sample, items_of(labelled, dimension), bounds, flags.target_width)
         more_by_figure = [figure.more_documents for figure in figures.values()]
-        n_if_unreachable = unlabelled.size if None in more_by_figure else 0
+        n_if_unreachable = unlabelled_documents.size if None in more_by_figure else 0
         n_to_label = max(filter(None, more_by_figure), default=n_if_unreachable)
     result = PlanResult(
         data={"name": labelled.name, "sha256": labelled.sha256},
@@ -178,7 +178,8 @@ def plan(flags: argparse.Namespace) -> CommandOutcome:
     )
     # The order is random, so that people who label only the first documents still have a random
     # sample.
-    shuffled_documents = stream(flags.seed, "plan", unlabelled.size).permutation(unlabelled)
+    rng = stream(flags.seed, "plan", unlabelled_documents.size)
+    shuffled_documents = rng.permutation(unlabelled_documents)
     if drawn_documents := shuffled_documents[:n_to_label].tolist():
         result = _write_documents(flags, labelled, drawn_documents, result)
     return CommandOutcome(result, plan_lines(result))
@@ -189,8 +190,8 @@ def _labels_for_floors(
 ) -> LabelsNeeded:
     if bounds != (0, 1) or not sample.is_two_valued:
         raise SettingsError("--min-tpr and --min-tnr need labels that say pass or fail")
-    decided = sample.label[sample.has_label & (sample.label != 0.5)]
-    return LabelsNeeded.of(floors, float(1 - decided.mean()))
+    verdicts = sample.label[sample.has_label & (sample.label != 0.5)]
+    return LabelsNeeded.of(floors, float(1 - verdicts.mean()))
 
 
 def _read_labels_so_far(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
@@ -230,7 +231,7 @@ def plan_figures(
         else:
             figures[f"{level}-level rho"] = correlation(level, *score_label_document)
             missing_by_figure = n_missing_for_intervals(items, None, level)
-    planned: dict[str, PlannedFigure] = {}
+    planned_figures: dict[str, PlannedFigure] = {}
     for name, figure in figures.items():
         n_more = math.inf
         if figure.interval:
@@ -241,8 +242,8 @@ def plan_figures(
         elif n_missing := missing_by_figure[name]:
             n_more = n_missing * n_labelled / max(1, n_for_interval - n_missing)
         more_documents = None if n_more > n_unlabelled else max(0, math.ceil(n_more))
-        planned[name] = PlannedFigure(figure=figure, more_documents=more_documents)
-    return planned
+        planned_figures[name] = PlannedFigure(figure=figure, more_documents=more_documents)
+    return planned_figures
 
 
 def _write_documents(
@@ -301,8 +302,8 @@ def plan_lines(result: PlanResult) -> list[str]:
         need_text = f"a plan needs {MIN_LABELLED_DOCUMENTS}{with_scores}"
         sentences = [f"{labelled_text}; {need_text}, so a random round comes first."]
     sentences += [f"{each}." for each in labels_needed]
-    for name, planned in result.figures.items():
-        width, n_more = planned.width, planned.more_documents
+    for name, figure in result.figures.items():
+        width, n_more = figure.width, figure.more_documents
         width_text = TOO_FEW_FOR_INTERVAL if width is None else f"width {width:.3f}"
         if n_more is None:
             outlook = f"not by all {n_left:,} left" if n_left else "not reached"
@@ -310,7 +311,7 @@ def plan_lines(result: PlanResult) -> list[str]:
             outlook = "reached"
         else:
             outlook = f"about {n_more:,} more" + (" for one" if width is None else "")
-        sentences.append(f"{name:<17}  {figure_text(planned.figure)}, {width_text}: {outlook}")
+        sentences.append(f"{name:<17}  {figure_text(figure.figure)}, {width_text}: {outlook}")
     if not (result.next and result.n_outputs):
         return wrap_lines(*sentences, f"Nothing {'more' if n_left else 'is left'} to label.")
     if result.other_labels:

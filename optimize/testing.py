@@ -266,9 +266,9 @@ class CoefficientContract:
             return
         weights = np.array([2, 1, 1, 2, 1, 1])
         for x, y in zip(*self.rows(), strict=True):
-            repeated = [np.repeat(vector, weights)[None] for vector in (x, y)]
-            weighted = self.coefficient.of_weighted(x, y, weights / weights.mean())
-            assert np.isclose(weighted, self.coefficient.of_rows(*repeated)[0])
+            repeated_rows = [np.repeat(vector, weights)[None] for vector in (x, y)]
+            weighted_value = self.coefficient.of_weighted(x, y, weights / weights.mean())
+            assert np.isclose(weighted_value, self.coefficient.of_rows(*repeated_rows)[0])
 
 
 class ToolContract:

@@ -49,7 +49,7 @@ class CostEstimate(NamedTuple):
 
 
 def estimate_costs(
-    judge: AnyJudge, *, n_rows: int, characters: int, models: Collection[str], price: Price | None
+    judge: AnyJudge, *, n_rows: int, n_characters: int, models: Collection[str], price: Price | None
 ) -> list[CostEstimate]:
     """Return an estimate for each model of a judge, by the length of all rows' texts."""
     estimates, n_orders = [], 2 if judge.kind == "pairwise" else 1
@@ -57,7 +57,7 @@ def estimate_costs(
         n_samples, n_prompts = part.plan.samples if part.plan else 1, n_rows * n_orders
         # If a request brings only one reply, each sample pays for the prompt again.
         requests_per_prompt = 1 if gives_n_replies(part.lm) else n_samples
-        text_tokens = characters * n_orders // CHARACTERS_PER_TOKEN
+        text_tokens = n_characters * n_orders // CHARACTERS_PER_TOKEN
         template_tokens = estimate_tokens(part.template()) * n_prompts
         tokens_in = (template_tokens + text_tokens) * requests_per_prompt
         tokens_out = n_reply_tokens(part.prompt, part.lm) * n_prompts * n_samples

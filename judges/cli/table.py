@@ -134,12 +134,12 @@ def _prepare_run(results: Results, args: argparse.Namespace) -> TableRun:
     text_columns = {
         judge.name: find_columns(judge.subject, map_flags, text_names) for judge in judges
     }
-    n_rows, columns, characters = 0, dict[str, None](), Counter[str]()
+    n_rows, columns, n_characters = 0, dict[str, None](), Counter[str]()
     for row in chain(first_rows, rows):
         n_rows += 1
         columns.update(dict.fromkeys(row.cells))
         for name, texts in _texts_by_judge(row.cells, text_columns).items():
-            characters[name] += sum(map(len, map(str, texts.values())))
+            n_characters[name] += sum(map(len, map(str, texts.values())))
     for note in notes:
         print_note(f"note: {args.data}: {note}")
     table = Table(name="", sha256="", is_typed=True, columns=tuple(columns), rows=())
@@ -148,7 +148,7 @@ def _prepare_run(results: Results, args: argparse.Namespace) -> TableRun:
     models = [part.lm for judge in judges for part in judge.parts]
     for judge in judges:
         estimates += estimate_costs(
-            judge, n_rows=n_rows, characters=characters[judge.name], models=models, price=price
+            judge, n_rows=n_rows, n_characters=n_characters[judge.name], models=models, price=price
         )
     return TableRun(
         judges=tuple(judges),
@@ -214,8 +214,8 @@ def _open_session(run: TableRun, *, is_last: bool = False) -> Iterator[Session]:
     path = _store_path(args.out) if run.external_models else None
     options = request_options(args)
     options |= {"max_calls": args.max_calls, "max_cost": args.max_cost, "store": path}
-    asked = run.estimate.models
-    with exclusive_lock(args.out), Session(keep_going=False, lms=asked, **options) as session:
+    models = run.estimate.models
+    with exclusive_lock(args.out), Session(keep_going=False, lms=models, **options) as session:
         store = session.store
         if store is not None:
             if not store.is_of_run(run.digest()):

@@ -30,14 +30,14 @@ class Throttle:
 
     async def __aenter__(self) -> float:
         """Wait until a request may be sent, and return the time of sending for `lower_limit`."""
-        self._waiting.append(admitted := asyncio.get_running_loop().create_future())
+        self._waiting.append(admission := asyncio.get_running_loop().create_future())
         self._admit_waiting()
         try:
-            await admitted
+            await admission
             while (wait := self._resumes_at - time.monotonic()) > 0:
                 await asyncio.sleep(wait)
         except asyncio.CancelledError:
-            if admitted.done() and not admitted.cancelled():
+            if admission.done() and not admission.cancelled():
                 await self.__aexit__()
             raise
         return time.monotonic()
@@ -64,9 +64,9 @@ class Throttle:
 
     def _admit_waiting(self) -> None:
         while self._waiting and self._n_in_flight < int(self._limit):
-            if not (admitted := self._waiting.popleft()).done():
+            if not (admission := self._waiting.popleft()).done():
                 self._n_in_flight += 1
-                admitted.set_result(None)
+                admission.set_result(None)
 
 
 def retry_wait(error: TransientError, n_failures: int) -> float:

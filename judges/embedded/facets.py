@@ -93,19 +93,19 @@ def facet_weights(texts: Sequence[tuple[str, float]], *, is_turn: bool) -> Float
 
     `texts` are pairs of a text and its weight. `is_turn` is true if the judged text is an answer.
     """
-    requested = np.zeros(len(FACETS))
+    prompt_weights = np.zeros(len(FACETS))
     for text, text_weight in texts:
         counts = count_mentions(text)
         damped_counts = np.sign(counts) * np.abs(counts) ** MENTION_EXPONENT
-        requested += text_weight * damped_counts / (np.abs(damped_counts).sum() or 1.0)
-    requested /= np.abs(requested).sum() or 1.0
-    shares = np.abs(requested)
+        prompt_weights += text_weight * damped_counts / (np.abs(damped_counts).sum() or 1.0)
+    prompt_weights /= np.abs(prompt_weights).sum() or 1.0
+    shares = np.abs(prompt_weights)
     impression = IMPRESSION_WEIGHT * (1 - FACT_CHECK_DISCOUNT * shares[_IS_FACTUAL].sum())
     weights = _TURN_WEIGHTS if is_turn else _DOCUMENT_WEIGHTS
     # The impression of a summary's content counts only as far as the prompt asks about content.
     content_share = 1.0 if is_turn or not shares.any() else shares @ _IS_CONTENT
     impression_weights = np.where(_IS_CONTENT, content_share * weights, weights)
-    return np.asarray(requested + impression * impression_weights / weights.sum())
+    return np.asarray(prompt_weights + impression * impression_weights / weights.sum())
 
 
 def count_mentions(text: str) -> FloatArray:

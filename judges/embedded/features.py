@@ -119,12 +119,12 @@ def _support_features(output: OutputText, source: SourceIndex) -> Iterable[float
     sizes = [len(sentence.stems) for sentence in output.sentences]
     support = sum([match.share * size for match, size in zip(output.matches, sizes, strict=True)])
     bigrams = output.text.bigrams
-    source_pairs = sum(map(source.bigrams.__contains__, bigrams)) / max(1, len(bigrams))
+    source_pair_share = sum(map(source.bigrams.__contains__, bigrams)) / max(1, len(bigrams))
     total_new_names = sum([_count_new_names(sentence, source) for sentence in output.sentences])
     # The share of new word pairs is cut at 30 %, since a higher share makes a text no better.
-    new_pairs = min(1 - source_pairs, 0.3)
+    new_pair_share = min(1 - source_pair_share, 0.3)
     mean_new_names = total_new_names / (len(sizes) + 1)
-    return support / (sum(sizes) or 1), source_pairs, new_pairs, mean_new_names
+    return support / (sum(sizes) or 1), source_pair_share, new_pair_share, mean_new_names
 
 
 def _count_new_names(sentence: Sentence, source: SourceIndex) -> float:

@@ -64,13 +64,14 @@ class _ExportReader:
         # Maps each column that may be a text to the name by which it is read.
         self._text_names: dict[str, str] = {}
         for column in columns.columns_except(self._mapped_columns):
-            name = self._new_name(column)
+            name = self._name_to_read_by(column)
             # If `Input.summary` is a text, `Answer.summary` rates it, and so keeps its own name.
             is_rating_of_text = is_source_or_output(name) and name in self._text_names.values()
             if not re.fullmatch(export.unread, column):
                 self._text_names[column] = column if is_rating_of_text else name
 
-    def _new_name(self, column: str) -> str:
+    def _name_to_read_by(self, column: str) -> str:
+        """Return the name that the declaration gives to a column; by default, the column's own."""
         for pattern, name in self._export.names.items():
             if match := re.fullmatch(pattern, column):
                 return match.expand(name)

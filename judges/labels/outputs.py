@@ -121,19 +121,19 @@ def _read_comments(rating_columns: RatingColumns, options: ReadOptions) -> Comme
         *rating_columns.nested_dimensions,
     )
     # Maps the words of each dimension and its columns to the dimension; "" if it is not read.
-    dimension_by_words = dict.fromkeys(map(name_words, rating_columns.numeric), "")
+    dimension_by_words = dict.fromkeys(map(name_words, rating_columns.number_columns), "")
     dimension_by_words |= {name_words(name): name for name in all_dimensions}
     for name, headers in rating_columns.by_dimension.items():
         dimension_by_words |= dict.fromkeys(map(name_words, headers), name)
     dimensions_by_column: dict[str, Iterable[str]] = {}
     for column in columns.comment_columns:
         column_words = {*name_words(column)}
-        commented = {
+        dimensions = {
             dimension
             for words, dimension in dimension_by_words.items()
             if column_words.issuperset(words)
         }
-        dimensions_by_column[column] = sorted(commented - {""}) if commented else all_dimensions
+        dimensions_by_column[column] = sorted(dimensions - {""}) if dimensions else all_dimensions
     return read_comments(columns, lambda column, _: dimensions_by_column[column])
 
 
@@ -158,7 +158,7 @@ def _check_has_ratings(
 ) -> None:
     """Add a problem for each requested dimension without ratings, or for a table with none."""
     dimensions, columns = rated_dimensions(outputs), rating_columns.columns
-    rated_names = {*rating_columns.numeric, *rating_columns.nested_dimensions}
+    rated_names = {*rating_columns.number_columns, *rating_columns.nested_dimensions}
     if columns.is_long:
         rated_names.update(map(str, columns.cells(str(columns.find("dimension")))))
     for dimension in sorted({*(rating_columns.dimensions or ())}.difference(dimensions)):

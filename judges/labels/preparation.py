@@ -87,7 +87,7 @@ def _label_key(columns: Columns, row: TableRow) -> tuple[str, str, str]:
     )
 
 
-def stated_scales(columns: Columns) -> dict[str, Scale]:
+def label_page_scales(columns: Columns) -> dict[str, Scale]:
     """Map each dimension to its scale, if a label page wrote the same scale into all rows."""
     scales: dict[str, set[Scale | None]] = defaultdict(set)
     for row in columns.table.rows:
@@ -107,8 +107,10 @@ def merge_rows_by_id(
     column is in `texts`, or holds documents or systems, a problem is added instead.
     """
     label_columns = {*label_columns, *columns.find_all(("dimension", "annotator", "rating"))}
-    dropped = label_columns.union(columns.comment_columns, map(columns.outer_column, label_columns))
-    item_columns = columns.columns_except(dropped)
+    dropped_columns = label_columns.union(
+        columns.comment_columns, map(columns.outer_column, label_columns)
+    )
+    item_columns = columns.columns_except(dropped_columns)
     constant_columns = {*texts, *columns.find_all(_ORIGIN_ROLES)}
     merged_rows: dict[str, TableRow] = {}
     unequal_columns: dict[str, None] = {}
@@ -128,10 +130,12 @@ def merge_rows_by_id(
                 problems.add("two-texts", fault, advice, line=row.line, field=name, value=cell)
             else:
                 unequal_columns[name] = None
-    dropped |= unequal_columns.keys()
-    kept_columns = tuple(columns.columns_except(dropped))
+    dropped_columns |= unequal_columns.keys()
+    kept_columns = tuple(columns.columns_except(dropped_columns))
     table = replace(columns.table, columns=kept_columns, rows=tuple(merged_rows.values()))
-    mapping = {name: names for name, names in columns.mapping.items() if dropped.isdisjoint(names)}
+    mapping = {
+        name: names for name, names in columns.mapping.items() if dropped_columns.isdisjoint(names)
+    }
     names_text = joined_names([f"column {name!r}" for name in unequal_columns])
     notes = [f"left out {names_text}, since rows of one id differ in it"] if unequal_columns else []
     if columns.ids_are_row_numbers and (n_joined := len(columns.table.rows) - len(merged_rows)):

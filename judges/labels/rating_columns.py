@@ -52,7 +52,7 @@ class RatingColumns:
             dimension, the later column counts.
         nested_dimensions: The dimensions in these objects.
         by_dimension: Maps every other dimension to its columns: one, or one per annotator.
-        numeric: All columns whose cells look like ratings.
+        number_columns: All columns whose cells look like ratings.
         candidates: Maps each dimension whose columns are not certain to the columns that may hold
             its labels. If it is not certain which columns hold labels at all, the key is "".
     """
@@ -62,7 +62,7 @@ class RatingColumns:
     nested: ColumnTuple = ()
     nested_dimensions: ColumnTuple = ()
     by_dimension: Mapping[str, ColumnTuple] = field(default_factory=dict)
-    numeric: ColumnTuple = ()
+    number_columns: ColumnTuple = ()
     candidates: Mapping[str, ColumnTuple] = field(default_factory=dict)
 
     def columns_by_name(self) -> dict[str, ColumnTuple]:
@@ -77,20 +77,22 @@ def find_rating_columns(columns: Columns, dimensions: Collection[str] | None) ->
     if columns.is_long:
         return RatingColumns(columns=columns, dimensions=dimensions)
     used_columns = columns.used_columns(OUTPUT_ROLES) | columns.judge_score_columns
-    numeric = tuple(columns.of_kind(columns.columns_except(used_columns), "rating"))
+    number_columns = tuple(columns.of_kind(columns.columns_except(used_columns), "rating"))
     nested = columns.find_all(NESTED_COLUMNS)
     by_dimension, candidates = _mapped_rating_columns(columns), dict[str, ColumnTuple]()
     if dimensions is not None:
         by_dimension = {}
         for name in dimensions:
-            headers, are_certain = _find_columns(columns, name, numeric)
+            headers, are_certain = _find_columns(columns, name, number_columns)
             target = by_dimension if are_certain else candidates
             if headers:
                 target[name] = headers
     elif not (by_dimension or nested):
-        groups = _annotator_groups(numeric)
-        headers, are_certain = _guess_columns(columns, numeric, groups)
-        by_dimension = groups | {column: (column,) for column in headers if column in numeric}
+        groups = _annotator_groups(number_columns)
+        headers, are_certain = _guess_columns(columns, number_columns, groups)
+        by_dimension = groups | {
+            column: (column,) for column in headers if column in number_columns
+        }
         candidates = {} if are_certain else {"": headers}
     rating_keys = [key for key in columns.rating_keys if key not in columns.comment_columns]
     return RatingColumns(
@@ -99,7 +101,7 @@ def find_rating_columns(columns: Columns, dimensions: Collection[str] | None) ->
         nested=nested,
         nested_dimensions=tuple(key.partition(KEY_SEPARATOR)[2] for key in rating_keys),
         by_dimension=by_dimension,
-        numeric=numeric,
+        number_columns=number_columns,
         candidates={} if nested else candidates,
     )
 
@@ -118,17 +120,17 @@ def _mapped_rating_columns(columns: Columns) -> dict[str, ColumnTuple]:
     return by_dimension
 
 
-def _annotator_groups(numeric: ColumnTuple) -> dict[str, ColumnTuple]:
+def _annotator_groups(number_columns: ColumnTuple) -> dict[str, ColumnTuple]:
     """Map each dimension with two or more annotators' columns to these columns."""
     groups: dict[str, list[re.Match[str]]] = defaultdict(list)
-    for match in filter(None, map(_ANNOTATOR_COLUMN_NAME.fullmatch, numeric)):
+    for match in filter(None, map(_ANNOTATOR_COLUMN_NAME.fullmatch, number_columns)):
         groups[name_key(match[1])].append(match)
     groups_of_several = [group for group in groups.values() if len(group) > 1]
     return {group[0][1]: tuple(match[0] for match in group) for group in groups_of_several}
 
 
 def _find_columns(
-    columns: Columns, dimension: str, numeric: ColumnTuple
+    columns: Columns, dimension: str, number_columns: ColumnTuple
 ) -> tuple[ColumnTuple, bool]:
     """Return the columns that may hold the ratings on a dimension, and whether this is certain.
 
@@ -145,24 +147,26 @@ def _find_columns(
             return headers, True
     column, words = columns.exact_name(dimension), {*name_words(dimension)}
     # A judge's name is made from a column's, as `helpful` from `Helpful?`.
-    named = [c for c in columns.table.columns if judge_name(c) == dimension]
+    named_columns = [c for c in columns.table.columns if judge_name(c) == dimension]
     if columns.has(column):
-        named = [] if column in columns.judge_score_columns else [column]
-    groups = {name_key(name): headers for name, headers in _annotator_groups(numeric).items()}
-    if name_key(dimension) in groups and not named:
+        named_columns = [] if column in columns.judge_score_columns else [column]
+    groups = {
+        name_key(name): headers for name, headers in _annotator_groups(number_columns).items()
+    }
+    if name_key(dimension) in groups and not named_columns:
         return groups[name_key(dimension)], True
-    similar = [c for c in numeric if words <= {*name_words(c)}]
-    possible = tuple(dict.fromkeys((*named, *similar)))
-    if named or len(possible) > 1:
-        return possible, len(possible) == 1
+    similar_columns = [c for c in number_columns if words <= {*name_words(c)}]
+    possible_columns = tuple(dict.fromkeys((*named_columns, *similar_columns)))
+    if named_columns or len(possible_columns) > 1:
+        return possible_columns, len(possible_columns) == 1
     label_columns = _label_columns(columns, dimension)
     if label_columns or similar_name(dimension, {*catalog.names(), *columns.table.columns}):
         return label_columns, len(label_columns) < 2
-    return numeric, False
+    return number_columns, False
 
 
 def _guess_columns(
-    columns: Columns, numeric: ColumnTuple, groups: Mapping[str, ColumnTuple]
+    columns: Columns, number_columns: ColumnTuple, groups: Mapping[str, ColumnTuple]
 ) -> tuple[ColumnTuple, bool]:
     """Return the columns that may hold ratings if the user names none, and whether this is certain.
 
@@ -172,10 +176,10 @@ def _guess_columns(
     words.
     """
     group_members = set[str]().union(*groups.values())
-    ungrouped = tuple(column for column in numeric if column not in group_members)
+    ungrouped_columns = tuple(column for column in number_columns if column not in group_members)
     label_columns = _label_columns(columns, "label")
-    named = tuple(column for column in ungrouped if column in label_columns)
-    guess = named if len(named) == 1 else ungrouped
+    named_columns = tuple(column for column in ungrouped_columns if column in label_columns)
+    guess = named_columns if len(named_columns) == 1 else ungrouped_columns
     if {*map(str.casefold, guess)} <= {*catalog.names()}:
         return guess, True
     in_words: list[str] = []
@@ -184,7 +188,7 @@ def _guess_columns(
     is_one = len(guess) == 1 and not (in_words or groups)
     if is_one and _look_like_ratings(columns.cells(guess[0])):
         return guess, True
-    return tuple(dict.fromkeys((*in_words, *(named or guess)))), False
+    return tuple(dict.fromkeys((*in_words, *(named_columns or guess)))), False
 
 
 def _columns_of_rating_words(columns: Columns) -> list[str]:

@@ -263,9 +263,9 @@ def _rating_cells(
     for row in columns.table.rows:
         row_annotator = columns.cell(row, "annotator")
         if columns.is_long:
-            cells = _long_row(columns, row, options, problems)
+            cells = _cells_of_long_row(columns, row, options, problems)
         else:
-            cells = _wide_row(rating_columns, row, problems)
+            cells = _cells_of_wide_row(rating_columns, row, problems)
         for dimension, column_cells in cells.items():
             for column, value in column_cells.items() if options.reads(dimension) else ():
                 with problems.collect(line=row.line, field=column):
@@ -279,7 +279,7 @@ def _rating_cells(
                         )
 
 
-def _long_row(
+def _cells_of_long_row(
     columns: Columns, row: TableRow, options: ReadOptions, problems: Problems
 ) -> RatingCells:
     """Return the one cell of ratings in a row; adds a problem for a row without id or dimension."""
@@ -292,7 +292,9 @@ def _long_row(
     return {options.dimension_in(dimension): {column: value_at(row.cells, column)}}
 
 
-def _wide_row(rating_columns: RatingColumns, row: TableRow, problems: Problems) -> RatingCells:
+def _cells_of_wide_row(
+    rating_columns: RatingColumns, row: TableRow, problems: Problems
+) -> RatingCells:
     """Return the cells of ratings in a row.
 
     If several columns rate the same dimension, only one of them is read: a column in the user's

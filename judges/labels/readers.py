@@ -17,7 +17,7 @@ from judges.labels.export_reader import convert_tool_export
 from judges.labels.flags import MappingValue, read_scale, split_mapping
 from judges.labels.outputs import no_labels_error, read_outputs
 from judges.labels.pairs import find_candidate_columns, holds_pairs, read_pair_rows
-from judges.labels.preparation import stated_scales, with_latest_labels, without_footers
+from judges.labels.preparation import label_page_scales, with_latest_labels, without_footers
 from judges.labels.rating_columns import find_rating_columns
 from judges.labels.ratings import ReadOptions, TableRatings, read_ratings
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
@@ -211,7 +211,7 @@ def _read_items(
     labelled = with_weights(
         read_outputs(columns, problems, options, second_ratings), columns, problems
     )
-    return replace(labelled, scales=stated_scales(columns))
+    return replace(labelled, scales=label_page_scales(columns))
 
 
 def _prepare_columns(table: Table, options: ReadOptions) -> Columns:
@@ -278,7 +278,7 @@ def _add_annotations_file(
         labelled,
         notes=(*labelled.notes, *(f"{problems.file}: {note}" for note in notes)),
         sha256=hashlib.sha256(both_hashes.encode()).hexdigest(),
-        scales=stated_scales(columns),
+        scales=label_page_scales(columns),
     )
 
 

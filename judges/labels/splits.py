@@ -123,11 +123,12 @@ def split(labelled: AnyLabelledItems, *, seed: int) -> Splits[AnyLabelledItems]:
         held_out = set(rng.permutation(labelled.systems)[:n_held_out].tolist())
         held_out_ids = {output.id for output in labelled.outputs if output.system in held_out}
         seen = [labelled.subset(ids - held_out_ids) for ids in ids_by_split]
-        *unused, unseen = (labelled.subset(ids & held_out_ids) for ids in ids_by_split)
+        *unused_splits, unseen = (labelled.subset(ids & held_out_ids) for ids in ids_by_split)
         # If systems wrote for different documents, a split may be too small to hold out systems.
         if all(len(part.documents) >= 2 for part in (*seen, unseen)):
-            n_unused = sum(len(part.items) for part in unused)
-            return Splits(seen[0], seen[1], seen[2], unseen, tuple(sorted(held_out)), n_unused)
+            n_unused = sum(len(part.items) for part in unused_splits)
+            held_out_systems = tuple(sorted(held_out))
+            return Splits(seen[0], seen[1], seen[2], unseen, held_out_systems, n_unused)
     train, dev, test = map(labelled.subset, ids_by_split)
     return Splits(train, dev, test)
 

@@ -52,8 +52,8 @@ def next_step_facts(
         yield "define", "write your own definition there, or a comparison of `dspy-judges list`"
         return
     column = dimensions_to_tune(labelled, options)[0]
-    rated = with_ratings(labelled, column)
-    if len({rated.label(output, column) for output in rated.outputs}) == 1:
+    ratings = with_ratings(labelled, column)
+    if len({ratings.label(output, column) for output in ratings.outputs}) == 1:
         return  # a note says that all labels are the same
     spec = dimension_specs(flags).get(column, column)
     if column in catalog.names() or spec != column:

@@ -90,8 +90,9 @@ class LabelLog:
     Each label is one line of the file. The line is written by a single write, and counts once it is
     on disk. If another program changes the file, every later call raises ClickError.
 
-    `rows` has the fields of each item, which every line with its label repeats, and `answers` the
-    possible answers. `notes` are on lines of the file that were removed or are ignored.
+    `rows` has the fields of each item, which every line with its label repeats, and
+    `possible_answers` the answers that a person may give. `notes` are on lines of the file that
+    were removed or are ignored.
     """
 
     def __init__(
@@ -99,11 +100,11 @@ class LabelLog:
         path: Path,
         subject: Subject,
         rows: Sequence[Mapping[str, object]],
-        answers: Collection[LabelValue | None],
+        possible_answers: Collection[LabelValue | None],
     ) -> None:
         self.path, self.rows, self.notes = path, rows, list[str]()
         self.by_annotator: defaultdict[str, AnnotatorLabels] = defaultdict(AnnotatorLabels)
-        self._answers, self._lock = answers, RLock()
+        self._possible_answers, self._lock = possible_answers, RLock()
         self._item_by_id = {str(row["id"]): item for item, row in enumerate(rows)}
         self._value_key, self._common_fields = "rating", {"dimension": subject.name}
         if subject.kind == "pairwise":
@@ -116,21 +117,22 @@ class LabelLog:
     def _read_file(self) -> None:
         """Open the label file and read its labels; remove an incomplete last line."""
         *lines, last_line = claim_file(self.path).read_bytes().split(b"\n")
-        is_complete = not b'{"id": '.startswith(last_line[:7])
+        # A line of this page that is not JSON was cut off; `_add_line` refuses other such lines.
+        is_last_line_complete = not b'{"id": '.startswith(last_line[:7])
         with suppress(ValueError, RecursionError):
             msgspec.json.decode(last_line)
-            is_complete = True
-        if is_complete:
+            is_last_line_complete = True
+        if is_last_line_complete:
             lines.append(last_line)
-        added = [self._add_line(line, n) for n, line in enumerate(lines, 1) if line.strip()]
+        is_added = [self._add_line(line, n) for n, line in enumerate(lines, 1) if line.strip()]
         self._file = self.path.open("ab", buffering=0)  # each line is a single write
         self._size = sum(len(line) + 1 for line in lines)
-        if is_complete:
+        if is_last_line_complete:
             self._file.write(b"\n")
         elif last_line:
             self._file.truncate(self._size)
             self.notes.append("removed the last line, which was incomplete")
-        if n_ignored := added.count(False):
+        if n_ignored := is_added.count(False):
             self.notes.append(f"ignored {count(n_ignored, 'line')} on other outputs or dimensions")
 
     def _add_line(self, line: bytes, number: int) -> bool:
@@ -153,12 +155,12 @@ class LabelLog:
 
     def _contradiction(self, row: dict[str, object], record: LabelRecord, item: int | None) -> str:
         """Return a phrase on how a line contradicts this session; "" if it does not."""
-        expected = self._common_fields | ({} if item is None else dict(self.rows[item]))
-        shared_fields = expected.keys() & row.keys() - {*SAMPLING_COLUMNS}
+        expected_fields = self._common_fields | ({} if item is None else dict(self.rows[item]))
+        shared_fields = expected_fields.keys() & row.keys() - {*SAMPLING_COLUMNS}
         for name in sorted(shared_fields):
-            if row[name] != expected[name]:
-                return f"{name} is {row[name]!r:.40}, but in this session {expected[name]!r:.40}"
-        if record.value is not None and record.value not in self._answers:
+            if (value := row[name]) != (expected_value := expected_fields[name]):
+                return f"{name} is {value!r:.40}, but in this session {expected_value!r:.40}"
+        if record.value is not None and record.value not in self._possible_answers:
             return f"{record.value!r:.40} is not a possible answer"
         return ""
 
@@ -182,8 +184,8 @@ class LabelLog:
         """Append a label to the file and to `by_annotator`; ClickError if writing fails."""
         fields = msgspec.to_builtins(record)
         value = fields.pop("value")
-        given = {name: field for name, field in fields.items() if field}
-        row = {**self.rows[item], **self._common_fields, **given, self._value_key: value}
+        given_fields = {name: field for name, field in fields.items() if field}
+        row = {**self.rows[item], **self._common_fields, **given_fields, self._value_key: value}
         line = f"{json.dumps(row, ensure_ascii=False)}\n".encode()
         try:
             if self._file.write(line) < len(line):

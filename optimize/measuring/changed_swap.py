@@ -98,11 +98,11 @@ def decide_by_changed_rows(
     rows = zip(new_scores.items.items, new_scores.passes != old_scores.passes, strict=True)
     changed_ids = [item.id for item, is_changed in rows if is_changed]
     labels = _labels_by_id(flags, task.dimension)
-    if unexpected := sorted(labels.keys() - {*changed_ids}):
+    if unexpected_ids := sorted(labels.keys() - {*changed_ids}):
         raise LabelError(
-            f"{flags.changed}: {len(unexpected):,} labels are on outputs that do not change, or "
-            f"that {task.labelled.name} lacks, such as {unexpected[0]!r}; --changed takes only "
-            "labels on the rows that it wrote (for labels on random outputs leave it out)"
+            f"{flags.changed}: {len(unexpected_ids):,} labels are on outputs that do not change, "
+            f"or that {task.labelled.name} lacks, such as {unexpected_ids[0]!r}; --changed takes "
+            "only labels on the rows that it wrote (for labels on random outputs leave it out)"
         )
     result = _compare_on_changed_rows(new_scores, old_scores, labels, task, margin, flags.looks)
     if labels or not changed_ids:

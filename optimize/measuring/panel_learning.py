@@ -148,13 +148,13 @@ def _standardising_transforms(
     transform_by_name, why_excluded = dict[str, tuple[float, float]](), dict[str, str]()
     for name, vector in scores.items():
         has_score = ~np.isnan(vector)
-        given, failed_share = vector[has_score], float(np.isnan(vector).mean())
+        defined_scores, failed_share = vector[has_score], float(np.isnan(vector).mean())
         if failed_share > MAX_FAILED_SHARE:
             why_excluded[name] = f"fails on {failed_share:.0%} of the outputs"
             continue
-        deviation = float(np.sqrt(np.mean(centred(given[:, None], group[has_score]) ** 2)))
-        if deviation > MIN_RELATIVE_SD * max(1.0, float(np.abs(given).max())):
-            transform_by_name[name] = 1 / deviation, -float(given.mean()) / deviation
+        deviation = float(np.sqrt(np.mean(centred(defined_scores[:, None], group[has_score]) ** 2)))
+        if deviation > MIN_RELATIVE_SD * max(1.0, float(np.abs(defined_scores).max())):
+            transform_by_name[name] = 1 / deviation, -float(defined_scores.mean()) / deviation
         else:
             why_excluded[name] = "tells no two outputs apart"
     return transform_by_name, why_excluded

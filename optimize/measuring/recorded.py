@@ -146,10 +146,12 @@ def score_of_cell(cell: object, number_of_word: Mapping[str, float]) -> float | 
     word = str(cell).strip().casefold()
     if word in number_of_word:
         return number_of_word[word]
-    parsed = parse_cell(cell)
-    if parsed.kind == MISSING:
+    parsed_cell = parse_cell(cell)
+    if parsed_cell.kind == MISSING:
         return math.nan
-    return None if parsed.kind != NUMBER or abs(parsed.number) > MAX_SCORE else parsed.number
+    if parsed_cell.kind != NUMBER or abs(parsed_cell.number) > MAX_SCORE:
+        return None
+    return parsed_cell.number
 
 
 def _numbers_of_words(values: WordValues, *, pairwise: bool) -> dict[str, float]:

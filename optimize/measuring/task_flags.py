@@ -247,7 +247,7 @@ def asking_options(flags: argparse.Namespace) -> ModelOptions:
 
 def cost_lines(entries: Sequence[JudgeEntry], price: tuple[float, float] | None) -> list[str]:
     """Return the estimated cost of each judge that will be asked, and of all, as lines."""
-    asked, estimates_by_name = asked_models(entries), dict[str, list[CostEstimate]]()
+    models, estimates_by_name = asked_models(entries), dict[str, list[CostEstimate]]()
     for entry in entries:
         if entry.judge is None or entry.runs_in_process:
             continue
@@ -255,8 +255,8 @@ def cost_lines(entries: Sequence[JudgeEntry], price: tuple[float, float] | None)
         estimates = estimate_costs(
             entry.judge,
             n_rows=len(entry.items),
-            characters=sum(map(len, texts)),
-            models=asked,
+            n_characters=sum(map(len, texts)),
+            models=models,
             price=price_of(price),
         )
         paid_estimates = [each for each in estimates if not all(map(is_embedded, each.models))]

@@ -48,17 +48,17 @@ class IntervalChart:
 
 def interval_charts(figures: Mapping[str, Figure], figure_name: str) -> list[IntervalChart]:
     """Return a chart of the judges' figures with intervals; none if no figure is defined."""
-    defined = {name: figure for name, figure in figures.items() if not isnan(figure.value)}
-    if not defined:
+    defined_figures = {name: figure for name, figure in figures.items() if not isnan(figure.value)}
+    if not defined_figures:
         return []
     points = list[float]()
-    for figure in defined.values():
+    for figure in defined_figures.values():
         ends = figure.interval or Interval(figure.value, figure.value)
         points += [ends.low, figure.value, ends.high]
     positions, ticks = _positions(np.array(points), np.array(points))
     rows = [
         (name, number_text(figure.value), positions[3 * index : 3 * index + 3])
-        for index, (name, figure) in enumerate(defined.items())
+        for index, (name, figure) in enumerate(defined_figures.items())
     ]
     caption = f"Each judge's {figure_name} with its 95% interval."
     return [IntervalChart(rows=rows, ticks=ticks, caption=caption)]
@@ -71,12 +71,12 @@ def dot_charts(scored: ScoredItems) -> list[DotChart]:
         return []
     if scored.has_verdicts:
         return _system_charts(scored)
-    drawn = rows[np.linspace(0, rows.size - 1, min(rows.size, MAX_DOTS)).astype(int)]
+    drawn_rows = rows[np.linspace(0, rows.size - 1, min(rows.size, MAX_DOTS)).astype(int)]
     caption = "Each dot is an output."
-    if drawn.size < rows.size:
-        caption += f" {drawn.size:,} of {rows.size:,} are drawn."
-    human, scores = scored.human[drawn], scored.scores[drawn]
-    outputs = _dot_chart(scored, human, scores, [""] * drawn.size, caption)
+    if drawn_rows.size < rows.size:
+        caption += f" {drawn_rows.size:,} of {rows.size:,} are drawn."
+    human, scores = scored.human[drawn_rows], scored.scores[drawn_rows]
+    outputs = _dot_chart(scored, human, scores, [""] * drawn_rows.size, caption)
     return [outputs, *_system_charts(scored)]
 
 

@@ -101,8 +101,10 @@ def judge_to_use(result: JudgeComparison) -> ComparedJudge:
     if best.entry.usage.cost_per_1000_rows is None:
         return best
     candidates = (judge for judge in result.judges if judge.relation_to_best in ("best", "as good"))
-    priced = [judge for judge in candidates if judge.entry.usage.cost_per_1000_rows is not None]
-    return min(priced, key=lambda judge: judge.entry.usage.cost_per_1000_rows or 0.0)
+    priced_judges = [
+        judge for judge in candidates if judge.entry.usage.cost_per_1000_rows is not None
+    ]
+    return min(priced_judges, key=lambda judge: judge.entry.usage.cost_per_1000_rows or 0.0)
 
 
 def comparison_step(result: JudgeComparison) -> str:

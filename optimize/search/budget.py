@@ -25,18 +25,18 @@ BUDGET_ERRORS = SearchBudgetSpentError, BudgetSpentError
 class Pricing:
     """The prices of a search, and the unit in which its budget counts.
 
-    Judging an item takes `item_calls` calls with `item_replies` replies. The untuned judge's calls
-    for an item have `tokens_in` and `tokens_out` tokens together. The price of a free model's call
-    is 1. A proposal is expected to take `proposal_tokens` (input and output), and to cost
-    `proposal_cost` in the unit.
+    Judging an item takes `calls_per_item` calls with `replies_per_item` replies. The untuned
+    judge's calls for an item have `tokens_in` and `tokens_out` tokens together. The price of a free
+    model's call is 1. A proposal is expected to take `proposal_tokens` (input and output), and to
+    cost `proposal_cost` in the unit.
     """
 
     unit: Literal["calls", "dollars"] = "calls"
     price: Price = FREE
     tokens_in: float = 0
     tokens_out: float = 0
-    item_calls: int = 1
-    item_replies: int = 1
+    calls_per_item: int = 1
+    replies_per_item: int = 1
     proposal_price: Price = FREE
     proposal_tokens: tuple[float, float] = (0, 0)
     proposal_cost: float = 1
@@ -52,11 +52,11 @@ class Pricing:
     @property
     def untuned_cost(self) -> float:
         """The cost of the untuned judge's judgement of an item, in the budget's unit."""
-        return self.item_calls if self.unit == "calls" else self.untuned_price
+        return self.calls_per_item if self.unit == "calls" else self.untuned_price
 
     def price_of_tokens(self, tokens_in: float, tokens_out: float) -> float:
         """Return the price of judging one item with this many input and output tokens."""
-        return self.item_calls if self.is_free else self.price.cost(tokens_in, tokens_out)
+        return self.calls_per_item if self.is_free else self.price.cost(tokens_in, tokens_out)
 
     def estimate_price(self, prompt: Prompt, untuned: Prompt) -> float:
         """Estimate the price of judging one item, by how much longer the prompt is than `untuned`.
@@ -64,8 +64,9 @@ class Pricing:
         The estimate is at least half the untuned judge's price.
         """
         n_characters = _n_static_characters(prompt) - _n_static_characters(untuned)
-        extra_tokens_in = n_characters * self.item_calls / CHARACTERS_PER_TOKEN
-        extra_tokens_out = (n_reply_tokens(prompt) - n_reply_tokens(untuned)) * self.item_replies
+        extra_tokens_in = n_characters * self.calls_per_item / CHARACTERS_PER_TOKEN
+        extra_reply_tokens = n_reply_tokens(prompt) - n_reply_tokens(untuned)
+        extra_tokens_out = extra_reply_tokens * self.replies_per_item
         extra_price = self.price.cost(extra_tokens_in, extra_tokens_out)
         return max(self.untuned_price / 2, self.untuned_price + extra_price)
 
@@ -114,14 +115,14 @@ class SearchBudget:
         if cost > self.remaining + self.slack:
             self.has_refused = True
             amount_text = "${:.4f}" if self.pricing.unit == "dollars" else "{:,.0f} calls"
-            needed, left = map(amount_text.format, (cost, max(0, self.remaining)))
+            cost_text, rest_text = map(amount_text.format, (cost, max(0, self.remaining)))
             raise SearchBudgetSpentError(
-                f"the next step of the search costs {needed}, but only {left} are left"
+                f"the next step of the search costs {cost_text}, but only {rest_text} are left"
             )
 
     def charge_judgement(self, price: float) -> None:
         """Add the cost of a judgement with this price."""
-        n_calls = self.pricing.item_calls
+        n_calls = self.pricing.calls_per_item
         self.total_cost += n_calls if self.pricing.unit == "calls" else price
         self.calls += n_calls
 

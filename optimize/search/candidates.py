@@ -99,8 +99,8 @@ class Candidate:
 
     def unseen(self, items: Items) -> Items:
         """Return the items of documents that the demonstrations do not show."""
-        shown = self.demo_set.documents
-        return Items(tuple(item for item in items.items if item.document_id not in shown))
+        shown_documents = self.demo_set.documents
+        return Items(tuple(item for item in items.items if item.document_id not in shown_documents))
 
     def prompt(self, untuned_prompt: Prompt) -> Prompt:
         """Return the untuned prompt with this candidate's instruction, demos and questions."""
@@ -166,12 +166,14 @@ def draw_demo_set(
     if prompt.answer.choices == LETTERS:  # a tied pair demonstrates neither A nor B
         items = Items(tuple(item for item in items.items if item.human != 0))
     demos = _fitting_demos(items, prompt, rng, max_characters, share, reasons or {})
-    selected = list(islice(demos, min(size, MAX_DEMOS)))
-    rng.shuffle(selected)
+    selected_demos = list(islice(demos, min(size, MAX_DEMOS)))
+    rng.shuffle(selected_demos)
     n_distinct_outputs = len({tuple(item.texts.values()) for item in items.items})
-    shows_everything = selected and len(selected) == n_distinct_outputs
+    shows_everything = selected_demos and len(selected_demos) == n_distinct_outputs
     kind = DEMOS_OF_ALL_OUTPUTS if shows_everything else f"levels {size}"
-    return DemoSet(tuple(demo for _, demo in selected), tuple(item for item, _ in selected), kind)
+    return DemoSet(
+        tuple(demo for _, demo in selected_demos), tuple(item for item, _ in selected_demos), kind
+    )
 
 
 def _fitting_demos(

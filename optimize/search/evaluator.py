@@ -47,7 +47,7 @@ class Evaluator:
     def item_cost(self, candidate: Candidate) -> float:
         """Return the cost of judging one item with the candidate, in the unit of the budget."""
         pricing = self.budget.pricing
-        return pricing.item_calls if pricing.unit == "calls" else self.item_price(candidate)
+        return pricing.calls_per_item if pricing.unit == "calls" else self.item_price(candidate)
 
     def item_price(self, candidate: Candidate) -> float:
         """Return the price of judging one item: measured if possible, else estimated.

@@ -145,12 +145,12 @@ class JudgedItems:
         """
         best_first = rows[np.argsort(-self.items.human[rows], kind="stable")]
         weighted_gaps, gaps = self.weighted_gaps[rows], np.abs(self.gaps[rows])
-        misplaced = [
+        misplaced_rows = [
             rows[np.argmax(weighted_gaps)],
             rows[np.argmin(weighted_gaps)],
             rows[np.argmin(gaps)],
         ]
-        by_priority = [best_first[0], best_first[-1], *misplaced, *best_first]
+        by_priority = [best_first[0], best_first[-1], *misplaced_rows, *best_first]
         selection = list(dict.fromkeys(map(int, by_priority)))[:MAX_OUTPUTS_OF_DOCUMENT]
         return sorted(selection, key=lambda row: (-self.items.human[row], row))
 
@@ -235,8 +235,8 @@ class JudgedItems:
             )
 
     def _pair_overview(self) -> Iterator[str]:
-        decided = self.items.human != 0
-        agreement = np.sign(self.scores[decided]) * np.sign(self.items.human[decided])
+        has_preference = self.items.human != 0
+        agreement = np.sign(self.scores[has_preference]) * np.sign(self.items.human[has_preference])
         n = max(1, len(agreement))
         yield (
             f"The judge has compared {int((~np.isnan(self.scores)).sum())} pairs. Where people "

@@ -260,17 +260,17 @@ def largest_gain(
         signs = rng.choice([-1.0, 1.0], (N_PERMUTATIONS, len(documents)))
         signs = np.vstack([np.ones(len(documents)), signs])
         for kind, contrasts in enumerate(half):
-            defined = [each for each in contrasts if each.documents]
-            if not defined:
+            usable_contrasts = [each for each in contrasts if each.documents]
+            if not usable_contrasts:
                 continue
-            swapped = []
-            for each in defined:
+            gains_by_draw = []
+            for each in usable_contrasts:
                 columns = np.searchsorted(documents, each.documents)
-                swapped.append(each.swapped(signs[:, columns]))
-            n_in_half = len(_document_ids(defined))
-            gain_sums[:, kind] += n_in_half * np.mean(swapped, axis=0)
+                gains_by_draw.append(each.swapped(signs[:, columns]))
+            n_in_half = len(_document_ids(usable_contrasts))
+            gain_sums[:, kind] += n_in_half * np.mean(gains_by_draw, axis=0)
             n_documents[kind] += n_in_half
-            n_untied[kind] += min(each.n_untied for each in defined)
+            n_untied[kind] += min(each.n_untied for each in usable_contrasts)
     tested_kinds = [kind for kind, n in enumerate(n_documents) if n]
     if not tested_kinds:
         return NO_GAIN

@@ -30,26 +30,26 @@ def fewest_documents(risk: float) -> int:
     return max(2, math.ceil(-math.log2(risk)))
 
 
-def power(n_documents: int, outputs: float, gain: float, risk: float = DEFAULT_RISK) -> float:
+def power(n_documents: int, n_outputs: float, gain: float, risk: float = DEFAULT_RISK) -> float:
     """Return the probability that a tuned judge with this true gain ships: a t test's power.
 
-    `outputs` is the effective number of outputs in a document: one less at summary level.
+    `n_outputs` is the effective number of outputs in a document: one less at summary level.
     """
     from scipy.special import nctdtr, stdtrit
 
     if n_documents < fewest_documents(risk):
         return 0.0
-    standard_error = RHO_DIFFERENCE_SD / math.sqrt(n_documents * outputs)
+    standard_error = RHO_DIFFERENCE_SD / math.sqrt(n_documents * n_outputs)
     degrees_of_freedom = n_documents - 1
     return float(
         1 - nctdtr(degrees_of_freedom, gain / standard_error, stdtrit(degrees_of_freedom, 1 - risk))
     )
 
 
-def documents_needed(chance: float, outputs: float, gain: float, risk: float) -> int:
+def documents_needed(chance: float, n_outputs: float, gain: float, risk: float) -> int:
     """Return the fewest documents with which a gain ships with the probability `chance`."""
     sizes = itertools.count(fewest_documents(risk))
-    return next(n for n in sizes if power(n, outputs, gain, risk) >= chance)
+    return next(n for n in sizes if power(n, n_outputs, gain, risk) >= chance)
 
 
 def power_text(
@@ -61,16 +61,16 @@ def power_text(
     `everything` holds all labelled items, and `items` the labelled items of train and dev.
     """
     n, metric = len(items.documents), "rho"
-    outputs = len(items) / n
+    n_outputs = len(items) / n
     if goal == "balanced":
         # With a share p of passes, one output contributes a standard deviation of
         # sqrt(DISAGREEMENT_SHARE / (4 p (1 - p))) to the difference in balanced accuracy.
         pass_share, metric = float(items.human.mean()), "balanced accuracy"
-        outputs *= 4 * pass_share * (1 - pass_share) / DISAGREEMENT_SHARE
+        n_outputs *= 4 * pass_share * (1 - pass_share) / DISAGREEMENT_SHARE
     elif goal != "dataset":
-        outputs = max(1.0, outputs - 1)
-    chance = power(n, outputs, PLANNED_GAIN, risk)
-    n_sufficient = documents_needed(TARGET_POWER, outputs, PLANNED_GAIN, risk)
+        n_outputs = max(1.0, n_outputs - 1)
+    chance = power(n, n_outputs, PLANNED_GAIN, risk)
+    n_sufficient = documents_needed(TARGET_POWER, n_outputs, PLANNED_GAIN, risk)
     if goal == "dataset":
         n_untied = read_rows(items.human, items.human, items.document_ids).n_untied
         chance *= n_untied >= MIN_UNTIED_DOCUMENTS

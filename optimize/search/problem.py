@@ -131,9 +131,9 @@ def informative_documents(items: Items, goal: Goal) -> tuple[str, ...]:
     returned.
     """
     labels_by_document = {name: items.human[rows] for name, rows in items.document_rows.items()}
-    varied = [name for name, labels in labels_by_document.items() if np.ptp(labels) > 0]
-    informative = varied if goal == "summary" else []
-    if goal == "balanced" and not varied:
+    varied_documents = [name for name, labels in labels_by_document.items() if np.ptp(labels) > 0]
+    informative = varied_documents if goal == "summary" else []
+    if goal == "balanced" and not varied_documents:
         by_label: list[list[str]] = [[], []]
         for name, labels in labels_by_document.items():
             by_label[int(labels[0] >= 0.5)].append(name)

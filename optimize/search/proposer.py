@@ -199,11 +199,13 @@ class Proposer:
         }
         prompts = [prompt.messages({**inputs, "evidence": text}) for text in evidence]
         proposals = list(self._ask(prompts, seed))
-        answered = zip(prompts, proposals, strict=True)
-        complaints = [_with_complaint(*pair) for pair in answered if pair[1].faulty_reply]
+        prompts_and_proposals = zip(prompts, proposals, strict=True)
+        complaints = [
+            _with_complaint(*pair) for pair in prompts_and_proposals if pair[1].faulty_reply
+        ]
         if budget.remaining >= budget.proposal_cost * len(complaints):
-            corrected = iter([*self._ask(complaints, seed + 50)])
-            proposals = [next(corrected) if each.faulty_reply else each for each in proposals]
+            corrections = iter([*self._ask(complaints, seed + 50)])
+            proposals = [next(corrections) if each.faulty_reply else each for each in proposals]
         return self._usable_instructions(proposals, round_number)
 
     def _ask(self, prompts: Sequence[Sequence[Message]], seed: int) -> Iterator[_Proposal]:
@@ -283,11 +285,11 @@ def describe_fields(prompt: Prompt) -> str:
     return "\n".join(lines)
 
 
-def questions_field(answers: tuple[str, str]) -> Field:
+def questions_field(possible_answers: tuple[str, str]) -> Field:
     """Return the output field in which the proposer writes questions with these two answers."""
     description = (
         f"up to {MAX_NEW_QUESTIONS} questions to the judge, the most important first, one a line "
-        f"as 'name: question'. Each is about one thing that {_QUESTION_SUBJECTS[answers]}"
+        f"as 'name: question'. Each is about one thing that {_QUESTION_SUBJECTS[possible_answers]}"
     )
     return Field(name=QUESTIONS_FIELD, description=description, role="output")
 

@@ -273,8 +273,8 @@ def _affordable_judges(
         replace(judge, reasoning="none" if untuned_reasons else None) for judge in judges
     ]
     for variants, min_share in ((judges, 1.0), (without_reasoning, MIN_ASKED)):
-        asked = {judge.id: judge for judge in (problem.untuned, *variants)}
-        cost = sum(evaluator.cost(judge, items) for judge in asked.values())
+        judge_by_id = {judge.id: judge for judge in (problem.untuned, *variants)}
+        cost = sum(evaluator.cost(judge, items) for judge in judge_by_id.values())
         if min_share * cost <= budget.remaining:
             break
     else:
@@ -344,15 +344,16 @@ def question_losses(problem: SearchProblem, candidate: Candidate, items: Items) 
     """Return how much the objective on cross-validated scores would fall without each question."""
     items = problem.evaluator.scored_items(candidate, items)
     answers = collect_answers(problem, candidate, items)
-    all_tested, fixed = np.ones(len(items), bool), replace(problem, may_add_questions=False)
+    is_tested, fixed_problem = np.ones(len(items), bool), replace(problem, may_add_questions=False)
 
     def objective_with(questions: Sequence[Field]) -> float:
-        asked = answers.of_questions(questions)
-        return objective(held_out_scores(asked, all_tested, fixed), items, problem.goal)
+        selected_answers = answers.of_questions(questions)
+        scores = held_out_scores(selected_answers, is_tested, fixed_problem)
+        return objective(scores, items, problem.goal)
 
     questions, losses = answers.fields[:-1], dict[str, float]()
     objective_with_all = objective_with(questions)
-    for omitted in questions:
-        others = [question for question in questions if question != omitted]
-        losses[omitted.name] = objective_with_all - objective_with(others)
+    for omitted_question in questions:
+        others = [question for question in questions if question != omitted_question]
+        losses[omitted_question.name] = objective_with_all - objective_with(others)
     return losses

@@ -65,11 +65,11 @@ def explore(problem: SearchProblem) -> Exploration:
     # Release the reserve for the test on dev: the search reserves the cost of its own finalists.
     with problem.evaluator.budget.reserving(-problem.test_reserve):
         if problem.proposer is None:
-            return show_all_labels(problem)
+            return explore_without_proposer(problem)
         return RankSearch(problem, Proposer(problem, problem.proposer)).explore()
 
 
-def show_all_labels(problem: SearchProblem) -> Exploration:
+def explore_without_proposer(problem: SearchProblem) -> Exploration:
     """Make a finalist that shows all labels, or as many of train as the prompt may show."""
     cross_validation = CrossValidation(problem)
     if cross_validation.is_feasible:
@@ -188,8 +188,8 @@ class RankSearch:
         sums = np.bincount(kinds, n_documents * gains)
         means = (sums / (np.bincount(kinds, n_documents) + PRIOR_DOCUMENTS))[kinds]
         gain_sds = np.where(is_proposed, INSTRUCTION_GAIN_SD, DEMO_GAIN_SD)
-        expected = means + gain_sds**2 / (gain_sds**2 + errors**2) * (gains - means)
-        return dict(zip(self.trials, expected.tolist(), strict=True))
+        expected_gains = means + gain_sds**2 / (gain_sds**2 + errors**2) * (gains - means)
+        return dict(zip(self.trials, expected_gains.tolist(), strict=True))
 
     def _ranked_trials(self) -> list[Trial]:
         """Return the trials of reliable candidates that the limit pays for, by expected gain."""

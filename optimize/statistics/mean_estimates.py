@@ -160,20 +160,21 @@ def estimate_mean(
 def _document_sums(
     label: ArrayLike,
     score: ArrayLike,
-    document: ArrayLike | None,
+    document_ids: ArrayLike | None,
     weight: ArrayLike | None,
     bounds: tuple[float, float] | None,
     pseudo_labels: tuple[float, float] | None,
 ) -> tuple[Matrix, Matrix]:
     """Return six sums for each document, and the same sums for each pseudo-document.
 
+    `label`, `score`, `document_ids` and `weight` have a value for each output.
     Over the document's labelled outputs: their number, and the sums of the weights, of the weighted
     labels and of the weighted scores. Over all outputs of the document: their number, and the sum
     of the scores. The four pseudo-documents combine two labels with the judge's lowest and highest
     score; there is none without `bounds` and `pseudo_labels`.
     """
     labels, scores = np.asarray(label, dtype=float), np.asarray(score, dtype=float)
-    documents = np.arange(labels.size) if document is None else np.asarray(document)
+    documents = np.arange(labels.size) if document_ids is None else np.asarray(document_ids)
     weights = np.ones(labels.size) if weight is None else np.asarray(weight, dtype=float)
     has_score = ~np.isnan(scores)
     labels, scores, weights = labels[has_score], scores[has_score], weights[has_score]

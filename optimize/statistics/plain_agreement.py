@@ -147,8 +147,8 @@ def _interval_of_share(
     if not counts.size:
         return None
     share = float(n_same_order.sum() / counts.sum())
-    terms = 2 * documents_per_pair * (n_same_order - share * counts) / counts.mean()
-    interval = correlation_interval(2 * share - 1, terms)
+    document_errors = 2 * documents_per_pair * (n_same_order - share * counts) / counts.mean()
+    interval = correlation_interval(2 * share - 1, document_errors)
     return None if interval is None else Interval((1 + interval.low) / 2, (1 + interval.high) / 2)
 
 

@@ -85,28 +85,28 @@ def verdict_agreement(
     0.
     """
     rows = read_rows(judge, human, document, weight=weight)
-    human_labels, passes = rows.human, (rows.judge >= PASS_THRESHOLD).astype(float)
+    human_labels, verdicts = rows.human, (rows.judge >= PASS_THRESHOLD).astype(float)
     if not np.isin(human_labels, (0, 1)).all():
         raise ValueError("people's labels must be 1 (pass) or 0 (fail)")
-    is_right = (passes == human_labels).astype(float)
+    is_right = (verdicts == human_labels).astype(float)
     outputs_by_label = {"pass": human_labels == 1, "fail": human_labels == 0}
     all_outputs = np.ones(human_labels.size, bool)
     tpr, tnr = (_rate(is_right, rows, outputs) for outputs in outputs_by_label.values())
     confusion = dict[str, int]()
     for label, outputs in outputs_by_label.items():
-        confusion[f"{label}_pass"] = n_passes = int(passes[outputs].sum())
+        confusion[f"{label}_pass"] = n_passes = int(verdicts[outputs].sum())
         confusion[f"{label}_fail"] = int(outputs.sum()) - n_passes
     # With unequal weights the interval for kappa would be too narrow.
     has_interval = bool(tpr.interval and tnr.interval) and np.ptp(rows.weight) == 0
     return VerdictAgreement(
         confusion=confusion,
         base_rate=_rate(human_labels, rows, all_outputs),
-        judge_rate=_rate(passes, rows, all_outputs),
+        judge_rate=_rate(verdicts, rows, all_outputs),
         tpr=tpr,
         tnr=tnr,
         accuracy=_rate(is_right, rows, all_outputs),
         balanced_accuracy=_mean_of_rates(tpr, tnr, is_right, outputs_by_label["pass"], rows),
-        kappa=_kappa(passes, human_labels, rows, has_interval=has_interval),
+        kappa=_kappa(verdicts, human_labels, rows, has_interval=has_interval),
         n_documents=rows.n_documents,
         n_more={
             label: max(
@@ -129,8 +129,8 @@ def _rate(values: Vector, rows: ScoredRows, mask: Mask) -> Rate:
     if n < MIN_OUTPUTS_FOR_RATES or n_documents < MIN_DOCUMENTS_FOR_RATES:
         return Rate(share, None, n, n_documents)
     # Even many outputs add little information if their weights are small.
-    effective_weight = rows.weight[mask].sum() * effective_size(rows.weight) / rows.weight.size
-    weight_effect = n / min(effective_weight, effective_size(weight))
+    effective_n = rows.weight[mask].sum() * effective_size(rows.weight) / rows.weight.size
+    weight_effect = n / min(effective_n, effective_size(weight))
     n_outputs = np.bincount(document)
     design_effect = float(np.sqrt(float(n_outputs @ n_outputs) / n) * weight_effect)
     if 0 < share < 1:
@@ -173,14 +173,17 @@ def _mean_of_rates(tpr: Rate, tnr: Rate, is_right: Vector, is_pass: Mask, rows: 
     return Rate(value, Interval(low, high), is_right.size)
 
 
-def _kappa(passes: Vector, human_labels: Vector, rows: ScoredRows, *, has_interval: bool) -> Rate:
-    """Return Cohen's kappa: (agreement - chance) / (1 - chance)."""
-    n, is_agreement = passes.size, passes == human_labels
+def _kappa(verdicts: Vector, human_labels: Vector, rows: ScoredRows, *, has_interval: bool) -> Rate:
+    """Return Cohen's kappa: (agreement - chance) / (1 - chance).
+
+    `verdicts` are the judge's, as 1 and 0. `rows` has the outputs' weights and documents.
+    """
+    n, is_agreement = verdicts.size, verdicts == human_labels
     if not n:
         return Rate(np.nan, None, n)
     label_rate, verdict_rate, agreement = (
         float(np.average(values, weights=rows.weight))
-        for values in (human_labels, passes, is_agreement)
+        for values in (human_labels, verdicts, is_agreement)
     )
     chance = label_rate * verdict_rate + (1 - label_rate) * (1 - verdict_rate)
     if chance == 1:
@@ -190,7 +193,7 @@ def _kappa(passes: Vector, human_labels: Vector, rows: ScoredRows, *, has_interv
         return Rate(value, None, n)
     # Each output's influence on kappa, by the derivatives of its agreement and both rates.
     chance_influence = (human_labels - label_rate) * (2 * verdict_rate - 1)
-    chance_influence += (passes - verdict_rate) * (2 * label_rate - 1)
+    chance_influence += (verdicts - verdict_rate) * (2 * label_rate - 1)
     influence = (is_agreement - agreement - (1 - value) * chance_influence) / (1 - chance)
     document_sums = np.bincount(rows.document, influence * rows.weight)
     return Rate(value, correlation_interval(value, document_sums * document_sums.size / n), n)

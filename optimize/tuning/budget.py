@@ -111,7 +111,7 @@ class RunBudget:
 
     def reservation(self, cost: float) -> tuple[float, float]:
         """Return the calls and dollars to reserve: the final measurement plus a search's `cost`."""
-        calls = cost / self.pricing.untuned_cost * self.pricing.item_calls + self.reserved_calls
+        calls = cost / self.pricing.untuned_cost * self.pricing.calls_per_item + self.reserved_calls
         return calls, self.reserved_cost + cost if self.pricing.unit == "dollars" else 0.0
 
 
@@ -142,7 +142,9 @@ def plan_budget(
         max_item_price = max(max_item_price, affordable_price)
     reserve = n_held_out * (item_cost + (max_item_price if in_dollars else item_cost))
     n_probes = len(ATTACKS) * min(N_PROBED_OUTPUTS, len(labels.held_out.test))
-    probes_are_free = is_embedded(settings.lm) and reserve + n_probes * pricing.item_calls <= limit
+    probes_are_free = (
+        is_embedded(settings.lm) and reserve + n_probes * pricing.calls_per_item <= limit
+    )
     if not (settings.probes or probes_are_free):
         n_probes = 0
     reserve = min(reserve + n_probes * item_cost, (1.0 if pricing.is_free else 0.5) * limit)
@@ -153,7 +155,7 @@ def plan_budget(
         options=replace(options, max_item_price=max_item_price),
         limit=limit,
         reserved_cost=reserve,
-        reserved_calls=(2 * n_held_out + n_probes) * pricing.item_calls,
+        reserved_calls=(2 * n_held_out + n_probes) * pricing.calls_per_item,
         rows=_expected_spending(prepared, search, n_probes),
     )
 
@@ -168,10 +170,10 @@ def _expected_spending(
     search_tokens = price_ratio * pricing.tokens_in, price_ratio * pricing.tokens_out
     judge, proposer = settings.judge.price, settings.proposer.price
     table = [
-        (SEARCH, n_judged, pricing.item_calls, search_tokens, judge),
+        (SEARCH, n_judged, pricing.calls_per_item, search_tokens, judge),
         (PROPOSALS, n_proposals, 1, pricing.proposal_tokens, proposer),
-        (TEST, 2 * prepared.labels.n_held_out, pricing.item_calls, tokens, judge),
-        (PROBES, n_probes, pricing.item_calls, tokens, judge),
+        (TEST, 2 * prepared.labels.n_held_out, pricing.calls_per_item, tokens, judge),
+        (PROBES, n_probes, pricing.calls_per_item, tokens, judge),
     ]
     rows = []
     for purpose, number, calls_each, tokens_each, price in table:
@@ -257,7 +259,7 @@ def _run_limit(prepared: PreparedRun, pricing: Pricing, *, is_checked: bool) -> 
     smallest_limit, default_limit = _planned_limits(prepared, pricing)
     # What a call or a dollar of the user's limit pays for, in the unit of the costs; the rest is
     # spare.
-    per_call = (1 - SPARE_CALLS_SHARE) * pricing.untuned_cost / pricing.item_calls
+    per_call = (1 - SPARE_CALLS_SHARE) * pricing.untuned_cost / pricing.calls_per_item
     per_dollar = 1 - SPARE_COST_SHARE
     # For each setting: its name, the user's value, this factor, and the decimals in a message.
     max_cost = settings.max_cost if pricing.unit == "dollars" else None
@@ -291,7 +293,7 @@ def _search_options(prepared: PreparedRun, pricing: Pricing, item_price: float) 
         max_demos, max_demo_characters = MAX_FREE_DEMOS, MAX_FREE_DEMO_CHARACTERS
     if settings.max_demos is not None:
         max_demos = min(max_demos, settings.max_demos)
-    if per_character := pricing.price.per_token_in * pricing.item_calls / CHARACTERS_PER_TOKEN:
+    if per_character := pricing.price.per_token_in * pricing.calls_per_item / CHARACTERS_PER_TOKEN:
         n_affordable = max(0.0, item_price - pricing.untuned_price) / per_character
         max_demo_characters = min(max_demo_characters, int(n_affordable))
     n_characters = sum(len(text) for item in items for text in item.texts.values())

@@ -100,8 +100,8 @@ def spending_summary(*accounts: Account) -> RunSpending:
     rows = [row for account in accounts for row in account.spending()]
     rows.sort(key=lambda row: [*PURPOSES, row.purpose].index(row.purpose))
     total = total_spending(rows, "total")
-    unconfirmed = sum(account.total.cost_unconfirmed for account in accounts)
-    cost_unconfirmed = round(unconfirmed, JSON_DECIMALS)
+    cost_unconfirmed = sum(account.total.cost_unconfirmed for account in accounts)
+    cost_unconfirmed = round(cost_unconfirmed, JSON_DECIMALS)
     return RunSpending(
         tokens={"in": total.tokens_in, "out": total.tokens_out},
         cost_usd=total.cost_usd,

@@ -51,8 +51,8 @@ def plan_pricing(
         price=price or ASSUMED_TOKEN_PRICE,
         tokens_in=tokens_in,
         tokens_out=tokens_out,
-        item_calls=n_calls,
-        item_replies=0 if is_decision(lm) else n_replies,  # decision models write no text
+        calls_per_item=n_calls,
+        replies_per_item=0 if is_decision(lm) else n_replies,  # decision models write no text
         proposal_price=proposal_price,
         proposal_tokens=tokens_of_proposal,
         proposal_cost=proposal_cost if in_dollars else 1.0,

@@ -292,8 +292,8 @@ class UserProgram:
 
 def slug(name: str) -> str:
     """Convert a name to the form of a dimension's name: lower-case letters, digits, underscores."""
-    cleaned = re.sub(r"[^a-z0-9_]", "_", name.lower()).strip("_")[:60]
-    return cleaned if cleaned[:1].isalpha() else f"text_{cleaned}"
+    identifier = re.sub(r"[^a-z0-9_]", "_", name.lower()).strip("_")[:60]
+    return identifier if identifier[:1].isalpha() else f"text_{identifier}"
 
 
 def _as_text(value: object) -> str:

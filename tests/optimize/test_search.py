@@ -49,7 +49,7 @@ def test_an_instruction_that_is_empty_too_long_known_or_copied_is_rejected(instr
 
 
 def test_the_budget_raises_before_any_item_is_judged():
-    budget = SearchBudget(14, Pricing(item_calls=2))
+    budget = SearchBudget(14, Pricing(calls_per_item=2))
     watch = Watch()
     evaluator = Evaluator(untuned=SEED, judge_items=watch, budget=budget)
     with pytest.raises(SearchBudgetSpentError, match="costs 16 calls, but only 14 calls are left"):
