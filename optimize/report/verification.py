@@ -90,11 +90,8 @@ def _association_warnings(associations: Associations) -> Iterator[Fact]:
     length, position = associations.length, associations.position_bias
     if length and exceeds_people(length.judge, length.interval, length.people):
         judge, people = (number_text(rho, signed=True) for rho in (length.judge, length.people))
-        yield (
-            "Length",
-            "Its scores correlate with length more than people's labels do: "
-            f"rho {judge} against {people}.",
-        )
+        sentence = f"Its rho with length is {judge}, and that of people's labels is {people}."
+        yield "Length", sentence
     if position and exceeds_people(position.value, position.interval):
         side, share = "first" if position.value > 0 else "second", (1 + abs(position.value)) / 2
         yield "Order", f"It prefers the output shown {side} in {share:.0%} of cases (a coin: 50%)."
