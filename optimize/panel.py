@@ -289,7 +289,7 @@ def write_report(path: Path, run: PanelRun) -> None:
     next_step = f"`dspy-judges score {run.folder} --data rows.jsonl` judges your own rows."
     verdict, *sentences = _result_sentences(run)
     figure_name, test = run.figure_name, run.splits.test
-    answer = ReportAnswer(
+    report_answer = ReportAnswer(
         title=f"A panel for {run.dimension}",
         headline=verdict,
         why=[("", sentence) for sentence in sentences],
@@ -300,7 +300,7 @@ def write_report(path: Path, run: PanelRun) -> None:
         steps=[run.why_no_judge or next_step],
     )
     members = Section(title="Members", tables=[ReportTable(header, rows, ADDS_NOTE)])
-    save_page(path, page_html(answer, [members]))
+    save_page(path, page_html(report_answer, [members]))
 
 
 def _result_sentences(run: PanelRun) -> list[str]:

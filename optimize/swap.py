@@ -68,11 +68,11 @@ def verify_swap(flags: argparse.Namespace) -> tuple[SwapDecision, list[str]]:
 
 
 def _write_page(path: Path, result: SwapResult) -> None:
-    answer = swap_answer(result)
-    figures = [Section(title="Figures", facts=answer.facts)] if answer.facts else []
+    report_answer = swap_answer(result)
+    figures = [Section(title="Figures", facts=report_answer.facts)] if report_answer.facts else []
     sections = [*figures, source_section(result.comparison.data)]
     groups = [changed_rows_group(result)]
-    save_page(path, page_html(answer, sections, groups, "What changes"))
+    save_page(path, page_html(report_answer, sections, groups, "What changes"))
 
 
 def _check_flags(flags: argparse.Namespace, margin: float) -> None:

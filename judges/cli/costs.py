@@ -24,7 +24,7 @@ class CostEstimate(NamedTuple):
     """
 
     models: tuple[str, ...]
-    requests: int
+    n_requests: int
     tokens_in: int
     tokens_out: int
     cost_usd: float | None
@@ -32,7 +32,7 @@ class CostEstimate(NamedTuple):
     def as_json(self) -> dict[str, object]:
         return {
             "lm": [*self.models],
-            "requests": self.requests,
+            "requests": self.n_requests,
             "tokens": {"in": self.tokens_in, "out": self.tokens_out},
             "cost_usd": self.cost_usd,
         }
@@ -40,10 +40,10 @@ class CostEstimate(NamedTuple):
     def __str__(self) -> str:
         models = ", ".join(self.models)
         if self.cost_usd == 0:
-            return f"estimate: {self.requests:,} judgements; {models}, free"
+            return f"estimate: {self.n_requests:,} judgements; {models}, free"
         cost = "price unknown" if self.cost_usd is None else f"about ${self.cost_usd:,.4f}"
         return (
-            f"estimate: {self.requests:,} requests, about {self.tokens_in:,} tokens in and "
+            f"estimate: {self.n_requests:,} requests, about {self.tokens_in:,} tokens in and "
             f"{self.tokens_out:,} out; {models}, {cost}"
         )
 

@@ -31,11 +31,11 @@ RELATION_TEXTS = (
 
 def comparison_lines(result: JudgeComparison, seconds: float, folder: str) -> list[str]:
     """Return the terminal's lines: which judge to use, and a table with a row for each judge."""
-    answer = comparison_answer(result)
+    report_answer = comparison_answer(result)
     left_out = [("Left out", f"{entry.name}: {entry.why_unscored}") for entry in result.left_out]
     cost = ("Cost", f"{cost_text(result.cost_usd)} in {seconds:,.0f} s.")
-    answer = replace(answer, facts=[*answer.facts, *left_out, cost])
-    return answer.lines(last=[TABLE_NOTE, f"Report: {folder}/report.html"])
+    report_answer = replace(report_answer, facts=[*report_answer.facts, *left_out, cost])
+    return report_answer.lines(last=[TABLE_NOTE, f"Report: {folder}/report.html"])
 
 
 def comparison_answer(result: JudgeComparison) -> ReportAnswer:

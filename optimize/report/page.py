@@ -64,7 +64,7 @@ def save_page(path: Path, html: str) -> None:
 
 
 def page_html(
-    answer: ReportAnswer,
+    report_answer: ReportAnswer,
     sections: Sequence[Section],
     groups: Sequence[MissGroup] = (),
     groups_title: str = "Misses",
@@ -84,7 +84,7 @@ def page_html(
     )
     environment.filters["code"] = backticks_as_code
     html = environment.get_template("page.html").render(
-        answer=answer,
+        answer=report_answer,
         sections=sections,
         groups=groups,
         groups_title=groups_title,
@@ -108,40 +108,44 @@ def write_run(
 ) -> None:
     """Write the page on a run; `judgements` has both judges' judgements by split."""
     scored = judgements.of(result.shipped).test
-    answer = tuning_answer(result, str(path.parent))
+    report_answer = tuning_answer(result, str(path.parent))
     # The page is written last, because its file marks the end of a run.
     _write_misses(path.with_name(MISSES_FILE), scored)
     sections = [
-        _figures_section(answer, result.card, scored, _probe_table(probes)),
+        _figures_section(report_answer, result.card, scored, _probe_table(probes)),
         _prompt_section(result, prompts),
         source_section(result.data),
     ]
-    save_page(path, page_html(answer, sections, miss_groups(scored)))
+    save_page(path, page_html(report_answer, sections, miss_groups(scored)))
 
 
 def write_verification(path: Path, result: Verification, scored: ScoredItems) -> None:
     """Write the page on a verification; its figures were computed on `scored`."""
-    answer, card = verification_answer(result), result.card
+    report_answer, card = verification_answer(result), result.card
     counts = card.unit, result.data.n_systems
     levels = dict.fromkeys((correlation_line(rho, *counts),) for rho in card.correlations)
     caption = f"Every level and coefficient. {unweighted_sentence(result.data)}"
     all_levels = ReportTable(("level and coefficient",), [*levels], caption)
     # Named after the page: a misses.csv of a run in the same folder must not be replaced.
     _write_misses(path.with_suffix(f".{MISSES_FILE}"), scored)
-    figures = _figures_section(answer, card, scored, all_levels)
+    figures = _figures_section(report_answer, card, scored, all_levels)
     sections = [figures, source_section(result.data)]
-    save_page(path, page_html(answer, sections, miss_groups(scored)))
+    save_page(path, page_html(report_answer, sections, miss_groups(scored)))
 
 
 def _figures_section(
-    answer: ReportAnswer, card: Scorecard | None, scored: ScoredItems, further_table: ReportTable
+    report_answer: ReportAnswer,
+    card: Scorecard | None,
+    scored: ScoredItems,
+    further_table: ReportTable,
 ) -> Section:
+    """Return the section with charts and tables; `scored` has the outputs with their scores."""
     return Section(
         title="Figures",
-        facts=[*answer.facts, *annotator_facts(card, scored.n_tied)],
+        facts=[*report_answer.facts, *annotator_facts(card, scored.n_tied)],
         charts=dot_charts(scored),
         tables=[
-            *answer.tables,
+            *report_answer.tables,
             count_table(scored),
             further_table,
             _failure_table(scored),
@@ -162,16 +166,20 @@ def _write_misses(path: Path, scored: ScoredItems) -> None:
 
 def write_comparison(path: Path, result: JudgeComparison) -> None:
     """Write the page on a comparison."""
-    answer = comparison_answer(result)
+    report_answer = comparison_answer(result)
     left_out = [(entry.name, entry.why_unscored) for entry in result.left_out]
     figures = {judge.name: judge.card.headline for judge in result.judges}
     section = Section(
         title="Figures",
-        facts=answer.facts,
+        facts=report_answer.facts,
         charts=interval_charts(figures, result.card.headline_name),
-        tables=[*answer.tables, usage_table(result), ReportTable(("left out", "why"), left_out)],
+        tables=[
+            *report_answer.tables,
+            usage_table(result),
+            ReportTable(("left out", "why"), left_out),
+        ],
     )
-    save_page(path, page_html(answer, [section, source_section(result.data)]))
+    save_page(path, page_html(report_answer, [section, source_section(result.data)]))
 
 
 def source_section(data: DataCounts) -> Section:

@@ -46,8 +46,8 @@ def tuning_lines(result: TuningResult, folder: str = "") -> list[str]:
         files_text += ", misses.csv"
     if result.tuned_file:
         files_text += f"; {result.tuned_file} did not ship"
-    answer = tuning_answer(result, folder=folder or "FOLDER")
-    return answer.lines(RUN_LINES, last=[files_text] if folder else [])
+    report_answer = tuning_answer(result, folder=folder or "FOLDER")
+    return report_answer.lines(RUN_LINES, last=[files_text] if folder else [])
 
 
 def tuning_answer(result: TuningResult, folder: str = "FOLDER") -> ReportAnswer:
@@ -56,7 +56,7 @@ def tuning_answer(result: TuningResult, folder: str = "FOLDER") -> ReportAnswer:
     model = "the embedded model" if is_embedded(result.lm) else result.lm
     shipped = ("Shipped", result.why.removeprefix("Shipped: "))
     cost, labels = ("Cost", _cost_text(result)), ("Labels", labels_text(result.data, result.unit))
-    answer = ReportAnswer(
+    report_answer = ReportAnswer(
         title=f"{result.dimension} judged by {model}",
         headline="Do not use it yet: no labels were held out, so nobody knows if it agrees.",
         why=[shipped, cost],
@@ -64,9 +64,9 @@ def tuning_answer(result: TuningResult, folder: str = "FOLDER") -> ReportAnswer:
         steps=tuning_steps(result, folder),
     )
     if not (test and card):
-        return answer
+        return report_answer
     return replace(
-        answer,
+        report_answer,
         headline=recommendation(card, obstacle_to_use(card, result.data)),
         why=[shipped, ("Gain", gain_sentence(result, test)), *rate_facts(card), cost],
         tiles=tiles_of(card),

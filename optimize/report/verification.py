@@ -35,7 +35,7 @@ def verification_lines(
 ) -> list[str]:
     """Return a verification in at most twelve lines, or everything; `page` is the page's file."""
     # Faults are left out here, since the command prints them as errors below the answer.
-    answer = verification_answer(result, with_faults=False)
+    report_answer = verification_answer(result, with_faults=False)
     card = result.card
     # Terminals make a link of a URI.
     errors = Path(page).resolve().as_uri() if page else "--report FILE.html shows them."
@@ -45,7 +45,9 @@ def verification_lines(
     false_alarms = [miss for miss in misses if miss.kind == "false alarm"]
     alternating = filter(None, chain(*zip_longest(false_passes, false_alarms)))
     miss_lines = [miss.remarks.as_line(miss.kind, miss.id) for miss in alternating]
-    lines = answer.lines(VERIFY_LINES - n_faults, extra=miss_lines, last=[f"Its errors: {errors}"])
+    lines = report_answer.lines(
+        VERIFY_LINES - n_faults, extra=miss_lines, last=[f"Its errors: {errors}"]
+    )
     if not everything:
         return lines
     all_levels = (

@@ -104,7 +104,7 @@ class RankSearch:
         # Score the best candidates on as many documents as any candidate was scored on.
         most_documents = max((trial.n_documents for trial in self.trials.values()), default=0)
         with suppress(*BUDGET_ERRORS), self.budget.reserving(self._dev_cost()):
-            for candidate in self._better_than_untuned()[:N_LEADERS_MEASURED]:
+            for candidate in self._candidates_with_gain()[:N_LEADERS_MEASURED]:
                 self._record_trial(self.n_rounds, self.race.compare(candidate, most_documents))
         finalists, trials = self._choose_finalists(), self.trials.values()
         has_better = any(trial.gain > 0 and trial.is_reliable for trial in trials)
@@ -163,7 +163,7 @@ class RankSearch:
         if round_number == REASONING_ROUND and self.options.reasoning:
             self._compare_reasoning(round_number, end_cost)
             return True
-        parent, leaders = self._best_candidate(), self._better_than_untuned()[:N_LEADERS]
+        parent, leaders = self._best_candidate(), self._candidates_with_gain()[:N_LEADERS]
         candidates = self._new_candidates(round_number, parent)
         smallest_limit = min(MIN_RACE_SHARE * round_budget, budget.remaining)
         limit = max(end_cost - budget.total_cost, smallest_limit)
@@ -201,11 +201,11 @@ class RankSearch:
             if trial.is_reliable and self._is_affordable(trial.candidate)
         ]
 
-    def _better_than_untuned(self) -> list[Candidate]:
+    def _candidates_with_gain(self) -> list[Candidate]:
         return [trial.candidate for trial in self._ranked_trials() if trial.gain > 0]
 
     def _best_candidate(self) -> Candidate:
-        return next(iter(self._better_than_untuned()), self.problem.untuned)
+        return next(iter(self._candidates_with_gain()), self.problem.untuned)
 
     def _propose_instructions(self, round_number: int, parent: Candidate) -> list[str]:
         budget, n_proposals = self.budget, self.options.proposals
@@ -313,7 +313,7 @@ class RankSearch:
         Demonstrations and reasoning add to the cost of every judged row, so the test on dev has to
         show that they are worth their cost.
         """
-        leaders = self._better_than_untuned()
+        leaders = self._candidates_with_gain()
         if not leaders:
             return []
         without_demos = replace(leaders[0], demo_set=DemoSet(), reasoning=None)
