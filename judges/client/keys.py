@@ -118,7 +118,7 @@ class Redactor:
             text = text.replace(secret, KEY_MASK)
         return text
 
-    def _clean(self, reply: Reply) -> Reply:
+    def _redact_reply(self, reply: Reply) -> Reply:
         """Return a reply with keys redacted; tokens that hold or spell a key are all left out."""
         # The tokens are joined before the search, since a key may span several tokens.
         texts = [reply.text, reply.finish_reason, "".join([token.text for token in reply.tokens])]
@@ -136,7 +136,7 @@ class Redactor:
 
     def completion(self, replies: Iterable[Reply], model: object, usage: Usage) -> Completion:
         """Return a completion with keys redacted, since a server may quote a key in an answer."""
-        clean_replies = [self._clean(reply) for reply in replies]
+        clean_replies = [self._redact_reply(reply) for reply in replies]
         name = self.redact(str(model or ""))[:MAX_NAME_LENGTH]
         return Completion(replies=tuple(clean_replies), model=name, **asdict(usage))
 

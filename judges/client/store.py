@@ -248,17 +248,18 @@ class ReplyCache(Store):
     is_shared = True
 
     def get(self, key: bytes) -> Completion | None:
-        with _errors_logged():
+        with _warning_of_errors():
             return super().get(key)
         return None
 
     def put(self, key: bytes, completion: Completion, role: str = "", purpose: str = "") -> None:
-        with _errors_logged():
+        with _warning_of_errors():
             super().put(key, completion, role, purpose)
 
 
 @contextmanager
-def _errors_logged() -> Iterator[None]:
+def _warning_of_errors() -> Iterator[None]:
+    """Turn a StoreError into a warning, since a run goes on without its reply cache."""
     try:
         yield
     except StoreError as error:

@@ -308,9 +308,7 @@ def measure_features(text: str, document: str, turns: str, knowledge: str) -> Fl
     )
     values: list[float] = []
     for feature_function, source_name, n_features in FEATURE_FUNCTIONS:
-        compared = getattr(output, source_name)
-        values += feature_function(output, compared) if compared else [math.nan] * n_features
-    standardised = np.nan_to_num((np.array(values) - _MEANS) / _SDS).clip(-MAX_SDS, MAX_SDS)
-    return np.asarray(
-        np.where(standardised > 0, FACET_BONUSES[FACET_OF_FEATURE], 1.0) * standardised
-    )
+        other_text = getattr(output, source_name)
+        values += feature_function(output, other_text) if other_text else [math.nan] * n_features
+    z_scores = np.nan_to_num((np.array(values) - _MEANS) / _SDS).clip(-MAX_SDS, MAX_SDS)
+    return np.asarray(np.where(z_scores > 0, FACET_BONUSES[FACET_OF_FEATURE], 1.0) * z_scores)

@@ -62,8 +62,8 @@ class ExampleSimilarity:
 
     def _standardise(self, features: FloatArray) -> FloatArray:
         varying_features = features[..., self._varying_indices]
-        standardised: FloatArray = (varying_features - self._mean) / self._sd
-        return standardised.clip(-MAX_SDS, MAX_SDS)
+        z_scores: FloatArray = (varying_features - self._mean) / self._sd
+        return z_scores.clip(-MAX_SDS, MAX_SDS)
 
     def compute(self, features: FloatArray) -> FloatArray:
         """Return the similarity (0 to 1) of texts to each example, a Gaussian kernel."""

@@ -23,7 +23,7 @@ from optimize.inputs.flags import MAX_FAILED_SHARE, SettingsError
 from optimize.statistics.contrasts import contrast_judges
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import Codes, Mask, Matrix, Vector
-from optimize.statistics.panel_weights import centred, fit_joining_weights
+from optimize.statistics.panel_weights import fit_joining_weights, subtract_group_means
 
 PanelKind = Literal["own", "learned"]
 N_DOCUMENT_FOLDS, N_SYSTEM_FOLDS, N_REPEATS = 5, 4, 3
@@ -152,7 +152,8 @@ def _standardising_transforms(
         if failed_share > MAX_FAILED_SHARE:
             why_excluded[name] = f"fails on {failed_share:.0%} of the outputs"
             continue
-        deviation = float(np.sqrt(np.mean(centred(defined_scores[:, None], group[has_score]) ** 2)))
+        differences = subtract_group_means(defined_scores[:, None], group[has_score])
+        deviation = float(np.sqrt(np.mean(differences**2)))
         if deviation > MIN_RELATIVE_SD * max(1.0, float(np.abs(defined_scores).max())):
             transform_by_name[name] = 1 / deviation, -float(defined_scores.mean()) / deviation
         else:
@@ -196,7 +197,7 @@ class _MemberScores:
         group, standardised = self.group[rows], self.standardised[rows]
         columns = pd.DataFrame(np.column_stack([self.human[rows], standardised]))
         # Mid-ranks within groups, with mean 0 and variance 1; 0 in a group of equal values.
-        ranks = centred(columns.groupby(group).rank().to_numpy(), group)
+        ranks = subtract_group_means(columns.groupby(group).rank().to_numpy(), group)
         deviation = np.sqrt(pd.DataFrame(ranks**2).groupby(group).transform("mean").to_numpy())
         ranks = np.divide(ranks, deviation, out=np.zeros_like(ranks), where=deviation > 0)
         # Documents whose outputs people rate alike show nothing about the members.
@@ -204,7 +205,8 @@ class _MemberScores:
         human_ranks, member_ranks = ranks[has_contrast, :1], ranks[has_contrast, 1:]
         products = pd.DataFrame(member_ranks * human_ranks).groupby(group[has_contrast]).mean()
         rhos: Vector = np.nan_to_num(products.mean().to_numpy())
-        scores, panel_weights = centred(standardised, group)[has_contrast], list[Vector]()
+        scores = subtract_group_means(standardised, group)[has_contrast]
+        panel_weights: list[Vector] = []
         for members in panels:
             # Members that contradict people get no weight, unless no member agrees with them.
             if (is_positive := members & (rhos > 0)).any():

@@ -30,7 +30,7 @@ from optimize.search.optimizer import Exploration
 from optimize.search.problem import Goal, SearchProblem, Trial, first_documents, objective
 from optimize.statistics.balanced import best_threshold
 from optimize.statistics.intervals import Codes, Mask, Matrix, Vector, stream
-from optimize.statistics.panel_weights import centred, fit_joining_weights
+from optimize.statistics.panel_weights import fit_joining_weights, subtract_group_means
 
 # Upper bound on the questions in one request; those by the proposer come last.
 MAX_QUESTIONS_TESTED = 12
@@ -129,22 +129,22 @@ class LabelledAnswers:
         own_answer_only[-1] = 1.0
         answers, human, group = self.answers[rows], self.human[rows], self.group[rows]
         if self.fields[-1].choices != LETTERS:
-            centred_columns = centred(np.column_stack([answers, human]), group)
+            centred_columns = subtract_group_means(np.column_stack([answers, human]), group)
             answers, human = centred_columns[:, :-1], centred_columns[:, -1]
         answer_sd = np.sqrt((answers**2).mean(axis=0))
         is_varied = answer_sd > 0
         if not is_varied[-1]:
             return own_answer_only
-        standardised = answers[:, is_varied] / answer_sd[is_varied]
+        standardised_answers = answers[:, is_varied] / answer_sd[is_varied]
         prior = own_answer_only[is_varied]
-        if len(self.fields[-1].choices or ()) == 2 and standardised[:, -1] @ human <= 0:
+        if len(self.fields[-1].choices or ()) == 2 and standardised_answers[:, -1] @ human <= 0:
             # The answers to questions may be useful even if the judge's verdict is not, for example
             # because the judge passes nearly everything. So all answers get equal prior weights.
             prior = np.full(is_varied.sum(), 1 / is_varied.sum())
-        if standardised @ prior @ human <= 0:
+        if standardised_answers @ prior @ human <= 0:
             return own_answer_only
         weights = np.zeros(len(self.fields))
-        weights[is_varied] = fit_joining_weights(standardised, human, prior)
+        weights[is_varied] = fit_joining_weights(standardised_answers, human, prior)
         slopes: Vector = np.divide(weights, answer_sd, out=np.zeros_like(weights), where=is_varied)
         return slopes
 

@@ -32,14 +32,14 @@ def _pearson(x: Matrix, y: Matrix, weight: Vector | None = None) -> Vector:
 
 def _scale_rows(x: Matrix, weight: Vector | None = None) -> Matrix:
     """Scale each row to a mean of 0 and a sum of squares of 1."""
-    centred = x - np.average(x, axis=-1, weights=weight, keepdims=True)
+    deviations = x - np.average(x, axis=-1, weights=weight, keepdims=True)
     # Divide first, because squares of very large or very small scores overflow or underflow.
-    largest = np.abs(centred).max(axis=-1, keepdims=True)
-    centred = centred / np.where(largest > 0, largest, 1)
-    squares = centred**2 if weight is None else centred**2 * weight
+    largest = np.abs(deviations).max(axis=-1, keepdims=True)
+    deviations = deviations / np.where(largest > 0, largest, 1)
+    squares = deviations**2 if weight is None else deviations**2 * weight
     norm = np.sqrt(squares.sum(axis=-1, keepdims=True))
-    standard: Matrix = centred / np.where(norm > 0, norm, 1)
-    return standard
+    scaled_rows: Matrix = deviations / np.where(norm > 0, norm, 1)
+    return scaled_rows
 
 
 def _kendall(x: Matrix, y: Matrix) -> Vector:
@@ -92,7 +92,7 @@ COEFFICIENTS = {
 }
 
 
-def standardised(values: Vector, weight: Vector) -> Vector:
+def standardise(values: Vector, weight: Vector) -> Vector:
     """Scale values to a weighted mean of 0 and a weighted mean square of 1."""
     standard: Vector = _scale_rows(values, weight) * np.sqrt(values.size)
     return standard

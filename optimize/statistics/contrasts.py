@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from optimize.statistics.coefficients import COEFFICIENTS, standardised
+from optimize.statistics.coefficients import COEFFICIENTS, standardise
 from optimize.statistics.correlations import (
     Level,
     document_terms,
@@ -87,7 +87,7 @@ def _contrast_systems(
     cells = rows_a.document * n_systems + rows_a.system
     # Of shape (documents, systems): each document's part of each system's mean score.
     contributions_a, contributions_b = (
-        np.bincount(cells, standardised(rows.judge, rows.weight), n_documents * n_systems).reshape(
+        np.bincount(cells, standardise(rows.judge, rows.weight), n_documents * n_systems).reshape(
             n_documents, n_systems
         )
         / np.bincount(rows.system, minlength=n_systems)

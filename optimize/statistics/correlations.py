@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from optimize.statistics.coefficients import COEFFICIENTS as COEFFICIENTS
 from optimize.statistics.coefficients import Coefficient as Coefficient
-from optimize.statistics.coefficients import standardised, sums_above, weighted_ranks
+from optimize.statistics.coefficients import standardise, sums_above, weighted_ranks
 from optimize.statistics.intervals import (
     MIN_DOCUMENTS_FOR_INTERVAL,
     Interval,
@@ -309,7 +309,7 @@ def _dataset_terms(rows: ScoredRows) -> Vector:
     """
     n, weight = rows.n_documents, rows.weight
     x, y = (
-        standardised(weighted_ranks(values, weight), weight) for values in (rows.judge, rows.human)
+        standardise(weighted_ranks(values, weight), weight) for values in (rows.judge, rows.human)
     )
     r = float(np.average(x * y, weights=weight))
     influence = (
@@ -330,8 +330,8 @@ def _effect_through_ranks(scores: Vector, slope: Vector, weight: Vector) -> Vect
     rank. The result is centred.
     """
     ranks = weighted_ranks(scores, weight)
-    centred = ranks - np.average(ranks, weights=weight)
-    rank_sd = np.sqrt(np.average(centred**2, weights=weight))
+    deviations = ranks - np.average(ranks, weights=weight)
+    rank_sd = np.sqrt(np.average(deviations**2, weights=weight))
     effect = sums_above(scores, slope * weight) / rank_sd
     centred_effect: Vector = effect - np.average(effect, weights=weight)
     return centred_effect

@@ -17,9 +17,9 @@ def fit_joining_weights(
     The fit is a ridge regression that shrinks the weights towards `prior`, which counts as much as
     `shrinkage` labelled outputs. Without shrinkage, weights that fit the outputs of some systems do
     not fit those of new systems. Each column of `answers` (outputs, answers), and `human`, have a
-    mean of 0 within each group of outputs that are ranked together (see `centred`); the columns
-    have a mean square of about 1. If the sum weighted by `prior` does not correlate positively with
-    the labels, the result is `prior` itself.
+    mean of 0 within each group of outputs that are ranked together (see `subtract_group_means`);
+    the columns have a mean square of about 1. If the sum weighted by `prior` does not correlate
+    positively with the labels, the result is `prior` itself.
     """
     from scipy.optimize import nnls
 
@@ -33,7 +33,7 @@ def fit_joining_weights(
     return weights / weights.sum() if weights.any() else prior
 
 
-def centred(values: Matrix, group: Codes) -> Matrix:
+def subtract_group_means(values: Matrix, group: Codes) -> Matrix:
     """Subtract from each value the mean of its column over the rows of the same group.
 
     `values` has shape (rows, columns). `group` holds the number of each row's group, from 0.
