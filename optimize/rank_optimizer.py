@@ -204,9 +204,9 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                 tuning_result = summarize_run(run, result, None, time.monotonic() - start_time)
         shipped = result.judges.of(result.shipped)
         threshold = shipped.threshold if prepared.goal == "balanced" else None
-        compiled = program.tuned_copy(shipped.prompt(untuned), shipped.weights, threshold)
-        compiled.detailed_results = RankResult(result=tuning_result, trials=run.trials.rows)
-        return compiled
+        compiled_program = program.tuned_copy(shipped.prompt(untuned), shipped.weights, threshold)
+        compiled_program.detailed_results = RankResult(result=tuning_result, trials=run.trials.rows)
+        return compiled_program
 
     def _split_examples(
         self, program: UserProgram, rows: Sequence[Example], print_line: Callable[[str], None]
@@ -227,10 +227,11 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                 "no example names its document, so trainset is split by row; if rows share a "
                 f"document, name the field that has it, as in group={program.text_names[0]!r}"
             )
-        shuffled = [documents[i] for i in stream(self.seed, "split").permutation(len(documents))]
+        order = stream(self.seed, "split").permutation(len(documents))
+        shuffled_documents = [documents[index] for index in order]
         half = len(documents) // 2
-        train = everything.of_documents(shuffled[:half])
-        dev = everything.of_documents(shuffled[half:])
+        train = everything.of_documents(shuffled_documents[:half])
+        dev = everything.of_documents(shuffled_documents[half:])
         for items in (train, dev):
             if np.ptp(items.human) == 0:
                 raise LabelError(

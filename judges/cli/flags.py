@@ -105,7 +105,7 @@ def read_number(text: str) -> float:
 
 
 def _number_parser(
-    number_class: type[Number], low: Number, high: float, expected: str
+    number_class: type[Number], low: Number, high: float, description: str
 ) -> Callable[[str], Number]:
     """Return a function for argparse's `type` that reads a number from `low` to `high`."""
 
@@ -114,7 +114,7 @@ def _number_parser(
             value = read_number(text)
             if low <= value <= high and value == number_class(value):
                 return number_class(value)
-        raise argparse.ArgumentTypeError(f"{text!r}: must be {expected}")
+        raise argparse.ArgumentTypeError(f"{text!r}: must be {description}")
 
     return read
 

@@ -192,8 +192,8 @@ def check_limits(**limits: object) -> None:
         if name == "max_cost":
             is_valid = isinstance(value, Real) and float(value) >= 0
         if isinstance(value, bool) or not is_valid:
-            expected = "a number, 0" if name == "max_cost" else "a whole number, 1"
-            raise OptionError(f"{name} {value!r}: expected {expected} or more")
+            description = "a number, 0" if name == "max_cost" else "a whole number, 1"
+            raise OptionError(f"{name} {value!r}: expected {description} or more")
 
 
 def read_options(

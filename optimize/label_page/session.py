@@ -112,9 +112,9 @@ class LabelSession:
         with self.log.locked():
             annotator = self.log.name_in_file(annotator)
             records, labels = self.log.of(annotator).records, self.log.of(annotator).labels
-            skipped = [item for item, record in records.items() if record.skipped]
+            skipped_items = [item for item, record in records.items() if record.skipped]
             new_items = (item for item in range(len(self.rows)) if item not in records)
-            next_item = next(chain(new_items, skipped), None)
+            next_item = next(chain(new_items, skipped_items), None)
             disagreements = self._disagreements(annotator)
             n_disagreements = len(disagreements["annotators"])
             if next_item is None:  # the judge's answers stay hidden as long as the annotator labels
@@ -123,7 +123,7 @@ class LabelSession:
                 "task": _task_json(self.subject),
                 "outputs": len(self.rows),
                 "done": len(labels),
-                "unsure": len(records) - len(labels) - len(skipped),
+                "unsure": len(records) - len(labels) - len(skipped_items),
                 "agreement": self._agreement(annotator),
                 "annotators": sorted(self.log.by_annotator),
                 "disagreements": n_disagreements,

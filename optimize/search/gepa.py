@@ -81,8 +81,9 @@ class GepaAdapter:
     def next_minibatch_ids(self, loader: Sized, state: GEPAState) -> list[int]:
         """Return the indices of the next minibatch; each epoch shuffles the documents anew."""
         epoch, batch_number = divmod(state.i, self.n_minibatches)
-        shuffled = stream(self.problem.options.seed, "minibatches", epoch).permutation(len(loader))
-        return [int(index) for index in np.array_split(shuffled, self.n_minibatches)[batch_number]]
+        rng = stream(self.problem.options.seed, "minibatches", epoch)
+        minibatches = np.array_split(rng.permutation(len(loader)), self.n_minibatches)
+        return [int(index) for index in minibatches[batch_number]]
 
     def evaluate(
         self, batch: Sequence[str], texts: Mapping[str, str], capture_traces: bool = False

@@ -32,9 +32,9 @@ class Race:
         self.evaluator, self.goal, self._untuned = problem.evaluator, problem.goal, problem.untuned
         train, ids = problem.train, problem.train.documents
         order = stream(problem.options.seed, "order").permutation(len(ids))
-        shuffled = [ids[index] for index in order]
-        self._items_of_document = {name: train.of_documents([name]).items for name in shuffled}
-        self.document_ids = informative_documents(self.items(shuffled), self.goal)
+        shuffled_ids = [ids[index] for index in order]
+        self._items_of_document = {name: train.of_documents([name]).items for name in shuffled_ids}
+        self.document_ids = informative_documents(self.items(shuffled_ids), self.goal)
         half_of_documents = min(MAX_RACE_DOCUMENTS, len(self.document_ids)) // 2
         self.min_documents = max(1, min(MIN_RACE_DOCUMENTS, half_of_documents))
 

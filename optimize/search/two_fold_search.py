@@ -63,10 +63,10 @@ def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResul
     for exploration in explorations:
         tried_ids |= set(exploration.candidate_ids)
     n_tried = len(tried_ids - {problem.untuned.id})
-    all_tested = len(trials) == len(explorations)
-    tuned, decision = decide(problem, trials if all_tested else [], n_tried, questions)
+    are_all_tested = len(trials) == len(explorations)
+    tuned, decision = decide(problem, trials if are_all_tested else [], n_tried, questions)
     reason = decision.reason + why_untested
-    if not all_tested and not questions:
+    if not are_all_tested and not questions:
         limit_reached = True
         reason = (
             "The limit ended the search before a candidate was tested on documents held out from "

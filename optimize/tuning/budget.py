@@ -118,20 +118,20 @@ class RunBudget:
 def plan_budget(
     prepared: PreparedRun,
     native_n: bool | None = None,
-    measured: PromptAndReplyTokens | None = None,
+    measured_tokens: PromptAndReplyTokens | None = None,
 ) -> RunBudget:
     """Plan what a tuning run spends.
 
     `native_n` says whether the judge's model gives n replies to one call; by default, the model's
-    name decides. `measured` are the measured tokens (input, output) for a judgement; by default,
-    the tokens are estimated. Raises SettingsError if nothing is measured yet and the user's limit
-    is too small to be useful.
+    name decides. `measured_tokens` are the tokens (input, output) that a judgement took; by
+    default, they are estimated. Raises SettingsError if nothing is measured yet and the user's
+    limit is too small to be useful.
     """
     settings, labels = prepared.settings, prepared.labels
-    pricing = plan_pricing(prepared, native_n, measured)
+    pricing = plan_pricing(prepared, native_n, measured_tokens)
     item_cost, n_held_out = pricing.untuned_cost, labels.n_held_out
     in_dollars = pricing.unit == "dollars"
-    limit = _run_limit(prepared, pricing, is_checked=measured is not None)
+    limit = _run_limit(prepared, pricing, is_checked=measured_tokens is not None)
     max_item_price = (1.0 if pricing.is_free else MAX_CANDIDATE_RATIO) * pricing.untuned_price
     affordable_price = max_item_price
     if in_dollars:

@@ -79,12 +79,12 @@ def open_run(
     is_ours = False
     try:
         with exclusive_lock(folder):
-            started = datetime.now(UTC).isoformat(timespec="seconds")
+            start_time = datetime.now(UTC).isoformat(timespec="seconds")
             if is_continued := _can_continue(folder, config):
-                started = first_start_time(folder)
+                start_time = first_start_time(folder)
                 (folder / REPORT_FILE).unlink(missing_ok=True)
             is_ours = True
-            config = msgspec.structs.replace(config, started=started)
+            config = msgspec.structs.replace(config, started=start_time)
             write_json(folder / CONFIG_FILE, msgspec.to_builtins(config))
             if is_continued:
                 print_line(f"continues with {folder} (delete the folder to start afresh)")

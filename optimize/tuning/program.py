@@ -243,12 +243,12 @@ class UserProgram:
         decides at the threshold. Weights and a threshold that are None stay as they are in the
         program.
         """
-        compiled = self.module.deepcopy()
-        predictor = _only_predictor(compiled)
+        compiled_program = self.module.deepcopy()
+        predictor = _only_predictor(compiled_program)
         predictor.signature = predictor.signature.with_instructions(prompt.instruction)
         if prompt.demos:
             predictor.demos = [self._make_demo(demo) for demo in prompt.demos]
-        scoring = scoring_of(compiled)
+        scoring = scoring_of(compiled_program)
         if weights:
             # The score of a pair is a margin, for which an intercept would favour one side.
             if self.answer.values == LETTERS:
@@ -261,15 +261,15 @@ class UserProgram:
                     for answer, field in answers_and_fields
                 ]
                 scoring = Scoring(choices)
-                compiled = ScoredProgram(compiled, scoring)
+                compiled_program = ScoredProgram(compiled_program, scoring)
             scoring.weights = weights
         if threshold is None:
-            return compiled
+            return compiled_program
         if scoring:
             scoring.threshold = threshold
         else:
             self._set_threshold(predictor, threshold)
-        return compiled
+        return compiled_program
 
     def _set_threshold(self, predictor: dspy.Predict, threshold: float) -> None:
         """Set the predictor's threshold if its answer is a Noul or a Choice of two options."""

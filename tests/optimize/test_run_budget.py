@@ -25,7 +25,7 @@ SMALLEST = 0.21
 def plan(figures=None, **settings):
     settings = {"lm": LM, **settings}
     prepared = prepare_run(read_settings({"dimension": "relevance", **settings}))
-    return plan_budget(prepared, measured=figures)
+    return plan_budget(prepared, measured_tokens=figures)
 
 
 def test_a_free_run_plans_its_judgements_by_purpose():
