@@ -200,9 +200,13 @@ def check_floors(result: Verification, floors: Mapping[str, float], looks: int =
         reasons[floor_outcome].append(reason)
     held, short, undecided = reasons.values()
     outcome = next((name for name in ("falls short", "undecided", "holds") if reasons[name]), None)
-    passed = not (short or undecided)
     return FloorCheck(
-        outcome=outcome, looks=looks, held=held, short=short, undecided=undecided, passed=passed
+        outcome=outcome,
+        looks=looks,
+        held=held,
+        short=short,
+        undecided=undecided,
+        passed=outcome in ("holds", None),
     )
 
 
