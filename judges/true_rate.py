@@ -47,7 +47,7 @@ class TrueRate:
 
 
 def errors_by_document(
-    passes: ArrayLike, human: ArrayLike, documents: Sequence[Hashable]
+    verdicts: ArrayLike, human: ArrayLike, documents: Sequence[Hashable]
 ) -> list[list[int]]:
     """Compare a judge's verdicts (1, 0, or NaN) with people's, as a table for `corrected_rate`.
 
@@ -57,7 +57,7 @@ def errors_by_document(
     """
     by_document: dict[Hashable, list[int]] = {}
     for verdict, label, document in zip(
-        np.asarray(passes, float), np.asarray(human, float), documents, strict=True
+        np.asarray(verdicts, float), np.asarray(human, float), documents, strict=True
     ):
         if not np.isnan(verdict):
             error_counts = by_document.setdefault(document, [0, 0, 0, 0])
@@ -74,10 +74,10 @@ def document_codes(documents: Sequence[Hashable]) -> NDArray[np.int64]:
 
 
 def corrected_rate(
-    passes: ArrayLike, documents: Sequence[Hashable], errors: Sequence[Sequence[int]]
+    verdicts: ArrayLike, documents: Sequence[Hashable], errors: Sequence[Sequence[int]]
 ) -> TrueRate:
     """Estimate the share that people would pass; `errors` is the table of `errors_by_document`."""
-    verdicts = np.asarray(passes, dtype=float)
+    verdicts = np.asarray(verdicts, dtype=float)
     has_verdict = ~np.isnan(verdicts)
     codes = document_codes(documents)[has_verdict]
     if not codes.size:

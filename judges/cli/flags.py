@@ -280,8 +280,8 @@ def with_model_flags(judge: "AnyJudge", name: str, args: argparse.Namespace) -> 
     """Return the judge with the model, server, plan and reasoning that the flags choose.
 
     Prints a note if the judge was tuned on constructed labels, or was frozen for another model or
-    plan. Raises UsageError if the judge cannot have the plan or the reasoning, and FatalModelError
-    if the judge's file names a model or server that only the user may choose.
+    plan. Raises UsageError if this judge does not support the plan or the reasoning, and
+    FatalModelError if the judge's file names a model or server that only the user may choose.
     """
     from judges.judge import Judge
 

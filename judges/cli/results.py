@@ -143,7 +143,7 @@ class Scores:
     def new_cells(
         self, row: Record, texts: Mapping[str, Record], judgements: Mapping[str, AnyJudgement]
     ) -> Record:
-        """Add the judgements of a row, by the judges' names; return the row's new cells."""
+        """Add a row's judgements, by judge name, to the summary; return the row's new cells."""
         cells: Record = {}
         entries: Record = {}
         for name, judgement in judgements.items():
@@ -201,7 +201,7 @@ class Preferences:
     def new_cells(
         self, row: Record, texts: Mapping[str, Record], judgements: Mapping[str, AnyJudgement]
     ) -> Record:
-        """Add the preference of a row; return the row's new cells."""
+        """Add a row's preference to the summary; return the row's new cells."""
         (pair_texts,), (preference,), (judge,) = texts.values(), judgements.values(), self.judges
         assert isinstance(preference, Preference)
         length_a, length_b = (len(str(pair_texts[n] or "").strip()) for n in self.subject.fields)

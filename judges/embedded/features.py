@@ -32,9 +32,9 @@ MAX_SENTENCES = 60
 class SentenceMatch(NamedTuple):
     """The sentence of a source that is most similar to a given sentence of the judged text.
 
-    `source_index` is -1 without a shared stem. `share` is the weight that the two sentences share,
-    divided by the weight of the given sentence. `shared_weights` has the weight that each source
-    sentence shares, by its index.
+    `source_index` is -1 without a shared stem. `share` is the weight of the words that the two
+    sentences have in common, divided by the weight of the given sentence. `shared_weights` maps the
+    index of each source sentence to the weight of the words that it has in common with this one.
     """
 
     source_index: int

@@ -109,7 +109,7 @@ def is_comment_name(column: str) -> bool:
 
 
 def source_name(names: Iterable[str]) -> str | None:
-    """Return the name that comes first in SOURCE_NAMES; None if no name is usual."""
+    """Return the name that comes first in SOURCE_NAMES; None if no name is in it."""
     source_names = [name for name in names if usual_name(name) in SOURCE_NAMES]
     return min(source_names, key=lambda name: SOURCE_NAMES.index(usual_name(name)), default=None)
 

@@ -45,7 +45,9 @@ class LabelExport:
     omitted: Mapping[str, str] = field(default_factory=dict)
 
 
-_ANNOTATIONS_ADVICE = "give their file with --annotations FILE, and the outputs, too"
+_ANNOTATIONS_ADVICE = (
+    "give the file of annotations with --annotations FILE, beside the file of outputs"
+)
 _LANGFUSE = LabelExport(
     "Langfuse",
     {"htmlPath": "", "scores": LIST_OR_OBJECT},

@@ -41,7 +41,13 @@ MIN_DOCUMENTS_FOR_FLOOR = 2 * MIN_DOCUMENTS_FOR_INTERVAL
 
 
 def exceeds_people(value: float, interval: Interval | None, people: float = 0.0) -> bool:
-    """Return whether an association clearly exceeds people's; `interval` is of the difference."""
+    """Return whether the judge's scores are clearly more associated with something than labels are.
+
+    Args:
+        value: The association of the judge's scores, such as their rho with length.
+        interval: The interval of its difference from `people`; None if there is no interval.
+        people: The association of people's labels with the same.
+    """
     is_large = abs(value) > abs(people) and abs(value - people) >= MIN_ASSOCIATION
     return is_large and interval is not None and (interval.low > 0 or interval.high < 0)
 

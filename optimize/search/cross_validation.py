@@ -14,7 +14,7 @@ from optimize.search.problem import SearchProblem
 from optimize.statistics.balanced import best_threshold, verdicts
 from optimize.statistics.intervals import Vector, stream
 
-# The judge is tested in this many versions, each of which leaves out one fold.
+# The number of folds. For each, a version of the judge without its labels is tested on the fold.
 N_FOLDS = 4
 
 

@@ -101,8 +101,8 @@ def decide(
     The tuned judge is the judge that asks questions, if questions have the largest gain. Otherwise
     it is the finalist with the largest gain after a deduction for cost.
     """
-    question_halves = [[trial] for trial in questions.trials] if questions else []
-    kinds = [kind for kind in (halves, question_halves) if any(kind)]
+    question_trials = [[trial] for trial in questions.trials] if questions else []
+    kinds = [kind for kind in (halves, question_trials) if any(kind)]
     goal, risk = problem.goal, problem.options.risk
     if not kinds:
         reason = f"No reliable candidate beat the untuned judge on train ({n_tried} tried)."
@@ -111,7 +111,7 @@ def decide(
     decision = decide_by_gain(contrasts, goal, stream(problem.options.seed, "gate"), risk)
     gain, best_kind = decision.gain, kinds[decision.gain.kind_index]
     trials = list(chain(*best_kind))
-    if questions and best_kind is question_halves:
+    if questions and best_kind is question_trials:
         tuned = questions.candidate
     else:
         tuned = best_after_cost(problem, trials)

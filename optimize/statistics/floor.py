@@ -70,7 +70,7 @@ def interval_for_looks(figure: Correlation | Rate, looks: int) -> Interval | Non
 
 
 def n_outputs_from_interval(share: float, interval_end: float) -> float:
-    """Return how many independent outputs give `share` a Wilson interval with this end."""
+    """Return for how many independent outputs the Wilson interval of `share` has this end."""
     z = student_quantile(math.inf)
     return z**2 * interval_end * (1 - interval_end) / (share - interval_end) ** 2
 
