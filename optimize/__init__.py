@@ -7,6 +7,8 @@ from dspy_judges.lazy import lazy_names
 if TYPE_CHECKING:
     from optimize.inputs.flags import SettingsError as SettingsError
     from optimize.items import annotation_matrix as annotation_matrix
+    from optimize.measurement import Measurement as Measurement
+    from optimize.measurement import measure as measure
     from optimize.rank_optimizer import RankOptimizer as RankOptimizer
     from optimize.run import Run as Run
     from optimize.run import tune as tune
@@ -22,7 +24,5 @@ if TYPE_CHECKING:
     from optimize.statistics.intervals import Contrast as Contrast
     from optimize.statistics.intervals import Interval as Interval
     from optimize.tuning.folder import RunFolderError as RunFolderError
-    from optimize.verify import Measurement as Measurement
-    from optimize.verify import measure as measure
 
 __getattr__, __dir__ = lazy_names(__name__)

@@ -1,0 +1,271 @@
+"""The function `measure`: how far a judge, or its scores, agree with people's labels."""
+
+import math
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, SupportsFloat, Unpack
+
+from dspy_judges.errors import arguments_in_messages
+from judges.client import ModelOptions, read_options
+from judges.dimension import Comparison, Subject
+from judges.frozen import TUNED_ON
+from judges.judgement import AnyJudgement
+from judges.labels.columns import ROW_NUMBER_COLUMN
+from judges.labels.flags import MappingValue, split_mapping
+from judges.labels.types import LabelError, LabelledPairs, LabelledSet
+from judges.loading import load
+from judges.panel import AnyJudge
+from judges.tables.in_memory import Rows
+from judges.terminal import Progress
+from optimize.figures.as_json import JsonObject, judgement_rows, to_json
+from optimize.inputs.flags import refuse_secret, word_values
+from optimize.inputs.labelled import AnyLabels, AnyPath, LabelSource, LevelOrAuto, load_labels
+from optimize.inputs.subjects import find_subject
+from optimize.measuring.asking import Task, on_labels_scale, recorded_scale
+from optimize.measuring.recorded import judgement_of_score
+from optimize.measuring.scored import ScoredItems
+from optimize.measuring.verification import Verification
+from optimize.report.verification import verification_lines
+from optimize.statistics.correlations import DEFAULT_UNDEFINED, Correlation, Level, Undefined
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Measurement:
+    """One judge's scores compared with people's labels; `print` shows the figures.
+
+    The figures are computed on `held_out`: the rows whose texts the judge was not tuned on. If
+    there are too few of these rows, `held_out` has all rows, which flatters the judge; then
+    `tuned_on_these_labels` is true in the summary.
+    """
+
+    scored: ScoredItems
+    held_out: ScoredItems
+    labelled: AnyLabels
+
+    @classmethod
+    def of(cls, scored: ScoredItems, labelled: AnyLabels) -> "Measurement":
+        return cls(scored=scored, held_out=scored.without(scored.tuned_ids), labelled=labelled)
+
+    @property
+    def rho(self) -> Correlation:
+        """Spearman's rho at the level of `scored`, with the default rule for undefined values."""
+        return self.held_out.rho
+
+    def at(
+        self, level: Level, coefficient: str = "spearman", undefined: Undefined = DEFAULT_UNDEFINED
+    ) -> Correlation:
+        """Return the correlation at a given level, by a given coefficient.
+
+        `undefined` says what counts for a document to whose outputs the judge gives equal scores:
+        0 by default. Most published tables leave such documents out (`undefined="left_out"`).
+        """
+        return self.held_out.correlation(level, coefficient, undefined)
+
+    @property
+    def judgements(self) -> "pd.DataFrame":
+        """A table of the labelled outputs or pairs: people's rating, and the judge's score."""
+        import pandas as pd
+
+        rows = judgement_rows(self.scored.items.items, {"score": self.scored.judgements})
+        return pd.DataFrame(rows)
+
+    @property
+    def result(self) -> Verification:
+        """All figures, as a dataclass."""
+        return Verification.of(self.scored, self.held_out, self.labelled)
+
+    def summary(self) -> JsonObject:
+        """Return the figures as the JSON object that `dspy-judges verify --json` prints."""
+        record: JsonObject = to_json(self.result)
+        return record
+
+    def __str__(self) -> str:
+        return "\n".join(verification_lines(self.result))
+
+    __repr__ = __str__
+
+
+@arguments_in_messages()
+def measure(
+    judge: AnyPath | AnyJudge | Mapping[str, float],
+    data: AnyPath | AnyLabels | Rows | None = None,
+    *,
+    dimension: str | None = None,
+    map: Mapping[str, MappingValue] | str | Path | None = None,
+    values: Mapping[str, float | str | None] | None = None,
+    scale: str | tuple[float, float] | None = None,
+    annotations: AnyPath | None = None,
+    level: LevelOrAuto = "auto",
+    seed: int = 0,
+    keep_going: bool = True,
+    **options: Unpack[ModelOptions],
+) -> Measurement:
+    """Measure a judge against human labels, as `dspy-judges verify` does.
+
+    Args:
+        judge: A Judge, or its name or file, as `judges.load` takes it; or scores of any judge: a
+            mapping or Series from output ids to numbers, with NaN for a failed judgement. If `data`
+            is a DataFrame without ids, scores are matched by its index, as in the result of
+            `judge.score`.
+        data: A file of labels, a DataFrame, a Dataset, a list of dicts, or the result of
+            `read_labels` or `read_pairs`. The default is the starter set.
+        dimension: The name of the dimension or comparison that was judged; needed if `judge` holds
+            scores. If no judge has this name, labels on pairs are votes on this comparison.
+        map: The name of the column for each field, as a mapping or a mapping file.
+        values: The rating or vote that each word in the labels stands for.
+        scale: The scale that people used: "0-100", a pair of numbers, or "any".
+        annotations: A file with a row for each rating by an annotator (long format).
+        level: The level at which rho is computed: "summary", "dataset" or "system"; "auto" takes
+            the level that suits the labels.
+        seed: The random seed for the judge's samples.
+        keep_going: Whether to go on even if almost all judgements fail.
+        **options: Options for the judge's model, as for `judge.score`. With `store`, replies are
+            kept in a file, so that no reply is paid for twice.
+
+    Raises:
+        TypeError: An argument has a wrong type.
+        LabelError: The labels cannot be used.
+        SettingsError: Arguments have wrong values or contradict each other.
+        UnknownDimensionError: There is no judge of this name.
+        FrozenJudgeError: The judge's file cannot be read.
+        ModelError: The model cannot be asked.
+        BudgetSpentError: A limit on calls or cost was reached.
+    """
+    read_options(options)
+    refuse_secret(options.get("api_base"))
+    if isinstance(scale, list | tuple) and len(scale) == 2:
+        scale = f"{scale[0]}:{scale[1]}"
+    if scale is not None and not isinstance(scale, str):
+        raise TypeError(f"scale is {scale!r}; it must be '0-100', (0, 100) or 'any'")
+    columns, value_by_word, mapping_scale = split_mapping(map, word_values(values or {}))
+    scale = mapping_scale if scale is None else scale
+    source = LabelSource(
+        data=data, map=columns, values=value_by_word, annotations=annotations, scale=scale
+    )
+    if hasattr(judge, "items"):
+        return _measure_scores(judge, source, dimension, level)
+    if isinstance(judge, str | os.PathLike):
+        name, judge = os.fspath(judge), load(judge)
+    elif isinstance(judge, AnyJudge):
+        name = judge.name
+    else:
+        raise TypeError(
+            f"measure() takes a Judge, its name or file, or scores by id; not {judge!r}"
+        )
+    judge = on_labels_scale(judge, scale)
+    if dimension not in (None, judge.name):
+        raise TypeError(
+            f"this judge judges {judge.name!r}, not {dimension!r}; if the labels are in a column "
+            f"with another name, pass map={{{judge.name!r}: COLUMN}}"
+        )
+    task = Task.of(load_labels(source, judge.name, judge.subject), judge.name, level)
+    judge = judge.with_model(options.pop("lm", None), options.pop("api_base", None))
+    items, judgements = task.items(judge).items, dict[str, AnyJudgement]()
+    with (
+        judge.open_client(keep_going=keep_going, **options) as client,
+        Progress(name, len(items), sys.stderr, only_live=True) as bar,
+    ):
+        judged_rows = judge.judge_rows((item.texts for item in items), client, seed=seed)
+        for item, judgement in zip(items, judged_rows, strict=True):
+            judgements[item.id] = judgement
+            bar.step(failed=judgement.failure is not None)
+    return Measurement.of(task.match_judgements(name, judgements, judge), task.labelled)
+
+
+def _measure_scores(
+    scores: Any, source: LabelSource, dimension: str | None, level: LevelOrAuto
+) -> Measurement:
+    """Measure scores of any judge, a mapping or a Series, as `measure` does."""
+    if dimension is None:
+        raise TypeError("measure() needs dimension=NAME if it gets scores")
+    subject = find_subject(dimension)
+    task = Task.of(_labels_of_scores(source, dimension, subject), dimension, level)
+    # `judge.score` notes in `attrs` which rows the judge was tuned on.
+    tuned_keys = {*getattr(scores, "attrs", {}).get(TUNED_ON, ())}
+    judgements, tuned_row_ids = dict[str, AnyJudgement](), set[str]()
+    id_by_key = _row_ids_by_score_key(scores, source, task.labelled)
+    for key, score in scores.items():
+        item_id = id_by_key.get(key, str(key))
+        if not isinstance(score, SupportsFloat | None):
+            raise TypeError(
+                f"the score of {key!r} is {score!r}; it must be a number, or NaN if the judgement "
+                "failed"
+            )
+        if item_id in judgements:
+            raise LabelError(
+                f"an id has two scores ({key!r:.60}); give every output an id of its own"
+            )
+        number = math.nan if score is None else float(score)
+        judgements[item_id] = judgement_of_score(number, pairwise=task.is_pairwise)
+        if key in tuned_keys:
+            tuned_row_ids.add(item_id)
+    scale = recorded_scale(source.scale, subject)
+    scored = task.match_judgements("scores", judgements, None, scale, frozenset(tuned_row_ids))
+    return Measurement.of(scored, task.labelled)
+
+
+def _labels_of_scores(source: LabelSource, dimension: str, subject: Subject | None) -> AnyLabels:
+    """Return the labels for scores: on pairs, if the subject is unknown and data holds pairs."""
+    holds_pairs = subject is None and isinstance(source.data, LabelledPairs)
+    pairwise = isinstance(subject, Comparison) or holds_pairs
+    try:
+        return load_labels(source, dimension, None, pairwise=pairwise)
+    except LabelError as error:
+        if subject is not None or {problem.kind for problem in error.problems} != {"pairs"}:
+            raise
+        pairs = load_labels(source, dimension, None, pairwise=True)
+        if dimension in pairs.reading.unread:
+            votes = ", ".join(pairs.reading.ratings["votes"])
+            raise LabelError(
+                f"{pairs.name}: people's votes on pairs are in {votes!r}, not in {dimension!r}; "
+                f"write dimension={votes!r}, or map={{'votes': {dimension!r}}}"
+            ) from None
+        return pairs
+
+
+def _row_ids_by_score_key(
+    scores: Any, source: LabelSource, labelled: AnyLabels
+) -> Mapping[object, str]:
+    """Return the ids of the labelled rows by the keys of `scores`; empty if the keys are the ids.
+
+    If the labels are a DataFrame without ids, the keys are its index. Raises LabelError if scores
+    may belong to other rows.
+    """
+    import pandas as pd
+
+    data, id_column = source.data, "".join(labelled.reading.rows.get("id", ()))
+    frame = data if isinstance(data, pd.DataFrame) else None
+    if id_column != ROW_NUMBER_COLUMN or source.map.get("id") == ROW_NUMBER_COLUMN:
+        if frame is not None and isinstance(scores, pd.Series):
+            _check_keys_are_ids(scores, frame, id_column)
+        return {}
+    keys = {*scores.keys()}
+    if isinstance(data, LabelledSet | LabelledPairs) and all(isinstance(key, str) for key in keys):
+        return {}  # keys that are texts are the ids in the set
+    if frame is not None and frame.index.is_unique:
+        id_by_row = {row: str(number) for number, row in enumerate(frame.index, start=1)}
+        if keys <= id_by_row.keys() or keys >= id_by_row.keys():
+            # A score without a row is counted under an id that no row has.
+            return {key: id_by_row.get(key, f"{key} (no row)") for key in keys}
+    raise LabelError(
+        f"{labelled.name}: its rows have no ids, so it is not clear which row a score is of; give "
+        "the scores the rows' index, or ids (map={'id': COLUMN}), or write map={'id': '#row'} if "
+        "the scores have row numbers from 1"
+    )
+
+
+def _check_keys_are_ids(scores: "pd.Series[float]", frame: "pd.DataFrame", id_column: str) -> None:
+    """Raise LabelError if the scores have the DataFrame's index instead of its ids."""
+    has_index = id_column in frame and scores.index.equals(frame.index)
+    if has_index and [*map(str, frame.index)] != [*map(str, frame[id_column])]:
+        raise LabelError(
+            f"the scores have the index of the DataFrame, whose ids are in its column "
+            f"{id_column!r}; pass scores.set_axis(frame[{id_column!r}]) if they are in the order "
+            "of its rows, or scores.to_dict() if they are by id"
+        )
