@@ -80,7 +80,7 @@ class RatingReader:
             key: replace(self._parse(key[1]), value=key[1], count=n) for key, n in counts.items()
         }
         # On a scale of the user's own, such as fair=2, a known word such as good is not 1.
-        has_own_scale = any(c.kind == MAPPED and c.number not in (0, 1) for c in cells.values())
+        has_own_scale = any(c.kind == MAPPED and not 0 <= c.number <= 1 for c in cells.values())
         self._pair_words = set[str]() if has_own_scale else _find_pair_words(cells.values())
         for key, cell in cells.items():
             if cell.kind == YES_NO and cell.word not in self._pair_words:

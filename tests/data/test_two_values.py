@@ -126,6 +126,10 @@ def test_words_of_a_scale_are_read_by_the_users_numbers():
     numbers = dict(zip(SIGNS, range(5, 0, -1), strict=True))
     labelled = data.read_labels(sheet(SIGNS * 5), map={"label": "label"}, values=numbers)
     assert [output.rating("label") for output in labelled.outputs] == [5, 4, 3, 2, 1] * 5
+    # A word between pass and fail leaves them 1 and 0.
+    cells = sheet(["pass", "fail", "partial"] * 4)
+    labelled = data.read_labels(cells, map={"label": "label"}, values={"partial": 0.5})
+    assert [output.rating("label") for output in labelled.outputs] == [1, 0, 0.5] * 4
     # A word that means the same anyway, and a code for a missing label, may be in no cell.
     assert data.read_labels(sheet(YES_NO), values={"yes": 1, "pass": 1, "unsure": None}).words
     # Recorded replies may have the words.
