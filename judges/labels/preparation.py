@@ -174,14 +174,16 @@ def repetition_note(
     """Return a note on rows that repeat another row's texts, and on differences in their labels."""
     repeats = chain.from_iterable(group[1:] for group in groups)
     repeat_lines = sorted(row.line for row in repeats)
-    rows_text = "1 row repeats" if len(repeat_lines) == 1 else f"{len(repeat_lines):,} rows repeat"
-    note = f"{rows_text} another row's texts ({unit}s {joined_names([*map(str, repeat_lines)])})"
+    lines_text = joined_names([*map(str, repeat_lines)])
+    note = f"1 row repeats another row's texts ({unit} {lines_text})"
+    if len(repeat_lines) > 1:
+        note = f"{len(repeat_lines):,} rows repeat another row's texts ({unit}s {lines_text})"
     differences: list[str] = []
     for group, column in product(groups, sorted(label_columns)):
         labels = _distinct_labels(group, column)
         if len(labels) > 1:
-            lines_text = joined_names([str(row.line) for row in group])
-            differences.append(f"{joined_names(labels)} ({unit}s {lines_text})")
+            group_lines = joined_names([str(row.line) for row in group])
+            differences.append(f"{joined_names(labels)} ({unit}s {group_lines})")
     if differences and columns.reads_labels:
         note += f". Labels of the same texts differ: {'; '.join(differences[:10])}"
     return note

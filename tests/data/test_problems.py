@@ -75,7 +75,7 @@ def test_rows_that_repeat_the_texts_of_another_are_outputs_and_their_labels_are_
         note = "2 rows repeat another row's texts (lines 4, 5). Labels of the same texts differ: "
         assert f"{note}fail, pass (lines 3, 5)" in labelled.notes
     alike = data.read_labels(lines(*rows[:2], rows[3]))
-    assert alike.notes[0].endswith("repeats another row's texts (lines 3)")
+    assert alike.notes[0].endswith("repeats another row's texts (line 3)")
     message = refusal_of(*({**row, "annotator": "x"} for row in rows))
     assert message.startswith(", line 4, field 'label': 'pass' is a second rating of '1'")
     raters = [{**row, "annotator": name} for row in rows[:2] for name in ("x", "y")]
