@@ -150,7 +150,7 @@ class Store:
         return [RequestTotal(*row) for row in rows]
 
     def is_of_run(self, digest: str) -> bool:
-        """Return whether the run with this digest wrote the file; a new file is given to it."""
+        """Return whether the run with this digest wrote the file; a new file is marked as its own."""
         with self._locked_connection() as database:
             row = database.execute("SELECT digest FROM run").fetchone()
             if row is None:
@@ -203,8 +203,8 @@ class Store:
                 advice = (
                     "another run is using the file; wait until that run ends"
                     if "locked" in str(error)
-                    else f"{error}; free some space or give access, or delete the file to start "
-                    "again (answered requests are then paid for again)"
+                    else f"{error}; if the disk is full or the file cannot be written, mend that, or "
+                    "delete the file to start again (answered requests are then paid for again)"
                 )
                 raise StoreError(f"{self.path}: {advice}") from error
 
@@ -223,7 +223,7 @@ class Store:
                 reference.executescript(SCHEMA)
                 if {*database.execute(query)} - {*reference.execute(query)}:
                     raise sqlite3.DatabaseError(
-                        "the file has tables or indices that a run does not write"
+                        "it has tables or indices that this version does not write"
                     )
             if not self.is_shared:
                 # The exclusive mode also works without shared memory, which network drives lack.
