@@ -150,7 +150,7 @@ class Store:
         return [RequestTotal(*row) for row in rows]
 
     def is_of_run(self, digest: str) -> bool:
-        """Return whether the run with this digest wrote the file; a new file is marked as its own."""
+        """Return whether the run with this digest wrote the file; a new file becomes its own."""
         with self._locked_connection() as database:
             row = database.execute("SELECT digest FROM run").fetchone()
             if row is None:
@@ -203,8 +203,8 @@ class Store:
                 advice = (
                     "another run is using the file; wait until that run ends"
                     if "locked" in str(error)
-                    else f"{error}; if the disk is full or the file cannot be written, mend that, or "
-                    "delete the file to start again (answered requests are then paid for again)"
+                    else f"{error}; make sure that the disk has space and the file can be written, "
+                    "or delete the file to start again (answered requests are then paid for again)"
                 )
                 raise StoreError(f"{self.path}: {advice}") from error
 

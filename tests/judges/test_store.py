@@ -185,7 +185,7 @@ FOREIGN = {
 def test_a_strangers_file_makes_sqlite_compute_nothing(sql, path):
     Store(path).close()
     change(path, sql)
-    with pytest.raises(StoreError, match="tables or indices that a run does not"):
+    with pytest.raises(StoreError, match="tables or indices that this version does not"):
         Store(path)
 
 
