@@ -33,9 +33,9 @@ from optimize.statistics.intervals import Interval, Matrix, Vector
 from optimize.statistics.mean_estimates import MeanEstimate, estimate_mean, system_differences
 from optimize.statistics.plain_agreement import (
     compare_scales,
-    contrast_accuracy,
-    order_agreement,
-    pair_accuracy,
+    contrast_pair_accuracy,
+    pairwise_accuracy,
+    preference_accuracy,
 )
 from optimize.statistics.verdict_rates import verdict_agreement
 
@@ -84,7 +84,7 @@ def over_documents(cuts: Cuts, outputs: int, rng: np.random.Generator, n: int) -
             found[f"{level} rho of {name}"] = correlation(level, judge, human, document)
         gap = contrast_judges(a, b, human, document, level=level)
         found[f"{level} rho, a less b"] = gap
-        found[f"{level} pairs ordered alike"] = order_agreement(a, human, document, level=level)
+        found[f"{level} pairs ordered alike"] = pairwise_accuracy(a, human, document, level=level)
         people = one_annotator(a, ratings, document, level=level)
         if people:
             found[f"{level} one annotator"] = people.annotator
@@ -108,8 +108,8 @@ def of_pairs(cuts: Cuts, rng: np.random.Generator, n: int) -> Figures:
     a, b, _, human, document, _ = draw(rng, cuts, n, 6)
     a, b, human = (side[::2] - side[1::2] for side in (a, b, human))
     document = document[::2]
-    gap = contrast_accuracy(a, b, human, document)
-    return read({"accuracy": pair_accuracy(a, human, document), "accuracy, a less b": gap})
+    gap = contrast_pair_accuracy(a, b, human, document)
+    return read({"accuracy": preference_accuracy(a, human, document), "accuracy, a less b": gap})
 
 
 def over_systems(documents: int, rng: np.random.Generator, n: int) -> Figures:

@@ -21,7 +21,7 @@ import pandas as pd
 from summeval import MODELS, QUALITIES, SUMMEVAL, recorded_ratings
 
 from optimize.measuring.swap import swap_difference, swap_outcome
-from optimize.statistics.changed_rows import gain_terms, interval_on_these_rows
+from optimize.statistics.changed_rows import gain_contributions, interval_on_these_rows
 from optimize.statistics.correlations import Level, correlation
 from optimize.statistics.intervals import Interval, cautious_interval
 
@@ -183,7 +183,7 @@ def changed_lines(simulations: int) -> Iterator[str]:
                         known = np.full(gain.size, np.nan)
                         known[drawn] = gain[drawn]
                         document = np.arange(gain.size) // outputs
-                        interval = cautious_interval(*gain_terms(known, changed, document))
+                        interval = cautious_interval(*gain_contributions(known, changed, document))
                         passed.append(passes(interval, MARGINS[0]))
                         here = interval_on_these_rows(known, changed)
                         value = gain.mean()

@@ -29,7 +29,12 @@ from optimize.measuring.recorded import judgement_of_score
 from optimize.measuring.scored import ScoredItems
 from optimize.measuring.verification import Verification
 from optimize.report.verification import verification_lines
-from optimize.statistics.correlations import DEFAULT_UNDEFINED, Correlation, Level, Undefined
+from optimize.statistics.correlations import (
+    DEFAULT_UNDEFINED_RULE,
+    Correlation,
+    Level,
+    UndefinedRule,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,7 +63,10 @@ class Measurement:
         return self.held_out.rho
 
     def at(
-        self, level: Level, coefficient: str = "spearman", undefined: Undefined = DEFAULT_UNDEFINED
+        self,
+        level: Level,
+        coefficient: str = "spearman",
+        undefined: UndefinedRule = DEFAULT_UNDEFINED_RULE,
     ) -> Correlation:
         """Return the correlation at a given level, by a given coefficient.
 

@@ -44,7 +44,7 @@ from optimize.measuring.task_flags import check_names, cost_lines, read_task
 from optimize.report.answer import ReportAnswer, ReportTable, Tile
 from optimize.report.page import Section, page_html, save_page
 from optimize.statistics.correlations import Level
-from optimize.statistics.intervals import stream
+from optimize.statistics.intervals import random_generator
 from optimize.statistics.verdict_rates import Rate
 from optimize.tuning.folder import JUDGE_FILE, REPORT_FILE, SUMMARY_FILE, write_json
 
@@ -254,7 +254,7 @@ def _learn(scored: Mapping[str, ScoredItems], learning_ids: frozenset[str], seed
         first.systems,
         level=first.level,
         pairs=first.is_pairs,
-        rng=stream(seed, "panel"),
+        rng=random_generator(seed, "panel"),
     )
 
 
@@ -265,7 +265,7 @@ def _measure(scored: Mapping[str, ScoredItems], fit: PanelFit, ids: frozenset[st
     scores = fit.scores({name: member.scores for name, member in held_out.items()}).tolist()
     judgements = [judgement_of_score(score, pairwise=best.is_pairs) for score in scores]
     panel, best = with_both_scores(replace(best, judgements=tuple(judgements)), best)
-    figures = [each.order_agreement if each.is_pairs else each.rho for each in (best, panel)]
+    figures = [each.pairwise_accuracy if each.is_pairs else each.rho for each in (best, panel)]
     rates = [Rate(figure.value, figure.interval, figure.n_documents) for figure in figures]
     contrast = figure_contrast(panel, best)
     difference = Rate(contrast.value, contrast.interval, contrast.terms.size)

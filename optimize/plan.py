@@ -41,7 +41,7 @@ from optimize.measuring.partial_labels import (
 )
 from optimize.measuring.scored import are_fractions
 from optimize.statistics.correlations import correlation
-from optimize.statistics.intervals import MIN_DOCUMENTS_FOR_INTERVAL, Figure, stream
+from optimize.statistics.intervals import MIN_DOCUMENTS_FOR_INTERVAL, Figure, random_generator
 from optimize.statistics.mean_estimates import labels_needed
 from optimize.statistics.verdict_rates import MIN_OUTPUTS_FOR_RATES, verdict_agreement
 
@@ -178,7 +178,7 @@ def plan(flags: argparse.Namespace) -> CommandOutcome:
     )
     # The order is random, so that people who label only the first documents still have a random
     # sample.
-    rng = stream(flags.seed, "plan", unlabelled_documents.size)
+    rng = random_generator(flags.seed, "plan", unlabelled_documents.size)
     shuffled_documents = rng.permutation(unlabelled_documents)
     if drawn_documents := shuffled_documents[:n_to_label].tolist():
         result = _write_documents(flags, labelled, drawn_documents, result)

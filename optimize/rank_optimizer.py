@@ -31,7 +31,7 @@ from optimize.measuring.tuning_result import TuningResult
 from optimize.report.tuning import tuning_lines
 from optimize.search.optimizer import Optimizer, optimizer_name
 from optimize.statistics.correlations import Level
-from optimize.statistics.intervals import stream
+from optimize.statistics.intervals import random_generator
 from optimize.tuning.active_run import ActiveRun
 from optimize.tuning.models import open_models
 from optimize.tuning.preparation import RunLabels, prepare_for_prompt
@@ -227,7 +227,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                 "no example names its document, so trainset is split by row; if rows share a "
                 f"document, name the field that has it, as in group={program.text_names[0]!r}"
             )
-        order = stream(self.seed, "split").permutation(len(documents))
+        order = random_generator(self.seed, "split").permutation(len(documents))
         shuffled_documents = [documents[index] for index in order]
         half = len(documents) // 2
         train = everything.of_documents(shuffled_documents[:half])

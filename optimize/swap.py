@@ -27,7 +27,7 @@ from optimize.report.card import LOOKS_ADVICE, measured_sentence, tuning_warning
 from optimize.report.misses import change_text, changed_rows_group, label_text
 from optimize.report.page import Section, page_html, save_page, source_section
 from optimize.statistics.changed_rows import MIN_ROWS_TO_LABEL
-from optimize.statistics.floor import ceil_two_digits
+from optimize.statistics.floor import round_up_to_two_digits
 
 DEFAULT_MARGIN = 0.03
 # Upper bound on the changed rows that are printed.
@@ -106,7 +106,7 @@ def changed_swap_lines(result: ChangedRowsSwap) -> list[str]:
             "Next: label them, then verify again with --changed and the file of the labels:",
         ]
         if result.n_needed > max(n_changed, MIN_ROWS_TO_LABEL):
-            n_to_bring = ceil_two_digits(result.n_outputs * result.n_needed / n_changed)
+            n_to_bring = round_up_to_two_digits(result.n_outputs * result.n_needed / n_changed)
             sentences[1] += (
                 f" About {n_to_bring:,} outputs have that many changes: bring more outputs."
             )

@@ -37,7 +37,7 @@ from optimize.search.evaluator import Evaluator, ItemJudgement
 from optimize.search.optimizer import Exploration, Optimizer
 from optimize.search.problem import SearchOptions, SearchProblem, objective
 from optimize.statistics.correlations import Coefficient
-from optimize.statistics.intervals import stream
+from optimize.statistics.intervals import random_generator
 
 if TYPE_CHECKING:
     import pytest
@@ -112,7 +112,7 @@ class SimulatedJudge:
 
 @cache
 def _noise(instruction: str, item_id: str) -> float:
-    return float(stream(0, instruction, item_id).normal())
+    return float(random_generator(0, instruction, item_id).normal())
 
 
 class SimulatedProposer:
@@ -126,7 +126,7 @@ class SimulatedProposer:
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         self.prompts += [message["content"] for message in messages]
-        rng = stream(1, sampling.seed, messages[-1]["content"])
+        rng = random_generator(1, sampling.seed, messages[-1]["content"])
         first, second = rng.choice(QUALITIES[::2], 2, replace=False)
         text = f"[[ ## instruction ## ]]\nRate the {first} and the {second} of the text."
         replies = (Reply(text=text),) * sampling.n

@@ -13,7 +13,12 @@ from optimize.inputs.labelled import AnyLabels, agreement_text_of
 from optimize.items import Items, choose_level, items_of
 from optimize.search.power import PLANNED_GAIN, power_text
 from optimize.statistics.correlations import Level
-from optimize.statistics.floor import ERROR_RATIOS, PLANNED_POWER, ceil_two_digits, labels_to_decide
+from optimize.statistics.floor import (
+    ERROR_RATIOS,
+    PLANNED_POWER,
+    labels_to_decide,
+    round_up_to_two_digits,
+)
 from optimize.statistics.intervals import MIN_DOCUMENTS_FOR_INTERVAL
 from optimize.statistics.verdict_rates import (
     MIN_DOCUMENTS_FOR_RATES,
@@ -52,7 +57,8 @@ class LabelsNeeded:
     def __str__(self) -> str:
         floors = " and ".join(f"{name.upper()} {floor:g}" for name, floor in self.floors.items())
         n_texts = (
-            f"{f'{ceil_two_digits(n):,}' if n else 'too many'} labels for a judge of {true_rates}"
+            f"{f'{round_up_to_two_digits(n):,}' if n else 'too many'} labels for a judge of "
+            f"{true_rates}"
             for true_rates, n in self.n_labels.items()
         )
         return (

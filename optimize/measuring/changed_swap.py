@@ -26,8 +26,12 @@ from optimize.measuring.scored import ScoredItems, are_fractions
 from optimize.measuring.swap import SwapDecision, paired_scores, swap_outcome
 from optimize.measuring.task_flags import NEEDS_VERDICTS_MESSAGE
 from optimize.statistics.balanced import is_clearly_worse
-from optimize.statistics.changed_rows import gain_terms, interval_on_these_rows, rows_to_label
-from optimize.statistics.intervals import Interval, Vector, cautious_interval, stream
+from optimize.statistics.changed_rows import (
+    gain_contributions,
+    interval_on_these_rows,
+    rows_to_label,
+)
+from optimize.statistics.intervals import Interval, Vector, cautious_interval, random_generator
 
 
 class ClearLoss(NamedTuple):
@@ -107,7 +111,7 @@ def decide_by_changed_rows(
     result = _compare_on_changed_rows(new_scores, old_scores, labels, task, margin, flags.looks)
     if labels or not changed_ids:
         return result
-    drawn_ids = stream(flags.seed, "changed").permutation(changed_ids)[: result.n_drawn]
+    drawn_ids = random_generator(flags.seed, "changed").permutation(changed_ids)[: result.n_drawn]
     _write_rows(Path(flags.changed), task, drawn_ids.tolist())
     command = shlex.join(["dspy-judges", "label", flags.changed, "--dimension", task.dimension])
     return replace(result, difference=None, file=flags.changed, next=command)
@@ -127,7 +131,7 @@ def _compare_on_changed_rows(
     gain = (new_scored.passes == human) * 1.0 - (old_scored.passes == human)
     # Outputs without a label, or on which annotators are tied, show nothing.
     gain[np.isnan(human) | (human == 0.5)] = np.nan
-    terms, least_size = gain_terms(gain, is_changed, items.document_ids)
+    terms, least_size = gain_contributions(gain, is_changed, items.document_ids)
     interval = None if np.isnan(terms).any() else cautious_interval(terms, least_size, looks)
     outcome, clear_loss = swap_outcome(interval, margin), None
     if outcome in ("better", "not worse") and (clear_loss := _find_clear_loss(gain, human)):

@@ -14,11 +14,11 @@ from optimize.items import DataCounts
 from optimize.measuring.asking import JudgeEntry, Task, total_dollars
 from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.scored import ScoredItems, TuningOverlap
-from optimize.statistics.balanced import balanced_contrast
+from optimize.statistics.balanced import contrast_balanced_accuracy
 from optimize.statistics.contrasts import contrast_judges
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import Contrast, Interval, student_quantile
-from optimize.statistics.plain_agreement import contrast_accuracy
+from optimize.statistics.plain_agreement import contrast_pair_accuracy
 
 RelationToBest = Literal["best", "as good", "unclear", "worse"]
 
@@ -181,7 +181,7 @@ def _difference_from_best(
 def figure_contrast(a: ScoredItems, b: ScoredItems, *, has_verdicts: bool = False) -> Contrast:
     """Return judge A's balanced accuracy, accuracy on pairs or rho, minus judge B's."""
     if has_verdicts:
-        return balanced_contrast(a.passes, b.passes, a.human, a.documents)
+        return contrast_balanced_accuracy(a.passes, b.passes, a.human, a.documents)
     if a.is_pairs:
-        return contrast_accuracy(a.scores, b.scores, a.human, a.documents)
+        return contrast_pair_accuracy(a.scores, b.scores, a.human, a.documents)
     return contrast_judges(a.scores, b.scores, a.human, a.documents, a.systems, level=a.level)

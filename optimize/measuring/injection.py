@@ -13,7 +13,7 @@ from judges.client import Client
 from judges.dimension import Comparison, Dimension
 from judges.panel import AnyJudge
 from optimize.items import Items, judged_output_name, scores_of
-from optimize.statistics.intervals import Vector, stream
+from optimize.statistics.intervals import Vector, random_generator
 
 N_PROBED_OUTPUTS = 16
 
@@ -81,7 +81,7 @@ def probe_judge(
 
     For pairs, the change is that of the margin in favour of the attacked side.
     """
-    pairs, rng = judge.kind == "pairwise", stream(seed, "probes")
+    pairs, rng = judge.kind == "pairwise", random_generator(seed, "probes")
     probe_rows = _rows_to_attack(items, scores, pairs=pairs, rng=rng)
     if not probe_rows:
         return ProbeResult(

@@ -21,7 +21,7 @@ from optimize.statistics.human import (
     reliability,
 )
 from optimize.statistics.intervals import Figure, Interval, Vector
-from optimize.statistics.plain_agreement import OrderAgreement, ScaleComparison, compare_scales
+from optimize.statistics.plain_agreement import PairwiseAccuracy, ScaleComparison, compare_scales
 from optimize.statistics.verdict_rates import Rate, VerdictAgreement, verdict_agreement
 
 
@@ -47,7 +47,7 @@ class PairFigures:
     n_failed: int
 
     @classmethod
-    def of(cls, scored: ScoredItems, order: OrderAgreement) -> "PairFigures":
+    def of(cls, scored: ScoredItems, order: PairwiseAccuracy) -> "PairFigures":
         preferences = [item for item in scored.judgements if isinstance(item, Preference)]
         choices = np.sign(np.array([(item.margin_ab, item.margin_ba) for item in preferences]))
         has_answers = ~np.isnan(choices).any(axis=1)
@@ -180,7 +180,7 @@ class Scorecard:
     """
 
     correlations: tuple[Correlation, ...]
-    order: OrderAgreement
+    order: PairwiseAccuracy
     scales: ScaleComparison | None
     pairs: PairFigures | None = field(default=None, metadata=INLINED_IN_JSON)
     two_values: TwoValueFigures | None = field(default=None, metadata=INLINED_IN_JSON)
@@ -193,7 +193,7 @@ class Scorecard:
         Figures on pass and fail are included by default if labels and scores allow it.
         """
         with_verdicts = scored.has_verdicts if has_verdicts is None else has_verdicts
-        order = scored.order_agreement
+        order = scored.pairwise_accuracy
         return cls(
             correlations=(scored.rho,),
             order=order,

@@ -14,14 +14,18 @@ from optimize.inputs.labelled import PASS_FAIL, AnyLabels
 from optimize.items import Indices, Items, input_texts, is_two_valued, scores_of
 from optimize.statistics.balanced import verdicts
 from optimize.statistics.correlations import (
-    DEFAULT_UNDEFINED,
+    DEFAULT_UNDEFINED_RULE,
     Correlation,
     Level,
-    Undefined,
+    UndefinedRule,
     correlation,
 )
 from optimize.statistics.intervals import Vector
-from optimize.statistics.plain_agreement import OrderAgreement, order_agreement, pair_accuracy
+from optimize.statistics.plain_agreement import (
+    PairwiseAccuracy,
+    pairwise_accuracy,
+    preference_accuracy,
+)
 
 # Rows that a judge was tuned on are left out if this many rows and documents remain.
 MIN_ROWS_LEFT = 10
@@ -90,7 +94,10 @@ class ScoredItems:
         return {item.id for item in self.items.items}
 
     def correlation(
-        self, level: Level, coefficient: str = "spearman", undefined: Undefined = DEFAULT_UNDEFINED
+        self,
+        level: Level,
+        coefficient: str = "spearman",
+        undefined: UndefinedRule = DEFAULT_UNDEFINED_RULE,
     ) -> Correlation:
         """Return the coefficient of the scores with people's labels at a level."""
         return correlation(
@@ -110,12 +117,12 @@ class ScoredItems:
         return self.correlation(self.level)
 
     @property
-    def order_agreement(self) -> OrderAgreement:
+    def pairwise_accuracy(self) -> PairwiseAccuracy:
         """How often the judge orders two outputs as people do; for pairs, the accuracy."""
         vectors = self.scores, self.human, self.documents
         if self.is_pairs:
-            return pair_accuracy(*vectors)
-        return order_agreement(*vectors, level=self.level, weight=self.items.weights)
+            return preference_accuracy(*vectors)
+        return pairwise_accuracy(*vectors, level=self.level, weight=self.items.weights)
 
     @property
     def passes(self) -> Vector:

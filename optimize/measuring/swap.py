@@ -29,10 +29,10 @@ from optimize.measuring.misses import Remarks
 from optimize.measuring.scored import ScoredItems, with_both_scores
 from optimize.statistics.balanced import MIN_OUTPUTS_FOR_INTERVAL, verdicts
 from optimize.statistics.coefficients import midranks
-from optimize.statistics.correlations import document_terms
+from optimize.statistics.correlations import rho_contributions
 from optimize.statistics.floor import MAX_FURTHER_LABELS
 from optimize.statistics.intervals import Contrast, Interval, Mask, Vector, cautious_interval
-from optimize.statistics.rows import read_rows
+from optimize.statistics.rows import scored_rows
 
 SwapOutcome = Literal["better", "not worse", "worse", "undecided"]
 Side = Literal["neither", "new", "old"]
@@ -253,10 +253,10 @@ def _loss_of_document(old_judge: ScoredItems) -> float:
     random order of k outputs is the right order in one of k! cases, and then nothing is lost. So
     the quantile is divided by the chance of a loss.
     """
-    rows = read_rows(old_judge.scores, old_judge.human, old_judge.documents)
+    rows = scored_rows(old_judge.scores, old_judge.human, old_judge.documents)
     n_outputs = rows.judge.size / rows.n_documents if old_judge.level == "summary" else math.inf
     chance_of_loss = max(0.5, 1 - math.exp(-math.lgamma(n_outputs + 1)))
-    return float(np.nanquantile(document_terms(rows, old_judge.level), 0.9)) / chance_of_loss
+    return float(np.nanquantile(rho_contributions(rows, old_judge.level), 0.9)) / chance_of_loss
 
 
 def documents_needed(terms: Vector, least_size: float, margin: float, looks: int) -> int | None:

@@ -198,7 +198,7 @@ def check_floors(result: Verification, floors: Mapping[str, float], looks: int =
         if math.isnan(figure.value):
             value_text = "undefined"
         reason = f"{figure_name} {value_text}, --min-{name} {floor_value:g}"
-        floor_outcome = floor.outcome(figure.interval, floor_value)
+        floor_outcome = floor.check_floor(figure.interval, floor_value)
         if floor_outcome == "holds":
             reason = f"{figure_name} {value_text} >= {floor_value:g}"
         elif floor_outcome == "undecided":
@@ -223,7 +223,7 @@ def _labels_to_add(
     two_values = result.card.two_values
     if two_values and label and (n_more := two_values.judge.n_more[label]):
         return f"{count(n_more, f'more {label}')} would give an interval"
-    if n_further := floor.further_labels(figure, floor_value):
+    if n_further := floor.labels_to_add(figure, floor_value):
         number = count(n_further, f"more {label or 'document'}")
         return f"about {number} would decide, if the judge does as well on them"
     return f"label more {VERDICT_PLURALS.get(label, 'documents')}"
@@ -259,7 +259,7 @@ def floor_flags(figures: Correlation | VerdictAgreement) -> str:
     )
     if figures.interval is None or figures.n_documents < n_required:
         return ""
-    floor_value = _round_down(floor.correlation_floor(figures.value, figures.interval.low))
+    floor_value = _round_down(floor.suggested_rho_floor(figures.value, figures.interval.low))
     return f"--min-spearman {floor_value:.2f}" if floor_value > 0 else ""
 
 
@@ -272,7 +272,7 @@ def _rate_floor(rate: Rate) -> float:
     low_end = rate.interval.low if rate.interval else 0.0
     if low_end == 0 or n_documents < n_required:
         return 0.0
-    return _round_down(floor.share_floor(rate.value, low_end, rate.n))
+    return _round_down(floor.suggested_rate_floor(rate.value, low_end, rate.n))
 
 
 def _round_down(value: float) -> float:

@@ -12,7 +12,7 @@ from optimize.items import Items
 from optimize.search.candidates import DEMOS_OF_ALL_OUTPUTS, Candidate, DemoSet, draw_demo_set
 from optimize.search.problem import SearchProblem
 from optimize.statistics.balanced import best_threshold, verdicts
-from optimize.statistics.intervals import Vector, stream
+from optimize.statistics.intervals import Vector, random_generator
 
 # The number of folds. For each, a version of the judge without its labels is tested on the fold.
 N_FOLDS = 4
@@ -21,7 +21,7 @@ N_FOLDS = 4
 def largest_demo_set(items: Items, problem: SearchProblem) -> DemoSet:
     """Make as many demonstrations as the prompt may show, with all ratings equally often."""
     prompt, options = problem.evaluator.untuned, problem.options
-    rng, longest = stream(options.seed, DEMOS_OF_ALL_OUTPUTS), options.max_demo_characters
+    rng, longest = random_generator(options.seed, DEMOS_OF_ALL_OUTPUTS), options.max_demo_characters
     return draw_demo_set(items, prompt, options.max_demos, rng, max_characters=longest)
 
 
@@ -30,7 +30,7 @@ class CrossValidation:
 
     def __init__(self, problem: SearchProblem) -> None:
         self._problem, names = problem, problem.train_and_dev.documents
-        order = stream(problem.options.seed, "parts", "documents").permutation(len(names))
+        order = random_generator(problem.options.seed, "parts", "documents").permutation(len(names))
         self._fold_of = {names[index]: position % N_FOLDS for position, index in enumerate(order)}
         self.demo_set = largest_demo_set(problem.train_and_dev, problem)
         shows_everything = self.demo_set.kind == DEMOS_OF_ALL_OUTPUTS

@@ -19,7 +19,7 @@ from optimize.search.candidates import nearest_choice
 from optimize.statistics.coefficients import midranks
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import Vector
-from optimize.statistics.plain_agreement import order_agreement
+from optimize.statistics.plain_agreement import pairwise_accuracy
 
 # Upper bounds on the documents that the evidence shows, and on the outputs of each document. If
 # documents have fewer than three outputs, more documents are shown, with about `MAX_OUTPUTS_SHOWN`
@@ -222,7 +222,7 @@ class JudgedItems:
     def _order_sentence(self) -> Iterator[str]:
         level: Level = "summary" if len(self.groups) > 1 else "dataset"
         documents = self.items.document_ids
-        agreement = order_agreement(self.scores, self.items.human, documents, level=level)
+        agreement = pairwise_accuracy(self.scores, self.items.human, documents, level=level)
         if agreement.n_pairs:
             scope = "of one document " if level == "summary" else ""
             tie_share = agreement.n_ties / agreement.n_pairs

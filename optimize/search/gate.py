@@ -23,7 +23,7 @@ from optimize.search.candidates import Candidate
 from optimize.search.power import MIN_UNTIED_DOCUMENTS, fewest_documents
 from optimize.search.problem import Goal, SearchProblem, Trial, contrast
 from optimize.statistics.balanced import is_clearly_worse
-from optimize.statistics.intervals import Contrast, Interval, IntervalEstimate, stream
+from optimize.statistics.intervals import Contrast, Interval, IntervalEstimate, random_generator
 
 # The contrasts of trials, for one kind of change: a list for each half.
 HalfContrasts = Sequence[Sequence[Contrast]]
@@ -108,7 +108,7 @@ def decide(
         reason = f"No reliable candidate beat the untuned judge on train ({n_tried} tried)."
         return problem.untuned, ShipDecision(ships=False, reason=reason)
     contrasts = [[[trial.contrast for trial in half] for half in kind] for kind in kinds]
-    decision = decide_by_gain(contrasts, goal, stream(problem.options.seed, "gate"), risk)
+    decision = decide_by_gain(contrasts, goal, random_generator(problem.options.seed, "gate"), risk)
     gain, best_kind = decision.gain, kinds[decision.gain.kind_index]
     trials = list(chain(*best_kind))
     if questions and best_kind is question_trials:

@@ -26,9 +26,9 @@ from optimize.search.problem import Goal, SearchProblem, informative_documents, 
 from optimize.search.proposer import MAX_PROPOSAL_TOKENS, read_instruction, whole_text
 from optimize.statistics.balanced import best_threshold, verdicts
 from optimize.statistics.coefficients import midranks
-from optimize.statistics.correlations import document_terms
-from optimize.statistics.intervals import Vector, stream
-from optimize.statistics.rows import read_rows
+from optimize.statistics.correlations import rho_contributions
+from optimize.statistics.intervals import Vector, random_generator
+from optimize.statistics.rows import scored_rows
 
 # GEPA writes a proposal from a minibatch, and scores the proposal on it. A minibatch has at least
 # this many documents and about this many outputs; on fewer outputs the objective is too noisy.
@@ -55,7 +55,7 @@ class GepaAdapter:
     def __init__(self, problem: SearchProblem) -> None:
         self.problem = problem
         documents = list(informative_documents(problem.train, problem.goal))
-        stream(problem.options.seed, "stock").shuffle(documents)
+        random_generator(problem.options.seed, "stock").shuffle(documents)
         half = len(documents) // 2
         self.learning, self.selection = documents[:half], documents[half:]
         outputs_per_document = len(problem.train) / max(1, len(problem.train.documents))
@@ -81,7 +81,7 @@ class GepaAdapter:
     def next_minibatch_ids(self, loader: Sized, state: GEPAState) -> list[int]:
         """Return the indices of the next minibatch; each epoch shuffles the documents anew."""
         epoch, batch_number = divmod(state.i, self.n_minibatches)
-        rng = stream(self.problem.options.seed, "minibatches", epoch)
+        rng = random_generator(self.problem.options.seed, "minibatches", epoch)
         minibatches = np.array_split(rng.permutation(len(loader)), self.n_minibatches)
         return [int(index) for index in minibatches[batch_number]]
 
@@ -114,7 +114,7 @@ class GepaAdapter:
         items: Items = evaluation.trajectories[0]
         problem, evaluator, goal = self.problem, self.problem.evaluator, self.problem.goal
         judgements = evaluator.judgements(Candidate(instruction=texts[INSTRUCTION_NAME]), items)
-        rng = stream(problem.options.seed, "lesson", self.n_requests)
+        rng = random_generator(problem.options.seed, "lesson", self.n_requests)
         (evidence,) = JudgedItems(items, judgements, evaluator.untuned).write_evidence([rng])
         metric = "balanced accuracy" if goal == "balanced" else f"Spearman's rho, {goal} level"
         score = f"{np.mean(evaluation.scores):.2f} (1 is best): {metric} on {len(items)} outputs"
@@ -160,7 +160,7 @@ def document_scores(scores: Vector, items: Items, goal: Goal) -> dict[str, float
     judge, human = scores[scored], items.human[scored]
     if goal == "summary":
         document_ids = np.array(items.document_ids)[scored]
-        terms = document_terms(read_rows(judge, human, document_ids), goal)
+        terms = rho_contributions(scored_rows(judge, human, document_ids), goal)
         rhos = zip(np.unique(document_ids).tolist(), terms.tolist(), strict=True)
         return score_of | {name: rho for name, rho in rhos if not np.isnan(rho)}
     if goal == "system" or not scored.size or min(np.ptp(judge), np.ptp(human)) == 0:

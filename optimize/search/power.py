@@ -6,11 +6,11 @@ import math
 from optimize.inputs.flags import DEFAULT_RISK
 from optimize.items import Items
 from optimize.search.problem import Goal
-from optimize.statistics.rows import read_rows
+from optimize.statistics.rows import scored_rows
 
-# For dataset-level rho, the gate needs this many untied documents (`ScoredRows.n_untied`). With 6,
-# judges that are no better would ship in .12 of runs; without a minimum, in up to .29 of runs
-# (benchmarks/gate.py).
+# For dataset-level rho, the gate needs this many untied documents
+# (`ScoredRows.n_untied_documents`). With 6, judges that are no better would ship in .12 of runs;
+# without a minimum, in up to .29 of runs (benchmarks/gate.py).
 MIN_UNTIED_DOCUMENTS = 10
 # Labels are planned so that a true gain of this size, in rho or balanced accuracy, ships with this
 # probability.
@@ -72,7 +72,7 @@ def power_text(
     chance = power(n, n_outputs, PLANNED_GAIN, risk)
     n_sufficient = documents_needed(TARGET_POWER, n_outputs, PLANNED_GAIN, risk)
     if goal == "dataset":
-        n_untied = read_rows(items.human, items.human, items.document_ids).n_untied
+        n_untied = scored_rows(items.human, items.human, items.document_ids).n_untied_documents
         chance *= n_untied >= MIN_UNTIED_DOCUMENTS
         # Assume that the share of untied documents stays the same, or one if there are none.
         n_sufficient = max(n_sufficient, math.ceil(MIN_UNTIED_DOCUMENTS * n / max(n_untied, 1)))

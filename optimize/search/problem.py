@@ -18,8 +18,8 @@ from optimize.search.candidates import Candidate, word_run_hashes
 from optimize.search.evaluator import Evaluator
 from optimize.statistics.balanced import (
     balanced_accuracy,
-    balanced_contrast,
     best_threshold,
+    contrast_balanced_accuracy,
     verdicts,
 )
 from optimize.statistics.contrasts import contrast_judges
@@ -167,7 +167,7 @@ def contrast(scores: Vector, base: Vector, items: Items, goal: Goal) -> Contrast
     """Return the objective of `scores` minus that of `base`, on items without NaN in either."""
     if goal == "balanced":
         both_verdicts = _best_verdicts(scores, items), _best_verdicts(base, items)
-        return balanced_contrast(*both_verdicts, items.human, items.document_ids)
+        return contrast_balanced_accuracy(*both_verdicts, items.human, items.document_ids)
     return contrast_judges(
         scores, base, items.human, items.document_ids, items.system_ids, level=goal
     )

@@ -29,7 +29,7 @@ from optimize.search.gate import QuestionTest
 from optimize.search.optimizer import Exploration
 from optimize.search.problem import Goal, SearchProblem, Trial, first_documents, objective
 from optimize.statistics.balanced import best_threshold
-from optimize.statistics.intervals import Codes, Mask, Matrix, Vector, stream
+from optimize.statistics.intervals import Codes, Mask, Matrix, Vector, random_generator
 from optimize.statistics.panel_weights import fit_joining_weights, subtract_group_means
 
 # Upper bound on the questions in one request; those by the proposer come last.
@@ -85,7 +85,9 @@ class LabelledAnswers:
             for judgement in judgements
         ]
         documents = np.unique(items.document_ids, return_inverse=True)[1]
-        shuffled = stream(FOLD_SEED, "answers").permutation(int(documents.max(initial=-1)) + 1)
+        shuffled = random_generator(FOLD_SEED, "answers").permutation(
+            int(documents.max(initial=-1)) + 1
+        )
         return cls(
             answers=np.array(answer_rows, float).reshape(-1, len(field_names)),
             human=items.human,

@@ -12,7 +12,7 @@ from functools import partial
 from optimize.items import Items
 from optimize.search.candidates import Candidate
 from optimize.search.problem import SearchProblem, Trial, informative_documents
-from optimize.statistics.intervals import Vector, stream
+from optimize.statistics.intervals import Vector, random_generator
 
 # Upper bound on the documents of train on which candidates are compared.
 MAX_RACE_DOCUMENTS = 48
@@ -31,7 +31,7 @@ class Race:
     def __init__(self, problem: SearchProblem) -> None:
         self.evaluator, self.goal, self._untuned = problem.evaluator, problem.goal, problem.untuned
         train, ids = problem.train, problem.train.documents
-        order = stream(problem.options.seed, "order").permutation(len(ids))
+        order = random_generator(problem.options.seed, "order").permutation(len(ids))
         shuffled_ids = [ids[index] for index in order]
         self._items_of_document = {name: train.of_documents([name]).items for name in shuffled_ids}
         self.document_ids = informative_documents(self.items(shuffled_ids), self.goal)

@@ -28,7 +28,7 @@ from optimize.search.optimizer import MAX_FINALISTS, Exploration, LastRound, wri
 from optimize.search.problem import SearchProblem, Trial
 from optimize.search.proposer import Proposer
 from optimize.search.race import MAX_RACE_DOCUMENTS, Race
-from optimize.statistics.intervals import stream
+from optimize.statistics.intervals import random_generator
 
 # The budget of the first round, as a multiple of the cost of scoring the untuned judge on all race
 # documents; and the share of a round's budget for scoring the untuned judge.
@@ -213,7 +213,9 @@ class RankSearch:
             # Ask for fewer instructions, so that half of the budget remains for their race.
             n_proposals = int(budget.remaining / 2 / budget.proposal_cost)
         seed = self.options.seed
-        generators = [stream(seed, "lesson", round_number, draw) for draw in range(n_proposals)]
+        generators = [
+            random_generator(seed, "lesson", round_number, draw) for draw in range(n_proposals)
+        ]
         evidence = self.proposer.write_evidence(parent, self.problem.train, generators)
         best_values: dict[str, float] = {}
         for trial in self.trials.values():
@@ -241,7 +243,7 @@ class RankSearch:
             draw_demo_set,
             train,
             self.evaluator.untuned,
-            rng=stream(options.seed, "demos", round_number),
+            rng=random_generator(options.seed, "demos", round_number),
             max_characters=options.max_demo_characters,
             share=DEMO_DOCUMENTS_SHARE,
             reasons=reasons,

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from optimize.statistics.intervals import Contrast, Vector, contrast_of_outputs
+from optimize.statistics.intervals import Contrast, Vector, contrast_from_outputs
 
 # The probability that a judge is called clearly worse although both judges are equally good.
 SIGN_TEST_LEVEL = 0.05
@@ -82,7 +82,7 @@ def is_clearly_worse(n_worse: int, n_better: int) -> bool:
     return bool(p_value < SIGN_TEST_LEVEL)
 
 
-def balanced_contrast(
+def contrast_balanced_accuracy(
     passes_a: ArrayLike, passes_b: ArrayLike, human: ArrayLike, document: ArrayLike
 ) -> Contrast:
     """Judge A's balanced accuracy minus judge B's, on the outputs that both judges scored.
@@ -103,7 +103,7 @@ def balanced_contrast(
     has_small_class = _size_of_smaller_class(labels) < MIN_OUTPUTS_FOR_INTERVAL
     mean_difference = 0.0 if has_small_class else differences.mean()
     contributions = (differences - mean_difference) * _weight_of_passing(labels)
-    contrast = contrast_of_outputs(contributions, documents)
+    contrast = contrast_from_outputs(contributions, documents)
     n_different = np.unique(documents[differences != 0]).size
     has_too_few = has_small_class or n_different < MIN_DIFFERENT_DOCUMENTS
     return replace(contrast, interval=None) if has_too_few else contrast

@@ -22,7 +22,7 @@ MARGIN_IN_SE = 1.644854 + 0.841621
 MIN_ROWS_TO_LABEL = 30
 
 
-def gain_terms(gain: ArrayLike, changed: Mask, document: ArrayLike) -> tuple[Vector, float]:
+def gain_contributions(gain: ArrayLike, changed: Mask, document: ArrayLike) -> tuple[Vector, float]:
     """Compute the arguments of `cautious_interval`: one term for each document, and `least_size`.
 
     `gain` is -1, 0 or 1 for a labelled row, and is ignored unless the row is `changed`. The mean of

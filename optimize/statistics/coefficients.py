@@ -79,7 +79,7 @@ COEFFICIENTS = {
     "spearman": Coefficient(
         of_rows=lambda x, y: _pearson(midranks(x), midranks(y)),
         of_weighted=lambda x, y, weight: float(
-            _pearson(weighted_ranks(x, weight), weighted_ranks(y, weight), weight)
+            _pearson(weighted_midranks(x, weight), weighted_midranks(y, weight), weight)
         ),
         symbol="rho",
     ),
@@ -98,7 +98,7 @@ def standardise(values: Vector, weight: Vector) -> Vector:
     return standard
 
 
-def weighted_ranks(scores: Vector, weight: Vector) -> Vector:
+def weighted_midranks(scores: Vector, weight: Vector) -> Vector:
     """Return mid-ranks up to a constant, in which each output counts as `weight` outputs."""
     return -sums_above(scores, weight)
 

@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike
 from optimize.statistics.coefficients import COEFFICIENTS, standardise
 from optimize.statistics.correlations import (
     Level,
-    document_terms,
     required_systems,
+    rho_contributions,
     system_means,
 )
 from optimize.statistics.intervals import (
@@ -17,11 +17,11 @@ from optimize.statistics.intervals import (
     Contrast,
     Matrix,
     Vector,
+    contrast_from_documents,
     interval_of_mean,
-    mean_of_differences,
-    stream,
+    random_generator,
 )
-from optimize.statistics.rows import ScoredRows, read_rows
+from optimize.statistics.rows import ScoredRows, scored_rows
 
 # Random swaps of two judges' scores, for the standard error of their difference at system level.
 N_SWAPS = 1000
@@ -51,24 +51,24 @@ def contrast_judges(
         `documents` is empty if people rate all outputs alike.
 
     Raises:
-        ValueError: The vectors differ in length or have invalid values (see `read_rows`), or
+        ValueError: The vectors differ in length or have invalid values (see `scored_rows`), or
             `system` is missing at system level.
     """
     scores_a, scores_b = np.asarray(judge_a, dtype=float), np.asarray(judge_b, dtype=float)
     both_scored = ~np.isnan(scores_a) & ~np.isnan(scores_b)
     systems = required_systems(level, system)
     rows_a, rows_b = (
-        read_rows(np.where(both_scored, scores, np.nan), human, document, systems)
+        scored_rows(np.where(both_scored, scores, np.nan), human, document, systems)
         for scores in (scores_a, scores_b)
     )
     document_names = tuple(map(str, np.unique(np.asarray(document)[both_scored])))
     if level == "system":
         return _contrast_systems(rows_a, rows_b, document_names)
-    differences = document_terms(rows_a, level) - document_terms(rows_b, level)
-    contrast = mean_of_differences(differences, document_names)
+    differences = rho_contributions(rows_a, level) - rho_contributions(rows_b, level)
+    contrast = contrast_from_documents(differences, document_names)
     if level == "summary":
         return contrast
-    n_untied = min(rows_a.n_untied, rows_b.n_untied)
+    n_untied = min(rows_a.n_untied_documents, rows_b.n_untied_documents)
     interval = contrast.interval if n_untied >= MIN_DOCUMENTS_FOR_INTERVAL else None
     return replace(contrast, interval=interval, n_untied=n_untied)
 
@@ -82,7 +82,7 @@ def _contrast_systems(
     """
     human = system_means(rows_a)[1]
     if rows_a.n_systems < 2 or np.ptp(human) == 0:
-        return mean_of_differences(np.empty(0), ())
+        return contrast_from_documents(np.empty(0), ())
     n_documents, n_systems = rows_a.n_documents, rows_a.n_systems
     cells = rows_a.document * n_systems + rows_a.system
     # Of shape (documents, systems): each document's part of each system's mean score.
@@ -105,10 +105,10 @@ def _contrast_systems(
         rho_a = rho_of_means(mean_of_judges + half_difference)
         return rho_a - rho_of_means(mean_of_judges - half_difference)
 
-    random_signs = stream(0, "swaps").choice([-1.0, 1.0], (N_SWAPS, n_documents))
+    random_signs = random_generator(0, "swaps").choice([-1.0, 1.0], (N_SWAPS, n_documents))
     error = float(np.sqrt((differences(random_signs) ** 2).mean())) if n_documents > 1 else np.inf
     terms_a, terms_b = (
-        document_terms(read_rows(system_means(rows)[0], human), "dataset")
+        rho_contributions(scored_rows(system_means(rows)[0], human), "dataset")
         for rows in (rows_a, rows_b)
     )
     return Contrast(

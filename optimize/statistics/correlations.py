@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from optimize.statistics.coefficients import COEFFICIENTS as COEFFICIENTS
 from optimize.statistics.coefficients import Coefficient as Coefficient
-from optimize.statistics.coefficients import standardise, sums_above, weighted_ranks
+from optimize.statistics.coefficients import standardise, sums_above, weighted_midranks
 from optimize.statistics.intervals import (
     MIN_DOCUMENTS_FOR_INTERVAL,
     Interval,
@@ -25,14 +25,14 @@ from optimize.statistics.intervals import (
     correlation_interval,
     system_interval,
 )
-from optimize.statistics.rows import ScoredRows, read_rows
+from optimize.statistics.rows import ScoredRows, scored_rows
 
 Level = Literal["summary", "dataset", "system"]
-Undefined = Literal["judge_zero", "left_out"]
+UndefinedRule = Literal["judge_zero", "left_out"]
 
 # By default, a document is left out if people rate all of its outputs alike, and counts as a rho of
 # 0 if only the judge scores all alike.
-DEFAULT_UNDEFINED: Undefined = "judge_zero"
+DEFAULT_UNDEFINED_RULE: UndefinedRule = "judge_zero"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class Correlation:
     n_undefined: int = 0
     n_failed: int
     n_zero: int = 0
-    undefined: Undefined = DEFAULT_UNDEFINED
+    undefined: UndefinedRule = DEFAULT_UNDEFINED_RULE
 
     @property
     def symbol(self) -> str:
@@ -76,7 +76,7 @@ def dataset_level(
     document: ArrayLike | None = None,
     *,
     coefficient: str = "spearman",
-    undefined: Undefined = DEFAULT_UNDEFINED,
+    undefined: UndefinedRule = DEFAULT_UNDEFINED_RULE,
     weight: ArrayLike | None = None,
 ) -> Correlation:
     """Return the correlation of scores with ratings over all outputs.
@@ -93,10 +93,10 @@ def dataset_level(
         weight: (outputs,) weights of the outputs' documents.
 
     Raises:
-        ValueError: The vectors differ in length or have invalid values (see `read_rows`), or the
+        ValueError: The vectors differ in length or have invalid values (see `scored_rows`), or the
             coefficient has no weighted form.
     """
-    rows = read_rows(judge, human, document, weight=weight)
+    rows = scored_rows(judge, human, document, weight=weight)
     return _correlation("dataset", rows, coefficient, undefined)
 
 
@@ -106,7 +106,7 @@ def summary_level(
     document: ArrayLike,
     *,
     coefficient: str = "spearman",
-    undefined: Undefined = DEFAULT_UNDEFINED,
+    undefined: UndefinedRule = DEFAULT_UNDEFINED_RULE,
     weight: ArrayLike | None = None,
 ) -> Correlation:
     """Return the mean over documents of the correlation within each document (arXiv:2010.07100).
@@ -126,7 +126,7 @@ def summary_level(
     Raises:
         ValueError: As for `dataset_level`.
     """
-    rows = read_rows(judge, human, document, weight=weight)
+    rows = scored_rows(judge, human, document, weight=weight)
     return _correlation("summary", rows, coefficient, undefined)
 
 
@@ -137,7 +137,7 @@ def system_level(
     document: ArrayLike | None = None,
     *,
     coefficient: str = "spearman",
-    undefined: Undefined = DEFAULT_UNDEFINED,
+    undefined: UndefinedRule = DEFAULT_UNDEFINED_RULE,
     weight: ArrayLike | None = None,
 ) -> Correlation:
     """Return the correlation, over systems, of a system's mean score with its mean human rating.
@@ -157,7 +157,7 @@ def system_level(
     Raises:
         ValueError: As for `dataset_level`.
     """
-    rows = read_rows(judge, human, document, system, weight)
+    rows = scored_rows(judge, human, document, system, weight)
     return _correlation("system", rows, coefficient, undefined)
 
 
@@ -169,11 +169,11 @@ def correlation(
     system: ArrayLike | None = None,
     *,
     coefficient: str = "spearman",
-    undefined: Undefined = DEFAULT_UNDEFINED,
+    undefined: UndefinedRule = DEFAULT_UNDEFINED_RULE,
     weight: ArrayLike | None = None,
 ) -> Correlation:
     """Return the correlation at one level; ValueError for unknown names or missing systems."""
-    rows = read_rows(judge, human, document, required_systems(level, system), weight)
+    rows = scored_rows(judge, human, document, required_systems(level, system), weight)
     return _correlation(level, rows, coefficient, undefined)
 
 
@@ -191,17 +191,17 @@ def _check_name(argument: str, name: str, allowed_names: Collection[str]) -> Non
 
 
 def _correlation(
-    level: Level, rows: ScoredRows, coefficient: str, undefined: Undefined
+    level: Level, rows: ScoredRows, coefficient: str, undefined: UndefinedRule
 ) -> Correlation:
     _check_name("coefficient", coefficient, COEFFICIENTS)
-    _check_name("undefined", undefined, get_args(Undefined))
+    _check_name("undefined", undefined, get_args(UndefinedRule))
     is_spearman, interval = coefficient == "spearman", None
     n_documents, n_undefined, n_zero = rows.n_documents, 0, 0
     if level == "summary":
         document_values = _summary_coefficients(rows, coefficient)
         values = _fill_undefined(document_values, rows, undefined)
         is_defined, n_defined = ~np.isnan(values), int((~np.isnan(document_values)).sum())
-        values, weights = values[is_defined], rows.weight[rows.first_rows][is_defined]
+        values, weights = values[is_defined], rows.weight[rows.first_output_rows][is_defined]
         value = np.nan
         if values.size:
             value = float(np.average(values, weights=weights))
@@ -211,12 +211,12 @@ def _correlation(
         n_documents, n_zero = values.size, values.size - n_defined
         n_undefined = rows.n_documents - n_defined + rows.n_unscored_documents
     elif level == "system":
-        value = _dataset_coefficient(read_rows(*system_means(rows)), coefficient, undefined)
+        value = _dataset_coefficient(scored_rows(*system_means(rows)), coefficient, undefined)
         interval = system_interval(value, rows.n_systems) if is_spearman else None
     else:
         value = _dataset_coefficient(rows, coefficient, undefined)
-        if is_spearman and rows.n_untied >= MIN_DOCUMENTS_FOR_INTERVAL:
-            interval = correlation_interval(value, document_terms(rows, "dataset"))
+        if is_spearman and rows.n_untied_documents >= MIN_DOCUMENTS_FOR_INTERVAL:
+            interval = correlation_interval(value, rho_contributions(rows, "dataset"))
     return Correlation(
         value=value,
         coefficient=coefficient,
@@ -231,7 +231,7 @@ def _correlation(
     )
 
 
-def _dataset_coefficient(rows: ScoredRows, coefficient: str, undefined: Undefined) -> float:
+def _dataset_coefficient(rows: ScoredRows, coefficient: str, undefined: UndefinedRule) -> float:
     """Return the coefficient over all outputs; with "judge_zero", 0 for constant scores."""
     judge, human, weight = rows.judge, rows.human, rows.weight
     if weight.size < 2:
@@ -261,7 +261,7 @@ def system_means(rows: ScoredRows) -> list[Vector]:
     return scaled_means
 
 
-def document_terms(rows: ScoredRows, level: Level) -> Vector:
+def rho_contributions(rows: ScoredRows, level: Level) -> Vector:
     """Return one term for each document; the mean of the terms is Spearman's rho.
 
     At summary level, a term is the rho within the document, with 0 or NaN (left out of the mean) by
@@ -269,7 +269,9 @@ def document_terms(rows: ScoredRows, level: Level) -> Vector:
     influence on rho.
     """
     if level == "summary":
-        return _fill_undefined(_summary_coefficients(rows, "spearman"), rows, DEFAULT_UNDEFINED)
+        return _fill_undefined(
+            _summary_coefficients(rows, "spearman"), rows, DEFAULT_UNDEFINED_RULE
+        )
     if rows.human.size < 2 or np.ptp(rows.human) == 0:
         return np.full(rows.n_documents, np.nan)
     if np.ptp(rows.judge) == 0:
@@ -283,19 +285,19 @@ def _summary_coefficients(rows: ScoredRows, coefficient: str) -> Vector:
     values = np.full(sizes.size, np.nan)
     for size in np.unique(sizes[sizes > 1]):
         documents_of_size = np.flatnonzero(sizes == size)
-        output_rows = rows.first_rows[documents_of_size, None] + np.arange(size)
+        output_rows = rows.first_output_rows[documents_of_size, None] + np.arange(size)
         values[documents_of_size] = COEFFICIENTS[coefficient].of_rows(
             rows.judge[output_rows], rows.human[output_rows]
         )
     return values
 
 
-def _fill_undefined(coefficients: Vector, rows: ScoredRows, undefined: Undefined) -> Vector:
+def _fill_undefined(coefficients: Vector, rows: ScoredRows, undefined: UndefinedRule) -> Vector:
     """Return the documents' coefficients, with 0 in place of NaN if the convention asks for it."""
     if undefined == "left_out" or not rows.n_documents:
         return coefficients
     highest_rating, lowest_rating = (
-        extreme.reduceat(rows.human, rows.first_rows) for extreme in (np.maximum, np.minimum)
+        extreme.reduceat(rows.human, rows.first_output_rows) for extreme in (np.maximum, np.minimum)
     )
     return np.where(np.isnan(coefficients) & (highest_rating > lowest_rating), 0.0, coefficients)
 
@@ -309,7 +311,8 @@ def _dataset_terms(rows: ScoredRows) -> Vector:
     """
     n, weight = rows.n_documents, rows.weight
     x, y = (
-        standardise(weighted_ranks(values, weight), weight) for values in (rows.judge, rows.human)
+        standardise(weighted_midranks(values, weight), weight)
+        for values in (rows.judge, rows.human)
     )
     r = float(np.average(x * y, weights=weight))
     influence = (
@@ -329,7 +332,7 @@ def _effect_through_ranks(scores: Vector, slope: Vector, weight: Vector) -> Vect
     with an equal score by a half. `slope` is how much rho changes with an output's standardised
     rank. The result is centred.
     """
-    ranks = weighted_ranks(scores, weight)
+    ranks = weighted_midranks(scores, weight)
     deviations = ranks - np.average(ranks, weights=weight)
     rank_sd = np.sqrt(np.average(deviations**2, weights=weight))
     effect = sums_above(scores, slope * weight) / rank_sd

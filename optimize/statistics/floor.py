@@ -34,14 +34,14 @@ QUANTILE_OF_ONE_FLOOR, QUANTILE_OF_TWO_FLOORS = 1.281552, 1.632219
 WIDTH_NOISE = 5
 
 
-def correlation_floor(value: float, low: float) -> float:
+def suggested_rho_floor(value: float, low: float) -> float:
     """Return the suggested floor for a correlation whose interval has the low end `low`."""
     z, low_z = math.atanh(value), math.atanh(low)
     standard_error = (z - low_z) / student_quantile(math.inf)
     return math.tanh(low_z - math.sqrt(2) * QUANTILE_OF_ONE_FLOOR * standard_error)
 
 
-def share_floor(share: float, low: float, n_outputs: int) -> float:
+def suggested_rate_floor(share: float, low: float, n_outputs: int) -> float:
     """Return the suggested floor for TPR or TNR, whose Wilson interval has the low end `low`.
 
     The effective number of outputs follows from the low end. Both variances are computed at the
@@ -75,14 +75,14 @@ def n_outputs_from_interval(share: float, interval_end: float) -> float:
     return z**2 * interval_end * (1 - interval_end) / (share - interval_end) ** 2
 
 
-def outcome(interval: Interval | None, floor: float) -> str:
+def check_floor(interval: Interval | None, floor: float) -> str:
     """Return whether a judge "holds" the floor, "falls short" of it, or is "undecided"."""
     if interval is None or interval.low < floor <= interval.high:
         return "undecided"
     return "holds" if interval.low >= floor else "falls short"
 
 
-def further_labels(figure: Correlation | Rate, floor: float) -> int | None:
+def labels_to_add(figure: Correlation | Rate, floor: float) -> int | None:
     """Return about how many more outputs (for rho, documents) would decide whether a floor holds.
 
     With that many outputs, the end of the interval that is nearer to the floor reaches the floor,
@@ -111,10 +111,10 @@ def further_labels(figure: Correlation | Rate, floor: float) -> int | None:
         )
         growth_factor = float(((z - z_end) / (z - z_floor)) ** 2)
     n_further = n * (growth_factor - 1)
-    return None if n_further > MAX_FURTHER_LABELS else ceil_two_digits(max(1.0, n_further))
+    return None if n_further > MAX_FURTHER_LABELS else round_up_to_two_digits(max(1.0, n_further))
 
 
-def ceil_two_digits(number: float) -> int:
+def round_up_to_two_digits(number: float) -> int:
     """Round up to two significant digits, because planned numbers of labels are not more exact."""
     rounding_unit: int = 10 ** max(0, math.floor(math.log10(number)) - 1)
     return math.ceil(round(number / rounding_unit, 9)) * rounding_unit

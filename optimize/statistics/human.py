@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optimize.statistics.correlations import Level, correlation, document_terms
+from optimize.statistics.correlations import Level, correlation, rho_contributions
 from optimize.statistics.intervals import (
     MIN_DOCUMENTS_FOR_INTERVAL,
     Codes,
@@ -21,7 +21,7 @@ from optimize.statistics.intervals import (
     interval_of_mean,
 )
 from optimize.statistics.plain_agreement import nearest_ratings, quadratic_kappa
-from optimize.statistics.rows import read_rows
+from optimize.statistics.rows import scored_rows
 
 
 def _read_ratings(
@@ -205,12 +205,14 @@ def one_annotator(
 
 
 def _rho_terms(level: Level, judge: Vector, human: Vector, document_codes: Codes) -> Vector:
-    """Return the documents' terms of rho (`document_terms`); NaN if rho can have no interval."""
+    """Return the documents' terms of rho (`rho_contributions`); NaN if rho can have no interval."""
     terms = np.full(int(document_codes.max()) + 1, np.nan)
     both_rated = ~np.isnan(judge + human)
-    rows = read_rows(judge[both_rated], human[both_rated], document_codes[both_rated])
-    if level == "summary" or (level == "dataset" and rows.n_untied >= MIN_DOCUMENTS_FOR_INTERVAL):
-        terms[np.unique(document_codes[both_rated])] = document_terms(rows, level)
+    rows = scored_rows(judge[both_rated], human[both_rated], document_codes[both_rated])
+    if level == "summary" or (
+        level == "dataset" and rows.n_untied_documents >= MIN_DOCUMENTS_FOR_INTERVAL
+    ):
+        terms[np.unique(document_codes[both_rated])] = rho_contributions(rows, level)
     return terms
 
 

@@ -66,7 +66,7 @@ class IntervalEstimate:
     interval: Interval | None
 
 
-def stream(seed: int, *purpose: str | int) -> np.random.Generator:
+def random_generator(seed: int, *purpose: str | int) -> np.random.Generator:
     """Return a random generator that depends only on the seed and the purpose, in any process."""
     seed_text = ":".join(map(str, (seed, *purpose)))
     digest = hashlib.blake2b(seed_text.encode(), digest_size=16).digest()
@@ -84,7 +84,7 @@ def student_quantile(freedom: float, n_intervals: int = 1, confidence: float = 0
     return float(stdtrit(freedom, confidence ** (1 / n_intervals)))
 
 
-def effective_size(weight: Vector) -> float:
+def effective_sample_size(weight: Vector) -> float:
     """Return Kish's effective sample size, (sum w)^2 / sum w^2."""
     return float(weight.sum() ** 2 / (weight @ weight))
 
@@ -188,7 +188,7 @@ class Contrast:
     n_untied: float = np.inf
 
 
-def mean_of_differences(differences: Vector, documents: Sequence[str]) -> Contrast:
+def contrast_from_documents(differences: Vector, documents: Sequence[str]) -> Contrast:
     """Return the contrast whose value is the mean of the documents' differences, without NaN."""
     is_defined = ~np.isnan(differences)
     terms = differences[is_defined]
@@ -203,10 +203,10 @@ def mean_of_differences(differences: Vector, documents: Sequence[str]) -> Contra
     )
 
 
-def contrast_of_outputs(contributions: Vector, document: NDArray[np.generic]) -> Contrast:
+def contrast_from_outputs(contributions: Vector, document: NDArray[np.generic]) -> Contrast:
     """Return the contrast whose value is the sum of what each output contributes to it."""
     document_names, codes = np.unique(document, return_inverse=True)
     n_documents = document_names.size
     # The terms are scaled so that their mean over documents is the sum over outputs.
     terms = n_documents * np.bincount(codes, contributions, n_documents).astype(float)
-    return mean_of_differences(terms, [str(name) for name in document_names])
+    return contrast_from_documents(terms, [str(name) for name in document_names])

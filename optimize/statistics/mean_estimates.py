@@ -35,7 +35,7 @@ from optimize.statistics.intervals import (
     IntervalEstimate,
     Matrix,
     Vector,
-    effective_size,
+    effective_sample_size,
     student_quantile,
 )
 
@@ -119,7 +119,9 @@ def estimate_mean(
     centre = label_centre + judge_weight * correction_centre
     # Tuning the judge's weight costs one degree of freedom, like fitting a slope.
     is_labelled = label_counts > 0
-    n_effective_documents = effective_size(weight_sums[is_labelled] / label_counts[is_labelled])
+    n_effective_documents = effective_sample_size(
+        weight_sums[is_labelled] / label_counts[is_labelled]
+    )
     label_freedom = max(n_effective_documents + pseudo_sums.shape[1] - 1, 1)
     freedom = max(label_freedom - (judge_weight > 0), 1)
     quantile = student_quantile(freedom, n_comparisons)

@@ -17,11 +17,11 @@ from optimize.statistics.intervals import (
     Interval,
     Matrix,
     Vector,
-    contrast_of_outputs,
+    contrast_from_outputs,
     correlation_interval,
     interval_of_mean,
 )
-from optimize.statistics.rows import read_rows
+from optimize.statistics.rows import scored_rows
 
 # A difference between mean score and mean rating is worth a warning if it has at least this size,
 # in standard deviations of people's ratings.
@@ -29,7 +29,7 @@ MIN_SHIFT_IN_SDS = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OrderAgreement:
+class PairwiseAccuracy:
     """The share of pairs that a judge orders as people do. Pairs tied by people are left out.
 
     A pair on which the judge is tied counts half. `value` is NaN if there is no pair.
@@ -42,7 +42,9 @@ class OrderAgreement:
     n_pairs: int
 
 
-def pair_accuracy(margin: ArrayLike, human: ArrayLike, document: ArrayLike) -> OrderAgreement:
+def preference_accuracy(
+    margin: ArrayLike, human: ArrayLike, document: ArrayLike
+) -> PairwiseAccuracy:
     """Return the share of pairs on which a pairwise judge has the same preference as people.
 
     Margins are positive for a preference for A, negative for B, and 0 for a tie; only the sign
@@ -53,7 +55,7 @@ def pair_accuracy(margin: ArrayLike, human: ArrayLike, document: ArrayLike) -> O
     correct = (1 + np.sign(judge_margins[is_decided]) * np.sign(human_margins[is_decided])) / 2
     documents = np.asarray(document)[is_decided]
     document_names, codes = np.unique(documents, return_inverse=True)
-    return OrderAgreement(
+    return PairwiseAccuracy(
         value=float(correct.mean()) if correct.size else np.nan,
         interval=_interval_of_share(np.bincount(codes, correct), np.bincount(codes)),
         n_pairs=int(correct.size),
@@ -62,7 +64,7 @@ def pair_accuracy(margin: ArrayLike, human: ArrayLike, document: ArrayLike) -> O
     )
 
 
-def contrast_accuracy(
+def contrast_pair_accuracy(
     margin_a: ArrayLike, margin_b: ArrayLike, human: ArrayLike, document: ArrayLike
 ) -> Contrast:
     """Return pairwise judge A's accuracy minus B's, without pairs tied by people or failed."""
@@ -72,31 +74,31 @@ def contrast_accuracy(
     differences = (signs_of_a - signs_of_b) * human_signs / 2
     is_compared = (human_signs != 0) & ~np.isnan(differences)
     contributions = differences[is_compared] / max(is_compared.sum(), 1)
-    return contrast_of_outputs(contributions, np.asarray(document)[is_compared])
+    return contrast_from_outputs(contributions, np.asarray(document)[is_compared])
 
 
-def order_agreement(
+def pairwise_accuracy(
     judge: ArrayLike,
     human: ArrayLike,
     document: ArrayLike,
     *,
     level: Level = "summary",
     weight: ArrayLike | None = None,
-) -> OrderAgreement:
+) -> PairwiseAccuracy:
     """Return the share of pairs of outputs that the judge orders as people do: (1 + Somers' D) / 2.
 
     At summary level, only two outputs of the same document form a pair. At dataset level, or if
     every document has only one output, any two outputs form a pair. Pairs are weighted by the
     weights of their documents, also in the counts `n_pairs` and `n_ties`.
     """
-    rows = read_rows(judge, human, document, weight=weight)
+    rows = scored_rows(judge, human, document, weight=weight)
     # Round, because rounding errors of the sums must not break ties.
     scores_and_ratings: Matrix = np.stack([rows.judge, rows.human]).round(12)
     across_documents = level == "dataset" or rows.n_documents == rows.judge.size
     if across_documents:
         pair_weights = _pair_weights(scores_and_ratings, rows.weight)
     else:
-        values_by_document = np.split(scores_and_ratings, rows.first_rows[1:], axis=1)
+        values_by_document = np.split(scores_and_ratings, rows.first_output_rows[1:], axis=1)
         pair_weights = np.hstack(
             [_pair_weights(columns, np.ones(columns.shape[1])) for columns in values_by_document]
         )
@@ -106,12 +108,12 @@ def order_agreement(
     )
     has_pair = decided_weight > 0
     interval = None
-    if not across_documents or rows.n_untied >= MIN_DOCUMENTS_FOR_INTERVAL:
+    if not across_documents or rows.n_untied_documents >= MIN_DOCUMENTS_FOR_INTERVAL:
         # If any two outputs form a pair, each pair is in the sums of two documents.
         interval = _interval_of_share(
             concordant_weight[has_pair], decided_weight[has_pair], 2 if across_documents else 1
         )
-    return OrderAgreement(
+    return PairwiseAccuracy(
         value=float(concordant_weight.sum() / decided_weight.sum()) if has_pair.any() else np.nan,
         interval=interval,
         n_pairs=round(decided_weight.sum() / 2),
@@ -179,7 +181,7 @@ def compare_scales(
 
     NaN scores are left out. Returns None if all scores are NaN.
     """
-    rows = read_rows(judge, human, document)
+    rows = scored_rows(judge, human, document)
     n = rows.judge.size
     if not n:
         return None

@@ -28,12 +28,12 @@ class ScoredRows:
     n_unscored_documents: int
 
     @property
-    def first_rows(self) -> Codes:
+    def first_output_rows(self) -> Codes:
         """The index of the first output of each document."""
         return np.flatnonzero(np.diff(self.document, prepend=-1))
 
     @property
-    def n_untied(self) -> int:
+    def n_untied_documents(self) -> int:
         """How many documents differ from the most common value, in labels or in scores.
 
         Documents with an output whose label (or score) is not the most common are counted. The
@@ -50,7 +50,7 @@ class ScoredRows:
         return min(numbers)
 
 
-def read_rows(
+def scored_rows(
     judge: ArrayLike,
     human: ArrayLike,
     document: ArrayLike | None = None,

@@ -23,10 +23,10 @@ from optimize.statistics.intervals import (
     Mask,
     Vector,
     correlation_interval,
-    effective_size,
+    effective_sample_size,
     student_quantile,
 )
-from optimize.statistics.rows import ScoredRows, read_rows
+from optimize.statistics.rows import ScoredRows, scored_rows
 
 # The interval of a rate needs at least this many outputs and this many documents.
 MIN_OUTPUTS_FOR_RATES, MIN_DOCUMENTS_FOR_RATES = 10, 5
@@ -81,10 +81,10 @@ def verdict_agreement(
 ) -> VerdictAgreement:
     """Compare a judge's verdicts (a score of .5 or more is a pass) with labels of 1 and 0.
 
-    Raises ValueError if the vectors are invalid (see `read_rows`), or if a label is neither 1 nor
+    Raises ValueError if the vectors are invalid (see `scored_rows`), or if a label is neither 1 nor
     0.
     """
-    rows = read_rows(judge, human, document, weight=weight)
+    rows = scored_rows(judge, human, document, weight=weight)
     human_labels, verdicts = rows.human, (rows.judge >= PASS_THRESHOLD).astype(float)
     if not np.isin(human_labels, (0, 1)).all():
         raise ValueError("people's labels must be 1 (pass) or 0 (fail)")
@@ -129,8 +129,8 @@ def _rate(values: Vector, rows: ScoredRows, mask: Mask) -> Rate:
     if n < MIN_OUTPUTS_FOR_RATES or n_documents < MIN_DOCUMENTS_FOR_RATES:
         return Rate(share, None, n, n_documents)
     # Even many outputs add little information if their weights are small.
-    effective_n = rows.weight[mask].sum() * effective_size(rows.weight) / rows.weight.size
-    weight_effect = n / min(effective_n, effective_size(weight))
+    effective_n = rows.weight[mask].sum() * effective_sample_size(rows.weight) / rows.weight.size
+    weight_effect = n / min(effective_n, effective_sample_size(weight))
     n_outputs = np.bincount(document)
     design_effect = float(np.sqrt(float(n_outputs @ n_outputs) / n) * weight_effect)
     if 0 < share < 1:

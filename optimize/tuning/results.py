@@ -16,7 +16,7 @@ from optimize.measuring.scored import ScoredItems
 from optimize.measuring.tuning_result import SplitResult, TuningResult
 from optimize.search.questions import question_losses
 from optimize.search.two_fold_search import SearchResult
-from optimize.statistics.balanced import balanced_contrast
+from optimize.statistics.balanced import contrast_balanced_accuracy
 from optimize.statistics.contrasts import contrast_judges
 from optimize.tuning.active_run import ActiveRun, ScoredSplits
 from optimize.tuning.folder import JUDGE_FILE, TUNED_FILE, first_start_time, read_summary
@@ -92,7 +92,7 @@ def _split_result(
     human, documents, balanced_gain = untuned.human, untuned.documents, None
     if objective == "balanced":
         # The verdicts of each judge are decided at that judge's own threshold.
-        balanced_gain = balanced_contrast(tuned.passes, untuned.passes, human, documents)
+        balanced_gain = contrast_balanced_accuracy(tuned.passes, untuned.passes, human, documents)
     gain = contrast_judges(
         tuned.scores, untuned.scores, human, documents, untuned.systems, level=untuned.level
     )

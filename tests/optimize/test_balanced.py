@@ -18,11 +18,11 @@ from optimize.search.optimizer import Exploration
 from optimize.search.two_fold_search import score_finalists
 from optimize.statistics.balanced import (
     balanced_accuracy,
-    balanced_contrast,
     best_threshold,
+    contrast_balanced_accuracy,
     verdicts,
 )
-from optimize.statistics.intervals import stream
+from optimize.statistics.intervals import random_generator
 from optimize.tuning.preparation import choose_objective
 
 
@@ -59,24 +59,29 @@ def test_the_threshold_is_the_best_midpoint_and_of_equal_ones_the_nearest_to_a_h
 
 
 def test_the_balanced_contrast_is_the_difference_and_changes_sign_with_the_judges():
-    rng = stream(0, "contrast")
+    rng = random_generator(0, "contrast")
     human, document = rng.integers(0, 2, 120), np.repeat(np.arange(30), 4)
     a, b = rng.integers(0, 2, (2, 120)).astype(float)
-    there, back = balanced_contrast(a, b, human, document), balanced_contrast(b, a, human, document)
+    there, back = (
+        contrast_balanced_accuracy(a, b, human, document),
+        contrast_balanced_accuracy(b, a, human, document),
+    )
     expected = balanced_accuracy(a, human) - balanced_accuracy(b, human)
     assert (there.value, back.value) == pytest.approx((expected, -expected))
     assert there.value in there.interval
     # Judges that differ on five documents are not told apart, be they all of one sign.
     near = np.where(np.arange(120) % 24 == 0, 1 - human, human)
-    assert balanced_contrast(human, near, human, document).interval is None
+    assert contrast_balanced_accuracy(human, near, human, document).interval is None
     few = np.where(np.arange(120) < 9, 0, 1)
-    assert balanced_contrast(a, b, few, document).interval is None
+    assert contrast_balanced_accuracy(a, b, few, document).interval is None
     # With few fails, swapping the judges on a document swaps their verdicts.
     signs = np.where(np.arange(30) < 4, -1.0, 1.0)
     sign = np.repeat(signs, 4) > 0
     sides = np.where(sign, a, b), np.where(sign, b, a)
     after = balanced_accuracy(sides[0], few) - balanced_accuracy(sides[1], few)
-    assert balanced_contrast(a, b, few, document).swapped(signs[None]) == pytest.approx([after])
+    assert contrast_balanced_accuracy(a, b, few, document).swapped(signs[None]) == pytest.approx(
+        [after]
+    )
 
 
 def with_verdicts(items: Items) -> Items:

@@ -13,7 +13,7 @@ from optimize.__main__ import command as tune
 from optimize.check import command as check
 from optimize.measuring.capacity import capacity_texts, n_missing_for_intervals
 from optimize.statistics.correlations import correlation
-from optimize.statistics.intervals import stream
+from optimize.statistics.intervals import random_generator
 from optimize.statistics.verdict_rates import verdict_agreement
 
 
@@ -32,7 +32,7 @@ DOCUMENTS = st.lists(
 @given(DOCUMENTS)
 def test_check_asks_for_documents_exactly_if_rho_has_no_interval(level, documents):
     labels = rated_items(documents)
-    scores = labels.human + stream(0, "judge").normal(0, 2, len(labels))
+    scores = labels.human + random_generator(0, "judge").normal(0, 2, len(labels))
     cell = correlation(level, scores, labels.human, labels.document_ids)
     # A rho of 1 in each of 15 documents with two outputs has no interval for another reason.
     assume(level == "dataset" or abs(cell.value) != 1)

@@ -17,7 +17,11 @@ import judges
 from judges.definition import make_dimension
 from judges.frozen import texts_digest
 from judges.labels.readers import read_items
-from optimize.statistics.changed_rows import gain_terms, interval_on_these_rows, rows_to_label
+from optimize.statistics.changed_rows import (
+    gain_contributions,
+    interval_on_these_rows,
+    rows_to_label,
+)
 from optimize.verify import command
 
 pytestmark = pytest.mark.usefixtures("here")
@@ -142,7 +146,7 @@ gains = st.lists(st.tuples(st.booleans(), st.sampled_from((-1, 0, 1)), st.intege
 def test_with_all_labels_the_mean_of_the_terms_is_the_difference_over_all_rows(rows):
     changes, gain, document = (np.array(column) for column in zip(*rows, strict=True))
     difference = float(np.where(changes, gain, 0).mean())
-    terms, least = gain_terms(gain.astype(float), changes, document)
+    terms, least = gain_contributions(gain.astype(float), changes, document)
     here: Any = interval_on_these_rows(gain.astype(float), changes)
     assert terms.mean() == pytest.approx(difference)
     assert (here.low, here.high) == (pytest.approx(difference), pytest.approx(difference))

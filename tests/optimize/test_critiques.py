@@ -13,7 +13,7 @@ from judges.prompt import NOT_GIVEN
 from optimize.items import Items
 from optimize.search.candidates import Candidate, draw_demo_set
 from optimize.search.problem import SearchOptions
-from optimize.statistics.intervals import stream
+from optimize.statistics.intervals import random_generator
 from optimize.tuning.preparation import prepare_run
 from optimize.tuning.settings import Settings
 
@@ -44,7 +44,7 @@ def test_the_proposer_sees_comments_of_its_own_half_only(optimizer):
 
 def test_a_demonstration_shows_peoples_comment_as_its_reason():
     items = comment_on(world(3, systems=2))
-    draw = draw_demo_set(items, SEED, 6, stream(0, "demos"), max_characters=10**6)
+    draw = draw_demo_set(items, SEED, 6, random_generator(0, "demos"), max_characters=10**6)
     candidate = Candidate(instruction="Rate it.", demo_set=draw)
     assert "CRITIQUE" not in str(candidate.prompt(SEED).template())
     for form in ("brief", "steps"):
@@ -53,7 +53,7 @@ def test_a_demonstration_shows_peoples_comment_as_its_reason():
             f"CRITIQUE-{item.id}." for item in draw.items
         ]
     silent = Items(tuple(replace(item, comment="") for item in items.items))
-    draw = draw_demo_set(silent, SEED, 6, stream(0, "demos"), max_characters=10**6)
+    draw = draw_demo_set(silent, SEED, 6, random_generator(0, "demos"), max_characters=10**6)
     demos = Candidate(instruction="x", demo_set=draw, reasoning="steps").prompt(SEED).demos
     assert {demo["rationale"] for demo in demos} == {NOT_GIVEN}
 

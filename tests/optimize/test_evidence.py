@@ -16,11 +16,11 @@ from optimize.search.evidence import (
     MAX_OUTPUTS_OF_DOCUMENT,
     JudgedItems,
 )
-from optimize.statistics.intervals import stream
+from optimize.statistics.intervals import random_generator
 
 
 def rng(number=0):
-    return stream(0, "text", number)
+    return random_generator(0, "text", number)
 
 
 def document(*ratings, scores, **texts):

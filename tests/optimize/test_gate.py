@@ -13,7 +13,7 @@ from optimize.search.candidates import Candidate
 from optimize.search.problem import SearchOptions, Trial
 from optimize.statistics.contrasts import contrast_judges
 from optimize.statistics.correlations import dataset_level
-from optimize.statistics.intervals import mean_of_differences, stream
+from optimize.statistics.intervals import contrast_from_documents, random_generator
 
 RUNS = 80
 
@@ -51,7 +51,7 @@ def halves(rng, documents, noise, outputs=4):
 def gain_of(differences, rng, risk):
     """The gain of one finalist with these differences, one a document."""
     names = [f"d{number:03}" for number in range(len(differences))]
-    return gate.largest_gain([[[mean_of_differences(differences, names)]]], rng, risk)
+    return gate.largest_gain([[[contrast_from_documents(differences, names)]]], rng, risk)
 
 
 def at_most(risk):
@@ -69,7 +69,7 @@ def verdict(finalists, goal, rng, risk=DEFAULT_RISK):
     ("goal", "documents"), [("summary", 12), ("dataset", 24), ("balanced", 10)]
 )
 def test_judges_that_are_no_better_ship_about_as_often_as_the_risk(goal, documents):
-    rng, ships = stream(0, "null", goal, documents), {DEFAULT_RISK: 0, 0.3: 0}
+    rng, ships = random_generator(0, "null", goal, documents), {DEFAULT_RISK: 0, 0.3: 0}
     for _ in range(RUNS):
         both = halves(rng, documents, 1.0)
         both = map(passing, both) if goal == "balanced" else both
@@ -99,10 +99,10 @@ def tied_world(rng, documents):
 
 def test_an_equal_judge_with_fewer_ties_ships_about_as_often_as_the_risk():
     """Ranks within either half, joined, would take apart what is tied: .63 would ship."""
-    human, *judges = tied_world(stream(0, "population"), 50_000)
+    human, *judges = tied_world(random_generator(0, "population"), 50_000)
     fine, coarse = (dataset_level(scores, human).value for scores in judges)
     assert fine == pytest.approx(coarse, abs=0.005)
-    rng, document, choices = stream(0, "ties"), np.arange(240) // 4, []
+    rng, document, choices = random_generator(0, "ties"), np.arange(240) // 4, []
     for _ in range(RUNS):
         contrasts = []
         for _ in range(2):
@@ -117,18 +117,18 @@ def test_an_equal_judge_with_fewer_ties_ships_about_as_often_as_the_risk():
 
 def test_the_gain_over_both_halves_is_weighted_by_documents():
     contrasts = [
-        [mean_of_differences(np.array(terms), [str(number) for number in range(len(terms))])]
+        [contrast_from_documents(np.array(terms), [str(number) for number in range(len(terms))])]
         for terms in ([0.4], [0.0, 0.1, 0.5], [np.nan])
     ]
-    gain = gate.largest_gain([contrasts], stream(0))
+    gain = gate.largest_gain([contrasts], random_generator(0))
     assert (gain.value, gain.n_documents) == (pytest.approx(0.25), 4)
 
 
 def test_the_gain_is_the_finalists_mean_and_a_document_is_swapped_for_all_of_them():
     """Either finalist's mean: (.2 + .4) / 2 and .6; the second has no figure on document b."""
-    both = mean_of_differences(np.array([0.2, 0.4]), ["a", "b"])
-    first = mean_of_differences(np.array([0.6, np.nan]), ["a", "b"])
-    gain = gate.largest_gain([[[both, first]]], stream(0), 0.3)
+    both = contrast_from_documents(np.array([0.2, 0.4]), ["a", "b"])
+    first = contrast_from_documents(np.array([0.6, np.nan]), ["a", "b"])
+    gain = gate.largest_gain([[[both, first]]], random_generator(0), 0.3)
     assert (gain.value, gain.n_documents) == (pytest.approx((0.3 + 0.6) / 2), 2)
     # Document a adds .35 and b .1, so the four swaps are .45, .25, -.25 and -.45: a quarter is
     # .45, and the next one .25.
@@ -139,10 +139,10 @@ def test_nearly_constant_labels_are_too_alike_for_the_gate_at_dataset_level():
     """Either half has 4 or 5 documents of 30 with another label than 1: ten are the least."""
     for each, ships in ((4, False), (5, True)):
         human = (np.arange(30) >= each).astype(float)
-        noise = stream(0).normal(size=30)
+        noise = random_generator(0).normal(size=30)
         sides = (human + 0.001 * noise, noise, human, np.arange(30))
         choice = gate.decide_by_gain(
-            [[[contrast_judges(*sides, level="dataset")]] * 2], "dataset", stream(1)
+            [[[contrast_judges(*sides, level="dataset")]] * 2], "dataset", random_generator(1)
         )
         assert choice.ships == ships
         assert ("scores too alike" in choice.why) != ships
@@ -150,7 +150,7 @@ def test_nearly_constant_labels_are_too_alike_for_the_gate_at_dataset_level():
 
 @pytest.mark.parametrize("level", ["summary", "dataset", "system"])
 def test_a_better_judge_ships_on_the_documents_of_both_halves(level):
-    choice = verdict(halves(stream(0), 40, 0.3, outputs=16), level, stream(1))
+    choice = verdict(halves(random_generator(0), 40, 0.3, outputs=16), level, random_generator(1))
     assert choice.ships
     assert choice.gain.low > 0
     assert choice.why.startswith("Shipped: the tuned judge.")
@@ -160,10 +160,10 @@ def test_a_better_judge_ships_on_the_documents_of_both_halves(level):
 
 
 def test_the_decision_gives_a_reason_also_if_the_user_forces_it():
-    worse = verdict(halves(stream(0), 40, 3.0), "summary", stream(1))
+    worse = verdict(halves(random_generator(0), 40, 3.0), "summary", random_generator(1))
     assert not worse.ships
     assert "on 40 documents, tuned prompts fall short of the untuned judge by 0." in worse.why
-    unclear = verdict(halves(stream(3), 12, 0.9), "summary", stream(1), 0.025)
+    unclear = verdict(halves(random_generator(3), 12, 0.9), "summary", random_generator(1), 0.025)
     assert unclear.gain.low <= 0 < unclear.gain.value
     assert "over 2.5% of runs would show as much" in unclear.why
     choice = replace(unclear, ships=True, is_forced=True)
@@ -175,22 +175,25 @@ def test_a_gain_ships_only_from_the_fewest_documents_on_that_can_show_it(risk, f
     # Of n documents all one way one swap in 2 ** n does as well: 2 ** -4 < .10 < 2 ** -3.
     assert power.fewest_documents(risk) == fewest
     for n_documents in (fewest - 1, fewest):
-        perfect = finalist(stream(0, "few"), n_documents, 0.0, outputs=30)
-        choice = verdict([perfect], "summary", stream(1), risk)
+        perfect = finalist(random_generator(0, "few"), n_documents, 0.0, outputs=30)
+        choice = verdict([perfect], "summary", random_generator(1), risk)
         assert choice.ships == (n_documents == fewest)
         assert ("are too few, or" in choice.why) != choice.ships
 
 
 @pytest.mark.parametrize(("documents", "risk"), [(20, 0.1), (3, 0.5), (12, 0.5)])
 def test_the_low_end_is_above_zero_exactly_if_few_permutations_reach_the_gain(documents, risk):
-    rng = stream(0, "exact")
+    rng = random_generator(0, "exact")
     for _ in range(40):
         row = rng.normal(0.08, 0.2, documents)
-        one = mean_of_differences(row, [f"d{number:03}" for number in range(documents)])
+        one = contrast_from_documents(row, [f"d{number:03}" for number in range(documents)])
         signs = np.vstack(
-            [np.ones(documents), stream(7).choice([-1.0, 1.0], (gate.N_PERMUTATIONS, documents))]
+            [
+                np.ones(documents),
+                random_generator(7).choice([-1.0, 1.0], (gate.N_PERMUTATIONS, documents)),
+            ]
         )
-        own, gain = one.swapped(signs[:1])[0], gain_of(row, stream(7), risk)
+        own, gain = one.swapped(signs[:1])[0], gain_of(row, random_generator(7), risk)
         p_value = float((one.swapped(signs) >= own * (1 - 1e-9)).mean())
         assert (gain.low > 0) == (own > 0 and p_value <= risk)
         assert gain.low <= gain.high
@@ -198,14 +201,14 @@ def test_the_low_end_is_above_zero_exactly_if_few_permutations_reach_the_gain(do
 
 def test_the_computed_power_equals_the_simulated_power():
     """Rho differences of a document with standard deviation 1 / sqrt(3), as of four outputs."""
-    rng, sd = stream(0, "power"), power.RHO_DIFFERENCE_SD / 3**0.5
+    rng, sd = random_generator(0, "power"), power.RHO_DIFFERENCE_SD / 3**0.5
     clear = [gain_of(rng.normal(0.1, sd, 60), rng, DEFAULT_RISK).is_significant for _ in range(120)]
     # Three binomial standard errors of 120 draws are at most .137.
     assert power.power(60, 3, 0.1) == pytest.approx(np.mean(clear), abs=0.137)
 
 
 def test_the_chance_of_a_gain_depends_on_the_level_and_is_0_for_nearly_equal_labels():
-    items = finalist(stream(0), 30, 1.0).items
+    items = finalist(random_generator(0), 30, 1.0).items
     alike = rate(items, np.arange(len(items)) < 9 * 4)
     # Of four outputs over all four compare, within a document three beyond the first.
     for goal, labels, chance in (
@@ -231,7 +234,9 @@ def test_each_half_is_judged_by_what_was_learned_on_the_other():
 
 @pytest.mark.parametrize(("share", "ships"), [(0.03, True), (0.3, False)])
 def test_a_finalist_that_often_fails_does_not_ship(share, ships):
-    watch = Watch(lambda prompt, item: prompt != SEED and stream(0, item.id).random() < share)
+    watch = Watch(
+        lambda prompt, item: prompt != SEED and random_generator(0, item.id).random() < share
+    )
     result = written_search(world(16), world(14, first=100), by=watch)[0]
     assert result.decision.ships == ships
     assert (result.tuned.instruction == SEED.instruction) != ships

@@ -14,7 +14,7 @@ from scipy.stats import norm
 from optimize.check import command as check
 from optimize.plan import command as plan
 from optimize.statistics.correlations import dataset_level
-from optimize.statistics.floor import ceil_two_digits, interval_for_looks, labels_to_decide
+from optimize.statistics.floor import interval_for_looks, labels_to_decide, round_up_to_two_digits
 from optimize.statistics.intervals import cautious_interval
 from optimize.statistics.verdict_rates import MIN_OUTPUTS_FOR_RATES, Rate, wilson_interval
 from optimize.verify import command as verify
@@ -108,7 +108,7 @@ def test_the_documentation_has_the_computed_numbers_of_labels(page):
         assert row
         cells = [int(cell.replace(",", "")) for cell in row[1].split("|")]
         numbers = [labels_to_decide(FLOORS, fails, errors) for fails in (0.05, 0.2, 0.5)]
-        assert cells == [ceil_two_digits(number) for number in numbers if number]
+        assert cells == [round_up_to_two_digits(number) for number in numbers if number]
 
 
 def test_check_and_plan_give_the_same_number_of_labels_and_plan_draws_it():

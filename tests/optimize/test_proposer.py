@@ -9,7 +9,7 @@ from judges.judgement import NoScoreError
 from optimize.search.candidates import MAX_INSTRUCTION_LENGTH
 from optimize.search.problem import SearchOptions
 from optimize.search.proposer import Proposer, read_instruction
-from optimize.statistics.intervals import stream
+from optimize.statistics.intervals import random_generator
 
 TEXT = "Rate the kindness of the text; let its length not sway you."
 TWO = "You rate a text.\n\nCount every unkind word against it."
@@ -65,7 +65,9 @@ def propose(replies, calls=1000):
     trials = []
     source, problem = proposer_of(model, calls=calls, trials=trials)
     problem.evaluator.scores(problem.untuned, problem.train)
-    evidence = source.write_evidence(problem.untuned, problem.train, [stream(0, "lesson")])
+    evidence = source.write_evidence(
+        problem.untuned, problem.train, [random_generator(0, "lesson")]
+    )
     fresh = source.propose(SEED.instruction, evidence, [("Rate it.", 0.25)], 1)
     return fresh, [trial["why"] for trial in trials], model, problem.evaluator.budget
 

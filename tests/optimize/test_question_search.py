@@ -26,7 +26,7 @@ from optimize.search.questions import (
     held_out_scores,
 )
 from optimize.search.two_fold_search import two_fold_search
-from optimize.statistics.intervals import mean_of_differences, stream
+from optimize.statistics.intervals import contrast_from_documents, random_generator
 
 RANK = find_optimizer("rank")
 NOTHING = Exploration(finalists=(), candidate_ids=())
@@ -43,7 +43,9 @@ def answers_to(fields, values, item_id):
     """A true answer to the true questions, with some noise, and noise to the others."""
     qualities = {"kind": values[0], "candid": values[4], "rating": float(np.mean(values))}
     shares = {
-        field.name: stream(0, field.name, item_id).normal(qualities.get(field.name, 0.5), 0.1)
+        field.name: random_generator(0, field.name, item_id).normal(
+            qualities.get(field.name, 0.5), 0.1
+        )
         for field in fields
     }
     return {name: float(np.clip(1 + 4 * value, 1, 5)) for name, value in shares.items()}
@@ -197,10 +199,10 @@ def test_a_small_budget_tests_questions_on_fewer_documents_and_a_smaller_one_ask
 def test_the_better_of_two_kinds_of_change_is_tested_and_an_equal_second_changes_nothing():
     rng = np.random.default_rng(0)
     names = [f"d{n}" for n in range(30)]
-    weak, strong = (mean_of_differences(rng.normal(mean, 0.2, 30), names) for mean in (0, 0.2))
-    alone = gate.largest_gain([[[strong]]], stream(0))
-    assert gate.largest_gain([[[strong]], [[strong]]], stream(0)) == alone
-    both = gate.largest_gain([[[weak]], [[strong]]], stream(0))
+    weak, strong = (contrast_from_documents(rng.normal(mean, 0.2, 30), names) for mean in (0, 0.2))
+    alone = gate.largest_gain([[[strong]]], random_generator(0))
+    assert gate.largest_gain([[[strong]], [[strong]]], random_generator(0)) == alone
+    both = gate.largest_gain([[[weak]], [[strong]]], random_generator(0))
     assert (both.kind_index, both.value) == (1, alone.value)
     # The larger of two means is larger by chance as well, so the interval is wider.
     assert both.low <= alone.low
@@ -277,4 +279,4 @@ def test_questions_that_the_limit_cannot_pay_for_on_test_do_not_ship():
 
 
 def luck(item):
-    return stream(0, item.id).random()
+    return random_generator(0, item.id).random()

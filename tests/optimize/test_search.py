@@ -27,7 +27,7 @@ from optimize.search.candidates import (
 from optimize.search.evaluator import Evaluator, ItemJudgement
 from optimize.search.problem import SearchOptions, contrast, objective
 from optimize.search.race import Race
-from optimize.statistics.intervals import stream
+from optimize.statistics.intervals import random_generator
 
 LABELLED = " ".join(f"w{number}" for number in range(20))
 
@@ -87,7 +87,7 @@ def of_skill(skill):
 def by_skill(prompt, items):
     """An instruction is its skill: the share of people's rating in its score."""
     skill = 0.3 if prompt == SEED else float(prompt.instruction)
-    noise = [stream(int(100 * skill), item.id).normal() for item in items]
+    noise = [random_generator(int(100 * skill), item.id).normal() for item in items]
     scores = [skill * item.human + (1 - skill) * n for item, n in zip(items, noise, strict=True)]
     return [ItemJudgement(Judgement(score=score)) for score in scores]
 

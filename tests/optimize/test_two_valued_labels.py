@@ -18,7 +18,7 @@ from optimize.inputs.flags import SettingsError
 from optimize.items import Item, Items
 from optimize.rank_optimizer import RankOptimizer
 from optimize.search.evidence import JudgedItems
-from optimize.statistics.intervals import stream
+from optimize.statistics.intervals import random_generator
 from optimize.tuning.preparation import prepare_run
 from optimize.tuning.settings import read_settings
 from optimize.verify import command as verify
@@ -200,7 +200,7 @@ def test_evidence_on_verdict_judges_names_verdicts_and_no_places():
     ]
     judgements = [Judgement(score=score) for score in (0.9, 0.8, 0.2, 0.1)]
     misses = JudgedItems(Items(tuple(items)), judgements, VERDICT.prompt())
-    (lesson,) = misses.write_evidence([stream(0, "lesson")])
+    (lesson,) = misses.write_evidence([random_generator(0, "lesson")])
     assert "Of 2 that people call fail, the judge says pass of 1;" in lesson
     assert "of 2 that people call pass, it says fail of 1." in lesson
     lines = [line for line in lesson.splitlines() if line.startswith("- people")]

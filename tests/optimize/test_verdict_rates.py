@@ -9,7 +9,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from optimize.statistics.correlations import Correlation
-from optimize.statistics.floor import correlation_floor, further_labels, outcome, share_floor
+from optimize.statistics.floor import (
+    check_floor,
+    labels_to_add,
+    suggested_rate_floor,
+    suggested_rho_floor,
+)
 from optimize.statistics.intervals import Interval
 from optimize.statistics.verdict_rates import Rate, verdict_agreement, wilson_interval
 
@@ -84,31 +89,31 @@ def test_a_score_of_a_half_passes_and_failed_judgements_are_left_out():
     [(0.60, "holds"), (0.65, "undecided"), (0.80, "undecided"), (0.85, "falls short")],
 )
 def test_a_floor_holds_below_the_interval_and_falls_short_above(floor, verdict):
-    assert outcome(Interval(0.6, 0.8), floor) == verdict
-    assert outcome(None, floor) == "undecided"
+    assert check_floor(Interval(0.6, 0.8), floor) == verdict
+    assert check_floor(None, floor) == "undecided"
 
 
 @pytest.mark.parametrize(("share", "n"), [(0.8, 60), (0.9, 120), (0.7, 400)])
 def test_an_equally_good_judge_holds_suggested_floors_nine_times_of_ten(share, n):
     today, again = np.random.default_rng(n).binomial(n, share, (2, 4000)) / n
-    floors = [share_floor(s, wilson_interval(s, n).low, n) for s in today]
+    floors = [suggested_rate_floor(s, wilson_interval(s, n).low, n) for s in today]
     hits = [wilson_interval(s, n).low >= floor for s, floor in zip(again, floors, strict=True)]
     assert 0.89 <= np.mean(hits) ** 2 <= 0.95  # TPR's floor and TNR's
     # On Fisher's z both figures err by sigma: the new one is below z - 1.2816 sqrt(2) sigma in one
     # of ten, and its interval begins 1.96 sigma below it.
     z, sigma = 0.6, n**-0.5
-    floor = correlation_floor(math.tanh(z), math.tanh(z - 1.959964 * sigma))
+    floor = suggested_rho_floor(math.tanh(z), math.tanh(z - 1.959964 * sigma))
     assert math.atanh(floor) == pytest.approx(z - (1.959964 + 1.281552 * 2**0.5) * sigma)
 
 
 def test_with_the_number_of_further_outputs_the_interval_reaches_the_floor():
     share, n, floor = 0.75, 40, 0.7
     rate = Rate(share, wilson_interval(share, n), n)
-    further = further_labels(rate, floor)
+    further = labels_to_add(rate, floor)
     assert wilson_interval(share, n + further).low == pytest.approx(floor, abs=0.002)
-    assert further_labels(rate, share) is None
+    assert labels_to_add(rate, share) is None
     # Millions would.
-    assert further_labels(rate, share - 1e-4) is None
+    assert labels_to_add(rate, share - 1e-4) is None
 
 
 def test_so_many_more_documents_decide_if_rho_stays():
@@ -118,6 +123,6 @@ def test_so_many_more_documents_decide_if_rho_stays():
     rho = Correlation(
         value=math.tanh(0.5), interval=ends, coefficient="spearman", level="dataset", **counts
     )
-    assert further_labels(rho, math.tanh(0.4)) == 120
-    assert further_labels(rho, math.tanh(0.6)) == 120
-    assert further_labels(replace(rho, interval=None), 0.4) is None
+    assert labels_to_add(rho, math.tanh(0.4)) == 120
+    assert labels_to_add(rho, math.tanh(0.6)) == 120
+    assert labels_to_add(replace(rho, interval=None), 0.4) is None

@@ -12,7 +12,7 @@ from jsonl import write_jsonl
 from optimize import estimate, measure, verify
 from optimize.statistics.correlations import COEFFICIENTS, correlation
 from optimize.statistics.mean_estimates import estimate_mean
-from optimize.statistics.plain_agreement import order_agreement
+from optimize.statistics.plain_agreement import pairwise_accuracy
 from optimize.statistics.verdict_rates import verdict_agreement
 
 NAN = np.nan
@@ -55,8 +55,8 @@ def test_integer_weights_equal_copies_of_documents(outputs, weights):
         one = correlation(level, judge, human, document, system, weight=weight, **how)
         same(one, correlation(level, *copies_of, system[times], **how))
     for level in LEVELS[:2] if np.unique(document).size < document.size else ():
-        alike = order_agreement(judge, human, document, level=level, weight=weight)
-        same(alike, order_agreement(*copies_of, level=level))
+        alike = pairwise_accuracy(judge, human, document, level=level, weight=weight)
+        same(alike, pairwise_accuracy(*copies_of, level=level))
     card = verdict_agreement(judge // 2, human // 2, document, weight=weight)
     other = verdict_agreement(judge[times] // 2 > 0, human[times] // 2 > 0, copies)
     for name in RATES:

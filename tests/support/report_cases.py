@@ -24,7 +24,7 @@ from optimize.report.page import write_run
 from optimize.statistics.correlations import Correlation, Level
 from optimize.statistics.human import OneAnnotatorComparison
 from optimize.statistics.intervals import Interval, IntervalEstimate
-from optimize.statistics.plain_agreement import OrderAgreement
+from optimize.statistics.plain_agreement import PairwiseAccuracy
 
 SCALE = (1, 2, 3, 4, 5)
 RELEVANCE = find_subject("relevance")
@@ -134,10 +134,10 @@ def rho(value: float = 0.4, half: float | None = 0.2, **others: Any) -> Correlat
     return Correlation(value=value, interval=reaching(value, half).interval, **about)
 
 
-def order(value: float = 0.64, half: float | None = 0.06) -> OrderAgreement:
+def order(value: float = 0.64, half: float | None = 0.06) -> PairwiseAccuracy:
     """A share of pairs that are ordered alike."""
     interval = reaching(value, half).interval
-    return OrderAgreement(value=value, interval=interval, n_pairs=200, n_ties=0, n_documents=20)
+    return PairwiseAccuracy(value=value, interval=interval, n_pairs=200, n_ties=0, n_documents=20)
 
 
 def gain(value: float, low: float | None, high: float | None) -> IntervalEstimate:
@@ -153,7 +153,7 @@ def one_annotator(gap: IntervalEstimate) -> PeopleFigures:
 
 
 def card(
-    own_rho: Correlation | None = None, own_order: OrderAgreement | None = None, **others: Any
+    own_rho: Correlation | None = None, own_order: PairwiseAccuracy | None = None, **others: Any
 ) -> Scorecard:
     return Scorecard(
         correlations=(rho() if own_rho is None else own_rho,),

@@ -20,7 +20,7 @@ from optimize.search.evaluator import Evaluator, ItemJudgement, JudgeItems
 from optimize.search.optimizer import find_optimizer
 from optimize.search.problem import Goal, SearchOptions, SearchProblem
 from optimize.search.two_fold_search import SearchResult, two_fold_search
-from optimize.statistics.intervals import stream
+from optimize.statistics.intervals import random_generator
 from optimize.testing import QUALITIES, WARMTH, rate_by_qualities, simulated_items
 
 SEED = WARMTH.prompt()
@@ -72,7 +72,9 @@ class Watch:
 
 def write_instruction(prompt: str, sampling: Sampling, before: int) -> str:
     """Names any two of three qualities, in our form or as JSON for DSPy's GEPA."""
-    first, second = stream(1, sampling.seed, prompt).choice(QUALITIES[::2], 2, replace=False)
+    first, second = random_generator(1, sampling.seed, prompt).choice(
+        QUALITIES[::2], 2, replace=False
+    )
     text = f"Rate the {first} and the {second} of the text."
     if "Respond with a JSON object" in prompt:
         return json.dumps({"new_instruction": text})
