@@ -19,7 +19,7 @@ import msgspec
 from judges import frozen
 from judges.dimension import Kind, Subject
 from judges.exchange import failed_judgement
-from judges.frozen import AnyJudgeFile, Provenance, plain_data, texts_digest
+from judges.frozen import AnyJudgeFile, Provenance, texts_digest, to_json_data
 from judges.judgement import AnyJudgement
 from judges.prompt import Field, Prompt
 from judges.protocol import EMBEDDED, FatalModelError, Model, is_embedded
@@ -119,13 +119,15 @@ class BaseJudge(ABC):
     @cached_property
     def origin(self) -> Provenance:
         """The provenance as a typed record; raises ValueError if the provenance is malformed."""
-        return msgspec.convert(plain_data(self.provenance) or {}, Provenance)
+        return msgspec.convert(to_json_data(self.provenance) or {}, Provenance)
 
     @property
     def constructed(self) -> bool:
         """Whether the judge was tuned on labels that were constructed, not given by people."""
-        data = self.origin.data
-        return self.origin.shipped != "seed" and bool(data and data.constructed)
+        tuning_labels = self.origin.tuning_labels
+        return self.origin.shipped_judge != "seed" and bool(
+            tuning_labels and tuning_labels.is_constructed
+        )
 
     @cached_property
     def tuning_digests(self) -> frozenset[str]:
@@ -133,9 +135,9 @@ class BaseJudge(ABC):
         tuned_parts = (
             part
             for part in (self, *self.parts)
-            if part.origin.shipped != "seed" or getattr(part, "threshold", 0.5) != 0.5
+            if part.origin.shipped_judge != "seed" or getattr(part, "threshold", 0.5) != 0.5
         )
-        return frozenset(chain.from_iterable(part.origin.tuned_on for part in tuned_parts))
+        return frozenset(chain.from_iterable(part.origin.tuned_row_digests for part in tuned_parts))
 
     def was_tuned_on(self, texts: Mapping[str, object]) -> bool:
         """Return whether the judge was tuned on a row with these texts."""

@@ -1,16 +1,14 @@
 """Judge a table through a provider's batch API, at half price and within a day.
 
-The table is judged in two passes. The first pass writes its requests to OUT.batch.jsonl instead of
-sending them. That file is submitted to the provider. The provider's answers are collected into the
-run's store, where the second pass finds the answers. Between the passes, OUT.batch.json holds the
-state of the batch.
+The table is judged in two passes. The first pass writes its requests to the file OUT.batch.jsonl
+instead of sending them, and this file is submitted to the provider. Later, the provider's answers
+are copied into the run's store of replies, where the second pass finds them. Between the passes,
+the file OUT.batch.json holds the state of the batch.
 """
 
-import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import takewhile
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Annotated, Final
@@ -34,23 +32,24 @@ if TYPE_CHECKING:
     from openai.types import Batch as ProviderBatch
 
 ENDPOINT_PATH: Final = "/v1/chat/completions"
-PRICE_FACTOR = 0.5  # the price of a batch, relative to the usual price
+PRICE_FACTOR = 0.5  # the price of a request in a batch, relative to its usual price
 FINAL_STATUSES = ("completed", "failed", "expired", "cancelled")
-RUN_KEY = "judges_run"  # the key of the run's identifier in the batch's metadata
+RUN_METADATA_KEY = "judges_run"  # the key of the run's id in the batch's metadata
 BATCH_PURPOSE = "batch"  # the purpose for which the store books the requests of a batch
 # Seconds by which the provider's clock and this machine's may differ.
 MAX_CLOCK_SKEW_SECONDS = 86_400.0
 
 
 class BatchState(Struct, kw_only=True):
-    """The state of a batch, as OUT.batch.json holds it; `run` identifies the batch's run.
+    """The state of a batch, as the file OUT.batch.json holds it.
 
-    `begun_at` is the Unix time at which `run` was drawn; the provider's batch is not older.
+    `run_id` is a random id of the run that made the batch. `begun_at` is the Unix time at which the
+    id was drawn; the provider's batch is not older.
     """
 
     lm: str
     endpoint: str
-    run: str = ""
+    run_id: str = msgspec.field(default="", name="run")
     begun_at: float = 0.0
     batch_id: Annotated[str, Meta(min_length=1)] | None = None
 
@@ -60,24 +59,29 @@ class _HttpResponse(Struct):
     body: Raw = Raw(b"{}")
 
 
-class _BatchLine(Struct):
-    """A line of a request or result file; `custom_id` is the request's key in the store."""
+class _FileLine(Struct):
+    """A line of a batch's file of requests or of results.
+
+    `custom_id` is the request's key in the store of replies, as hex digits.
+    """
 
     custom_id: str
     response: _HttpResponse | None = None
     error: Raw = Raw(b"{}")
 
 
-_LINE_DECODER = msgspec.json.Decoder(_BatchLine)
+_FILE_LINE_DECODER = msgspec.json.Decoder(_FileLine)
 
 
 class Batch:
-    """The batch of a run that writes the table `out`; `session` has the run's store and limits.
+    """The batch of a run that writes the table `output_path`.
 
-    The batch takes the place of the run's model: a request is answered from the store, or, if the
-    store has no answer, is written to the batch's file of requests. `price` is the model's price
-    without the batch discount. Raises FatalModelError if the batch began with another model or
-    endpoint, since a file must not choose where texts and keys are sent.
+    The batch takes the place of the run's model. It answers a request from the store of replies; if
+    the store has no answer, it writes the request to the batch's file of requests. `session` has
+    the run's store and limits, and `price` is the model's price without the discount for batches.
+
+    Raises FatalModelError if the batch began with another model or endpoint, since a file must not
+    choose where texts and keys are sent.
     """
 
     native_n = True
@@ -85,7 +89,7 @@ class Batch:
 
     def __init__(
         self,
-        out: Path,
+        output_path: Path,
         lm: str,
         session: Session,
         *,
@@ -101,9 +105,9 @@ class Batch:
         self.name, self.endpoint, self._model = model.name, model.endpoint, model
         self._price, self._api_base = price or FREE, api_base
         self._budget, self._store = session.budget, session.store
-        self._worst_costs: dict[str, float] = {}
-        self._requests_path = out.with_name(f"{out.name}.batch.jsonl")
-        self._state_path = batch_state_path(out)
+        self._worst_cost_by_key: dict[str, float] = {}
+        self._requests_path = output_path.with_name(f"{output_path.name}.batch.jsonl")
+        self._state_path = batch_state_path(output_path)
         self.state = BatchState(lm=lm, endpoint=model.endpoint)
         if self._state_path.exists():
             try:
@@ -112,7 +116,7 @@ class Batch:
                 problem = f"not the state of a batch ({error})"
                 raise FatalModelError(f"{self._state_path}: {problem}") from None
         # A run that was killed after it started its batch must not start the batch twice.
-        self._may_be_started = bool(self.state.run)
+        self._may_have_begun = bool(self.state.run_id)
         if (self.state.lm, self.state.endpoint) != (lm, model.endpoint):
             raise FatalModelError(
                 f"{self._state_path}: its batch asks {self.state.lm} at {self.state.endpoint}: "
@@ -124,66 +128,72 @@ class Batch:
         key = request_key(self.endpoint, self.name, messages, sampling)
         if (completion := self._store.get(key)) is not None:
             return completion
-        if key.hex() not in self._worst_costs:
+        if key.hex() not in self._worst_cost_by_key:
             body = self._model.request_format.body(messages, sampling)
             request = {"custom_id": key.hex(), "method": "POST", "url": ENDPOINT_PATH, "body": body}
-            with claim_file(self._requests_path, replace=not self._worst_costs).open("ab") as file:
-                file.write(msgspec.json.encode(request) + b"\n")
-            token_bounds = max_prompt_tokens(messages), sampling.n * sampling.max_tokens
-            self._worst_costs[key.hex()] = PRICE_FACTOR * self._price.worst_cost(*token_bounds)
+            is_first = not self._worst_cost_by_key
+            with claim_file(self._requests_path, replace=is_first).open("ab") as requests_file:
+                requests_file.write(msgspec.json.encode(request) + b"\n")
+            worst_cost = self._price.worst_cost(
+                max_prompt_tokens(messages), sampling.n * sampling.max_tokens
+            )
+            self._worst_cost_by_key[key.hex()] = PRICE_FACTOR * worst_cost
         raise RefusedError("queued for a batch")
 
     async def close(self) -> None: ...
 
     def book_requests(self) -> int:
-        """Book new requests at their worst cost; return the number of requests in the batch."""
-        budget, booked_requests = self._budget, self._store.unanswered_request_ids(BATCH_PURPOSE)
-        new_costs = {
-            key: cost for key, cost in self._worst_costs.items() if key not in booked_requests
-        }
-        n_calls, cost = len(new_costs), sum(new_costs.values())
-        calls_left = math.inf if budget.max_calls is None else budget.max_calls - budget.calls
-        if n_calls > calls_left:
+        """Reserve the worst-case cost of new requests; return the batch's number of requests."""
+        budget, new_cost_by_key = self._budget, dict(self._worst_cost_by_key)
+        for booked_key in self._store.unanswered_request_ids(BATCH_PURPOSE):
+            new_cost_by_key.pop(booked_key, None)
+        n_new, new_cost = len(new_cost_by_key), sum(new_cost_by_key.values())
+        if budget.max_calls is not None and n_new > budget.max_calls - budget.calls:
             raise OptionError(
-                f"the batch has {n_calls:,} requests; --max-calls leaves {calls_left:,}"
+                f"the batch has {n_new:,} requests; --max-calls leaves "
+                f"{budget.max_calls - budget.calls:,}"
             )
-        dollars_left = math.inf if budget.max_cost is None else budget.max_cost - budget.spent
-        if cost > dollars_left:
+        if budget.max_cost is not None and new_cost > budget.max_cost - budget.spent:
             raise OptionError(
-                f"the batch may cost ${cost:.4f} with each reply at its longest; --max-cost leaves "
-                f"${dollars_left:.4f}"
+                f"the batch may cost ${new_cost:.4f} with each reply at its longest; --max-cost "
+                f"leaves ${budget.max_cost - budget.spent:.4f}"
             )
-        for key, worst_cost in new_costs.items():
+        for key, worst_cost in new_cost_by_key.items():
             self._store.record_sent(bytes.fromhex(key), self.state.lm, BATCH_PURPOSE, worst_cost)
         self._store.commit()
-        if self._worst_costs and not self.state.run:
-            self.state.run, self.state.begun_at = token_hex(8), time.time()
+        if self._worst_cost_by_key and not self.state.run_id:
+            self.state.run_id, self.state.begun_at = token_hex(8), time.time()
             self._save_state()
-        return len(self._worst_costs)
+        return len(self._worst_cost_by_key)
 
     def submit(self) -> None:
-        """Upload the requests and start the batch, unless this was done before."""
+        """Upload the requests and start the batch, unless the batch was started before."""
         if self.state.batch_id is not None:
             return
         with self._openai_client() as client:
-            # The provider lists the newest batches first, and loads pages as they are read.
-            batches = client.batches.list(limit=100) if self._may_be_started else ()
-            earliest_start = self.state.begun_at - MAX_CLOCK_SKEW_SECONDS
-            recent_batches = takewhile(lambda b: b.created_at >= earliest_start, batches)
-            batches_of_run = (
-                b for b in recent_batches if (b.metadata or {}).get(RUN_KEY) == self.state.run
-            )
-            if (batch := next(batches_of_run, None)) is None:
-                with self._requests_path.open("rb") as content:
-                    file = client.files.create(file=content, purpose="batch")
+            batch = self._find_started_batch(client) if self._may_have_begun else None
+            if batch is None:
+                with self._requests_path.open("rb") as requests_file:
+                    uploaded_file = client.files.create(file=requests_file, purpose="batch")
                 batch = client.batches.create(
-                    input_file_id=file.id,
+                    input_file_id=uploaded_file.id,
                     endpoint=ENDPOINT_PATH,
                     completion_window="24h",
-                    metadata={RUN_KEY: self.state.run},
+                    metadata={RUN_METADATA_KEY: self.state.run_id},
                 )
             self.state.batch_id = batch.id
         self._save_state()
+
+    def _find_started_batch(self, client: "OpenAI") -> "ProviderBatch | None":
+        """Return the batch that this run started before it was killed, if there is one."""
+        earliest_start = self.state.begun_at - MAX_CLOCK_SKEW_SECONDS
+        # The provider lists the newest batches first, and loads pages as they are read.
+        for batch in client.batches.list(limit=100):
+            if batch.created_at < earliest_start:
+                return None
+            if (batch.metadata or {}).get(RUN_METADATA_KEY) == self.state.run_id:
+                return batch
+        return None
 
     def collect_answers(self) -> list[str]:
         """Record the batch's answers, delete its files, and return why requests failed."""
@@ -194,45 +204,44 @@ class Batch:
                 return []
             raise FatalModelError("no batch is submitted yet; submit one with --batch-api submit")
         request_keys = self._read_request_keys()
-        open_request_ids = self._store.unanswered_request_ids(BATCH_PURPOSE)
-        # The number in the store of each request of the batch that has no answer, by its key.
-        request_ids = {key: open_request_ids[key] for key in request_keys & open_request_ids.keys()}
-        failures = []
+        unanswered_ids = self._store.unanswered_request_ids(BATCH_PURPOSE)
+        # The ids in the store of the batch's requests that have no answer.
+        id_by_key = {key: unanswered_ids[key] for key in request_keys & unanswered_ids.keys()}
+        failure_reasons = []
         with self._openai_client() as client:
             batch = client.batches.retrieve(self.state.batch_id)
-            n_answers = batch.request_counts.completed if batch.request_counts else 0
-            n_requests = len(request_keys)
-            status = f"{batch.id} {batch.status}, {n_answers:,} of {n_requests:,} requests answered"
+            status_text = _status_text(batch, n_requests=len(request_keys))
             if batch.status not in FINAL_STATUSES:
-                raise FatalModelError(f"the batch is not finished: {status}")
-            for answer in _read_answers(client, batch):
-                if answer.custom_id in request_ids:
-                    failures += self._record_answer(answer, request_ids.pop(answer.custom_id))
-        for request_id in request_ids.values():
+                raise FatalModelError(f"the batch is not finished: {status_text}")
+            for result in _read_results(client, batch):
+                if result.custom_id in id_by_key:
+                    failure_reasons += self._record_result(result, id_by_key.pop(result.custom_id))
+        for request_id in id_by_key.values():
             self._store.record_outcome(request_id, REFUSED, 0.0, None)
         self._store.commit()
         self._state_path.unlink()
         self._requests_path.unlink()
-        batch_errors = batch.errors.data if batch.errors else None
-        reason = "; ".join([status, *(error.message or "" for error in batch_errors or ())])
-        failure = f"not answered: {self._model.redactor.excerpt(reason)}"
-        return failures + [failure] * len(request_ids)
+        batch_errors = (batch.errors.data if batch.errors else None) or []
+        reason_text = "; ".join([status_text, *(error.message or "" for error in batch_errors)])
+        no_answer_reason = f"not answered: {self._model.redactor.excerpt(reason_text)}"
+        return failure_reasons + [no_answer_reason] * len(id_by_key)
 
     def _read_request_keys(self) -> set[str]:
         try:
-            with self._requests_path.open("rb") as file:
-                return {_LINE_DECODER.decode(line).custom_id for line in file}
+            with self._requests_path.open("rb") as requests_file:
+                return {_FILE_LINE_DECODER.decode(line).custom_id for line in requests_file}
         except (ValueError, RecursionError) as error:
-            message = f"is damaged ({error}); delete it and {self._state_path} to forget the batch"
-            raise FatalModelError(f"{self._requests_path}: {message}") from None
+            problem = f"is damaged ({error}); delete it and {self._state_path} to forget the batch"
+            raise FatalModelError(f"{self._requests_path}: {problem}") from None
 
-    def _record_answer(self, answer: _BatchLine, request_id: int) -> list[str]:
-        """Record a request's answer in the store; return the reason if the request failed."""
-        response = answer.response or _HttpResponse(body=answer.error)
+    def _record_result(self, result: _FileLine, request_id: int) -> list[str]:
+        """Record a request's result in the store; return why the request failed, if it failed."""
+        response = result.response or _HttpResponse(body=result.error)
+        body = bytes(response.body)
         try:
             if response.status_code != 200:
-                raise read_error(self._model, response.status_code, None, bytes(response.body))
-            completion = self._model.read_answer(bytes(response.body), (), Sampling())
+                raise read_error(self._model, response.status_code, None, body)
+            completion = self._model.read_answer(body, (), Sampling())
         except ModelError as error:
             if not error.billed:  # a billed request stays booked at its worst-case cost
                 self._store.record_outcome(request_id, REFUSED, 0.0, None)
@@ -246,16 +255,16 @@ class Batch:
 
     @contextmanager
     def _openai_client(self) -> Iterator["OpenAI"]:
-        """Open OpenAI's official client; its errors become FatalModelErrors without API keys."""
+        """Open OpenAI's client, and raise its errors as FatalModelErrors without API keys."""
         import openai
 
         model = self._model
         # A redirect would send the documents to a host that the user did not name.
         http_client = openai.DefaultHttpxClient(follow_redirects=False)
-        key = read_key(model.key_variable) or "none"
+        api_key = read_key(model.key_variable) or "none"
         try:
             with openai.OpenAI(
-                base_url=self._api_base, api_key=key, http_client=http_client
+                base_url=self._api_base, api_key=api_key, http_client=http_client
             ) as client:
                 yield client
         except openai.OpenAIError as error:
@@ -263,10 +272,15 @@ class Batch:
             raise FatalModelError(f"{model.endpoint}: {reason}") from None
 
 
-def _read_answers(client: "OpenAI", batch: "ProviderBatch") -> Iterator[_BatchLine]:
-    """Return the answers in the batch's result files; lines that cannot be read are left out."""
+def _status_text(batch: "ProviderBatch", n_requests: int) -> str:
+    n_answers = batch.request_counts.completed if batch.request_counts else 0
+    return f"{batch.id} {batch.status}, {n_answers:,} of {n_requests:,} requests answered"
+
+
+def _read_results(client: "OpenAI", batch: "ProviderBatch") -> Iterator[_FileLine]:
+    """Yield the lines of the batch's result files; lines that cannot be read are left out."""
     for file_id in filter(None, (batch.output_file_id, batch.error_file_id)):
-        with client.files.with_streaming_response.content(file_id) as result_lines:
-            for line in result_lines.iter_lines():
+        with client.files.with_streaming_response.content(file_id) as result_file:
+            for line in result_file.iter_lines():
                 with suppress(msgspec.DecodeError, RecursionError):
-                    yield _LINE_DECODER.decode(line)
+                    yield _FILE_LINE_DECODER.decode(line)

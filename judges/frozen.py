@@ -1,6 +1,6 @@
-"""Read and write the file of a frozen judge: a JSON document without code, API keys or addresses.
+"""Read and write the file of a frozen judge: a JSON object without code, API keys or addresses.
 
-The whole file is checked before any part of it is used. The messages in the file are sent exactly
+The whole file is checked before any value of it is used. The messages in the file are sent exactly
 as they are.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
-from msgspec import UNSET, Meta, Struct, UnsetType, convert, to_builtins
+from msgspec import UNSET, Meta, Struct, UnsetType, convert, field, to_builtins
 from msgspec.json import decode
 from msgspec.structs import asdict
 
@@ -30,19 +30,21 @@ from judges.scoring import SamplingPlan
 
 FILE_FORMAT: Final = "dspy-judges frozen judge"
 FILE_VERSION: Final = 1
-# The mark of rows that a judge was tuned on: a key, or the end of a column, in files of scores.
-TUNED_ON: Final = "tuned_on"
+# Files of scores mark the rows that a judge was tuned on with this key, or with a column whose name
+# ends in it.
+TUNED_ON_KEY: Final = "tuned_on"
 MAX_MEMBERS = 64
-# The most bytes of all demonstrations in a file. The other parts of the file need bytes, too.
+# The most bytes of all demonstrations in a file, which also has to hold the rest of the judge.
 MAX_DEMO_BYTES = 16_000_000
 MAX_MESSAGE_LENGTH = 500
-# DSPy sends what follows this mark in a message as an image, a file or the like.
+# DSPy sends the text after this mark in a message as an image, a file or the like.
 CUSTOM_TYPE_MARK = "<<CUSTOM-TYPE-"
-# The order in which the roles of a judge's messages may occur, each role after a space.
+# The allowed roles of a judge's messages, in their order and with a space before each role.
 ROLE_ORDER = re.compile(r"( system)?( user assistant)* user")
 
 # The name of a model, a panel's member or a data set, on one line.
-Name = Annotated[str, Meta(max_length=1000, pattern=r"^[^\s\x00-\x1f]+(?: [^\s\x00-\x1f]+)*\Z")]
+ONE_LINE_PATTERN = r"^[^\s\x00-\x1f]+(?: [^\s\x00-\x1f]+)*\Z"
+OneLineName = Annotated[str, Meta(max_length=1000, pattern=ONE_LINE_PATTERN)]
 JsonObject = dict[str, object]
 
 
@@ -51,11 +53,14 @@ class FrozenJudgeError(JudgesError, ValueError):
 
 
 class _StrictStruct(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A JSON object of the file; keys that are not declared here are refused."""
+    """A JSON object of the file; keys that the class does not declare are refused."""
 
 
 class SubjectEntry(_StrictStruct):
-    """The subject as JSON; a dimension has anchors and maybe words, a comparison a candidate."""
+    """A judge's subject as a JSON object.
+
+    A dimension has anchors, and may have the two words of a verdict. A comparison has a candidate.
+    """
 
     name: Identifier
     definition: NonBlankText
@@ -67,55 +72,62 @@ class SubjectEntry(_StrictStruct):
     candidate: Identifier | UnsetType = UNSET
 
     @classmethod
-    def of(cls, subject: Subject) -> Self:
-        values = {name: getattr(subject, name, None) for name in cls.__struct_fields__}
-        return cls(**{name: value for name, value in values.items() if value is not None})
+    def from_subject(cls, subject: Subject) -> Self:
+        values = {key: getattr(subject, key, None) for key in cls.__struct_fields__}
+        return cls(**{key: value for key, value in values.items() if value is not None})
 
-    def read(self) -> Subject:
-        entries = {name: value for name, value in asdict(self).items() if value is not UNSET}
-        is_comparison = "candidate" in entries
-        if is_comparison == ("anchors" in entries) or (is_comparison and "words" in entries):
+    def to_subject(self) -> Subject:
+        values = {key: value for key, value in asdict(self).items() if value is not UNSET}
+        if self.candidate is UNSET and self.anchors is not UNSET:
+            return Dimension(**values)
+        if self.candidate is UNSET or self.anchors is not UNSET or self.words is not UNSET:
             raise DimensionError(f"{self.name}: needs anchors or a candidate, and not both")
-        return Comparison(**entries) if is_comparison else Dimension(**entries)
+        return Comparison(**values)
 
 
-class _DataEntry(Struct):
-    name: Name
-    constructed: bool = False
+class _TuningLabels(Struct):
+    """The labels that a judge was tuned to; people did not give labels that are constructed."""
+
+    name: OneLineName
+    is_constructed: bool = field(default=False, name="constructed")
 
 
-class _QuestionLoss(Struct):
+class _AnswerLoss(Struct):
     name: Identifier
-    loss: float | None = None  # how far the objective falls without the question
+    loss: float | None = None  # how far the objective falls without the answer
 
 
-_ErrorCount = Annotated[int, Meta(ge=0, le=2**31)]
+_Count = Annotated[int, Meta(ge=0, le=2**31)]
 
 
 class Provenance(Struct, kw_only=True):
-    """The entries on a judge's tuning that a loaded judge uses.
+    """What the file of a judge says about its tuning, as far as a loaded judge uses it.
 
-    The file may have other entries, with any JSON data, which only people read.
+    `shipped_judge` is "seed" if the untuned judge was shipped. `error_table` counts the judge's
+    errors on test labels (see `judges.true_rate.errors_by_document`). The file may have other keys
+    with any JSON data, which only people read.
     """
 
-    data: _DataEntry | UnsetType = UNSET
-    optimizer: Name = "?"
-    shipped: Name | None = None
+    tuning_labels: _TuningLabels | UnsetType = field(default=UNSET, name="data")
+    optimizer: OneLineName = "?"
+    shipped_judge: OneLineName | None = field(default=None, name="shipped")
     endpoint: str | None = None
-    tuned_on: list[str] = []
-    answers: list[_QuestionLoss] = []
-    tested: list[tuple[_ErrorCount, _ErrorCount, _ErrorCount, _ErrorCount, _ErrorCount]] = []
+    tuned_row_digests: list[str] = field(default_factory=list, name="tuned_on")
+    answer_losses: list[_AnswerLoss] = field(default_factory=list, name="answers")
+    error_table: list[tuple[_Count, _Count, _Count, _Count, _Count]] = field(
+        default_factory=list, name="tested"
+    )
 
 
 def texts_digest(texts: Mapping[str, str]) -> str:
-    """Return 16 hex digits that identify texts, whatever their whitespace and their order."""
+    """Return 16 hex digits that identify texts, regardless of their whitespace and order."""
     normalised_texts = sorted(" ".join(text.split()) for text in texts.values())
-    content = "\0".join(normalised_texts).encode(errors="surrogatepass")
-    return hashlib.sha256(content).hexdigest()[:16]
+    joined_texts = "\0".join(normalised_texts).encode(errors="surrogatepass")
+    return hashlib.sha256(joined_texts).hexdigest()[:16]
 
 
-class _CommonEntries(_StrictStruct, kw_only=True):
-    """The keys that the files of judges and of panels share, without the digest."""
+class _FileHeader(_StrictStruct, kw_only=True):
+    """The keys that the files of judges and of panels share, except the digest."""
 
     format: Literal["dspy-judges frozen judge"] = FILE_FORMAT
     version: Literal[1] = FILE_VERSION
@@ -123,28 +135,28 @@ class _CommonEntries(_StrictStruct, kw_only=True):
     provenance: JsonObject | None
 
 
-class JudgeFile(_CommonEntries, kw_only=True):
-    """The file of a judge; a `threshold` of one half, or `weights` of None, are left out."""
+class JudgeFile(_FileHeader, kw_only=True):
+    """The file of a judge; `threshold` and `weights` may be left out."""
 
     messages: Annotated[list[Message], Meta(min_length=1, max_length=2 + 2 * MAX_DEMOS)]
     program: Prompt
     sampling: SamplingPlan
-    lm: Name
+    lm: OneLineName
     threshold: Annotated[float, Meta(gt=0, le=1)] | UnsetType = UNSET
     weights: AnswerWeights | UnsetType = UNSET
 
 
 class MemberEntry(_StrictStruct):
-    """A panel's member: weight, slope and intercept (see `Member`), and its judge's whole file."""
+    """A panel's member: the numbers of `judges.panel.Member`, and the member's whole file."""
 
-    name: Name
+    name: OneLineName
     weight: float
     slope: float
     intercept: float
     judge: JudgeFile
 
 
-class PanelFile(_CommonEntries, kw_only=True):
+class PanelFile(_FileHeader, kw_only=True):
     """The file of a panel."""
 
     members: Annotated[list[MemberEntry], Meta(min_length=1, max_length=MAX_MEMBERS)]
@@ -164,10 +176,10 @@ def load(path: Path | str) -> AnyJudgeFile:
 
 
 def dumps(judge: AnyJudgeFile) -> str:
-    """Return the JSON text of a judge's file; raises FrozenJudgeError if a file cannot hold it."""
-    document = to_builtins(judge, str_keys=True)
-    document["digest"] = digest(document)
-    text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    """Return the JSON text of a judge's file; raises FrozenJudgeError for a judge with secrets."""
+    judge_json = to_builtins(judge, str_keys=True)
+    judge_json["digest"] = json_digest(judge_json)
+    text = json.dumps(judge_json, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     if Redactor().has_secret(text):
         raise FrozenJudgeError(
             "its texts hold the value of an environment variable *_KEY, *_TOKEN or *_SECRET; take "
@@ -177,38 +189,42 @@ def dumps(judge: AnyJudgeFile) -> str:
     return text
 
 
-def loads(raw: bytes) -> AnyJudgeFile:
+def loads(json_bytes: bytes) -> AnyJudgeFile:
     """Read and check the bytes of a frozen judge's file (see `load`)."""
-    if len(raw) > MAX_JUDGE_BYTES or raw.count(b"[") + raw.count(b"{") > MAX_JUDGE_BRACKETS:
-        bounds = f"{MAX_JUDGE_BYTES:,} bytes or {MAX_JUDGE_BRACKETS:,} brackets"
-        raise FrozenJudgeError(f"more than {bounds}")
+    n_brackets = json_bytes.count(b"[") + json_bytes.count(b"{")
+    if len(json_bytes) > MAX_JUDGE_BYTES or n_brackets > MAX_JUDGE_BRACKETS:
+        raise FrozenJudgeError(
+            f"more than {MAX_JUDGE_BYTES:,} bytes or {MAX_JUDGE_BRACKETS:,} brackets"
+        )
     try:
-        document = decode(raw, type=JsonObject)
-        if (document.get("format"), document.get("version")) != (FILE_FORMAT, FILE_VERSION):
+        judge_json = decode(json_bytes, type=JsonObject)
+        if (judge_json.get("format"), judge_json.get("version")) != (FILE_FORMAT, FILE_VERSION):
             raise FrozenJudgeError(f"not a {FILE_FORMAT} of version {FILE_VERSION}")
-        if document.pop("digest", None) != digest(document):
+        if judge_json.pop("digest", None) != json_digest(judge_json):
             raise FrozenJudgeError("the digest does not match: the file was changed by hand")
-        file_class: type[AnyJudgeFile] = PanelFile if "members" in document else JudgeFile
-        file = convert(document, file_class, str_keys=True)
+        file_class: type[AnyJudgeFile] = PanelFile if "members" in judge_json else JudgeFile
+        file = convert(judge_json, file_class, str_keys=True)
         _check_file(file)
     except RecursionError as error:
         raise FrozenJudgeError("not a frozen judge: nested too deeply") from error
     except FrozenJudgeError:
         raise
-    except ValueError as error:  # raised by msgspec, or by a wrong subject or plan
-        raise FrozenJudgeError(f"not a frozen judge: {one_line(error)}") from error
+    except ValueError as error:  # raised by msgspec, or for a wrong subject or plan
+        raise FrozenJudgeError(f"not a frozen judge: {one_line_message(error)}") from error
     return file
 
 
-def digest(document: Mapping[str, object]) -> str:
-    """Return the SHA-256 of a document as canonical JSON, without its entry `digest`."""
-    hashed_entries = {name: value for name, value in document.items() if name != "digest"}
-    canonical = json.dumps(hashed_entries, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return f"sha256:{hashlib.sha256(canonical.encode('ascii')).hexdigest()}"
+def json_digest(json_object: Mapping[str, object]) -> str:
+    """Return the SHA-256 of an object as canonical JSON, without the object's key "digest"."""
+    hashed_object = {key: value for key, value in json_object.items() if key != "digest"}
+    canonical_text = json.dumps(
+        hashed_object, sort_keys=True, separators=(",", ":"), allow_nan=False
+    )
+    return f"sha256:{hashlib.sha256(canonical_text.encode('ascii')).hexdigest()}"
 
 
-def demo_bytes(prompt: Prompt, demo: Mapping[str, Value], redactor: Redactor) -> int | None:
-    """Return the bytes that a demonstration takes in a file; None if no file can hold it."""
+def count_demo_bytes(prompt: Prompt, demo: Mapping[str, Value], redactor: Redactor) -> int | None:
+    """Return how many bytes a demonstration takes in a file; None if it cannot be saved there."""
     messages = replace(prompt, demos=(demo,)).template()[1:3]
     try:
         text = json.dumps([demo, messages], indent=4, ensure_ascii=False)
@@ -220,18 +236,18 @@ def demo_bytes(prompt: Prompt, demo: Mapping[str, Value], redactor: Redactor) ->
 def _check_file(file: AnyJudgeFile) -> None:
     """Raise ValueError unless a file's messages fit its subject and contain only text.
 
-    The constructors of judges check whether the prompt and the weights fit the subject.
+    Later, the constructor of the judge checks whether the prompt and the weights fit the subject.
     """
     if file.provenance is not None:
         convert(file.provenance, Provenance)
-    subject = file.subject.read()
+    subject = file.subject.to_subject()
     if isinstance(file, PanelFile):
         for member in file.members:
             _check_file(member.judge)
         return
-    roles = "".join(f" {message['role']}" for message in file.messages)
-    slots = sorted(SLOT_PATTERN.findall(file.messages[-1]["content"]))
-    if not ROLE_ORDER.fullmatch(roles) or slots != sorted(subject.texts):
+    role_sequence = "".join(f" {message['role']}" for message in file.messages)
+    slot_names = sorted(SLOT_PATTERN.findall(file.messages[-1]["content"]))
+    if not ROLE_ORDER.fullmatch(role_sequence) or slot_names != sorted(subject.texts):
         raise FrozenJudgeError(
             "its messages must be: a system message, a user and an assistant message for each "
             "demonstration, and a user message with one {{slot}} for each of "
@@ -243,12 +259,12 @@ def _check_file(file: AnyJudgeFile) -> None:
         )
 
 
-def one_line(error: Exception) -> str:
-    """Return an error's message on one line; a long message, which quotes a file, is cut."""
+def one_line_message(error: Exception) -> str:
+    """Return an error's message on one line; a long message, which may quote a file, is cut."""
     return textwrap.shorten(str(error), MAX_MESSAGE_LENGTH, placeholder="...")
 
 
-def plain_data(value: object) -> Any:
+def to_json_data(value: object) -> Any:
     """Return a value as JSON data: NumPy scalars become numbers; NaN and infinity become None."""
 
     def number_or_text(value: Any) -> object:

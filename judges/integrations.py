@@ -5,10 +5,11 @@ judgement is reported as missing, in each tool's own way, and never as a plain s
 options are the same as for `Judge.score` (`lm`, `max_cost`, ...); the budget holds for all calls of
 a scorer together.
 
-The last text that a judge reads is the output that the tool scores. Every other text is the entry
-of the same name in the tool's row; a single other text may also be the tool's input. To take a text
-from another entry, give the key of the entry, as in `map={"document": "article"}`. Pairwise judges
-are refused, since these tools score one output at a time.
+The last text that a judge reads is the output that the tool scores. Every other text is the value
+of the same name in the tool's row. If a judge reads just one other text, and the row has no value
+of that name, this text is the tool's input. To take a text from another value of the row, give that
+value's key, as in `map={"document": "article"}`. Pairwise judges are refused, since these tools
+score one output at a time.
 """
 
 import asyncio
@@ -32,70 +33,79 @@ from judges.tables.in_memory import Rows, rows_in_memory
 class OpenJudge:
     """A judge that stays open, and judges the rows of another tool from any thread.
 
-    `output` and `input` are the keys of the tool's output and input in these rows. The attribute
-    `lm` is the name of the model that is asked.
+    `output_key` and `input_key` are the keys of the tool's output and input in these rows. The
+    attribute `lm` is the name of the model that is asked.
     """
 
-    def __init__(self, judge: AnyJudge, options: Options, *, output: str, input: str = "") -> None:
-        judge_options, key_mapping = read_options(options, judge.texts)
+    def __init__(
+        self, judge: AnyJudge, options: Options, *, output_key: str, input_key: str = ""
+    ) -> None:
+        judge_options, key_by_text = read_options(options, judge.texts)
         _refuse_pairwise(judge)
         self.judge = judge
         self.lm = judge_options.get("lm") or getattr(judge.configured_model(), "name", judge.lm)
-        *other_texts, output_text = judge.texts
-        # If the row has no entry for the judge's only other text, the tool's input is used.
-        self._default_keys = {other_texts[0]: input} if len(other_texts) == 1 else {}
-        self._keys = {output_text: output, **key_mapping}
+        *other_names, output_name = judge.texts
+        # If the judge reads one other text and the row lacks it, the tool's input is used.
+        self._default_key_by_text = {other_names[0]: input_key} if len(other_names) == 1 else {}
+        self._key_by_text = {output_name: output_key, **key_by_text}
         # The judge stays open as long as this object exists.
-        self._open = ExitStack()
-        self._judge_rows = self._open.enter_context(judge.open(**judge_options))
+        self._exit_stack = ExitStack()
+        self._judge_rows = self._exit_stack.enter_context(judge.open(**judge_options))
 
     def __call__(self, row: Mapping[str, object]) -> Judgement:
-        """Judge one row of the tool; once the budget is spent, all judgements fail."""
-        texts = {name: self._find_text(name, row) for name in self.judge.texts}
+        """Judge one row of the tool; once the judge's budget is spent, all judgements fail."""
+        texts = {text_name: self._find_text(text_name, row) for text_name in self.judge.texts}
         (judgement,) = cast(list[Judgement], self._judge_rows([texts]))
         if None not in texts.values():
             return judgement
-        keys = ", ".join(sorted(row))
-        return Judgement.failed(f"{judgement.failure} among {keys}; give the text's key by map=")
+        row_keys = ", ".join(sorted(row))
+        return Judgement.failed(
+            f"{judgement.failure} among {row_keys}; give the text's key by map="
+        )
 
-    def _find_text(self, name: str, row: Mapping[str, object]) -> object:
-        """Return the text `name` from a row of the tool.
+    def _find_text(self, text_name: str, row: Mapping[str, object]) -> object:
+        """Return the text `text_name` from a row of the tool.
 
-        If the row's value is a mapping, the text is the mapping's entry of that name, else the last
-        message if the mapping is a chat, else the only entry.
+        If the row's value is a mapping, the text is the mapping's value of that name. If there is
+        none, the text is the last message of a chat, or the mapping's only value.
         """
-        default_key = name if name in row else self._default_keys.get(name, name)
-        value = row.get(self._keys.get(name, default_key))
+        usual_key = (
+            text_name if text_name in row else self._default_key_by_text.get(text_name, text_name)
+        )
+        value = row.get(self._key_by_text.get(text_name, usual_key))
         if not isinstance(value, Mapping):
             return value
-        if name in value:
-            return value[name]
-        only_entry = next(iter(value.values())) if len(value) == 1 else None
-        return _last_message(value) or only_entry
+        if text_name in value:
+            return value[text_name]
+        only_value = next(iter(value.values())) if len(value) == 1 else None
+        return _last_message_text(value) or only_value
 
 
 def mlflow_scorer(judge: AnyJudge, **options: Unpack[Options]) -> Any:
     """Return a scorer for `mlflow.genai.evaluate`; a failed judgement becomes an error Feedback.
 
-    The texts may be in outputs, inputs or expectations. If an entry is a chat, its last message is
-    read.
+    The texts may be in outputs, inputs or expectations. Of a chat, the last message is read.
     """
-    genai = _import_tool("mlflow.genai", "mlflow")
-    entities = _import_tool("mlflow.entities", "mlflow")
-    open_judge = OpenJudge(judge, options, output="outputs", input="inputs")
-    source_type = entities.AssessmentSourceType.LLM_JUDGE
+    mlflow_genai = _import_library("mlflow.genai", "mlflow")
+    mlflow_entities = _import_library("mlflow.entities", "mlflow")
+    open_judge = OpenJudge(judge, options, output_key="outputs", input_key="inputs")
+    source_type = mlflow_entities.AssessmentSourceType.LLM_JUDGE
     source_id = f"{judge.name} by {open_judge.lm}"
-    source = entities.AssessmentSource(source_type=source_type, source_id=source_id)
+    assessment_source = mlflow_entities.AssessmentSource(
+        source_type=source_type, source_id=source_id
+    )
 
     def score(inputs: object = None, outputs: object = None, expectations: object = None) -> object:
         row = {"inputs": inputs, "outputs": outputs, "expectations": expectations}
-        judgement = open_judge({**_entries(expectations), **_entries(inputs), **row})
-        result: dict[str, object] = {"error": judgement.failure}
+        judgement = open_judge({**_dict_or_empty(expectations), **_dict_or_empty(inputs), **row})
+        feedback_values: dict[str, object] = {"error": judgement.failure}
         if judgement.failure is None:
-            result = {"value": judgement.score, "rationale": judgement.rationale}
-        return entities.Feedback(name=judge.name, source=source, **result)
+            feedback_values = {"value": judgement.score, "rationale": judgement.rationale}
+        return mlflow_entities.Feedback(
+            name=judge.name, source=assessment_source, **feedback_values
+        )
 
-    return genai.scorer(score, name=judge.name)
+    return mlflow_genai.scorer(score, name=judge.name)
 
 
 def inspect_scorer(judge: AnyJudge, **options: Unpack[Options]) -> Any:
@@ -106,8 +116,8 @@ def inspect_scorer(judge: AnyJudge, **options: Unpack[Options]) -> Any:
     """
     from anyio import to_thread
 
-    scoring = _import_tool("inspect_ai.scorer", "inspect")
-    open_judge = OpenJudge(judge, options, output="output", input="input")
+    inspect_scoring = _import_library("inspect_ai.scorer", "inspect")
+    open_judge = OpenJudge(judge, options, output_key="output", input_key="input")
     is_verdict = judge.kind == "verdict"
 
     async def score(state: Any, target: Any) -> object:
@@ -116,40 +126,43 @@ def inspect_scorer(judge: AnyJudge, **options: Unpack[Options]) -> Any:
         # anyio works with every event loop that Inspect may use.
         judgement = await to_thread.run_sync(open_judge, {**(state.metadata or {}), **row})
         if judgement.failure is not None:
-            return scoring.Score.unscored(
+            return inspect_scoring.Score.unscored(
                 answer=output, reason="grader_failed", explanation=judgement.failure
             )
         value, metadata = judgement.score, judgement.answers
         if is_verdict:
             metadata = {**(metadata or {}), "score": value}
-            value = scoring.CORRECT if value >= 0.5 else scoring.INCORRECT
-        return scoring.Score(
+            value = inspect_scoring.CORRECT if value >= 0.5 else inspect_scoring.INCORRECT
+        return inspect_scoring.Score(
             value=value, answer=output, explanation=judgement.rationale, metadata=metadata
         )
 
-    metrics = [scoring.accuracy() if is_verdict else scoring.mean(), scoring.stderr()]
-    return scoring.scorer(metrics=metrics, name=judge.name)(lambda: score)()
+    metrics = [
+        inspect_scoring.accuracy() if is_verdict else inspect_scoring.mean(),
+        inspect_scoring.stderr(),
+    ]
+    return inspect_scoring.scorer(metrics=metrics, name=judge.name)(lambda: score)()
 
 
 def deepeval_metric(
     judge: AnyJudge, *, threshold: float | None = None, **options: Unpack[Options]
 ) -> Any:
-    """Return a metric for DeepEval; after a failed judgement it has an `error`, and fails.
+    """Return a metric for DeepEval, which sets its `error` and fails after a failed judgement.
 
     The texts may be in the test case's metadata, its input, outputs or context. `threshold` is the
     lowest score that passes, on the judge's own scale; a pass-or-fail judge does not need it.
     """
     min_score = _min_score(judge, threshold)
-    metrics = _import_tool("deepeval.metrics", "deepeval")
-    field_names = ("input", "actual_output", "expected_output", "context", "retrieval_context")
-    open_judge = OpenJudge(judge, options, output="actual_output", input="input")
+    deepeval_metrics = _import_library("deepeval.metrics", "deepeval")
+    test_case_fields = ("input", "actual_output", "expected_output", "context", "retrieval_context")
+    open_judge = OpenJudge(judge, options, output_key="actual_output", input_key="input")
 
-    class JudgeMetric(metrics.BaseMetric):  # type: ignore[name-defined]
+    class JudgeMetric(deepeval_metrics.BaseMetric):  # type: ignore[name-defined]
         threshold, evaluation_model = min_score, open_judge.lm
 
         def measure(self, test_case: object, *args: object, **kwargs: object) -> float:
-            row = {name: getattr(test_case, name, None) for name in field_names}
-            judgement = open_judge({**_entries(getattr(test_case, "metadata", None)), **row})
+            row = {name: getattr(test_case, name, None) for name in test_case_fields}
+            judgement = open_judge({**_dict_or_empty(getattr(test_case, "metadata", None)), **row})
             self.error, self.reason = judgement.failure, judgement.rationale
             self.score = None if math.isnan(judgement.score) else judgement.score
             self.is_successful()
@@ -178,7 +191,7 @@ def dspy_metric(
     """
     import dspy
 
-    open_judge = OpenJudge(judge, options, output="prediction")
+    open_judge = OpenJudge(judge, options, output_key="prediction")
     every_score_passes = threshold is None and judge.kind == "rating"
     min_score = -math.inf if every_score_passes else _min_score(judge, threshold)
 
@@ -189,11 +202,12 @@ def dspy_metric(
         pred_name: object = None,
         pred_trace: object = None,
     ) -> object:
-        prediction = _entries(pred)
-        judgement = open_judge({**_entries(example), **prediction, "prediction": prediction})
+        prediction = _dict_or_empty(pred)
+        judgement = open_judge({**_dict_or_empty(example), **prediction, "prediction": prediction})
         score = _rescaled_score(judge, judgement.score)
-        if pred_name is not None:  # GEPA wants feedback, with the same score as without pred_name
-            return dspy.Prediction(score=score, feedback=_explanation(judge, judgement))
+        # GEPA passes `pred_name` and wants feedback, with the same score as without `pred_name`.
+        if pred_name is not None:
+            return dspy.Prediction(score=score, feedback=_explain_judgement(judge, judgement))
         if judgement.failure is not None:
             raise NoScoreError(f"{judge.name}: {judgement.failure}")
         return score if trace is None else judgement.score >= min_score
@@ -211,15 +225,15 @@ def promptfoo_assertion(
     that `dspy-judges verify` counts it as missing.
     """
     min_score = _min_score(judge, threshold)
-    open_judge = OpenJudge(judge, options, output="output", input="prompt")
+    open_judge = OpenJudge(judge, options, output_key="output", input_key="prompt")
 
     def get_assert(output: str, context: Mapping[str, object]) -> dict[str, object]:
-        judgement = open_judge({**context, **_entries(context["vars"]), "output": output})
+        judgement = open_judge({**context, **_dict_or_empty(context["vars"]), "output": output})
         is_failed = judgement.failure is not None
         return {
             "pass": judgement.score >= min_score,
             "score": 0.0 if is_failed else _rescaled_score(judge, judgement.score),
-            "reason": _explanation(judge, judgement),
+            "reason": _explain_judgement(judge, judgement),
             "metadata": {"graderError": is_failed},
         }
 
@@ -238,9 +252,12 @@ def check(judge: AnyJudge, /, *, at_least: float | None = None, **texts: str) ->
         AssertionError: The score is below `at_least`, or missing. The message has the score, the
             answers to the judge's questions, and the rationale.
     """
-    min_score, judgement = _min_score(judge, at_least), cast(Judgement, judge(**texts))
+    min_score = _min_score(judge, at_least)
+    judgement = cast(Judgement, judge(**texts))
     if not judgement.score >= min_score:
-        raise AssertionError(f"{_explanation(judge, judgement)}\nneeded: {min_score:g} or more")
+        raise AssertionError(
+            f"{_explain_judgement(judge, judgement)}\nneeded: {min_score:g} or more"
+        )
     return judgement
 
 
@@ -256,17 +273,20 @@ def evaluation_events(judge: AnyJudge, rows: Rows) -> Iterator[str]:
         The event in OpenTelemetry's JSON protocol (OTLP).
     """
     for row in rows_in_memory(rows):
-        judgement = cast(Any, row["judgements"])[judge.name]
-        score = judgement["score"]
+        judgement_json = cast(Any, row["judgements"])[judge.name]
+        score = judgement_json["score"]
+        explanation = judgement_json["failure"] or judgement_json["rationale"]
         string_attributes = {
             "gen_ai.evaluation.name": judge.name,
             "gen_ai.evaluation.score.label": score is not None and _verdict_word(judge, score),
-            "gen_ai.evaluation.explanation": judgement["failure"] or judgement["rationale"],
+            "gen_ai.evaluation.explanation": explanation,
             "gen_ai.response.id": row.get("response_id"),
             "error.type": score is None and "no_score",
         }
         attributes = [
-            {"key": key, "value": {"stringValue": v}} for key, v in string_attributes.items() if v
+            {"key": key, "value": {"stringValue": value}}
+            for key, value in string_attributes.items()
+            if value
         ]
         if score is not None:
             number_value = {"doubleValue": score}
@@ -281,7 +301,7 @@ def _refuse_pairwise(judge: AnyJudge) -> None:
 
 
 def _min_score(judge: AnyJudge, threshold: float | None) -> float:
-    """Return the lowest score that passes: `threshold`, which ratings need, or .5 for a verdict."""
+    """Return `threshold`, or .5 for a pass-or-fail judge; other judges need a threshold."""
     _refuse_pairwise(judge)
     if threshold is None and judge.kind != "verdict":
         raise OptionError(
@@ -291,47 +311,49 @@ def _min_score(judge: AnyJudge, threshold: float | None) -> float:
 
 
 def _rescaled_score(judge: AnyJudge, score: float) -> float:
-    """Return the score, rescaled to 0 to 1; a panel's score that is off the scale is clipped."""
-    low, *_, high = judge.subject.scale
-    return min(max((score - low) / (high - low), 0.0), 1.0)
+    """Return the score, rescaled to 0 to 1; a panel's score outside of the scale is clipped."""
+    min_rating, *_, max_rating = judge.subject.scale
+    return min(max((score - min_rating) / (max_rating - min_rating), 0.0), 1.0)
 
 
 def _verdict_word(judge: AnyJudge, score: float) -> str:
-    words = judge.subject.words
-    return words[score < 0.5] if words else ""
+    verdict_words = judge.subject.words
+    return verdict_words[score < 0.5] if verdict_words else ""
 
 
-def _explanation(judge: AnyJudge, judgement: Judgement) -> str:
+def _explain_judgement(judge: AnyJudge, judgement: Judgement) -> str:
     if judgement.failure is not None:
         return f"{judge.name}: no score: {judgement.failure}"
-    low, *_, high = judge.subject.scale
-    word = f"{_verdict_word(judge, judgement.score)}, " if judge.subject.words else ""
-    score = f"{judgement.score:.3f} on the scale from {low} to {high}"
-    lines = [f"{judge.name}: {word}{score} ({judge.subject.definition})"]
-    for field in judge.questions:
-        answer = nearest_choice((judgement.answers or {})[field.name], field.options)
-        lines.append(f"{field.description}: {answer}")
+    min_rating, *_, max_rating = judge.subject.scale
+    verdict_text = f"{_verdict_word(judge, judgement.score)}, " if judge.subject.words else ""
+    score_text = f"{judgement.score:.3f} on the scale from {min_rating} to {max_rating}"
+    lines = [f"{judge.name}: {verdict_text}{score_text} ({judge.subject.definition})"]
+    for question in judge.questions:
+        answer = nearest_choice((judgement.answers or {})[question.name], question.options)
+        lines.append(f"{question.description}: {answer}")
     notes = {"decided by": judgement.decided_by, "reason": judgement.rationale}
     return "\n".join([*lines, *(f"{name}: {note}" for name, note in notes.items() if note)])
 
 
-def _last_message(value: Mapping[str, Any]) -> object:
-    """Return the text of the last message in a chat request or response, else None."""
+def _last_message_text(chat: Mapping[str, Any]) -> object:
+    """Return the text of a chat request's or response's last message; None if it is no chat."""
     with suppress(AttributeError, LookupError, TypeError):
-        chats = [value] if "messages" in value else value["choices"]
+        chats = [chat] if "messages" in chat else chat["choices"]
         content = (chats[-1].get("message") or chats[-1]["messages"][-1])["content"]
-        return as_text([p.get("text") for p in content] if isinstance(content, list) else content)
+        return as_text(
+            [part.get("text") for part in content] if isinstance(content, list) else content
+        )
     return None
 
 
-def _import_tool(module: str, extra: str) -> ModuleType:
+def _import_library(module_name: str, extra_name: str) -> ModuleType:
     try:
-        return import_module(module)
+        return import_module(module_name)
     except ModuleNotFoundError as error:
         raise MissingExtraError(
-            f"{error}: pip install '.[{extra}]' in the project's checkout"
+            f"{error}: pip install '.[{extra_name}]' in the project's checkout"
         ) from None
 
 
-def _entries(record: object) -> dict[str, object]:
-    return dict(record.items()) if hasattr(record, "items") else {}
+def _dict_or_empty(value: object) -> dict[str, object]:
+    return dict(value.items()) if hasattr(value, "items") else {}

@@ -13,7 +13,7 @@ from judges.base_judge import BaseJudge
 from judges.decisions import DecisionTask, fill_template_for, template_for
 from judges.dimension import Subject, check_prompt
 from judges.exchange import Exchange, failed_judgement, readable_texts
-from judges.frozen import JudgeFile, SubjectEntry, plain_data
+from judges.frozen import JudgeFile, SubjectEntry, to_json_data
 from judges.judgement import AnyJudgement, NoScoreError, Preference
 from judges.prompt import Field, Prompt, Reasoning, with_questions
 from judges.protocol import EMBEDDED, REASONING_FACTOR, Message, Model, is_decision, is_reasoning
@@ -351,8 +351,8 @@ class Judge(BaseJudge):
 
     def freeze(self) -> JudgeFile:
         return JudgeFile(
-            subject=SubjectEntry.of(self.subject),
-            provenance=plain_data(self.provenance),
+            subject=SubjectEntry.from_subject(self.subject),
+            provenance=to_json_data(self.provenance),
             messages=self.template(),
             program=self.prompt,
             sampling=self.resolved_plan(),
@@ -365,7 +365,7 @@ class Judge(BaseJudge):
     def from_file(cls, file: JudgeFile) -> "Judge":
         """Return the judge in a file whose content was checked (see `frozen.load`)."""
         judge = cls(  # raises an error for a prompt or weights that do not fit the subject
-            subject=file.subject.read(),
+            subject=file.subject.to_subject(),
             prompt=file.program,
             plan=file.sampling,
             lm=file.lm,

@@ -9,7 +9,7 @@ from judges import frozen
 from judges.catalog import JUDGES, find_subject
 from judges.definition import Definition
 from judges.dimension import DimensionError, Subject
-from judges.frozen import FrozenJudgeError, JudgeFile, one_line
+from judges.frozen import FrozenJudgeError, JudgeFile, one_line_message
 from judges.judge import Judge
 from judges.panel import AnyJudge, Panel
 
@@ -55,7 +55,7 @@ def load(
             Judge.from_file(file) if isinstance(file, JudgeFile) else Panel.from_file(file)
         )
     except ValueError as error:
-        raise FrozenJudgeError(f"{path}: {one_line(error)}") from error
+        raise FrozenJudgeError(f"{path}: {one_line_message(error)}") from error
     return loaded_judge.with_model(lm, api_base)
 
 
@@ -81,4 +81,4 @@ def read_subject(name_or_path: str) -> Subject:
     except OSError as error:
         raise DimensionError(f"{name_or_path}: {error.strerror}") from error
     except ValueError as error:
-        raise DimensionError(f"{name_or_path}: {one_line(error)}") from error
+        raise DimensionError(f"{name_or_path}: {one_line_message(error)}") from error

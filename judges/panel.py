@@ -18,7 +18,7 @@ from dspy_judges.errors import JudgesError
 from judges.base_judge import BaseJudge
 from judges.dimension import Comparison, Subject, check_prompt
 from judges.exchange import failed_judgement
-from judges.frozen import MAX_MEMBERS, MemberEntry, PanelFile, SubjectEntry, plain_data
+from judges.frozen import MAX_MEMBERS, MemberEntry, PanelFile, SubjectEntry, to_json_data
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement, Preference
 from judges.protocol import EMBEDDED, is_embedded
@@ -224,8 +224,8 @@ class Panel(BaseJudge):
             )
             for member in self.members
         ]
-        provenance = plain_data(self.provenance)
-        subject = SubjectEntry.of(self.subject)
+        provenance = to_json_data(self.provenance)
+        subject = SubjectEntry.from_subject(self.subject)
         return PanelFile(subject=subject, provenance=provenance, members=members)
 
     @classmethod
@@ -235,7 +235,7 @@ class Panel(BaseJudge):
             Member(**{**asdict(member), "judge": Judge.from_file(member.judge)})
             for member in file.members
         ]
-        return cls.join(file.subject.read(), members, provenance=file.provenance)
+        return cls.join(file.subject.to_subject(), members, provenance=file.provenance)
 
 
 AnyJudge = Judge | Panel

@@ -28,16 +28,18 @@ from judges.panel import AnyJudge
 
 
 class JudgeBatch:
-    """Adds a judge's scores (column NAME) and reasons for failures (NAME_failure) to a batch.
+    """Adds a judge's scores, in the column NAME, and reasons for failures to batches of rows.
 
-    NAME is the judge's name; the score of a failed judgement is NaN, or null in Arrow. A judge that
-    asks questions also adds a column NAME_FIELD for each answer, including the rating. Each of
-    `workers` processes gets an equal share of `max_calls` and `max_cost`; once the share is spent,
-    further rows get failed judgements that say so. The options are the same as for `Judge.score`.
+    NAME is the judge's name. The score of a failed judgement is NaN, or null in Arrow, and its
+    reason is in the column NAME_failure. A judge that asks questions also adds a column NAME_ANSWER
+    for each answer, including the rating. Each of `workers` processes gets an equal share of
+    `max_calls` and `max_cost`; once the share is spent, further rows get failed judgements that say
+    so. The options are the same as for `Judge.score`.
     """
 
     def __init__(self, judge: AnyJudge, *, workers: int, **options: Unpack[Options]) -> None:
-        self.judge, (judge_options, self.column_mapping) = judge, read_options(options, judge.texts)
+        self.judge = judge
+        judge_options, self.column_by_text = read_options(options, judge.texts)
         check_limits(workers=workers)
         if (max_calls := judge_options.get("max_calls")) is not None:
             judge_options["max_calls"] = max_calls // workers
@@ -47,41 +49,50 @@ class JudgeBatch:
             max_calls=judge_options.get("max_calls"), max_cost=judge_options.get("max_cost")
         )
         self.worker_options = judge_options
-        self._open = ExitStack()
+        self._exit_stack = ExitStack()
         self._judge_rows: RowJudge | None = None
 
     def __call__(self, batch: Any) -> Any:
         """Add the columns to a batch: a dict of columns, a DataFrame or a pyarrow table."""
-        is_arrow = hasattr(batch, "column_names")
-        columns = {str(name): batch[name] for name in (batch.column_names if is_arrow else batch)}
-        if self.judge.name in columns:
+        is_arrow_table = hasattr(batch, "column_names")
+        column_names = batch.column_names if is_arrow_table else list(batch)
+        if self.judge.name in column_names:
             raise OptionError(f"the batch has a column {self.judge.name!r} already; rename it")
-        column_cells = [column.to_pylist() if is_arrow else column for column in columns.values()]
-        rows = self.judge.texts_of([*columns], zip(*column_cells, strict=True), self.column_mapping)
+        columns = [batch[name] for name in column_names]
+        if is_arrow_table:
+            columns = [column.to_pylist() for column in columns]
+        cells_by_row = zip(*columns, strict=True)
+        text_rows = self.judge.texts_of(
+            [*map(str, column_names)], cells_by_row, self.column_by_text
+        )
         if self._judge_rows is None:
             # The judge is opened in the worker, since an open client cannot be pickled.
-            self._judge_rows = self._open.enter_context(self.judge.open(**self.worker_options))
-        new_columns = self._columns(list(self._judge_rows(rows)))
+            self._judge_rows = self._exit_stack.enter_context(
+                self.judge.open(**self.worker_options)
+            )
+        new_columns = self._result_columns(list(self._judge_rows(text_rows)))
         if isinstance(batch, Mapping):
             return {**batch, **new_columns}
-        if not is_arrow:
+        if not is_arrow_table:
             return batch.assign(**new_columns)
         import pyarrow as pa
 
-        for column, values in new_columns.items():
+        for name, values in new_columns.items():
             arrow_type = pa.float64() if values.dtype == float else pa.string()
-            array = pa.array(values, type=arrow_type, from_pandas=True)
-            batch = batch.append_column(column, array)
+            batch = batch.append_column(name, pa.array(values, type=arrow_type, from_pandas=True))
         return batch
 
-    def _columns(self, judgements: Sequence[AnyJudgement]) -> dict[str, NDArray[np.generic]]:
+    def _result_columns(self, judgements: Sequence[AnyJudgement]) -> dict[str, NDArray[np.generic]]:
         name = self.judge.name
         scores = [judgement.score for judgement in judgements]
         failures = [judgement.failure for judgement in judgements]
-        columns = {name: np.array(scores, float), f"{name}_failure": np.array(failures, object)}
+        result_columns = {
+            name: np.array(scores, float),
+            f"{name}_failure": np.array(failures, object),
+        }
         if self.judge.questions:
-            answers = [judgement.answers or {} for judgement in judgements]
-            for field in self.judge.prompts[0].choices:
-                field_answers = [row_answers.get(field.name, math.nan) for row_answers in answers]
-                columns[f"{name}_{field.name}"] = np.array(field_answers, float)
-        return columns
+            answers_by_row = [judgement.answers or {} for judgement in judgements]
+            for answer_field in self.judge.prompts[0].choices:
+                values = [answers.get(answer_field.name, math.nan) for answers in answers_by_row]
+                result_columns[f"{name}_{answer_field.name}"] = np.array(values, float)
+        return result_columns

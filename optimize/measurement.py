@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, SupportsFloat, Unpack
 from dspy_judges.errors import arguments_in_messages
 from judges.client import ModelOptions, read_options
 from judges.dimension import Comparison, Subject
-from judges.frozen import TUNED_ON
+from judges.frozen import TUNED_ON_KEY
 from judges.judgement import AnyJudgement
 from judges.labels.columns import ROW_NUMBER_COLUMN
 from judges.labels.flags import MappingValue, split_mapping
@@ -195,7 +195,7 @@ def _measure_scores(
     subject = find_subject(dimension)
     task = Task.of(_labels_of_scores(source, dimension, subject), dimension, level)
     # `judge.score` notes in `attrs` which rows the judge was tuned on.
-    tuned_keys = {*getattr(scores, "attrs", {}).get(TUNED_ON, ())}
+    tuned_keys = {*getattr(scores, "attrs", {}).get(TUNED_ON_KEY, ())}
     judgements, tuned_row_ids = dict[str, AnyJudgement](), set[str]()
     id_by_key = _row_ids_by_score_key(scores, source, task.labelled)
     for key, score in scores.items():

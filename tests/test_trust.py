@@ -22,7 +22,7 @@ from judges.batch import Batch
 from judges.client import Client, Session
 from judges.client.keys import endpoint_of
 from judges.client.open import is_allowed_in_file, open_model
-from judges.frozen import digest
+from judges.frozen import json_digest
 from judges.protocol import FatalModelError
 from judges.ray import JudgeBatch
 from judges.scoring import ONE
@@ -61,7 +61,7 @@ def judge_file(lm: str, endpoint: str) -> Path:
     origin = {"endpoint": f"http://{endpoint}/v1"}
     frozen = replace(judges.load("coherence").with_plan(ONE), provenance=origin)
     document = {**json.loads(frozen.save("judge.json").read_text()), "lm": lm}
-    return file_of(json.dumps(document | {"digest": digest(document)}), "judge.json")
+    return file_of(json.dumps(document | {"digest": json_digest(document)}), "judge.json")
 
 
 @pytest.mark.parametrize(

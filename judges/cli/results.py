@@ -12,7 +12,7 @@ from dspy_judges.errors import UsageError
 from judges.cli.costs import RunCost
 from judges.cli.flags import with_model_flags
 from judges.dimension import Comparison
-from judges.frozen import TUNED_ON
+from judges.frozen import TUNED_ON_KEY
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement, Preference
 from judges.loading import load
@@ -52,7 +52,7 @@ class JudgeScores:
 
     def new_columns(self, columns: Collection[str]) -> list[str]:
         keys = ["score", "failure", *_question_keys(self.judge, self.args)]
-        keys += [TUNED_ON] if self.judge.tuning_digests else []
+        keys += [TUNED_ON_KEY] if self.judge.tuning_digests else []
         outputs = self.judge.prompt.outputs if isinstance(self.judge, Judge) else ()
         keys += ["rationale" for output in outputs if output.name == "rationale"]
         self.columns = _new_columns(self.judge.name, keys, columns)
@@ -74,7 +74,7 @@ class JudgeScores:
             self.tuned_rows.append(is_tuned_row)
             self.document_hashes.append(hash(tuple(strings[:-1] or strings)))
         entry = {**judgement.as_json(), "score": score}
-        return {**entry, TUNED_ON: True} if is_tuned_row else entry
+        return {**entry, TUNED_ON_KEY: True} if is_tuned_row else entry
 
     def pass_rate(self) -> "TrueRate":
         """Return the pass rate, corrected for the errors that the judge made on its test labels.
@@ -83,7 +83,7 @@ class JudgeScores:
         """
         from judges.true_rate import corrected_rate  # not at the top, since it imports NumPy
 
-        tested = self.judge.origin.tested if self.is_as_tested else []
+        tested = self.judge.origin.error_table if self.is_as_tested else []
         is_new = [not is_tuned for is_tuned in self.tuned_rows]
         passes = [score >= 0.5 for score in compress(self.scores, is_new)]
         return corrected_rate(passes, [*compress(self.document_hashes, is_new)], tested)
@@ -100,7 +100,7 @@ class JudgeScores:
         words = getattr(self.judge.subject, "words", None)
         if self.is_verdict and words and words != ("pass", "fail"):
             yield f"a score of 1 means {words[0]!r}, and 0 means {words[1]!r}"
-        mark = next((name for name in self.columns if name.endswith(TUNED_ON)), TUNED_ON)
+        mark = next((name for name in self.columns if name.endswith(TUNED_ON_KEY)), TUNED_ON_KEY)
         if n_tuned := sum(self.tuned_rows):
             rate_text = " and left out of the rate" if self.is_verdict else ""
             yield (
@@ -193,7 +193,7 @@ class Preferences:
 
     def new_columns(self, columns: Collection[str]) -> list[str]:
         (judge,) = self.judges
-        keys = [*self.OUTPUT_KEYS, *([TUNED_ON] if judge.tuning_digests else [])]
+        keys = [*self.OUTPUT_KEYS, *([TUNED_ON_KEY] if judge.tuning_digests else [])]
         keys += _question_keys(judge, self.args)
         self.columns = _new_columns(self.OUTPUT_NAME, keys, columns)
         return [*self.columns]
@@ -211,8 +211,8 @@ class Preferences:
         self.text_lengths.append((length_a, length_b))
         entry = {key: getattr(preference, key) for key in self.OUTPUT_KEYS}
         if judge.tuning_digests:
-            entry[TUNED_ON] = judge.was_tuned_on(pair_texts) or None
-            self.n_tuned += entry[TUNED_ON] is True
+            entry[TUNED_ON_KEY] = judge.was_tuned_on(pair_texts) or None
+            self.n_tuned += entry[TUNED_ON_KEY] is True
         if self.columns:
             return _flat_cells(self.columns, entry, preference)
         if preference.answers:

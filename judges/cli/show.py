@@ -99,11 +99,13 @@ def _description_lines(judge: AnyJudge) -> list[str]:
     if isinstance(judge, Judge) and (plan := judge.plan) is not None:
         samples = f" of {plan.samples}" if plan.kind == "mean" else ""
         lines.append(f"frozen for {judge.lm}, plan {plan.kind}{samples}")
-    if data := origin.data:
-        shipped = origin.shipped or "tuned, not shipped:"
-        state = {"seed": "untuned"}.get(shipped, shipped)
-        constructed = ", whose labels no person gave" if data.constructed else ""
-        lines.append(f"{state} judge of optimizer {origin.optimizer}, on {data.name}{constructed}")
+    if labels := origin.tuning_labels:
+        shipped_judge = origin.shipped_judge or "tuned, not shipped:"
+        judge_phrase = "untuned" if shipped_judge == "seed" else shipped_judge
+        labels_phrase = ", whose labels no person gave" if labels.is_constructed else ""
+        lines.append(
+            f"{judge_phrase} judge of optimizer {origin.optimizer}, on {labels.name}{labels_phrase}"
+        )
     return lines
 
 
@@ -112,7 +114,9 @@ def _answer_shares(judge: AnyJudge) -> list[AnswerShare]:
     if not isinstance(judge, Judge) or not judge.prompt.questions:
         return []
     rating_only = AnswerWeights(intercept=0.0, slopes={judge.prompt.answer.name: 1.0})
-    loss_by_answer = {answer.name: answer.loss for answer in judge.origin.answers if answer.loss}
+    loss_by_answer = {
+        answer.name: answer.loss for answer in judge.origin.answer_losses if answer.loss
+    }
     return (judge.weights or rating_only).describe(judge.prompt.choices, loss_by_answer)
 
 

@@ -22,7 +22,7 @@ from judges.answer import (
     find_answer,
     plain_text,
 )
-from judges.frozen import TUNED_ON
+from judges.frozen import TUNED_ON_KEY
 from judges.judgement import (
     MAX_SCORE,
     AnyJudgement,
@@ -185,7 +185,9 @@ def _score_column(record: Mapping[str, object], dimension: str) -> str:
 def _is_tuned_on(record: Mapping[str, object], column: str) -> bool:
     """Return whether `score` or `winrate` noted that the judge was tuned on the row."""
     prefix = column.removesuffix("_preferred")
-    mark = first_value(record, (TUNED_ON, f"{column}.{TUNED_ON}", f"{prefix}_{TUNED_ON}"))
+    mark = first_value(
+        record, (TUNED_ON_KEY, f"{column}.{TUNED_ON_KEY}", f"{prefix}_{TUNED_ON_KEY}")
+    )
     return str(mark).casefold() == "true"
 
 

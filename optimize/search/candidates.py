@@ -12,7 +12,7 @@ from itertools import chain, islice, zip_longest
 import numpy as np
 
 from judges.client import Redactor
-from judges.frozen import MAX_DEMO_BYTES, demo_bytes
+from judges.frozen import MAX_DEMO_BYTES, count_demo_bytes
 from judges.prompt import (
     LETTERS,
     MAX_DEMOS,
@@ -198,7 +198,7 @@ def _fitting_demos(
         demo: dict[str, Value] = {name: utf8_text(text) for name, text in item.texts.items()}
         demo[prompt.answer.name] = nearest_choice(prompt.answer.options, item.human)
         demo |= dict.fromkeys(reason_names, reasons.get(item.id) or NOT_GIVEN)
-        n_bytes = demo_bytes(prompt, {**demo, "comment": comment}, redactor)
+        n_bytes = count_demo_bytes(prompt, {**demo, "comment": comment}, redactor)
         if n_bytes is None or n_bytes > bytes_left or n_characters > characters_left:
             continue
         yield item, demo

@@ -132,7 +132,7 @@ def test_a_submission_killed_at_any_write_starts_one_batch(
     if not was_started:
         openai_server.batches.popitem()
     with batch_of(tmp_path) as batch:
-        assert batch.state.run
+        assert batch.state.run_id
         for _ in range(2):
             batch.submit()
     assert len(openai_server.batches) == 251
