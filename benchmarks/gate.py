@@ -250,7 +250,7 @@ def with_questions(
     half = documents // 2 * outputs
     problem = SearchProblem(
         evaluator=Evaluator(
-            untuned=replace(prompt, fields=(*prompt.fields[:-1], rating)),
+            untuned_prompt=replace(prompt, fields=(*prompt.fields[:-1], rating)),
             judge_items=lambda prompt, items: [judgements[int(item.id)] for item in items],
             budget=SearchBudget(np.inf),
         ),

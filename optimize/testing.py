@@ -159,7 +159,7 @@ class OptimizerContract:
             dev_items = tuple(replace(item, human=6 - item.human) for item in dev_items)
         problem = SearchProblem(
             evaluator=Evaluator(
-                untuned=WARMTH.prompt(), judge_items=judge, budget=SearchBudget(calls)
+                untuned_prompt=WARMTH.prompt(), judge_items=judge, budget=SearchBudget(calls)
             ),
             proposer=Client(proposer),
             train=simulated_items(16),
@@ -172,13 +172,13 @@ class OptimizerContract:
     def test_finalists_can_become_judges(self) -> None:
         exploration, problem, _, _ = self.explore()
         for candidate in exploration.finalists:
-            prompt, untuned = candidate.prompt(problem.evaluator.untuned), WARMTH.prompt()
+            prompt, untuned = candidate.prompt(problem.evaluator.untuned_prompt), WARMTH.prompt()
             assert prompt.instruction
             assert (prompt.inputs, prompt.answer) == (untuned.inputs, untuned.answer)
 
     def test_a_finalist_ranks_new_documents_better_than_the_untuned_judge(self) -> None:
         exploration, problem, _, _ = self.explore()
-        untuned = problem.evaluator.untuned
+        untuned = problem.evaluator.untuned_prompt
         prompts = [untuned, *(finalist.prompt(untuned) for finalist in exploration.finalists)]
         judge = SimulatedJudge(self.qualities)
         judgements = [judge(prompt, problem.dev.items) for prompt in prompts]

@@ -117,7 +117,7 @@ def _tuning_capacity(
     training = Items((*train.items, *dev.items))
     if not np.ptp(training.human):
         return intervals_text, "", advice
-    gain_text, n_needed = power_text(items, training, goal="balanced" if words else level)
+    gain_text, n_needed = power_text(items, training, search_goal="balanced" if words else level)
     if (n_more := n_needed - len(items.documents)) > 0:
         advice.append(f"{n_more:,} more documents to show a gain of {PLANNED_GAIN:g}")
     return intervals_text, gain_text, advice

@@ -31,10 +31,10 @@ class Pricing:
     cost `proposal_cost` in the unit.
     """
 
-    unit: Literal["calls", "dollars"] = "calls"
-    price: Price = FREE
-    tokens_in: float = 0
-    tokens_out: float = 0
+    budget_unit: Literal["calls", "dollars"] = "calls"
+    judge_price: Price = FREE
+    untuned_tokens_in: float = 0
+    untuned_tokens_out: float = 0
     calls_per_item: int = 1
     replies_per_item: int = 1
     proposal_price: Price = FREE
@@ -43,20 +43,20 @@ class Pricing:
 
     @property
     def is_free(self) -> bool:
-        return self.price.is_free
+        return self.judge_price.is_free
 
     @property
     def untuned_price(self) -> float:
-        return self.price_of_tokens(self.tokens_in, self.tokens_out)
+        return self.price_of_tokens(self.untuned_tokens_in, self.untuned_tokens_out)
 
     @property
     def untuned_cost(self) -> float:
         """The cost of the untuned judge's judgement of an item, in the budget's unit."""
-        return self.calls_per_item if self.unit == "calls" else self.untuned_price
+        return self.calls_per_item if self.budget_unit == "calls" else self.untuned_price
 
     def price_of_tokens(self, tokens_in: float, tokens_out: float) -> float:
         """Return the price of judging one item with this many input and output tokens."""
-        return self.calls_per_item if self.is_free else self.price.cost(tokens_in, tokens_out)
+        return self.calls_per_item if self.is_free else self.judge_price.cost(tokens_in, tokens_out)
 
     def estimate_price(self, prompt: Prompt, untuned: Prompt) -> float:
         """Estimate the price of judging one item, by how much longer the prompt is than `untuned`.
@@ -67,7 +67,7 @@ class Pricing:
         extra_tokens_in = n_characters * self.calls_per_item / CHARACTERS_PER_TOKEN
         extra_reply_tokens = n_reply_tokens(prompt) - n_reply_tokens(untuned)
         extra_tokens_out = extra_reply_tokens * self.replies_per_item
-        extra_price = self.price.cost(extra_tokens_in, extra_tokens_out)
+        extra_price = self.judge_price.cost(extra_tokens_in, extra_tokens_out)
         return max(self.untuned_price / 2, self.untuned_price + extra_price)
 
 
@@ -87,7 +87,7 @@ class SearchBudget:
     Attributes:
         limit: The upper bound on the cost, minus the amount that is reserved.
         pricing: The prices, and the unit of all costs.
-        slack: By how much a step may exceed the limit, because its cost is only an estimate.
+        allowed_excess: By how much the estimated cost of a step may exceed what remains.
         on_reserve: Called with the amount `reserved`, to reserve it in the models' budget, too.
         proposal_cost: The expected cost of asking the proposer for one instruction.
         has_refused: Whether a step was too expensive for what remained.
@@ -95,11 +95,11 @@ class SearchBudget:
 
     limit: float
     pricing: Pricing = Pricing()
-    slack: float = 0
+    allowed_excess: float = 0
     on_reserve: Callable[[float], None] = lambda cost: None
-    reserved: float = 0
+    reserved_cost: float = 0
     total_cost: float = 0
-    calls: int = 0
+    n_calls: int = 0
     proposal_cost: float = field(init=False)
     has_refused: bool = field(default=False, init=False)
 
@@ -112,9 +112,9 @@ class SearchBudget:
 
     def check(self, cost: float) -> None:
         """Raise SearchBudgetSpentError if the cost exceeds what remains."""
-        if cost > self.remaining + self.slack:
+        if cost > self.remaining + self.allowed_excess:
             self.has_refused = True
-            amount_text = "${:.4f}" if self.pricing.unit == "dollars" else "{:,.0f} calls"
+            amount_text = "${:.4f}" if self.pricing.budget_unit == "dollars" else "{:,.0f} calls"
             cost_text, rest_text = map(amount_text.format, (cost, max(0, self.remaining)))
             raise SearchBudgetSpentError(
                 f"the next step of the search costs {cost_text}, but only {rest_text} are left"
@@ -123,16 +123,16 @@ class SearchBudget:
     def charge_judgement(self, price: float) -> None:
         """Add the cost of a judgement with this price."""
         n_calls = self.pricing.calls_per_item
-        self.total_cost += n_calls if self.pricing.unit == "calls" else price
-        self.calls += n_calls
+        self.total_cost += n_calls if self.pricing.budget_unit == "calls" else price
+        self.n_calls += n_calls
 
     def charge_proposal(self, tokens_in: int, tokens_out: int) -> None:
         """Add the cost of an answered request to the proposer, but at most what remains."""
         cost = 1.0
-        if self.pricing.unit == "dollars":
+        if self.pricing.budget_unit == "dollars":
             cost = self.pricing.proposal_price.cost(tokens_in, tokens_out)
         self.total_cost += min(max(0, self.remaining), cost)
-        self.calls += 1
+        self.n_calls += 1
         # Expect the largest cost so far, because some models write more reasoning than estimated.
         self.proposal_cost = max(self.proposal_cost, cost)
 
@@ -147,5 +147,5 @@ class SearchBudget:
 
     def _reserve(self, cost: float) -> None:
         self.limit -= cost
-        self.reserved += cost
-        self.on_reserve(self.reserved)
+        self.reserved_cost += cost
+        self.on_reserve(self.reserved_cost)

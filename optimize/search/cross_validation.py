@@ -18,9 +18,9 @@ from optimize.statistics.intervals import Vector, random_generator
 N_FOLDS = 4
 
 
-def largest_demo_set(items: Items, problem: SearchProblem) -> DemoSet:
+def largest_demo_set(items: Items, search_problem: SearchProblem) -> DemoSet:
     """Make as many demonstrations as the prompt may show, with all ratings equally often."""
-    prompt, options = problem.evaluator.untuned, problem.options
+    prompt, options = search_problem.evaluator.untuned_prompt, search_problem.options
     rng, longest = random_generator(options.seed, DEMOS_OF_ALL_OUTPUTS), options.max_demo_characters
     return draw_demo_set(items, prompt, options.max_demos, rng, max_characters=longest)
 
@@ -28,11 +28,13 @@ def largest_demo_set(items: Items, problem: SearchProblem) -> DemoSet:
 class CrossValidation:
     """The versions of one judge, and its own demonstrations, `demo_set`."""
 
-    def __init__(self, problem: SearchProblem) -> None:
-        self._problem, names = problem, problem.train_and_dev.documents
-        order = random_generator(problem.options.seed, "parts", "documents").permutation(len(names))
+    def __init__(self, search_problem: SearchProblem) -> None:
+        self._search_problem, names = search_problem, search_problem.train_and_dev.documents
+        order = random_generator(search_problem.options.seed, "parts", "documents").permutation(
+            len(names)
+        )
         self._fold_of = {names[index]: position % N_FOLDS for position, index in enumerate(order)}
-        self.demo_set = largest_demo_set(problem.train_and_dev, problem)
+        self.demo_set = largest_demo_set(search_problem.train_and_dev, search_problem)
         shows_everything = self.demo_set.kind == DEMOS_OF_ALL_OUTPUTS
         self.is_feasible = shows_everything and len(names) >= 2 * N_FOLDS
 
@@ -42,8 +44,8 @@ class CrossValidation:
         demo_sets = []
         for left_out in range(N_FOLDS):
             names = [name for name, fold in self._fold_of.items() if fold != left_out]
-            items = self._problem.train_and_dev.of_documents(names)
-            demo_sets.append(largest_demo_set(items, self._problem))
+            items = self._search_problem.train_and_dev.of_documents(names)
+            demo_sets.append(largest_demo_set(items, self._search_problem))
         return demo_sets
 
     def judge(self, candidate: Candidate, items: Items) -> tuple[Candidate, Vector]:
@@ -51,7 +53,7 @@ class CrossValidation:
 
         A verdict is decided by a threshold that is learned on all other folds.
         """
-        evaluator = self._problem.evaluator
+        evaluator = self._search_problem.evaluator
         folds = np.array([self._fold_of[name] for name in items.document_ids])
         scores = np.empty(len(items))
         if candidate.demo_set.demos:
@@ -61,7 +63,7 @@ class CrossValidation:
                 scores[folds == fold] = evaluator.scores(version, items_in_fold)
         else:
             scores = evaluator.scores(candidate, items)
-        if self._problem.goal != "balanced":
+        if self._search_problem.goal != "balanced":
             return candidate, scores
         fold_verdicts = np.empty(len(items))
         for fold in range(N_FOLDS):

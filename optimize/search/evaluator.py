@@ -37,7 +37,7 @@ JudgeItems = Callable[[Prompt, Sequence[Item]], Iterable[ItemJudgement]]
 class Evaluator:
     """The evaluator judges items with candidates, charges the budget, and keeps the judgements."""
 
-    untuned: Prompt
+    untuned_prompt: Prompt
     judge_items: JudgeItems
     budget: SearchBudget
     _judgements: defaultdict[str, dict[str, ItemJudgement]] = field(
@@ -47,7 +47,9 @@ class Evaluator:
     def item_cost(self, candidate: Candidate) -> float:
         """Return the cost of judging one item with the candidate, in the unit of the budget."""
         pricing = self.budget.pricing
-        return pricing.calls_per_item if pricing.unit == "calls" else self.item_price(candidate)
+        return (
+            pricing.calls_per_item if pricing.budget_unit == "calls" else self.item_price(candidate)
+        )
 
     def item_price(self, candidate: Candidate) -> float:
         """Return the price of judging one item: measured if possible, else estimated.
@@ -65,7 +67,9 @@ class Evaluator:
         return self.item_price(base) + max(0.0, estimate - self._estimate_price(base))
 
     def _estimate_price(self, candidate: Candidate) -> float:
-        return self.budget.pricing.estimate_price(candidate.prompt(self.untuned), self.untuned)
+        return self.budget.pricing.estimate_price(
+            candidate.prompt(self.untuned_prompt), self.untuned_prompt
+        )
 
     def _price_of(self, judgement: ItemJudgement) -> float:
         return self.budget.pricing.price_of_tokens(judgement.tokens_in, judgement.tokens_out)
@@ -92,12 +96,12 @@ class Evaluator:
         unjudged = [item for item in items.items if item.id not in item_judgements]
         if unjudged:
             self.budget.check(len(unjudged) * self.item_cost(candidate))
-            new_judgements = self.judge_items(candidate.prompt(self.untuned), unjudged)
+            new_judgements = self.judge_items(candidate.prompt(self.untuned_prompt), unjudged)
             for item, judgement in zip(unjudged, new_judgements, strict=True):
                 item_judgements[item.id] = judgement
                 self.budget.charge_judgement(self._price_of(judgement))
         judgements = tuple(item_judgements[item.id].judgement for item in items.items)
         if candidate.weights is None:
             return judgements
-        choices = candidate.prompt(self.untuned).choices
+        choices = candidate.prompt(self.untuned_prompt).choices
         return tuple(judgement.rescored(choices, candidate.weights) for judgement in judgements)

@@ -21,7 +21,7 @@ from optimize.figures.as_json import figure_json
 from optimize.inputs.flags import DEFAULT_RISK
 from optimize.search.candidates import Candidate
 from optimize.search.power import MIN_UNTIED_DOCUMENTS, fewest_documents
-from optimize.search.problem import Goal, SearchProblem, Trial, contrast
+from optimize.search.problem import CandidateTrial, Goal, SearchProblem, estimate_gain
 from optimize.statistics.balanced import is_clearly_worse
 from optimize.statistics.intervals import Contrast, Interval, IntervalEstimate, random_generator
 
@@ -42,7 +42,7 @@ class QuestionTest:
     """A judge that asks the useful questions, with weights from all labels, and its two trials."""
 
     candidate: Candidate
-    trials: tuple[Trial, ...]
+    trials: tuple[CandidateTrial, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,8 +91,8 @@ class ShipDecision:
 
 
 def decide(
-    problem: SearchProblem,
-    halves: Sequence[Sequence[Trial]],
+    search_problem: SearchProblem,
+    halves: Sequence[Sequence[CandidateTrial]],
     n_tried: int,
     questions: QuestionTest | None = None,
 ) -> tuple[Candidate, ShipDecision]:
@@ -103,24 +103,26 @@ def decide(
     """
     question_trials = [[trial] for trial in questions.trials] if questions else []
     kinds = [kind for kind in (halves, question_trials) if any(kind)]
-    goal, risk = problem.goal, problem.options.risk
+    search_goal, risk = search_problem.goal, search_problem.options.risk
     if not kinds:
         reason = f"No reliable candidate beat the untuned judge on train ({n_tried} tried)."
-        return problem.untuned, ShipDecision(ships=False, reason=reason)
-    contrasts = [[[trial.contrast for trial in half] for half in kind] for kind in kinds]
-    decision = decide_by_gain(contrasts, goal, random_generator(problem.options.seed, "gate"), risk)
+        return search_problem.untuned, ShipDecision(ships=False, reason=reason)
+    contrasts = [[[trial.gain_estimate for trial in half] for half in kind] for kind in kinds]
+    decision = decide_by_gain(
+        contrasts, search_goal, random_generator(search_problem.options.seed, "gate"), risk
+    )
     gain, best_kind = decision.gain, kinds[decision.gain.kind_index]
     trials = list(chain(*best_kind))
     if questions and best_kind is question_trials:
         tuned = questions.candidate
     else:
-        tuned = best_after_cost(problem, trials)
+        tuned = best_after_cost(search_problem, trials)
         trials = [trial for trial in trials if trial.candidate.id == tuned.id]
-    if decision.ships and (objection := _objection(problem, tuned, trials)):
+    if decision.ships and (objection := _objection(search_problem, tuned, trials)):
         way_out = f"{option_name('ship', 'tuned')} ships the judge nevertheless."
         reason = f"Tuning passed the test, but {objection} {way_out}"
         decision = replace(decision, ships=False, reason=reason)
-    problem.record(
+    search_problem.record(
         "gate",
         candidate=tuned.id,
         figures=figure_json(IntervalEstimate(gain.value, Interval(gain.low, gain.high))),
@@ -131,28 +133,30 @@ def decide(
     return tuned, decision
 
 
-def _objection(problem: SearchProblem, tuned: Candidate, trials: Sequence[Trial]) -> str | None:
+def _objection(
+    search_problem: SearchProblem, tuned: Candidate, trials: Sequence[CandidateTrial]
+) -> str | None:
     """Return why a judge that passed the test should not ship, because of its cost, TPR or TNR."""
-    item_price, gain = problem.evaluator.item_price, mean_gain(trials)
-    cost_ratio = item_price(tuned) / item_price(problem.untuned)
+    item_price, gain = search_problem.evaluator.item_price, mean_gain(trials)
+    cost_ratio = item_price(tuned) / item_price(search_problem.untuned)
     required_gain = GAIN_PER_EXTRA_COST * (cost_ratio - 1)
     if gain >= required_gain:
-        return rate_objection(trials) if problem.goal == "balanced" else None
+        return rate_objection(trials) if search_problem.goal == "balanced" else None
     return (
         f"the tuned judge costs {cost_ratio:.1f} times as much a row: its gain of {gain:.3f} "
-        f"{metric_name(problem.goal)} is below the {required_gain:.3f} that this cost requires "
-        f"({GAIN_PER_EXTRA_COST:g} for each further multiple of the untuned judge's cost)."
+        f"{metric_name(search_problem.goal)} is below the {required_gain:.3f} that this cost "
+        f"requires ({GAIN_PER_EXTRA_COST:g} for each further multiple of the untuned judge's cost)."
     )
 
 
-def rate_objection(trials: Sequence[Trial]) -> str | None:
+def rate_objection(trials: Sequence[CandidateTrial]) -> str | None:
     """Return an objection if the tuned judge's TPR or TNR is clearly too low; else None.
 
     A rate is too low if it is clearly below the same rate of the untuned judge, by a sign test on
     the outputs on which the judges differ, and also below the untuned judge's other rate.
     """
     human = np.concatenate([trial.items.human for trial in trials])
-    tuned, untuned = np.hstack([(trial.scores, trial.base_scores) for trial in trials])
+    tuned, untuned = np.hstack([(trial.scores, trial.reference_scores) for trial in trials])
     tuned_right, untuned_right = tuned == human, untuned == human
     both_judged = ~np.isnan(tuned + untuned)
     outputs_by_label = {"fails": both_judged & (human == 0), "passes": both_judged & (human == 1)}
@@ -177,21 +181,24 @@ def rate_objection(trials: Sequence[Trial]) -> str | None:
     return None
 
 
-def mean_gain(trials: Sequence[Trial]) -> float:
+def mean_gain(trials: Sequence[CandidateTrial]) -> float:
     """Return the mean gain of a judge over all documents that the judge was tested on."""
-    sizes = [len(trial.contrast.documents) for trial in trials]
+    sizes = [len(trial.gain_estimate.documents) for trial in trials]
     gains = [trial.gain * size for trial, size in zip(trials, sizes, strict=True)]
     return sum(gains) / sum(sizes) if any(sizes) else math.nan
 
 
 def decide_by_gain(
-    kinds: Sequence[HalfContrasts], goal: Goal, rng: np.random.Generator, risk: float = DEFAULT_RISK
+    kinds: Sequence[HalfContrasts],
+    search_goal: Goal,
+    rng: np.random.Generator,
+    risk: float = DEFAULT_RISK,
 ) -> ShipDecision:
     """Decide by the contrasts with the untuned judge, for each kind of change."""
     gain = largest_gain(kinds, rng, risk)
-    n_needed = max(fewest_documents(risk), MIN_UNTIED_DOCUMENTS if goal == "dataset" else 0)
+    n_needed = max(fewest_documents(risk), MIN_UNTIED_DOCUMENTS if search_goal == "dataset" else 0)
     subject = f"Cross-validated on {gain.n_documents} documents, tuned prompts"
-    amount = f"the untuned judge by {abs(gain.value):.3f} {metric_name(goal)}"
+    amount = f"the untuned judge by {abs(gain.value):.3f} {metric_name(search_goal)}"
     beaten = f"{subject} beat {amount}. If tuning did nothing,"
     if gain.is_significant:
         reason = f"{beaten} {100 * risk:g}% of such runs would ship all the same."
@@ -203,7 +210,7 @@ def decide_by_gain(
             f"{n_needed} documents."
         )
     elif abs(gain.value) < 0.0005:
-        reason = f"{subject} are as good as the untuned judge ({metric_name(goal)})."
+        reason = f"{subject} are as good as the untuned judge ({metric_name(search_goal)})."
     elif gain.value <= 0:
         reason = f"{subject} fall short of {amount}."
     else:
@@ -211,33 +218,35 @@ def decide_by_gain(
     return ShipDecision(ships=gain.is_significant, reason=reason, gain=gain)
 
 
-def metric_name(goal: Goal) -> str:
-    return "balanced accuracy" if goal == "balanced" else f"{goal}-level rho"
+def metric_name(search_goal: Goal) -> str:
+    return "balanced accuracy" if search_goal == "balanced" else f"{search_goal}-level rho"
 
 
-def best_after_cost(problem: SearchProblem, trials: Sequence[Trial]) -> Candidate:
+def best_after_cost(search_problem: SearchProblem, trials: Sequence[CandidateTrial]) -> Candidate:
     """Return the candidate with the highest objective after a deduction of `GAIN_PER_EXTRA_COST`.
 
     If any candidate beats the untuned judge, only such candidates are considered. Two candidates
     are compared on the items that both have scored and that are in the demonstrations of neither.
     """
-    trials_by_id: dict[str, list[Trial]] = {}
+    trials_by_id: dict[str, list[CandidateTrial]] = {}
     for trial in trials:
         trials_by_id.setdefault(trial.candidate.id, []).append(trial)
     with_gain = [each for each in trials_by_id.values() if mean_gain(each) > 0]
     best, *other_candidates = (each[-1].candidate for each in with_gain or trials_by_id.values())
-    evaluator = problem.evaluator
+    evaluator = search_problem.evaluator
     for candidate in other_candidates:
-        items = problem.train_and_dev
+        items = search_problem.train_and_dev
         for judge in (candidate, best):
             items = judge.unseen(evaluator.scored_items(judge, items))
         scores, best_scores = (
-            problem.apply_threshold(evaluator.scores(judge, items), judge.threshold)
+            search_problem.apply_threshold(evaluator.scores(judge, items), judge.threshold)
             for judge in (candidate, best)
         )
         extra_price = evaluator.item_price(candidate) - evaluator.item_price(best)
-        required_gain = GAIN_PER_EXTRA_COST * extra_price / evaluator.item_price(problem.untuned)
-        if contrast(scores, best_scores, items, problem.goal).value > required_gain:
+        required_gain = (
+            GAIN_PER_EXTRA_COST * extra_price / evaluator.item_price(search_problem.untuned)
+        )
+        if estimate_gain(scores, best_scores, items, search_problem.goal).value > required_gain:
             best = candidate
     return best
 

@@ -52,21 +52,23 @@ class GepaAdapter:
 
     propose_new_texts = None  # None: GEPA uses its own prompt for proposals
 
-    def __init__(self, problem: SearchProblem) -> None:
-        self.problem = problem
-        documents = list(informative_documents(problem.train, problem.goal))
-        random_generator(problem.options.seed, "stock").shuffle(documents)
+    def __init__(self, search_problem: SearchProblem) -> None:
+        self.search_problem = search_problem
+        documents = list(informative_documents(search_problem.train, search_problem.goal))
+        random_generator(search_problem.options.seed, "stock").shuffle(documents)
         half = len(documents) // 2
         self.learning, self.selection = documents[:half], documents[half:]
-        outputs_per_document = len(problem.train) / max(1, len(problem.train.documents))
+        outputs_per_document = len(search_problem.train) / max(
+            1, len(search_problem.train.documents)
+        )
         minibatch_size = max(
             MIN_MINIBATCH_DOCUMENTS, round(MIN_MINIBATCH_OUTPUTS / outputs_per_document)
         )
         self.n_minibatches = max(1, half // minibatch_size)
         # The cost of a proposal, and of scoring it on a minibatch and on all of `selection`.
         n_outputs = (half / self.n_minibatches + len(self.selection)) * outputs_per_document
-        item_cost = problem.evaluator.item_cost(problem.untuned)
-        self.proposal_cost = problem.evaluator.budget.proposal_cost + n_outputs * item_cost
+        item_cost = search_problem.evaluator.item_cost(search_problem.untuned)
+        self.proposal_cost = search_problem.evaluator.budget.proposal_cost + n_outputs * item_cost
         self.values: dict[Candidate, float] = {}
         self.candidate_ids: set[str] = set()
         self.fatal_error: JudgesError | None = None
@@ -75,13 +77,13 @@ class GepaAdapter:
     def is_finished(self, state: GEPAState) -> bool:
         """Return whether no further proposal is possible or worth its cost."""
         is_fruitless = self.n_fruitless >= MAX_FRUITLESS_REPLIES
-        is_spent = self.problem.evaluator.budget.remaining < self.proposal_cost
+        is_spent = self.search_problem.evaluator.budget.remaining < self.proposal_cost
         return self.fatal_error is not None or is_fruitless or is_spent
 
     def next_minibatch_ids(self, loader: Sized, state: GEPAState) -> list[int]:
         """Return the indices of the next minibatch; each epoch shuffles the documents anew."""
         epoch, batch_number = divmod(state.i, self.n_minibatches)
-        rng = random_generator(self.problem.options.seed, "minibatches", epoch)
+        rng = random_generator(self.search_problem.options.seed, "minibatches", epoch)
         minibatches = np.array_split(rng.permutation(len(loader)), self.n_minibatches)
         return [int(index) for index in minibatches[batch_number]]
 
@@ -89,16 +91,19 @@ class GepaAdapter:
         self, batch: Sequence[str], texts: Mapping[str, str], capture_traces: bool = False
     ) -> EvaluationBatch:
         """Score the documents of the batch, in order."""
-        candidate, problem = Candidate(instruction=texts[INSTRUCTION_NAME]), self.problem
-        items = problem.train.of_documents(batch)
-        scores = problem.evaluator.scores(candidate, items)
+        candidate, search_problem = (
+            Candidate(instruction=texts[INSTRUCTION_NAME]),
+            self.search_problem,
+        )
+        items = search_problem.train.of_documents(batch)
+        scores = search_problem.evaluator.scores(candidate, items)
         if candidate.id not in self.candidate_ids:
             self.candidate_ids.add(candidate.id)
             self.n_fruitless = 0
         if set(self.selection) == set(batch) and candidate not in self.values:
-            value = self.values[candidate] = objective(scores, items, problem.goal)
-            problem.record_candidate("stock", candidate, value=value)
-        by_document = document_scores(scores, items, problem.goal)
+            value = self.values[candidate] = objective(scores, items, search_problem.goal)
+            search_problem.record_candidate("stock", candidate, value=value)
+        by_document = document_scores(scores, items, search_problem.goal)
         # Every document gets all items as its trajectory, because the evidence is written from all
         # items.
         return EvaluationBatch(
@@ -112,21 +117,29 @@ class GepaAdapter:
     ) -> dict[str, list[dict[str, str]]]:
         """Write the evidence on the documents of an evaluation, for GEPA's prompt."""
         items: Items = evaluation.trajectories[0]
-        problem, evaluator, goal = self.problem, self.problem.evaluator, self.problem.goal
+        search_problem, evaluator, search_goal = (
+            self.search_problem,
+            self.search_problem.evaluator,
+            self.search_problem.goal,
+        )
         judgements = evaluator.judgements(Candidate(instruction=texts[INSTRUCTION_NAME]), items)
-        rng = random_generator(problem.options.seed, "lesson", self.n_requests)
-        (evidence,) = JudgedItems(items, judgements, evaluator.untuned).write_evidence([rng])
-        metric = "balanced accuracy" if goal == "balanced" else f"Spearman's rho, {goal} level"
+        rng = random_generator(search_problem.options.seed, "lesson", self.n_requests)
+        (evidence,) = JudgedItems(items, judgements, evaluator.untuned_prompt).write_evidence([rng])
+        metric = (
+            "balanced accuracy"
+            if search_goal == "balanced"
+            else f"Spearman's rho, {search_goal} level"
+        )
         score = f"{np.mean(evaluation.scores):.2f} (1 is best): {metric} on {len(items)} outputs"
         return {INSTRUCTION_NAME: [{"Score": score, "Evidence": evidence}]}
 
     def reflect(self, prompt: str) -> str:
         """Ask the proposer for an instruction, and return it in a code block, as GEPA expects."""
-        assert self.problem.proposer is not None
+        assert self.search_problem.proposer is not None
         if self.fatal_error is not None:
             raise self.fatal_error
-        budget = self.problem.evaluator.budget
-        seed = PROPOSER_SEED_STEP * (1 + self.problem.options.seed) + self.n_requests
+        budget = self.search_problem.evaluator.budget
+        seed = PROPOSER_SEED_STEP * (1 + self.search_problem.options.seed) + self.n_requests
         self.n_requests, self.n_fruitless = self.n_requests + 1, self.n_fruitless + 1
         request = Request(
             [Message(role="user", content=prompt)],
@@ -135,7 +148,7 @@ class GepaAdapter:
         )
         try:
             budget.check(budget.proposal_cost)
-            response = self.problem.proposer.ask(request)
+            response = self.search_problem.proposer.ask(request)
         except (*BUDGET_ERRORS, FatalModelError) as error:
             self.fatal_error = error
             raise
@@ -145,7 +158,7 @@ class GepaAdapter:
         return f"```\n{response.values[0]}\n```"
 
 
-def document_scores(scores: Vector, items: Items, goal: Goal) -> dict[str, float]:
+def document_scores(scores: Vector, items: Items, search_goal: Goal) -> dict[str, float]:
     """Return a score for each document, by its id, so that the mean score is the objective.
 
     At summary level, the score is the rho within the document. Otherwise the score is a sum over
@@ -154,19 +167,19 @@ def document_scores(scores: Vector, items: Items, goal: Goal) -> dict[str, float
     right verdict. If the objective is not such a sum, each document gets the objective over all
     items, or 0 if the objective is undefined.
     """
-    value = float(np.nan_to_num(objective(scores, items, goal)))
+    value = float(np.nan_to_num(objective(scores, items, search_goal)))
     score_of = dict.fromkeys(items.documents, value)
     scored = np.flatnonzero(~np.isnan(scores))
     judge, human = scores[scored], items.human[scored]
-    if goal == "summary":
+    if search_goal == "summary":
         document_ids = np.array(items.document_ids)[scored]
-        terms = rho_contributions(scored_rows(judge, human, document_ids), goal)
+        terms = rho_contributions(scored_rows(judge, human, document_ids), search_goal)
         rhos = zip(np.unique(document_ids).tolist(), terms.tolist(), strict=True)
         return score_of | {name: rho for name, rho in rhos if not np.isnan(rho)}
-    if goal == "system" or not scored.size or min(np.ptp(judge), np.ptp(human)) == 0:
+    if search_goal == "system" or not scored.size or min(np.ptp(judge), np.ptp(human)) == 0:
         return score_of
     contributions = np.zeros(len(items))
-    if goal == "balanced":
+    if search_goal == "balanced":
         is_right = verdicts(judge, best_threshold(judge, human)) == human
         label_shares = np.where(human == 1, human.mean(), 1 - human.mean())
         contributions[scored] = is_right / label_shares / 2
@@ -179,19 +192,19 @@ def document_scores(scores: Vector, items: Items, goal: Goal) -> dict[str, float
     return {name: float(contributions[rows].sum()) for name, rows in items.document_rows.items()}
 
 
-def explore(problem: SearchProblem) -> Exploration:
+def explore(search_problem: SearchProblem) -> Exploration:
     """Run GEPA on train: it learns from half of the documents, and selects on the other half."""
-    adapter = GepaAdapter(problem)
+    adapter = GepaAdapter(search_problem)
     n_documents = len(adapter.learning) + len(adapter.selection)
-    if n_left_out := len(problem.train.documents) - n_documents:
-        problem.print_line(
+    if n_left_out := len(search_problem.train.documents) - n_documents:
+        search_problem.print_line(
             f"GEPA leaves out {n_left_out} documents, because they cannot tell judges apart or "
             "because their label is too common"
         )
     with suppress(*BUDGET_ERRORS):
         if adapter.learning:
             gepa.optimize(
-                seed_candidate={INSTRUCTION_NAME: problem.untuned.instruction},
+                seed_candidate={INSTRUCTION_NAME: search_problem.untuned.instruction},
                 trainset=adapter.learning,
                 valset=adapter.selection,
                 adapter=adapter,
@@ -200,11 +213,13 @@ def explore(problem: SearchProblem) -> Exploration:
                 skip_perfect_score=False,
                 stop_callbacks=adapter.is_finished,
                 logger=SimpleNamespace(log=lambda message: None),
-                seed=problem.options.seed,
+                seed=search_problem.options.seed,
             )
     if isinstance(adapter.fatal_error, FatalModelError):
         raise adapter.fatal_error
     values = adapter.values
-    better = [candidate for candidate in values if values[candidate] > values[problem.untuned]]
+    better = [
+        candidate for candidate in values if values[candidate] > values[search_problem.untuned]
+    ]
     better.sort(key=lambda candidate: (-values[candidate], candidate.id))
     return Exploration(finalists=better[:MAX_FINALISTS], candidate_ids=adapter.candidate_ids)

@@ -6,7 +6,7 @@ once for each half of the labels, and its finalists are tested on the other half
 
 import sys
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 
 import numpy as np
@@ -26,12 +26,12 @@ MAX_FINALISTS = 3
 class LastRound:
     """How much the last round of a search improved the best candidate, measured on train.
 
-    `error` is the standard error of the best candidate's gain. `is_final` is false if a limit ended
-    the search.
+    `standard_error` is that of the best candidate's gain. `is_final` is false if a limit ended the
+    search.
     """
 
     gain: float
-    error: float
+    standard_error: float = field(metadata={"json": "error"})
     cost: float
     is_final: bool
 
@@ -41,9 +41,11 @@ class LastRound:
         rounds = list(filter(None, halves))
         if not rounds:
             return None
-        gain, error, cost = np.mean([(each.gain, each.error, each.cost) for each in rounds], axis=0)
+        gain, standard_error, cost = np.mean(
+            [(each.gain, each.standard_error, each.cost) for each in rounds], axis=0
+        )
         is_final = all(each.is_final for each in rounds)
-        return cls(float(gain), float(error), float(len(rounds) * cost), is_final)
+        return cls(float(gain), float(standard_error), float(len(rounds) * cost), is_final)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,7 +53,7 @@ def documents_needed(chance: float, n_outputs: float, gain: float, risk: float) 
 
 
 def power_text(
-    everything: Items, items: Items, *, goal: Goal, risk: float = DEFAULT_RISK
+    everything: Items, items: Items, *, search_goal: Goal, risk: float = DEFAULT_RISK
 ) -> tuple[str, int]:
     """Return a sentence on the chance that `PLANNED_GAIN` ships, and how many documents are needed.
 
@@ -62,16 +62,16 @@ def power_text(
     """
     n, metric = len(items.documents), "rho"
     n_outputs = len(items) / n
-    if goal == "balanced":
+    if search_goal == "balanced":
         # With a share p of passes, one output contributes a standard deviation of
         # sqrt(DISAGREEMENT_SHARE / (4 p (1 - p))) to the difference in balanced accuracy.
         pass_share, metric = float(items.human.mean()), "balanced accuracy"
         n_outputs *= 4 * pass_share * (1 - pass_share) / DISAGREEMENT_SHARE
-    elif goal != "dataset":
+    elif search_goal != "dataset":
         n_outputs = max(1.0, n_outputs - 1)
     chance = power(n, n_outputs, PLANNED_GAIN, risk)
     n_sufficient = documents_needed(TARGET_POWER, n_outputs, PLANNED_GAIN, risk)
-    if goal == "dataset":
+    if search_goal == "dataset":
         n_untied = scored_rows(items.human, items.human, items.document_ids).n_untied_documents
         chance *= n_untied >= MIN_UNTIED_DOCUMENTS
         # Assume that the share of untied documents stays the same, or one if there are none.

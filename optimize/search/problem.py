@@ -89,7 +89,7 @@ class SearchProblem:
 
     @cached_property
     def untuned(self) -> Candidate:
-        return Candidate(instruction=self.evaluator.untuned.instruction)
+        return Candidate(instruction=self.evaluator.untuned_prompt.instruction)
 
     @cached_property
     def train_and_dev(self) -> Items:
@@ -103,7 +103,7 @@ class SearchProblem:
 
     def record(self, stage: str, round_number: int | None = None, **fields: object) -> None:
         """Add a line to trials.jsonl, with the number of calls so far."""
-        self.add_record(stage, round_number, **fields, calls=self.evaluator.budget.calls)
+        self.add_record(stage, round_number, **fields, calls=self.evaluator.budget.n_calls)
 
     def record_candidate(
         self, stage: str, candidate: Candidate, round_number: int | None = None, **figures: float
@@ -122,7 +122,7 @@ class SearchProblem:
         )
 
 
-def informative_documents(items: Items, goal: Goal) -> tuple[str, ...]:
+def informative_documents(items: Items, search_goal: Goal) -> tuple[str, ...]:
     """Return the ids of documents that can tell judges apart; even the first few can do so.
 
     At summary level, these are the documents whose outputs have different labels. For balanced
@@ -132,8 +132,8 @@ def informative_documents(items: Items, goal: Goal) -> tuple[str, ...]:
     """
     labels_by_document = {name: items.human[rows] for name, rows in items.document_rows.items()}
     varied_documents = [name for name, labels in labels_by_document.items() if np.ptp(labels) > 0]
-    informative = varied_documents if goal == "summary" else []
-    if goal == "balanced" and not varied_documents:
+    informative = varied_documents if search_goal == "summary" else []
+    if search_goal == "balanced" and not varied_documents:
         by_label: list[list[str]] = [[], []]
         for name, labels in labels_by_document.items():
             by_label[int(labels[0] >= 0.5)].append(name)
@@ -144,37 +144,51 @@ def informative_documents(items: Items, goal: Goal) -> tuple[str, ...]:
 
 
 def first_documents(
-    items: Items, goal: Goal, limit: float, cost: Callable[[Items], float]
+    items: Items, search_goal: Goal, limit: float, cost: Callable[[Items], float]
 ) -> Items:
     """Return items of the documents that `limit` pays for, at least one, the informative first."""
-    names = list(dict.fromkeys((*informative_documents(items, goal), *items.documents)))
+    names = list(dict.fromkeys((*informative_documents(items, search_goal), *items.documents)))
     costs = np.cumsum([cost(items.of_documents([name])) for name in names])
     return items.of_documents(names[: max(1, int((costs <= limit).sum()))])
 
 
-def objective(scores: Vector, items: Items, goal: Goal) -> float:
+def objective(scores: Vector, items: Items, search_goal: Goal) -> float:
     """Return rho at the goal's level, or balanced accuracy; NaN if the metric is undefined.
 
     Scores become verdicts by the threshold that is best on these items, so use it on train only.
     """
-    if goal == "balanced":
+    if search_goal == "balanced":
         return balanced_accuracy(_best_verdicts(scores, items), items.human)
     ids = items.document_ids, items.system_ids
-    return correlation(goal, scores, items.human, *ids).value
+    return correlation(search_goal, scores, items.human, *ids).value
 
 
-def contrast(scores: Vector, base: Vector, items: Items, goal: Goal) -> Contrast:
-    """Return the objective of `scores` minus that of `base`, on items without NaN in either."""
-    if goal == "balanced":
-        both_verdicts = _best_verdicts(scores, items), _best_verdicts(base, items)
-        return contrast_balanced_accuracy(*both_verdicts, items.human, items.document_ids)
+def estimate_gain(
+    scores: Vector, reference_scores: Vector, items: Items, search_goal: Goal
+) -> Contrast:
+    """Return the objective of `scores` minus the objective of `reference_scores`.
+
+    Items on which either judge failed (NaN) are left out.
+    """
+    if search_goal == "balanced":
+        return contrast_balanced_accuracy(
+            _best_verdicts(scores, items),
+            _best_verdicts(reference_scores, items),
+            items.human,
+            items.document_ids,
+        )
     return contrast_judges(
-        scores, base, items.human, items.document_ids, items.system_ids, level=goal
+        scores,
+        reference_scores,
+        items.human,
+        items.document_ids,
+        items.system_ids,
+        level=search_goal,
     )
 
 
 @dataclass(frozen=True)
-class Trial:
+class CandidateTrial:
     """A candidate and a base judge, usually the untuned judge, with their scores on the same items.
 
     If thresholds were learned on other items, the scores are verdicts.
@@ -183,12 +197,12 @@ class Trial:
     candidate: Candidate
     items: Items
     scores: Vector
-    base_scores: Vector
+    reference_scores: Vector
     goal: Goal
 
     @cached_property
-    def contrast(self) -> Contrast:
-        return contrast(self.scores, self.base_scores, self.items, self.goal)
+    def gain_estimate(self) -> Contrast:
+        return estimate_gain(self.scores, self.reference_scores, self.items, self.goal)
 
     @cached_property
     def value(self) -> float:
@@ -196,32 +210,34 @@ class Trial:
 
     @property
     def gain(self) -> float:
-        return self.contrast.value if self.contrast.documents else 0.0
+        return self.gain_estimate.value if self.gain_estimate.documents else 0.0
 
     @property
-    def error(self) -> float:
-        return self.contrast.error
+    def standard_error(self) -> float:
+        return self.gain_estimate.error
 
     @property
     def n_documents(self) -> int:
         return len(self.items.documents)
 
-    def record(self, problem: SearchProblem, stage: str, round_number: int | None = None) -> None:
-        problem.record_candidate(
+    def record(
+        self, search_problem: SearchProblem, stage: str, round_number: int | None = None
+    ) -> None:
+        search_problem.record_candidate(
             stage,
             self.candidate,
             round_number,
             value=self.value,
-            gain=self.contrast.value,
-            error=self.error,
+            gain=self.gain_estimate.value,
+            error=self.standard_error,
             n_documents=self.n_documents,
         )
 
     @property
     def is_reliable(self) -> bool:
         """Whether the candidate fails (NaN) on few outputs, or on no more than the base judge."""
-        n_failed, n_base_failed = np.isnan([self.scores, self.base_scores]).sum(axis=1)
-        return bool(n_failed <= max(MAX_FAILED_SHARE * len(self.scores), n_base_failed))
+        n_failed, n_reference_failed = np.isnan([self.scores, self.reference_scores]).sum(axis=1)
+        return bool(n_failed <= max(MAX_FAILED_SHARE * len(self.scores), n_reference_failed))
 
 
 def _best_verdicts(scores: Vector, items: Items) -> Vector:

@@ -148,22 +148,22 @@ class Proposer:
         n_answered: How many requests the model has answered.
     """
 
-    def __init__(self, problem: SearchProblem, client: Client) -> None:
+    def __init__(self, search_problem: SearchProblem, client: Client) -> None:
         self.questions: dict[str, Field] = {}
         self.n_answered = self._n_fruitless_rounds = 0
-        self._problem, self._client = problem, client
-        is_pairwise = problem.evaluator.untuned.answer.choices == LETTERS
+        self._search_problem, self._client = search_problem, client
+        is_pairwise = search_problem.evaluator.untuned_prompt.answer.choices == LETTERS
         self._answers = LETTERS if is_pairwise else ("yes", "no")
-        self._instructions = [problem.untuned.instruction]
+        self._instructions = [search_problem.untuned.instruction]
 
     def write_evidence(
         self, candidate: Candidate, items: Items, generators: Sequence[np.random.Generator]
     ) -> list[str]:
         """Write a version of the evidence on scored items for each of the `generators`."""
-        evaluator = self._problem.evaluator
+        evaluator = self._search_problem.evaluator
         items = evaluator.scored_items(candidate, items)
         judgements = evaluator.judgements(candidate, items)
-        return JudgedItems(items, judgements, evaluator.untuned).write_evidence(generators)
+        return JudgedItems(items, judgements, evaluator.untuned_prompt).write_evidence(generators)
 
     def propose(
         self,
@@ -181,11 +181,11 @@ class Proposer:
         """
         if not evidence or self._n_fruitless_rounds == MAX_FRUITLESS_ROUNDS:
             return []
-        budget = self._problem.evaluator.budget
+        budget = self._search_problem.evaluator.budget
         budget.check(budget.proposal_cost * len(evidence))
-        seed = self._problem.options.seed * 10_000 + round_number * 100
+        seed = self._search_problem.options.seed * 10_000 + round_number * 100
         prompt, metric = PROPOSER_PROMPT, "rho"
-        if self._problem.goal == "balanced":
+        if self._search_problem.goal == "balanced":
             prompt, metric = VERDICT_PROPOSER_PROMPT, "balanced accuracy"
         if ask_questions:
             prompt = replace(prompt, fields=(*prompt.fields, questions_field(self._answers)))
@@ -193,7 +193,7 @@ class Proposer:
             json.dumps({"instruction": text, metric: round(value, 3)}) for text, value in history
         ]
         inputs = {
-            "task": describe_fields(self._problem.evaluator.untuned),
+            "task": describe_fields(self._search_problem.evaluator.untuned_prompt),
             "current_instruction": current_instruction,
             "history": "\n".join(history_lines) or "none",
         }
@@ -232,7 +232,9 @@ class Proposer:
     def _read(self, response: Response) -> _Proposal:
         """Charge a response to the budget, and read its instruction and its questions."""
         self.n_answered += 1
-        self._problem.evaluator.budget.charge_proposal(response.tokens_in, response.tokens_out)
+        self._search_problem.evaluator.budget.charge_proposal(
+            response.tokens_in, response.tokens_out
+        )
         if response.error is not None:
             return _Proposal(fault=" ".join(response.error.split()))
         reply = str(response.values[0])
@@ -241,12 +243,12 @@ class Proposer:
             instruction = read_instruction(reply)
         except NoScoreError as error:
             return _Proposal(fault=str(error), faulty_reply=reply)
-        fault = rejection_reason(instruction, self._problem.text_hashes, self._instructions)
+        fault = rejection_reason(instruction, self._search_problem.text_hashes, self._instructions)
         return _Proposal(fault=fault, faulty_reply=reply) if fault else _Proposal(instruction)
 
     def _add_questions(self, reply: str) -> None:
         """Add the usable questions of a reply to `questions`, and skip unreadable lines."""
-        field_names = (field.name for field in self._problem.evaluator.untuned.fields)
+        field_names = (field.name for field in self._search_problem.evaluator.untuned_prompt.fields)
         reserved_names = RESERVED_QUESTION_NAMES.union(field_names)
         lines = _sections_of(reply)[1].get(QUESTIONS_FIELD, "").splitlines()[:MAX_NEW_QUESTIONS]
         for match in filter(None, map(_QUESTION_PATTERN.match, lines)):
@@ -254,7 +256,7 @@ class Proposer:
             text = utf8_text(match["text"].strip())
             with suppress(QuestionError):
                 question = Question(name=name, text=text, answers=self._answers)
-                is_copy = not self._problem.text_hashes.isdisjoint(word_run_hashes(text))
+                is_copy = not self._search_problem.text_hashes.isdisjoint(word_run_hashes(text))
                 if name not in reserved_names and not is_copy:
                     self.questions.setdefault(name, question.field)
 
@@ -262,7 +264,7 @@ class Proposer:
         """Return the distinct usable instructions, and record why the others are unusable."""
         faults = [proposal.fault for proposal in proposals if proposal.fault]
         for fault in faults:
-            self._problem.record("rejected", round_number, why=fault)
+            self._search_problem.record("rejected", round_number, why=fault)
         usable = list(filter(None, dict.fromkeys(proposal.instruction for proposal in proposals)))
         self._instructions += usable
         self._n_fruitless_rounds = 0 if usable else self._n_fruitless_rounds + 1
@@ -271,7 +273,7 @@ class Proposer:
             line += faults[0][:MAX_FAULT_LENGTH]
             if self._n_fruitless_rounds == MAX_FRUITLESS_ROUNDS:
                 line += "; the search asks for no more instructions"
-            self._problem.print_line(line)
+            self._search_problem.print_line(line)
         return usable
 
 

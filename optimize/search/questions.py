@@ -4,7 +4,7 @@ For each labelled output, one request asks all questions. The score is a weighte
 and of the judge's own answer, which is its rating, verdict or preference. Weights are learned from
 human labels: they are never negative, and are shrunk towards the judge's own answer
 (`optimize.statistics.panel_weights`). If the goal is summary-level rho, answers and labels are
-centred within each document, otherwise over all outputs; the margins of pairs are not centred.
+centred within each document, otherwise over all outputs. The margins of pairs are not centred.
 
 Each document is scored with questions, weights and a threshold that were learned from other
 documents, and the questions and the instruction that came from one half of the labels are tested on
@@ -27,7 +27,7 @@ from optimize.search.budget import SearchBudgetSpentError
 from optimize.search.candidates import Candidate
 from optimize.search.gate import QuestionTest
 from optimize.search.optimizer import Exploration
-from optimize.search.problem import Goal, SearchProblem, Trial, first_documents, objective
+from optimize.search.problem import CandidateTrial, Goal, SearchProblem, first_documents, objective
 from optimize.statistics.balanced import best_threshold
 from optimize.statistics.intervals import Codes, Mask, Matrix, Vector, random_generator
 from optimize.statistics.panel_weights import fit_joining_weights, subtract_group_means
@@ -76,7 +76,7 @@ class LabelledAnswers:
 
     @classmethod
     def of(
-        cls, prompt: Prompt, items: Items, judgements: Sequence[AnyJudgement], goal: Goal
+        cls, prompt: Prompt, items: Items, judgements: Sequence[AnyJudgement], search_goal: Goal
     ) -> "LabelledAnswers":
         """Collect the answers of the judgements, one judgement for each item."""
         field_names = [field.name for field in prompt.choices]
@@ -91,7 +91,7 @@ class LabelledAnswers:
         return cls(
             answers=np.array(answer_rows, float).reshape(-1, len(field_names)),
             human=items.human,
-            group=documents if goal == "summary" else np.zeros_like(documents),
+            group=documents if search_goal == "summary" else np.zeros_like(documents),
             fold=shuffled[documents] % N_WEIGHT_FOLDS,
             fields=prompt.choices,
         )
@@ -177,29 +177,36 @@ class LabelledAnswers:
         return self.of_questions(useful).of_useful_questions()
 
 
-def collect_answers(problem: SearchProblem, candidate: Candidate, items: Items) -> LabelledAnswers:
+def collect_answers(
+    search_problem: SearchProblem, candidate: Candidate, items: Items
+) -> LabelledAnswers:
     """Judge the items with the candidate, and return its answers."""
-    judgements = problem.evaluator.judgements(candidate, items)
-    prompt = candidate.prompt(problem.evaluator.untuned)
-    return LabelledAnswers.of(prompt, items, judgements, problem.goal)
+    judgements = search_problem.evaluator.judgements(candidate, items)
+    prompt = candidate.prompt(search_problem.evaluator.untuned_prompt)
+    return LabelledAnswers.of(prompt, items, judgements, search_problem.goal)
 
 
-def question_test_cost(problem: SearchProblem, *, proposes: bool) -> float:
+def question_test_cost(search_problem: SearchProblem, *, proposes: bool) -> float:
     """Return the cost to reserve for the test of questions; 0 if there will be none.
 
     `proposes` says whether the optimizer asks the proposer for questions.
     """
-    proposes = proposes and problem.may_add_questions and problem.proposer is not None
-    if not (problem.questions or problem.evaluator.untuned.questions or proposes):
+    proposes = proposes and search_problem.may_add_questions and search_problem.proposer is not None
+    if not (
+        search_problem.questions or search_problem.evaluator.untuned_prompt.questions or proposes
+    ):
         return 0.0
-    n_outputs = sum(len(_items_to_ask(half, problem.goal)) for half in (problem.train, problem.dev))
-    asking_cost = n_outputs * problem.evaluator.item_cost(problem.untuned)
-    largest_reserve = QUESTION_TEST_SHARE * problem.evaluator.budget.remaining
+    n_outputs = sum(
+        len(_items_to_ask(half_problem, search_problem.goal))
+        for half_problem in (search_problem.train, search_problem.dev)
+    )
+    asking_cost = n_outputs * search_problem.evaluator.item_cost(search_problem.untuned)
+    largest_reserve = QUESTION_TEST_SHARE * search_problem.evaluator.budget.remaining
     return min(QUESTION_TEST_COST * asking_cost, largest_reserve)
 
 
 def ask_questions(
-    halves: Sequence[SearchProblem], explorations: Sequence[Exploration]
+    half_problems: Sequence[SearchProblem], explorations: Sequence[Exploration]
 ) -> QuestionTest | None:
     """Ask questions with the best judge of each half, and test the judges on unseen documents.
 
@@ -210,72 +217,82 @@ def ask_questions(
     Returns None if there are no questions. Raises QuestionsNotTestedError if no question is worth
     asking, or if the judge fails too often; and SearchBudgetSpentError if a limit is too small.
     """
-    problem, evaluator = halves[0], halves[0].evaluator
+    search_problem, evaluator = half_problems[0], half_problems[0].evaluator
     all_judges = [
-        _best_candidate_with_questions(*pair) for pair in zip(halves, explorations, strict=True)
+        _best_candidate_with_questions(*pair)
+        for pair in zip(half_problems, explorations, strict=True)
     ]
     if not all(judge.questions for judge in all_judges):
         return None
-    parts = [_items_to_ask(half.dev, problem.goal) for half in halves]
-    judges, share = _affordable_judges(problem, all_judges, parts[0] + parts[1])
-    parts = [_items_to_ask(half.dev, problem.goal, share) for half in halves]
+    parts = [_items_to_ask(half_problem.dev, search_problem.goal) for half_problem in half_problems]
+    judges, share = _affordable_judges(search_problem, all_judges, parts[0] + parts[1])
+    parts = [
+        _items_to_ask(half_problem.dev, search_problem.goal, share)
+        for half_problem in half_problems
+    ]
     items = parts[0] + parts[1]
-    evaluator.scores(problem.untuned, items)
-    trials: list[Trial] = []
+    evaluator.scores(search_problem.untuned, items)
+    trials: list[CandidateTrial] = []
     useful_answers: list[LabelledAnswers] = []
-    for half, judge, half_items in zip(halves, judges, parts, strict=True):
-        answers = _reliable_answers(half, judge, items)
-        useful_answers.append(_of_useful_questions(answers, half))
+    for half_problem, judge, half_items in zip(half_problems, judges, parts, strict=True):
+        answers = _reliable_answers(half_problem, judge, items)
+        useful_answers.append(_of_useful_questions(answers, half_problem))
         if len(useful_answers[-1].fields) == 1:  # the judge's own answer
             n_asked = len(judge.questions or ())
             raise QuestionsNotTestedError(f"none of {n_asked} questions helps")
-        trials.append(_test_on_half(half, judge, answers, items, half_items))
-    best_half = max(range(len(halves)), key=lambda index: trials[index].gain)
+        trials.append(_test_on_half(half_problem, judge, answers, items, half_items))
+    best_half = max(range(len(half_problems)), key=lambda index: trials[index].gain)
     candidate, answers = judges[best_half], useful_answers[best_half]
     useful_only = replace(candidate, questions=answers.fields[:-1])
     if evaluator.cost(useful_only, items) <= evaluator.budget.remaining:
-        candidate, answers = useful_only, collect_answers(problem, useful_only, items)
-    if evaluator.item_price(candidate) > problem.options.max_item_price:
+        candidate, answers = useful_only, collect_answers(search_problem, useful_only, items)
+    if evaluator.item_price(candidate) > search_problem.options.max_item_price:
         raise SearchBudgetSpentError("the limit does not pay for asking them on test")
     candidate = replace(candidate, weights=answers.fit_weights())
-    candidate = problem.with_threshold(candidate, items)
+    candidate = search_problem.with_threshold(candidate, items)
     return QuestionTest(candidate=candidate, trials=tuple(trials))
 
 
 def _test_on_half(
-    half: SearchProblem, judge: Candidate, answers: LabelledAnswers, items: Items, test_items: Items
-) -> Trial:
+    half_problem: SearchProblem,
+    judge: Candidate,
+    answers: LabelledAnswers,
+    items: Items,
+    test_items: Items,
+) -> CandidateTrial:
     """Compare the judge with the untuned judge on `test_items`, and record the trial.
 
     `answers` has the judge's answers on `items`, from both halves. The untuned judge's threshold is
     learned from the other half.
     """
     is_tested = np.isin(items.document_ids, test_items.documents)
-    untuned = half.with_threshold(half.untuned, items.of_rows(np.flatnonzero(~is_tested)))
-    untuned_scores = half.evaluator.scores(untuned, test_items)
-    untuned_scores = half.apply_threshold(untuned_scores, untuned.threshold)
-    scores = held_out_scores(answers, is_tested, half)[is_tested]
-    trial = Trial(judge, test_items, scores, untuned_scores, half.goal)
-    trial.record(half, "questions")
+    untuned = half_problem.with_threshold(
+        half_problem.untuned, items.of_rows(np.flatnonzero(~is_tested))
+    )
+    untuned_scores = half_problem.evaluator.scores(untuned, test_items)
+    untuned_scores = half_problem.apply_threshold(untuned_scores, untuned.threshold)
+    scores = held_out_scores(answers, is_tested, half_problem)[is_tested]
+    trial = CandidateTrial(judge, test_items, scores, untuned_scores, half_problem.goal)
+    trial.record(half_problem, "questions")
     return trial
 
 
 def _affordable_judges(
-    problem: SearchProblem, judges: Sequence[Candidate], items: Items
+    search_problem: SearchProblem, judges: Sequence[Candidate], items: Items
 ) -> tuple[Sequence[Candidate], float]:
     """Return the judges to ask, and the share of the items that the budget pays for.
 
     If the budget cannot pay for all items, reasoning is left out first, and then items. Raises
     SearchBudgetSpentError if too few items would be left, so that no half is asked in vain.
     """
-    evaluator, budget = problem.evaluator, problem.evaluator.budget
+    evaluator, budget = search_problem.evaluator, search_problem.evaluator.budget
     # In a candidate, None stands for the untuned judge's form of reasoning, which may be "none".
-    untuned_reasons = reasoning_of(evaluator.untuned.outputs) != "none"
+    untuned_reasons = reasoning_of(evaluator.untuned_prompt.outputs) != "none"
     without_reasoning = [
         replace(judge, reasoning="none" if untuned_reasons else None) for judge in judges
     ]
     for variants, min_share in ((judges, 1.0), (without_reasoning, MIN_ASKED)):
-        judge_by_id = {judge.id: judge for judge in (problem.untuned, *variants)}
+        judge_by_id = {judge.id: judge for judge in (search_problem.untuned, *variants)}
         cost = sum(evaluator.cost(judge, items) for judge in judge_by_id.values())
         if min_share * cost <= budget.remaining:
             break
@@ -284,11 +301,16 @@ def _affordable_judges(
     return variants, max(MIN_ASKED, min(1.0, budget.remaining / cost)) if cost else 1.0
 
 
-def _reliable_answers(problem: SearchProblem, judge: Candidate, items: Items) -> LabelledAnswers:
+def _reliable_answers(
+    search_problem: SearchProblem, judge: Candidate, items: Items
+) -> LabelledAnswers:
     """Return the judge's answers; QuestionsNotTestedError if the judge fails on too many."""
-    answers, evaluator = collect_answers(problem, judge, items), problem.evaluator
-    scores, untuned = evaluator.scores(judge, items), evaluator.scores(problem.untuned, items)
-    if Trial(judge, items, scores, untuned, problem.goal).is_reliable:
+    answers, evaluator = collect_answers(search_problem, judge, items), search_problem.evaluator
+    scores, untuned = (
+        evaluator.scores(judge, items),
+        evaluator.scores(search_problem.untuned, items),
+    )
+    if CandidateTrial(judge, items, scores, untuned, search_problem.goal).is_reliable:
         return answers
     judgements = evaluator.judgements(judge, items)
     failures = [judgement.failure for judgement in judgements if judgement.failure]
@@ -298,7 +320,9 @@ def _reliable_answers(problem: SearchProblem, judge: Candidate, items: Items) ->
     )
 
 
-def held_out_scores(answers: LabelledAnswers, is_tested: Mask, problem: SearchProblem) -> Vector:
+def held_out_scores(
+    answers: LabelledAnswers, is_tested: Mask, search_problem: SearchProblem
+) -> Vector:
     """Return cross-validated scores (or verdicts) where `is_tested`; NaN for all other outputs.
 
     Each fold of the tested documents is scored with the questions, the weights and the threshold
@@ -307,51 +331,60 @@ def held_out_scores(answers: LabelledAnswers, is_tested: Mask, problem: SearchPr
     scores = np.full(len(answers.human), np.nan)
     for fold in set(answers.fold[is_tested].tolist()):
         in_fold = is_tested & (answers.fold == fold)
-        weights = _of_useful_questions(answers.of_rows(~in_fold), problem).fit_weights()
+        weights = _of_useful_questions(answers.of_rows(~in_fold), search_problem).fit_weights()
         fold_scores = answers.scores_with(weights)
         threshold = best_threshold(fold_scores[~in_fold], answers.human[~in_fold])
-        scores[in_fold] = problem.apply_threshold(fold_scores[in_fold], threshold)
+        scores[in_fold] = search_problem.apply_threshold(fold_scores[in_fold], threshold)
     return scores
 
 
-def _of_useful_questions(answers: LabelledAnswers, problem: SearchProblem) -> LabelledAnswers:
+def _of_useful_questions(
+    answers: LabelledAnswers, search_problem: SearchProblem
+) -> LabelledAnswers:
     """Select the answers to useful questions, or all answers if the judge keeps its questions."""
-    return answers.of_useful_questions() if problem.may_add_questions else answers
+    return answers.of_useful_questions() if search_problem.may_add_questions else answers
 
 
-def _items_to_ask(items: Items, goal: Goal, share: float = 1.0) -> Items:
+def _items_to_ask(items: Items, search_goal: Goal, share: float = 1.0) -> Items:
     """Select whole documents with about `MAX_OUTPUTS_ASKED` items, times `share`; at least one."""
-    n_outputs = len(first_documents(items, goal, MAX_OUTPUTS_ASKED, len))
-    return first_documents(items, goal, share * n_outputs, len)
+    n_outputs = len(first_documents(items, search_goal, MAX_OUTPUTS_ASKED, len))
+    return first_documents(items, search_goal, share * n_outputs, len)
 
 
-def _best_candidate_with_questions(half: SearchProblem, exploration: Exploration) -> Candidate:
+def _best_candidate_with_questions(
+    half_problem: SearchProblem, exploration: Exploration
+) -> Candidate:
     """Add all questions to the half's best candidate without demonstrations.
 
     Demonstrations would need answers to the questions, which nobody has given.
     """
-    questions = half.evaluator.untuned.questions
-    if half.may_add_questions:
-        questions = (*questions, *half.questions, *exploration.questions)
+    questions = half_problem.evaluator.untuned_prompt.questions
+    if half_problem.may_add_questions:
+        questions = (*questions, *half_problem.questions, *exploration.questions)
     by_name: dict[str, Field] = {}
     for field in questions:
         by_name.setdefault(field.name, field)
-    max_questions = max(MAX_QUESTIONS_TESTED, len(half.questions))
+    max_questions = max(MAX_QUESTIONS_TESTED, len(half_problem.questions))
     without_demos = (each for each in exploration.finalists if not each.demo_set.demos)
-    candidate = next(without_demos, half.untuned)
+    candidate = next(without_demos, half_problem.untuned)
     return replace(candidate, questions=tuple(by_name.values())[:max_questions])
 
 
-def question_losses(problem: SearchProblem, candidate: Candidate, items: Items) -> dict[str, float]:
+def question_losses(
+    search_problem: SearchProblem, candidate: Candidate, items: Items
+) -> dict[str, float]:
     """Return how much the objective on cross-validated scores would fall without each question."""
-    items = problem.evaluator.scored_items(candidate, items)
-    answers = collect_answers(problem, candidate, items)
-    is_tested, fixed_problem = np.ones(len(items), bool), replace(problem, may_add_questions=False)
+    items = search_problem.evaluator.scored_items(candidate, items)
+    answers = collect_answers(search_problem, candidate, items)
+    is_tested, fixed_problem = (
+        np.ones(len(items), bool),
+        replace(search_problem, may_add_questions=False),
+    )
 
     def objective_with(questions: Sequence[Field]) -> float:
         selected_answers = answers.of_questions(questions)
         scores = held_out_scores(selected_answers, is_tested, fixed_problem)
-        return objective(scores, items, problem.goal)
+        return objective(scores, items, search_problem.goal)
 
     questions, losses = answers.fields[:-1], dict[str, float]()
     objective_with_all = objective_with(questions)

@@ -11,7 +11,7 @@ from functools import partial
 
 from optimize.items import Items
 from optimize.search.candidates import Candidate
-from optimize.search.problem import SearchProblem, Trial, informative_documents
+from optimize.search.problem import CandidateTrial, SearchProblem, informative_documents
 from optimize.statistics.intervals import Vector, random_generator
 
 # Upper bound on the documents of train on which candidates are compared.
@@ -28,10 +28,14 @@ class Race:
     first n. A candidate may be dropped only after `min_documents`.
     """
 
-    def __init__(self, problem: SearchProblem) -> None:
-        self.evaluator, self.goal, self._untuned = problem.evaluator, problem.goal, problem.untuned
-        train, ids = problem.train, problem.train.documents
-        order = random_generator(problem.options.seed, "order").permutation(len(ids))
+    def __init__(self, search_problem: SearchProblem) -> None:
+        self.evaluator, self.goal, self._untuned = (
+            search_problem.evaluator,
+            search_problem.goal,
+            search_problem.untuned,
+        )
+        train, ids = search_problem.train, search_problem.train.documents
+        order = random_generator(search_problem.options.seed, "order").permutation(len(ids))
         shuffled_ids = [ids[index] for index in order]
         self._items_of_document = {name: train.of_documents([name]).items for name in shuffled_ids}
         self.document_ids = informative_documents(self.items(shuffled_ids), self.goal)
@@ -73,17 +77,19 @@ class Race:
             entrants.pop()
         return entrants
 
-    def compare(self, candidate: Candidate, size: int, base: Candidate | None = None) -> Trial:
+    def compare(
+        self, candidate: Candidate, size: int, base: Candidate | None = None
+    ) -> CandidateTrial:
         """Compare a candidate with the judge `base` (default: untuned) on `size` documents."""
         items, scores = self.scores(candidate, size)
-        base_scores = self.evaluator.scores(base or self._untuned, items)
-        return Trial(candidate, items, scores, base_scores, self.goal)
+        reference_scores = self.evaluator.scores(base or self._untuned, items)
+        return CandidateTrial(candidate, items, scores, reference_scores, self.goal)
 
-    def run(self, candidates: Sequence[Candidate], limit: float) -> list[Trial]:
+    def run(self, candidates: Sequence[Candidate], limit: float) -> list[CandidateTrial]:
         """Race the candidates at a cost of at most `limit`, and return the trials, best first."""
         budget, entrants = self.evaluator.budget, self.affordable_entrants(candidates, limit)
         cost_at_limit, n_documents = budget.total_cost + limit, 0
-        latest_trials: dict[str, tuple[int, Trial]] = {}
+        latest_trials: dict[str, tuple[int, CandidateTrial]] = {}
         while entrants:
             remaining = cost_at_limit - budget.total_cost
             size = self.max_affordable_size(partial(self._estimate_cost, entrants), remaining)
@@ -101,7 +107,7 @@ class Race:
         # even candidates with the same number of documents may have different documents.
         by_size = sorted(
             latest_trials.values(),
-            key=lambda pair: (-pair[0], pair[1].error - pair[1].gain),
+            key=lambda pair: (-pair[0], pair[1].standard_error - pair[1].gain),
         )
         return [trial for _, trial in by_size]
 

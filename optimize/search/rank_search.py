@@ -25,7 +25,7 @@ from optimize.search.candidates import Candidate, DemoSet, draw_demo_set, is_rig
 from optimize.search.cross_validation import CrossValidation, largest_demo_set
 from optimize.search.evaluator import Evaluator
 from optimize.search.optimizer import MAX_FINALISTS, Exploration, LastRound, writes_questions
-from optimize.search.problem import SearchProblem, Trial
+from optimize.search.problem import CandidateTrial, SearchProblem
 from optimize.search.proposer import Proposer
 from optimize.search.race import MAX_RACE_DOCUMENTS, Race
 from optimize.statistics.intervals import random_generator
@@ -60,22 +60,26 @@ MAX_DEV_SHARE, FINALIST_COST = 0.5, 1.2
 
 
 @writes_questions
-def explore(problem: SearchProblem) -> Exploration:
+def explore(search_problem: SearchProblem) -> Exploration:
     """Run the rank search on train. Without a proposer, return a judge that shows all labels."""
     # Release the reserve for the test on dev: the search reserves the cost of its own finalists.
-    with problem.evaluator.budget.reserving(-problem.test_reserve):
-        if problem.proposer is None:
-            return explore_without_proposer(problem)
-        return RankSearch(problem, Proposer(problem, problem.proposer)).explore()
+    with search_problem.evaluator.budget.reserving(-search_problem.test_reserve):
+        if search_problem.proposer is None:
+            return explore_without_proposer(search_problem)
+        return RankSearch(
+            search_problem, Proposer(search_problem, search_problem.proposer)
+        ).explore()
 
 
-def explore_without_proposer(problem: SearchProblem) -> Exploration:
+def explore_without_proposer(search_problem: SearchProblem) -> Exploration:
     """Make a finalist that shows all labels, or as many of train as the prompt may show."""
-    cross_validation = CrossValidation(problem)
+    cross_validation = CrossValidation(search_problem)
     if cross_validation.is_feasible:
-        shows_all = replace(problem.untuned, demo_set=cross_validation.demo_set)
+        shows_all = replace(search_problem.untuned, demo_set=cross_validation.demo_set)
         return Exploration(finalists=[shows_all], cross_validation=cross_validation)
-    candidate = replace(problem.untuned, demo_set=largest_demo_set(problem.train, problem))
+    candidate = replace(
+        search_problem.untuned, demo_set=largest_demo_set(search_problem.train, search_problem)
+    )
     return Exploration(finalists=[candidate] if candidate.demo_set.demos else [])
 
 
@@ -86,16 +90,22 @@ class RankSearch:
     form of reasoning so far, where None means the untuned judge's form.
     """
 
-    def __init__(self, problem: SearchProblem, proposer: Proposer) -> None:
-        self.problem, self.proposer, self.race = problem, proposer, Race(problem)
-        self.evaluator, self.options = problem.evaluator, problem.options
+    def __init__(self, search_problem: SearchProblem, proposer: Proposer) -> None:
+        self.search_problem, self.proposer, self.race = (
+            search_problem,
+            proposer,
+            Race(search_problem),
+        )
+        self.evaluator, self.options = search_problem.evaluator, search_problem.options
         self.budget, self.item_cost = self.evaluator.budget, self.evaluator.item_cost
-        self.trials: dict[str, Trial] = {}
+        self.trials: dict[str, CandidateTrial] = {}
         self.best_reasoning: Reasoning | None = None
         self.last_round: LastRound | None = None
         self.n_rounds = 0
         items = self.race.items(self.race.document_ids[:MAX_RACE_DOCUMENTS])
-        self.first_round_budget = FIRST_ROUND_COST * self.item_cost(problem.untuned) * len(items)
+        self.first_round_budget = (
+            FIRST_ROUND_COST * self.item_cost(search_problem.untuned) * len(items)
+        )
         self.max_dev_cost = MAX_DEV_SHARE * self.budget.remaining
 
     def explore(self) -> Exploration:
@@ -128,19 +138,21 @@ class RankSearch:
             # gains of all candidates.
             gains, leader = self._expected_gains(), self._best_candidate().id
             gain = gains.get(leader, 0.0) - gains.get(former_leader, 0.0)
-            error = self.trials[leader].error if leader in self.trials else math.inf
-            is_final = round_number >= MIN_ROUNDS and gain <= error
+            standard_error = (
+                self.trials[leader].standard_error if leader in self.trials else math.inf
+            )
+            is_final = round_number >= MIN_ROUNDS and gain <= standard_error
             cost = self.budget.total_cost - cost_before
-            self.last_round = LastRound(gain=gain, error=error, cost=cost, is_final=is_final)
+            self.last_round = LastRound(gain, standard_error, cost, is_final)
             if is_final:
                 return
 
     def _dev_cost(self) -> float:
         """Return the cost to reserve for testing the untuned judge and the finalists on dev."""
-        untuned = self.problem.untuned
+        untuned = self.search_problem.untuned
         current_cost = sum(map(self.item_cost, [untuned, *self._choose_finalists()]))
         usual_cost = self.item_cost(untuned) * (1 + MAX_FINALISTS * FINALIST_COST)
-        return min(self.max_dev_cost, max(current_cost, usual_cost) * len(self.problem.dev))
+        return min(self.max_dev_cost, max(current_cost, usual_cost) * len(self.search_problem.dev))
 
     def _run_round(self, round_number: int) -> bool:
         """Run a round: compare forms of reasoning (in round 2), or race new candidates.
@@ -159,7 +171,7 @@ class RankSearch:
         min_size = min(MIN_ROUND_DOCUMENTS, len(race.document_ids))
         if round_budget < MIN_ROUND_SHARE * full_budget or size < min_size:
             return False
-        race.scores(self.problem.untuned, size)
+        race.scores(self.search_problem.untuned, size)
         if round_number == REASONING_ROUND and self.options.reasoning:
             self._compare_reasoning(round_number, end_cost)
             return True
@@ -174,16 +186,16 @@ class RankSearch:
         # reasoning and demonstrations.
         return not candidates or any(trial.candidate in candidates for trial in trials)
 
-    def _record_trial(self, round_number: int, trial: Trial) -> None:
+    def _record_trial(self, round_number: int, trial: CandidateTrial) -> None:
         self.trials[trial.candidate.id] = trial
-        trial.record(self.problem, "race", round_number)
+        trial.record(self.search_problem, "race", round_number)
 
     def _expected_gains(self) -> dict[str, float]:
         """Return each candidate's expected gain: shrunk towards its kind's mean by its error."""
         trials = list(self.trials.values())
         kinds = np.unique([trial.candidate.kind for trial in trials], return_inverse=True)[1]
         is_proposed = [trial.candidate.round_number > 0 for trial in trials]
-        columns = [(trial.n_documents, trial.gain, trial.error) for trial in trials]
+        columns = [(trial.n_documents, trial.gain, trial.standard_error) for trial in trials]
         n_documents, gains, errors = np.array(columns).reshape(-1, 3).T
         sums = np.bincount(kinds, n_documents * gains)
         means = (sums / (np.bincount(kinds, n_documents) + PRIOR_DOCUMENTS))[kinds]
@@ -191,7 +203,7 @@ class RankSearch:
         expected_gains = means + gain_sds**2 / (gain_sds**2 + errors**2) * (gains - means)
         return dict(zip(self.trials, expected_gains.tolist(), strict=True))
 
-    def _ranked_trials(self) -> list[Trial]:
+    def _ranked_trials(self) -> list[CandidateTrial]:
         """Return the trials of reliable candidates that the limit pays for, by expected gain."""
         gains = self._expected_gains()
         by_gain = sorted(self.trials.items(), key=lambda pair: (-gains[pair[0]], pair[0]))
@@ -205,7 +217,7 @@ class RankSearch:
         return [trial.candidate for trial in self._ranked_trials() if trial.gain > 0]
 
     def _best_candidate(self) -> Candidate:
-        return next(iter(self._candidates_with_gain()), self.problem.untuned)
+        return next(iter(self._candidates_with_gain()), self.search_problem.untuned)
 
     def _propose_instructions(self, round_number: int, parent: Candidate) -> list[str]:
         budget, n_proposals = self.budget, self.options.proposals
@@ -216,7 +228,7 @@ class RankSearch:
         generators = [
             random_generator(seed, "lesson", round_number, draw) for draw in range(n_proposals)
         ]
-        evidence = self.proposer.write_evidence(parent, self.problem.train, generators)
+        evidence = self.proposer.write_evidence(parent, self.search_problem.train, generators)
         best_values: dict[str, float] = {}
         for trial in self.trials.values():
             text, value = trial.candidate.instruction, float(np.nan_to_num(trial.value, nan=-1))
@@ -227,14 +239,14 @@ class RankSearch:
             evidence,
             history,
             round_number,
-            ask_questions=round_number == 1 and self.problem.may_add_questions,
+            ask_questions=round_number == 1 and self.search_problem.may_add_questions,
         )
 
     def _draw_demo_sets(self, round_number: int, parent: Candidate) -> list[DemoSet]:
         """Draw the sets of demonstrations to try in this round. Before round 3 there are none."""
         if round_number <= REASONING_ROUND:
             return []
-        options, train = self.options, self.problem.train
+        options, train = self.options, self.search_problem.train
         earlier_sizes = (len(trial.candidate.demo_set.demos) for trial in self._ranked_trials())
         best_size = next(filter(None, earlier_sizes), 0)
         sizes = {best_size, 2 * best_size} if best_size else {*FIRST_DEMO_SIZES}
@@ -242,7 +254,7 @@ class RankSearch:
         draw = partial(
             draw_demo_set,
             train,
-            self.evaluator.untuned,
+            self.evaluator.untuned_prompt,
             rng=random_generator(options.seed, "demos", round_number),
             max_characters=options.max_demo_characters,
             share=DEMO_DOCUMENTS_SHARE,
@@ -280,7 +292,7 @@ class RankSearch:
     def _affordable_candidates(self, candidates: Iterable[Candidate]) -> list[Candidate]:
         """Drop duplicates, the untuned judge, and candidates that are not affordable."""
         distinct = {candidate.id: candidate for candidate in candidates}
-        distinct.pop(self.problem.untuned.id, None)
+        distinct.pop(self.search_problem.untuned.id, None)
         return list(filter(self._is_affordable, distinct.values()))
 
     def _is_affordable(self, candidate: Candidate) -> bool:
@@ -305,7 +317,7 @@ class RankSearch:
             self._record_trial(round_number, race.compare(candidate, size))
         trials = [race.compare(candidate, size, leader) for candidate in entrants or [leader]]
         best_trial = max(trials, key=lambda trial: trial.gain)
-        lowest_gain = best_trial.gain - best_trial.error
+        lowest_gain = best_trial.gain - best_trial.standard_error
         nearly_best = [trial.candidate for trial in trials if trial.gain >= lowest_gain]
         self.best_reasoning = min(nearly_best, key=self.evaluator.item_price).reasoning
 
@@ -326,7 +338,7 @@ class RankSearch:
 
 def reasons_when_right(evaluator: Evaluator, candidate: Candidate, items: Items) -> dict[str, str]:
     """Return the reasons that the candidate wrote before right answers, by item id."""
-    choices = evaluator.untuned.answer.options
+    choices = evaluator.untuned_prompt.answer.options
     items = evaluator.scored_items(candidate, items)
     return {
         item.id: judgement.rationale or ""

@@ -18,7 +18,7 @@ from optimize.search.optimizer import (
     LastRound,
     Optimizer,
 )
-from optimize.search.problem import SearchProblem, Trial, first_documents
+from optimize.search.problem import CandidateTrial, SearchProblem, first_documents
 from optimize.search.questions import QuestionsNotTestedError, ask_questions, question_test_cost
 from optimize.statistics.intervals import Vector
 
@@ -31,8 +31,8 @@ class SearchResult:
     last rounds of both halves.
     """
 
-    tuned: Candidate
-    untuned: Candidate
+    tuned_candidate: Candidate
+    untuned_candidate: Candidate
     decision: ShipDecision
     n_tried: int
     last_round: LastRound | None = None
@@ -44,27 +44,30 @@ class SearchResult:
 
     @property
     def judges(self) -> ByJudge[Candidate]:
-        return ByJudge(untuned=self.untuned, tuned=self.tuned)
+        return ByJudge(untuned=self.untuned_candidate, tuned=self.tuned_candidate)
 
 
-def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResult:
+def two_fold_search(optimizer: Optimizer, search_problem: SearchProblem) -> SearchResult:
     """Run the optimizer on both halves, test what it finds, and decide which judge ships."""
-    first_half = replace(problem, add_record=partial(problem.add_record, half=1))
-    second_half = replace(problem, add_record=partial(problem.add_record, half=2))
-    halves = first_half, replace(second_half, train=problem.dev, dev=problem.train)
-    explorations, trials = _explore_halves(optimizer, halves)
+    first_half = replace(search_problem, add_record=partial(search_problem.add_record, half=1))
+    second_half = replace(search_problem, add_record=partial(search_problem.add_record, half=2))
+    half_problems = (
+        first_half,
+        replace(second_half, train=search_problem.dev, dev=search_problem.train),
+    )
+    explorations, trials = _explore_halves(optimizer, half_problems)
     # A limit that ended a search without finalists was too small, whatever the optimizer says.
-    has_refused = problem.evaluator.budget.has_refused and not any(trials)
+    has_refused = search_problem.evaluator.budget.has_refused and not any(trials)
     was_cut_short = has_refused or all(each.limit_reached for each in explorations)
     shows_all = any(exploration.cross_validation for exploration in explorations)
-    questions, why_untested, limit_reached = _test_questions(halves, explorations)
+    questions, why_untested, limit_reached = _test_questions(half_problems, explorations)
     question_trials = questions.trials if questions else ()
     tried_ids = {trial.candidate.id for trial in chain(*trials, question_trials)}
     for exploration in explorations:
         tried_ids |= set(exploration.candidate_ids)
-    n_tried = len(tried_ids - {problem.untuned.id})
+    n_tried = len(tried_ids - {search_problem.untuned.id})
     are_all_tested = len(trials) == len(explorations)
-    tuned, decision = decide(problem, trials if are_all_tested else [], n_tried, questions)
+    tuned, decision = decide(search_problem, trials if are_all_tested else [], n_tried, questions)
     reason = decision.reason + why_untested
     if not are_all_tested and not questions:
         limit_reached = True
@@ -75,11 +78,11 @@ def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResul
     elif was_cut_short and not decision.ships:
         limit_reached = True
         reason += " The limit was too small to try more candidates."
-    threshold_items = problem.train_and_dev if shows_all else problem.train
-    untuned = problem.with_threshold(problem.untuned, threshold_items)
+    threshold_items = search_problem.train_and_dev if shows_all else search_problem.train
+    untuned = search_problem.with_threshold(search_problem.untuned, threshold_items)
     return SearchResult(
-        tuned=untuned if tuned.id == untuned.id else tuned,
-        untuned=untuned,
+        tuned_candidate=untuned if tuned.id == untuned.id else tuned,
+        untuned_candidate=untuned,
         decision=replace(decision, reason=reason, limit_reached=limit_reached),
         n_tried=n_tried,
         last_round=LastRound.combine([exploration.last_round for exploration in explorations]),
@@ -87,15 +90,15 @@ def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResul
 
 
 def _test_questions(
-    halves: Sequence[SearchProblem], explorations: Sequence[Exploration]
+    half_problems: Sequence[SearchProblem], explorations: Sequence[Exploration]
 ) -> tuple[QuestionTest | None, str, bool]:
     """Return the test of questions, else why there is none, and whether a limit is the reason."""
     if any(exploration.cross_validation for exploration in explorations):
         return None, "", False  # no half is left that the judge did not learn from
     # If the budget ended before a half was explored, an empty exploration stands for the half.
-    both_explorations = [*explorations, Exploration(), Exploration()][: len(halves)]
+    both_explorations = [*explorations, Exploration(), Exploration()][: len(half_problems)]
     try:
-        return ask_questions(halves, both_explorations), "", False
+        return ask_questions(half_problems, both_explorations), "", False
     except QuestionsNotTestedError as error:
         return None, f" Questions do not ship: {error}.", False
     except BUDGET_ERRORS as error:
@@ -103,36 +106,38 @@ def _test_questions(
 
 
 def _explore_halves(
-    optimizer: Optimizer, halves: Sequence[SearchProblem]
-) -> tuple[list[Exploration], list[list[Trial]]]:
+    optimizer: Optimizer, half_problems: Sequence[SearchProblem]
+) -> tuple[list[Exploration], list[list[CandidateTrial]]]:
     """Run the optimizer on each half, and test its finalists on the other half.
 
     If the budget is spent before the end, the lists have fewer than two entries.
     """
-    budget = halves[0].evaluator.budget
+    budget = half_problems[0].evaluator.budget
     initial_limit = budget.limit
     explorations: list[Exploration] = []
-    trials: list[list[Trial]] = []
-    question_cost = question_test_cost(halves[0], proposes=optimizer in QUESTION_WRITERS)
+    trials: list[list[CandidateTrial]] = []
+    question_cost = question_test_cost(half_problems[0], proposes=optimizer in QUESTION_WRITERS)
     with budget.reserving(question_cost), suppress(*BUDGET_ERRORS):
         # The first half may spend only half of the budget.
         limits = budget.total_cost + budget.remaining / 2, budget.limit
-        for half, limit in zip(halves, limits, strict=True):
+        for half_problem, limit in zip(half_problems, limits, strict=True):
             budget.limit = limit
-            item_cost = half.evaluator.item_cost(half.untuned)
-            usual_cost = (1 + MAX_FINALISTS) * item_cost * len(half.dev)
+            item_cost = half_problem.evaluator.item_cost(half_problem.untuned)
+            usual_cost = (1 + MAX_FINALISTS) * item_cost * len(half_problem.dev)
             test_reserve = min(usual_cost, budget.remaining / 2)
             with budget.reserving(test_reserve):
-                explorations.append(optimizer(replace(half, test_reserve=test_reserve)))
+                explorations.append(optimizer(replace(half_problem, test_reserve=test_reserve)))
             budget.limit = limits[-1]
-            trials.append(score_finalists(half, explorations[-1]))
+            trials.append(score_finalists(half_problem, explorations[-1]))
             if explorations[-1].cross_validation:
                 break
     budget.limit = initial_limit
     return explorations, trials
 
 
-def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Trial]:
+def score_finalists(
+    search_problem: SearchProblem, exploration: Exploration
+) -> list[CandidateTrial]:
     """Score the finalists and the untuned judge on items they did not learn from, and record this.
 
     Finalists that fail too often are left out. Only as many finalists are scored as the budget can
@@ -140,54 +145,56 @@ def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Tr
     """
     if not exploration.finalists:
         return []
-    evaluator, folds = problem.evaluator, exploration.cross_validation
-    budget, dev = evaluator.budget, problem.train_and_dev if folds else problem.dev
+    evaluator, folds = search_problem.evaluator, exploration.cross_validation
+    budget, dev = evaluator.budget, search_problem.train_and_dev if folds else search_problem.dev
     candidates, remaining_budget = list[Candidate](), budget.remaining
-    for candidate in (problem.untuned, *exploration.finalists):
-        cost = evaluator.cost(candidate, problem.dev)
-        cost += evaluator.cost(candidate, calibration_items(problem, candidate))
+    for candidate in (search_problem.untuned, *exploration.finalists):
+        cost = evaluator.cost(candidate, search_problem.dev)
+        cost += evaluator.cost(candidate, calibration_items(search_problem, candidate))
         if cost <= remaining_budget or len(candidates) < 2:
             candidates.append(candidate)
             remaining_budget -= cost
     for candidate in candidates:
-        items = calibration_items(problem, candidate)
+        items = calibration_items(search_problem, candidate)
         # If little of the budget is left, the rest is kept for the test, and thresholds are learned
         # from the scores that are known already.
         if evaluator.cost(candidate, items) <= budget.remaining / 2:
             evaluator.scores(candidate, items)
     test_items = first_documents(
         dev,
-        problem.goal,
+        search_problem.goal,
         budget.remaining,
         lambda items: sum(evaluator.cost(candidate, items) for candidate in candidates),
     )
-    judge = folds.judge if folds else partial(_judge_items, problem)
-    _, untuned_scores = judge(problem.untuned, test_items)
+    judge = folds.judge if folds else partial(_judge_items, search_problem)
+    _, untuned_scores = judge(search_problem.untuned, test_items)
     trials = []
     for candidate in candidates[1:]:
         candidate, scores = judge(candidate, test_items)
-        trial = Trial(candidate, test_items, scores, untuned_scores, problem.goal)
-        trial.record(problem, "dev")
+        trial = CandidateTrial(candidate, test_items, scores, untuned_scores, search_problem.goal)
+        trial.record(search_problem, "dev")
         if trial.is_reliable:
             trials.append(trial)
     return trials
 
 
 def _judge_items(
-    problem: SearchProblem, candidate: Candidate, items: Items
+    search_problem: SearchProblem, candidate: Candidate, items: Items
 ) -> tuple[Candidate, Vector]:
     """Return the candidate with its threshold, and its scores or verdicts on the items.
 
     The threshold is learned neither on the items themselves nor on documents that the prompt shows.
     """
-    scores = problem.evaluator.scores(candidate, items)
-    candidate = problem.with_threshold(candidate, calibration_items(problem, candidate))
-    return candidate, problem.apply_threshold(scores, candidate.threshold)
+    scores = search_problem.evaluator.scores(candidate, items)
+    candidate = search_problem.with_threshold(
+        candidate, calibration_items(search_problem, candidate)
+    )
+    return candidate, search_problem.apply_threshold(scores, candidate.threshold)
 
 
-def calibration_items(problem: SearchProblem, candidate: Candidate) -> Items:
+def calibration_items(search_problem: SearchProblem, candidate: Candidate) -> Items:
     """Return items of train to learn a threshold from: scored items, else all. Empty for rho."""
-    if problem.goal != "balanced":
+    if search_problem.goal != "balanced":
         return Items(())
-    items = candidate.unseen(problem.train)
-    return problem.evaluator.scored_items(candidate, items) or items
+    items = candidate.unseen(search_problem.train)
+    return search_problem.evaluator.scored_items(candidate, items) or items

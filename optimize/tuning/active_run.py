@@ -87,7 +87,7 @@ class ActiveRun:
         questions = candidate_questions(prepared.subject, MAX_QUESTIONS) if can_ask else ()
         return SearchProblem(
             evaluator=Evaluator(
-                untuned=prepared.untuned, judge_items=self.scorer, budget=self.budget.search
+                untuned_prompt=prepared.untuned, judge_items=self.scorer, budget=self.budget.search
             ),
             proposer=self.models.language_proposer,
             questions=tuple(question.field for question in questions),
@@ -105,7 +105,7 @@ class ActiveRun:
         settings = self.prepared.settings
         with self.models.judge.account.spending_on(SEARCH):
             result = two_fold_search(find_optimizer(settings.optimizer), self.problem)
-        tuning_changed_judge = result.tuned.id != result.untuned.id
+        tuning_changed_judge = result.tuned_candidate.id != result.untuned_candidate.id
         if settings.ship == "tuned" and tuning_changed_judge and not result.decision.ships:
             decision = replace(result.decision, ships=True, is_forced=True)
             result = replace(result, decision=decision)
@@ -124,8 +124,12 @@ class ActiveRun:
         with self.models.judge.account.spending_on(TEST):
             held_out = self.prepared.labels.held_out
             return ByJudge(
-                untuned=held_out.map(partial(self._score_split, "untuned judge", result.untuned)),
-                tuned=held_out.map(partial(self._score_split, "tuned judge", result.tuned)),
+                untuned=held_out.map(
+                    partial(self._score_split, "untuned judge", result.untuned_candidate)
+                ),
+                tuned=held_out.map(
+                    partial(self._score_split, "tuned judge", result.tuned_candidate)
+                ),
             )
 
     def _score_split(self, name: str, candidate: Candidate, items: Items) -> ScoredItems:

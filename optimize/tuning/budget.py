@@ -105,14 +105,14 @@ class RunBudget:
     @property
     def limit_in_dollars(self) -> float | None:
         """The user's limit in dollars, else the planned limit; None if costs are not in dollars."""
-        if self.pricing.unit != "dollars":
+        if self.pricing.budget_unit != "dollars":
             return None
         return self.prepared.settings.max_cost or round(self.limit, 2)
 
     def reservation(self, cost: float) -> tuple[float, float]:
         """Return the calls and dollars to reserve: the final measurement plus a search's `cost`."""
         calls = cost / self.pricing.untuned_cost * self.pricing.calls_per_item + self.reserved_calls
-        return calls, self.reserved_cost + cost if self.pricing.unit == "dollars" else 0.0
+        return calls, self.reserved_cost + cost if self.pricing.budget_unit == "dollars" else 0.0
 
 
 def plan_budget(
@@ -130,7 +130,7 @@ def plan_budget(
     settings, labels = prepared.settings, prepared.labels
     pricing = plan_pricing(prepared, native_n, measured_tokens)
     item_cost, n_held_out = pricing.untuned_cost, labels.n_held_out
-    in_dollars = pricing.unit == "dollars"
+    in_dollars = pricing.budget_unit == "dollars"
     limit = _run_limit(prepared, pricing, is_checked=measured_tokens is not None)
     max_item_price = (1.0 if pricing.is_free else MAX_CANDIDATE_RATIO) * pricing.untuned_price
     affordable_price = max_item_price
@@ -166,8 +166,11 @@ def _expected_spending(
     """Return what a run usually spends for each purpose."""
     settings, pricing = prepared.settings, search.pricing
     n_judged, price_ratio, n_proposals = _usual_search(prepared, search)
-    tokens = pricing.tokens_in, pricing.tokens_out
-    search_tokens = price_ratio * pricing.tokens_in, price_ratio * pricing.tokens_out
+    tokens = pricing.untuned_tokens_in, pricing.untuned_tokens_out
+    search_tokens = (
+        price_ratio * pricing.untuned_tokens_in,
+        price_ratio * pricing.untuned_tokens_out,
+    )
     judge, proposer = settings.judge.price, settings.proposer.price
     table = [
         (SEARCH, n_judged, pricing.calls_per_item, search_tokens, judge),
@@ -214,7 +217,7 @@ def _usual_search(prepared: PreparedRun, search: SearchBudget) -> tuple[float, f
         + QUESTION_TEST_COST * min(n_learned, 2 * MAX_OUTPUTS_ASKED)
     )
     price_ratio = USUAL_PRICE_RATIO
-    if search.pricing.unit == "dollars":
+    if search.pricing.budget_unit == "dollars":
         price_ratio = min(USUAL_PRICE_RATIO, max(1.0, n_affordable / n_judged_usually))
         n_affordable /= price_ratio
     return min(n_judged_usually, n_affordable), price_ratio, n_proposals
@@ -235,7 +238,7 @@ def _planned_limits(prepared: PreparedRun, pricing: Pricing) -> tuple[float, flo
     proposals_cost = MIN_PROPOSALS * pricing.proposal_cost
     smallest_limit = finalists_cost + MIN_RACES * race_cost + proposals_cost
     default_limit = smallest_limit + DEFAULT_RACES * race_cost + questions_cost
-    if pricing.unit == "dollars":
+    if pricing.budget_unit == "dollars":
         # Before the first proposal, the untuned judge is scored. The limit must pay for this score,
         # for the proposal, and for what the search then reserves for test, questions and dev: their
         # full cost, or the largest shares of the budget that they may take.
@@ -262,7 +265,7 @@ def _run_limit(prepared: PreparedRun, pricing: Pricing, *, is_checked: bool) -> 
     per_call = (1 - SPARE_CALLS_SHARE) * pricing.untuned_cost / pricing.calls_per_item
     per_dollar = 1 - SPARE_COST_SHARE
     # For each setting: its name, the user's value, this factor, and the decimals in a message.
-    max_cost = settings.max_cost if pricing.unit == "dollars" else None
+    max_cost = settings.max_cost if pricing.budget_unit == "dollars" else None
     user_limits = (
         ("max_calls", settings.max_calls, per_call, 0),
         ("max_cost", max_cost, per_dollar, 2),
@@ -293,7 +296,11 @@ def _search_options(prepared: PreparedRun, pricing: Pricing, item_price: float) 
         max_demos, max_demo_characters = MAX_FREE_DEMOS, MAX_FREE_DEMO_CHARACTERS
     if settings.max_demos is not None:
         max_demos = min(max_demos, settings.max_demos)
-    if per_character := pricing.price.per_token_in * pricing.calls_per_item / CHARACTERS_PER_TOKEN:
+    if (
+        per_character := pricing.judge_price.per_token_in
+        * pricing.calls_per_item
+        / CHARACTERS_PER_TOKEN
+    ):
         n_affordable = max(0.0, item_price - pricing.untuned_price) / per_character
         max_demo_characters = min(max_demo_characters, int(n_affordable))
     n_characters = sum(len(text) for item in items for text in item.texts.values())

@@ -92,7 +92,9 @@ def budget_json(budget: RunBudget) -> JsonObject:
 def _chance_sentence(prepared: PreparedRun) -> str:
     """Return a sentence on how likely a better judge is to ship with this many documents."""
     labels, risk = prepared.labels, prepared.settings.risk
-    return power_text(labels.everything, labels.train_and_dev, goal=prepared.goal, risk=risk)[0]
+    return power_text(
+        labels.everything, labels.train_and_dev, search_goal=prepared.goal, risk=risk
+    )[0]
 
 
 def _two_digit_text(number: float) -> str:

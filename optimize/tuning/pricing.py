@@ -47,10 +47,10 @@ def plan_pricing(
     tokens_of_proposal = proposal_tokens(prepared)
     proposal_cost = max(MIN_PROPOSAL_COST, proposal_price.cost(*tokens_of_proposal))
     return Pricing(
-        unit="dollars" if in_dollars else "calls",
-        price=price or ASSUMED_TOKEN_PRICE,
-        tokens_in=tokens_in,
-        tokens_out=tokens_out,
+        budget_unit="dollars" if in_dollars else "calls",
+        judge_price=price or ASSUMED_TOKEN_PRICE,
+        untuned_tokens_in=tokens_in,
+        untuned_tokens_out=tokens_out,
         calls_per_item=n_calls,
         replies_per_item=0 if is_decision(lm) else n_replies,  # decision models write no text
         proposal_price=proposal_price,

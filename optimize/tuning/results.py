@@ -30,7 +30,7 @@ def summarize_run(
     run: ActiveRun, search_result: SearchResult, scored_splits: ScoredSplits | None, seconds: float
 ) -> TuningResult:
     """Return the content of summary.json; `scored_splits` is None if no labels were held out."""
-    prepared, models, tuned = run.prepared, run.models, search_result.tuned
+    prepared, models, tuned = run.prepared, run.models, search_result.tuned_candidate
     settings, labels = prepared.settings, prepared.labels
     judge_account, proposer_account = models.judge.account, models.proposer.account
     splits: dict[str, SplitResult] = {}
@@ -149,11 +149,11 @@ def save_judges(
     judge = run.freeze(shipped, provenance | own_provenance.of(search_result.shipped))
     judge.save(run.folder / JUDGE_FILE, overwrite=True)
     (run.folder / TUNED_FILE).unlink(missing_ok=True)
-    if search_result.tuned.id == shipped.id:
+    if search_result.tuned_candidate.id == shipped.id:
         return tuning_result
     del provenance["shipped"]  # the value "seed" would say that this judge is untuned
     provenance["why"] = f"tuned, but not shipped: {search_result.decision.reason}"
-    judge = run.freeze(search_result.tuned, provenance | own_provenance.tuned)
+    judge = run.freeze(search_result.tuned_candidate, provenance | own_provenance.tuned)
     judge.save(run.folder / TUNED_FILE, overwrite=True)
     return replace(tuning_result, tuned_file=TUNED_FILE)
 

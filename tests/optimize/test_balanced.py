@@ -102,13 +102,15 @@ def test_a_search_for_balanced_accuracy_finds_instruction_and_threshold():
     result, _, evaluator = written_search(train, dev, by=low_judge, goal="balanced")
     assert result.decision.ships
     assert result.decision.why.startswith("Shipped: the tuned judge. Cross-validated on")
-    assert "kindness" in result.tuned.instruction
+    assert "kindness" in result.tuned_candidate.instruction
     # The judge's 3 of 5, where passes begin, is .25 on its own scale.
-    for candidate in (result.tuned, result.untuned):
+    for candidate in (result.tuned_candidate, result.untuned_candidate):
         assert candidate.threshold == pytest.approx(0.25, abs=0.08)
     new = with_verdicts(world(60, first=1000))
-    scores = [one.judgement.score for one in low_judge(result.tuned.prompt(SEED), new.items)]
-    assert balanced_accuracy(verdicts(scores, result.tuned.threshold), new.human) > 0.7
+    scores = [
+        one.judgement.score for one in low_judge(result.tuned_candidate.prompt(SEED), new.items)
+    ]
+    assert balanced_accuracy(verdicts(scores, result.tuned_candidate.threshold), new.human) > 0.7
     assert balanced_accuracy(verdicts(scores), new.human) < 0.55
     assert evaluator.budget.total_cost > 0
 

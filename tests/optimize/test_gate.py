@@ -10,7 +10,7 @@ from optimize.inputs.flags import DEFAULT_RISK
 from optimize.items import Item, Items
 from optimize.search import gate, power
 from optimize.search.candidates import Candidate
-from optimize.search.problem import SearchOptions, Trial
+from optimize.search.problem import CandidateTrial, SearchOptions
 from optimize.statistics.contrasts import contrast_judges
 from optimize.statistics.correlations import dataset_level
 from optimize.statistics.intervals import contrast_from_documents, random_generator
@@ -33,11 +33,11 @@ def finalist(rng, documents, noise, *, first=0, outputs=4):
     ]
     # Judges of two halves do not mean the same by a number.
     scale = 100.0 if first else 1.0
-    return Trial(
+    return CandidateTrial(
         candidate=Candidate(instruction="tuned"),
         items=Items(tuple(items)),
         scores=scale * (truth + noise * rng.normal(size=truth.size)),
-        base_scores=truth + rng.normal(size=truth.size),
+        reference_scores=truth + rng.normal(size=truth.size),
         goal="summary",
     )
 
@@ -61,7 +61,7 @@ def at_most(risk):
 
 def verdict(finalists, goal, rng, risk=DEFAULT_RISK):
     return gate.decide_by_gain(
-        [[[replace(each, goal=goal).contrast] for each in finalists]], goal, rng, risk
+        [[[replace(each, goal=goal).gain_estimate] for each in finalists]], goal, rng, risk
     )
 
 
@@ -73,7 +73,7 @@ def test_judges_that_are_no_better_ship_about_as_often_as_the_risk(goal, documen
     for _ in range(RUNS):
         both = halves(rng, documents, 1.0)
         both = map(passing, both) if goal == "balanced" else both
-        gains = [[replace(each, goal=goal).contrast] for each in both]
+        gains = [[replace(each, goal=goal).gain_estimate] for each in both]
         for risk in ships:
             ships[risk] += gate.decide_by_gain([gains], goal, rng, risk).ships
     assert all(number <= at_most(risk) for risk, number in ships.items())
@@ -81,9 +81,9 @@ def test_judges_that_are_no_better_ship_about_as_often_as_the_risk(goal, documen
 
 def passing(each):
     """The outputs that people and the judges rate above 0 pass."""
-    scores, untuned = (each.scores > 0).astype(float), (each.base_scores > 0).astype(float)
+    scores, untuned = (each.scores > 0).astype(float), (each.reference_scores > 0).astype(float)
     items = rate(each.items, each.items.human > 0)
-    return replace(each, items=items, scores=scores, base_scores=untuned)
+    return replace(each, items=items, scores=scores, reference_scores=untuned)
 
 
 def tied_world(rng, documents):
@@ -216,7 +216,7 @@ def test_the_chance_of_a_gain_depends_on_the_level_and_is_0_for_nearly_equal_lab
         ("summary", items, power.power(30, 3, power.PLANNED_GAIN)),
         ("dataset", alike, 0),
     ):
-        promise, _ = power.power_text(labels, labels, goal=goal)
+        promise, _ = power.power_text(labels, labels, search_goal=goal)
         assert f"a chance of {chance:.0%};" in promise
 
 
@@ -225,8 +225,8 @@ def test_each_half_is_judged_by_what_was_learned_on_the_other():
     result, records, _ = written_search(train, dev)
     assert result.decision.ships
     assert result.decision.gain.n_documents == 16 + 14
-    assert "kindness" in result.tuned.instruction
-    assert "candour" in result.tuned.instruction
+    assert "kindness" in result.tuned_candidate.instruction
+    assert "candour" in result.tuned_candidate.instruction
     on_dev = [record for record in records if record["stage"] == "dev"]
     assert {record["n_documents"] for record in on_dev} == {16, 14}
     assert [record["stage"] for record in records].count("gate") == 1
@@ -239,7 +239,7 @@ def test_a_finalist_that_often_fails_does_not_ship(share, ships):
     )
     result = written_search(world(16), world(14, first=100), by=watch)[0]
     assert result.decision.ships == ships
-    assert (result.tuned.instruction == SEED.instruction) != ships
+    assert (result.tuned_candidate.instruction == SEED.instruction) != ships
 
 
 # A judge that shows all labels: versions of it judge the documents that it shows.
@@ -254,8 +254,8 @@ def test_a_judge_that_shows_all_labels_is_tested_by_versions_without_the_documen
     assert result.decision.gain.n_documents == 16 + 12
     assert [record["stage"] for record in records] == ["dev", "gate"]
     assert records[0]["how"] == "all"
-    assert result.tuned.demo_set.documents == set(whole.documents)
-    assert len(result.tuned.demo_set.demos) == len(whole)
+    assert result.tuned_candidate.demo_set.documents == set(whole.documents)
+    assert len(result.tuned_candidate.demo_set.demos) == len(whole)
     # Four versions, each of three quarters of the documents.
     prompts = [prompt for prompt, _ in watch.requests if prompt.demos]
     versions = {str(prompt.template()): len(prompt.demos) for prompt in prompts}

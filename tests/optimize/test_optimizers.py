@@ -44,7 +44,7 @@ writers = pytest.mark.parametrize("name", WRITTEN)
 def test_every_optimizer_returns_a_complete_judge_that_can_be_saved(name, tmp_path):
     result = whole(name)[0].result
     assert result.n_tried
-    prompt = result.tuned.prompt(SEED)
+    prompt = result.tuned_candidate.prompt(SEED)
     replace(Judge.of(WARMTH), prompt=prompt).save(tmp_path / "judge.json")
     copy = judges.load(tmp_path / "judge.json")
     assert copy.prompt == prompt
@@ -56,7 +56,7 @@ def test_every_optimizer_returns_a_complete_judge_that_can_be_saved(name, tmp_pa
 def test_every_optimizer_finds_the_best_instruction_and_ships_it(name):
     outcome = whole(name)[0]
     assert outcome.result.decision.ships, outcome.result.decision.why
-    words = {word for word in QUALITIES if word in outcome.result.tuned.instruction}
+    words = {word for word in QUALITIES if word in outcome.result.tuned_candidate.instruction}
     assert words == {"kindness", "candour"}
 
 
@@ -66,7 +66,7 @@ def test_the_limit_holds_and_each_item_is_paid_once(name, calls):
     watch, model = Watch(), Model(write_instruction)
     outcome = run(name, model, by=watch, calls=calls)
     budget = outcome.budget
-    assert len(watch.requests) + model.calls == budget.total_cost == budget.calls <= calls
+    assert len(watch.requests) + model.calls == budget.total_cost == budget.n_calls <= calls
     pairs = [(str(prompt.template()), item.id) for prompt, item in watch.requests]
     assert len(pairs) == len(set(pairs))
     assert outcome.result.decision.why

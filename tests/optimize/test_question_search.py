@@ -17,7 +17,7 @@ from optimize.search.budget import SearchBudgetSpentError
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import ItemJudgement
 from optimize.search.optimizer import Exploration, find_optimizer
-from optimize.search.problem import SearchOptions, Trial
+from optimize.search.problem import CandidateTrial, SearchOptions
 from optimize.search.proposer import Proposer
 from optimize.search.questions import (
     LabelledAnswers,
@@ -160,7 +160,7 @@ def test_a_documents_scores_do_not_depend_on_its_own_labels():
 
 def test_decisive_questions_are_found_weighted_and_shipped():
     outcome = search_halves(world(20), world(20, first=100))
-    tuned = outcome.result.tuned
+    tuned = outcome.result.tuned_candidate
     assert {field.name for field in tuned.questions or ()} == TRUE
     assert set(tuned.weights.slopes) == {*TRUE, "rating"}
     assert outcome.result.decision.ships
@@ -228,8 +228,8 @@ def test_a_rate_clearly_below_both_untuned_rates_is_an_objection(worse, better, 
     untuned[worse : worse + better] = 1
     untuned[40 : 40 + gain] = 0
     candidate = Candidate(instruction="x")
-    sides = {"scores": tuned, "base_scores": untuned, "goal": "balanced"}
-    reason = gate.rate_objection([Trial(candidate=candidate, items=items, **sides)])
+    sides = {"scores": tuned, "reference_scores": untuned, "goal": "balanced"}
+    reason = gate.rate_objection([CandidateTrial(candidate=candidate, items=items, **sides)])
     assert (reason is None) == ships
     assert reason is None or f"of 40 fails, only the untuned judge gets {worse} right" in reason
 

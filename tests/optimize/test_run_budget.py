@@ -61,7 +61,7 @@ def test_the_error_on_a_limit_that_is_too_small_names_the_smallest_useful_limit(
 
 def test_a_running_budget_is_planned_from_measured_costs():
     expected = plan(max_cost=2.0).pricing
-    dearer = plan((expected.tokens_in, expected.tokens_out + 2000), max_cost=4.0)
+    dearer = plan((expected.untuned_tokens_in, expected.untuned_tokens_out + 2000), max_cost=4.0)
     # 2,000 tokens at 1.6 dollars a million.
     assert dearer.pricing.untuned_price == pytest.approx(expected.untuned_price + 0.0032)
     assert dearer.rows[0].calls < plan(max_cost=4.0).rows[0].calls
@@ -70,13 +70,13 @@ def test_a_running_budget_is_planned_from_measured_costs():
 def test_with_max_calls_alone_the_budget_is_in_calls():
     for lm in (LM, "openai/x"):
         budget = plan(lm=lm, max_calls=2000)
-        assert (budget.pricing.unit, budget.search.proposal_cost) == ("calls", 1)
+        assert (budget.pricing.budget_unit, budget.search.proposal_cost) == ("calls", 1)
         # A twentieth is kept for replies that have to be asked for again.
         assert budget.search.limit + budget.reserved_cost == pytest.approx(0.95 * 2000)
         assert "at most 2,000 calls" in planned_line(budget)
-    assert plan(max_calls=2000, max_cost=1.0).pricing.unit == "dollars"
+    assert plan(max_calls=2000, max_cost=1.0).pricing.budget_unit == "dollars"
     # A model with a price for output tokens alone is not free.
-    assert plan(price="0,1.6").pricing.unit == "dollars"
+    assert plan(price="0,1.6").pricing.budget_unit == "dollars"
 
 
 def test_a_plan_says_what_can_be_tuned_with_a_decision_model(monkeypatch):

@@ -25,7 +25,7 @@ from optimize.search.candidates import (
     word_run_hashes,
 )
 from optimize.search.evaluator import Evaluator, ItemJudgement
-from optimize.search.problem import SearchOptions, contrast, objective
+from optimize.search.problem import SearchOptions, estimate_gain, objective
 from optimize.search.race import Race
 from optimize.statistics.intervals import random_generator
 
@@ -51,7 +51,7 @@ def test_an_instruction_that_is_empty_too_long_known_or_copied_is_rejected(instr
 def test_the_budget_raises_before_any_item_is_judged():
     budget = SearchBudget(14, Pricing(calls_per_item=2))
     watch = Watch()
-    evaluator = Evaluator(untuned=SEED, judge_items=watch, budget=budget)
+    evaluator = Evaluator(untuned_prompt=SEED, judge_items=watch, budget=budget)
     with pytest.raises(SearchBudgetSpentError, match="costs 16 calls, but only 14 calls are left"):
         evaluator.scores(Candidate(instruction="Rate."), world(1, 8))
     assert not watch.requests
@@ -59,11 +59,11 @@ def test_the_budget_raises_before_any_item_is_judged():
 
 def test_the_next_proposal_is_expected_to_cost_as_much_as_the_last():
     each = Price(per_token_in=1, per_token_out=1)
-    budget = SearchBudget(100, Pricing(unit="dollars", proposal_price=each, proposal_cost=2))
+    budget = SearchBudget(100, Pricing(budget_unit="dollars", proposal_price=each, proposal_cost=2))
     budget.charge_proposal(1, 0)
     assert budget.proposal_cost == 2
     budget.charge_proposal(4, 5)
-    assert (budget.proposal_cost, budget.total_cost, budget.calls) == (9, 10, 2)
+    assert (budget.proposal_cost, budget.total_cost, budget.n_calls) == (9, 10, 2)
 
 
 def test_nested_reservations_add_up():
@@ -128,10 +128,10 @@ def test_if_the_limit_does_not_pay_for_all_candidates_the_first_ones_race():
 
 # A token read costs one, and so does one written.
 PRICING = Pricing(
-    unit="dollars",
-    price=Price(per_token_in=1, per_token_out=1),
-    tokens_in=100,
-    tokens_out=1,
+    budget_unit="dollars",
+    judge_price=Price(per_token_in=1, per_token_out=1),
+    untuned_tokens_in=100,
+    untuned_tokens_out=1,
     # A proposal of 10 tokens costs one, too.
     proposal_price=Price(per_token_in=0.1, per_token_out=0),
 )
@@ -197,7 +197,7 @@ LEVELS = ("summary", "dataset", "system")
 def test_a_document_counts_0_if_only_the_judge_ties_it_and_is_left_out_if_people_do():
     those, scores = rated_items([[2, 2, 2], [1, 2, 3]]), np.array([1.0, 2, 3, 1, 2, 3])
     assert objective(scores, those, "summary") == pytest.approx(1)
-    assert contrast(scores, -scores, those, "summary").documents == ("d001",)
+    assert estimate_gain(scores, -scores, those, "summary").documents == ("d001",)
     for level in LEVELS:
         assert objective(np.array([4.0, 4, 4]), rated_items([[1, 2, 3]]), level) == 0
 
@@ -207,7 +207,7 @@ def test_failed_outputs_are_missing_and_failing_never_helps_a_candidate():
     seed, candidate = np.array([1.0, 2, 4, 3]), np.array([1.0, 2, np.nan, 3])
     # In order among the three that it judged; the seed, too, among those.
     assert objective(candidate, those, "summary") == pytest.approx(1)
-    assert contrast(candidate, seed, those, "summary").value == pytest.approx(0)
+    assert estimate_gain(candidate, seed, those, "summary").value == pytest.approx(0)
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,7 @@ def problem_of(
     records = [] if trials is None else trials
     budget = SearchBudget(calls, pricing or Pricing())
     return SearchProblem(
-        evaluator=Evaluator(untuned=SEED, judge_items=by, budget=budget),
+        evaluator=Evaluator(untuned_prompt=SEED, judge_items=by, budget=budget),
         proposer=proposer and Client(proposer, account=account or Budget().account()),
         train=train,
         dev=dev,
