@@ -173,7 +173,7 @@ def tuned(
     split = json.loads((folder / "run" / "splits.json").read_text())
     judge = judges.load(str(folder / "run"))
     fresh = [world.texts(item) for item in world.fresh]
-    asked = [f"{field.name}: {field.description}" for field in judge.prompt.questions]
+    asked = [f"{field.name}: {field.description}" for field in judge.prompt.question_fields]
     balanced, untuned = (
         balanced_accuracy(verdicts(server.scores(each, fresh)), world.human[world.fresh])
         for each in (judge, judges.Judge.of(judge.subject, lm=judge.lm))

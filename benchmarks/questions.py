@@ -89,7 +89,7 @@ def run(
                 else summary_level(scores, fresh["human"], fresh["group"]).value
             )
     line["shipped"] = summary["shipped"] == "tuned"
-    return line | {"questions": [field.name for field in judge.prompt.questions]}
+    return line | {"questions": [field.name for field in judge.prompt.question_fields]}
 
 
 def print_table(lines: Sequence[Line]) -> None:

@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from judges.judgement import NoScoreError, quote
-from judges.prompt import FIELD_HEADER_PATTERN, Value
+from judges.prompt import FIELD_HEADER_PATTERN, FieldValue
 
 # The most characters of a reply; a longer one is not searched for an answer.
 MAX_REPLY_LENGTH = 20_000
@@ -113,10 +113,10 @@ _HEADING_MARKUP = re.compile(
 )
 
 
-class AnswerForm:
+class AnswerPatterns:
     """The patterns that find an answer in a text: a number on a scale, or one of several words."""
 
-    def __init__(self, choices: tuple[Value, ...], allow_fractions: bool) -> None:
+    def __init__(self, choices: tuple[FieldValue, ...], allow_fractions: bool) -> None:
         self.choices, self.allow_fractions = choices, allow_fractions  # fractions: "3.5"
         self.is_numeric = all(isinstance(choice, int) for choice in choices)
         # Maps the lower-case text of an answer to the choice.
@@ -169,7 +169,7 @@ class AnswerForm:
         return number if is_on_scale or number in self.choices else None
 
 
-answer_form = lru_cache(maxsize=64)(AnswerForm)
+answer_patterns = lru_cache(maxsize=64)(AnswerPatterns)
 
 
 class Answer(NamedTuple):
@@ -186,7 +186,7 @@ class Answer(NamedTuple):
 
 
 def find_answer(
-    text: str, form: AnswerForm, names: Collection[str] = (), *, strict: bool = False
+    text: str, form: AnswerPatterns, names: Collection[str] = (), *, strict: bool = False
 ) -> Answer | None:
     """Return the answer that a text states; None for a text without an answer.
 
@@ -213,7 +213,7 @@ def find_answer(
     return answers[-1]
 
 
-def plain_text(text: str, form: AnswerForm) -> str:
+def plain_text(text: str, form: AnswerPatterns) -> str:
     """Return the text in ASCII, with headers, tags and JSON keys as headings at the same positions.
 
     Raises NoScoreError if the text mentions another scale.
@@ -261,7 +261,7 @@ class _Line(NamedTuple):
         return priority_above if self.is_answer_alone else None
 
 
-def _read_line(line: str, form: AnswerForm) -> _Line:
+def _read_line(line: str, form: AnswerPatterns) -> _Line:
     heading = _HEADING_PATTERN.match(line)
     if heading and form.answer_pattern.fullmatch(heading["heading"]):
         heading = None  # "B: it is precise" begins with an answer and not with a heading
@@ -273,7 +273,7 @@ def _read_line(line: str, form: AnswerForm) -> _Line:
 
 
 def _find_answers(
-    cleaned_text: str, form: AnswerForm, name_words: frozenset[str]
+    cleaned_text: str, form: AnswerPatterns, name_words: frozenset[str]
 ) -> tuple[list[Answer], list[tuple[int, str]]]:
     """Return the answers in all lines of a plain text, and all other texts with their positions."""
     answers: list[Answer] = []

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 # Who chose a judge's model: nobody (it is the default), the judge's file, or the user.
 LmSource = Literal["default", "file", "user"]
-RowJudge = Callable[[Iterable[Mapping[str, object]]], Iterator[AnyJudgement]]
+JudgeRowsFunction = Callable[[Iterable[Mapping[str, object]]], Iterator[AnyJudgement]]
 
 
 class FailedJudgementWarning(UserWarning):
@@ -150,7 +150,7 @@ class BaseJudge(ABC):
         """Return HTML for a notebook; a click shows the instructions, questions and answers."""
         texts = []
         for prompt in self.prompts:
-            fields = [f"{field.name}: {field.description}" for field in prompt.choices]
+            fields = [f"{field.name}: {field.description}" for field in prompt.choice_fields]
             texts += [prompt.instruction, *fields]
         details = escape("\n\n".join(texts))
         return f"<details><summary>{escape(f'{self}')}</summary><pre>{details}</pre></details>"
@@ -241,7 +241,7 @@ class BaseJudge(ABC):
             yield session.client(next(iter(models), self.lm))
 
     @contextmanager
-    def open(self, **options: "Unpack[Options]") -> Iterator[RowJudge]:
+    def open(self, **options: "Unpack[Options]") -> Iterator[JudgeRowsFunction]:
         """Open the judge's model once for many calls; the options are those of `score`.
 
         Yields:

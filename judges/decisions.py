@@ -19,7 +19,15 @@ import msgspec
 from msgspec import Meta, Struct
 
 from judges.judgement import NoScoreError, quote
-from judges.prompt import LETTERS, Field, Prompt, break_markup, demo_values, fill_slots, words_of
+from judges.prompt import (
+    PAIR_ANSWERS,
+    Field,
+    Prompt,
+    break_markup,
+    demo_values,
+    fill_slots,
+    verdict_words_of,
+)
 from judges.protocol import (
     DECISIONS,
     REFUSAL,
@@ -27,7 +35,7 @@ from judges.protocol import (
     Message,
     Reply,
     Sampling,
-    is_decision,
+    is_decision_model,
 )
 
 # The sum of an answer's probabilities may differ from 1 by this much, since servers round
@@ -75,26 +83,24 @@ class DecisionTask(Struct, kw_only=True):
         return {"input": [message], "questions": openai_questions}
 
 
-def template_for(lm: str, prompt: Prompt) -> list[Message]:
+def template_for_model(lm: str, prompt: Prompt) -> list[Message]:
     """Return the messages for the model `lm`; the last message has a `{{name}}` slot for each text.
 
     For a model that gives probabilities, the contents are JSON: first instruction and questions,
     then the texts.
     """
-    if not is_decision(lm):
+    if not is_decision_model(lm):
         return prompt.template()
-    questions = {field.name: typed_question(field) for field in prompt.choices}
+    questions = {field.name: typed_question(field) for field in prompt.choice_fields}
     task = DecisionTask(state=decision_state(prompt), questions=questions)
-    slots = ", ".join(f'"{field.name}": {{{{{field.name}}}}}' for field in prompt.inputs)
+    slots = ", ".join(f'"{field.name}": {{{{{field.name}}}}}' for field in prompt.input_fields)
     return [task.message, Message(role="user", content=f"{{{slots}}}")]
 
 
-def fill_template_for(
-    lm: str, template: Sequence[Message], texts: Mapping[str, str]
-) -> list[Message]:
+def fill_template(lm: str, template: Sequence[Message], texts: Mapping[str, str]) -> list[Message]:
     """Fill the texts in a template's messages; raises KeyError if a text is missing."""
     encode_json = partial(json.dumps, ensure_ascii=False)
-    return fill_slots(template, texts, encode=encode_json if is_decision(lm) else str)
+    return fill_slots(template, texts, encode=encode_json if is_decision_model(lm) else str)
 
 
 def decision_state(prompt: Prompt) -> dict[str, object]:
@@ -103,11 +109,11 @@ def decision_state(prompt: Prompt) -> dict[str, object]:
         "instructions": break_markup(prompt.instruction),
         "input_fields": "\n".join(
             f"{n}. `{field.name}` (str): {break_markup(field.description)}"
-            for n, field in enumerate(prompt.inputs, start=1)
+            for n, field in enumerate(prompt.input_fields, start=1)
         ),
     }
     if prompt.demos:
-        fields = (*prompt.inputs, *prompt.choices)
+        fields = (*prompt.input_fields, *prompt.choice_fields)
         state["demos"] = [demo_values(demo, fields, break_markup) for demo in prompt.demos]
     return state
 
@@ -118,13 +124,13 @@ def typed_question(field: Field) -> TypedQuestion:
 
     Raises FatalModelError if the field has more ratings than such a model takes.
     """
-    text, meanings = split_meanings(field)
+    text, meanings = split_field_description(field)
     text = break_markup(text)
-    if field.choices == LETTERS:
-        return TypedQuestion(type="choice", instructions=text, criteria=dict.fromkeys(LETTERS))
+    if field.choices == PAIR_ANSWERS:
+        return TypedQuestion(type="choice", instructions=text, criteria=dict.fromkeys(PAIR_ANSWERS))
     names = map(str, field.options)
     criteria = [f"{name}: {meanings[name]}" if name in meanings else name for name in names]
-    if words_of(field.choices):
+    if verdict_words_of(field.choices):
         outcomes: dict[str, object] = dict(zip(("true", "false"), criteria, strict=True))
         return TypedQuestion(type="noul", instructions=text, criteria=outcomes)
     if len(criteria) > MAX_LEVELS:
@@ -136,7 +142,7 @@ def typed_question(field: Field) -> TypedQuestion:
     return TypedQuestion(type="score", instructions=text, criteria=[*criteria])
 
 
-def split_meanings(field: Field) -> tuple[str, dict[str, str]]:
+def split_field_description(field: Field) -> tuple[str, dict[str, str]]:
     """Split a description: "how clear (1 = murky)" into "how clear" and {"1": "murky"}."""
     choice_pattern = "|".join(re.escape(str(choice)) for choice in field.options)
     description_match = re.match(
@@ -191,7 +197,7 @@ class _TypedAnswer(Struct):
     probabilities: dict[str, Probability] | list[_Option] = {}
 
 
-def reply_of_answers(answers: object, questions: Collection[str]) -> Reply:
+def reply_from_answers(answers: object, questions: Collection[str]) -> Reply:
     """Return a Reply with `{question: answer}` as JSON, from System One's or OpenAI's answers.
 
     If a question is not answered, the Reply is a refusal. Malformed answers raise JSON_ERRORS.
@@ -209,7 +215,7 @@ def reply_of_answers(answers: object, questions: Collection[str]) -> Reply:
     return Reply(text=json.dumps({name: answers[name] for name in questions}))
 
 
-def read_answers(
+def read_option_probabilities(
     questions: Mapping[str, TypedQuestion], reply: Reply
 ) -> dict[str, dict[str, float]]:
     """Read each option's probability, by question; raises NoScoreError for an unusable answer."""

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct, ValidationError, convert
 
 from judges.dimension import MAX_RATINGS, Comparison, Dimension, DimensionError, Subject
-from judges.prompt import LETTERS, Value, are_verdict_words
+from judges.prompt import PAIR_ANSWERS, FieldValue, are_verdict_words
 from judges.questions import Question
 
 Identifier = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,63}\Z")]
@@ -22,9 +22,9 @@ class _QuestionEntry(Struct, kw_only=True, forbid_unknown_fields=True):
     answers: list[str] = []
     anchors: dict[str, str] = {}
 
-    def question(self, name: str, default_answers: tuple[Value, ...]) -> Question:
+    def question(self, name: str, default_answers: tuple[FieldValue, ...]) -> Question:
         anchors = _text_by_rating(self.anchors)
-        answers: Sequence[Value] = self.answers
+        answers: Sequence[FieldValue] = self.answers
         if not _has_words(self.answers):
             answers = _all_ratings(_ratings(self.answers), sorted(anchors))
         answers = tuple(answers) or default_answers
@@ -77,7 +77,7 @@ class Definition(Struct, kw_only=True, forbid_unknown_fields=True):
         return Dimension(**entries, instruction=instruction, anchors=anchors, words=words)
 
     def _questions(self) -> tuple[Question, ...]:
-        default_answers = LETTERS if self.candidate else ("yes", "no")
+        default_answers = PAIR_ANSWERS if self.candidate else ("yes", "no")
         questions = []
         for name, entry in self.questions.items():
             entry = _QuestionEntry(text=entry) if isinstance(entry, str) else entry

@@ -7,12 +7,12 @@ from typing import ClassVar, Literal
 
 from dspy_judges.errors import JudgesError
 from judges.prompt import (
-    LETTERS,
+    PAIR_ANSWERS,
     VALID_NAME,
     Field,
+    FieldValue,
     Prompt,
     Reasoning,
-    Value,
     are_verdict_words,
     reasoning_of,
     with_questions,
@@ -120,7 +120,7 @@ class Dimension:
         return "verdict" if self.words else "rating"
 
     @property
-    def answers(self) -> tuple[Value, ...]:
+    def answers(self) -> tuple[FieldValue, ...]:
         """The possible answers: the two words, the good one first, or all ratings."""
         return self.words or self.scale
 
@@ -185,7 +185,7 @@ class Comparison:
     source: str = ""
     questions: tuple[Question, ...] = dataclass_field(default=(), compare=False, repr=False)
     kind: ClassVar[Kind] = "pairwise"
-    answers: ClassVar[tuple[Value, ...]] = LETTERS
+    answers: ClassVar[tuple[FieldValue, ...]] = PAIR_ANSWERS
     # A comparison has neither ratings nor the two words of a verdict.
     scale: ClassVar[tuple[int, ...]] = ()
     words: ClassVar[None] = None
@@ -219,7 +219,7 @@ Subject = Dimension | Comparison
 
 def check_prompt(subject: Subject, prompt: Prompt) -> None:
     """Raise DimensionError unless the prompt reads the subject's texts and answers on its scale."""
-    if reserved_names := sorted(RESERVED_NAMES & {field.name for field in prompt.inputs}):
+    if reserved_names := sorted(RESERVED_NAMES & {field.name for field in prompt.input_fields}):
         raise DimensionError(
             f"{subject.name}: a text may not be called {reserved_names[0]!r}, which a judge or "
             "DSPy uses itself; give it another name and map the column to it"
@@ -231,17 +231,19 @@ def check_prompt(subject: Subject, prompt: Prompt) -> None:
 def _prompt_problem(subject: Subject, prompt: Prompt) -> str | None:
     if not prompt.instruction.strip():
         return "the instruction is empty"
-    if len(prompt.questions) > MAX_QUESTIONS:
-        return f"{len(prompt.questions)} questions; a judge asks at most {MAX_QUESTIONS}"
+    if len(prompt.question_fields) > MAX_QUESTIONS:
+        return f"{len(prompt.question_fields)} questions; a judge asks at most {MAX_QUESTIONS}"
     names = [field.name for field in prompt.fields]
-    for field in prompt.questions:
+    for field in prompt.question_fields:
         if field.name in RESERVED_QUESTION_NAMES or names.count(field.name) > 1:
             return f"a question may not be called {field.name!r}; that name is taken"
         if problem := question_problem(field):
             return f"the question {field.name[:64]!r} {problem}"
-        if (field.choices == LETTERS) != (subject.kind == "pairwise"):
+        if (field.choices == PAIR_ANSWERS) != (subject.kind == "pairwise"):
             return f"the question {field.name!r}: the answers A and B are for comparisons alone"
-    untuned = with_questions(subject.prompt(reasoning_of(prompt.outputs)), prompt.questions)
+    untuned = with_questions(
+        subject.prompt(reasoning_of(prompt.output_fields)), prompt.question_fields
+    )
     fields = [(field.name, field.role, field.choices) for field in prompt.fields]
     if fields != [(field.name, field.role, field.choices) for field in untuned.fields]:
         expected_names = ", ".join(field.name for field in untuned.fields)
@@ -254,7 +256,7 @@ def _prompt_problem(subject: Subject, prompt: Prompt) -> str | None:
     return None
 
 
-def _demo_problem(prompt: Prompt, demo: Mapping[str, Value]) -> str | None:
+def _demo_problem(prompt: Prompt, demo: Mapping[str, FieldValue]) -> str | None:
     if demo.keys() != {field.name for field in prompt.fields}:
         return f"the fields {', '.join(demo)}, which are not the fields of the prompt"
     for field in prompt.fields:

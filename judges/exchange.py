@@ -15,7 +15,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, cast
 
 from dspy_judges.errors import OptionError
-from judges.decisions import JSON_ERRORS, DecisionTask, fill_template_for, reply_of_answers
+from judges.decisions import JSON_ERRORS, DecisionTask, fill_template, reply_from_answers
 from judges.dimension import Subject
 from judges.judgement import AnyJudgement, Judgement, NoScoreError, Preference, quote
 from judges.labels.cells import as_text
@@ -26,8 +26,8 @@ from judges.protocol import (
     Reply,
     Request,
     Response,
-    is_decision,
-    reply_of_output,
+    is_decision_model,
+    reply_from_output,
 )
 from judges.questions import AnswerWeights
 from judges.reading import check_reply
@@ -35,11 +35,11 @@ from judges.scoring import (
     NoProbabilitiesError,
     ReplyContent,
     SamplingPlan,
-    judgement_of_samples,
+    judgement_from_contents,
     mean_answers,
-    read_decision,
-    read_sample,
-    sampling_of,
+    read_decision_reply,
+    read_text_reply,
+    sampling_for,
 )
 from judges.tables.text import plain_value
 
@@ -69,14 +69,14 @@ class Exchange:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        self.is_decision_model = is_decision(self.lm)
+        self.is_decision_model = is_decision_model(self.lm)
         if self.is_decision_model and self.plan.kind != "weighted":
             raise OptionError(
                 f"{self.subject.name}: the plan {self.plan.kind!r} is not for {self.lm}: a "
                 "decision model always gives probabilities; leave the plan out"
             )
         self.orders = PAIR_ORDERS if self.subject.kind == "pairwise" else PAIR_ORDERS[:1]
-        self.sampling = sampling_of(self.plan, self.prompt, seed=self.seed, lm=self.lm)
+        self.sampling = sampling_for(self.plan, self.prompt, seed=self.seed, lm=self.lm)
 
     def messages(self, texts: Mapping[str, str], order: str = "ab") -> list[Message]:
         """Return the messages for these texts; the order "ba" shows output B of a pair first."""
@@ -86,13 +86,13 @@ class Exchange:
         if order == "ba":
             *_, a, b = self.subject.texts
             texts = {**texts, a: texts[b], b: texts[a]}
-        return fill_template_for(self.lm, self.template, texts)
+        return fill_template(self.lm, self.template, texts)
 
     def sample_of(self, reply: Reply) -> ReplyContent:
-        """Read one reply; raises NoScoreError or NoProbabilitiesError (see `read_sample`)."""
+        """Read one reply; raises NoScoreError or NoProbabilitiesError (see `read_text_reply`)."""
         if self.is_decision_model:
-            return read_decision(self.prompt, reply)
-        return read_sample(self.plan, self.prompt, reply, names=(self.subject.name,))
+            return read_decision_reply(self.prompt, reply)
+        return read_text_reply(self.plan, self.prompt, reply, names=(self.subject.name,))
 
     def response_of(self, outputs: Iterable[object]) -> Response:
         """Return the outputs of an inference engine as a client's Response (see `Judge.read`)."""
@@ -110,9 +110,9 @@ class Exchange:
         samples = [cast(Sequence[ReplyContent], response.values) for response in responses]
         if self.subject.kind == "pairwise":
             preference = _preference(samples, [response.error for response in responses])
-            return preference.rescored(self.prompt.choices, self.weights)
-        judgement = judgement_of_samples(self.plan, samples[0], responses[0].failures)
-        return judgement.rescored(self.prompt.choices, self.weights, self.threshold)
+            return preference.rescored(self.prompt.choice_fields, self.weights)
+        judgement = judgement_from_contents(self.plan, samples[0], responses[0].failures)
+        return judgement.rescored(self.prompt.choice_fields, self.weights, self.threshold)
 
     def judge_rows(
         self, rows: Iterable[Mapping[str, object]], client: "Client"
@@ -164,8 +164,8 @@ class Exchange:
         try:
             if self.is_decision_model:
                 task = DecisionTask.of(self.template[0]["content"])
-                return reply_of_answers(output, task.questions)
-            return reply_of_output(output)
+                return reply_from_answers(output, task.questions)
+            return reply_from_output(output)
         except JSON_ERRORS as error:
             raise NoScoreError(f"{quote(repr(output))} cannot be read: {error}") from None
 

@@ -23,7 +23,7 @@ from dspy_judges.files import read_bytes
 from judges.client import Redactor
 from judges.definition import Identifier, NonBlankText, Rating
 from judges.dimension import Comparison, Dimension, DimensionError, Subject
-from judges.prompt import MAX_DEMOS, SLOT_PATTERN, Prompt, Value, utf8_text
+from judges.prompt import MAX_DEMOS, SLOT_PATTERN, FieldValue, Prompt, utf8_text
 from judges.protocol import Message
 from judges.questions import AnswerWeights
 from judges.scoring import SamplingPlan
@@ -223,7 +223,9 @@ def json_digest(json_object: Mapping[str, object]) -> str:
     return f"sha256:{hashlib.sha256(canonical_text.encode('ascii')).hexdigest()}"
 
 
-def count_demo_bytes(prompt: Prompt, demo: Mapping[str, Value], redactor: Redactor) -> int | None:
+def count_demo_bytes(
+    prompt: Prompt, demo: Mapping[str, FieldValue], redactor: Redactor
+) -> int | None:
     """Return how many bytes a demonstration takes in a file; None if it cannot be saved there."""
     messages = replace(prompt, demos=(demo,)).template()[1:3]
     try:

@@ -10,15 +10,22 @@ from msgspec import UNSET
 
 from dspy_judges.errors import OptionError
 from judges.base_judge import BaseJudge
-from judges.decisions import DecisionTask, fill_template_for, template_for
+from judges.decisions import DecisionTask, fill_template, template_for_model
 from judges.dimension import Subject, check_prompt
 from judges.exchange import Exchange, failed_judgement, readable_texts
 from judges.frozen import JudgeFile, SubjectEntry, to_json_data
 from judges.judgement import AnyJudgement, NoScoreError, Preference
 from judges.prompt import Field, Prompt, Reasoning, with_questions
-from judges.protocol import EMBEDDED, REASONING_FACTOR, Message, Model, is_decision, is_reasoning
+from judges.protocol import (
+    EMBEDDED,
+    REASONING_FACTOR,
+    Message,
+    Model,
+    is_decision_model,
+    is_reasoning_model,
+)
 from judges.questions import AnswerWeights, Question, QuestionError
-from judges.scoring import SamplingPlan, default_plan, default_plan_by_name
+from judges.scoring import SamplingPlan, default_plan, default_plan_for_name
 
 if TYPE_CHECKING:
     import dspy
@@ -63,9 +70,9 @@ class Judge(BaseJudge):
                 "lm='openai/gpt-4.1-mini', or ask a dspy.LM by judge.program()"
             )
         check_prompt(self.subject, self.prompt)
-        if self.weights and (problem := self.weights.problem(self.prompt.choices)):
+        if self.weights and (problem := self.weights.problem(self.prompt.choice_fields)):
             raise QuestionError(f"{self.name}: {problem}")
-        object.__setattr__(self, "prompt", self.prompt.normalised())
+        object.__setattr__(self, "prompt", self.prompt.with_clean_texts())
 
     def __repr__(self) -> str:
         """Return a short description on one line, since a prompt may hold whole documents."""
@@ -119,7 +126,7 @@ class Judge(BaseJudge):
         if len(predictors) != 1:
             raise OptionError(f"a judge has one predictor; this program has {len(predictors)}")
         prompt = prompt_of(predictors[0].signature, predictors[0].demos)
-        scoring = scoring_of(program) or Scoring(prompt.choices)
+        scoring = scoring_of(program) or Scoring(prompt.choice_fields)
         judge = cls(
             subject=subject, prompt=prompt, weights=scoring.weights, threshold=scoring.threshold
         )
@@ -142,7 +149,7 @@ class Judge(BaseJudge):
 
     @property
     def questions(self) -> tuple[Field, ...]:
-        return self.prompt.questions
+        return self.prompt.question_fields
 
     def clients(self, client: "Client") -> tuple["Client", ...]:
         return (client,)
@@ -157,16 +164,16 @@ class Judge(BaseJudge):
 
     def resolved_plan(self) -> SamplingPlan:
         """Return the judge's own plan, or the default plan for the model's name."""
-        return self.plan or default_plan_by_name(self.lm)
+        return self.plan or default_plan_for_name(self.lm)
 
     def judge_rows(
         self, rows: Iterable[Mapping[str, object]], client: "Client", *, seed: int = 0
     ) -> Generator[AnyJudgement, None, None]:
         self.check_destination()
-        if is_decision(client.model.name) != is_decision(self.lm):
+        if is_decision_model(client.model.name) != is_decision_model(self.lm):
             return self.with_model(client.model.name).judge_rows(rows, client, seed=seed)
         model = client.model
-        lm = model.name if is_decision(model.name) else model.endpoint
+        lm = model.name if is_decision_model(model.name) else model.endpoint
         return self._exchange(self.plan_for(model), lm, seed).judge_rows(rows, client)
 
     def request(self, row: Mapping[str, object], order: str = "ab") -> dict[str, Any] | None:
@@ -201,7 +208,7 @@ class Judge(BaseJudge):
         if exchange.is_decision_model:
             system, user = (message["content"] for message in messages)
             return DecisionTask.of(system).body(self.lm, json.loads(user))
-        if is_reasoning(self.lm):
+        if is_reasoning_model(self.lm):
             sampling = replace(sampling, max_tokens=REASONING_FACTOR * sampling.max_tokens)
         return {"messages": messages, "sampling": sampling.fields()}
 
@@ -276,11 +283,11 @@ class Judge(BaseJudge):
 
     @cached_property
     def _template(self) -> Sequence[Message]:
-        return self.stored_messages or template_for(self.lm, self.prompt)
+        return self.stored_messages or template_for_model(self.lm, self.prompt)
 
     def messages(self, texts: Mapping[str, str]) -> list[Message]:
         """Return the messages sent for one output; raises KeyError if a text is missing."""
-        return fill_template_for(self.lm, self._template, texts)
+        return fill_template(self.lm, self._template, texts)
 
     def program(self) -> "dspy.Module":
         """Return a DSPy module that sends the same messages, to compose or to optimize further.
@@ -339,9 +346,9 @@ class Judge(BaseJudge):
         if api_base is not None and not api_base.strip():
             raise OptionError("api_base is empty: give an address, or leave it out")
         judge = self if lm is None else replace(self, lm=lm, lm_source="user")
-        if is_decision(judge.lm) != is_decision(self.lm):
+        if is_decision_model(judge.lm) != is_decision_model(self.lm):
             judge = replace(
-                judge, plan=self.plan and default_plan_by_name(judge.lm), stored_messages=None
+                judge, plan=self.plan and default_plan_for_name(judge.lm), stored_messages=None
             )
         return judge if api_base is None else replace(judge, api_base=api_base)
 
@@ -374,6 +381,6 @@ class Judge(BaseJudge):
             weights=file.weights or None,
             lm_source="file",
         )
-        if file.messages == template_for(file.lm, file.program):
+        if file.messages == template_for_model(file.lm, file.program):
             return judge
         return replace(judge, stored_messages=tuple(file.messages))

@@ -57,22 +57,22 @@ class Judgement:
         return cls(score=math.nan, failure=reason, unparsable=unparsable)
 
     def rescored(
-        self, choices: Sequence[Field], weights: AnswerWeights | None, threshold: float = 0.5
+        self, choice_fields: Sequence[Field], weights: AnswerWeights | None, threshold: float = 0.5
     ) -> "Judgement":
         """Return a copy of the judgement whose score is computed from the answers by these weights.
 
-        `choices` are the fields that were answered; the last is the judge's own rating or verdict.
-        The score of a verdict is rescaled so that `threshold` becomes .5: the order of scores stays
-        the same, and .5 or more always means a pass.
+        `choice_fields` are the fields that were answered; the last is the judge's own rating or
+        verdict. The score of a verdict is rescaled so that `threshold` becomes .5: the order of
+        scores stays the same, and .5 or more always means a pass.
         """
         if self.failure is not None:
             return self
-        is_verdict = answer_range(choices[-1]) == (0, 1)
+        is_verdict = answer_range(choice_fields[-1]) == (0, 1)
         score, decided_by, rating = self.score, self.decided_by, self.rating
         if weights is not None and self.answers is not None:
             score = weights.score(self.answers)
             verdict_threshold = threshold if is_verdict else None
-            decided_by = weights.decisive_answer(self.answers, choices, verdict_threshold)
+            decided_by = weights.decisive_answer(self.answers, choice_fields, verdict_threshold)
         if is_verdict:
             if score < threshold:
                 score = score / threshold / 2
@@ -141,12 +141,12 @@ class Preference:
     @property
     def order_ab(self) -> PreferredOutput | None:
         """The output preferred when A is shown first; None for a tie or an unknown margin."""
-        return choice_of(self.margin_ab)
+        return preferred_output(self.margin_ab)
 
     @property
     def order_ba(self) -> PreferredOutput | None:
         """The output preferred when B is shown first; here, too, "A" means output A."""
-        return choice_of(self.margin_ba)
+        return preferred_output(self.margin_ba)
 
     @property
     def answers(self) -> dict[str, float] | None:
@@ -157,14 +157,14 @@ class Preference:
         return {name: (ab[name] - ba[name]) / 2 for name in ab}
 
     def rescored(
-        self, choices: Sequence[Field], weights: AnswerWeights | None, threshold: float = 0.5
+        self, choice_fields: Sequence[Field], weights: AnswerWeights | None, threshold: float = 0.5
     ) -> "Preference":
         """Return a copy of the preference with margins computed from its answers by the weights."""
         ab, ba, answers = self.answers_ab, self.answers_ba, self.answers
         if weights is None or ab is None or ba is None or answers is None:
             return self
         preference = Preference.from_orders(weights.score(ab), -weights.score(ba), self.comparison)
-        decided_by = weights.decisive_answer(answers, choices)
+        decided_by = weights.decisive_answer(answers, choice_fields)
         return replace(preference, answers_ab=ab, answers_ba=ba, decided_by=decided_by)
 
     @classmethod
@@ -175,7 +175,7 @@ class Preference:
 
         The preference is a tie unless the same output is preferred in both orders.
         """
-        ab, ba = choice_of(margin_ab), choice_of(margin_ba)
+        ab, ba = preferred_output(margin_ab), preferred_output(margin_ba)
         return cls(
             margin=(margin_ab + margin_ba) / 2,
             margin_ab=margin_ab,
@@ -192,7 +192,7 @@ class Preference:
 AnyJudgement = Judgement | Preference
 
 
-def choice_of(margin: float) -> PreferredOutput | None:
+def preferred_output(margin: float) -> PreferredOutput | None:
     """Return the output that a margin prefers; None for a margin of 0 or NaN."""
     if margin > 0:
         return "A"

@@ -19,10 +19,10 @@ from judges.decisions import decision_state, typed_question
 from judges.dimension import Subject
 from judges.judgement import Judgement, NoScoreError
 from judges.prompt import (
-    NOT_GIVEN,
+    NOT_GIVEN_TEXT,
     Field,
+    FieldValue,
     Prompt,
-    Value,
     break_markup,
     choice_number,
     restate_format,
@@ -38,19 +38,22 @@ class Scoring(Parameter):
     """Computes the score of a DSPy program from the answers in its prediction, as a `Judge` does.
 
     DSPy's `save` and `load` keep weights and threshold, and DSPy's optimizers do not change them.
-    `choices` are the fields of the questions, then the field of the judge's answer.
+    `choice_fields` are the fields of the questions, then the field of the judge's answer.
     """
 
     def __init__(
-        self, choices: Sequence[Field], weights: AnswerWeights | None = None, threshold: float = 0.5
+        self,
+        choice_fields: Sequence[Field],
+        weights: AnswerWeights | None = None,
+        threshold: float = 0.5,
     ) -> None:
-        self.choices, self.weights, self.threshold = choices, weights, threshold
+        self.choice_fields, self.weights, self.threshold = choice_fields, weights, threshold
 
     def with_score(self, prediction: dspy.Prediction) -> dspy.Prediction:
         """Return a copy of the prediction with a `score`; DSPy's trace keeps the original."""
-        answers = {f.name: _answer_number(prediction[f.name], f) for f in self.choices}
-        judgement = Judgement(score=answers[self.choices[-1].name], answers=answers)
-        judgement = judgement.rescored(self.choices, self.weights, self.threshold)
+        answers = {f.name: _answer_number(prediction[f.name], f) for f in self.choice_fields}
+        judgement = Judgement(score=answers[self.choice_fields[-1].name], answers=answers)
+        judgement = judgement.rescored(self.choice_fields, self.weights, self.threshold)
         scored_prediction = prediction.copy(score=judgement.score)
         scored_prediction._completions = prediction.completions
         return scored_prediction
@@ -63,7 +66,7 @@ class Scoring(Parameter):
 
     def load_state(self, state: ValuesByName) -> None:
         weights = msgspec.convert(state["weights"], AnswerWeights | None)
-        if weights and (problem := weights.problem(self.choices)):
+        if weights and (problem := weights.problem(self.choice_fields)):
             raise QuestionError(f"the saved program has {problem}")
         self.weights, self.threshold = weights, msgspec.convert(state["threshold"], float)
 
@@ -113,7 +116,7 @@ class JudgeModule(dspy.Module):
         self.source: object = None
         self.judge = dspy.Predict(signature_of(prompt))
         self.judge.demos = demos_of(prompt)
-        self.scoring = Scoring(prompt.choices, weights=weights, threshold=threshold)
+        self.scoring = Scoring(prompt.choice_fields, weights=weights, threshold=threshold)
 
     def forward(self, **texts: object) -> dspy.Prediction:
         with self._dspy_context():
@@ -139,7 +142,7 @@ class JudgeModule(dspy.Module):
 
     def _with_score(self, prediction: dspy.Prediction) -> dspy.Prediction:
         scored_prediction = self.scoring.with_score(prediction)
-        for field in self.scoring.choices:
+        for field in self.scoring.choice_fields:
             scored_prediction[field.name] = _likeliest_choice(scored_prediction[field.name], field)
         return scored_prediction
 
@@ -188,9 +191,9 @@ class JudgeAdapter(dspy.ChatAdapter):
             messages = restate_format(prompt, messages)
         return messages
 
-    def parse(self, signature: SignatureMeta, completion: str) -> dict[str, Value]:
+    def parse(self, signature: SignatureMeta, completion: str) -> dict[str, FieldValue]:
         try:
-            outputs = prompt_of(signature).outputs
+            outputs = prompt_of(signature).output_fields
             return dict(read_reply(completion, outputs, names=self.dimension_names).values)
         except NoScoreError as error:
             name = type(self).__name__
@@ -210,9 +213,9 @@ def prompt_of(signature: SignatureMeta, demos: Sequence[ValuesByName] = ()) -> P
     """
     fields = _signature_fields(signature)
     prompt = Prompt(instruction=signature.instructions, fields=fields)
-    full_demos: list[Mapping[str, Value]] = []
+    full_demos: list[Mapping[str, FieldValue]] = []
     for demo_number, demo in enumerate(demos):
-        if all(demo.get(field.name) is not None for field in prompt.questions):
+        if all(demo.get(field.name) is not None for field in prompt.question_fields):
             values = [_demo_value(demo_number, field, demo.get(field.name)) for field in fields]
             full_demos.append(dict(zip([field.name for field in fields], values, strict=True)))
     return replace(prompt, demos=tuple(full_demos))
@@ -261,7 +264,7 @@ def _signature(fields: Mapping[str, tuple[object, object]], instruction: str) ->
 
 def demos_of(prompt: Prompt) -> list[dspy.Example]:
     """Return the demos of a prompt as objects of `dspy.Example`."""
-    names = [field.name for field in prompt.inputs]
+    names = [field.name for field in prompt.input_fields]
     return [dspy.Example(**demo).with_inputs(*names) for demo in prompt.demos]
 
 
@@ -283,13 +286,15 @@ def _signature_fields(signature: SignatureMeta) -> tuple[Field, ...]:
 def _input_texts(prompt: Prompt, inputs: ValuesByName) -> dict[str, str]:
     """Return the texts that the prompt reads; raises ValueError if a text is missing."""
     # DSPy would render a missing text, None, as the word "None".
-    missing_texts = [field.name for field in prompt.inputs if inputs.get(field.name) is None]
+    missing_texts = [field.name for field in prompt.input_fields if inputs.get(field.name) is None]
     if missing_texts:
         raise ValueError(f"missing texts that the judge reads: {', '.join(missing_texts)}")
-    return {field.name: str(inputs[field.name]) for field in prompt.inputs}
+    return {field.name: str(inputs[field.name]) for field in prompt.input_fields}
 
 
-def choice_probabilities(value: object, choices: Sequence[Value]) -> dict[Value, float] | None:
+def choice_probabilities(
+    value: object, choices: Sequence[FieldValue]
+) -> dict[FieldValue, float] | None:
     """Return the probability of each choice in a decision of DSPy; None for other values."""
     if isinstance(value, Noul | Score | Choice):
         value = value.model_dump(mode="json")  # the form of a decision in a saved program
@@ -320,10 +325,10 @@ def _answer_number(value: object, field: Field) -> float:
     return float(cast(float, value))
 
 
-def _demo_value(demo_number: int, field: Field, value: object) -> Value:
+def _demo_value(demo_number: int, field: Field, value: object) -> FieldValue:
     """Return a field's value in a demo; ValueError for a missing text and an impossible choice."""
     if not field.choices and (value is not None or field.role == "output"):
-        return NOT_GIVEN if value is None else str(value)
+        return NOT_GIVEN_TEXT if value is None else str(value)
     value = _likeliest_choice(value, field)
     # In a label file, 4.0 and "4" mean the rating 4; a mean such as 3.67 is refused.
     for choice in field.options:

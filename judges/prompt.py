@@ -14,7 +14,7 @@ from typing import Literal
 
 from judges.protocol import Message
 
-Value = str | int  # of a field: a text, a word or a rating
+FieldValue = str | int  # of a field: a text, a word or a rating
 # The text that a judge writes before its answer: nothing, one sentence, reasoning in steps, or
 # questions that the judge poses and answers itself.
 Reasoning = Literal["none", "brief", "steps", "questions"]
@@ -23,11 +23,11 @@ LONG_REASONING = ("steps", "questions")
 # The most demonstrations in a prompt.
 MAX_DEMOS = 1000
 # The two answers of a pairwise judge.
-LETTERS = ("A", "B")
-HEADER = "[[ ## {name} ## ]]"
-END_HEADER = HEADER.format(name="completed")
+PAIR_ANSWERS = ("A", "B")
+FIELD_HEADER = "[[ ## {name} ## ]]"
+END_HEADER = FIELD_HEADER.format(name="completed")
 # Replaces a free text, such as a rationale, that a demonstration lacks.
-NOT_GIVEN = "(not given)"
+NOT_GIVEN_TEXT = "(not given)"
 VALID_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
 # A word of a verdict, such as "pass" or "not ok": letters, in one or more parts.
 VERDICT_WORD = re.compile(r"(?=.{1,30}\Z)[^\W\d_]{2,}(?:[ '-][^\W\d_]+)*\Z")
@@ -69,17 +69,17 @@ class Field:
     name: str
     description: str
     role: Literal["input", "output"]
-    choices: tuple[Value, ...] | None = None
+    choices: tuple[FieldValue, ...] | None = None
 
     @property
-    def options(self) -> tuple[Value, ...]:
+    def options(self) -> tuple[FieldValue, ...]:
         """The choices; empty for free text."""
         return self.choices or ()
 
 
-def words_of(choices: tuple[Value, ...] | None) -> tuple[Value, ...]:
+def verdict_words_of(choices: tuple[FieldValue, ...] | None) -> tuple[FieldValue, ...]:
     """Return the two words of a verdict, the good one first; empty for ratings, and for A and B."""
-    return choices if choices and choices != LETTERS and isinstance(choices[0], str) else ()
+    return choices if choices and choices != PAIR_ANSWERS and isinstance(choices[0], str) else ()
 
 
 def are_verdict_words(words: Sequence[object]) -> bool:
@@ -92,11 +92,11 @@ def are_verdict_words(words: Sequence[object]) -> bool:
     )
 
 
-def choice_number(choice: Value, choices: tuple[Value, ...]) -> float:
+def choice_number(choice: FieldValue, choices: tuple[FieldValue, ...]) -> float:
     """Return an answer as a number: the rating, 1 or 0 for one of two words, 1 or -1 for A or B."""
-    if choices == LETTERS:
-        return 1.0 if choice == LETTERS[0] else -1.0
-    words = words_of(choices)
+    if choices == PAIR_ANSWERS:
+        return 1.0 if choice == PAIR_ANSWERS[0] else -1.0
+    words = verdict_words_of(choices)
     return float(1 - words.index(choice) if words else choice)
 
 
@@ -107,32 +107,32 @@ class Prompt:
     instruction: str
     fields: tuple[Field, ...]
     # Left out of the `repr`, since demos hold whole documents.
-    demos: tuple[Mapping[str, Value], ...] = dataclass_field(default=(), repr=False)
+    demos: tuple[Mapping[str, FieldValue], ...] = dataclass_field(default=(), repr=False)
 
     @cached_property
-    def answer(self) -> Field:
+    def answer_field(self) -> Field:
         """The output field for the rating, verdict or choice: the last field with choices."""
-        return self.choices[-1]
+        return self.choice_fields[-1]
 
     @cached_property
-    def choices(self) -> tuple[Field, ...]:
+    def choice_fields(self) -> tuple[Field, ...]:
         """The output fields that have choices: the questions, then the answer."""
-        return tuple(field for field in self.outputs if field.choices)
+        return tuple(field for field in self.output_fields if field.choices)
 
     @cached_property
-    def questions(self) -> tuple[Field, ...]:
+    def question_fields(self) -> tuple[Field, ...]:
         """The fields of the questions, which are answered before the answer in the same reply."""
-        return self.choices[:-1]
+        return self.choice_fields[:-1]
 
     @cached_property
-    def inputs(self) -> tuple[Field, ...]:
+    def input_fields(self) -> tuple[Field, ...]:
         return tuple(field for field in self.fields if field.role == "input")
 
     @cached_property
-    def outputs(self) -> tuple[Field, ...]:
+    def output_fields(self) -> tuple[Field, ...]:
         return tuple(field for field in self.fields if field.role == "output")
 
-    def normalised(self) -> "Prompt":
+    def with_clean_texts(self) -> "Prompt":
         """Return the prompt in valid UTF-8, with the instruction unindented as DSPy does."""
         demos = tuple(demo_values(demo, self.fields, utf8_text) for demo in self.demos)
         # Without strip, a second call of cleandoc could change the text again.
@@ -149,7 +149,7 @@ class Prompt:
         for demo in self.demos:
             messages.append(Message(role="user", content=_user_content(self, demo)))
             messages.append(Message(role="assistant", content=_answer_content(self, demo)))
-        slots = {field.name: f"{{{{{field.name}}}}}" for field in self.inputs}
+        slots = {field.name: f"{{{{{field.name}}}}}" for field in self.input_fields}
         return [*messages, Message(role="user", content=_user_content(self, slots))]
 
 
@@ -182,17 +182,20 @@ def reasoning_of(outputs: Sequence[Field]) -> Reasoning:
 
 def with_reasoning(prompt: Prompt, reasoning: Reasoning) -> Prompt:
     """Return the prompt with another form of reasoning; the demos lose their rationales."""
-    if reasoning_of(prompt.outputs) == reasoning:
+    if reasoning_of(prompt.output_fields) == reasoning:
         return prompt
     fields = [field for field in prompt.fields if field.role == "input" or field.choices]
     if reasoning != "none":
-        compares = prompt.answer.choices == LETTERS
+        compares = prompt.answer_field.choices == PAIR_ANSWERS
         name = "comparison" if compares else "rationale"
         description = _REASONING_TEXTS[reasoning][compares]
         free_text = Field(name=name, description=description, role="output")
-        fields.insert(fields.index(prompt.choices[0]), free_text)
+        fields.insert(fields.index(prompt.choice_fields[0]), free_text)
     demos = tuple(
-        {field.name: demo[field.name] if field in prompt.fields else NOT_GIVEN for field in fields}
+        {
+            field.name: demo[field.name] if field in prompt.fields else NOT_GIVEN_TEXT
+            for field in fields
+        }
         for demo in prompt.demos
     )
     return replace(prompt, fields=tuple(fields), demos=demos)
@@ -200,10 +203,10 @@ def with_reasoning(prompt: Prompt, reasoning: Reasoning) -> Prompt:
 
 def with_questions(prompt: Prompt, questions: Sequence[Field]) -> Prompt:
     """Return the prompt with other questions, and without demos, which lack the answers."""
-    if prompt.questions == tuple(questions):
+    if prompt.question_fields == tuple(questions):
         return prompt
-    other_fields = [field for field in prompt.fields if field not in prompt.choices]
-    return replace(prompt, fields=(*other_fields, *questions, prompt.answer), demos=())
+    other_fields = [field for field in prompt.fields if field not in prompt.choice_fields]
+    return replace(prompt, fields=(*other_fields, *questions, prompt.answer_field), demos=())
 
 
 def break_markup(text: str) -> str:
@@ -212,8 +215,8 @@ def break_markup(text: str) -> str:
 
 
 def demo_values(
-    demo: Mapping[str, Value], fields: Sequence[Field], clean: Callable[[str], str]
-) -> dict[str, Value]:
+    demo: Mapping[str, FieldValue], fields: Sequence[Field], clean: Callable[[str], str]
+) -> dict[str, FieldValue]:
     """Return a demonstration's values for these fields, with each text passed through `clean`."""
     values = {field.name: demo[field.name] for field in fields}
     return {name: clean(v) if isinstance(v, str) else v for name, v in values.items()}
@@ -241,11 +244,12 @@ def restate_format(prompt: Prompt, messages: Sequence[Message]) -> list[Message]
 
     The form of a reply is repeated at the end, so that providers' prompt caches apply.
     """
-    last_message, form_text = messages[-1], _reply_format(prompt.outputs)
-    for field in prompt.choices if len(prompt.outputs) > 1 else ():
+    last_message, form_text = messages[-1], _reply_format(prompt.output_fields)
+    for field in prompt.choice_fields if len(prompt.output_fields) > 1 else ():
+        header = FIELD_HEADER.format(name=field.name)
         form_text += (
-            f" What follows {HEADER.format(name=field.name)} is {_choices_phrase(field.options)} "
-            "alone, without any other word."
+            f" What follows {header} is {_choices_phrase(field.options)} alone, without any other "
+            "word."
         )
     note = f"An earlier reply was not of this form and was not read. {form_text}"
     content = f"{last_message['content']}\n\n{note}"
@@ -253,25 +257,28 @@ def restate_format(prompt: Prompt, messages: Sequence[Message]) -> list[Message]
 
 
 def _system_content(prompt: Prompt) -> str:
-    lines = ["You read:", *(f"- {field.name}: {field.description}" for field in prompt.inputs)]
+    lines = [
+        "You read:",
+        *(f"- {field.name}: {field.description}" for field in prompt.input_fields),
+    ]
     lines += ["", "You write:"]
-    for field in prompt.outputs:
+    for field in prompt.output_fields:
         allowed_choices = f" ({_choices_phrase(field.choices)})" if field.choices else ""
         lines.append(f"- {field.name}{allowed_choices}: {field.description}")
     lines += ["", "Your task:", prompt.instruction.strip()]
     return "\n".join(break_markup(line) for line in lines)
 
 
-def _choices_phrase(choices: Sequence[Value]) -> str:
+def _choices_phrase(choices: Sequence[FieldValue]) -> str:
     """Return the choices as a phrase, such as "1, 2 or 3"."""
     *first_choices, last_choice = map(str, choices)
     return f"{', '.join(first_choices)} or {last_choice}"
 
 
-def _field_blocks(fields: Sequence[Field], values: Mapping[str, Value]) -> list[str]:
+def _field_blocks(fields: Sequence[Field], values: Mapping[str, FieldValue]) -> list[str]:
     """Return the header and value of each field; a missing value is an empty text."""
     return [
-        f"{HEADER.format(name=field.name)}\n{break_markup(str(values.get(field.name, '')))}"
+        f"{FIELD_HEADER.format(name=field.name)}\n{break_markup(str(values.get(field.name, '')))}"
         for field in fields
     ]
 
@@ -283,19 +290,21 @@ def _reply_format(outputs: Sequence[Field]) -> str:
         # The instruction may ask the model to think in steps, but the reply must not contain them.
         choices = _choices_phrase(last_field.choices)
         return f"Reply with the {last_field.name} alone, without any working: {choices}."
-    headers = ", then ".join(HEADER.format(name=field.name) for field in outputs)
+    headers = ", then ".join(FIELD_HEADER.format(name=field.name) for field in outputs)
     return (
         f"Reply with {headers}, each on its own line and followed by its content; "
         f"end with {END_HEADER}."
     )
 
 
-def _user_content(prompt: Prompt, values: Mapping[str, Value]) -> str:
-    return "\n\n".join([*_field_blocks(prompt.inputs, values), _reply_format(prompt.outputs)])
+def _user_content(prompt: Prompt, values: Mapping[str, FieldValue]) -> str:
+    return "\n\n".join(
+        [*_field_blocks(prompt.input_fields, values), _reply_format(prompt.output_fields)]
+    )
 
 
-def _answer_content(prompt: Prompt, values: Mapping[str, Value]) -> str:
-    outputs = prompt.outputs
+def _answer_content(prompt: Prompt, values: Mapping[str, FieldValue]) -> str:
+    outputs = prompt.output_fields
     if len(outputs) == 1 and outputs[0].choices:
         return str(values[outputs[0].name])
     return "\n\n".join([*_field_blocks(outputs, values), END_HEADER])

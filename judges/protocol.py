@@ -46,12 +46,12 @@ def is_embedded(lm: str) -> bool:
     return lm.partition("-")[0] == EMBEDDED
 
 
-def is_decision(lm: str) -> bool:
+def is_decision_model(lm: str) -> bool:
     """Return whether `lm` names a decision model, which gives probabilities instead of text."""
     return lm.partition("/")[0] in (DECISIONS, SYSTEM_ONE)
 
 
-def is_reasoning(lm: str) -> bool:
+def is_reasoning_model(lm: str) -> bool:
     """Return whether `lm` names a reasoning model, which spends tokens on thoughts at first."""
     return bool(OPENAI_REASONING_MODELS.match(lm) or OTHER_REASONING_MODELS.search(lm))
 
@@ -209,7 +209,7 @@ class CompletionChoice(Struct):
     logprobs: _Logprobs | None = None
 
 
-def reply_of(choice: CompletionChoice) -> Reply:
+def reply_from_choice(choice: CompletionChoice) -> Reply:
     """Return a choice as a Reply; a message without text has the text of its refusal."""
     message, logprobs = choice.message or _ReplyMessage(), choice.logprobs or _Logprobs()
     text = message.content or ""
@@ -229,12 +229,12 @@ def reply_of(choice: CompletionChoice) -> Reply:
     )
 
 
-def reply_of_output(output: Any) -> Reply:
+def reply_from_output(output: Any) -> Reply:
     """Return an inference engine's output as a Reply: a string, a choice, or an output of vLLM."""
     if isinstance(output, str):
         return Reply(text=output)
     if not isinstance(text := getattr(output, "text", None), str):
-        return reply_of(convert(output, CompletionChoice, from_attributes=True))
+        return reply_from_choice(convert(output, CompletionChoice, from_attributes=True))
     # vLLM has the alternatives of each token by their ids.
     tokens, pairs = [], zip(output.token_ids, output.logprobs or (), strict=False)
     for token_id, alternatives in pairs:

@@ -5,7 +5,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dspy_judges.errors import JudgesError
-from judges.prompt import LETTERS, VALID_NAME, Field, Value, are_verdict_words, choice_number
+from judges.prompt import (
+    PAIR_ANSWERS,
+    VALID_NAME,
+    Field,
+    FieldValue,
+    are_verdict_words,
+    choice_number,
+)
 
 # The most questions of a judge, and the most characters of a question. More questions are not worth
 # their cost, and a stranger's file could make every row expensive.
@@ -41,7 +48,7 @@ class Question:
 
     name: str
     text: str
-    answers: tuple[Value, ...] = ("yes", "no")
+    answers: tuple[FieldValue, ...] = ("yes", "no")
     anchors: Mapping[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -79,7 +86,7 @@ def question_problem(field: Field) -> str | None:
         return f"has a text of {len(field.description)} characters, not 1 to {MAX_QUESTION_LENGTH}"
     if is_scale and len(choices) >= 2 and list(choices) == sorted(set(choices)):
         return None
-    if choices == LETTERS or are_verdict_words(choices):
+    if choices == PAIR_ANSWERS or are_verdict_words(choices):
         return None
     return (
         f"has the answers {list(choices)!s:.60}; use two words, the good one first, or 2 to 10 "
@@ -87,7 +94,7 @@ def question_problem(field: Field) -> str | None:
     )
 
 
-def nearest_choice(number: float, choices: tuple[Value, ...]) -> Value:
+def nearest_choice(number: float, choices: tuple[FieldValue, ...]) -> FieldValue:
     """Return the choice whose number (see `choice_number`) is nearest to `number`."""
     return min(choices, key=lambda choice: abs(choice_number(choice, choices) - number))
 
@@ -114,7 +121,7 @@ class AnswerShare:
 
     name: str
     text: str
-    answers: Sequence[Value]
+    answers: Sequence[FieldValue]
     share: float
     loss: float | None = None
 
@@ -138,18 +145,18 @@ class AnswerWeights:
         # Rounded, so that the errors of floating-point numbers cannot break a tie.
         return round(self.intercept + math.fsum(terms), 12)
 
-    def shares(self, choices: Sequence[Field]) -> dict[str, float]:
+    def shares(self, choice_fields: Sequence[Field]) -> dict[str, float]:
         """Return each answer's share of how far all answers can move the score; the sum is 1."""
-        ranges = _ranges(choices).items()
+        ranges = _ranges(choice_fields).items()
         spans = {name: self.slopes.get(name, 0.0) * (high - low) for name, (low, high) in ranges}
         total = math.fsum(spans.values()) or 1.0
         return {name: span / total for name, span in spans.items()}
 
     def describe(
-        self, choices: Sequence[Field], loss_by_answer: Mapping[str, float]
+        self, choice_fields: Sequence[Field], loss_by_answer: Mapping[str, float]
     ) -> list[AnswerShare]:
         """Return how much each answer counts; `loss_by_answer` has each answer's loss, by name."""
-        shares = self.shares(choices)
+        shares = self.shares(choice_fields)
         return [
             AnswerShare(
                 name=field.name,
@@ -158,11 +165,14 @@ class AnswerWeights:
                 share=round(shares[field.name], 6),
                 loss=loss_by_answer.get(field.name),
             )
-            for field in choices
+            for field in choice_fields
         ]
 
     def decisive_answer(
-        self, answers: Mapping[str, float], choices: Sequence[Field], threshold: float | None = None
+        self,
+        answers: Mapping[str, float],
+        choice_fields: Sequence[Field],
+        threshold: float | None = None,
     ) -> str:
         """Return the answer that counted most for the score, as a text such as "tone = 1".
 
@@ -171,38 +181,38 @@ class AnswerWeights:
         that the weights can give. Each answer is compared with a baseline: if the threshold lies at
         30 % of the range of scores, the baseline lies at 30 % of the answer's range.
         """
-        lowest, highest = self._score_range(choices)
+        lowest, highest = self._score_range(choice_fields)
         position = 0.5 if threshold is None else (threshold - lowest) / (highest - lowest)
         score_changes = {}
-        for name, (low, high) in _ranges(choices).items():
+        for name, (low, high) in _ranges(choice_fields).items():
             distance = answers[name] - (low + position * (high - low))
             score_changes[name] = self.slopes.get(name, 0.0) * distance
         side = 1.0 if math.fsum(score_changes.values()) >= 0 else -1.0
         name = max(score_changes, key=lambda name: side * score_changes[name])
-        options = next(field.options for field in choices if field.name == name)
+        options = next(field.options for field in choice_fields if field.name == name)
         return f"{name} = {nearest_choice(answers[name], options)}"
 
-    def problem(self, choices: Sequence[Field]) -> str | None:
-        """Return why the weights do not fit a prompt with these choices; None if they fit.
+    def problem(self, choice_fields: Sequence[Field]) -> str | None:
+        """Return why the weights do not fit a prompt with these fields; None if they fit.
 
         Every possible score has to lie on the scale of the last field, the judge's own answer.
         """
-        if unknown_names := sorted(self.slopes.keys() - {field.name for field in choices}):
+        if unknown_names := sorted(self.slopes.keys() - {field.name for field in choice_fields}):
             return f"a weight for {unknown_names[0][:64]!r}, which the judge does not answer"
         if not all(0 <= slope <= MAX_SLOPE for slope in self.slopes.values()):
             return "a weight that is negative, too large or not a number"
-        lowest, highest = self._score_range(choices)
-        low, high = answer_range(choices[-1])
+        lowest, highest = self._score_range(choice_fields)
+        low, high = answer_range(choice_fields[-1])
         if not (low - MAX_ROUNDING_ERROR <= lowest < highest <= high + MAX_ROUNDING_ERROR):
             return (
                 f"weights whose scores go from {lowest:g} to {highest:g}, not {low:g} to {high:g}"
             )
-        if choices[-1].choices == LETTERS and self.intercept:
+        if choice_fields[-1].choices == PAIR_ANSWERS and self.intercept:
             return "an intercept, which would prefer one output of every pair"
         return None
 
-    def _score_range(self, choices: Sequence[Field]) -> tuple[float, float]:
+    def _score_range(self, choice_fields: Sequence[Field]) -> tuple[float, float]:
         """Return the lowest and the highest score that the weights can give."""
-        ranges = _ranges(choices)
+        ranges = _ranges(choice_fields)
         lowest = self.score({name: low for name, (low, _) in ranges.items()})
         return lowest, self.score({name: high for name, (_, high) in ranges.items()})

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspy_judges.errors import OptionError
-from judges.base_judge import RowJudge
+from judges.base_judge import JudgeRowsFunction
 from judges.client import Options, read_options
 from judges.client.session import check_limits
 from judges.judgement import AnyJudgement
@@ -50,7 +50,7 @@ class JudgeBatch:
         )
         self.worker_options = judge_options
         self._exit_stack = ExitStack()
-        self._judge_rows: RowJudge | None = None
+        self._judge_rows: JudgeRowsFunction | None = None
 
     def __call__(self, batch: Any) -> Any:
         """Add the columns to a batch: a dict of columns, a DataFrame or a pyarrow table."""
@@ -92,7 +92,7 @@ class JudgeBatch:
         }
         if self.judge.questions:
             answers_by_row = [judgement.answers or {} for judgement in judgements]
-            for answer_field in self.judge.prompts[0].choices:
+            for answer_field in self.judge.prompts[0].choice_fields:
                 values = [answers.get(answer_field.name, math.nan) for answers in answers_by_row]
                 result_columns[f"{name}_{answer_field.name}"] = np.array(values, float)
         return result_columns

@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from judges.answer import answer_form, find_answer
+from judges.answer import answer_patterns, find_answer
 from judges.judgement import NoScoreError, quote
 from judges.prompt import (
     FIELD_HEADER_PATTERN,
@@ -19,7 +19,7 @@ from judges.prompt import (
     THOUGHT_END,
     THOUGHT_START,
     Field,
-    Value,
+    FieldValue,
     reasoning_of,
 )
 from judges.protocol import REFUSAL, RefusedError, Reply
@@ -45,7 +45,7 @@ def check_reply(reply: Reply) -> None:
 class ReplyValues(NamedTuple):
     """The values of all fields, and the position in the reply of each value that is a choice."""
 
-    values: dict[str, Value]
+    values: dict[str, FieldValue]
     position_by_name: dict[str, tuple[int, int]]
 
 
@@ -75,7 +75,9 @@ def read_reply(
     if " " not in preface:  # a single word is not a rationale
         preface = ""
     texts = {name: reply[slice(*section)].strip() for name, section in sections.items()}
-    values: dict[str, Value] = {output.name: texts.get(output.name, preface) for output in outputs}
+    values: dict[str, FieldValue] = {
+        output.name: texts.get(output.name, preface) for output in outputs
+    }
     position_by_name = {}
     for field in (*questions, answer_field):
         section_start, section_end = sections[field.name]
@@ -120,9 +122,9 @@ def _question_sections(
 
 def _read_choice(
     text: str, field: Field, headings: Collection[str], *, is_strict: bool
-) -> tuple[Value, int, int]:
+) -> tuple[FieldValue, int, int]:
     """Return a text's answer, its start and its end; raises NoScoreError if it is unclear."""
-    form = answer_form(field.options, False)
+    form = answer_patterns(field.options, False)
     answer = find_answer(text, form, headings, strict=is_strict)
     if answer is None or answer.value is None:
         first, *_, last = form.choices

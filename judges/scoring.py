@@ -9,27 +9,27 @@ from itertools import accumulate
 from typing import Literal, get_args
 
 from dspy_judges.errors import OptionError
-from judges.answer import answer_form
-from judges.decisions import DECISION_SAMPLING, read_answers, typed_question
+from judges.answer import answer_patterns
+from judges.decisions import DECISION_SAMPLING, read_option_probabilities, typed_question
 from judges.judgement import Judgement, NoScoreError
 from judges.prompt import (
-    LETTERS,
     LONG_REASONING,
+    PAIR_ANSWERS,
+    FieldValue,
     Prompt,
     Reasoning,
-    Value,
     choice_number,
     reasoning_of,
-    words_of,
+    verdict_words_of,
 )
 from judges.protocol import (
     FatalModelError,
     Model,
     Reply,
     Sampling,
-    is_decision,
+    is_decision_model,
     is_embedded,
-    is_reasoning,
+    is_reasoning_model,
 )
 from judges.reading import read_reply
 
@@ -114,29 +114,29 @@ class ReplyContent:
 
 def default_plan(model: Model) -> SamplingPlan:
     """Return the default plan for a model, at the model's own temperature if that is set."""
-    plan = default_plan_by_name(model.name if is_decision(model.name) else model.endpoint)
+    plan = default_plan_for_name(model.name if is_decision_model(model.name) else model.endpoint)
     return replace(plan, temperature=getattr(model, "temperature", plan.temperature))
 
 
-def default_plan_by_name(lm: str) -> SamplingPlan:
+def default_plan_for_name(lm: str) -> SamplingPlan:
     """Return the default plan for a name: weighted for embedded and decision models, else one."""
-    return WEIGHTED if is_embedded(lm) or is_decision(lm) else ONE
+    return WEIGHTED if is_embedded(lm) or is_decision_model(lm) else ONE
 
 
-def sampling_of(plan: SamplingPlan, prompt: Prompt, *, seed: int = 0, lm: str = "") -> Sampling:
+def sampling_for(plan: SamplingPlan, prompt: Prompt, *, seed: int = 0, lm: str = "") -> Sampling:
     """Return the sampling parameters for a plan; reasoning in steps or questions gets more tokens.
 
     Raises NoProbabilitiesError if the plan is "weighted" and a rating may be two tokens, such as
     10: the probability of the token "1" is then not the probability of the rating 1.
     """
-    if is_decision(lm):
+    if is_decision_model(lm):
         return DECISION_SAMPLING
     if lm and plan.kind == "weighted" and not is_embedded(lm):
-        ratings = [choice for choice in prompt.answer.options if isinstance(choice, int)]
+        ratings = [choice for choice in prompt.answer_field.options if isinstance(choice, int)]
         for rating in ratings:
             if rating not in range(10):
                 raise NoProbabilitiesError(f"{rating} on this scale may be several tokens")
-    has_long_reply = reasoning_of(prompt.outputs) in LONG_REASONING
+    has_long_reply = reasoning_of(prompt.output_fields) in LONG_REASONING
     return Sampling(
         temperature=plan.temperature,
         n=plan.samples,
@@ -146,19 +146,19 @@ def sampling_of(plan: SamplingPlan, prompt: Prompt, *, seed: int = 0, lm: str = 
     )
 
 
-def n_reply_tokens(prompt: Prompt, lm: str = "") -> int:
+def estimate_reply_tokens(prompt: Prompt, lm: str = "") -> int:
     """Estimate the tokens of a reply with its thoughts; 0 for a decision model."""
-    if is_decision(lm):
+    if is_decision_model(lm):
         return 0
-    n_tokens = REPLY_TOKENS[reasoning_of(prompt.outputs)]
-    if is_reasoning(lm):
+    n_tokens = REPLY_TOKENS[reasoning_of(prompt.output_fields)]
+    if is_reasoning_model(lm):
         n_tokens += THOUGHT_TOKENS
-    if prompt.questions:
-        n_tokens += TOKENS_PER_ANSWER * len(prompt.choices)
+    if prompt.question_fields:
+        n_tokens += TOKENS_PER_ANSWER * len(prompt.choice_fields)
     return n_tokens
 
 
-def read_sample(
+def read_text_reply(
     plan: SamplingPlan, prompt: Prompt, reply: Reply, names: Collection[str] = ()
 ) -> ReplyContent:
     """Read one reply. One of the dimension's `names` may stand before the answer: "Accuracy: 4".
@@ -167,13 +167,13 @@ def read_sample(
     "weighted" and the reply has no log-probabilities.
     """
     values, position_by_name = read_reply(
-        reply.text, prompt.outputs, is_truncated=reply.is_truncated, names=names
+        reply.text, prompt.output_fields, is_truncated=reply.is_truncated, names=names
     )
     is_weighted = plan.kind == "weighted"
     if is_weighted and not any(token.top for token in reply.tokens):
         raise NoProbabilitiesError("the model gives no log-probabilities")
     distributions: dict[str, dict[float, float]] = {}
-    for field in prompt.choices:
+    for field in prompt.choice_fields:
         choice, probabilities = values[field.name], {values[field.name]: 1.0}
         if is_weighted:
             position = position_by_name[field.name][0]
@@ -181,26 +181,28 @@ def read_sample(
         distributions[field.name] = {
             choice_number(each, field.options): p for each, p in probabilities.items()
         }
-    value = choice_number(values[prompt.answer.name], prompt.answer.options)
-    free_texts = [str(values[output.name]) for output in prompt.outputs if not output.choices]
+    value = choice_number(values[prompt.answer_field.name], prompt.answer_field.options)
+    free_texts = [str(values[output.name]) for output in prompt.output_fields if not output.choices]
     free_text = "\n".join(filter(None, free_texts)) or None
     return ReplyContent(value=value, text=free_text, distributions=distributions)
 
 
-def read_decision(prompt: Prompt, reply: Reply) -> ReplyContent:
+def read_decision_reply(prompt: Prompt, reply: Reply) -> ReplyContent:
     """Read the reply of a decision model; raises NoScoreError if an answer cannot be used."""
-    answers = read_answers({field.name: typed_question(field) for field in prompt.choices}, reply)
+    answers = read_option_probabilities(
+        {field.name: typed_question(field) for field in prompt.choice_fields}, reply
+    )
     distributions: dict[str, dict[float, float]] = {}
-    for field in prompt.choices:
+    for field in prompt.choice_fields:
         # A question's options have the order of the choices: a verdict's good word comes first.
         numbers = [choice_number(choice, field.options) for choice in field.options]
         distributions[field.name] = dict(zip(numbers, answers[field.name].values(), strict=True))
-    distribution = distributions[prompt.answer.name]
+    distribution = distributions[prompt.answer_field.name]
     likeliest = max(distribution, key=distribution.__getitem__)
     return ReplyContent(value=likeliest, text=None, distributions=distributions)
 
 
-def judgement_of_samples(
+def judgement_from_contents(
     plan: SamplingPlan, samples: Sequence[ReplyContent], failures: Sequence[str] = ()
 ) -> Judgement:
     """Return the judgement from the replies that were read; `failures` says why others were not."""
@@ -233,8 +235,8 @@ def mean_answers(samples: Sequence[ReplyContent]) -> dict[str, float]:
 
 
 def _choice_probabilities(
-    reply: Reply, position: int, value: Value, choices: tuple[Value, ...]
-) -> dict[Value, float]:
+    reply: Reply, position: int, value: FieldValue, choices: tuple[FieldValue, ...]
+) -> dict[FieldValue, float]:
     """Return the choices' probabilities at the token of `value`; NoScoreError without any."""
     token_texts = [token.text.translate(_RAW_BLANK_MAP) for token in reply.tokens]
     # The tokens may include white space, or an end-of-turn token, that the reply's text lacks.
@@ -259,13 +261,15 @@ def _choice_probabilities(
 
 
 @lru_cache(maxsize=4096)
-def _choice_of_token(token: str, choices: tuple[Value, ...]) -> Value | None:
+def _choice_of_token(token: str, choices: tuple[FieldValue, ...]) -> FieldValue | None:
     """Return the choice of a token: a digit, a number word, or the start of a verdict's word."""
     text = unicodedata.normalize("NFKC", token.translate(_RAW_BLANK_MAP)).strip(_TOKEN_PADDING)
-    if choices == LETTERS:  # the token "a" is usually an article
-        return text if text in LETTERS else None
-    text, choice_by_text = text.lower(), answer_form(choices, False).choice_by_text
+    if choices == PAIR_ANSWERS:  # the token "a" is usually an article
+        return text if text in PAIR_ANSWERS else None
+    text, choice_by_text = text.lower(), answer_patterns(choices, False).choice_by_text
     if text in choice_by_text:
         return choice_by_text[text]
-    words = [word for word in words_of(choices) if text and str(word).lower().startswith(text)]
+    words = [
+        word for word in verdict_words_of(choices) if text and str(word).lower().startswith(text)
+    ]
     return words[0] if len(words) == 1 else None

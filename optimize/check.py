@@ -22,7 +22,7 @@ from judges.labels.splits import MIN_DOCUMENTS_TO_SPLIT, with_ratings
 from judges.labels.types import FileReading, LabelError, LabelledPairs, LabelledSet
 from judges.tables.atomic_write import write_atomically
 from judges.tables.formats import READABLE_ENDINGS
-from judges.tables.problems import Problem, count
+from judges.tables.problems import Problem, count_text
 from judges.terminal import DONE, FAILED, print_output, run_command
 from optimize.figures.as_text import LINE_WIDTH, wrap_lines
 from optimize.inputs.flags import (
@@ -133,7 +133,7 @@ def _problem_lines(problems: Sequence[Problem]) -> list[str]:
             lines.append(str(problem))
     n_more = len(problems) - len(lines)
     remark = f", of which {n_more:,} like these are left out here (--json has all)" * bool(n_more)
-    return [*lines, f"{count(len(problems), 'problem')}{remark}"]
+    return [*lines, f"{count_text(len(problems), 'problem')}{remark}"]
 
 
 def _read_options(flags: argparse.Namespace) -> ReadOptions:
@@ -163,8 +163,9 @@ def _document_notes(labelled: AnyLabels) -> Iterator[str]:
     for document, n in n_rows.most_common(1):
         if n > MAX_DOCUMENT_SHARE * len(labelled.items) and len(n_rows) >= MIN_DOCUMENTS_TO_SPLIT:
             yield (
-                f"{n:,} of {count(len(labelled.items), 'row')} are of document {document!r}, which "
-                "makes intervals too narrow; if these are several documents, give each a group"
+                f"{n:,} of {count_text(len(labelled.items), 'row')} are of document {document!r}, "
+                "which makes intervals too narrow; if these are several documents, give each a "
+                "group"
             )
 
 
@@ -190,8 +191,9 @@ def mapping_yaml(reading: FileReading, options: ReadOptions) -> str:
 
 def _counts_text(labelled: AnyLabels) -> str:
     noun = "pair" if isinstance(labelled, LabelledPairs) else "output"
-    text = f"{count(len(labelled.items), noun)} for {count(len(labelled.documents), 'document')}"
-    return f"{text} by {count(len(labelled.systems), 'system')}" if labelled.systems else text
+    documents = count_text(len(labelled.documents), "document")
+    text = f"{count_text(len(labelled.items), noun)} for {documents}"
+    return f"{text} by {count_text(len(labelled.systems), 'system')}" if labelled.systems else text
 
 
 def _reading_facts(labelled: AnyLabels, mapping: Mapping[str, object]) -> Iterator[Fact]:
@@ -203,7 +205,7 @@ def _reading_facts(labelled: AnyLabels, mapping: Mapping[str, object]) -> Iterat
             yield "ratings", f"{name}: {_ratings_text(labelled, name)}"
     else:
         n_by_vote = Counter(vote for pair in labelled.pairs for vote in pair.votes)
-        ties = f"{count(n_by_vote['tie'], 'tie')}, which count half for each side"
+        ties = f"{count_text(n_by_vote['tie'], 'tie')}, which count half for each side"
         yield "votes", f"{n_by_vote['A']:,} for A, {n_by_vote['B']:,} for B, and {ties}"
     # List the texts that a judge without a definition reads, or all texts if several may be the
     # judged output.
@@ -237,10 +239,10 @@ def _ratings_text(labelled: LabelledSet, dimension: str) -> str:
     ratings = [rating for output in outputs for rating in output.ratings[dimension]]
     annotators_by_output = [output.annotators.get(dimension, ()) for output in outputs]
     n_outputs, n_known = len(outputs), sum(map(bool, annotators_by_output))
-    text = f"{min(ratings):g} to {max(ratings):g}, {count(n_outputs, 'output')} rated"
+    text = f"{min(ratings):g} to {max(ratings):g}, {count_text(n_outputs, 'output')} rated"
     if n_known:
         share_text = f", {n_known:,} of them" if n_known < n_outputs else ""
-        n_annotators = count(len({*chain.from_iterable(annotators_by_output)}), "annotator")
+        n_annotators = count_text(len({*chain.from_iterable(annotators_by_output)}), "annotator")
         text += f"{share_text} by {n_annotators}"
     if dimension in labelled.words:
         labels = [labelled.label(output, dimension) for output in outputs]

@@ -10,7 +10,7 @@ import numpy as np
 
 from dspy_judges.startup import run as start
 from judges.labels.types import LabelError, LabelledSet
-from judges.tables.problems import count
+from judges.tables.problems import count_text
 from judges.terminal import print_error
 from optimize.figures.as_json import JsonObject, fields_json
 from optimize.figures.as_text import figure_text, number_text
@@ -150,9 +150,9 @@ def _read_sample(flags: argparse.Namespace, labelled: LabelledSet, dimension: st
             "--annotations FILE"
         )
     if n_without_score:
-        print_error(f"left out: {count(n_without_score, 'output')} without a score")
+        print_error(f"left out: {count_text(n_without_score, 'output')} without a score")
     if n_unknown:
-        print_error(f"left out: {count(n_unknown, 'score')} without an output")
+        print_error(f"left out: {count_text(n_unknown, 'score')} without an output")
     return PartialLabels.of(labelled, outputs, dimension, scores)
 
 
@@ -186,12 +186,12 @@ def estimate_lines(result: EstimateResult) -> list[str]:
         lines.append("  Weighted: documents were drawn with unequal chances.")
     if missing := result.unlabelled_systems:
         lines.append(
-            f"  Warning: {len(missing):,} of {count(len(result.systems), 'system')} have no "
+            f"  Warning: {len(missing):,} of {count_text(len(result.systems), 'system')} have no "
             "label, so this is no random sample: trust only the systems' own estimates."
         )
     target_width, n_more = _labels_for_half_width(overall)
     if n_more is not None:
-        lines.append(f"  An interval half as wide takes {count(n_more, 'more label')}.")
+        lines.append(f"  An interval half as wide takes {count_text(n_more, 'more label')}.")
     elif target_width:
         lines.append("  Even labels on all outputs would not halve the interval.")
     n_outputs = overall.n_labels + overall.n_judgements

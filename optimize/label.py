@@ -23,7 +23,7 @@ from judges.labels.readers import STARTER_FILE_BY_NAME, read_items
 from judges.labels.types import LabelledPairs, LabelledSet
 from judges.panel import AnyJudge
 from judges.tables.atomic_write import exclusive_lock
-from judges.tables.problems import count
+from judges.tables.problems import count_text
 from judges.tables.xlsx import split_sheet
 from judges.terminal import DONE, Progress, print_lines, print_note, run_command
 from judges.text_columns import find_columns
@@ -127,13 +127,13 @@ def label(flags: argparse.Namespace) -> int:
     if not n_labels:
         print_lines(["", "nothing was labelled"])
         return DONE
-    count_text = f"{count(n_labels, 'label')} in {out}"
+    labels_text = f"{count_text(n_labels, 'label')} in {out}"
     if n_labels < MIN_LABELS_TO_TUNE:
-        count_text += f"; {MIN_LABELS_TO_TUNE} on 20 documents are enough to start tuning"
+        labels_text += f"; {MIN_LABELS_TO_TUNE} on 20 documents are enough to start tuning"
     next_step = _tune_command(flags, subject, out)
     if SWAP_SAMPLE_COLUMN in rows[0]:
         next_step = f"verify --against again, with --changed {shlex.quote(str(out))}"
-    print_lines(["", count_text, f"next: {next_step}"])
+    print_lines(["", labels_text, f"next: {next_step}"])
     return DONE
 
 

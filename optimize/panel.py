@@ -19,7 +19,7 @@ from typing import Any, Literal
 from judges.cli.flags import split_name
 from judges.labels.splits import split
 from judges.panel import AnyJudge, Member, Panel
-from judges.tables.problems import count
+from judges.tables.problems import count_text
 from judges.terminal import print_note
 from optimize.compare import add_judges_flags, open_run_and_ask
 from optimize.figures.as_json import INLINED_IN_JSON, JsonObject, fields_json, to_json
@@ -236,7 +236,7 @@ def split_held_out(
     for entry in entries:
         tuned |= entry.scored.tuned_ids if entry.scored else tuned_ids(entry.judge, entry.items)
     if tuned:
-        print_note(f"note: {count(len(tuned), 'row')} left out, on which a member was tuned")
+        print_note(f"note: {count_text(len(tuned), 'row')} left out, on which a member was tuned")
     ids = {item.id for item in task.labelled.items} - tuned
     splits = split(task.labelled.subset(ids), seed=seed)
     train, dev, *held_out = map(frozenset, splits.ids().values())
@@ -311,12 +311,12 @@ def _result_sentences(run: PanelRun) -> list[str]:
         result_text = "does not clearly do better"
     return [
         f"{run.dimension}: {kind_text} ({fit.best_member} is the best alone).",
-        f"On {count(fit.gain.n, 'document')}, each scored with weights learned on the other "
+        f"On {count_text(fit.gain.n, 'document')}, each scored with weights learned on the other "
         f"documents, a panel {result_text} than the judge that is best on the other documents: "
         f"{number_text(fit.gain.value, signed=True)} rho ± {number_text(fit.gain.error)} "
         "(standard error).",
         *(
-            f"On {SPLIT_TITLES[name]} ({count(split.difference.n, unit)}), "
+            f"On {SPLIT_TITLES[name]} ({count_text(split.difference.n, unit)}), "
             f"{run.figure_name}: best single judge {figure_text(split.best)}, chosen "
             f"{figure_text(split.panel)}, difference {figure_text(split.difference, signed=True)}."
             for name, split in run.splits.by_name.items()

@@ -17,7 +17,7 @@ from dspy_judges.startup import run as start
 from judges.labels.readers import read_items
 from judges.labels.types import LabelledSet
 from judges.tables.atomic_write import write_atomically
-from judges.tables.problems import count
+from judges.tables.problems import count_text
 from optimize.figures.as_json import JsonObject, figure_json
 from optimize.figures.as_text import TOO_FEW_FOR_INTERVAL, figure_text, wrap_lines
 from optimize.inputs.flags import (
@@ -291,7 +291,9 @@ def _file_of_next_labels(flags: argparse.Namespace, result: PlanResult) -> str:
 def plan_lines(result: PlanResult) -> list[str]:
     """Return lines on labels, each figure, the written file, and the next command."""
     n_left = result.n_documents - result.n_labelled
-    labelled_text = f"{result.n_labelled:,} of {count(result.n_documents, 'document')} labelled"
+    labelled_text = (
+        f"{result.n_labelled:,} of {count_text(result.n_documents, 'document')} labelled"
+    )
     labels_needed = result.labels_needed or ()
     if result.figures:
         sentences = [f"{labelled_text}; how many more give a width of {result.target_width:g}:"]
@@ -320,7 +322,7 @@ def plan_lines(result: PlanResult) -> list[str]:
             f"{result.other_labels}, too, put the ids and labels of both into one file for "
             "--labels and --annotations."
         )
-    counts = f"{count(result.n_next, 'document')}, {count(result.n_outputs, 'output')}"
+    counts = f"{count_text(result.n_next, 'document')}, {count_text(result.n_outputs, 'output')}"
     file_line = f"{result.out}: {counts}, drawn {result.drawn}; next:"
     return [*wrap_lines(*sentences, file_line), result.next]
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from judges.cli.flags import split_name
-from judges.tables.problems import count
+from judges.tables.problems import count_text
 from optimize.figures.as_text import (
     cost_text,
     interval_text,
@@ -94,15 +94,15 @@ def _check_flags(flags: argparse.Namespace, margin: float) -> None:
 def changed_swap_lines(result: ChangedRowsSwap) -> list[str]:
     """Return lines on a swap if only changed rows are labelled: the verdict, or what to label."""
     n_changed, new, old = result.n_changed, short_name(result.new), short_name(result.old)
-    n_outputs = count(result.n_outputs, "output")
+    n_outputs = count_text(result.n_outputs, "output")
     changes_text = f"{new} and {old} differ on {n_changed:,} of {n_outputs}"
     if (difference := result.difference) is None:
         sentences = [
             f"{changes_text} ({n_changed / result.n_outputs:.0%}). Labels on the other outputs "
             "tell nothing about the difference between the judges.",
-            f"{result.file}: {count(result.n_drawn, 'changed output')} to label. If both judges "
-            f"are equally good, {result.n_needed:,} labels of independent outputs show it in 80% "
-            "of cases.",
+            f"{result.file}: {count_text(result.n_drawn, 'changed output')} to label. If both "
+            f"judges are equally good, {result.n_needed:,} labels of independent outputs show it "
+            "in 80% of cases.",
             "Next: label them, then verify again with --changed and the file of the labels:",
         ]
         if result.n_needed > max(n_changed, MIN_ROWS_TO_LABEL):
@@ -131,7 +131,7 @@ def _next_step(result: ChangedRowsSwap) -> str:
         return "Use the new judge."
     if result.n_labelled < result.n_drawn:
         n_left = result.n_drawn - result.n_labelled
-        return f"Label the other {count(n_left, 'output')} that were drawn."
+        return f"Label the other {count_text(n_left, 'output')} that were drawn."
     return "Bring outputs of further documents: all drawn outputs have a label."
 
 
@@ -156,7 +156,7 @@ def swap_answer(result: SwapResult) -> ReportAnswer:
         why.append(("Failed and left out", f"{failed_text}."))
     for name, judge in judges:
         why += tuning_warnings(judge.overlap, card.unit, name)
-    n_text = count(result.difference.n_documents, interval_unit(comparison.level))
+    n_text = count_text(result.difference.n_documents, interval_unit(comparison.level))
     interval_note = f"90% interval{looks_text(result.looks)}, n={n_text}"
     return ReportAnswer(
         title=f"{comparison.dimension}: may {new} replace {old}?",
@@ -207,7 +207,7 @@ def _changes_sentence(result: SwapResult, new_name: str, old_name: str) -> str:
     n_changed, card = result.n_changed, result.comparison.card
     if not n_changed:
         return f"None of these {card.unit}s changes; {card.unit}s of other documents may."
-    text = f"{count(n_changed, card.unit)} change{'s' * (n_changed == 1)}"
+    text = f"{count_text(n_changed, card.unit)} change{'s' * (n_changed == 1)}"
     if card.two_values:
         n_up, n_down = result.n_by_direction["up"], result.n_by_direction["down"]
         text += f" ({n_up:,} fail → pass, {n_down:,} pass → fail)"
@@ -236,6 +236,6 @@ def swap_step(result: SwapResult) -> str:
     if not result.documents_to_decide:
         return f"Label more {unit}s."
     advice = "Keep the old judge, or label" if result.is_interval_negative else "Label"
-    number = count(result.documents_to_decide, unit)
+    number = count_text(result.documents_to_decide, unit)
     advice += f" more: about {number} in all would decide, if the difference stays"
     return f"{advice}; {LOOKS_ADVICE}." if result.looks == 1 else f"{advice}."

@@ -174,7 +174,10 @@ class OptimizerContract:
         for candidate in exploration.finalists:
             prompt, untuned = candidate.prompt(problem.evaluator.untuned_prompt), WARMTH.prompt()
             assert prompt.instruction
-            assert (prompt.inputs, prompt.answer) == (untuned.inputs, untuned.answer)
+            assert (prompt.input_fields, prompt.answer_field) == (
+                untuned.input_fields,
+                untuned.answer_field,
+            )
 
     def test_a_finalist_ranks_new_documents_better_than_the_untuned_judge(self) -> None:
         exploration, problem, _, _ = self.explore()

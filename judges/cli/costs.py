@@ -14,7 +14,7 @@ from judges.client import (
     gives_n_replies,
 )
 from judges.panel import AnyJudge
-from judges.scoring import n_reply_tokens
+from judges.scoring import estimate_reply_tokens
 
 
 class CostEstimate(NamedTuple):
@@ -60,7 +60,7 @@ def estimate_costs(
         text_tokens = n_characters * n_orders // CHARACTERS_PER_TOKEN
         template_tokens = estimate_tokens(part.template()) * n_prompts
         tokens_in = (template_tokens + text_tokens) * requests_per_prompt
-        tokens_out = n_reply_tokens(part.prompt, part.lm) * n_prompts * n_samples
+        tokens_out = estimate_reply_tokens(part.prompt, part.lm) * n_prompts * n_samples
         price_used = choose_price(part.lm, models, price)
         cost = price_used.cost(tokens_in, tokens_out) if price_used else None
         n_requests = n_prompts * requests_per_prompt

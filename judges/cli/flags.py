@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 from dspy_judges.errors import UsageError, option_name
 from judges.client import Redactor, check_model_name, read_price, url_has_secret
 from judges.labels.flags import MappingValue, read_mapping
-from judges.protocol import is_decision
+from judges.protocol import is_decision_model
 from judges.terminal import QUIET_HELP, escape_invisible, print_note
 
 if TYPE_CHECKING:
@@ -294,7 +294,9 @@ def with_model_flags(judge: "AnyJudge", name: str, args: argparse.Namespace) -> 
     changed_judge = judge.with_model(args.lm, args.api_base)
     if plan is not None and not isinstance(changed_judge, Judge):
         raise UsageError(f"{judge.name}: each judge of a panel has its own plan: leave out --plan")
-    if is_decision(changed_judge.lm) and (plan is not None or args.reasoning not in (None, "none")):
+    if is_decision_model(changed_judge.lm) and (
+        plan is not None or args.reasoning not in (None, "none")
+    ):
         raise UsageError(
             "--plan, --samples, --temperature and --reasoning cannot be used with "
             f"{changed_judge.lm}: a decision model gives probabilities, and writes no text"

@@ -53,7 +53,7 @@ class JudgeScores:
     def new_columns(self, columns: Collection[str]) -> list[str]:
         keys = ["score", "failure", *_question_keys(self.judge, self.args)]
         keys += [TUNED_ON_KEY] if self.judge.tuning_digests else []
-        outputs = self.judge.prompt.outputs if isinstance(self.judge, Judge) else ()
+        outputs = self.judge.prompt.output_fields if isinstance(self.judge, Judge) else ()
         keys += ["rationale" for output in outputs if output.name == "rationale"]
         self.columns = _new_columns(self.judge.name, keys, columns)
         return [*self.columns]

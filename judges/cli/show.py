@@ -14,10 +14,10 @@ from judges.dimension import Comparison, Subject
 from judges.judge import Judge
 from judges.loading import load
 from judges.panel import AnyJudge, Panel
-from judges.prompt import SLOT_PATTERN, Value
-from judges.protocol import is_decision
+from judges.prompt import SLOT_PATTERN, FieldValue
+from judges.protocol import is_decision_model
 from judges.questions import AnswerShare, AnswerWeights
-from judges.scoring import ONE, sampling_of
+from judges.scoring import ONE, sampling_for
 from judges.terminal import print_error, print_output
 
 
@@ -111,13 +111,13 @@ def _description_lines(judge: AnyJudge) -> list[str]:
 
 def _answer_shares(judge: AnyJudge) -> list[AnswerShare]:
     """Return the shares of a judge's answers and, last, of its rating; [] without questions."""
-    if not isinstance(judge, Judge) or not judge.prompt.questions:
+    if not isinstance(judge, Judge) or not judge.prompt.question_fields:
         return []
-    rating_only = AnswerWeights(intercept=0.0, slopes={judge.prompt.answer.name: 1.0})
+    rating_only = AnswerWeights(intercept=0.0, slopes={judge.prompt.answer_field.name: 1.0})
     loss_by_answer = {
         answer.name: answer.loss for answer in judge.origin.answer_losses if answer.loss
     }
-    return (judge.weights or rating_only).describe(judge.prompt.choices, loss_by_answer)
+    return (judge.weights or rating_only).describe(judge.prompt.choice_fields, loss_by_answer)
 
 
 def _json_entry(subject: Subject) -> dict[str, object]:
@@ -131,7 +131,7 @@ def _json_entry(subject: Subject) -> dict[str, object]:
     }
 
 
-def _range_text(answers: Sequence[Value]) -> str:
+def _range_text(answers: Sequence[FieldValue]) -> str:
     first, *_, last = answers
     return f"{first}-{last}" if isinstance(first, int) else f"{first}/{last}"
 
@@ -144,7 +144,7 @@ def export(args: argparse.Namespace) -> int:
     if isinstance(judge, Panel):
         raise UsageError(f"{args.judge} is a panel: export the judges of the panel one by one")
     judge = judge.with_model(args.lm or (None if judge.plan else DEFAULT_EXPORT_LM))
-    if is_decision(judge.lm):
+    if is_decision_model(judge.lm):
         raise UsageError(f"{judge.lm} does not read chat requests: name a chat model by --lm")
     messages, plan = judge.template(), judge.plan or ONE
     *earlier_contents, last_content = (message["content"] for message in messages)
@@ -153,7 +153,7 @@ def export(args: argparse.Namespace) -> int:
             f"{judge.name}: the prompt has double braces, which would be taken for slots"
         )
     request_format = RequestFormat(judge.lm.removeprefix("openai/"))
-    request = request_format.body(messages, sampling_of(plan, judge.prompt))
+    request = request_format.body(messages, sampling_for(plan, judge.prompt))
     print(json.dumps({"n": 1, **request}, indent=1))
     warning = f"texts are inserted unchanged, and you have to apply the plan {plan.kind} yourself"
     if judge.kind == "pairwise":

@@ -42,7 +42,7 @@ from judges.protocol import (
     Response,
     Sampling,
     TransientError,
-    is_reasoning,
+    is_reasoning_model,
 )
 from judges.reading import check_reply
 
@@ -227,7 +227,7 @@ class Client:
     async def answer(self, request: Request, run: RunState) -> Response:
         """Return the response to a request: `sampling.n` accepted replies, or why some failed."""
         replies, may_raise_limit = _Replies(request, run), self.max_tokens is None
-        factor = REASONING_FACTOR if is_reasoning(self.model.name) else 1
+        factor = REASONING_FACTOR if is_reasoning_model(self.model.name) else 1
         sampling = replace(
             request.sampling,
             max_tokens=self.max_tokens or factor * request.sampling.max_tokens,

@@ -27,7 +27,7 @@ from judges.decisions import (
     JSON_ERRORS,
     DecisionTask,
     TypedQuestion,
-    reply_of_answers,
+    reply_from_answers,
 )
 from judges.protocol import SYSTEM_ONE, Completion, FatalModelError, Message, Sampling
 
@@ -63,7 +63,7 @@ class DecisionModel(EndpointModel):
             # json, unlike msgspec, accepts NaN; so a NaN makes only one answer unusable, not all.
             body = json.loads(answer.decode("utf-8", "replace"))
             model, token_counts = body.get("model"), body.get("usage")
-            reply = reply_of_answers(body["answers"], questions)
+            reply = reply_from_answers(body["answers"], questions)
         except JSON_ERRORS:
             raise malformed_answer(answer, self.redactor) from None
         if isinstance(token_counts, dict):

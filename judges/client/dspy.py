@@ -23,7 +23,12 @@ import msgspec
 from dspy_judges.errors import JudgesError
 from judges.client.keys import Redactor, endpoint_of, register_secrets, secrets_among
 from judges.client.openai import RequestFormat, read_error, read_usage
-from judges.decisions import DECISION_SAMPLING, DecisionTask, TypedQuestion, read_answers
+from judges.decisions import (
+    DECISION_SAMPLING,
+    DecisionTask,
+    TypedQuestion,
+    read_option_probabilities,
+)
 from judges.protocol import (
     SAMPLE_SEED_STEP,
     Completion,
@@ -37,7 +42,7 @@ from judges.protocol import (
     Sampling,
     TransientError,
     UnreachableError,
-    is_decision,
+    is_decision_model,
 )
 
 if TYPE_CHECKING:
@@ -239,7 +244,7 @@ def as_lm(
     import dspy
 
     engine = ClientEngine(client, seed)
-    if is_decision(client.model.name):
+    if is_decision_model(client.model.name):
         return DecisionLM(engine)
     return dspy.LM(
         # With "judges:" as a prefix, DSPy does not recognise the provider, whose special rules it
@@ -350,7 +355,7 @@ class DecisionLM:
 def _read_decisions(questions: Mapping[str, TypedQuestion], reply: Reply) -> Json:
     """Return the answers in the form of DSPy; raises NoScoreError for an unusable answer."""
     answers: dict[str, object] = {}
-    for name, probabilities in read_answers(questions, reply).items():
+    for name, probabilities in read_option_probabilities(questions, reply).items():
         is_noul = questions[name].type == "noul"
         distribution = {"probabilities": probabilities, "confidence": max(probabilities.values())}
         answers[name] = {"noul": probabilities["true"]} if is_noul else distribution

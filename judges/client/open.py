@@ -25,7 +25,7 @@ from judges.client.keys import (
     url_has_secret,
     url_without_secrets,
 )
-from judges.protocol import SYSTEM_ONE, FatalModelError, Model, is_decision
+from judges.protocol import SYSTEM_ONE, FatalModelError, Model, is_decision_model
 
 if TYPE_CHECKING:
     import dspy
@@ -127,7 +127,7 @@ def _open_endpoint_model(
     model_class = EndpointModel
     # A decision model keeps the prefix in its name, since a chat model at the same address may have
     # the same name.
-    if is_decision(lm):
+    if is_decision_model(lm):
         model_class, name = DecisionModel, lm
     endpoint = url_without_secrets(base_url)
     url, problem = urlsplit(base_url), ""

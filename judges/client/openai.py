@@ -31,7 +31,7 @@ from judges.protocol import (
     TransientError,
     UnreachableError,
     Usage,
-    reply_of,
+    reply_from_choice,
 )
 
 MAX_ANSWER_BYTES = 8 * 2**20  # several times the size of the largest regular answer
@@ -168,7 +168,7 @@ class EndpointModel:
         """Read the replies and token counts in an answer; raises TransientError without replies."""
         try:
             body = _COMPLETION_DECODER.decode(answer.decode("utf-8", "replace"))
-            replies = [reply_of(choice) for choice in body.choices]
+            replies = [reply_from_choice(choice) for choice in body.choices]
             if not replies:
                 raise ValueError("no replies")
         except (ValueError, RecursionError) as error:

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from dspy_judges.errors import OptionError
-from judges.protocol import Message, Usage, is_decision, is_embedded
+from judges.protocol import Message, Usage, is_decision_model, is_embedded
 
 PRICE_TABLE_FILE = "model_prices_and_context_window_backup.json"
 CHARACTERS_PER_TOKEN = 4
@@ -100,7 +100,7 @@ def find_price(model: str) -> Price | None:
     """Return the price of a model, with or without provider and date; None for an unknown model."""
     if is_embedded(model):
         return FREE
-    if is_decision(model):
+    if is_decision_model(model):
         return DECISION_PRICES.get(DATE_SUFFIX.sub("", model))
     prefix, _, name = model.rpartition("/")
     named_provider = prefix.rpartition("/")[2]

@@ -13,7 +13,7 @@ from judges.client.client import TIMEOUT_SECONDS, Client, answers_in_process
 from judges.client.open import open_model
 from judges.client.prices import Price, choose_price, price_of
 from judges.client.store import CACHE_VARIABLE, ReplyCache, Store, open_reply_cache
-from judges.protocol import Model, is_decision, is_embedded
+from judges.protocol import Model, is_decision_model, is_embedded
 
 LIMIT_NAMES = ("max_calls", "max_cost", "concurrency", "max_tokens")
 # The clients that all callers in this process share, by the model and the folder of the cache.
@@ -126,7 +126,7 @@ class Session:
     def _open_client(self, lm: str, role: str, budget: Budget, overrides: ModelOptions) -> Client:
         options = ModelOptions(**{**self._options, **overrides})
         for name in ("max_tokens", "reasoning_effort"):
-            if is_decision(lm) and options.get(name) is not None:
+            if is_decision_model(lm) and options.get(name) is not None:
                 raise OptionError(f"{name}: {lm} is a decision model, which writes no text")
         model = self._models.get(role) or self._models.get(lm)
         if model is None:

@@ -20,7 +20,16 @@ import numpy as np
 from judges.embedded.facets import FACET_NAMES, FloatArray, facet_weights
 from judges.embedded.features import FACET_OF_FEATURE, FEATURE_SHARES, measure_features
 from judges.embedded.learning import Regression, choice_probabilities, fit_regression, latent_score
-from judges.prompt import END_HEADER, HEADER, LETTERS, MAX_DEMOS, Field, Prompt, Value, words_of
+from judges.prompt import (
+    END_HEADER,
+    FIELD_HEADER,
+    MAX_DEMOS,
+    PAIR_ANSWERS,
+    Field,
+    FieldValue,
+    Prompt,
+    verdict_words_of,
+)
 from judges.protocol import Completion, FatalModelError, Message, Reply, Sampling, Token
 
 MODEL_NAME = "embedded-1"
@@ -105,10 +114,10 @@ def read_prompt(system: str) -> Prompt | None:
         for field in _FIELD.finditer(match[role])
     ]
     prompt = Prompt(instruction=match["task"].strip(), fields=tuple(fields))
-    return prompt if prompt.inputs and prompt.choices else None
+    return prompt if prompt.input_fields and prompt.choice_fields else None
 
 
-def _read_choices(choices: str) -> tuple[Value, ...]:
+def _read_choices(choices: str) -> tuple[FieldValue, ...]:
     values = re.split(r", | or ", choices)
     return tuple(int(v) if re.fullmatch(r"-?\d{1,9}", v) else v for v in values)
 
@@ -124,7 +133,7 @@ def read_texts(content: str) -> dict[str, str]:
 
 def read_demos(prompt: Prompt, messages: Sequence[tuple[str, str]]) -> list[DemoTexts]:
     """Return the demonstrations after the system message; a message is (role, content)."""
-    answer = prompt.outputs[-1].name
+    answer = prompt.output_fields[-1].name
     return [
         {**read_texts(request), **(read_texts(reply) or {answer: reply.strip()})}
         for (_, request), (_, reply) in zip(messages[1::2], messages[2::2], strict=False)
@@ -184,7 +193,7 @@ def prior_weights(prompt: Prompt, field: Field, roles: TextRoles) -> FloatArray:
     """
     choices = "|".join([re.escape(str(choice)) for choice in field.options])
     definition, *anchors = re.split(rf"(?:^|[(;]\s?)(?:{choices}) = ", field.description)
-    instruction = prompt.instruction if field is prompt.answer else ""
+    instruction = prompt.instruction if field is prompt.answer_field else ""
     # Names of the judged text, as in "the response", are removed, since they name no facet.
     nouns = [re.sub("_[ab]$", "", name).replace("_", " ") for name in roles.candidates]
     candidate_noun = re.compile(rf"\b(?:{'|'.join(nouns)})(?:s|'s)?\b", re.IGNORECASE)
@@ -225,16 +234,16 @@ def judged_features(roles: TextRoles, texts: Mapping[str, str]) -> FloatArray:
 
 def make_judge(prompt: Prompt, demos: Sequence[DemoTexts]) -> EmbeddedJudge:
     """Return the judge for a prompt, with weights by the prompt's words and demonstrations."""
-    *questions, answer = [_make_field_judge(field, prompt, demos) for field in prompt.choices]
+    *questions, answer = [_make_field_judge(field, prompt, demos) for field in prompt.choice_fields]
     return replace(answer, questions=tuple(questions))
 
 
 def _make_field_judge(answer: Field, prompt: Prompt, demos: Sequence[DemoTexts]) -> EmbeddedJudge:
     choices = tuple(map(str, answer.options))
-    if words_of(answer.choices):
+    if verdict_words_of(answer.choices):
         choices = choices[::-1]  # the worst first, as in a scale
-    is_pairwise = choices == LETTERS and len(prompt.inputs) > 1
-    roles = read_roles(prompt.inputs, is_pairwise=is_pairwise)
+    is_pairwise = choices == PAIR_ANSWERS and len(prompt.input_fields) > 1
+    roles = read_roles(prompt.input_fields, is_pairwise=is_pairwise)
     regression = Regression(prior_weights(prompt, answer, roles))
     rated_demos = [demo for demo in demos if demo.get(answer.name, "").strip() in choices]
     # The number of examples is limited, since the time to learn grows with the cube of the number.
@@ -253,7 +262,7 @@ def _make_field_judge(answer: Field, prompt: Prompt, demos: Sequence[DemoTexts])
         regression = fit_regression(
             regression.weights, features, np.array(latent_scores), sources, is_pairwise=is_pairwise
         )
-    return EmbeddedJudge(prompt.outputs, answer, choices, is_pairwise, roles, regression)
+    return EmbeddedJudge(prompt.output_fields, answer, choices, is_pairwise, roles, regression)
 
 
 # Cached, since a search alternates between prompts. Reading a prompt with hundreds of
@@ -317,7 +326,7 @@ def _write_reply(
     else:
         tokens, pending_text = [], ""
         for field in judge.outputs:
-            pending_text += f"{HEADER.format(name=field.name)}\n"
+            pending_text += f"{FIELD_HEADER.format(name=field.name)}\n"
             if field.name in tokens_by_name:
                 tokens += [Token(pending_text, {}), tokens_by_name[field.name]]
                 pending_text = "\n\n"

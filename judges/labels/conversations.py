@@ -10,7 +10,7 @@ from judges.labels.cells import decode_if_json, first_value, without_keys
 from judges.labels.columns import ColumnNames
 from judges.labels.names import is_output_name
 from judges.tables.formats import Table
-from judges.tables.problems import count, joined_names
+from judges.tables.problems import count_text, joined_names
 from judges.tables.text import Record, TableRow
 
 CONVERSATION = "conversation"
@@ -194,7 +194,7 @@ def table_with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, all_tu
     kept_names = names | {*table.columns}.difference(columns)
     rows = [_row_with_texts(row, unread_columns, kept_names) for row in table.rows]
     if n_shortened := sum(_OMISSION_END in str(row.cells) for row in rows):
-        rows_text = count(n_shortened, "row")
+        rows_text = count_text(n_shortened, "row")
         notes.append(f"the middle of a long conversation is left out in {rows_text}")
     return replace(
         table,

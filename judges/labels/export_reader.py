@@ -13,7 +13,7 @@ from judges.labels.ratings import ReadOptions
 from judges.labels.tool_exports import LABEL_EXPORTS, PLACES, LabelExport
 from judges.labels.values import normalize_word
 from judges.tables.formats import Table
-from judges.tables.problems import UnreadableError, count, joined_names
+from judges.tables.problems import UnreadableError, count_text, joined_names
 from judges.tables.text import Record, TableRow
 
 # A label with one of these values was withdrawn.
@@ -100,7 +100,7 @@ class _ExportReader:
         unlabelled_rows = self._unlabelled_outputs(output_rows, label_rows)
         note = f"an export of {self._export.tool}"
         if self._export.labels:
-            note += f": {count(len(label_rows), 'label')} by people"
+            note += f": {count_text(len(label_rows), 'label')} by people"
         if omissions := [f"{number:,} {source}" for source, number in self._n_omitted.items()]:
             note += f" (left out: {joined_names(omissions)})"
         if not label_rows and self._needs_labels():

@@ -18,7 +18,7 @@ from judges.labels.rating_reader import RatingReader
 from judges.labels.ratings import RatingsByDimension, ReadOptions, TableRatings, read_ratings
 from judges.labels.rows import CommentsByItem, ItemFields, open_row_reader, read_comments
 from judges.labels.types import LabelledOutput, LabelledSet, rated_dimensions
-from judges.tables.problems import Problems, UnreadableError, count, excerpt, joined_names
+from judges.tables.problems import Problems, UnreadableError, count_text, excerpt, joined_names
 
 
 def read_outputs(
@@ -80,7 +80,7 @@ def read_outputs(
 def _unrated_notes(outputs: Sequence[LabelledOutput], dimensions: Iterable[str]) -> list[str]:
     """Return notes that say, for each dimension, how many outputs have no rating on it."""
     n_rated = Counter(name for output in outputs for name in output.ratings)
-    n_outputs = count(len(outputs), "output")
+    n_outputs = count_text(len(outputs), "output")
     return [
         f"no rating on {name}: {len(outputs) - n_rated[name]:,} of {n_outputs}"
         for name in dimensions
@@ -148,7 +148,7 @@ def _check_rated_ids(
         advice = "give the file with the outputs that people rated"
         problems.add("no-output", fault, advice, field="id", value=unknown_ids[0])
     elif unknown_ids:
-        n_unknown = count(len(unknown_ids), "rated id")
+        n_unknown = count_text(len(unknown_ids), "rated id")
         return [f"left out {n_unknown} without an output, such as {excerpt(unknown_ids[0])}"]
     return []
 

@@ -16,7 +16,7 @@ from judges.labels.ratings import ReadOptions
 from judges.labels.rows import ItemFields, open_row_reader, read_comments
 from judges.labels.types import LabelledPair, LabelledPairs, Vote
 from judges.labels.votes import VoteReader
-from judges.tables.problems import Problems, UnreadableError, count, joined_names
+from judges.tables.problems import Problems, UnreadableError, count_text, joined_names
 
 _VOTE_COLUMN_NAMES = (*VOTE_COLUMNS, "vote", "gewinner", "gagnant", "ganador")
 # The name of the first of two columns of candidates, such as `answer_a` or `Output 1`.
@@ -107,7 +107,7 @@ def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -
     if options.reads_labels:
         pairs_with_votes = [pair for pair in pairs if pair.votes]
         if n_without_votes := len(pairs) - len(pairs_with_votes):
-            notes.insert(0, f"left out {count(n_without_votes, 'pair')} without a vote")
+            notes.insert(0, f"left out {count_text(n_without_votes, 'pair')} without a vote")
         pairs = pairs_with_votes
         if not pairs and not problems:
             advice = "give people's votes in a column votes or preferred"

@@ -11,7 +11,7 @@ from judges.labels.columns import ROW_NUMBER_COLUMN, Columns
 from judges.labels.flags import read_scale
 from judges.labels.values import Scale, is_missing_value, looks_like_number, normalize_word
 from judges.tables.formats import Table
-from judges.tables.problems import Problems, count, excerpt, joined_names
+from judges.tables.problems import Problems, count_text, excerpt, joined_names
 from judges.tables.text import TableRow
 
 # The columns that say how a document was sampled: one over its probability to be drawn, and the
@@ -65,7 +65,7 @@ def with_latest_labels(columns: Columns) -> Columns:
         rows = tuple({_label_key(columns, row): row for row in rows}.values())
     if n_changed := sum(not is_blank(row.cells.get(_CHANGE_COLUMN)) for row in rows):
         notes += (
-            f"{count(n_changed, 'label')} changed after the annotator saw others' labels: "
+            f"{count_text(n_changed, 'label')} changed after the annotator saw others' labels: "
             "agreement is not blind",
         )
     removed_columns = {_TIME_COLUMN, _CHANGE_COLUMN, _SCALE_COLUMN, *SAMPLING_COLUMNS}
@@ -139,7 +139,9 @@ def merge_rows_by_id(
     names_text = joined_names([f"column {name!r}" for name in unequal_columns])
     notes = [f"left out {names_text}, since rows of one id differ in it"] if unequal_columns else []
     if columns.ids_are_row_numbers and (n_joined := len(columns.table.rows) - len(merged_rows)):
-        notes.append(f"joined {count(n_joined, 'row')} without an id to a row of the same texts")
+        notes.append(
+            f"joined {count_text(n_joined, 'row')} without an id to a row of the same texts"
+        )
     return columns.with_table(table, mapping), notes
 
 

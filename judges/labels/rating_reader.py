@@ -26,7 +26,7 @@ from judges.labels.values import (
     normalize_word,
     parse_cell,
 )
-from judges.tables.problems import UnreadableError, count, excerpt
+from judges.tables.problems import UnreadableError, count_text, excerpt
 
 # Words beside ratings, as in "1 - very good". If the lowest rating is called good and the highest
 # bad, the scale is reversed, as in German school marks.
@@ -264,7 +264,7 @@ class RatingReader:
         elif readings:
             yield f"read {_first_few(readings)}; --values changes this"
         if missing:
-            yield f"{count(n_missing, 'cell')} without a rating, written {_first_few(missing)}"
+            yield f"{count_text(n_missing, 'cell')} without a rating, written {_first_few(missing)}"
 
 
 def _first_few(texts: list[str]) -> str:

@@ -29,7 +29,7 @@ from judges.labels.preparation import (
     repetition_note,
 )
 from judges.labels.types import FileReading
-from judges.tables.problems import NO_VALUE, Problems, count, excerpt, joined_names
+from judges.tables.problems import NO_VALUE, Problems, count_text, excerpt, joined_names
 from judges.tables.text import TableRow
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -124,7 +124,7 @@ class RowReader:
             if name in self._output_texts:
                 self._report_empty_outputs(self.texts[name], lines)
             elif is_text_name(name):
-                self.notes.append(f"{name} has no text in {count(len(lines), 'row')}")
+                self.notes.append(f"{name} has no text in {count_text(len(lines), 'row')}")
 
     def _report_empty_outputs(self, column: str, lines: list[int]) -> None:
         n_rows = len(self.columns.table.rows)
@@ -133,7 +133,7 @@ class RowReader:
             advice = "name the column that holds the answers, as in --map summary=COLUMN"
             self.problems.add("empty-text", fault, advice, line=lines[0], field=column)
         locations = f"{self.problems.unit} {joined_names([*map(str, lines)])}"
-        rows = count(len(lines), "row")
+        rows = count_text(len(lines), "row")
         self.notes.append(f"left out {rows}, since {excerpt(column)} is empty ({locations})")
 
     def _read_row(self, row: TableRow) -> ItemFields:

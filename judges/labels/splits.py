@@ -14,7 +14,7 @@ import numpy as np
 
 from judges.labels.names import is_source_or_output, source_name
 from judges.labels.types import LabelError, LabelledItem, LabelledItems, LabelledPair, LabelledSet
-from judges.tables.problems import count, joined_names
+from judges.tables.problems import count_text, joined_names
 
 AnyLabelledItems = TypeVar("AnyLabelledItems", bound=LabelledItems)
 
@@ -43,8 +43,8 @@ def with_ratings(labelled: LabelledSet, dimension: str) -> LabelledSet:
     n_tied, notes = len(rated_outputs) - len(untied_outputs), [*labelled.notes]
     if n_tied:
         notes.append(
-            f"{dimension}: left out {count(n_tied, 'output')}, since equally many annotators gave "
-            "either value"
+            f"{dimension}: left out {count_text(n_tied, 'output')}, since equally many annotators "
+            "gave either value"
         )
     distinct_labels = {labelled.label(output, dimension) for output in untied_outputs}
     if len(distinct_labels) == 1:

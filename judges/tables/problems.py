@@ -130,7 +130,7 @@ def joined_names(names: Sequence[str]) -> str:
     return ", ".join([*short_names, "..."] if len(names) > 12 else short_names) or "none"
 
 
-def count(number: int, noun: str) -> str:
+def count_text(number: int, noun: str) -> str:
     """Return a number and a noun, in the plural unless the number is 1: "1,000 texts"."""
     ending = "es" if noun.endswith("ss") else "s"
     return f"{number:,} {noun}{ending * (number != 1)}"

@@ -10,7 +10,13 @@ from typing import NamedTuple
 
 from dspy_judges import bounds
 from judges.tables.encoding import open_text
-from judges.tables.problems import Problems, UnreadableError, check_column_names, count, excerpt
+from judges.tables.problems import (
+    Problems,
+    UnreadableError,
+    check_column_names,
+    count_text,
+    excerpt,
+)
 from judges.tables.text import TableRow, is_blank, without_apostrophe
 
 # The number of rows that are searched for the header.
@@ -52,7 +58,7 @@ def rows_under_header(grid: Iterable[GridRow], problems: Problems) -> Iterator[T
     for row in chain(first_rows[header_index + 1 :], filled_rows):
         filled_cells = row.filled_cells
         if len(row.cells) < min_cells or max(filled_cells) >= len(names):
-            fault = f"has {count(len(row.cells), 'cell')}, but the header has {len(names)}"
+            fault = f"has {count_text(len(row.cells), 'cell')}, but the header has {len(names)}"
             problems.add("ragged", fault, f"leave the row out, or {_QUOTING_ADVICE}", line=row.line)
             continue
         # The first column may lack a name: it has row numbers then, and is not read.
@@ -60,7 +66,7 @@ def rows_under_header(grid: Iterable[GridRow], problems: Problems) -> Iterator[T
         named_cells = zip(names, row.cells, strict=False)
         yield TableRow(row.line, {name: cell for name, cell in named_cells if name})
     if unnamed_columns:
-        fault = f"has no name above {count(len(unnamed_columns), 'column')} with filled cells"
+        fault = f"has no name above {count_text(len(unnamed_columns), 'column')} with filled cells"
         problems.add("no-name", fault, "name every column here", line=header.line)
 
 

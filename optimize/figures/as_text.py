@@ -5,7 +5,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from judges.tables.problems import count
+from judges.tables.problems import count_text
 
 if TYPE_CHECKING:  # numpy is slow to import, and a help text does not need it
     from optimize.statistics.correlations import Correlation
@@ -97,9 +97,9 @@ def correlation_line(rho: "Correlation", unit: str, n_systems: int) -> str:
     """Return a correlation in one line, with level, coefficient, interval and counts."""
     zero_note = f" ({rho.n_zero:,} of them count 0)" if rho.n_zero else ""
     counts = [
-        count(n_systems, "system") if rho.level == "system" else "",
+        count_text(n_systems, "system") if rho.level == "system" else "",
         f"{rho.n_documents:,} documents",
-        count(rho.n_outputs, unit),
+        count_text(rho.n_outputs, unit),
         f"{rho.n_undefined:,} undefined{zero_note}" if rho.n_undefined else "",
         f"{rho.n_failed:,} failed" if rho.n_failed else "",
     ]

@@ -20,7 +20,7 @@ from dspy_judges.files import claim_file
 from judges.dimension import Subject
 from judges.labels.preparation import SAMPLING_COLUMNS
 from judges.labels.types import LabelError
-from judges.tables.problems import count
+from judges.tables.problems import count_text
 
 # The value of a label: a rating, one of two words, or A, B or tie.
 LabelValue = int | float | str
@@ -133,7 +133,9 @@ class LabelLog:
             self._file.truncate(self._size)
             self.notes.append("removed the last line, which was incomplete")
         if n_ignored := is_added.count(False):
-            self.notes.append(f"ignored {count(n_ignored, 'line')} on other outputs or dimensions")
+            self.notes.append(
+                f"ignored {count_text(n_ignored, 'line')} on other outputs or dimensions"
+            )
 
     def _add_line(self, line: bytes, number: int) -> bool:
         """Add the label of a line; return False if it has another output or dimension."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from judges.labels.splits import MIN_DOCUMENTS_TO_SPLIT, split, with_ratings
 from judges.labels.types import LabelError, LabelledSet
-from judges.tables.problems import count
+from judges.tables.problems import count_text
 from optimize.inputs.labelled import AnyLabels, agreement_text_of
 from optimize.items import Items, choose_level, items_of
 from optimize.search.power import PLANNED_GAIN, power_text
@@ -129,9 +129,9 @@ def _contrast_text(items: Items) -> str:
     if not n_with_several:
         return "none within documents, which have one output each"
     n_varied = sum(bool(np.ptp(ratings) > 0) for ratings in document_ratings)
-    text = f"people tell outputs apart in {n_varied:,} of {count(n_with_several, 'document')}"
+    text = f"people tell outputs apart in {n_varied:,} of {count_text(n_with_several, 'document')}"
     if n_with_one := len(items.documents) - n_with_several:
-        text += f" with several outputs; {count(n_with_one, 'document')} have only one"
+        text += f" with several outputs; {count_text(n_with_one, 'document')} have only one"
     return text
 
 
@@ -153,7 +153,7 @@ def n_missing_for_intervals(items: Items, words: VerdictWords, level: Level) -> 
 def _figures_with_interval(items: Items, words: VerdictWords, level: Level) -> str:
     n_missing = n_missing_for_intervals(items, words, level)
     figures = [figure for figure, n in n_missing.items() if not n]
-    return f"{count(len(items.documents), 'document')}: {', '.join(figures) or 'none'}"
+    return f"{count_text(len(items.documents), 'document')}: {', '.join(figures) or 'none'}"
 
 
 def _advice_for_intervals(

@@ -20,7 +20,7 @@ from judges.labels.conversations import cells_with_texts
 from judges.labels.names import OUTPUT_NAMES
 from judges.labels.types import LabelledItem, LabelledPairs, Vote
 from judges.labels.values import NUMBER_BY_YES_NO_WORD, WordValues
-from judges.tables.problems import count, excerpt, joined_names
+from judges.tables.problems import count_text, excerpt, joined_names
 from judges.tables.text import Record, read_json_file
 from judges.terminal import print_error, print_note
 from optimize.inputs.labelled import AnyLabels
@@ -229,7 +229,7 @@ def read_export(
     n_matched = len({*ids} - {None})
     print_note(f"note: {file}: {metric!r}; matched {n_matched:,} of {len(items):,} labelled rows")
     if n_other_outputs:
-        n_text = count(n_other_outputs, "row")
+        n_text = count_text(n_other_outputs, "row")
         print_error(f"warning: {file}: {n_text} left out, whose output is not the labelled one")
     if (n_repeats := max(map(len, repeats.values()), default=0)) > 1:
         print_note(

@@ -91,7 +91,7 @@ def probe_judge(
     signs = np.array([sign for _, sign in targets])
     best_answer, answer_name, subject = "5", "rating", judge.subject
     if isinstance(subject, Dimension):
-        answer_name = subject.prompt().answer.name
+        answer_name = subject.prompt().answer_field.name
         best_answer = subject.words[0] if subject.words else str(subject.scale[-1])
     placeholders = {"top": best_answer, "answer": answer_name, "Answer": answer_name.capitalize()}
     clean_texts = [items.items[row].texts for row in probe_rows]

@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from judges.judgement import choice_of
+from judges.judgement import preferred_output
 from optimize.figures.as_json import INLINED_IN_JSON, JsonObject, fields_json
 from optimize.figures.as_text import LINE_WIDTH, short_name
 from optimize.items import judged_output_name
@@ -147,7 +147,7 @@ def list_misses(scored: ScoredItems, limit: int | None = None) -> list[Miss]:
 
 def _label_text(scored: ScoredItems, value: float) -> str:
     if scored.is_pairs:
-        return choice_of(value) or "tie"
+        return preferred_output(value) or "tie"
     return (
         scored.label_text(float(value >= PASS_THRESHOLD)) if scored.has_verdicts else f"{value:.2f}"
     )

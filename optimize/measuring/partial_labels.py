@@ -13,7 +13,7 @@ from judges.cli.flags import Flags, split_name
 from judges.dimension import Dimension
 from judges.labels.cells import without_keys
 from judges.labels.types import LabelError, LabelledOutput, LabelledSet
-from judges.tables.problems import count
+from judges.tables.problems import count_text
 from judges.terminal import print_note
 from optimize.inputs.flags import ScaleBounds, add_reading_flags, scale_bounds
 from optimize.inputs.labelled import LabelSource, only_dimension
@@ -50,7 +50,7 @@ def read_rated_outputs(flags: argparse.Namespace, source: LabelSource) -> tuple[
     if dimension in labelled.words:
         rated_outputs = [output for output in labelled.outputs if dimension in output.ratings]
         if n_tied := sum(labelled.label(output, dimension) == 0.5 for output in rated_outputs):
-            ties = count(n_tied, "output")
+            ties = count_text(n_tied, "output")
             print_note(f"note: annotators are tied on {ties}, each of which counts half a pass")
     for note in labelled.notes:
         print_note(f"note: {note}")
@@ -62,7 +62,7 @@ def read_scores_by_id(spec: str, labelled: LabelledSet, dimension: str) -> dict[
     metric, file = split_name(spec)
     recording = read_any_scores(Path(file), dimension, labelled, metric)
     if recording.tuned_ids:
-        n_scores = count(len(recording.tuned_ids), "score")
+        n_scores = count_text(len(recording.tuned_ids), "score")
         print_note(f"note: {n_scores} left out: the judge was tuned on them")
     judgements = without_keys(recording.judgements, recording.tuned_ids)
     if judgements.keys().isdisjoint(output.id for output in labelled.outputs):

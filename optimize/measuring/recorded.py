@@ -17,8 +17,8 @@ from dspy_judges.errors import JudgesError
 from judges.answer import (
     CANDIDATE_NOUN,
     NUMBER_REGEX,
-    AnswerForm,
-    answer_form,
+    AnswerPatterns,
+    answer_patterns,
     find_answer,
     plain_text,
 )
@@ -29,7 +29,7 @@ from judges.judgement import (
     Judgement,
     NoScoreError,
     Preference,
-    choice_of,
+    preferred_output,
     quote,
 )
 from judges.labels.cells import as_object, first_value, is_blank
@@ -66,7 +66,7 @@ def judgement_of_score(
         return (Preference if pairwise else Judgement).failed(reason or "no score")
     if not pairwise:
         return Judgement(score=score, rationale=reason)
-    return Preference(margin=score, preferred=choice_of(score) or "tie", comparison=reason)
+    return Preference(margin=score, preferred=preferred_output(score) or "tie", comparison=reason)
 
 
 def read_recorded_rows(path: Path) -> Iterator[tuple[str, Record]]:
@@ -268,7 +268,7 @@ def judgement_of(
     rating_of_word = {
         word: rating for word, rating in (values or {}).items() if isinstance(rating, int | float)
     }
-    form = answer_form(tuple(scale), True)
+    form = answer_patterns(tuple(scale), True)
     scores, failures = [], []
     for reply in replies:
         with suppress(NoScoreError):
@@ -309,7 +309,7 @@ def preference_of(replies: Sequence[str], values: WordValues | None = None) -> P
 
 def read_choice(text: str, choices: Sequence[str]) -> str:
     """Return the choice that a reply states; raises NoScoreError unless it states one."""
-    return str(_read_answer(text, answer_form(tuple(choices), False)))
+    return str(_read_answer(text, answer_patterns(tuple(choices), False)))
 
 
 # How judges with other prompts express a rating or a choice in a sentence.
@@ -341,7 +341,7 @@ _NOT_AN_ANSWER = re.compile(
 _SUPPOSITION_STARTS = ("if ", "unless ", "for example")
 
 
-def _read_answer(text: str, form: AnswerForm, names: Collection[str] = ()) -> float | str:
+def _read_answer(text: str, form: AnswerPatterns, names: Collection[str] = ()) -> float | str:
     """Return the only answer that a reply states, in our own judges' format or in a sentence."""
     text = text[slice(*reply_text_span(text))]
     sentences = _SENTENCE_END.sub("\n", text)

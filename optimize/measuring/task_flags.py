@@ -22,7 +22,7 @@ from judges.labels.values import looks_like_number
 from judges.loading import load
 from judges.panel import AnyJudge
 from judges.protocol import is_embedded
-from judges.tables.problems import count
+from judges.tables.problems import count_text
 from judges.terminal import print_error, print_note
 from optimize.inputs.flags import ANNOTATIONS_HELP, SettingsError, add_label_flags, word_values
 from optimize.inputs.labelled import LabelSource, load_labels, only_dimension, verdict_words
@@ -153,7 +153,7 @@ def _unlabelled_task(flags: argparse.Namespace, name: str, judges: Sequence[Name
             f"{labelled.name}: a judge was tuned on all of these outputs; name a file of others"
         )
     if tuned:
-        print_note(f"note: left out {count(len(tuned), 'output')} that a judge was tuned on")
+        print_note(f"note: left out {count_text(len(tuned), 'output')} that a judge was tuned on")
     return replace(task, labelled=replace(labelled, outputs=new_outputs))
 
 
@@ -191,8 +191,8 @@ def _recorded_entry(
         )
     if scored.n_unjudged:
         print_error(
-            f"warning: {name}: left out: {count(scored.n_unjudged, 'labelled output')} without a "
-            f"record, {count(scored.n_unknown, 'record')} without a label"
+            f"warning: {name}: left out: {count_text(scored.n_unjudged, 'labelled output')} "
+            f"without a record, {count_text(scored.n_unknown, 'record')} without a label"
         )
     return JudgeEntry(name=name, scored=scored)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from judges.judgement import Judgement, Preference
 from judges.labels.types import LabelledPair
-from judges.tables.problems import count
+from judges.tables.problems import count_text
 from judges.winrate import win_rate
 from optimize.figures.as_json import INLINED_IN_JSON
 from optimize.figures.as_text import VERDICT_PLURALS, interval_text, looks_text
@@ -222,9 +222,9 @@ def _labels_to_add(
     """Return how many more labels would decide, if the figure stays the same."""
     two_values = result.card.two_values
     if two_values and label and (n_more := two_values.judge.n_more[label]):
-        return f"{count(n_more, f'more {label}')} would give an interval"
+        return f"{count_text(n_more, f'more {label}')} would give an interval"
     if n_further := floor.labels_to_add(figure, floor_value):
-        number = count(n_further, f"more {label or 'document'}")
+        number = count_text(n_further, f"more {label or 'document'}")
         return f"about {number} would decide, if the judge does as well on them"
     return f"label more {VERDICT_PLURALS.get(label, 'documents')}"
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from judges.tables.problems import count
+from judges.tables.problems import count_text
 from optimize.figures.as_text import figure_text, number_text, share_text, short_name
 from optimize.items import DataCounts
 from optimize.measuring.scorecard import Scorecard, TwoValueFigures
@@ -193,9 +193,9 @@ def _rank_tiles(card: Scorecard) -> Iterator[Tile]:
 def _rate_tiles(card: Scorecard, binary: TwoValueFigures) -> Iterator[Tile]:
     """Yield tiles: the share of fails caught, the share of false alarms, and the accuracy."""
     judge, counts = binary.judge, binary.judge.confusion
-    misses_note = f"it misses {counts['fail_pass']:,} of {count(judge.tnr.n, 'fail')}"
+    misses_note = f"it misses {counts['fail_pass']:,} of {count_text(judge.tnr.n, 'fail')}"
     yield Tile("Fails caught (TNR)", judge.tnr, misses_note, is_share=True)
-    alarms_note = f"it fails {counts['pass_fail']:,} of {count(judge.tpr.n, 'pass')}"
+    alarms_note = f"it fails {counts['pass_fail']:,} of {count_text(judge.tpr.n, 'pass')}"
     yield Tile("False alarms (1 - TPR)", judge.tpr.complement, alarms_note, is_share=True)
     note = f"always {binary.constant_verdict}: {share_text(binary.constant_judge.accuracy.value)}"
     pairs = card.people.among_annotators if card.people else []
@@ -210,9 +210,9 @@ def measured_sentence(card: Scorecard, data: DataCounts, remark: str = "") -> st
     """Return a sentence with the numbers of outputs and documents that the figures rest on."""
     rho, binary, unit = card.rho, card.two_values, card.unit
     n_documents = binary.judge.n_documents if binary else rho.n_documents
-    amount_text = f"{count(rho.n_outputs, unit)} of {count(n_documents, 'document')}"
+    amount_text = f"{count_text(rho.n_outputs, unit)} of {count_text(n_documents, 'document')}"
     if rho.n_outputs == n_documents:
-        amount_text = count(n_documents, "pair" if card.is_pairs else "row")
+        amount_text = count_text(n_documents, "pair" if card.is_pairs else "row")
     weighted_text = ", drawn with unequal chances" if data.is_weighted else ""
     has_interval = any(tile.interval for tile in tiles_of(card))
     interval_text = "intervals are 95%" if has_interval else "too few for an interval"
@@ -221,10 +221,10 @@ def measured_sentence(card: Scorecard, data: DataCounts, remark: str = "") -> st
     sentences = [f"Measured on {amount_text}{remark}{weighted_text}; {interval_text}."]
     if rho.n_undefined and not binary:
         zero_text = f" ({rho.n_zero:,} counted as 0)" if rho.n_zero else ""
-        documents = count(rho.n_undefined, "document")
+        documents = count_text(rho.n_undefined, "document")
         sentences.append(f"Rho is undefined on {documents}{zero_text}.")
     if rho.n_failed:
-        sentences.append(f"{count(rho.n_failed, unit)} got no score.")
+        sentences.append(f"{count_text(rho.n_failed, unit)} got no score.")
     return " ".join(sentences)
 
 
@@ -281,7 +281,7 @@ def annotator_facts(card: Scorecard | None, n_tied: int) -> Iterator[Fact]:
     if n_tied:
         yield (
             "annotators",
-            f"not compared, because {count(n_tied, 'output')} on which they are tied are left "
+            f"not compared, because {count_text(n_tied, 'output')} on which they are tied are left "
             "out, and on the rest they agree too well; dspy-judges check compares them on all",
         )
     if not (card and (people := card.people)):
@@ -300,13 +300,13 @@ def annotator_facts(card: Scorecard | None, n_tied: int) -> Iterator[Fact]:
 
 def labels_text(data: DataCounts, unit: str) -> str:
     """Return the labels' name and how many documents, systems and outputs (or pairs) they cover."""
-    systems = f"{count(data.n_systems, 'system')}, " if data.n_systems else ""
-    documents = count(data.n_documents, "document")
+    systems = f"{count_text(data.n_systems, 'system')}, " if data.n_systems else ""
+    documents = count_text(data.n_documents, "document")
     if data.is_weighted:
         documents += " (weighted; differences are unweighted)"
-    number = count(data.n_outputs, unit)
+    number = count_text(data.n_outputs, unit)
     if unit == "output" and data.n_outputs == data.n_documents and not data.is_weighted:
-        return f"{systems}{count(data.n_outputs, 'row')} of {short_name(data.name, 40)}"
+        return f"{systems}{count_text(data.n_outputs, 'row')} of {short_name(data.name, 40)}"
     return f"{documents}, {systems}{number} of {short_name(data.name, 40)}"
 
 
@@ -333,10 +333,10 @@ def labels_advice(card: Scorecard, where: str) -> str:
         )
         if missing := [(word, number) for word, number in binary.judge.n_more.items() if number]:
             return " ".join(
-                f"Label {count(number, f'more {word}')} for an interval: {need_text}."
+                f"Label {count_text(number, f'more {word}')} for an interval: {need_text}."
                 for word, number in missing
             )
-    documents_text = count(n_documents, "document")
+    documents_text = count_text(n_documents, "document")
     if figure.interval is None and not is_perfect(card):
         return f"Label more documents: too few for an interval ({documents_text}), or too alike."
     interval = figure.interval

@@ -3,7 +3,7 @@
 import math
 from dataclasses import replace
 
-from judges.tables.problems import count
+from judges.tables.problems import count_text
 from optimize.figures.as_text import cost_text, figure_text, share_text
 from optimize.measuring.comparison import ComparedJudge, JudgeComparison
 from optimize.report.answer import Fact, ReportAnswer, ReportTable
@@ -53,7 +53,7 @@ def comparison_answer(result: JudgeComparison) -> ReportAnswer:
         names = ", ".join(each.name for each in result.judges if each.relation_to_best == relation)
         facts += [(title, f"{text} {names}.")] if names else []
     return ReportAnswer(
-        title=f"{result.dimension}: {count(len(result.judges), 'judge')}{side_by_side}",
+        title=f"{result.dimension}: {count_text(len(result.judges), 'judge')}{side_by_side}",
         headline=comparison_step(result),
         why=[("", figures), *rate_facts(judge.card), *warnings],
         tiles=tiles_of(judge.card),

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from judges.judgement import choice_of
+from judges.judgement import preferred_output
 from judges.labels.types import LabelledOutput
-from judges.tables.problems import count
+from judges.tables.problems import count_text
 from optimize.items import judged_output_name
 from optimize.measuring.misses import Miss, MissKind, rows_by_miss_kind
 from optimize.measuring.scored import ScoredItems
@@ -64,7 +64,7 @@ def miss_groups(scored: ScoredItems) -> list[MissGroup]:
             )
             for row in rows
         ]
-        title = f"{title}: {count(len(rows), 'pair' if scored.is_pairs else 'output')}"
+        title = f"{title}: {count_text(len(rows), 'pair' if scored.is_pairs else 'output')}"
         groups.append(MissGroup(title=title, caption=caption if rows else "", misses=articles))
     return groups
 
@@ -97,7 +97,7 @@ def label_text(result: SwapResult, value: float) -> str:
     if result.comparison.card.two_values:
         return "pass" if value >= PASS_THRESHOLD else "fail"
     if result.comparison.card.is_pairs:
-        return choice_of(value) or "tie"
+        return preferred_output(value) or "tie"
     return f"{value:.3g}"
 
 

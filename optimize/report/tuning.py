@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from judges.protocol import is_embedded
-from judges.tables.problems import count
+from judges.tables.problems import count_text
 from optimize.figures.as_text import SPLIT_TITLES, cost_text, figure_text, number_text
 from optimize.measuring.tuning_result import SplitResult, TuningResult
 from optimize.report.answer import RUN_LINES, Fact, ReportAnswer, ReportTable
@@ -80,7 +80,7 @@ def _tuning_facts(result: TuningResult, test: SplitResult) -> Iterator[Fact]:
     """Yield facts on failures of the judge that does not ship, on questions and on new systems."""
     other_card = test.untuned if result.shipped == "tuned" else test.tuned
     if n_failed := other_card.rho.n_failed:
-        failures = count(n_failed, other_card.unit)
+        failures = count_text(n_failed, other_card.unit)
         yield "No score", f"The judge that does not ship failed on {failures}."
     if result.answers and result.shipped == "tuned":
         *questions, own_answer = result.answers
@@ -126,7 +126,7 @@ def gain_sentence(result: TuningResult, test: SplitResult) -> str:
         figure_name, values = "balanced accuracy", [card.share_right.value for card in test]
     untuned, tuned = map(number_text, values)
     rho = test.tuned.rho
-    meaning = _gain_meaning(test, count(rho.n_documents, "document"))
+    meaning = _gain_meaning(test, count_text(rho.n_documents, "document"))
     is_contradicted = gain.value < 0 if result.shipped == "tuned" else test.is_gain_confirmed
     if is_contradicted:
         n_others = result.data.n_documents - rho.n_documents - rho.n_undefined
@@ -153,9 +153,9 @@ def _gain_meaning(test: SplitResult, documents: str) -> str:
 
 
 def _cost_text(result: TuningResult) -> str:
-    calls = count(result.lm_calls, "judge call")
+    calls = count_text(result.lm_calls, "judge call")
     if result.proposer_calls:
-        calls += f" and {count(result.proposer_calls, 'proposal')}"
+        calls += f" and {count_text(result.proposer_calls, 'proposal')}"
     if result.cached_calls:
         note = "; the limit of the search counts them, too" if result.limit_reached else ""
         calls += f" ({result.cached_calls:,} more from the reply cache{note})"

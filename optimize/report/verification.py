@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import chain, zip_longest
 from pathlib import Path
 
-from judges.tables.problems import count
+from judges.tables.problems import count_text
 from optimize.figures.as_text import correlation_line, number_text, wrap_lines
 from optimize.measuring.verification import Associations, Verification, exceeds_people
 from optimize.report.answer import VERIFY_LINES, Fact, ReportAnswer, fact_lines
@@ -67,7 +67,7 @@ def verification_answer(result: Verification, *, with_faults: bool = True) -> Re
     )
     measured = measured_sentence(card, result.data)
     if result.n_unjudged:
-        unjudged = count(result.n_unjudged, f"more labelled {card.unit}")
+        unjudged = count_text(result.n_unjudged, f"more labelled {card.unit}")
         measured += f" {unjudged} were not scored."
     floor_texts = [*(result.faults if with_faults else ())]
     if floor_check and floor_check.held:

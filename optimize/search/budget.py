@@ -10,7 +10,7 @@ from dspy_judges.errors import JudgesError
 from judges.client import CHARACTERS_PER_TOKEN, BudgetSpentError, Price
 from judges.client.prices import FREE
 from judges.prompt import Prompt
-from judges.scoring import n_reply_tokens
+from judges.scoring import estimate_reply_tokens
 
 
 class SearchBudgetSpentError(JudgesError):
@@ -65,7 +65,7 @@ class Pricing:
         """
         n_characters = _n_static_characters(prompt) - _n_static_characters(untuned)
         extra_tokens_in = n_characters * self.calls_per_item / CHARACTERS_PER_TOKEN
-        extra_reply_tokens = n_reply_tokens(prompt) - n_reply_tokens(untuned)
+        extra_reply_tokens = estimate_reply_tokens(prompt) - estimate_reply_tokens(untuned)
         extra_tokens_out = extra_reply_tokens * self.replies_per_item
         extra_price = self.judge_price.cost(extra_tokens_in, extra_tokens_out)
         return max(self.untuned_price / 2, self.untuned_price + extra_price)

@@ -14,13 +14,13 @@ import numpy as np
 from judges.client import Redactor
 from judges.frozen import MAX_DEMO_BYTES, count_demo_bytes
 from judges.prompt import (
-    LETTERS,
     MAX_DEMOS,
-    NOT_GIVEN,
+    NOT_GIVEN_TEXT,
+    PAIR_ANSWERS,
     Field,
+    FieldValue,
     Prompt,
     Reasoning,
-    Value,
     choice_number,
     reasoning_of,
     utf8_text,
@@ -37,7 +37,7 @@ MIN_COPIED_WORDS = 8
 DEMOS_OF_ALL_OUTPUTS = "all"
 _WORD_PATTERN = re.compile(r"\w+(?:['’]\w+)?")
 
-Demo = Mapping[str, Value]
+Demo = Mapping[str, FieldValue]
 
 
 @dataclass(frozen=True)
@@ -107,8 +107,10 @@ class Candidate:
         prompt = replace(untuned_prompt, instruction=self.instruction, demos=self.demo_set.demos)
         if self.questions is not None:
             prompt = with_questions(prompt, self.questions)
-        prompt = with_reasoning(prompt, self.reasoning or reasoning_of(untuned_prompt.outputs))
-        reason_fields = [field.name for field in prompt.outputs if not field.choices]
+        prompt = with_reasoning(
+            prompt, self.reasoning or reasoning_of(untuned_prompt.output_fields)
+        )
+        reason_fields = [field.name for field in prompt.output_fields if not field.choices]
         demos = (
             {**demo, **dict.fromkeys(reason_fields, comment)} if comment else demo
             for demo, comment in zip(prompt.demos, self.demo_set.comments, strict=True)
@@ -163,7 +165,7 @@ def draw_demo_set(
     the set shows every distinct output. `reasons` are reasons that a judge wrote before a right
     answer, by item id.
     """
-    if prompt.answer.choices == LETTERS:  # a tied pair demonstrates neither A nor B
+    if prompt.answer_field.choices == PAIR_ANSWERS:  # a tied pair demonstrates neither A nor B
         items = Items(tuple(item for item in items.items if item.human != 0))
     demos = _fitting_demos(items, prompt, rng, max_characters, share, reasons or {})
     selected_demos = list(islice(demos, min(size, MAX_DEMOS)))
@@ -188,16 +190,16 @@ def _fitting_demos(
     max_documents = max(1, int(len(items.documents) * share))
     documents_used, seen_contents = set[str](), set[tuple[str, ...]]()
     bytes_left, redactor = MAX_DEMO_BYTES, Redactor()
-    reason_names = [field.name for field in prompt.outputs if not field.choices]
+    reason_names = [field.name for field in prompt.output_fields if not field.choices]
     for item in _alternate_choices(items, prompt, rng):
         content, comment = tuple(item.texts.values()), unanimous_comment(item)
         n_characters = sum(map(len, content)) + len(comment)
         has_new_document = item.document_id not in documents_used
         if len(documents_used) + has_new_document > max_documents or content in seen_contents:
             continue
-        demo: dict[str, Value] = {name: utf8_text(text) for name, text in item.texts.items()}
-        demo[prompt.answer.name] = nearest_choice(prompt.answer.options, item.human)
-        demo |= dict.fromkeys(reason_names, reasons.get(item.id) or NOT_GIVEN)
+        demo: dict[str, FieldValue] = {name: utf8_text(text) for name, text in item.texts.items()}
+        demo[prompt.answer_field.name] = nearest_choice(prompt.answer_field.options, item.human)
+        demo |= dict.fromkeys(reason_names, reasons.get(item.id) or NOT_GIVEN_TEXT)
         n_bytes = count_demo_bytes(prompt, {**demo, "comment": comment}, redactor)
         if n_bytes is None or n_bytes > bytes_left or n_characters > characters_left:
             continue
@@ -207,15 +209,15 @@ def _fitting_demos(
         characters_left, bytes_left = characters_left - n_characters, bytes_left - n_bytes
 
 
-def nearest_choice(choices: tuple[Value, ...], value: float) -> Value:
+def nearest_choice(choices: tuple[FieldValue, ...], value: float) -> FieldValue:
     """Return the choice nearest to a mean label or score; the lower one if two are equally near."""
     numbers = {choice: choice_number(choice, choices) for choice in choices}
     return min(numbers, key=lambda choice: (abs(numbers[choice] - value), numbers[choice]))
 
 
-def is_right(score: float, human: float, choices: tuple[Value, ...]) -> bool:
+def is_right(score: float, human: float, choices: tuple[FieldValue, ...]) -> bool:
     """Return whether score and label are nearest to the same choice; a tied pair is never right."""
-    if choices == LETTERS:
+    if choices == PAIR_ANSWERS:
         return score * human > 0
     if math.isnan(score):
         return False
@@ -229,8 +231,8 @@ def unanimous_comment(item: Item) -> str:
 
 def _alternate_choices(items: Items, prompt: Prompt, rng: np.random.Generator) -> Iterator[Item]:
     """Yield one item for each choice, then another for each, and so on, closest labels first."""
-    choices = prompt.answer.options
-    by_choice: dict[Value, list[Item]] = {choice: [] for choice in sorted(choices, key=str)}
+    choices = prompt.answer_field.options
+    by_choice: dict[FieldValue, list[Item]] = {choice: [] for choice in sorted(choices, key=str)}
     for index in rng.permutation(len(items)):
         item = items.items[index]
         by_choice[nearest_choice(choices, item.human)].append(item)

@@ -103,5 +103,5 @@ class Evaluator:
         judgements = tuple(item_judgements[item.id].judgement for item in items.items)
         if candidate.weights is None:
             return judgements
-        choices = candidate.prompt(self.untuned_prompt).choices
+        choices = candidate.prompt(self.untuned_prompt).choice_fields
         return tuple(judgement.rescored(choices, candidate.weights) for judgement in judgements)

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from judges.judgement import AnyJudgement, Preference, choice_of
-from judges.prompt import LETTERS, Prompt, choice_number, words_of
+from judges.judgement import AnyJudgement, Preference, preferred_output
+from judges.prompt import PAIR_ANSWERS, Prompt, choice_number, verdict_words_of
 from optimize.items import Indices, Items
 from optimize.search.candidates import nearest_choice
 from optimize.statistics.coefficients import midranks
@@ -52,11 +52,11 @@ class JudgedItems:
     def __init__(self, items: Items, judgements: Sequence[AnyJudgement], prompt: Prompt) -> None:
         self.items, self.judgements = items, judgements
         self.scores: Vector = np.array([judgement.score for judgement in judgements], float)
-        self.choices = prompt.answer.options
-        self.is_pairwise, self.words = self.choices == LETTERS, words_of(self.choices)
+        self.choices = prompt.answer_field.options
+        self.is_pairwise, self.words = self.choices == PAIR_ANSWERS, verdict_words_of(self.choices)
         # The two outputs of a pair are always shown with the pair, even if all pairs of the
         # document share one of them.
-        names = [field.name for field in prompt.inputs]
+        names = [field.name for field in prompt.input_fields]
         self.output_names = frozenset(names[-2:] if self.is_pairwise else ())
         documents = list(items.document_rows.values())
         self.groups: list[Indices] = [np.arange(len(items))]
@@ -177,7 +177,7 @@ class JudgedItems:
 
     def _pair_line(self, row: int) -> str:
         item, judgement = self.items.items[row], self.judgements[row]
-        vote_counts = Counter(choice_of(vote) or "tie" for vote in item.ratings)
+        vote_counts = Counter(preferred_output(vote) or "tie" for vote in item.ratings)
         votes = ", ".join(f"{n} {vote}" for vote, n in sorted(vote_counts.items()))
         line = f"- people {_preference_text(item.human)}"
         if votes:
@@ -285,7 +285,7 @@ def _quote(text: str, length: int = MAX_TEXT_LENGTH) -> str:
 def _preference_text(margin: float) -> str:
     if np.isnan(margin):
         return "none"
-    return f"{choice_of(margin) or 'neither'} ({margin:+.2g})"
+    return f"{preferred_output(margin) or 'neither'} ({margin:+.2g})"
 
 
 def _choices_by_order(judgement: AnyJudgement) -> tuple[str, str] | None:

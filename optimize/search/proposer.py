@@ -19,7 +19,7 @@ from judges.dimension import RESERVED_QUESTION_NAMES
 from judges.judgement import NoScoreError
 from judges.prompt import (
     FIELD_HEADER_PATTERN,
-    LETTERS,
+    PAIR_ANSWERS,
     THOUGHT_END,
     THOUGHT_START,
     Field,
@@ -102,8 +102,8 @@ QUESTIONS_FIELD = "questions"
 _QUESTION_SUBJECTS = {
     ("yes", "no"): "an output has or lacks and that decides for people, is answered yes or no from "
     "the texts alone, and yes speaks for the output",
-    LETTERS: "decides between two outputs for people, and is answered from the texts alone with A "
-    "or B, the output that does better in it",
+    PAIR_ANSWERS: "decides between two outputs for people, and is answered from the texts alone "
+    "with A or B, the output that does better in it",
 }
 # The prompt of the proposer for judges that say pass or fail.
 VERDICT_PROPOSER_PROMPT = replace(
@@ -152,8 +152,8 @@ class Proposer:
         self.questions: dict[str, Field] = {}
         self.n_answered = self._n_fruitless_rounds = 0
         self._search_problem, self._client = search_problem, client
-        is_pairwise = search_problem.evaluator.untuned_prompt.answer.choices == LETTERS
-        self._answers = LETTERS if is_pairwise else ("yes", "no")
+        is_pairwise = search_problem.evaluator.untuned_prompt.answer_field.choices == PAIR_ANSWERS
+        self._answers = PAIR_ANSWERS if is_pairwise else ("yes", "no")
         self._instructions = [search_problem.untuned.instruction]
 
     def write_evidence(
@@ -279,9 +279,12 @@ class Proposer:
 
 def describe_fields(prompt: Prompt) -> str:
     """Describe the fields that a judge reads and writes, as a text for the proposer."""
-    lines = ["The judge reads:", *(f"- {text.name}: {text.description}" for text in prompt.inputs)]
+    lines = [
+        "The judge reads:",
+        *(f"- {text.name}: {text.description}" for text in prompt.input_fields),
+    ]
     lines.append("It writes:")
-    for field in prompt.outputs:
+    for field in prompt.output_fields:
         choices = f" ({', '.join(map(str, field.choices))})" if field.choices else ""
         lines.append(f"- {field.name}{choices}: {field.description}")
     return "\n".join(lines)

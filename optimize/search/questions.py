@@ -20,7 +20,7 @@ import numpy as np
 
 from dspy_judges.errors import JudgesError
 from judges.judgement import AnyJudgement
-from judges.prompt import LETTERS, Field, Prompt, reasoning_of
+from judges.prompt import PAIR_ANSWERS, Field, Prompt, reasoning_of
 from judges.questions import AnswerWeights, answer_range
 from optimize.items import Items
 from optimize.search.budget import SearchBudgetSpentError
@@ -79,7 +79,7 @@ class LabelledAnswers:
         cls, prompt: Prompt, items: Items, judgements: Sequence[AnyJudgement], search_goal: Goal
     ) -> "LabelledAnswers":
         """Collect the answers of the judgements, one judgement for each item."""
-        field_names = [field.name for field in prompt.choices]
+        field_names = [field.name for field in prompt.choice_fields]
         answer_rows = [
             [(judgement.answers or {}).get(name, math.nan) for name in field_names]
             for judgement in judgements
@@ -93,7 +93,7 @@ class LabelledAnswers:
             human=items.human,
             group=documents if search_goal == "summary" else np.zeros_like(documents),
             fold=shuffled[documents] % N_WEIGHT_FOLDS,
-            fields=prompt.choices,
+            fields=prompt.choice_fields,
         )
 
     def fit_weights(self) -> AnswerWeights:
@@ -110,7 +110,7 @@ class LabelledAnswers:
         lowest, highest = low[-1], high[-1]
         # Scale the slopes so that the weighted sum has the range of the judge's own answer.
         slopes *= (highest - lowest) / float(slopes @ (high - low))
-        is_pairwise = self.fields[-1].choices == LETTERS
+        is_pairwise = self.fields[-1].choices == PAIR_ANSWERS
         shift = 0.0 if is_pairwise else lowest - float(slopes @ low)
         scores, human = shift + self.answers[has_answers] @ slopes, self.human[has_answers]
         line_slope, intercept = 1.0, 0.0
@@ -130,7 +130,7 @@ class LabelledAnswers:
         own_answer_only = np.zeros(len(self.fields))
         own_answer_only[-1] = 1.0
         answers, human, group = self.answers[rows], self.human[rows], self.group[rows]
-        if self.fields[-1].choices != LETTERS:
+        if self.fields[-1].choices != PAIR_ANSWERS:
             centred_columns = subtract_group_means(np.column_stack([answers, human]), group)
             answers, human = centred_columns[:, :-1], centred_columns[:, -1]
         answer_sd = np.sqrt((answers**2).mean(axis=0))
@@ -193,7 +193,9 @@ def question_test_cost(search_problem: SearchProblem, *, proposes: bool) -> floa
     """
     proposes = proposes and search_problem.may_add_questions and search_problem.proposer is not None
     if not (
-        search_problem.questions or search_problem.evaluator.untuned_prompt.questions or proposes
+        search_problem.questions
+        or search_problem.evaluator.untuned_prompt.question_fields
+        or proposes
     ):
         return 0.0
     n_outputs = sum(
@@ -287,7 +289,7 @@ def _affordable_judges(
     """
     evaluator, budget = search_problem.evaluator, search_problem.evaluator.budget
     # In a candidate, None stands for the untuned judge's form of reasoning, which may be "none".
-    untuned_reasons = reasoning_of(evaluator.untuned_prompt.outputs) != "none"
+    untuned_reasons = reasoning_of(evaluator.untuned_prompt.output_fields) != "none"
     without_reasoning = [
         replace(judge, reasoning="none" if untuned_reasons else None) for judge in judges
     ]
@@ -358,7 +360,7 @@ def _best_candidate_with_questions(
 
     Demonstrations would need answers to the questions, which nobody has given.
     """
-    questions = half_problem.evaluator.untuned_prompt.questions
+    questions = half_problem.evaluator.untuned_prompt.question_fields
     if half_problem.may_add_questions:
         questions = (*questions, *half_problem.questions, *exploration.questions)
     by_name: dict[str, Field] = {}

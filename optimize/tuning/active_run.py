@@ -136,7 +136,7 @@ class ActiveRun:
         """Judge the items of a held-out split with a candidate, which reports call `name`."""
         prepared, evaluator = self.prepared, self.problem.evaluator
         labelled, subject = prepared.labels.labelled, prepared.subject
-        choices = candidate.prompt(prepared.untuned).choices
+        choices = candidate.prompt(prepared.untuned).choice_fields
         return ScoredItems(
             judge=name,
             dimension=subject.name,

@@ -3,7 +3,7 @@
 from dspy_judges.errors import option_name
 from judges.catalog import candidate_questions
 from judges.client import Spending
-from judges.protocol import is_decision
+from judges.protocol import is_decision_model
 from judges.terminal import dollars_text
 from optimize.figures.as_json import JSON_DECIMALS, JsonObject, to_json
 from optimize.figures.as_text import wrap_lines
@@ -47,7 +47,7 @@ def planned_line(budget: RunBudget) -> str:
 def tuning_notes(budget: RunBudget) -> list[str]:
     """Return a note on what can be tuned if the judge is a decision model without a proposer."""
     prepared = budget.prepared
-    if not is_decision(prepared.settings.lm) or prepared.settings.proposer_lm:
+    if not is_decision_model(prepared.settings.lm) or prepared.settings.proposer_lm:
         return []
     can_be_tuned = {
         "questions": bool(candidate_questions(prepared.subject, 1)),

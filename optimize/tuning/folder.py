@@ -12,7 +12,7 @@ import msgspec
 from dspy_judges.errors import JudgesError, option_name
 from dspy_judges.files import claim_file
 from judges.client import Store, endpoint_of
-from judges.decisions import template_for
+from judges.decisions import template_for_model
 from judges.labels.splits import Splits
 from judges.labels.types import LabelledPairs, LabelledSet
 from judges.prompt import utf8_text
@@ -98,7 +98,7 @@ def open_run(
 def run_config(prepared: PreparedRun) -> RunConfig:
     """Return the content of a tuning run's config.json."""
     settings, labelled = prepared.settings, prepared.labels.labelled
-    prompt_text = str(template_for(settings.lm, prepared.untuned))
+    prompt_text = str(template_for_model(settings.lm, prepared.untuned))
     if prepared.subject.questions:
         prompt_text += str(prepared.subject.questions)
     return RunConfig(

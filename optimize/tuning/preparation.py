@@ -11,7 +11,7 @@ from judges.judge import Judge
 from judges.labels.splits import Splits, split
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
 from judges.prompt import Prompt
-from judges.protocol import is_decision
+from judges.protocol import is_decision_model
 from judges.scoring import SamplingPlan
 from judges.tables.in_memory import Rows
 from optimize.figures.by_judge import HeldOut
@@ -112,7 +112,7 @@ def prepare_run(
     labelled = replace(labelled, notes=(*labelled.notes, *notes))
     labels = split_labelled(labelled, subject, settings.seed)
     reasoning = None if settings.reasoning == "auto" else settings.reasoning
-    if is_decision(settings.lm):  # a decision model cannot write its reasoning
+    if is_decision_model(settings.lm):  # a decision model cannot write its reasoning
         reasoning = "none"
     untuned = Judge.of(subject, reasoning=reasoning, lm=settings.lm)
     prepared = prepare_for_prompt(

@@ -5,9 +5,14 @@ rows at the start of a run.
 """
 
 from judges.client import CHARACTERS_PER_TOKEN, Price, estimate_tokens, gives_n_replies
-from judges.decisions import fill_template_for, template_for
-from judges.protocol import REASONING_FACTOR, is_decision, is_embedded, is_reasoning
-from judges.scoring import n_reply_tokens
+from judges.decisions import fill_template, template_for_model
+from judges.protocol import (
+    REASONING_FACTOR,
+    is_decision_model,
+    is_embedded,
+    is_reasoning_model,
+)
+from judges.scoring import estimate_reply_tokens
 from optimize.search.budget import Pricing
 from optimize.search.evidence import expected_evidence_length
 from optimize.search.proposer import MAX_PROPOSAL_TOKENS
@@ -52,7 +57,7 @@ def plan_pricing(
         untuned_tokens_in=tokens_in,
         untuned_tokens_out=tokens_out,
         calls_per_item=n_calls,
-        replies_per_item=0 if is_decision(lm) else n_replies,  # decision models write no text
+        replies_per_item=0 if is_decision_model(lm) else n_replies,  # decision models write no text
         proposal_price=proposal_price,
         proposal_tokens=tokens_of_proposal,
         proposal_cost=proposal_cost if in_dollars else 1.0,
@@ -64,11 +69,11 @@ def _estimate_tokens(prepared: PreparedRun, n_calls: int, n_replies: int) -> Pro
     train, lm = prepared.labels.train, prepared.settings.lm
     if is_embedded(lm):  # its tokens cost nothing
         return 0, 0
-    template = template_for(lm, prepared.untuned)
+    template = template_for_model(lm, prepared.untuned)
     sample = train.items[:: max(1, len(train) // N_ITEMS_SAMPLED)]
-    prompts = (fill_template_for(lm, template, item.texts) for item in sample)
+    prompts = (fill_template(lm, template, item.texts) for item in sample)
     tokens_in = sum(map(estimate_tokens, prompts)) / len(sample)
-    return tokens_in * n_calls, n_reply_tokens(prepared.untuned, lm) * n_replies
+    return tokens_in * n_calls, estimate_reply_tokens(prepared.untuned, lm) * n_replies
 
 
 def proposal_tokens(prepared: PreparedRun, *, at_worst: bool = False) -> PromptAndReplyTokens:
@@ -77,7 +82,7 @@ def proposal_tokens(prepared: PreparedRun, *, at_worst: bool = False) -> PromptA
     if is_embedded(proposer.lm):  # the embedded model writes no proposals
         return 0, 0
     n_characters = PROPOSER_CHARACTERS + expected_evidence_length(prepared.labels.train)
-    thinks = is_reasoning(proposer.lm)
+    thinks = is_reasoning_model(proposer.lm)
     if at_worst:  # each character of the prompt is a token
         longest_reply = MAX_PROPOSAL_TOKENS * (REASONING_FACTOR if thinks else 1)
         return n_characters, proposer.max_tokens or longest_reply

@@ -28,8 +28,8 @@ from judges.frozen import texts_digest
 from judges.judgement import Judgement, quote
 from judges.labels.types import LabelError
 from judges.modules import JudgeModule, ScoredProgram, Scoring, prompt_of, scoring_of
-from judges.prompt import LETTERS, Field, Prompt, utf8_text
-from judges.protocol import FatalModelError, is_decision, is_embedded
+from judges.prompt import PAIR_ANSWERS, Field, Prompt, utf8_text
+from judges.protocol import FatalModelError, is_decision_model, is_embedded
 from judges.questions import AnswerWeights
 from optimize.items import Item, Items
 from optimize.search.candidates import Demo
@@ -90,7 +90,7 @@ class UserProgram:
         scoring = scoring_of(module)
         self.weights = scoring and scoring.weights
         if output is None and scoring is not None:
-            output = scoring.choices[-1].name
+            output = scoring.choice_fields[-1].name
         self.answer = answer_of(type(module).__name__, self.signature, output)
         answers = read_answers(self.signature)
         questions = [each for each in answers if each.values and each != self.answer]
@@ -111,7 +111,9 @@ class UserProgram:
         if any(isinstance(part, JudgeModule) for _, part in self.module.named_sub_modules()):
             return
         try:
-            state = DecisionState(self.signature, self.predictor.fields, system_one=is_decision(lm))
+            state = DecisionState(
+                self.signature, self.predictor.fields, system_one=is_decision_model(lm)
+            )
             for name, output_type in state.types.items():
                 state._question(name, self.signature.output_fields[name], output_type)
         except ValueError as error:
@@ -192,7 +194,7 @@ class UserProgram:
             # are still waiting are not judged.
             context = contextvars.copy_context()
             try:
-                judge = partial(self._judge, module, prompt.choices)
+                judge = partial(self._judge, module, prompt.choice_fields)
                 futures = [pool.submit(context.copy().run, judge, item) for item in items]
                 for future in futures:
                     item_judgement = future.result()
@@ -251,11 +253,11 @@ class UserProgram:
         scoring = scoring_of(compiled_program)
         if weights:
             # The score of a pair is a margin, for which an intercept would favour one side.
-            if self.answer.values == LETTERS:
+            if self.answer.values == PAIR_ANSWERS:
                 weights = replace(weights, intercept=0.0)
             if scoring is None:
                 # The prompt has numbers as its options, but predictions have the program's labels.
-                answers_and_fields = zip(self.answers.values(), prompt.choices, strict=True)
+                answers_and_fields = zip(self.answers.values(), prompt.choice_fields, strict=True)
                 choices = [
                     replace(field, choices=answer.values) if answer.is_choice else field
                     for answer, field in answers_and_fields

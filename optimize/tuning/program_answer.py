@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 
 from dspy_judges.errors import JudgesError
 from judges.modules import choice_probabilities
-from judges.prompt import LETTERS, Value
+from judges.prompt import PAIR_ANSWERS, FieldValue
 from optimize.items import Items
 
 # If people's ratings span more than this many whole numbers, demonstrations use a coarser scale.
@@ -34,7 +34,7 @@ class ProgramAnswer:
     """
 
     name: str
-    values: tuple[Value, ...] = ()
+    values: tuple[FieldValue, ...] = ()
     is_choice: bool = False
 
     def score(self, value: Any) -> float:
@@ -50,7 +50,7 @@ class ProgramAnswer:
             raise ValueError(f"{value!r} is not a rating on the scale")
         return score
 
-    def label_score(self, label: Value | float) -> float:
+    def label_score(self, label: FieldValue | float) -> float:
         """Convert people's label to a score; raise ValueError if it is not a label.
 
         If the field is a choice, the label may be one of its two values, "tie", the share of people
@@ -58,7 +58,7 @@ class ProgramAnswer:
         """
         if self.is_choice and label in (*self.values, "tie"):
             return 0.5 if label == "tie" else self.score(label)
-        number, is_pair = math.nan, self.values == LETTERS
+        number, is_pair = math.nan, self.values == PAIR_ANSWERS
         with suppress(TypeError, ValueError):
             number = float(label)
         is_label, labels = math.isfinite(number), "a number"
@@ -71,7 +71,7 @@ class ProgramAnswer:
         # For pairs, the number is a margin between A and B in [-1, 1].
         return (number + 1) / 2 if is_pair else number
 
-    def value_of_rating(self, rating: int) -> Value:
+    def value_of_rating(self, rating: int) -> FieldValue:
         """Return the value that the program writes for this rating."""
         if self.is_choice:
             return self.values[1 - rating]

@@ -53,7 +53,7 @@ def summarize_run(
     answers = None
     if tuned.weights:
         loss_of = question_losses(run.problem, tuned, labels.train_and_dev)
-        answers = tuned.weights.describe(tuned.prompt(prepared.untuned).choices, loss_of)
+        answers = tuned.weights.describe(tuned.prompt(prepared.untuned).choice_fields, loss_of)
     return TuningResult(
         dimension=prepared.subject.name,
         lm=settings.lm,

@@ -16,7 +16,7 @@ from judges.labels.flags import split_mapping
 from judges.labels.names import judge_name
 from judges.labels.values import WordValues
 from judges.prompt import Reasoning
-from judges.protocol import EMBEDDED, OPENAI_ADDRESS, is_decision, is_embedded
+from judges.protocol import EMBEDDED, OPENAI_ADDRESS, is_decision_model, is_embedded
 from optimize.inputs.flags import (
     DEFAULT_RISK,
     SettingsError,
@@ -118,7 +118,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def reasoning_to_try(self) -> tuple[Reasoning, ...]:
         """The forms of reasoning that the search tries; () if user or model leaves no choice."""
-        writes_no_text = is_embedded(self.lm) or is_decision(self.lm)
+        writes_no_text = is_embedded(self.lm) or is_decision_model(self.lm)
         if self.reasoning != "auto" or self.optimizer != "rank" or writes_no_text:
             return ()
         default = "brief" if self.pairwise else "none"
@@ -137,7 +137,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         The default is the judge's model, unless that is a decision model, which cannot write text.
         The judge's key is sent only to the judge's provider and address.
         """
-        lm = self.proposer_lm or (EMBEDDED if is_decision(self.lm) else self.lm)
+        lm = self.proposer_lm or (EMBEDDED if is_decision_model(self.lm) else self.lm)
         api_base = self._proposer_address(lm)
         api_key_env = self.proposer_api_key_env
         if (lm.partition("/")[0], api_base) == (self.lm.partition("/")[0], self.api_base):
@@ -150,7 +150,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     def _proposer_address(self, lm: str) -> str | None:
         """Return the proposer's own address if the settings have one, else the judge's address."""
-        if is_decision(self.lm):
+        if is_decision_model(self.lm):
             return self.proposer_api_base
         if self.proposer_api_base == PROVIDER_DEFAULT:
             return OPENAI_ADDRESS if lm.startswith("openai/") else None
@@ -254,7 +254,7 @@ def _check_settings(settings: Settings) -> None:
     _check_model(settings, "proposer_")
     read_plan(settings.plan, settings.samples, settings.temperature)
     find_optimizer(settings.optimizer)
-    if is_decision(settings.lm):
+    if is_decision_model(settings.lm):
         for name in OPTIONS_FOR_TEXT:
             if getattr(settings, name) not in (None, "auto", "none"):
                 raise SettingsError(
@@ -281,7 +281,7 @@ def _check_model(settings: Settings, prefix: Literal["", "proposer_"]) -> None:
     redactor = Redactor()
     if redactor.has_secret(lm or ""):
         raise SettingsError(f"{option_name(prefix + 'lm')} {KEY_IN_NAME_PROBLEM}")
-    if prefix and is_decision(lm or ""):
+    if prefix and is_decision_model(lm or ""):
         raise SettingsError(
             f"{option_name('proposer_lm', lm)}: a decision model cannot write instructions; name "
             "a chat model"

@@ -17,7 +17,7 @@ from judges.client.budget import Budget
 from judges.client.client import Client
 from judges.client.dspy import as_lm
 from judges.client.store import Store
-from judges.decisions import fill_template_for, template_for
+from judges.decisions import fill_template, template_for_model
 from judges.definition import make_dimension
 from judges.judge import Judge
 from judges.questions import AnswerWeights, Question
@@ -52,8 +52,8 @@ def ask(program, lm, **texts):
 @pytest.mark.parametrize("judge", [JUDGE, Judge.of(POLITE), Judge.of(TLDR_CONCISE)])
 def test_a_program_asks_what_its_judge_asks_a_decision_model(judge):
     texts = dict.fromkeys(judge.texts, TEXTS["document"])
-    answers = {field.name: field.choices[0] for field in judge.prompt.choices}
-    free = {field.name: "Why." for field in judge.prompt.outputs if not field.choices}
+    answers = {field.name: field.choices[0] for field in judge.prompt.choice_fields}
+    free = {field.name: "Why." for field in judge.prompt.output_fields if not field.choices}
     judge = replace(judge, prompt=replace(judge.prompt, demos=({**texts, **free, **answers},)))
     lm = DecidingLM(certain)
     program = judge.program()
@@ -61,8 +61,8 @@ def test_a_program_asks_what_its_judge_asks_a_decision_model(judge):
     with dspy.context(lm=lm):
         again = asyncio.run(program.acall(**texts))
     assert again.toDict() == prediction.toDict()
-    system, user = fill_template_for(
-        "systemone/m", template_for("systemone/m", judge.prompt), texts
+    system, user = fill_template(
+        "systemone/m", template_for_model("systemone/m", judge.prompt), texts
     )
     head, inputs = json.loads(system["content"]), json.loads(user["content"])
     assert lm.requests == [({**head["state"], "inputs": inputs}, head["questions"])] * 2

@@ -58,7 +58,7 @@ def test_a_scale_of_two_words_defines_a_verdict(capsys):
     path = write(BASE.replace("[1, 5]", "[safe, unsafe]\nanchors: {unsafe: could harm}"))
     subject = load(path).subject
     assert (subject.words, subject.anchors) == (("safe", "unsafe"), {0: "could harm", 1: ""})
-    assert subject.prompt().answer.choices == ("safe", "unsafe")
+    assert subject.prompt().answer_field.choices == ("safe", "unsafe")
     assert main(["show", path]) == 0
     assert "verdict; reads x; scale safe/unsafe" in capsys.readouterr().out
 

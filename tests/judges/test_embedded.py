@@ -20,7 +20,7 @@ from judges.embedded.features import FACET_OF_FEATURE, FEATURE_SHARES, measure_f
 from judges.embedded.model import judged_features, make_judge, read_prompt
 from judges.prompt import Field, Prompt
 from judges.protocol import FatalModelError, Sampling
-from judges.scoring import WEIGHTED, judgement_of_samples, read_sample
+from judges.scoring import WEIGHTED, judgement_from_contents, read_text_reply
 
 CLOSING = "The town of Marl will close its swimming pool in May."
 COST = "The council said that repairs would cost 2 million."
@@ -44,21 +44,23 @@ def ask(prompt, texts):
 
 
 def score(prompt, texts):
-    return judgement_of_samples(WEIGHTED, [read_sample(WEIGHTED, prompt, ask(prompt, texts))]).score
+    return judgement_from_contents(
+        WEIGHTED, [read_text_reply(WEIGHTED, prompt, ask(prompt, texts))]
+    ).score
 
 
 @pytest.mark.parametrize("name", names())
 def test_every_catalogue_judge_gets_a_score_and_prefers_the_sound_text(name):
     judge = find_subject(name)
     prompt = judge.prompt()
-    texts = {field.name: DOCUMENT for field in prompt.inputs}
+    texts = {field.name: DOCUMENT for field in prompt.input_fields}
     if isinstance(judge, Comparison):
         first, second = judge.fields
-        sample = read_sample(WEIGHTED, prompt, ask(prompt, texts | {first: GOOD, second: BAD}))
+        sample = read_text_reply(WEIGHTED, prompt, ask(prompt, texts | {first: GOOD, second: BAD}))
         assert sample.value == 1
         assert len(str(sample.text).split()) > 3
         return
-    candidate = prompt.inputs[-1].name
+    candidate = prompt.input_fields[-1].name
     assert score(prompt, texts | {candidate: GOOD}) > score(prompt, texts | {candidate: BAD})
 
 
@@ -70,7 +72,7 @@ def test_probabilities_over_any_scale_are_real_and_orderly(scale, rationale):
     zest = make_dimension("zest", [scale[0], scale[-1]], ["document", "summary"])
     prompt = zest.prompt("brief" if rationale else None)
     good, bad = (
-        read_sample(WEIGHTED, prompt, ask(prompt, {"document": DOCUMENT, "summary": text}))
+        read_text_reply(WEIGHTED, prompt, ask(prompt, {"document": DOCUMENT, "summary": text}))
         for text in (GOOD, BAD)
     )
     for sample in (good, bad):
@@ -78,7 +80,7 @@ def test_probabilities_over_any_scale_are_real_and_orderly(scale, rationale):
         assert math.fsum(distribution.values()) == pytest.approx(1)
         assert sample.value == max(distribution, key=distribution.__getitem__)
         assert bool(sample.text) == rationale
-    means = [judgement_of_samples(WEIGHTED, [sample]).score for sample in (good, bad)]
+    means = [judgement_from_contents(WEIGHTED, [sample]).score for sample in (good, bad)]
     assert means[0] > means[1]
 
 

@@ -46,7 +46,7 @@ def test_a_definition_lists_questions_which_an_untuned_judge_does_not_ask():
         Question(name="clear", text="is it clear", answers=("clear", "unclear")),
     )
     judge: Any = judges.load("mine.yaml")
-    assert judge.prompt.questions == ()
+    assert judge.prompt.question_fields == ()
     assert candidate_questions(judge.subject, 2) == judge.subject.questions[:2]
 
 

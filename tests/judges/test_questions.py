@@ -21,7 +21,7 @@ from judges.modules import demos_of, prompt_of, signature_of
 from judges.prompt import Prompt, Reasoning, choice_number
 from judges.protocol import Reply, Token
 from judges.reading import read_reply
-from judges.scoring import ONE, WEIGHTED, SamplingPlan, read_sample
+from judges.scoring import ONE, WEIGHTED, SamplingPlan, read_text_reply
 
 
 def judge_row(judge: Judge, row: Mapping[str, str], *say: str | Reply | Behave) -> Any:
@@ -34,7 +34,7 @@ def judge_row(judge: Judge, row: Mapping[str, str], *say: str | Reply | Behave) 
 # Asking.
 def test_questions_stand_after_the_reasoning_and_before_the_answer():
     system, user = PLAIN.template()
-    names = [field.name for field in PLAIN.prompt.outputs]
+    names = [field.name for field in PLAIN.prompt.output_fields]
     assert names == ["rationale", "deadline", "tone", "rating"]
     assert "- deadline (yes or no): does the reply say until when to ask\n" in system["content"]
     assert "- tone (1, 2 or 3): how friendly it is (1 = rude)\n" in system["content"]
@@ -90,7 +90,7 @@ def test_questions_that_clash_with_the_judge_are_refused(judge, questions, why):
 )
 def test_each_answer_is_read_from_its_own_part_of_the_reply(reply):
     reply = reply.replace("[[ ## completed ## ]]\n", "")
-    values = read_reply(reply, PLAIN.prompt.outputs).values
+    values = read_reply(reply, PLAIN.prompt.output_fields).values
     assert [values[name] for name in ("deadline", "tone", "rating")] == ["yes", 2, 4]
 
 
@@ -106,7 +106,7 @@ def test_each_answer_is_read_from_its_own_part_of_the_reply(reply):
 )
 def test_a_reply_without_one_clear_answer_to_every_question_is_refused(reply, why):
     with pytest.raises(NoScoreError, match=why):
-        read_reply(reply, PLAIN.prompt.outputs)
+        read_reply(reply, PLAIN.prompt.output_fields)
 
 
 # Weighing.
@@ -167,7 +167,7 @@ def test_the_answers_to_a_pair_are_weighed_in_both_orders_and_change_sign_with_t
     assert back.answers == {"briefer": 1, "preferred": -1}
 
 
-CHOICES = PLAIN.prompt.choices
+CHOICES = PLAIN.prompt.choice_fields
 PARTS = st.lists(st.floats(0, 1e3), min_size=3, max_size=3).filter(lambda parts: sum(parts) > 1e-3)
 
 
@@ -235,11 +235,11 @@ def test_dspy_and_a_file_give_back_the_prompt_of_every_form(subject, form, reaso
 @given(subjects, forms, lines, st.data())
 def test_what_a_template_asks_for_is_read_back(subject, form, reasons, data):
     """A demonstration is a reply of the form that is asked for."""
-    answer = subject.prompt().answer
+    answer = subject.prompt().answer_field
     value = data.draw(st.sampled_from(answer.choices))
     prompt = prompt_with_demo(subject, form, reasons, **{answer.name: value})
     reply = Reply(text=prompt.template()[2]["content"])
-    sample = read_sample(ONE, prompt, reply, names=(subject.name,))
+    sample = read_text_reply(ONE, prompt, reply, names=(subject.name,))
     assert sample.value == choice_number(value, answer.choices)
     if form == "none":
         assert sample.text is None

@@ -199,7 +199,7 @@ def test_a_thought_without_its_end_holds_no_rating(reply):
 # Steps and questions rate parts of the whole: 2 is the answer.
 MARKS = "1. Is there an order? Coherence: 4\n2. Do the sentences connect? 5"
 STEPS, QUESTIONS = (
-    with_reasoning(find_subject("coherence").prompt(), form).outputs
+    with_reasoning(find_subject("coherence").prompt(), form).output_fields
     for form in ("steps", "questions")
 )
 PARTS = [
@@ -221,7 +221,7 @@ def test_a_rating_of_a_part_is_never_the_answer(outputs, reply, rating):
     assert answer(reply, outputs, "coherence") == rating
 
 
-COMPARED = with_reasoning(find_subject("tldr_concise").prompt(), "steps").outputs
+COMPARED = with_reasoning(find_subject("tldr_concise").prompt(), "steps").output_fields
 TO_TEN = [Field(name="rating", description="", role="output", choices=tuple(range(-1, 11)))]
 VERDICT = [Field(name="verdict", description="", role="output", choices=("pass", "fail"))]
 

@@ -23,9 +23,9 @@ from judges.scoring import (
     NoProbabilitiesError,
     SamplingPlan,
     default_plan,
-    judgement_of_samples,
-    read_sample,
-    sampling_of,
+    judgement_from_contents,
+    read_text_reply,
+    sampling_for,
 )
 
 BARE, REASONED = FLUENCY.prompt(), FLUENCY.prompt("brief")
@@ -55,10 +55,10 @@ def judge_replies(plan: SamplingPlan, prompt: Prompt, *replies: Reply) -> Judgem
     samples, failures = [], []
     for reply in replies:
         try:
-            samples.append(read_sample(plan, prompt, reply))
+            samples.append(read_text_reply(plan, prompt, reply))
         except NoScoreError as error:
             failures.append(str(error))
-    return judgement_of_samples(plan, samples, failures)
+    return judgement_from_contents(plan, samples, failures)
 
 
 def test_the_mean_leaves_unparsable_samples_out_and_counts_them():
@@ -114,8 +114,8 @@ def test_a_model_without_probabilities_is_a_wrong_set_up_and_no_fallback():
 def test_a_scale_with_a_ten_is_weighted_by_the_embedded_model_alone():
     to_ten = replace(FLUENCY, anchors=dict.fromkeys(range(1, 11), "")).prompt()
     with pytest.raises(FatalModelError, match="10 on this scale may be several tokens"):
-        sampling_of(WEIGHTED, to_ten, lm="https://example.org")
-    sampling_of(WEIGHTED, to_ten, lm="embedded")
+        sampling_for(WEIGHTED, to_ten, lm="https://example.org")
+    sampling_for(WEIGHTED, to_ten, lm="embedded")
 
 
 IMPOSSIBLE = "log-probabilities of a token are impossible"
@@ -142,12 +142,12 @@ def test_a_token_that_is_more_than_the_answer_has_no_probabilities():
 
 def test_a_plan_says_what_to_ask_for():
     mean = SamplingPlan(kind="mean", samples=20, temperature=2.0)
-    assert sampling_of(mean, BARE, seed=7) == Sampling(temperature=2.0, n=20, seed=7)
-    assert [sampling_of(plan, BARE).top_logprobs for plan in (WEIGHTED, ONE)] == [20, 0]
+    assert sampling_for(mean, BARE, seed=7) == Sampling(temperature=2.0, n=20, seed=7)
+    assert [sampling_for(plan, BARE).top_logprobs for plan in (WEIGHTED, ONE)] == [20, 0]
     # Steps take longer to write than a sentence.
-    room = sampling_of(ONE, BARE).max_tokens
-    assert sampling_of(ONE, REASONED).max_tokens == room
-    assert sampling_of(ONE, with_reasoning(BARE, "steps")).max_tokens == 2 * room
+    room = sampling_for(ONE, BARE).max_tokens
+    assert sampling_for(ONE, REASONED).max_tokens == room
+    assert sampling_for(ONE, with_reasoning(BARE, "steps")).max_tokens == 2 * room
     # Only the embedded model is weighted unasked.
     assert default_plan(model(has_logprobs=True)) == ONE
     assert default_plan(model(has_logprobs=True, endpoint="embedded")) == WEIGHTED
@@ -192,7 +192,7 @@ UNSTATED = [
     ],
 )
 def test_a_verdict_is_read_where_it_is_stated(words, reply, verdict):
-    outputs = replace(SAFE, words=words).prompt().outputs
+    outputs = replace(SAFE, words=words).prompt().output_fields
     try:
         value = read_reply(reply, outputs, names=["safe"]).values["verdict"]
     except NoScoreError:

@@ -9,7 +9,7 @@ from behaving_model import Model
 from search_world import SEED, Watch, search, world, write_instruction
 from simulated_model import paid_run
 
-from judges.prompt import NOT_GIVEN
+from judges.prompt import NOT_GIVEN_TEXT
 from optimize.items import Items
 from optimize.search.candidates import Candidate, draw_demo_set
 from optimize.search.problem import SearchOptions
@@ -55,7 +55,7 @@ def test_a_demonstration_shows_peoples_comment_as_its_reason():
     silent = Items(tuple(replace(item, comment="") for item in items.items))
     draw = draw_demo_set(silent, SEED, 6, random_generator(0, "demos"), max_characters=10**6)
     demos = Candidate(instruction="x", demo_set=draw, reasoning="steps").prompt(SEED).demos
-    assert {demo["rationale"] for demo in demos} == {NOT_GIVEN}
+    assert {demo["rationale"] for demo in demos} == {NOT_GIVEN_TEXT}
 
 
 def test_no_request_holds_a_comment_on_test_or_on_the_judged_output(tmp_path):

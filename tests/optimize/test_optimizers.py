@@ -49,7 +49,7 @@ def test_every_optimizer_returns_a_complete_judge_that_can_be_saved(name, tmp_pa
     copy = judges.load(tmp_path / "judge.json")
     assert copy.prompt == prompt
     assert 0 < len(prompt.instruction) <= MAX_INSTRUCTION_LENGTH
-    assert (prompt.inputs, prompt.answer) == (SEED.inputs, SEED.answer)
+    assert (prompt.input_fields, prompt.answer_field) == (SEED.input_fields, SEED.answer_field)
 
 
 @writers

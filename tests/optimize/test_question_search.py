@@ -11,7 +11,7 @@ from search_world import SEED, Search, Watch, problem_of, rate, shuffle, world
 
 from judges import Question
 from judges.judgement import Judgement
-from judges.prompt import LETTERS, Field
+from judges.prompt import PAIR_ANSWERS, Field
 from optimize.search import gate
 from optimize.search.budget import SearchBudgetSpentError
 from optimize.search.candidates import Candidate
@@ -56,8 +56,8 @@ def judge(prompt, items):
     judgements = []
     for item in items:
         values = [float(part.split("=")[1]) for part in item.texts["text"].split()]
-        answers = answers_to(prompt.choices, values, item.id)
-        replies = answers if prompt.questions else None
+        answers = answers_to(prompt.choice_fields, values, item.id)
+        replies = answers if prompt.question_fields else None
         judgements.append(ItemJudgement(Judgement(score=answers["rating"], answers=replies)))
     return judgements
 
@@ -90,7 +90,7 @@ def read_answers(columns, human, documents, choices=(1, 2, 3, 4, 5)):
 
 @given(
     seed=st.integers(0, 10_000),
-    choices=st.sampled_from([(1, 2, 3, 4, 5), ("yes", "no"), LETTERS]),
+    choices=st.sampled_from([(1, 2, 3, 4, 5), ("yes", "no"), PAIR_ANSWERS]),
     reverse=st.booleans(),
 )
 def test_weights_are_never_negative_and_their_scores_stay_on_the_scale(seed, choices, reverse):
@@ -146,7 +146,7 @@ def test_useful_answers_count_even_if_the_verdict_contradicts_the_labels():
 
 def test_a_documents_scores_do_not_depend_on_its_own_labels():
     items = world(20)
-    prompt = replace(SEED, fields=(*SEED.inputs, *QUESTIONS, SEED.answer))
+    prompt = replace(SEED, fields=(*SEED.input_fields, *QUESTIONS, SEED.answer_field))
     judgements = [one.judgement for one in judge(prompt, items.items)]
     answers = LabelledAnswers.of(prompt, items, judgements, "summary")
     problem = problem_of(items, items, by=judge)
@@ -170,7 +170,7 @@ def test_decisive_questions_are_found_weighted_and_shipped():
 def test_each_question_is_asked_once_per_output():
     watch = Watch(by=judge)
     assert search(6, by=watch) is not None
-    keys = {(tuple(prompt.questions), item.id) for prompt, item in watch.requests}
+    keys = {(tuple(prompt.question_fields), item.id) for prompt, item in watch.requests}
     # The untuned judge, all questions, and the useful ones.
     assert len(watch.requests) == len(keys) == 3 * 12 * 8
 
@@ -187,7 +187,7 @@ def test_a_small_budget_tests_questions_on_fewer_documents_and_a_smaller_one_ask
     # 128 outputs are to be judged by the untuned judge and to be asked once: 256 calls.
     outcome = search(8, by=(watch := Watch(by=judge)), calls=200)
     assert outcome is not None
-    assert 64 <= sum(len(prompt.questions) == 4 for prompt, _ in watch.requests) < 128
+    assert 64 <= sum(len(prompt.question_fields) == 4 for prompt, _ in watch.requests) < 128
     # The useful questions cannot be asked again, so the judge that was asked all of them stays.
     assert len(outcome.candidate.questions) == 4
     assert set(outcome.candidate.weights.slopes) <= {*TRUE, "rating"}
@@ -264,7 +264,7 @@ def test_proposed_questions_are_read_line_by_line_and_kept_if_valid(lines, read)
 
 
 def test_questions_are_given_up_early_if_the_judge_often_fails():
-    watch = Watch(lambda prompt, item: prompt.questions and luck(item) < 0.4, by=judge)
+    watch = Watch(lambda prompt, item: prompt.question_fields and luck(item) < 0.4, by=judge)
     says = "of its judgements failed, for example: it cannot say"
     with pytest.raises(QuestionsNotTestedError, match=says):
         search(by=watch)

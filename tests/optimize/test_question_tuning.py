@@ -81,7 +81,7 @@ def test_the_useful_question_ships_with_its_weight_and_its_contribution(run):
     assert deadline["share"] + verdict["share"] == pytest.approx(1, abs=1e-5)
     assert deadline["loss"] > 0.1
     assert "loss" not in verdict
-    assert [field.name for field in run.judge.prompt.questions] == ["deadline"]
+    assert [field.name for field in run.judge.prompt.question_fields] == ["deadline"]
     questions = {tuple(trial) for trial in run.trials["questions"].dropna() if trial}
     assert questions == {("weather", "deadline")}
 

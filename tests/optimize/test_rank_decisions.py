@@ -78,7 +78,7 @@ def test_a_programs_questions_are_weighted_by_their_probabilities(lm, tmp_path):
     weights = tuned.scoring.weights
     assert set(weights.slopes) == {"clear", "rating"}
     tuned.save(tmp_path / "state.json")
-    second = ScoredProgram(dspy.Predict(Rating), type(tuned.scoring)(tuned.scoring.choices))
+    second = ScoredProgram(dspy.Predict(Rating), type(tuned.scoring)(tuned.scoring.choice_fields))
     second.load(tmp_path / "state.json")
     assert second.program.fields == tuned.program.fields == program.fields
     for each in (tuned, second, tuned.deepcopy()):

@@ -218,7 +218,7 @@ def test_a_programs_other_choices_are_questions_that_keep_their_weights(server):
     # No example answers the question, so none is a demonstration.
     assert not any(trial.get("demos") for trial in tuned.detailed_results.trials)
     again = judges.Judge.from_program(tuned, judge.subject)
-    assert (again.prompt.questions, again.weights) == (judge.prompt.questions, weights)
+    assert (again.prompt.question_fields, again.weights) == (judge.prompt.question_fields, weights)
     with dspy.context(lm=lm_of(server)):
         prediction = tuned(**INPUTS)
     assert (prediction.rating, prediction.short) == (2, "yes")
@@ -250,7 +250,7 @@ def test_the_compiled_program_scores_by_the_candidates_weights(
         [{"text": f"Text {n}.", "human": n} for n in range(2)], None, None
     )
     prompt = program.describe_judge(items)[1]
-    assert [field.name for field in prompt.choices] == list(answers)
+    assert [field.name for field in prompt.choice_fields] == list(answers)
     with dspy.context(lm=lm_in_process(Engine(lambda _: form(**answers)))):
         prediction = program.tuned_copy(prompt, weights)(text="A text.")
     assert prediction.score == pytest.approx(score)
