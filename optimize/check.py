@@ -116,7 +116,7 @@ def _check(flags: argparse.Namespace) -> int:
         print_output("\n".join(_problem_lines(problems)))
     else:
         headline = f"{Path(flags.file).stem}: no problem in {_counts_text(labelled)}"
-        facts = [*_reading_facts(labelled, options.map), *(("note", note) for note in notes)]
+        facts = [*_reading_facts(labelled, options.mapping), *(("note", note) for note in notes)]
         last_facts = [*capacity.items(), *next_step_facts(labelled, flags, options)]
         lines = [*wrap_lines(headline), *_fact_lines(facts), "", *_fact_lines(last_facts)]
         print_output("\n".join(lines))
@@ -178,7 +178,7 @@ def mapping_yaml(reading: FileReading, options: ReadOptions) -> str:
         content[name] = columns[0] if len(columns) == 1 else [*columns]
     # A judge reads every text that a mapping names, so texts without a usual name are left out.
     unusual_texts = [*filterfalse(is_source_or_output, reading.texts)]
-    content |= {**without_keys(reading.texts, unusual_texts), **options.map}
+    content |= {**without_keys(reading.texts, unusual_texts), **options.mapping}
     if options.values:
         content[VALUES_KEY] = {
             word: "" if value is None else value for word, value in options.values.items()

@@ -155,7 +155,7 @@ def _prepare_run(results: Results, args: argparse.Namespace) -> TableRun:
         args=args,
         n_rows=n_rows,
         columns=list(dict.fromkeys([*columns, ID_COLUMN, *new_columns])),
-        id_column=Columns(table, {ID_COLUMN: map_flags.get(ID_COLUMN, "")}).find(ID_COLUMN),
+        id_column=Columns(table, {ID_COLUMN: map_flags.get(ID_COLUMN, "")}).find_column(ID_COLUMN),
         text_columns=text_columns,
         estimate=total_estimate(estimates),
     )

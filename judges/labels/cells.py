@@ -1,4 +1,4 @@
-"""Functions that read one cell of a table: as a name, as ratings, as text, or as JSON."""
+"""Reads the value in one cell of a table: as an id, a rating, a text, or JSON."""
 
 from collections.abc import Container, Iterable, Mapping
 from contextlib import suppress
@@ -10,14 +10,14 @@ from judges.tables.text import Record, decode_json
 from judges.tables.text import is_blank as is_blank
 
 AnyValue = TypeVar("AnyValue")
-# Maps each annotator's name to their rating. A rating without a name has the key None; it may be
-# the mean of several annotators.
+# Maps each annotator's name to their rating of an output. The key None stands for a rating without
+# a name, which may be the mean of several annotators' ratings.
 RatingsByAnnotator = dict[str | None, float]
 
-# A column name `a.b` stands for the key `b` of the JSON objects in the column `a`.
+# A path `a.b` stands for the key `b` of the JSON objects in the column `a`.
 KEY_SEPARATOR = "."
-# A list of more than 100 numbers is not read as ratings: it may be an embedding.
-MAX_ANNOTATORS = 100
+# A list of more than 100 numbers is not read as ratings, because it may be an embedding.
+_MAX_LISTED_RATINGS = 100
 
 
 def without_keys(mapping: Mapping[str, AnyValue], keys: Container[str]) -> dict[str, AnyValue]:
@@ -25,24 +25,27 @@ def without_keys(mapping: Mapping[str, AnyValue], keys: Container[str]) -> dict[
     return {key: value for key, value in mapping.items() if key not in keys}
 
 
-def value_at(cells: Mapping[str, object], path: str) -> object:
-    """Return the value at a dotted path of keys, such as `a.b`; None if a key is missing."""
-    # A name that contains a dot may be a plain key.
-    if path in cells or KEY_SEPARATOR not in path:
-        return cells.get(path)
-    key, _, inner_path = path.partition(KEY_SEPARATOR)
-    nested = as_object(cells.get(key))
-    return None if nested is None else value_at(nested, inner_path)
+def value_at(record: Mapping[str, object], path: str) -> object:
+    """Return the value at a path of keys such as `a.b` in a row or object; None without a value."""
+    # A key may itself contain a dot, so look for the whole path first.
+    if path in record or KEY_SEPARATOR not in path:
+        return record.get(path)
+    first_key, _, inner_path = path.partition(KEY_SEPARATOR)
+    inner_object = as_object(record.get(first_key))
+    return None if inner_object is None else value_at(inner_object, inner_path)
 
 
-def first_value(cells: Mapping[str, object], paths: Iterable[str]) -> object:
+def first_value(record: Mapping[str, object], paths: Iterable[str]) -> object:
     """Return the first value at these paths that is not blank; None if all are blank."""
-    values = (value_at(cells, path) for path in paths)
-    return next((value for value in values if not is_blank(value)), None)
+    for path in paths:
+        value = value_at(record, path)
+        if not is_blank(value):
+            return value
+    return None
 
 
 def as_list(value: object) -> list[object]:
-    """Return a cell as a list: its own list, [] for a blank cell, or a list of its single value."""
+    """Return the list in a cell. A blank cell gives [], and any other value a list of one."""
     value = decode_if_json(value)
     if isinstance(value, list):
         return value
@@ -59,18 +62,21 @@ def is_id_or_name(value: object) -> bool:
     return isinstance(value, str | int) and not isinstance(value, bool) and not is_blank(value)
 
 
-def holds_ratings(value: object, *, is_typed: bool) -> bool:
-    """Return whether a cell looks like a rating, or like a list with one rating per annotator."""
+def holds_ratings(value: object, *, parse_strings: bool) -> bool:
+    """Return whether a cell looks like a rating, or like a list with one rating per annotator.
+
+    With `parse_strings`, a string such as "4" also looks like a rating, but not within a list.
+    """
     value = decode_if_json(value)
     if not isinstance(value, list | tuple):
-        return looks_like_number(value, is_typed=is_typed)
-    if len(value) > MAX_ANNOTATORS:
+        return looks_like_number(value, parse_strings=parse_strings)
+    if len(value) > _MAX_LISTED_RATINGS:
         return False
-    return all(is_blank(element) or looks_like_number(element, is_typed=True) for element in value)
+    return all(is_blank(item) or looks_like_number(item, parse_strings=False) for item in value)
 
 
 def as_object(value: object) -> Mapping[str, object] | None:
-    """Return the JSON object in a cell, which may be a string of JSON; None for any other cell."""
+    """Return the object in a cell, also from a string of JSON; None for any other cell."""
     value = decode_if_json(value)
     return value if isinstance(value, Mapping) else None
 
@@ -78,7 +84,8 @@ def as_object(value: object) -> Mapping[str, object] | None:
 def decode_if_json(value: object, *, strict: bool = False) -> object:
     """Decode a string that holds a JSON list or object; return any other value unchanged.
 
-    With `strict`, raise UnreadableError for a string that starts like JSON but is not valid JSON.
+    A string that starts like JSON but is not valid JSON is returned unchanged, too. With `strict`,
+    it raises UnreadableError.
     """
     if not isinstance(value, str) or value.lstrip()[:1] not in ("[", "{"):
         return value
@@ -91,10 +98,10 @@ def decode_if_json(value: object, *, strict: bool = False) -> object:
 
 
 def split_by_annotator(value: object) -> list[tuple[str | None, object]]:
-    """Split a cell of ratings into pairs (annotator, rating).
+    """Split a cell with ratings or votes into pairs (annotator, rating or vote).
 
-    The annotators of a list are called 1, 2, ...; a single rating has the annotator None. Raises
-    UnreadableError if the cell starts like JSON but is not valid JSON.
+    The keys of an object are the annotators' names. The annotators of a list are called 1, 2, and
+    so on. A single rating has the annotator None. Raises UnreadableError for invalid JSON.
     """
     value = decode_if_json(value, strict=True)
     if isinstance(value, Mapping):
@@ -105,10 +112,10 @@ def split_by_annotator(value: object) -> list[tuple[str | None, object]]:
 
 
 def as_text(cell: object) -> object:
-    """Return a number, `true` or a list of texts as one text; any other cell unchanged."""
+    """Convert a number, a bool or a list of texts to one text; return other cells unchanged."""
     if hasattr(cell, "tolist"):  # a NumPy array or scalar in a data frame
         cell = cell.tolist()
-    # In a data frame, a missing text is NaN, the only number that does not equal itself.
+    # In a data frame, a missing text is NaN. Only NaN does not equal itself.
     if isinstance(cell, bool | int | float) and cell == cell:
         return str(cell)
     return join_texts(cell) or cell
@@ -117,7 +124,7 @@ def as_text(cell: object) -> object:
 def join_texts(value: object) -> str | None:
     """Join a list of texts, such as reviews, into one text with blank lines between them.
 
-    An object with one key gives the text at that key. Returns None for any other cell.
+    An object with only one key gives the text at this key. Returns None for any other cell.
     """
     if isinstance(value, Mapping) and len(value) == 1:
         value = [*value.values()]

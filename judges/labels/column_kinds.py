@@ -17,57 +17,63 @@ _TIMESTAMP = re.compile(
 )
 # An identifier or a web address, but not a text in a script without spaces, such as Chinese.
 _IDENTIFIER = re.compile(r"[!-~]+")
-# A label or a name has at most 40 characters and five spaces; a column has few different labels.
+# A label or a name has at most 40 characters and five spaces. A column has few different labels.
 _SHORT_TEXT = re.compile(r"(?=.{0,40}\Z)[^ ]*(?: [^ ]*){0,5}", re.DOTALL)
 _MAX_DISTINCT_LABELS = 12
 
-# What the cells of a column are. Labels are few and short, such as `good` or `4/5`. Names are
-# identifiers that are too many for labels. The empty string stands for anything else.
+# What the cells of a column are. Labels are short, with few different values, such as `good` or
+# `bad`. Names are identifiers with more different values. The empty string means anything else.
 ColumnKind = Literal["rating", "text", "label", "name", ""]
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column, or a key `column.key` of the objects in a column, and what its cells hold.
+    """A column of a table, or a key `column.key` of the objects in a column, and what it holds.
 
-    `is_short` says whether every cell is as short as a name or a label.
+    Attributes:
+        name: The column's name, or `column.key`.
+        cells: The cells, one for each row.
+        kind: What the cells are.
+        has_short_cells: Whether every cell is as short as a name or a label.
+        n_distinct: The number of different cells.
     """
 
     name: str
     cells: tuple[object, ...]
     kind: ColumnKind
-    is_short: bool
+    has_short_cells: bool
     n_distinct: int
 
     @property
     def is_category(self) -> bool:
-        """Whether the column holds short values that each occur twice on average, or more often."""
+        """Whether the column holds short values, each of which occurs twice or more on average."""
         return self.kind == "label" and 2 * self.n_distinct <= len(self.cells)
 
     @property
-    def likely_name(self) -> str:
-        """The NAME to suggest for --map NAME=COLUMN if the column is unread; else ""."""
+    def name_to_suggest(self) -> str:
+        """The NAME that --map NAME=COLUMN probably needs if the column was not read; else ""."""
         if self.kind == "name":
             return "id" if self.n_distinct == len(self.cells) else "group"
         return "input" if self.kind == "text" else ""
 
     @property
     def is_filled_and_varied(self) -> bool:
-        """Whether no cell is blank and the column has at least two different values."""
+        """Whether no cell is blank, and at least two cells differ."""
         return self.n_distinct > 1 and not any(map(is_blank, self.cells))
 
     def may_be_source(self, max_distinct: int) -> bool:
         """Return whether the column may hold the source texts although its name is unusual.
 
-        A source text is repeated for each of its outputs, so its column has fewer different values
-        than the text column with the most (`max_distinct`). Most texts have 3 words or more.
+        A source text is repeated for each of its outputs. Its column therefore has fewer different
+        cells than the column of outputs, whose number of different cells is `max_distinct`. Most
+        source texts have three words or more.
         """
-        word_counts = sorted(len(str(cell).split()) for cell in self.cells)
-        has_repeats = (
-            3 * self.n_distinct <= 2 * len(self.cells) and 1 < self.n_distinct < max_distinct
-        )
-        is_output = not {*name_words(self.name)}.isdisjoint(OUTPUT_NAMES)
-        return has_repeats and not is_output and word_counts[len(word_counts) // 2] > 2
+        if not 1 < self.n_distinct < max_distinct:
+            return False
+        repeats_texts = 3 * self.n_distinct <= 2 * len(self.cells)
+        is_named_like_output = not {*name_words(self.name)}.isdisjoint(OUTPUT_NAMES)
+        n_words = sorted(len(str(cell).split()) for cell in self.cells)
+        return repeats_texts and not is_named_like_output and n_words[len(n_words) // 2] > 2
 
 
 def infer_column(
@@ -75,40 +81,48 @@ def infer_column(
     cells: tuple[object, ...],
     *,
     is_text: bool,
-    is_typed: bool,
+    parse_strings: bool,
     rating_words: Collection[str],
 ) -> Column:
     """Return a `Column`; its kind is "text" if `is_text`, else it is inferred from the cells.
 
-    The user's `rating_words` are read as ratings, as yes and no are.
+    The user's `rating_words` are read as ratings, as yes and no are. Without `parse_strings`, a
+    string is never read as a number.
     """
     present_cells = [cell for cell in cells if not is_missing_value(cell)]
     values = {str(join_texts(cell) or cell).strip() for cell in present_cells}
-    are_few = len(values) <= _MAX_DISTINCT_LABELS
-    are_short = all(map(_SHORT_TEXT.fullmatch, values))
-    are_identifiers = all(map(_IDENTIFIER.fullmatch, values))
     kind: ColumnKind = "text"
-    if is_text or (is_reference_name(name) and not are_few):
-        kind = "text"
-    elif is_id_name(name) and are_identifiers:
-        kind = "name"
-    elif _are_ratings(present_cells, is_typed, rating_words):
-        kind = "rating"
-    elif all(map(_TIMESTAMP.fullmatch, values)) or not any(map(_holds_text, present_cells)):
-        kind = ""
-    elif are_few and are_short:
-        kind = "label"
-    elif are_identifiers:
-        kind = "name"
-    return Column(name, cells, kind, are_short, len({*map(str, cells)}))
+    if not is_text:
+        are_ratings = _are_ratings(present_cells, parse_strings, rating_words)
+        holds_texts = any(isinstance(cell, str) or join_texts(cell) for cell in present_cells)
+        kind = _infer_kind(name, values, are_ratings=are_ratings, holds_texts=holds_texts)
+    has_short_cells = all(map(_SHORT_TEXT.fullmatch, values))
+    return Column(name, cells, kind, has_short_cells, len({*map(str, cells)}))
 
 
-def _are_ratings(cells: Sequence[object], is_typed: bool, rating_words: Collection[str]) -> bool:
+def _infer_kind(
+    name: str, values: Collection[str], *, are_ratings: bool, holds_texts: bool
+) -> ColumnKind:
+    """Return what a column with these different values holds."""
+    are_few = len(values) <= _MAX_DISTINCT_LABELS
+    are_identifiers = all(map(_IDENTIFIER.fullmatch, values))
+    if is_reference_name(name) and not are_few:
+        return "text"
+    if is_id_name(name) and are_identifiers:
+        return "name"
+    if are_ratings:
+        return "rating"
+    if not holds_texts or all(map(_TIMESTAMP.fullmatch, values)):
+        return ""
+    if are_few and all(map(_SHORT_TEXT.fullmatch, values)):
+        return "label"
+    return "name" if are_identifiers else "text"
+
+
+def _are_ratings(
+    cells: Sequence[object], parse_strings: bool, rating_words: Collection[str]
+) -> bool:
     """Return whether half of the cells or more are numbers, or three quarters mean yes or no."""
-    n_numbers = sum(holds_ratings(cell, is_typed=is_typed) for cell in cells)
+    n_numbers = sum(holds_ratings(cell, parse_strings=parse_strings) for cell in cells)
     n_words = sum(is_yes_or_no(cell, rating_words) for cell in cells)
     return bool(cells) and (2 * n_numbers >= len(cells) or 4 * n_words >= 3 * len(cells))
-
-
-def _holds_text(cell: object) -> bool:
-    return isinstance(cell, str) or join_texts(cell) is not None

@@ -1,9 +1,10 @@
-"""Checks a user's mapping of names to columns, and says how to mend it."""
+"""Checks the columns that the user names with --map, and advises how to correct them."""
 
 from collections.abc import Mapping
 
 from dspy_judges.column_names import name_key
 from judges.labels.cells import KEY_SEPARATOR
+from judges.labels.column_kinds import ColumnKind
 from judges.labels.columns import (
     ROLE_NAMES,
     ROW_NUMBER_COLUMN,
@@ -16,22 +17,32 @@ from judges.tables.formats import Table
 from judges.tables.problems import Problems, joined_names
 
 
-def mapping_in_table(table: Table, mapping: Mapping[str, ColumnNames]) -> dict[str, ColumnNames]:
-    """Return the entries of a mapping of two files whose columns this table has."""
-    columns = Columns(table, mapping)
-    entries = columns.mapping.items()
-    return {name: mapping[name] for name, headers in entries if all(map(columns.has, headers))}
+def columns_in_table(
+    table: Table, columns_by_name: Mapping[str, ColumnNames]
+) -> dict[str, ColumnNames]:
+    """Return the entries of `columns_by_name` whose columns are in this table.
+
+    The user names the columns of two files together, with one --map for both.
+    """
+    columns = Columns(table, columns_by_name)
+    return {
+        name: columns_by_name[name]
+        for name, user_columns in columns.columns_by_name.items()
+        if all(map(columns.has_column, user_columns))
+    }
 
 
-def check_mapping(columns: Columns, problems: Problems) -> None:
+def check_user_columns(columns: Columns, problems: Problems) -> None:
     """Add a problem for each name that is mapped to a missing column, or to too many columns."""
-    for name, headers in columns.mapping.items():
-        for column in headers:
-            exists = column in columns.table.columns or (name, column) == ("id", ROW_NUMBER_COLUMN)
-            if not exists and all(value is None for value in columns.cells(column)):
+    for name, user_columns in columns.columns_by_name.items():
+        for column in user_columns:
+            are_row_numbers = (name, column) == ("id", ROW_NUMBER_COLUMN)
+            is_column = column in columns.table.columns or are_row_numbers
+            if not is_column and all(cell is None for cell in columns.cells_in(column)):
                 add_missing_column(columns, problems, column, name)
-        if len(headers) > 1 and (is_source_or_output(name) or name in ROLE_NAMES - {*VOTE_COLUMNS}):
-            fault = f"is mapped to {len(headers)} columns ({joined_names(headers)})"
+        may_have_several = name in VOTE_COLUMNS or name not in ROLE_NAMES
+        if len(user_columns) > 1 and (is_source_or_output(name) or not may_have_several):
+            fault = f"is mapped to {len(user_columns)} columns ({joined_names(user_columns)})"
             advice = f"give one --map {name}=COLUMN; only ratings and votes may have several"
             problems.add("two-columns", fault, advice, field=name)
 
@@ -40,21 +51,33 @@ def add_missing_column(
     columns: Columns, problems: Problems, column: str, name: str, reason: str = ""
 ) -> None:
     """Add the problem that the column for `name` is missing or holds no texts."""
-    exists = columns.has(column) and not columns.cells(column).count(None)
-    fault = "this column is not read as a text" if exists else "there is no such column"
-    fault += f"{reason}; the columns are {columns.names_for_message}"
-    problems.add("no-column", fault, mapping_advice(columns, name), field=column)
+    is_column = columns.has_column(column) and None not in columns.cells_in(column)
+    fault = "this column is not read as a text" if is_column else "there is no such column"
+    fault += f"{reason}; the columns are {columns.column_names_text}"
+    problems.add("no-column", fault, map_flag_advice(columns, name), field=column)
 
 
-def mapping_advice(columns: Columns, name: str) -> str:
-    """Return advice to map `name` with --map, and to which column if one seems to be meant."""
+def map_flag_advice(columns: Columns, name: str) -> str:
+    """Return advice to name a column with --map, and which one if a column seems to be meant."""
     usual_names = (SOURCE_NAMES, OUTPUT_NAMES)
     synonyms = next((names for names in usual_names if name_key(name) in names), ())
-    is_text = synonyms or name in columns.judge_texts
-    keys = columns.of_kind(columns.nested_keys, *(("text", "label") if is_text else ("rating",)))
-    # Any other key may be another dimension's.
-    suggestions = [key for key in keys if key.rpartition(KEY_SEPARATOR)[2] in name]
     if synonyms:
-        names = (*columns.table.columns, *keys)
-        suggestions = [c for c in names if name_key(c.rpartition(KEY_SEPARATOR)[2]) in synonyms]
+        text_paths = columns.columns_of_kind(columns.nested_key_paths, "text", "label")
+        paths = (*columns.table.columns, *text_paths)
+        suggestions = [path for path in paths if name_key(_last_key(path)) in synonyms]
+    else:
+        kinds: tuple[ColumnKind, ...] = ("rating",)
+        if name in columns.judge_texts:
+            kinds = ("text", "label")
+        # Any other key may be the name of another dimension.
+        suggestions = [
+            path
+            for path in columns.columns_of_kind(columns.nested_key_paths, *kinds)
+            if _last_key(path) in name
+        ]
     return f"name your column with {map_flag(name, suggestions[:1] or ['COLUMN'])}"
+
+
+def _last_key(path: str) -> str:
+    """Return the key `b` of a path `a.b`."""
+    return path.rpartition(KEY_SEPARATOR)[2]

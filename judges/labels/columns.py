@@ -1,19 +1,13 @@
 """Finds out what each column of a table holds: texts, ratings, labels, ids or comments.
 
-The user's mapping (`--map`) decides first, then a usual column name, then the column's cells.
+The user's choice of columns (`--map`) decides first, then a usual column name, then the cells.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache, cached_property
 
 from dspy_judges.column_names import name_key
-from judges.labels.cells import (
-    KEY_SEPARATOR,
-    as_object,
-    is_id_or_name,
-    value_at,
-    without_keys,
-)
+from judges.labels.cells import KEY_SEPARATOR, as_object, is_id_or_name, value_at, without_keys
 from judges.labels.column_kinds import Column, ColumnKind, infer_column
 from judges.labels.names import (
     OUTPUT_NAMES,
@@ -34,10 +28,13 @@ from judges.tables.text import TableRow
 NESTED_COLUMNS = ("ratings", "annotations")
 # Usual names of the column with people's votes on a pair.
 VOTE_COLUMNS = ("votes", "preferred", "preference", "winner")
-# The names of columns that hold neither texts nor ratings on one dimension, for outputs and pairs.
+# The names of columns that hold neither texts nor ratings on one dimension, in a table of outputs
+# and in a table of pairs.
 OUTPUT_ROLES = ("id", "group", "system", *NESTED_COLUMNS, "annotator")
 PAIR_ROLES = ("id", "group", "system_a", "system_b", "annotator")
-# `--map id=#row` says that the number of a row is its id.
+# The key of a mapping that names no column: `turns` is "last" or "all", as in --turns.
+TURNS_KEY = "turns"
+# With `--map id=#row`, the number of a row is its id.
 ROW_NUMBER_COLUMN = "#row"
 
 # Other usual names for the columns `id`, `group`, `system` and so on.
@@ -60,233 +57,245 @@ _ALIASES = {
     "dimension": ("criterion", "aspect", "kriterium", "aspekt", "critère", "criterio", "dimensión"),
     "rating": ("score", "value", "mark", "grade", "bewertung", "note", "punkte", "puntuación"),
 }
-# A column of comments with one of these words in its name was written by a model, not a person.
+# If a column's name has one of these words, a model wrote the comments in it, and not a person.
 _MODEL_WORDS = frozenset({"llm", "gpt", "model", "judge", "ai", "claude", "gemini", "auto"})
-# Names that --map gives to columns that are not texts.
+# In `--map NAME=COLUMN`, these names are for columns that hold no texts that a judge reads.
 ROLE_NAMES = frozenset({*_ALIASES, *NESTED_COLUMNS, *VOTE_COLUMNS, "response_a", "response_b"})
-# The number of first rows in which keys of nested objects are looked up. One row is not enough,
-# since the objects in different rows may have different keys.
+# The number of first rows in which keys of objects are looked up. One row is not enough, because
+# the objects in different rows may have different keys.
 MAX_INSPECTED_ROWS = 1000
 
-# The column that a name is mapped to, or several columns, each with the ratings of one annotator.
+# One column's name, or the names of several columns, each with the ratings of one annotator.
 ColumnNames = str | Sequence[str]
 
 
 class Columns:
     """The columns of a table, which can be found by what they hold.
 
-    `mapping` maps names such as `document` to the columns that the user chose for them. The user's
-    `rating_words` are read as ratings, as yes and no are. If `reads_labels` is false, people have
-    yet to label the rows, so a column that may reveal the label is not among the texts.
+    `columns_by_name` maps names such as `document` to the columns that the user chose for them. A
+    judge reads the `judge_texts`. The user's `rating_words` are read as ratings, as yes and no are.
+    If `reads_labels` is false, people have yet to label the rows. Then a column that may reveal the
+    label is not among the texts.
     """
 
     def __init__(
         self,
         table: Table,
-        mapping: Mapping[str, ColumnNames] | None = None,
+        columns_by_name: Mapping[str, ColumnNames] | None = None,
         judge_texts: Collection[str] = (),
         rating_words: Collection[str] = (),
         reads_labels: bool = True,
     ) -> None:
         self.table, self.judge_texts, self.reads_labels = table, judge_texts, reads_labels
         self.rating_words = rating_words
-        self._columns_by_key: dict[str, list[str]] = {}
+        # Maps names without case and spacing to the exact names of columns.
+        self._exact_names: dict[str, list[str]] = {}
         for column in table.columns:
-            self._columns_by_key.setdefault(name_key(column), []).append(column)
-        self.mapping = {
-            name: self._mapped_names(columns)
-            for name, columns in (mapping or {}).items()
+            self._exact_names.setdefault(name_key(column), []).append(column)
+        self.columns_by_name = {
+            name: self._split_column_names(columns)
+            for name, columns in (columns_by_name or {}).items()
             if columns
         }
-        self.find, self.column = cache(self._find), cache(self._column)
+        self.find_column, self.describe_column = cache(self._find_column), cache(self._describe)
 
-    def _mapped_names(self, names: ColumnNames) -> tuple[str, ...]:
-        """Return the columns that an entry of the mapping names; a string is split at commas."""
-        headers: list[str] = []
+    def _split_column_names(self, names: ColumnNames) -> tuple[str, ...]:
+        """Return the exact names of the columns in one --map, in which commas separate columns."""
+        column_names: list[str] = []
         for name in [names] if isinstance(names, str) else map(str, names):
             # A column's name may itself contain a comma, so look for the whole name first.
             column = self.exact_name(name)
-            is_column = column in self.table.columns or column in self.nested_keys
-            headers += [name] if is_column else split_at_commas(name) or [name]
-        return tuple(dict.fromkeys(map(self.exact_name, headers)))
+            is_column = column in self.table.columns or column in self.nested_key_paths
+            column_names += [name] if is_column else split_at_commas(name) or [name]
+        return tuple(dict.fromkeys(map(self.exact_name, column_names)))
 
-    def with_table(self, table: Table, mapping: Mapping[str, ColumnNames]) -> "Columns":
-        """Return the `Columns` of another table and mapping, with the same settings."""
-        return Columns(table, mapping, self.judge_texts, self.rating_words, self.reads_labels)
-
-    def _column(self, name: str) -> Column:
-        cells = tuple(value_at(row.cells, name) for row in self.table.rows)
-        is_text, is_typed = self.is_certain_text(name), self.table.is_typed
-        return infer_column(
-            name, cells, is_text=is_text, is_typed=is_typed, rating_words=self.rating_words
+    def with_table(self, table: Table, columns_by_name: Mapping[str, ColumnNames]) -> "Columns":
+        """Return the `Columns` of another table, with the same settings."""
+        return Columns(
+            table, columns_by_name, self.judge_texts, self.rating_words, self.reads_labels
         )
 
-    def of_kind(self, columns: Iterable[str], *kinds: ColumnKind) -> list[str]:
-        """Return the columns among `columns` whose kind is in `kinds`."""
-        return [column for column in columns if self.column(column).kind in kinds]
+    def _describe(self, name: str) -> Column:
+        return infer_column(
+            name,
+            tuple(value_at(row.cells, name) for row in self.table.rows),
+            is_text=self.must_hold_text(name),
+            parse_strings=not self.table.is_typed,
+            rating_words=self.rating_words,
+        )
+
+    def columns_of_kind(self, columns: Iterable[str], *kinds: ColumnKind) -> list[str]:
+        """Return those of the given columns whose cells are of one of these kinds."""
+        return [column for column in columns if self.describe_column(column).kind in kinds]
 
     @cached_property
     def judge_score_columns(self) -> set[str]:
-        """The columns of a judge's scores, each beside a column NAME_failure, as `score` writes."""
+        """The columns with a judge's scores: beside NAME, `score` writes a column NAME_failure."""
         return {name for name in self.table.columns if f"{name}_failure" in self.table.columns}
 
     def columns_except(self, excluded: Collection[str]) -> list[str]:
         """Return the names of the table's columns that are not in `excluded`."""
         return [column for column in self.table.columns if column not in excluded]
 
-    def _find(self, name: str) -> str | None:
-        """Return the column for a name such as `id`: the mapped one, else one with a usual name."""
-        if name in self.mapping:
-            header = self.mapping[name][0]
-            return header if self.has(header) else None
-        names = map(self.exact_name, (name, *_ALIASES.get(name, ())))
-        return next((column for column in names if self._is_usable_as(column, name)), None)
+    def _find_column(self, name: str) -> str | None:
+        """Return the user's column for a name such as `id`, else a column with a usual name."""
+        if name in self.columns_by_name:
+            column = self.columns_by_name[name][0]
+            return column if self.has_column(column) else None
+        usual_columns = map(self.exact_name, (name, *_ALIASES.get(name, ())))
+        return next((column for column in usual_columns if self._can_serve_as(column, name)), None)
 
-    def _is_usable_as(self, column: str, name: str) -> bool:
-        """Return whether `column` exists and its cells fit `name`, which --map does not name."""
+    def _can_serve_as(self, column: str, name: str) -> bool:
+        """Return whether a column exists and its cells fit a name that the user does not map."""
         if column not in self.table.columns or (column != name and column in self.mapped_columns):
             return False
         if name in NESTED_COLUMNS:
             # A column called `ratings` or `annotations` may hold remarks instead of objects.
-            return any(str(cell).lstrip()[:1] in ("{", "[") for cell in self.cells(column))
+            return any(str(cell).lstrip()[:1] in ("{", "[") for cell in self.cells_in(column))
         # A column called `system` may hold long system prompts instead of systems' names.
-        return name != "system" or self.column(column).is_short
+        return name != "system" or self.describe_column(column).has_short_cells
 
-    def cell(self, row: TableRow, name: str) -> object:
+    def find_cell(self, row: TableRow, name: str) -> object:
         """Return a row's cell in the column for `name`; None if the table has no such column."""
-        column = self.find(name)
+        column = self.find_column(name)
         return None if column is None else value_at(row.cells, column)
 
-    def item_key(self, row: TableRow) -> str:
-        """Return the id in a row, or the row's number if no column holds ids.
+    def item_id(self, row: TableRow) -> str:
+        """Return the id of the output or pair in a row; the row's number if no column holds ids.
 
-        Without ids, rows of several annotators on the same texts get the first row's number.
+        Without ids, several annotators' rows with the same texts all get the first row's number.
         """
-        if self.find("id") is None:
+        if self.find_column("id") is None:
             return str(self._first_row_numbers.get(row.number, row.number))
-        item_id = self.cell(row, "id")
-        # A problem is added later for an invalid id. Here such a row gets its own key.
-        return (
-            str(item_id).strip() if is_id_or_name(item_id) else f"{ROW_NUMBER_COLUMN} {row.number}"
-        )
+        item_id = self.find_cell(row, "id")
+        if is_id_or_name(item_id):
+            return str(item_id).strip()
+        # Another function adds a problem for an invalid id. Here the row gets an id of its own.
+        return f"{ROW_NUMBER_COLUMN} {row.number}"
 
     @cached_property
     def _first_row_numbers(self) -> dict[int, int]:
-        """Maps each row's number to that of the first row with equal texts; {} without annotators.
+        """Maps a row's number to that of the first row with the same texts; {} without annotators.
 
-        Rows with equal texts belong to different outputs if they differ in a column of ids such as
+        Rows with the same texts are of different outputs if they differ in a column of ids such as
         `task_id`. In such a column, ids repeat, but rarely for the same annotator.
         """
-        if self.find("annotator") is None:
+        if self.find_column("annotator") is None:
             return {}
         rows, other_columns = self.table.rows, self.columns_except(self.comment_columns)
-        content = [*self.find_all(("group", "system", "system_a", "system_b"))]
-        content += filter(is_text_name, other_columns)
-        content += self.of_kind(other_columns, "text")
+        text_columns = [*self.find_columns(("group", "system", "system_a", "system_b"))]
+        text_columns += filter(is_text_name, other_columns)
+        text_columns += self.columns_of_kind(other_columns, "text")
         for column in filter(is_id_name, other_columns):
-            pairs = {(self.cell(row, "annotator"), str(row.cells.get(column))) for row in rows}
-            if self.column(column).n_distinct < len(pairs) > len(rows) / 2:
-                content.append(column)
-        first_row_numbers: dict[tuple[str, ...], int] = {}
-        return {
-            row.number: first_row_numbers.setdefault(
-                tuple(str(value_at(row.cells, column)) for column in content), row.number
-            )
-            for row in rows
-        }
+            annotated_ids = {
+                (self.find_cell(row, "annotator"), str(row.cells.get(column))) for row in rows
+            }
+            if self.describe_column(column).n_distinct < len(annotated_ids) > len(rows) / 2:
+                text_columns.append(column)
+        number_by_texts: dict[tuple[str, ...], int] = {}
+        first_row_numbers: dict[int, int] = {}
+        for row in rows:
+            texts = tuple(str(value_at(row.cells, column)) for column in text_columns)
+            first_row_numbers[row.number] = number_by_texts.setdefault(texts, row.number)
+        return first_row_numbers
 
     def exact_name(self, name: str) -> str:
-        """Return the exact name of the one column called `name` in any case and spacing."""
-        columns = self._columns_by_key.get(name_key(name), [])
-        return columns[0] if len(columns) == 1 and not self.has(name) else name
+        """Return the exact name of the only column that is called `name` in any case and spacing.
 
-    def has(self, column: str) -> bool:
-        """Return whether the table has this column; a name `a.b` needs only the column `a`."""
+        Without such a column, `name` is returned unchanged.
+        """
+        columns = self._exact_names.get(name_key(name), [])
+        return columns[0] if len(columns) == 1 and not self.has_column(name) else name
+
+    def has_column(self, column: str) -> bool:
+        """Return whether the table has this column or, for a path `a.b`, the column `a`."""
         return self.outer_column(column) in self.table.columns
 
     def outer_column(self, column: str) -> str:
-        """Return `a` for a key `a.b` of the objects in column `a`, and `column` for a column."""
+        """Return the column `a` for a path `a.b`; the name of a column is returned unchanged."""
         return column if column in self.table.columns else column.partition(KEY_SEPARATOR)[0]
 
     @cached_property
     def mapped_columns(self) -> set[str]:
-        """All columns in the user's mapping."""
-        return set[str]().union(*self.mapping.values())
+        """All columns that the user chose with --map."""
+        return set[str]().union(*self.columns_by_name.values())
 
-    def used_columns(self, names: Iterable[str]) -> set[str]:
-        """Return the columns found for these names, and every column that --map names."""
-        return {*self.find_all(names)} | self.mapped_columns
+    def columns_in_use(self, names: Iterable[str]) -> set[str]:
+        """Return the columns for names such as `id`, and every column that --map names."""
+        return {*self.find_columns(names)} | self.mapped_columns
 
-    def find_all(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Return the columns found for these names; a name may have none."""
-        return tuple(self.find_by_name(names).values())
+    def find_columns(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return the columns for names such as `id`; names without a column are left out."""
+        return tuple(self.find_column_by_name(names).values())
 
-    def find_by_name(self, names: Iterable[str]) -> dict[str, str]:
-        """Map each name to its column, without the names that have no column."""
-        return {name: column for name in names if (column := self.find(name)) is not None}
+    def find_column_by_name(self, names: Iterable[str]) -> dict[str, str]:
+        """Map each name, such as `id`, to its column; names without a column are left out."""
+        return {name: column for name in names if (column := self.find_column(name)) is not None}
 
-    def cells(self, column: str) -> tuple[object, ...]:
-        return self.column(column).cells
+    def cells_in(self, column: str) -> tuple[object, ...]:
+        return self.describe_column(column).cells
 
     @cached_property
-    def names_for_message(self) -> str:
-        """All columns and the keys of the objects in them, as one string for a message."""
-        return joined_names([*self.table.columns, *self.nested_keys])
+    def column_names_text(self) -> str:
+        """The names of all columns, and of the keys of objects in them, for a message."""
+        return joined_names([*self.table.columns, *self.nested_key_paths])
 
     @cached_property
     def ids_are_row_numbers(self) -> bool:
-        """Whether row numbers serve as ids: `--map id=#row` says so, or no column holds ids."""
-        if "id" in self.mapping:
-            return self.mapping["id"] == (ROW_NUMBER_COLUMN,)
-        return not self.is_long and self.find("id") is None
+        """Whether the rows' numbers are the ids, by `--map id=#row` or for lack of other ids."""
+        if "id" in self.columns_by_name:
+            return self.columns_by_name["id"] == (ROW_NUMBER_COLUMN,)
+        return not self.is_long_table and self.find_column("id") is None
 
     @cached_property
-    def is_long(self) -> bool:
-        """Whether the table is long: one column names dimensions, and another one holds ratings."""
-        column = self.find("dimension")
-        if column is None or self.find("rating") is None:
+    def is_long_table(self) -> bool:
+        """Whether one column names the dimension of each row, and another one holds its rating."""
+        column = self.find_column("dimension")
+        if column is None or self.find_column("rating") is None:
             return False
         return (
-            "dimension" in (*self.mapping, name_key(column)) or self.column(column).kind == "label"
+            "dimension" in (*self.columns_by_name, name_key(column))
+            or self.describe_column(column).kind == "label"
         )
 
     @property
     def has_row_per_annotator(self) -> bool:
-        """Whether each row holds one annotator's labels: the table is long or names annotators."""
-        return self.is_long or self.find("annotator") is not None
+        """Whether each row has one annotator's labels: the table is long or names annotators."""
+        return self.is_long_table or self.find_column("annotator") is not None
 
     @property
     def has_nested_or_long_ratings(self) -> bool:
         """Whether the table is long or has a column of objects {dimension: rating}."""
-        return self.is_long or self.find_all(NESTED_COLUMNS) != ()
+        return self.is_long_table or self.find_columns(NESTED_COLUMNS) != ()
 
     @cached_property
     def comment_columns(self) -> tuple[str, ...]:
-        """The columns, and keys of objects, that hold people's comments, which no judge reads."""
-        # If people have yet to label the rows, a model's comments are left out of the texts, too.
-        model_words = _MODEL_WORDS if self.reads_labels else frozenset()
-        excluded = self.mapped_columns | {*self.judge_texts}
-        comment_columns = (
-            name
-            for name in (*self.table.columns, *self.rating_keys)
-            if name not in excluded
-            and is_comment_name(name)
-            and model_words.isdisjoint(name_words(name))
-        )
-        return tuple(self.of_kind(comment_columns, "text", "label", "name"))
+        """The columns, and the paths of keys, that hold comments on labels, which no judge reads.
 
-    def find_texts(
+        They are people's comments. If people have yet to label the rows, a model's comments are
+        among them, too.
+        """
+        model_words = _MODEL_WORDS if self.reads_labels else frozenset()
+        excluded_names = self.mapped_columns | {*self.judge_texts}
+        comment_columns = [
+            name
+            for name in filter(is_comment_name, (*self.table.columns, *self.rating_key_paths))
+            if name not in excluded_names and model_words.isdisjoint(name_words(name))
+        ]
+        return tuple(self.columns_of_kind(comment_columns, "text", "label", "name"))
+
+    def find_text_columns(
         self, used_columns: Collection[str], label_columns: Collection[str] = ()
     ) -> dict[str, str]:
         """Map the name of each text to the column that holds it.
 
-        If any column holds long texts, columns of short repeated values are not texts, since they
-        may reveal which system wrote the output. A column that the user maps to a name outside
-        `ROLE_NAMES` is a text unless it is in `label_columns`.
+        If any column holds long texts, columns of short repeated values are not texts, because they
+        may reveal which system wrote the output. A column that the user maps to a name is a text,
+        unless the name is in `ROLE_NAMES` or the column in `label_columns`.
         """
         mapped_texts: dict[str, str] = {}
-        for name, (column, *_) in without_keys(self.mapping, ROLE_NAMES).items():
-            holds_strings = self.column(column).kind in ("text", "label", "name")
+        for name, (column, *_) in without_keys(self.columns_by_name, ROLE_NAMES).items():
+            holds_strings = self.describe_column(column).kind in ("text", "label", "name")
             if column not in label_columns and (holds_strings or is_source_or_output(name)):
                 mapped_texts[name] = column
         unused_columns = self.columns_except({*used_columns, *label_columns, *self.comment_columns})
@@ -294,21 +303,27 @@ class Columns:
         texts = {
             self._text_name(column): column
             for column in filter(self._may_be_text, unused_columns)
-            # A column of objects with an unusual name is not a text if one of its keys is used.
+            # If a key of a column's objects has another use, the column itself is no text.
             if is_text_name(column) or column not in outer_columns
         }
-        texts = without_keys(texts, self.mapping)
-        if self.of_kind((*texts.values(), *mapped_texts.values()), "text"):
-            texts = {n: c for n, c in texts.items() if not self.column(c).is_category}
+        texts = without_keys(texts, self.columns_by_name)
+        if self.columns_of_kind((*texts.values(), *mapped_texts.values()), "text"):
+            texts = {
+                name: column
+                for name, column in texts.items()
+                if not self.describe_column(column).is_category
+            }
         return {**texts, **mapped_texts}
 
     def _may_be_text(self, column: str) -> bool:
         # A short reference answer, such as the cells of `ground truth`, may be the label itself.
         may_be_short = self.reads_labels and not is_reference_name(column)
-        return self.column(column).kind in (("text", "label") if may_be_short else ("text",))
+        return self.describe_column(column).kind in (
+            ("text", "label") if may_be_short else ("text",)
+        )
 
     def _text_name(self, column: str) -> str:
-        """Return a text's name: the column's name, normalized if the name is usual."""
+        """Return the name of the text in a column: the column's name, normalized if it is usual."""
         key, regular_name = name_key(column), "_".join(name_words(column))
         if not is_text_name(column) or self.exact_name(key) != column:
             return column
@@ -316,13 +331,14 @@ class Columns:
             return regular_name
         return "output" if key in OUTPUT_NAMES else "input"
 
-    def find_source(self, texts: Mapping[str, str]) -> str | None:
-        """Return the name of the source text, by which outputs are grouped, or None.
+    def find_source_text(self, texts: Mapping[str, str]) -> str | None:
+        """Return the name of the source text, by which outputs are grouped; None without one.
 
-        The source text is the text with the first usual name in SOURCE_NAMES, else a text whose
-        values repeat. Texts without blank cells and with two or more values are preferred.
+        `texts` maps the names of texts to columns. The source text is the text with the first name
+        in `SOURCE_NAMES`, else a text whose values repeat. Texts without blank cells and with two
+        or more different values are preferred.
         """
-        columns = {name: self.column(column) for name, column in texts.items()}
+        columns = {name: self.describe_column(column) for name, column in texts.items()}
         varied_texts = [name for name, column in columns.items() if column.is_filled_and_varied]
         if usual_source := source_name(varied_texts) or source_name(texts):
             return usual_source
@@ -330,23 +346,24 @@ class Columns:
         sources = [name for name, column in columns.items() if column.may_be_source(max_distinct)]
         return max(sources, key=lambda name: columns[name].n_distinct, default=None)
 
-    def is_certain_text(self, name: str) -> bool:
+    def must_hold_text(self, name: str) -> bool:
         """Return whether a column must hold texts: its name is usual, or a judge reads it."""
         return is_source_or_output(name) or name in self.judge_texts
 
     @cached_property
-    def rating_keys(self) -> tuple[str, ...]:
-        """The keys of the objects {dimension: rating}, as `column.key`."""
-        nested_columns = self.find_all(NESTED_COLUMNS)
-        return tuple(n for n in self.nested_keys if self.outer_column(n) in nested_columns)
+    def rating_key_paths(self) -> tuple[str, ...]:
+        """The paths `column.key` of all keys of the objects {dimension: rating}."""
+        nested_columns = self.find_columns(NESTED_COLUMNS)
+        return tuple(
+            path for path in self.nested_key_paths if self.outer_column(path) in nested_columns
+        )
 
     @cached_property
-    def nested_keys(self) -> tuple[str, ...]:
-        """The keys of all objects in the first `MAX_INSPECTED_ROWS` rows, as `column.key`."""
-        names = (
-            f"{column}{KEY_SEPARATOR}{key}"
-            for row in self.table.rows[:MAX_INSPECTED_ROWS]
-            for column, cell in row.cells.items()
-            for key in as_object(cell) or ()
-        )
-        return tuple(dict.fromkeys(names))
+    def nested_key_paths(self) -> tuple[str, ...]:
+        """The paths `column.key` of all keys of objects in the first `MAX_INSPECTED_ROWS` rows."""
+        paths: dict[str, None] = {}
+        for row in self.table.rows[:MAX_INSPECTED_ROWS]:
+            for column, cell in row.cells.items():
+                keys = as_object(cell) or ()
+                paths |= dict.fromkeys(f"{column}{KEY_SEPARATOR}{key}" for key in keys)
+        return tuple(paths)

@@ -14,9 +14,6 @@ from judges.tables.problems import count_text, joined_names
 from judges.tables.text import Record, TableRow
 
 CONVERSATION = "conversation"
-# The entries of the mapping for --turns last (the last assistant turn is judged) and --turns all.
-ALL_TURNS = ("turns", "all")
-TURNS_MAPPINGS = ("turns", "last"), ALL_TURNS
 # The speakers in the text of a conversation: for an assistant's messages and for its tool calls.
 _ASSISTANT_SPEAKERS = _ASSISTANT, _TOOL_CALL = "Assistant", "Assistant calls"
 _SPEAKERS = {

@@ -56,7 +56,7 @@ class _ExportReader:
         # The number of labels that were left out, by who gave them or by another reason.
         self._n_omitted = Counter[str]()
         self._table = replace(table, rows=tuple(filter(self._is_kept, table.rows)))
-        columns = Columns(table, options.map)
+        columns = Columns(table, options.columns_by_name)
         # The columns in the user's mapping keep their names and cells.
         self._mapped_columns = {*table.columns} & {
             *map(columns.outer_column, columns.mapped_columns)
@@ -149,7 +149,7 @@ class _ExportReader:
 
     def _needs_labels(self) -> bool:
         """Return whether the export must have labels, since the user names no others."""
-        dimension_names = self._options.map.keys() - _NON_DIMENSION_NAMES
+        dimension_names = self._options.columns_by_name.keys() - _NON_DIMENSION_NAMES
         if self._options.annotations or not all(map(is_source_or_output, dimension_names)):
             return False
         return self._options.reads_labels and self._export.advice != ""
@@ -188,7 +188,7 @@ class _ExportReader:
     ) -> Record | None:
         """Return the cells of a label for the long table, or None if the label is left out."""
         dimension = self._options.dimension_in(_field(entry, "dimension"))
-        is_requested = self._options.reads(dimension) or is_comment_name(dimension)
+        is_requested = self._options.includes_dimension(dimension) or is_comment_name(dimension)
         source = source or str(_field(entry, "source") or "unknown")
         if not (is_requested and self._is_by_person(entry, source, row.line)):
             return None

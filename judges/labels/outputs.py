@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from judges.labels.column_mapping import check_mapping, mapping_advice
+from judges.labels.column_mapping import check_user_columns, map_flag_advice
 from judges.labels.columns import OUTPUT_ROLES, Columns
 from judges.labels.names import map_flag, name_words
 from judges.labels.pairs import RESPONSE_NAMES
@@ -31,7 +31,7 @@ def read_outputs(
 
     If a second file has the labels (`second_ratings`), labels in the table are not read.
     """
-    check_mapping(columns, problems)
+    check_user_columns(columns, problems)
     rating_columns, notes = find_rating_columns(columns, options.dimensions), list[str]()
     if second_ratings is None:
         notes += check_rating_columns(rating_columns, problems)
@@ -43,7 +43,7 @@ def read_outputs(
     reader = open_row_reader(
         columns,
         problems,
-        roles=[*OUTPUT_ROLES, *(("dimension", "rating") if columns.is_long else ())],
+        roles=[*OUTPUT_ROLES, *(("dimension", "rating") if columns.is_long_table else ())],
         label_columns=set(rating_columns.nested).union(*rating_columns.by_dimension.values()),
         judge_texts=options.texts,
         candidates={},
@@ -112,9 +112,9 @@ def _read_comments(rating_columns: RatingColumns, options: ReadOptions) -> Comme
     columns = rating_columns.columns
     if not options.reads_labels:
         return {}
-    if columns.is_long:
+    if columns.is_long_table:
         return read_comments(
-            columns, lambda _, row: [options.dimension_in(columns.cell(row, "dimension"))]
+            columns, lambda _, row: [options.dimension_in(columns.find_cell(row, "dimension"))]
         )
     all_dimensions = options.dimensions or (
         *rating_columns.by_dimension,
@@ -159,14 +159,14 @@ def _check_has_ratings(
     """Add a problem for each requested dimension without ratings, or for a table with none."""
     dimensions, columns = rated_dimensions(outputs), rating_columns.columns
     rated_names = {*rating_columns.number_columns, *rating_columns.nested_dimensions}
-    if columns.is_long:
-        rated_names.update(map(str, columns.cells(str(columns.find("dimension")))))
+    if columns.is_long_table:
+        rated_names.update(map(str, columns.cells_in(str(columns.find_column("dimension")))))
     for dimension in sorted({*(rating_columns.dimensions or ())}.difference(dimensions)):
         rated_text = f"there are ratings on {joined_names(sorted(rated_names))}"
         fault = f"no output has a rating on it{file}; {rated_text}{_scores_remark(columns)}"
         if similar_column := similar_name(dimension, columns.table.columns):
             fault += f" (did you mean {similar_column}?)"
-        problems.add("no-rating", fault, mapping_advice(columns, dimension), field=dimension)
+        problems.add("no-rating", fault, map_flag_advice(columns, dimension), field=dimension)
     if not dimensions and not rating_columns.dimensions:
         with problems.collect():
             raise no_labels_error(columns)
@@ -187,16 +187,18 @@ def _scores_remark(columns: Columns) -> str:
 
 def _label_advice(columns: Columns) -> str:
     """Return advice to name the column of labels, or to say which of its two words is good."""
-    used_columns = columns.used_columns(OUTPUT_ROLES).union(columns.comment_columns)
-    label_columns = columns.of_kind(columns.nested_keys, "rating")
-    label_columns = label_columns or columns.of_kind(columns.columns_except(used_columns), "label")
+    used_columns = columns.columns_in_use(OUTPUT_ROLES).union(columns.comment_columns)
+    label_columns = columns.columns_of_kind(columns.nested_key_paths, "rating")
+    label_columns = label_columns or columns.columns_of_kind(
+        columns.columns_except(used_columns), "label"
+    )
     flags, two_word_flags = list[str](), list[str]()
     for name in label_columns:
-        cells = columns.cells(name)
+        cells = columns.cells_in(name)
         answers = [column for column in columns.table.columns if column in cells]
         if len(answers) == 2:
             # The cells name the better one of two other columns.
-            votes = [other for other in label_columns if answers[0] in columns.cells(other)]
+            votes = [other for other in label_columns if answers[0] in columns.cells_in(other)]
             pair_columns = (votes, answers[:1], answers[1:])
             pair_flags = map(map_flag, ("votes", *RESPONSE_NAMES), pair_columns)
             return f"these are pairs: name their columns with {' '.join(pair_flags)}"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from dspy_judges.column_names import name_key
 from judges.labels.cells import is_blank, value_at, without_keys
-from judges.labels.column_mapping import check_mapping
+from judges.labels.column_mapping import check_user_columns
 from judges.labels.columns import PAIR_ROLES, VOTE_COLUMNS, Columns
 from judges.labels.names import judge_name, name_words
 from judges.labels.rating_columns import find_rating_columns
@@ -36,29 +36,30 @@ class CandidateColumns(NamedTuple):
 
 def find_candidate_columns(columns: Columns) -> CandidateColumns | None:
     """Return the two columns of candidates, such as `answer_a` and `answer_b`; else None."""
-    if columns.mapping.keys() >= {*RESPONSE_NAMES}:
-        column_a, column_b = (columns.mapping[name][0] for name in RESPONSE_NAMES)
+    if columns.columns_by_name.keys() >= {*RESPONSE_NAMES}:
+        column_a, column_b = (columns.columns_by_name[name][0] for name in RESPONSE_NAMES)
         return CandidateColumns("response", (column_a, column_b))
     possible_pairs = []
     for match in filter(None, map(_FIRST_CANDIDATE_NAME.fullmatch, columns.table.columns)):
         pair = match[0], f"{match[1]}{match[2]}{_SECOND_SUFFIX_BY_FIRST[match[3]]}"
         holds_labels = match[0] in columns.comment_columns or (
-            columns.of_kind(pair, "rating") and not columns.is_certain_text(name_key(match[1]))
+            columns.columns_of_kind(pair, "rating")
+            and not columns.must_hold_text(name_key(match[1]))
         )
         is_system = not _SYSTEM_WORDS.isdisjoint(name_words(match[1]))
-        if columns.has(pair[1]) and not holds_labels and not is_system:
+        if columns.has_column(pair[1]) and not holds_labels and not is_system:
             possible_pairs.append(CandidateColumns(name_key(match[1]), pair))
     # A pair of columns with the name of a text goes before any other pair.
-    texts = [pair for pair in possible_pairs if columns.is_certain_text(pair.shared_name)]
+    texts = [pair for pair in possible_pairs if columns.must_hold_text(pair.shared_name)]
     return next(iter(texts or possible_pairs), None)
 
 
 def _find_vote_columns(columns: Columns) -> tuple[str, ...]:
     """Return the columns of votes: those that --map names, else the first with a usual name."""
     for name in VOTE_COLUMNS:
-        if name in columns.mapping:
-            return tuple(filter(columns.has, columns.mapping[name]))
-    return columns.find_all(_VOTE_COLUMN_NAMES)[:1]
+        if name in columns.columns_by_name:
+            return tuple(filter(columns.has_column, columns.columns_by_name[name]))
+    return columns.find_columns(_VOTE_COLUMN_NAMES)[:1]
 
 
 def holds_pairs(columns: Columns) -> bool:
@@ -70,7 +71,7 @@ def holds_pairs(columns: Columns) -> bool:
 
 def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -> LabelledPairs:
     """Read the pairs that have a vote, or all pairs if people have yet to label the file."""
-    check_mapping(columns, problems)
+    check_user_columns(columns, problems)
     candidates, vote_columns = find_candidate_columns(columns), _find_vote_columns(columns)
     if candidates is None:
         names = joined_names(columns.table.columns)
@@ -80,7 +81,7 @@ def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -
         )
         fault = f"there are no two columns of candidates among {names}"
         raise UnreadableError("no-column", fault, advice)
-    label_columns = {*vote_columns, *columns.find_all(VOTE_COLUMNS)}
+    label_columns = {*vote_columns, *columns.find_columns(VOTE_COLUMNS)}
     if not options.reads_labels:
         vote_columns = ()
     else:
@@ -94,7 +95,7 @@ def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -
         candidates=dict(zip(RESPONSE_NAMES, candidates.columns, strict=True)),
     )
     vote_readers = {
-        column: VoteReader(columns.cells(column), options.values, candidates.columns)
+        column: VoteReader(columns.cells_in(column), options.values, candidates.columns)
         for column in vote_columns
     }
     votes = _read_votes(columns, vote_readers, problems)
@@ -162,8 +163,8 @@ def _read_votes(
     """Return all votes on each pair, by the pair's id; adds a problem for each unreadable cell."""
     votes: dict[str, list[Vote]] = defaultdict(list)
     for row in columns.table.rows:
-        pair_votes = votes[columns.item_key(row)]
-        system_names = (columns.cell(row, role) for role in ("system_a", "system_b"))
+        pair_votes = votes[columns.item_id(row)]
+        system_names = (columns.find_cell(row, role) for role in ("system_a", "system_b"))
         system_a, system_b = (None if is_blank(name) else str(name) for name in system_names)
         for column, reader in vote_readers.items():
             with problems.collect(line=row.line, field=column):

@@ -61,7 +61,11 @@ def with_latest_labels(columns: Columns) -> Columns:
     labels are removed from the table's columns, but their cells stay in the rows.
     """
     table, rows, notes = columns.table, columns.table.rows, columns.table.notes
-    if _TIME_COLUMN in table.columns and columns.find("id") and columns.find("annotator"):
+    if (
+        _TIME_COLUMN in table.columns
+        and columns.find_column("id")
+        and columns.find_column("annotator")
+    ):
         rows = tuple({_label_key(columns, row): row for row in rows}.values())
     if n_changed := sum(not is_blank(row.cells.get(_CHANGE_COLUMN)) for row in rows):
         notes += (
@@ -73,17 +77,17 @@ def with_latest_labels(columns: Columns) -> Columns:
         removed_columns.update(_FLAG_COLUMNS)
     kept_columns = tuple(columns.columns_except(removed_columns))
     return columns.with_table(
-        replace(table, columns=kept_columns, rows=rows, notes=notes), columns.mapping
+        replace(table, columns=kept_columns, rows=rows, notes=notes), columns.columns_by_name
     )
 
 
 def _label_key(columns: Columns, row: TableRow) -> tuple[str, str, str]:
     # A row that names no annotator gets a key of its own, so it never replaces another row.
-    annotator = columns.cell(row, "annotator") or f"{ROW_NUMBER_COLUMN} {row.line}"
+    annotator = columns.find_cell(row, "annotator") or f"{ROW_NUMBER_COLUMN} {row.line}"
     return (
-        columns.item_key(row),
+        columns.item_id(row),
         str(annotator).strip(),
-        str(columns.cell(row, "dimension")).strip(),
+        str(columns.find_cell(row, "dimension")).strip(),
     )
 
 
@@ -91,7 +95,7 @@ def label_page_scales(columns: Columns) -> dict[str, Scale]:
     """Map each dimension to its scale, if a label page wrote the same scale into all rows."""
     scales: dict[str, set[Scale | None]] = defaultdict(set)
     for row in columns.table.rows:
-        dimension = str(columns.cell(row, "dimension")).strip()
+        dimension = str(columns.find_cell(row, "dimension")).strip()
         scales[dimension].add(read_scale(str(row.cells.get(_SCALE_COLUMN))))
     return {
         name: scale for name, (scale, *other_scales) in scales.items() if scale and not other_scales
@@ -106,16 +110,16 @@ def merge_rows_by_id(
     A column whose cells differ between rows with the same id is left out, with a note. If the
     column is in `texts`, or holds documents or systems, a problem is added instead.
     """
-    label_columns = {*label_columns, *columns.find_all(("dimension", "annotator", "rating"))}
+    label_columns = {*label_columns, *columns.find_columns(("dimension", "annotator", "rating"))}
     dropped_columns = label_columns.union(
         columns.comment_columns, map(columns.outer_column, label_columns)
     )
     item_columns = columns.columns_except(dropped_columns)
-    constant_columns = {*texts, *columns.find_all(_ORIGIN_ROLES)}
+    constant_columns = {*texts, *columns.find_columns(_ORIGIN_ROLES)}
     merged_rows: dict[str, TableRow] = {}
     unequal_columns: dict[str, None] = {}
     for row in columns.table.rows:
-        item_id = columns.item_key(row)
+        item_id = columns.item_id(row)
         first_row = row._replace(cells=dict.fromkeys(item_columns))
         first_cells = merged_rows.setdefault(item_id, first_row).cells
         for name in item_columns:
@@ -134,7 +138,9 @@ def merge_rows_by_id(
     kept_columns = tuple(columns.columns_except(dropped_columns))
     table = replace(columns.table, columns=kept_columns, rows=tuple(merged_rows.values()))
     mapping = {
-        name: names for name, names in columns.mapping.items() if dropped_columns.isdisjoint(names)
+        name: names
+        for name, names in columns.columns_by_name.items()
+        if dropped_columns.isdisjoint(names)
     }
     names_text = joined_names([f"column {name!r}" for name in unequal_columns])
     notes = [f"left out {names_text}, since rows of one id differ in it"] if unequal_columns else []
@@ -148,9 +154,9 @@ def merge_rows_by_id(
 def find_repeated_rows(columns: Columns, texts: Collection[str]) -> RowGroups:
     """Return the groups of rows with equal texts and systems; [] if two rows have the same id."""
     rows = columns.table.rows
-    if not texts or len({*map(columns.item_key, rows)}) < len(rows):
+    if not texts or len({*map(columns.item_id, rows)}) < len(rows):
         return []
-    content_columns = (*columns.find_all(_ORIGIN_ROLES), *texts)
+    content_columns = (*columns.find_columns(_ORIGIN_ROLES), *texts)
     groups: dict[tuple[str, ...], list[TableRow]] = defaultdict(list)
     for row in rows:
         groups[tuple(str(value_at(row.cells, column)) for column in content_columns)].append(row)
@@ -160,7 +166,7 @@ def find_repeated_rows(columns: Columns, texts: Collection[str]) -> RowGroups:
 def check_repeated_rows(groups: RowGroups, columns: Columns, problems: Problems) -> None:
     """Add a problem if rows with the same texts are probably annotators' ratings of one output."""
     n_repeats = sum(len(group) - 1 for group in groups)
-    if columns.find("annotator") and 2 * n_repeats >= len(columns.table.rows) - 1:
+    if columns.find_column("annotator") and 2 * n_repeats >= len(columns.table.rows) - 1:
         first_line, second_line = groups[0][0].line, groups[0][1].line
         fault = f"has the same texts as {problems.unit} {first_line}, so both may rate one output"
         advice = (

@@ -67,18 +67,18 @@ class RatingColumns:
 
     def columns_by_name(self) -> dict[str, ColumnTuple]:
         """Map each dimension (or column of objects, or `rating` in a long table) to columns."""
-        if self.columns.is_long:
-            return {"rating": self.columns.find_all(["rating"])}
+        if self.columns.is_long_table:
+            return {"rating": self.columns.find_columns(["rating"])}
         return {column: (column,) for column in self.nested} | dict(self.by_dimension)
 
 
 def find_rating_columns(columns: Columns, dimensions: Collection[str] | None) -> RatingColumns:
     """Return the columns of ratings on `dimensions`, or on all dimensions if None."""
-    if columns.is_long:
+    if columns.is_long_table:
         return RatingColumns(columns=columns, dimensions=dimensions)
-    used_columns = columns.used_columns(OUTPUT_ROLES) | columns.judge_score_columns
-    number_columns = tuple(columns.of_kind(columns.columns_except(used_columns), "rating"))
-    nested = columns.find_all(NESTED_COLUMNS)
+    used_columns = columns.columns_in_use(OUTPUT_ROLES) | columns.judge_score_columns
+    number_columns = tuple(columns.columns_of_kind(columns.columns_except(used_columns), "rating"))
+    nested = columns.find_columns(NESTED_COLUMNS)
     by_dimension, candidates = _mapped_rating_columns(columns), dict[str, ColumnTuple]()
     if dimensions is not None:
         by_dimension = {}
@@ -94,12 +94,14 @@ def find_rating_columns(columns: Columns, dimensions: Collection[str] | None) ->
             column: (column,) for column in headers if column in number_columns
         }
         candidates = {} if are_certain else {"": headers}
-    rating_keys = [key for key in columns.rating_keys if key not in columns.comment_columns]
+    rating_key_paths = [
+        key for key in columns.rating_key_paths if key not in columns.comment_columns
+    ]
     return RatingColumns(
         columns=columns,
         dimensions=dimensions,
         nested=nested,
-        nested_dimensions=tuple(key.partition(KEY_SEPARATOR)[2] for key in rating_keys),
+        nested_dimensions=tuple(key.partition(KEY_SEPARATOR)[2] for key in rating_key_paths),
         by_dimension=by_dimension,
         number_columns=number_columns,
         candidates={} if nested else candidates,
@@ -112,8 +114,13 @@ def _mapped_rating_columns(columns: Columns) -> dict[str, ColumnTuple]:
     A column of texts counts as ratings only if its name is usual for labels or a catalogue name.
     """
     by_dimension: dict[str, ColumnTuple] = {}
-    for name, headers in without_keys(columns.mapping, {*OUTPUT_ROLES, *VOTE_COLUMNS}).items():
-        are_texts = len(headers) == 1 and columns.column(headers[0]).kind in ("text", "name")
+    for name, headers in without_keys(
+        columns.columns_by_name, {*OUTPUT_ROLES, *VOTE_COLUMNS}
+    ).items():
+        are_texts = len(headers) == 1 and columns.describe_column(headers[0]).kind in (
+            "text",
+            "name",
+        )
         is_label = name in catalog.names() or _has_label_name(name, _LABEL_WORDS)
         if not is_source_or_output(name) and (is_label or not are_texts):
             by_dimension[name] = headers
@@ -142,13 +149,13 @@ def _find_columns(
     4. The columns that are named like labels.
     5. All columns of numbers, unless the dimension is in the catalogue or may be misspelt.
     """
-    for name, headers in columns.mapping.items():
+    for name, headers in columns.columns_by_name.items():
         if dimension in (name, judge_name(name)):
             return headers, True
     column, words = columns.exact_name(dimension), {*name_words(dimension)}
     # A judge's name is made from a column's, as `helpful` from `Helpful?`.
     named_columns = [c for c in columns.table.columns if judge_name(c) == dimension]
-    if columns.has(column):
+    if columns.has_column(column):
         named_columns = [] if column in columns.judge_score_columns else [column]
     groups = {
         name_key(name): headers for name, headers in _annotator_groups(number_columns).items()
@@ -184,9 +191,11 @@ def _guess_columns(
         return guess, True
     in_words: list[str] = []
     if {*guess} != {*label_columns}:
-        in_words = columns.of_kind(label_columns, "label") or _columns_of_rating_words(columns)
+        in_words = columns.columns_of_kind(label_columns, "label") or _columns_of_rating_words(
+            columns
+        )
     is_one = len(guess) == 1 and not (in_words or groups)
-    if is_one and _look_like_ratings(columns.cells(guess[0])):
+    if is_one and _look_like_ratings(columns.cells_in(guess[0])):
         return guess, True
     return tuple(dict.fromkeys((*in_words, *(named_columns or guess)))), False
 
@@ -194,10 +203,12 @@ def _guess_columns(
 def _columns_of_rating_words(columns: Columns) -> list[str]:
     """Return the unused columns of a few values, half of which are words such as good and bad."""
     word_columns: list[str] = []
-    for name in columns.columns_except(columns.used_columns(OUTPUT_ROLES)):
-        cells = (cell for cell in columns.cells(name) if not is_missing_value(cell))
+    for name in columns.columns_except(columns.columns_in_use(OUTPUT_ROLES)):
+        cells = (cell for cell in columns.cells_in(name) if not is_missing_value(cell))
         words = {*map(normalize_word, cells)}
-        if columns.column(name).is_category and 2 * sum(map(is_rating_word, words)) >= len(words):
+        if columns.describe_column(name).is_category and 2 * sum(map(is_rating_word, words)) >= len(
+            words
+        ):
             word_columns.append(name)
     return word_columns
 
@@ -211,17 +222,17 @@ def _label_columns(columns: Columns, dimension: str) -> ColumnTuple:
     """
     label_words = {*name_words(dimension)} | _LABEL_WORDS
     used_columns = (
-        columns.used_columns((*OUTPUT_ROLES, *VOTE_COLUMNS)) | columns.judge_score_columns
+        columns.columns_in_use((*OUTPUT_ROLES, *VOTE_COLUMNS)) | columns.judge_score_columns
     )
     named_like_labels = (
         column
-        for column in (*columns.table.columns, *columns.nested_keys)
+        for column in (*columns.table.columns, *columns.nested_key_paths)
         if column not in used_columns and _has_label_name(column, label_words)
     )
-    label_columns = columns.of_kind(named_like_labels, "rating", "label")
+    label_columns = columns.columns_of_kind(named_like_labels, "rating", "label")
     other_names = {*columns.table.columns, *catalog.names()}.difference(label_columns)
     is_misspelt = dimension not in catalog.names() and similar_name(dimension, other_names)
-    if is_misspelt or columns.find_all(NESTED_COLUMNS):
+    if is_misspelt or columns.find_columns(NESTED_COLUMNS):
         return ()
     return tuple(label_columns)
 
@@ -251,12 +262,12 @@ def check_rating_columns(rating_columns: RatingColumns, problems: Problems) -> l
     Returns notes on the columns of ratings that are not named after their dimension.
     """
     columns = rating_columns.columns
-    if columns.is_long or not columns.reads_labels:
+    if columns.is_long_table or not columns.reads_labels:
         return []
     for dimension, candidates in rating_columns.candidates.items():
         _ask_for_columns(problems, dimension, candidates)
     notes: list[str] = []
-    for name, headers in without_keys(rating_columns.by_dimension, columns.mapping).items():
+    for name, headers in without_keys(rating_columns.by_dimension, columns.columns_by_name).items():
         if len(headers) > 1:
             notes.append(f"{name} is read from {joined_names(headers)}: one annotator per column")
         elif name_key(name) != name_key(headers[0]):

@@ -1,4 +1,4 @@
-"""Reads the ratings in a table.
+"""Reads the ratings in a long or wide table of labels.
 
 A long table has one row per annotator and dimension. A wide table has one column per dimension, one
 column per annotator and dimension, or columns of objects {dimension: rating}.
@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from judges.labels.cells import (
     KEY_SEPARATOR,
@@ -21,7 +21,7 @@ from judges.labels.cells import (
     split_by_annotator,
     value_at,
 )
-from judges.labels.columns import ColumnNames, Columns
+from judges.labels.columns import TURNS_KEY, ColumnNames, Columns
 from judges.labels.names import judge_name, name_words
 from judges.labels.rating_columns import ColumnTuple, RatingColumns
 from judges.labels.rating_reader import RatingReader
@@ -62,7 +62,8 @@ class ReadOptions:
     """How a file is to be read.
 
     Attributes:
-        map: Maps names such as `document` to the file's columns.
+        columns_by_name: Maps names such as `document` to the columns that the user chose for them.
+        turns: Whether the "last" turn of a conversation is judged, or "all" turns.
         dimensions: The dimensions to read; None for all.
         scales: Maps dimensions to their scales; the key "*" is for all other dimensions.
         texts: The names of the texts that every row must have; None for those with usual names.
@@ -71,7 +72,8 @@ class ReadOptions:
         reads_labels: Whether labels are read. A file that is read without labels need not have any.
     """
 
-    map: Mapping[str, ColumnNames] = field(default_factory=dict)
+    columns_by_name: Mapping[str, ColumnNames] = field(default_factory=dict)
+    turns: Literal["last", "all"] = "last"
     dimensions: Collection[str] | None = None
     scales: Mapping[str, Scale] = field(default_factory=dict)
     texts: Collection[str] | None = None
@@ -79,18 +81,24 @@ class ReadOptions:
     values: WordValues = field(default_factory=dict)
     reads_labels: bool = True
 
-    def reads(self, dimension: str) -> bool:
+    @property
+    def mapping(self) -> dict[str, ColumnNames]:
+        """The columns by name and `turns` in one mapping, such as `read_labels` takes."""
+        turns = {} if self.turns == "last" else {TURNS_KEY: self.turns}
+        return {**self.columns_by_name, **turns}
+
+    def includes_dimension(self, dimension: str) -> bool:
         return self.dimensions is None or dimension in self.dimensions
 
     def dimension_in(self, cell: object) -> str:
         """Return the dimension that a cell of a long file names.
 
-        A judge's name is found in any case: `COHERENT` is `coherent`, if this dimension is read.
+        If `coherent` is one of the dimensions to read, then it may also be written as `COHERENT`.
         """
         name = str(cell).strip()
-        return next(filter(self.reads, (name, judge_name(name))), name)
+        return next(filter(self.includes_dimension, (name, judge_name(name))), name)
 
-    def scale(self, dimension: str) -> Scale | None:
+    def scale_of(self, dimension: str) -> Scale | None:
         return self.scales.get(dimension, self.scales.get("*"))
 
     @property
@@ -146,7 +154,7 @@ def read_ratings(
         reader = _make_reader(columns, options, dimension, [cell.value for cell in cells])
         for cell in cells:
             with problems.collect(line=cell.line, field=cell.column):
-                rating = reader.read(cell.value, options.scale(dimension))
+                rating = reader.read(cell.value, options.scale_of(dimension))
                 if rating is not None:
                     by_annotator = by_item[cell.item_id][dimension]
                     by_annotator[_annotator_name(columns, cell, by_annotator)] = rating
@@ -159,7 +167,9 @@ def read_ratings(
         for ratings in by_item.values():
             for dimension, by_annotator in ratings.items():
                 ratings[dimension] = dict(sorted(by_annotator.items(), key=str))
-    if not columns.is_long:  # in a long table, --values may name the sources of a tool's labels
+    if (
+        not columns.is_long_table
+    ):  # in a long table, --values may name the sources of a tool's labels
         notes += _check_user_words(all_cells, options, problems)
     return TableRatings(rating_columns, by_item, notes, words)
 
@@ -211,7 +221,7 @@ def _make_reader(
     A column of only 1 and -1 has thumbs up (1) and down (read as 0), unless the user states a scale
     with negative numbers.
     """
-    words, (scale_low, _) = options.values, options.scale(dimension) or (0, 1)
+    words, (scale_low, _) = options.values, options.scale_of(dimension) or (0, 1)
     numbers = {
         normalize_word(value): parse_cell(value).number
         for value in values
@@ -261,21 +271,23 @@ def _rating_cells(
     """Yield one `RatingCell` per rating; a list or object of several ratings is split."""
     columns = rating_columns.columns
     for row in columns.table.rows:
-        row_annotator = columns.cell(row, "annotator")
-        if columns.is_long:
+        row_annotator = columns.find_cell(row, "annotator")
+        if columns.is_long_table:
             cells = _cells_of_long_row(columns, row, options, problems)
         else:
             cells = _cells_of_wide_row(rating_columns, row, problems)
-        for dimension, column_cells in cells.items():
-            for column, value in column_cells.items() if options.reads(dimension) else ():
+        for dimension, cell_by_column in cells.items():
+            if not options.includes_dimension(dimension):
+                continue
+            for column, value in cell_by_column.items():
                 with problems.collect(line=row.line, field=column):
                     for annotator, rating in split_by_annotator(value):
-                        if len(column_cells) > 1:
+                        if len(cell_by_column) > 1:
                             annotator = column
                         elif not is_blank(row_annotator):
                             annotator = str(row_annotator).strip()
                         yield RatingCell(
-                            row.line, columns.item_key(row), dimension, column, annotator, rating
+                            row.line, columns.item_id(row), dimension, column, annotator, rating
                         )
 
 
@@ -283,12 +295,12 @@ def _cells_of_long_row(
     columns: Columns, row: TableRow, options: ReadOptions, problems: Problems
 ) -> RatingCells:
     """Return the one cell of ratings in a row; adds a problem for a row without id or dimension."""
-    dimension = columns.cell(row, "dimension")
-    if not (is_id_or_name(dimension) and is_id_or_name(columns.cell(row, "id"))):
+    dimension = columns.find_cell(row, "dimension")
+    if not (is_id_or_name(dimension) and is_id_or_name(columns.find_cell(row, "id"))):
         advice = "give every rating the id of its output and a dimension"
         problems.add("no-name", "has no id, or no dimension", advice, line=row.line)
         return {}
-    column = str(columns.find("rating"))
+    column = str(columns.find_column("rating"))
     return {options.dimension_in(dimension): {column: value_at(row.cells, column)}}
 
 
@@ -315,6 +327,6 @@ def _cells_of_wide_row(
             if key_path not in excluded_columns and not is_missing_value(rating):
                 cells[str(dimension)] = {key_path: rating}
     for name, headers in rating_columns.by_dimension.items():
-        if name in columns.mapping or name not in cells:
+        if name in columns.columns_by_name or name not in cells:
             cells[name] = {column: value_at(row.cells, column) for column in headers}
     return cells

@@ -10,9 +10,9 @@ from typing import Literal
 
 from dspy_judges.startup import PROJECT_FOLDER
 from judges.labels.cells import without_keys
-from judges.labels.column_mapping import mapping_in_table
-from judges.labels.columns import VOTE_COLUMNS, Columns
-from judges.labels.conversations import ALL_TURNS, CONVERSATION, TURNS_MAPPINGS, table_with_texts
+from judges.labels.column_mapping import columns_in_table
+from judges.labels.columns import TURNS_KEY, VOTE_COLUMNS, Columns
+from judges.labels.conversations import CONVERSATION, table_with_texts
 from judges.labels.export_reader import convert_tool_export
 from judges.labels.flags import MappingValue, read_scale, split_mapping
 from judges.labels.outputs import no_labels_error, read_outputs
@@ -27,10 +27,12 @@ from judges.tables.formats import Table, read_table
 from judges.tables.in_memory import Rows, is_in_memory, table_name
 from judges.tables.problems import Problem, Problems, UnreadableError, joined_names
 
-# Maps names such as `document` to the file's columns. Three keys name no column: `values` holds the
-# numbers for words, `scale` the scale, and `turns` is "last" or "all". A path is a mapping file's.
+# Maps names such as `document` to the file's columns, or is the path of a mapping file. Three keys
+# name no column: `values` holds the numbers for words, `scale` the scale, and `turns` is "last" or
+# "all".
 ColumnMapping = Mapping[str, MappingValue] | str | Path
 FileOrRows = str | Path | Rows
+# What the rows of a table are read as. For "", the table's columns decide.
 ItemKind = Literal["outputs", "pairs", ""]
 
 
@@ -71,9 +73,9 @@ def read_labels(
         texts=texts,
         annotations=annotations,
     )
-    labelled = _read_or_raise(path, options, item_kind="outputs")
-    assert isinstance(labelled, LabelledSet)
-    return labelled
+    labelled_set = _read_or_raise(path, options, item_kind="outputs")
+    assert isinstance(labelled_set, LabelledSet)
+    return labelled_set
 
 
 def read_pairs(
@@ -101,11 +103,10 @@ def read_pairs(
     Raises:
         LabelError: If the file has problems; `problems` holds all of them.
     """
-    labelled = _read_or_raise(
-        path, replace(read_options(map, values), texts=texts), item_kind="pairs"
-    )
-    assert isinstance(labelled, LabelledPairs)
-    return labelled
+    options = replace(read_options(map, values), texts=texts)
+    labelled_pairs = _read_or_raise(path, options, item_kind="pairs")
+    assert isinstance(labelled_pairs, LabelledPairs)
+    return labelled_pairs
 
 
 def read_items(
@@ -125,25 +126,37 @@ def read_options(
     values: WordValues | None = None,
     scales: Mapping[str, Scale] | None = None,
 ) -> ReadOptions:
-    """Return the options for a mapping or mapping file, with more words and other scales."""
-    columns, value_by_word, scale = split_mapping(map, values)
-    if scales is None and (bounds := read_scale(scale or "")):
-        scales = {"*": bounds}
-    number_by_word = {normalize_word(word): value for word, value in value_by_word.items()}
-    return ReadOptions(map=columns, values=number_by_word, scales=scales or {})
+    """Return the options in a mapping or mapping file, with further `values` and `scales`."""
+    mapping = split_mapping(map, values)
+    columns_by_name = mapping.columns
+    turns = columns_by_name.get(TURNS_KEY)
+    if turns in ("last", "all"):
+        columns_by_name = without_keys(columns_by_name, [TURNS_KEY])
+    scale = read_scale(mapping.scale or "")
+    if scales is None:
+        scales = {"*": scale} if scale else {}
+    return ReadOptions(
+        columns_by_name=columns_by_name,
+        turns="all" if turns == "all" else "last",
+        values={normalize_word(word): value for word, value in mapping.values.items()},
+        scales=scales,
+    )
 
 
 def _read_or_raise(
     path: FileOrRows, options: ReadOptions, *, item_kind: ItemKind
 ) -> LabelledSet | LabelledPairs:
-    """Return the labels in a file; raises LabelError with the file's most important problems."""
-    labelled, problems = check_file(path, options, item_kind=item_kind)
-    if labelled is not None and not problems:
-        return labelled
+    """Return the labels in a file; raises LabelError if the file has problems.
+
+    The error's message has the problems that are not in a single row, or else the first problem.
+    """
+    labelled_items, problems = check_file(path, options, item_kind=item_kind)
+    if labelled_items is not None and not problems:
+        return labelled_items
     shown_problems = [problem for problem in problems if problem.line is None] or problems[:1]
     message = "; ".join(map(str, shown_problems))
     if n_not_shown := len(problems) - len(shown_problems):
-        # If the user asks for certain texts, `check` would read others.
+        # If the user asks for certain texts, `check` would read other texts of the file.
         can_check = not (options.texts or is_in_memory(path))
         command = f": dspy-judges check {shlex.quote(str(path))}" if can_check else ""
         message += f" (and {n_not_shown:,} more{command})"
@@ -155,49 +168,53 @@ def check_file(
 ) -> tuple[LabelledSet | LabelledPairs | None, tuple[Problem, ...]]:
     """Return a file's labels (None if they cannot be read), and all problems in the file.
 
-    `item_kind` says whether the file is read as outputs or as pairs. For "", a file is read as
-    outputs if `options` name dimensions or a file of annotations, else as its columns suggest.
+    For the `item_kind` "", a file is read as outputs if `options` name dimensions or a file of
+    annotations, else as its columns suggest.
     """
     problems, annotation_problems = Problems(table_name(path)), Problems(str(options.annotations))
     table = read_table(STARTER_FILE_BY_NAME.get(problems.file, path), problems)
     second_ratings = _read_annotations_file(options, annotation_problems)
-    labelled: LabelledSet | LabelledPairs | None = None
+    labelled_items: LabelledSet | LabelledPairs | None = None
     if table is not None and (second_ratings is not None or not options.annotations):
         if problems.file in STARTER_FILE_BY_NAME:
             table = replace(table, name=problems.file)
         if not item_kind and (options.dimensions or options.annotations):
             item_kind = "outputs"
         with problems.collect():
-            labelled = _read_items(table, problems, options, item_kind, second_ratings)
-    if second_ratings is not None and isinstance(labelled, LabelledSet):
-        labelled = _add_annotations_file(labelled, second_ratings, annotation_problems)
-    return labelled, (*annotation_problems, *problems)
+            labelled_items = _read_table(table, problems, options, item_kind, second_ratings)
+    if second_ratings is not None and isinstance(labelled_items, LabelledSet):
+        labelled_items = _add_annotations_file(labelled_items, second_ratings, annotation_problems)
+    return labelled_items, (*annotation_problems, *problems)
 
 
-def _read_items(
+def _read_table(
     table: Table,
     problems: Problems,
     options: ReadOptions,
     item_kind: ItemKind,
     second_ratings: TableRatings | None,
 ) -> LabelledSet | LabelledPairs:
-    """Read a table as outputs or as pairs; raises UnreadableError for the other kind.
+    """Read a table as outputs or as pairs; raises UnreadableError for pairs in place of outputs.
 
     A table with two columns of candidates is read as outputs in two cases: the second file rates
     outputs, or the table has ratings but no votes, and the user names columns or dimensions.
     """
     table = convert_tool_export(table, options)
     if second_ratings is not None:
-        # The mapping may name columns of both files.
-        second_mapping = second_ratings.rating_columns.columns.mapping
-        only_second = second_mapping.keys() - mapping_in_table(table, options.map)
-        options = replace(options, map=without_keys(options.map, only_second))
+        # The user may name columns of both files. Those of only the second file are left out here.
+        second_names = second_ratings.rating_columns.columns.columns_by_name.keys()
+        only_second = second_names - columns_in_table(table, options.columns_by_name)
+        options = replace(
+            options, columns_by_name=without_keys(options.columns_by_name, only_second)
+        )
     columns = _prepare_columns(table, options)
     candidates, are_pairs = find_candidate_columns(columns), holds_pairs(columns)
     if item_kind == "pairs" or (not item_kind and are_pairs):
         return read_pair_rows(columns, problems, options)
     ratings_are_named = (
-        options.dimensions is not None or columns.mapping or columns.has_nested_or_long_ratings
+        options.dimensions is not None
+        or columns.columns_by_name
+        or columns.has_nested_or_long_ratings
     )
     if candidates and second_ratings is None and (are_pairs or not ratings_are_named):
         fault = f"holds pairs of candidates, {joined_names(candidates.columns)}"
@@ -208,21 +225,18 @@ def _read_items(
         if not options.reads_labels:
             advice = "plan cannot plan pairs; label them by dspy-judges label FILE --pairwise NAME"
         raise UnreadableError("pairs", fault, advice)
-    labelled = with_weights(
-        read_outputs(columns, problems, options, second_ratings), columns, problems
-    )
-    return replace(labelled, scales=label_page_scales(columns))
+    labelled_set = read_outputs(columns, problems, options, second_ratings)
+    labelled_set = with_weights(labelled_set, columns, problems)
+    return replace(labelled_set, scales=label_page_scales(columns))
 
 
 def _prepare_columns(table: Table, options: ReadOptions) -> Columns:
     """Return a table's columns, without footers, conversations and labels that were replaced."""
-    mapping = {
-        name: column for name, column in options.map.items() if (name, column) not in TURNS_MAPPINGS
-    }
-    all_turns = ALL_TURNS in options.map.items() or CONVERSATION in (options.texts or ())
-    table = table_with_texts(without_footers(table), mapping, all_turns=all_turns)
+    texts, columns_by_name = options.texts or (), options.columns_by_name
+    all_turns = options.turns == "all" or CONVERSATION in texts
+    table = table_with_texts(without_footers(table), columns_by_name, all_turns=all_turns)
     return with_latest_labels(
-        Columns(table, mapping, options.texts or (), options.number_by_word, options.reads_labels)
+        Columns(table, columns_by_name, texts, options.number_by_word, options.reads_labels)
     )
 
 
@@ -232,21 +246,22 @@ def _read_annotations_file(options: ReadOptions, problems: Problems) -> TableRat
     if path is None or (table := read_table(path, problems)) is None:
         return None
     with problems.collect():
-        options = replace(
-            options, map=mapping_in_table(table, options.map), texts=(), annotations=None
-        )
+        columns_by_name = columns_in_table(table, options.columns_by_name)
+        options = replace(options, columns_by_name=columns_by_name, texts=(), annotations=None)
         table = convert_tool_export(table, options)
-        options = replace(options, map=mapping_in_table(table, options.map))
+        columns_by_name = columns_in_table(table, columns_by_name)
+        options = replace(options, columns_by_name=columns_by_name)
         columns = _prepare_columns(table, options)
-        if columns.find("id") is None:
-            fault = f"has no column of ids; the columns are {columns.names_for_message}"
+        if columns.find_column("id") is None:
+            fault = f"has no column of ids; the columns are {columns.column_names_text}"
             raise UnreadableError("no-column", fault, "name the ids with --map id=COLUMN")
         _check_rated_once(columns, problems)
         ratings = read_ratings(find_rating_columns(columns, options.dimensions), options, problems)
-        votes = columns.find_all(VOTE_COLUMNS)
-        if not ratings.by_item and votes:
-            fault = f"has votes on pairs ({votes[0]}), which are read only from the pairs' own file"
-            raise UnreadableError("pairs", fault, f"add the column {votes[0]} to that file, by id")
+        vote_columns = columns.find_columns(VOTE_COLUMNS)
+        if vote_columns and not ratings.by_item:
+            column = vote_columns[0]
+            fault = f"has votes on pairs ({column}), which are read only from the pairs' own file"
+            raise UnreadableError("pairs", fault, f"add the column {column} to that file, by id")
         if not (ratings.by_item or problems or options.dimensions):
             raise no_labels_error(columns)
         return ratings
@@ -254,29 +269,29 @@ def _read_annotations_file(options: ReadOptions, problems: Problems) -> TableRat
 
 
 def _check_rated_once(columns: Columns, problems: Problems) -> None:
-    """Add a problem for each output with two rows, unless each row comes from one annotator."""
+    """Add a problem for each output with two rows, unless each row has one annotator's labels."""
     if columns.has_row_per_annotator:
         return
     fault = "is rated twice"
     advice = "keep one of the two rows, or say who gave each: --map annotator=COLUMN"
     line_by_id: dict[str, int] = {}
     for row in columns.table.rows:
-        item_id = columns.item_key(row)
+        item_id = columns.item_id(row)
         if line_by_id.setdefault(item_id, row.line) != row.line:
             problems.add("twice", fault, advice, line=row.line, field="id", value=item_id)
 
 
 def _add_annotations_file(
-    labelled: LabelledSet, second_ratings: TableRatings, problems: Problems
+    labelled_set: LabelledSet, second_ratings: TableRatings, problems: Problems
 ) -> LabelledSet:
     """Add the weights, scales and notes of the annotations file to the outputs that it rates."""
     columns = second_ratings.rating_columns.columns
     notes = (*columns.table.notes, *second_ratings.notes)
-    labelled = with_weights(labelled, columns, problems)
-    both_hashes = f"{labelled.sha256}{columns.table.sha256}"
+    labelled_set = with_weights(labelled_set, columns, problems)
+    both_hashes = f"{labelled_set.sha256}{columns.table.sha256}"
     return replace(
-        labelled,
-        notes=(*labelled.notes, *(f"{problems.file}: {note}" for note in notes)),
+        labelled_set,
+        notes=(*labelled_set.notes, *(f"{problems.file}: {note}" for note in notes)),
         sha256=hashlib.sha256(both_hashes.encode()).hexdigest(),
         scales=label_page_scales(columns),
     )
@@ -284,7 +299,7 @@ def _add_annotations_file(
 
 _STARTER_FOLDER = PROJECT_FOLDER / "data" / "starter"
 
-# Names that may be given in place of a path, with the files of the starter set.
+# Maps names that a user may give in place of a path to the files of the starter set.
 STARTER_FILE_BY_NAME = {
     "starter": _STARTER_FOLDER / "outputs.jsonl",
     "starter_pairs": _STARTER_FOLDER / "pairs.jsonl",
@@ -294,7 +309,7 @@ STARTER_FILE_BY_NAME = {
 
 @cache
 def is_constructed(sha256: str) -> bool:
-    """Return whether this is the hash of a labelled file of the starter set, or of a copy."""
+    """Return whether a hash is that of a labelled file of the starter set."""
     files = (STARTER_FILE_BY_NAME["starter"], STARTER_FILE_BY_NAME["starter_pairs"])
     return any(hashlib.sha256(path.read_bytes()).hexdigest() == sha256 for path in files)
 

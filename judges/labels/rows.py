@@ -70,7 +70,7 @@ class RowReader:
 
     def __post_init__(self) -> None:
         self._line_by_id: dict[str, int] = {}
-        self._source_text = self.columns.find_source(without_keys(self.texts, self.candidates))
+        self._source_text = self.columns.find_source_text(without_keys(self.texts, self.candidates))
         # A row in which one of these texts is empty is left out and counted. If another required
         # text is empty, that is a problem.
         self._output_texts = {*filter(is_output_name, self.required_texts), *self.candidates}
@@ -78,7 +78,7 @@ class RowReader:
     @property
     def grouped_by(self) -> str:
         """A phrase that says which rows share a document."""
-        if (group := self.columns.find("group")) is not None:
+        if (group := self.columns.find_column("group")) is not None:
             return f"by column {group!r}"
         if self._source_text is None:
             return "each row is its own document, since there is no group and no source text"
@@ -87,7 +87,7 @@ class RowReader:
     def file_reading(self, ratings: Mapping[str, tuple[str, ...]]) -> FileReading:
         """Return what each column was read as; `ratings` maps dimensions or `votes` to columns."""
         columns = self.file_columns
-        role_columns = columns.find_by_name(
+        role_columns = columns.find_column_by_name(
             role for role in self.roles if role not in (*NESTED_COLUMNS, "rating")
         )
         columns_by_role = {role: (column,) for role, column in role_columns.items()}
@@ -97,7 +97,9 @@ class RowReader:
             role_columns.values(), self.texts.values(), columns.comment_columns, *ratings.values()
         )
         unread = tuple(columns.columns_except({*map(columns.outer_column, read_columns)}))
-        likely_names = {column: columns.column(column).likely_name for column in unread}
+        likely_names = {
+            column: columns.describe_column(column).name_to_suggest for column in unread
+        }
         return FileReading(
             rows=columns_by_role,
             texts=self.texts,
@@ -165,15 +167,15 @@ class RowReader:
         if item_id and first_line != row.line:
             fault = f"is the id of {self.problems.unit} {first_line} too"
             advice = "give every row an id of its own"
-            if self.columns.find("annotator") is None:
+            if self.columns.find_column("annotator") is None:
                 advice += ", or name the column of annotators with --map annotator=COLUMN"
-            column = self.columns.find("id")
+            column = self.columns.find_column("id")
             self.problems.add("twice", fault, advice, line=row.line, field=column, value=item_id)
         return item_id
 
     def _read_name(self, row: TableRow, role: str) -> str | None:
         """Return the name in the column for `role`, or None; a name of a system may be missing."""
-        column = self.columns.find(role)
+        column = self.columns.find_column(role)
         if column is None:
             return None
         value = value_at(row.cells, column)
@@ -232,9 +234,9 @@ def open_row_reader(
     `response_a` and `response_b` to their columns.
     """
     file_columns, notes = columns, list[str]()
-    used_columns = columns.used_columns(roles).union(candidates.values())
-    texts = columns.find_texts(used_columns, label_columns) | dict(candidates)
-    certain_names = {*candidates, *columns.mapping, *filter(columns.is_certain_text, texts)}
+    used_columns = columns.columns_in_use(roles).union(candidates.values())
+    texts = columns.find_text_columns(used_columns, label_columns) | dict(candidates)
+    certain_names = {*candidates, *columns.columns_by_name, *filter(columns.must_hold_text, texts)}
     certain_columns = {column for name, column in texts.items() if name in certain_names}
     content_columns = certain_columns if len(certain_columns) > 1 else {*texts.values()}
     if not problems and (repeats := find_repeated_rows(columns, content_columns)):
@@ -243,14 +245,14 @@ def open_row_reader(
     if columns.has_row_per_annotator:
         columns, merge_notes = merge_rows_by_id(columns, problems, label_columns, certain_columns)
         notes += merge_notes
-    texts = {name: column for name, column in texts.items() if columns.has(column)}
+    texts = {name: column for name, column in texts.items() if columns.has_column(column)}
     other_texts = without_keys(texts, candidates)
     required_texts = _find_required_texts(columns, problems, other_texts, judge_texts)
     if not other_texts and judge_texts != ():
         advice = "name the columns that hold the texts, as in --map document=COLUMN"
-        if file_columns.is_long:
+        if file_columns.is_long_table:
             advice = "give the file of outputs, and this one with --annotations FILE"
-        names = file_columns.names_for_message
+        names = file_columns.column_names_text
         problems.add("no-text", f"no column holds texts; the columns are {names}", advice)
     return RowReader(
         problems=problems,
@@ -271,7 +273,7 @@ def _find_required_texts(
     judge_texts: Collection[str] | None,
 ) -> set[str]:
     """Return the texts that every row must have; add a problem for each that the table lacks."""
-    source = columns.find_source(texts)
+    source = columns.find_source_text(texts)
     if judge_texts is None:
         # All other texts may be empty, such as the `input` that belongs to an instruction.
         return {name for name in texts if is_output_name(name) or name == source}
@@ -281,7 +283,7 @@ def _find_required_texts(
         if name not in texts:
             add_missing_column(columns, problems, name, name, ", but the judge reads it")
     # Outputs are grouped into documents by the source text, even if the judge does not read it.
-    needs_source = source is not None and columns.find("group") is None
+    needs_source = source is not None and columns.find_column("group") is None
     return {*judge_texts, str(source)} if needs_source else {*judge_texts}
 
 
@@ -304,7 +306,7 @@ def read_comments(
             cell = value_at(row.cells, column)
             comment = join_texts(cell) or cell
             if isinstance(comment, str) and not is_blank(comment):
-                by_dimension = comments.setdefault(columns.item_key(row), {})
+                by_dimension = comments.setdefault(columns.item_id(row), {})
                 for dimension in dimensions_of(column, row):
                     by_dimension[dimension] = (*by_dimension.get(dimension, ()), comment.strip())
     return comments

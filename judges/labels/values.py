@@ -1,4 +1,4 @@
-"""Reads one value as a rating, without regard to its column: a number, a fraction or a word."""
+"""Reads one cell as a rating, without regard to its column: a number, a fraction or a word."""
 
 import math
 import re
@@ -16,32 +16,34 @@ WordValues = Mapping[str, float | Vote | None]
 # The usual scales, from narrow to wide.
 USUAL_SCALES = ((0, 1), (1, 3), (-1, 1), (1, 4), (1, 5), (1, 7), (1, 10), (0, 10), (0, 100))
 
-# The kinds of cells. The denominator of a fraction is added to its kind, as in `shares of 5`; it is
-# 100 for percentages. A cell with one of the user's words (`WordValues`) is MAPPED.
+# The kinds of cells. The kind of a fraction ends with its denominator, as in `shares of 5`. The
+# denominator of percentages is 100. A cell with one of the user's words (`WordValues`) is MAPPED.
 NUMBER, FRACTION, YES_NO = "plain numbers", "shares of ", "yes and no"
 MAPPED, MISSING, WORD = "mapped", "missing", "word"
 
 
-def _split_pairs(*texts: str) -> list[tuple[str, str]]:
-    return [(good, bad) for good, _, bad in (text.partition("/") for text in texts)]
+def _word_pairs(*slashed_pairs: str) -> list[tuple[str, str]]:
+    """Return the pairs (good word, bad word) that are written as `good/bad`."""
+    return [(good, bad) for good, _, bad in (pair.partition("/") for pair in slashed_pairs)]
 
 
-# Pairs of words, the good word first. Yes and no are not among them, since either may be good.
-VERDICT_PAIRS = _split_pairs(
+# Pairs of words for a verdict, the good word first. They exclude yes and no, since either of these
+# may be the good one.
+VERDICT_PAIRS = _word_pairs(
     *("pass/fail", "passed/failed", "good/bad", "correct/incorrect", "right/wrong", "ok/not ok"),
     *("richtig/falsch", "gut/schlecht", "bestanden/durchgefallen", "bestanden/nicht bestanden"),
     *("thumbs up/thumbs down", "thumbs_up/thumbs_down", "up/down", "👍/👎", "okay/not okay"),
     *("accept/reject", "accepted/rejected", "approved/rejected", "acceptable/unacceptable"),
 )
-# Pairs of words that are read as 1 and 0, unless the column has a third word (good, ok, bad).
-YES_NO_PAIRS = VERDICT_PAIRS + _split_pairs(
+# Pairs of words that are read as 1 and 0, unless the column has a third word such as `average`.
+YES_NO_PAIRS = VERDICT_PAIRS + _word_pairs(
     *("true/false", "yes/no", "y/n", "wahr/falsch", "ja/nein", "vrai/faux", "oui/non"),
     *("verdadero/falso", "sí/no", "si/no"),
 )
 NUMBER_BY_YES_NO_WORD = {
     word: number for pair in YES_NO_PAIRS for word, number in zip(pair, (1.0, 0.0), strict=True)
 }
-# Cells that mean a missing rating.
+# Words, in place of a rating, that say that there is no rating.
 _MISSING_WORDS = frozenset(
     (
         *("", "n/a", "na", "n.a.", "#n/a", "nan", "null", "none", "-", "--", "–", "—", "?"),
@@ -50,28 +52,28 @@ _MISSING_WORDS = frozenset(
     )
 )
 
-_DECIMAL = r"[+-]?[0-9]+(?:[.,][0-9]+)?"
+_DECIMAL_PATTERN = r"[+-]?[0-9]+(?:[.,][0-9]+)?"
 _PLAIN_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?\d*,\d+", re.ASCII)
 _FRACTION = re.compile(
-    rf"({_DECIMAL})\s*(?:/|out of|of|von|sur|de)\s*({_DECIMAL})", re.ASCII | re.I
+    rf"({_DECIMAL_PATTERN})\s*(?:/|out of|of|von|sur|de)\s*({_DECIMAL_PATTERN})", re.ASCII | re.I
 )
 # Matches a fraction such as 04/05, which may be a date that a spreadsheet made from 4/5.
 _POSSIBLE_DATE = re.compile(r"0\d.*/|.*/\s*0\d")
-# Matches a number with a word: "4 - good", "4: good", "(4) good" or "4 (good)".
+# Matches a number with a word beside it, such as "4 - good", "4: good", "(4) good" or "4 (good)".
 _NUMBER_WITH_WORD = re.compile(
-    rf"[(\[]?({_DECIMAL})(?:\s+[-–—]\s|\s*[:=|)\](])\s*([^\W\d][^\d)]*)\)?"
+    rf"[(\[]?({_DECIMAL_PATTERN})(?:\s+[-–—]\s|\s*[:=|)\](])\s*([^\W\d][^\d)]*)\)?"
 )
 _CHARACTER_REPLACEMENTS = str.maketrans("−", "-", "\ufeff\u200b\u200e\u200f\u2060")
-# The largest number of characters in a word.
+# The largest number of characters in a word that stands for a rating.
 MAX_WORD_LENGTH = 40
 
 
 @dataclass(frozen=True, slots=True)
 class CellValue:
-    """One of the different values in a column, with what it means, and the number of its cells.
+    """One of the different values in a column, with its meaning, and the number of its cells.
 
-    `number` is NaN for a value without a number. `word` is the value itself or a word beside its
-    number, such as `good` in `4 - good`.
+    `number` is the rating that the value means, or NaN if it means none. `word` is the value itself
+    or a word beside its number, such as `good` in `4 - good`.
     """
 
     kind: str
@@ -106,7 +108,7 @@ def normalize_word(value: object) -> str:
 
 
 def _short_word(value: object) -> str | None:
-    """Return a short string in lower case; None for a long string or a value of another type."""
+    """Return a short string in lower case; None for a long string or another type of value."""
     is_short = isinstance(value, str) and len(value) < MAX_WORD_LENGTH
     return normalize_word(value) if is_short else None
 
@@ -116,18 +118,18 @@ def is_missing_value(value: object) -> bool:
     return value is None or _short_word(value) in _MISSING_WORDS
 
 
-def is_yes_or_no(value: object, words: Collection[str]) -> bool:
-    """Return whether a cell is a bool, a word such as yes, true or fail, or one of `words`."""
+def is_yes_or_no(value: object, rating_words: Collection[str]) -> bool:
+    """Return whether a cell is a bool, a word such as yes or fail, or one of `rating_words`."""
     word = _short_word(value)
-    return isinstance(value, bool) or word in NUMBER_BY_YES_NO_WORD or word in words
+    return isinstance(value, bool) or word in NUMBER_BY_YES_NO_WORD or word in rating_words
 
 
-def looks_like_number(value: object, *, is_typed: bool = False) -> bool:
-    """Return whether a cell can be read as a number; if `is_typed`, a string never can."""
+def looks_like_number(value: object, *, parse_strings: bool = True) -> bool:
+    """Return whether a cell is a number or, with `parse_strings`, a string such as "4/5"."""
     if not isinstance(value, str):
         return _is_number(value)
-    can_be_number = not is_typed and len(value) <= MAX_WORD_LENGTH
-    return can_be_number and parse_cell(value).kind not in (YES_NO, MISSING, WORD)
+    may_be_number = parse_strings and len(value) <= MAX_WORD_LENGTH
+    return may_be_number and parse_cell(value).kind not in (YES_NO, MISSING, WORD)
 
 
 def _is_number(value: object) -> TypeGuard[int | float | Decimal]:
@@ -135,7 +137,7 @@ def _is_number(value: object) -> TypeGuard[int | float | Decimal]:
 
 
 def parse_cell(value: object) -> CellValue:
-    """Read a cell without regard to the other cells in its column."""
+    """Return what a cell means, without regard to the other cells in its column."""
     if _is_number(value):
         try:
             return CellValue(NUMBER, float(value))
@@ -161,5 +163,6 @@ def parse_cell(value: object) -> CellValue:
     return CellValue(WORD)
 
 
-def _parse_decimal(digits: str) -> float:
-    return float(digits.replace(",", "."))
+def _parse_decimal(number_text: str) -> float:
+    """Convert a number with a decimal point or a decimal comma."""
+    return float(number_text.replace(",", "."))

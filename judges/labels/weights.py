@@ -54,7 +54,7 @@ def with_weights(labelled: LabelledSet, columns: Columns, problems: Problems) ->
     )
     for row in columns.table.rows:
         draw_cells = [row.cells.get(name) for name in SAMPLING_COLUMNS]
-        document = document_by_output.get(columns.item_key(row), "")
+        document = document_by_output.get(columns.item_id(row), "")
         if not document or all(map(is_blank, draw_cells)):
             continue
         try:

@@ -11,8 +11,8 @@ from judges import loading
 from judges.definition import make_comparison, make_dimension
 from judges.dimension import Subject, UnknownDimensionError
 from judges.labels.cells import without_keys
-from judges.labels.columns import ROW_NUMBER_COLUMN, ColumnNames
-from judges.labels.conversations import ALL_TURNS, CONVERSATION
+from judges.labels.columns import ROW_NUMBER_COLUMN, TURNS_KEY, ColumnNames
+from judges.labels.conversations import CONVERSATION
 from judges.labels.names import (
     OUTPUT_NAMES,
     is_source_or_output,
@@ -128,7 +128,7 @@ def text_names_for_judge(labelled: LabelledSet, mapping: Mapping[str, object]) -
     """
     columns = labelled.reading.texts
     outputs = [text for text in columns if usual_name(text) in OUTPUT_NAMES]
-    if CONVERSATION in columns and (not outputs or ALL_TURNS in mapping.items()):
+    if CONVERSATION in columns and (not outputs or mapping.get(TURNS_KEY) == "all"):
         return [CONVERSATION]
     output = _judged_output(labelled, outputs, mapping)
     further_texts = without_keys(columns, [output])

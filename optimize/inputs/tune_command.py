@@ -33,7 +33,7 @@ def dimension_specs(flags: argparse.Namespace) -> dict[str, str]:
 
 def dimensions_to_tune(labelled: LabelledSet, options: ReadOptions) -> Sequence[str]:
     """Return the dimensions that the user named, else all; those that need no definition first."""
-    dimensions_in_map = [name for name in options.map if name in labelled.dimensions]
+    dimensions_in_map = [name for name in options.mapping if name in labelled.dimensions]
     names = options.dimensions or dimensions_in_map or labelled.dimensions
     return sorted(names, key=lambda name: (name not in catalog.names(), name not in labelled.words))
 
@@ -69,7 +69,7 @@ def _facts_without_definition(
     name, name_flag = judge_name(column), ""
     if not VALID_NAME.match(name):  # a judge cannot have the column's name
         name, name_flag = "quality", f" {map_flag('quality', [column])}"
-        options = replace(options, map={**options.map, name: column})
+        options = replace(options, columns_by_name={**options.columns_by_name, name: column})
     good_label = "a pass" if column in labelled.words else "a high rating"
     draft = f"{name}=one line that says what earns {good_label}"
     # A judge of pass or fail can be tuned without a definition.
@@ -97,7 +97,7 @@ def _tune_fact(dimension: str, spec: str, flags: argparse.Namespace, options: Re
         # The judge may read fewer texts than `check` has read.
         outputs = read_labels(
             flags.file,
-            map=options.map,
+            map=options.mapping,
             dimensions=[dimension],
             texts=inputs,
             annotations=options.annotations,
@@ -117,7 +117,7 @@ def _tune_fact(dimension: str, spec: str, flags: argparse.Namespace, options: Re
 def _new_judge_command(
     outputs: LabelledSet, dimension: str, spec: str, flags: argparse.Namespace, options: ReadOptions
 ) -> str:
-    scale, text_names = options.scales.get("*"), text_names_for_judge(outputs, options.map)
+    scale, text_names = options.scales.get("*"), text_names_for_judge(outputs, options.mapping)
     command = [_command("--dimension", spec, flags, scale), missing_input_flag(outputs, text_names)]
     if not scale and needs_any_scale(outputs, dimension):
         command.append(f"--scale {ANY_SCALE}")
