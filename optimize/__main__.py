@@ -15,7 +15,7 @@ from dspy_judges.errors import option_name
 from judges.cli.flags import API_KEY_ENV_HELP, MAX_TOKENS_HELP, PRICE_HELP, REASONING_EFFORT_HELP
 from judges.client import check_model_name
 from judges.terminal import print_note
-from optimize.inputs.flags import CommandOutcome, CommandParser, add_label_flags, execute
+from optimize.inputs.flags import CommandOutcome, CommandParser, add_label_flags, run_and_print
 from optimize.tuning.settings import read_settings
 
 ABOUT = """\
@@ -114,7 +114,7 @@ def command(arguments: Sequence[str]) -> int:
 
     def tune(flags: argparse.Namespace) -> CommandOutcome:
         settings = read_settings(_settings_from_flags(flags))
-        for lm in (settings.lm, settings.proposer.lm):
+        for lm in (settings.lm, settings.proposer_model.lm):
             check_model_name(lm)
         if flags.dry_run:
             budget = plan_budget(prepare_run(settings))
@@ -124,7 +124,7 @@ def command(arguments: Sequence[str]) -> int:
         )
         return CommandOutcome(result, tuning_lines(result, str(folder)))
 
-    return execute(parser().prog, flags, tune)
+    return run_and_print(parser().prog, flags, tune)
 
 
 def _settings_from_flags(flags: argparse.Namespace) -> dict[str, object]:

@@ -28,9 +28,9 @@ from optimize.figures.as_text import LINE_WIDTH, wrap_lines
 from optimize.inputs.flags import (
     ANNOTATIONS_HELP,
     add_reading_flags,
-    scale_bounds,
-    scale_of_labels,
-    word_values,
+    find_label_scale,
+    parse_label_scale,
+    read_word_values,
 )
 from optimize.inputs.labelled import AnyLabels
 from optimize.inputs.subjects import (
@@ -137,8 +137,8 @@ def _problem_lines(problems: Sequence[Problem]) -> list[str]:
 
 
 def _read_options(flags: argparse.Namespace) -> ReadOptions:
-    options = read_options(read_map_flags(flags.map), word_values(flags.values))
-    bounds = scale_bounds(scale_of_labels(flags))
+    options = read_options(read_map_flags(flags.map), read_word_values(flags.values))
+    bounds = parse_label_scale(find_label_scale(flags))
     return replace(
         options,
         dimensions=[*dimension_specs(flags)] or None,

@@ -18,7 +18,7 @@ from pathlib import Path
 from judges.cli.flags import add_model_flags, add_reporting_flags, split_name
 from judges.terminal import print_note
 from optimize.figures.as_json import INLINED_IN_JSON, to_json
-from optimize.inputs.flags import CommandOutcome, CommandParser, SettingsError, execute
+from optimize.inputs.flags import CommandOutcome, CommandParser, SettingsError, run_and_print
 from optimize.inputs.subjects import find_subject
 from optimize.measuring.asking import JudgeEntry, Task, ask_judges
 from optimize.measuring.comparison import JudgeComparison, compare_judges
@@ -94,7 +94,7 @@ class CompareRun:
 def command(arguments: Sequence[str]) -> int:
     """Measure all judges and print the comparison; returns 1 if a judge could not be measured."""
     flags = parser().parse_intermixed_args(arguments)
-    return execute(COMMAND_NAME, flags, compare)
+    return run_and_print(COMMAND_NAME, flags, compare)
 
 
 def compare(flags: argparse.Namespace) -> CommandOutcome:

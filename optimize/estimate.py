@@ -10,11 +10,12 @@ import numpy as np
 
 from dspy_judges.startup import run as start
 from judges.labels.types import LabelError, LabelledSet
+from judges.labels.values import Scale
 from judges.tables.problems import count_text
 from judges.terminal import print_error
 from optimize.figures.as_json import JsonObject, fields_json
 from optimize.figures.as_text import figure_text, number_text
-from optimize.inputs.flags import CommandOutcome, CommandParser, ScaleBounds, execute
+from optimize.inputs.flags import CommandOutcome, CommandParser, run_and_print
 from optimize.inputs.labelled import LabelSource
 from optimize.measuring.partial_labels import (
     PartialLabels,
@@ -53,7 +54,7 @@ def parser() -> argparse.ArgumentParser:
 
 def command(arguments: Sequence[str]) -> int:
     """Print the estimates; returns 0, 1 after an error, 2 for wrong usage, 130 after Ctrl-C."""
-    return execute(COMMAND_NAME, parser().parse_args(arguments), estimate)
+    return run_and_print(COMMAND_NAME, parser().parse_args(arguments), estimate)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +69,7 @@ class EstimateResult:
 
     data: LabelledSet
     dimension: str
-    scale: ScaleBounds
+    scale: Scale
     is_rate: bool
     is_weighted: bool
     overall: MeanEstimate
@@ -94,7 +95,7 @@ class EstimateResult:
 
 def estimate(flags: argparse.Namespace) -> CommandOutcome:
     """Estimate the mean label, over all outputs and by system, from the files that flags name."""
-    labelled, dimension = read_rated_outputs(flags, LabelSource.of(flags))
+    labelled, dimension = read_rated_outputs(flags, LabelSource.from_flags(flags))
     sample = _read_sample(flags, labelled, dimension)
     bounds = label_bounds(flags, labelled, dimension, sample)
     is_rate = bounds == (0, 1) and are_fractions(sample.score) and sample.is_two_valued

@@ -32,10 +32,10 @@ from optimize.inputs.flags import (
     CommandParser,
     SettingsError,
     add_turns_flag,
-    judge_bounds,
-    rescale,
-    scale_bounds,
-    scale_of_labels,
+    find_label_scale,
+    parse_judge_scale,
+    parse_label_scale,
+    rescale_subject,
 )
 from optimize.inputs.labelled import PASS_FAIL, AnyLabels
 from optimize.inputs.subjects import find_subject, text_names_for_judge, usable_texts
@@ -90,7 +90,7 @@ def command(arguments: Sequence[str]) -> int:
 
 def label(flags: argparse.Namespace) -> int:
     """Serve the label page until Ctrl-C, and print the command that tunes on its labels."""
-    flags.scale = scale_of_labels(flags)
+    flags.scale = find_label_scale(flags)
     columns = split_mapping(read_map_flags(flags.map), None).columns
     labelled = read_items(flags.file, map=columns or None, pairwise=flags.pairwise is not None)
     if isinstance(labelled, LabelledPairs):
@@ -167,7 +167,7 @@ def _label_rows(labelled: AnyLabels, seed: int) -> list[Mapping[str, object]]:
 
 def _label_subject(flags: argparse.Namespace, labelled: AnyLabels, texts: Sequence[str]) -> Subject:
     """Return the dimension or comparison to label; SettingsError if flags contradict each other."""
-    spec, bounds = flags.dimension or flags.pairwise or "", scale_bounds(flags.scale)
+    spec, bounds = flags.dimension or flags.pairwise or "", parse_label_scale(flags.scale)
     title, _, definition = map(str.strip, spec.partition("="))
     if flags.scale and (flags.pairwise or not bounds):
         raise SettingsError(f"--scale {flags.scale}: a scale is for ratings, as in 1-5")
@@ -179,7 +179,7 @@ def _label_subject(flags: argparse.Namespace, labelled: AnyLabels, texts: Sequen
         flag = "--pairwise" if isinstance(subject, Comparison) else "--dimension"
         raise SettingsError(f"{subject.name}: name it by {flag}")
     else:
-        subject = rescale(subject, flags.scale)
+        subject = rescale_subject(subject, flags.scale)
     if (n_answers := len(answer_numbers(subject))) > MAX_ANSWERS:
         raise SettingsError(
             f"{subject.name} has {n_answers} answers, and the page has keys for {MAX_ANSWERS}; "
@@ -199,7 +199,7 @@ def _new_subject(
         )
     if isinstance(labelled, LabelledPairs):
         return make_comparison(name, texts, labelled.candidate, definition)
-    return make_dimension(name, judge_bounds(scale) or PASS_FAIL, texts, definition)
+    return make_dimension(name, parse_judge_scale(scale) or PASS_FAIL, texts, definition)
 
 
 def _load_judge(flags: argparse.Namespace, subject: Subject) -> AnyJudge | None:

@@ -21,7 +21,7 @@ from judges.panel import AnyJudge
 from judges.tables.in_memory import Rows
 from judges.terminal import Progress
 from optimize.figures.as_json import JsonObject, judgement_rows, to_json
-from optimize.inputs.flags import refuse_secret, word_values
+from optimize.inputs.flags import read_word_values, refuse_key_in_address
 from optimize.inputs.labelled import AnyLabels, AnyPath, LabelSource, LevelOrAuto, load_labels
 from optimize.inputs.subjects import find_subject
 from optimize.measuring.asking import Task, on_labels_scale, recorded_scale
@@ -146,18 +146,22 @@ def measure(
         BudgetSpentError: A limit on calls or cost was reached.
     """
     read_options(options)
-    refuse_secret(options.get("api_base"))
+    refuse_key_in_address(options.get("api_base"))
     if isinstance(scale, list | tuple) and len(scale) == 2:
         scale = f"{scale[0]}:{scale[1]}"
     if scale is not None and not isinstance(scale, str):
         raise TypeError(f"scale is {scale!r}; it must be '0-100', (0, 100) or 'any'")
-    columns, value_by_word, mapping_scale = split_mapping(map, word_values(values or {}))
+    columns, value_by_word, mapping_scale = split_mapping(map, read_word_values(values or {}))
     scale = mapping_scale if scale is None else scale
-    source = LabelSource(
-        data=data, map=columns, values=value_by_word, annotations=annotations, scale=scale
+    label_source = LabelSource(
+        data=data,
+        columns_by_name=columns,
+        value_by_word=value_by_word,
+        annotations=annotations,
+        scale=scale,
     )
     if hasattr(judge, "items"):
-        return _measure_scores(judge, source, dimension, level)
+        return _measure_scores(judge, label_source, dimension, level)
     if isinstance(judge, str | os.PathLike):
         name, judge = os.fspath(judge), load(judge)
     elif isinstance(judge, AnyJudge):
@@ -172,7 +176,7 @@ def measure(
             f"this judge judges {judge.name!r}, not {dimension!r}; if the labels are in a column "
             f"with another name, pass map={{{judge.name!r}: COLUMN}}"
         )
-    task = Task.of(load_labels(source, judge.name, judge.subject), judge.name, level)
+    task = Task.of(load_labels(label_source, judge.name, judge.subject), judge.name, level)
     judge = judge.with_model(options.pop("lm", None), options.pop("api_base", None))
     items, judgements = task.items(judge).items, dict[str, AnyJudgement]()
     with (
@@ -187,17 +191,17 @@ def measure(
 
 
 def _measure_scores(
-    scores: Any, source: LabelSource, dimension: str | None, level: LevelOrAuto
+    scores: Any, label_source: LabelSource, dimension: str | None, level: LevelOrAuto
 ) -> Measurement:
     """Measure scores of any judge, a mapping or a Series, as `measure` does."""
     if dimension is None:
         raise TypeError("measure() needs dimension=NAME if it gets scores")
     subject = find_subject(dimension)
-    task = Task.of(_labels_of_scores(source, dimension, subject), dimension, level)
+    task = Task.of(_labels_of_scores(label_source, dimension, subject), dimension, level)
     # `judge.score` notes in `attrs` which rows the judge was tuned on.
     tuned_keys = {*getattr(scores, "attrs", {}).get(TUNED_ON_KEY, ())}
     judgements, tuned_row_ids = dict[str, AnyJudgement](), set[str]()
-    id_by_key = _row_ids_by_score_key(scores, source, task.labelled)
+    id_by_key = _row_ids_by_score_key(scores, label_source, task.labelled)
     for key, score in scores.items():
         item_id = id_by_key.get(key, str(key))
         if not isinstance(score, SupportsFloat | None):
@@ -213,21 +217,23 @@ def _measure_scores(
         judgements[item_id] = judgement_of_score(number, pairwise=task.is_pairwise)
         if key in tuned_keys:
             tuned_row_ids.add(item_id)
-    scale = recorded_scale(source.scale, subject)
+    scale = recorded_scale(label_source.scale, subject)
     scored = task.match_judgements("scores", judgements, None, scale, frozenset(tuned_row_ids))
     return Measurement.of(scored, task.labelled)
 
 
-def _labels_of_scores(source: LabelSource, dimension: str, subject: Subject | None) -> AnyLabels:
+def _labels_of_scores(
+    label_source: LabelSource, dimension: str, subject: Subject | None
+) -> AnyLabels:
     """Return the labels for scores: on pairs, if the subject is unknown and data holds pairs."""
-    holds_pairs = subject is None and isinstance(source.data, LabelledPairs)
+    holds_pairs = subject is None and isinstance(label_source.data, LabelledPairs)
     pairwise = isinstance(subject, Comparison) or holds_pairs
     try:
-        return load_labels(source, dimension, None, pairwise=pairwise)
+        return load_labels(label_source, dimension, None, pairwise=pairwise)
     except LabelError as error:
         if subject is not None or {problem.kind for problem in error.problems} != {"pairs"}:
             raise
-        pairs = load_labels(source, dimension, None, pairwise=True)
+        pairs = load_labels(label_source, dimension, None, pairwise=True)
         if dimension in pairs.reading.unread:
             votes = ", ".join(pairs.reading.ratings["votes"])
             raise LabelError(
@@ -238,7 +244,7 @@ def _labels_of_scores(source: LabelSource, dimension: str, subject: Subject | No
 
 
 def _row_ids_by_score_key(
-    scores: Any, source: LabelSource, labelled: AnyLabels
+    scores: Any, label_source: LabelSource, labelled: AnyLabels
 ) -> Mapping[object, str]:
     """Return the ids of the labelled rows by the keys of `scores`; empty if the keys are the ids.
 
@@ -247,9 +253,12 @@ def _row_ids_by_score_key(
     """
     import pandas as pd
 
-    data, id_column = source.data, "".join(labelled.reading.rows.get("id", ()))
+    data, id_column = label_source.data, "".join(labelled.reading.rows.get("id", ()))
     frame = data if isinstance(data, pd.DataFrame) else None
-    if id_column != ROW_NUMBER_COLUMN or source.map.get("id") == ROW_NUMBER_COLUMN:
+    if (
+        id_column != ROW_NUMBER_COLUMN
+        or label_source.columns_by_name.get("id") == ROW_NUMBER_COLUMN
+    ):
         if frame is not None and isinstance(scores, pd.Series):
             _check_keys_are_ids(scores, frame, id_column)
         return {}

@@ -33,7 +33,7 @@ from optimize.figures.as_text import (
     wrap_lines,
 )
 from optimize.figures.by_judge import HeldOut
-from optimize.inputs.flags import CommandOutcome, CommandParser, SettingsError, execute
+from optimize.inputs.flags import CommandOutcome, CommandParser, SettingsError, run_and_print
 from optimize.items import DataCounts, tuning_digests
 from optimize.measuring.asking import JudgeEntry, Task, total_dollars
 from optimize.measuring.comparison import figure_contrast, on_common_rows
@@ -154,7 +154,7 @@ def parser() -> argparse.ArgumentParser:
 
 def command(arguments: Sequence[str]) -> int:
     """Join the members and print what ships; returns the exit code."""
-    return execute(COMMAND_NAME, parser().parse_intermixed_args(arguments), join_judges)
+    return run_and_print(COMMAND_NAME, parser().parse_intermixed_args(arguments), join_judges)
 
 
 def join_judges(flags: argparse.Namespace) -> CommandOutcome:

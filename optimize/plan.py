@@ -16,6 +16,7 @@ from dspy_judges.errors import ExistsError
 from dspy_judges.startup import run as start
 from judges.labels.readers import read_items
 from judges.labels.types import LabelledSet
+from judges.labels.values import Scale
 from judges.tables.atomic_write import write_atomically
 from judges.tables.problems import count_text
 from optimize.figures.as_json import JsonObject, figure_json
@@ -23,10 +24,9 @@ from optimize.figures.as_text import TOO_FEW_FOR_INTERVAL, figure_text, wrap_lin
 from optimize.inputs.flags import (
     CommandOutcome,
     CommandParser,
-    ScaleBounds,
     SettingsError,
-    execute,
     read_floors,
+    run_and_print,
 )
 from optimize.inputs.labelled import PASS_FAIL, LabelSource
 from optimize.inputs.subjects import dimension_name
@@ -64,7 +64,7 @@ def parser() -> argparse.ArgumentParser:
     add("file", metavar="FILE", help="a file with all outputs")
     add("--labels", metavar="FILE", help="the labels so far, with the same ids as FILE")
     add_partial_label_flags(command_parser, needs_scores=False)
-    command_parser.set_defaults(data=None, annotations=None)  # `LabelSource.of` reads these
+    command_parser.set_defaults(data=None, annotations=None)  # `LabelSource.from_flags` reads these
     help_text = "the wanted width of the intervals (0.1)"
     add("--target-width", metavar="W", type=float, default=0.1, help=help_text)
     for name in ("tpr", "tnr"):
@@ -77,7 +77,7 @@ def parser() -> argparse.ArgumentParser:
 
 def command(arguments: Sequence[str]) -> int:
     """Run `dspy-judges plan`; returns 0, 1 after an error, 2 for wrong usage, 130 after Ctrl-C."""
-    return execute(COMMAND_NAME, parser().parse_args(arguments), plan)
+    return run_and_print(COMMAND_NAME, parser().parse_args(arguments), plan)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +186,7 @@ def plan(flags: argparse.Namespace) -> CommandOutcome:
 
 
 def _labels_for_floors(
-    sample: PartialLabels, bounds: ScaleBounds, floors: Mapping[str, float]
+    sample: PartialLabels, bounds: Scale, floors: Mapping[str, float]
 ) -> LabelsNeeded:
     if bounds != (0, 1) or not sample.is_two_valued:
         raise SettingsError("--min-tpr and --min-tnr need labels that say pass or fail")
@@ -196,17 +196,17 @@ def _labels_for_floors(
 
 def _read_labels_so_far(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
     """Return all outputs with the labels so far, and the dimension's name ("" if unknown)."""
-    source = replace(LabelSource.of(flags), data=flags.file, annotations=flags.labels)
+    label_source = replace(LabelSource.from_flags(flags), data=flags.file, annotations=flags.labels)
     if not flags.labels:
-        outputs = read_items(flags.file, map=source.map)
+        outputs = read_items(flags.file, map=label_source.columns_by_name)
         assert isinstance(outputs, LabelledSet)
         if not outputs.reading.ratings:
             return outputs, dimension_name(flags.dimension) if flags.dimension else ""
-    return read_rated_outputs(flags, source)
+    return read_rated_outputs(flags, label_source)
 
 
 def plan_figures(
-    sample: PartialLabels, items: Items, bounds: ScaleBounds, target: float
+    sample: PartialLabels, items: Items, bounds: Scale, target: float
 ) -> dict[str, PlannedFigure]:
     """Return how many more documents the mean label and the judge's agreement need."""
     labelled_part = sample.select(sample.has_label)

@@ -33,7 +33,7 @@ from optimize.search.optimizer import Optimizer, optimizer_name
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import random_generator
 from optimize.tuning.active_run import ActiveRun
-from optimize.tuning.models import open_models
+from optimize.tuning.models import open_clients
 from optimize.tuning.preparation import RunLabels, prepare_for_prompt
 from optimize.tuning.program import Example, UserProgram, slug
 from optimize.tuning.program_answer import ProgramError as ProgramError
@@ -189,22 +189,26 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         print_line: Callable[[str], None] = (lambda text: None) if self.quiet else print_error
         labels = self._split_examples(program, examples, print_line)
         settings, opened_models = self._settings_and_models(program)
-        subject, untuned = program.describe_judge(labels.everything)
+        subject, untuned_prompt = program.describe_judge(labels.all_items)
         is_choice = program.answer.is_choice
-        prepared = prepare_for_prompt(settings, labels, subject, untuned, is_choice=is_choice)
+        prepared_run = prepare_for_prompt(
+            settings, labels, subject, untuned_prompt, is_choice=is_choice
+        )
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(self.folder or scratch)
             folder.mkdir(parents=True, exist_ok=True)
-            with exclusive_lock(folder), open_models(settings, folder, opened_models) as models:
-                scorer = program.item_scorer(models, settings)
+            with exclusive_lock(folder), open_clients(settings, folder, opened_models) as clients:
+                scorer = program.item_scorer(clients, settings)
                 run = ActiveRun(
-                    prepared, folder, models, scorer, print_line, may_add_questions=False
+                    prepared_run, folder, clients, scorer, print_line, may_add_questions=False
                 )
                 result = run.search()
                 tuning_result = summarize_run(run, result, None, time.monotonic() - start_time)
         shipped = result.judges.of(result.shipped)
-        threshold = shipped.threshold if prepared.goal == "balanced" else None
-        compiled_program = program.tuned_copy(shipped.prompt(untuned), shipped.weights, threshold)
+        threshold = shipped.threshold if prepared_run.goal == "balanced" else None
+        compiled_program = program.tuned_copy(
+            shipped.prompt(untuned_prompt), shipped.weights, threshold
+        )
         compiled_program.detailed_results = RankResult(result=tuning_result, trials=run.trials.rows)
         return compiled_program
 
@@ -215,8 +219,8 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         group = self.group or next(
             (name for name in GROUP_FIELDS if rows and name in rows[0]), None
         )
-        everything = program.read_examples(rows, self.label, group)
-        documents = everything.documents
+        all_items = program.read_examples(rows, self.label, group)
+        documents = all_items.documents
         if len(documents) < MIN_TRAINSET_DOCUMENTS:
             raise LabelError(
                 f"the examples have {len(documents)} documents; at least "
@@ -230,8 +234,8 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         order = random_generator(self.seed, "split").permutation(len(documents))
         shuffled_documents = [documents[index] for index in order]
         half = len(documents) // 2
-        train = everything.of_documents(shuffled_documents[:half])
-        dev = everything.of_documents(shuffled_documents[half:])
+        train = all_items.of_documents(shuffled_documents[:half])
+        dev = all_items.of_documents(shuffled_documents[half:])
         for items in (train, dev):
             if np.ptp(items.human) == 0:
                 raise LabelError(
@@ -239,8 +243,8 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                     "to rank: give more examples, or another seed"
                 )
         return RunLabels(
-            labelled=LabelledSet(name="trainset", sha256="", outputs=()),
-            everything=everything,
+            labelled_set=LabelledSet(name="trainset", sha256="", outputs=()),
+            all_items=all_items,
             train=train,
             dev=dev,
             held_out=HeldOut(Items(())),
@@ -269,7 +273,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                 lm = opened_models[role].name
             settings[f"{prefix}lm"] = lm
         run_settings = read_settings(settings)
-        if "judge" in opened_models and run_settings.proposer.lm == run_settings.lm:
+        if "judge" in opened_models and run_settings.proposer_model.lm == run_settings.lm:
             opened_models.setdefault("proposer", opened_models["judge"])
         program.check_decisions(run_settings.lm)
         return run_settings, opened_models

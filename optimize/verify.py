@@ -21,8 +21,8 @@ from optimize.inputs.flags import (
     CommandParser,
     SettingsError,
     add_floor_flags,
-    execute,
     read_floors,
+    run_and_print,
 )
 from optimize.items import is_two_valued
 from optimize.measurement import Measurement
@@ -87,7 +87,9 @@ def parser() -> argparse.ArgumentParser:
 
 def command(arguments: Sequence[str]) -> int:
     """Measure a judge against labels and print its figures; returns the exit code."""
-    return execute(COMMAND_NAME, parser().parse_args(arguments), verify, interrupted="interrupted")
+    return run_and_print(
+        COMMAND_NAME, parser().parse_args(arguments), verify, interrupted="interrupted"
+    )
 
 
 def verify(flags: argparse.Namespace) -> CommandOutcome:

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from dspy_judges.errors import UsageError, option_name
 from judges.cli.flags import Flags, Parser, parse_count, read_map_flags
@@ -12,7 +12,7 @@ from judges.client import url_has_secret
 from judges.dimension import MAX_RATINGS, Dimension, Subject
 from judges.labels.flags import ANY_SCALE, read_scale, read_values, split_mapping
 from judges.labels.types import Vote
-from judges.labels.values import USUAL_SCALES
+from judges.labels.values import USUAL_SCALES, Scale
 from judges.tables.formats import READABLE_ENDINGS
 from judges.terminal import (
     DONE,
@@ -30,10 +30,6 @@ DEFAULT_RISK = 0.1
 # A judge that gives no score for more than this share of the outputs is not measured, does not
 # join a panel and does not ship.
 MAX_FAILED_SHARE = 0.1
-# For each floor: its figure, the label of the outputs that a rate counts, and the lowest possible
-# value of the figure.
-FLOORS = {"spearman": ("rho", "", -1), "tpr": ("TPR", "pass", 0), "tnr": ("TNR", "fail", 0)}
-ScaleBounds = tuple[float, float]
 INTERRUPTED_MESSAGE = "interrupted: run the same command again to go on from here"
 ANNOTATIONS_HELP = (
     "a long file (id, dimension, annotator, rating) whose ratings replace the file's own"
@@ -48,30 +44,51 @@ VALUES_HELP = (
 )
 
 
+class FloorFigure(NamedTuple):
+    """A figure of a judge for which the user may set a floor, with its lowest possible value.
+
+    TPR and TNR are rates: they count only the outputs that people gave `counted_label`.
+    """
+
+    name: str
+    counted_label: str
+    lowest_value: int
+
+
+FLOOR_FIGURES = {
+    "spearman": FloorFigure("rho", "", -1),
+    "tpr": FloorFigure("TPR", "pass", 0),
+    "tnr": FloorFigure("TNR", "fail", 0),
+}
+
+
 class SettingsError(UsageError):
     """A wrong setting or combination of settings; the message names it and says why."""
 
 
-def scale_bounds(scale: str | None) -> ScaleBounds | None:
-    """Return the ends of a scale such as "1-5"; None for "any" and for None."""
-    if scale is None or scale == ANY_SCALE:
+def parse_label_scale(scale_text: str | None) -> Scale | None:
+    """Return the lowest and highest rating of a scale such as "1-5"; None for "any" and None."""
+    if scale_text is None or scale_text == ANY_SCALE:
         return None
-    bounds = read_scale(scale)
-    if bounds is None:
-        option = option_name("scale", scale)
+    scale = read_scale(scale_text)
+    if scale is None:
+        option = option_name("scale", scale_text)
         raise SettingsError(f"{option}: expected LOW-HIGH, such as 1-5, 0-100 or -1:1")
-    return bounds
+    return scale
 
 
-def refuse_secret(api_base: str | None) -> None:
-    """Raise SettingsError if an address holds a key, since addresses are written to files."""
+def refuse_key_in_address(api_base: str | None) -> None:
+    """Raise SettingsError if a server's address holds a key, because files record the address."""
     if api_base and url_has_secret(api_base):
         option = option_name("api_base")
         raise SettingsError(f"{option} holds a password or a key: give the key by OPENAI_API_KEY")
 
 
-def word_values(values: object) -> dict[str, float | Vote | None]:
-    """Return what each word in the labels counts, from --values or a mapping (None: no label)."""
+def read_word_values(values: object) -> dict[str, float | Vote | None]:
+    """Return the number or vote that each word among the labels counts; None for no label.
+
+    `values` is a mapping from words to numbers, or a list of WORD=NUMBER texts as in --values.
+    """
     if not isinstance(values, Mapping | list | tuple):
         option = option_name("values", repr(values))
         raise SettingsError(f"{option}: expected words and numbers, as in {{good: 3}}")
@@ -81,36 +98,45 @@ def word_values(values: object) -> dict[str, float | Vote | None]:
         raise SettingsError(f"{option_name('values')} {error}") from None
 
 
-def judge_bounds(scale: str | None) -> tuple[int, int] | None:
-    """Return the ends of a judge's scale such as "1-5"; None for "any" and for None."""
-    if (bounds := scale_bounds(scale)) is None:
+def parse_judge_scale(scale_text: str | None) -> tuple[int, int] | None:
+    """Return a judge's lowest and highest rating, as for "1-5"; None for "any" and None.
+
+    Raises SettingsError if the ends are no whole numbers or there are too many ratings.
+    """
+    scale = parse_label_scale(scale_text)
+    if scale is None:
         return None
-    low, high = bounds
-    if not (low.is_integer() and high.is_integer() and high - low < MAX_RATINGS):
+    lowest, highest = scale
+    if not (lowest.is_integer() and highest.is_integer() and highest - lowest < MAX_RATINGS):
         raise SettingsError(
-            f"{option_name('scale', f'{low:g}-{high:g}')}: a judge rates in whole numbers, "
+            f"{option_name('scale', f'{lowest:g}-{highest:g}')}: a judge rates in whole numbers, "
             f"{MAX_RATINGS} at most; with {option_name('scale', ANY_SCALE)} it keeps its own "
             "scale, and only the order of the labels counts"
         )
-    return int(low), int(high)
+    return int(lowest), int(highest)
 
 
-def rescale(subject: Subject, scale: str | None) -> Subject:
-    """Return the subject on this scale; unchanged for "any", None and comparisons."""
-    bounds = judge_bounds(scale)
-    return subject.on_scale(*bounds) if bounds and isinstance(subject, Dimension) else subject
+def rescale_subject(subject: Subject, scale_text: str | None) -> Subject:
+    """Return the dimension on this scale; comparisons, "any" and None change nothing."""
+    scale = parse_judge_scale(scale_text)
+    if scale is None or not isinstance(subject, Dimension):
+        return subject
+    return subject.on_scale(*scale)
 
 
-def narrowest_scale(ratings: Sequence[float]) -> tuple[int, int] | None:
+def narrowest_usual_scale(ratings: Sequence[float]) -> tuple[int, int] | None:
     """Return the narrowest usual scale that includes all ratings; None if no usual scale does."""
-    low, high = min(ratings), max(ratings)
-    return next((scale for scale in USUAL_SCALES if scale[0] <= low and high <= scale[1]), None)
+    for lowest, highest in USUAL_SCALES:
+        if lowest <= min(ratings) and max(ratings) <= highest:
+            return lowest, highest
+    return None
 
 
-def scale_of_labels(flags: argparse.Namespace) -> str | None:
+def find_label_scale(flags: argparse.Namespace) -> str | None:
     """Return the scale that people used: --scale, else the scale in the file of --map."""
-    scale: str | None = getattr(flags, "scale", None)
-    return split_mapping(read_map_flags(flags.map), None).scale if scale is None else scale
+    if getattr(flags, "scale", None) is not None:
+        return str(flags.scale)
+    return split_mapping(read_map_flags(flags.map), None).scale
 
 
 class CommandParser(Parser):
@@ -136,40 +162,45 @@ def add_reading_flags(group: Flags) -> None:
 
 
 def add_turns_flag(group: Flags) -> None:
-    """Add the flag --turns: `turns` is a key of a mapping, as in a file of --map or in Python."""
+    """Add the flag --turns, which is short for --map turns=last or --map turns=all."""
 
-    def map_entry(turns: str) -> str:
+    def as_map_argument(turns: str) -> str:
         if turns not in ("last", "all"):
             raise argparse.ArgumentTypeError(f"{turns!r}: must be last or all")
         return f"turns={turns}"
 
     help_text = "of conversations, judge the last or all turns (last)"
     add_repeatable = partial(group.add_argument, action="append", default=[])
-    add_repeatable("--turns", dest="map", metavar="TURNS", type=map_entry, help=help_text)
+    add_repeatable("--turns", dest="map", metavar="TURNS", type=as_map_argument, help=help_text)
 
 
 def add_floor_flags(group: Flags) -> None:
-    for name, (figure, _, _) in FLOORS.items():
-        help_text = f"exit 1 if {figure}'s interval is below X, 3 if X lies in it"
+    """Add --min-spearman, --min-tpr, --min-tnr and --looks."""
+    for name, figure in FLOOR_FIGURES.items():
+        help_text = f"exit 1 if {figure.name}'s interval is below X, 3 if X lies in it"
         group.add_argument(f"--min-{name}", type=float, metavar="X", help=help_text)
     help_text = "how often growing labels will be checked in all (1)"
     group.add_argument("--looks", type=parse_count, default=1, metavar="N", help=help_text)
 
 
 def read_floors(flags: argparse.Namespace) -> dict[str, float]:
-    """Return the floors that flags set, by the names in FLOORS."""
-    values = {name: getattr(flags, f"min_{name}", None) for name in FLOORS}
-    floors = {name: value for name, value in values.items() if value is not None}
-    for name, value in floors.items():
-        figure, _, lowest = FLOORS[name]
-        if not lowest <= value <= 1:
-            raise SettingsError(f"--min-{name} {value:g}: {figure} is between {lowest} and 1")
-    return floors
+    """Return the floors that the flags --min-... set, by the names in FLOOR_FIGURES."""
+    floor_by_figure: dict[str, float] = {}
+    for name, figure in FLOOR_FIGURES.items():
+        floor = getattr(flags, f"min_{name}", None)
+        if floor is None:
+            continue
+        if not figure.lowest_value <= floor <= 1:
+            raise SettingsError(
+                f"--min-{name} {floor:g}: {figure.name} is between {figure.lowest_value} and 1"
+            )
+        floor_by_figure[name] = floor
+    return floor_by_figure
 
 
 @dataclass(frozen=True, slots=True)
 class CommandOutcome:
-    """What a command returns: the object that --json prints, and the lines for the terminal.
+    """What a command returns: `result`, which --json prints, and the lines for the terminal.
 
     `faults` are messages for stderr; if there are any, the command exits with `fault_code`.
     """
@@ -180,21 +211,21 @@ class CommandOutcome:
     fault_code: int = FAILED
 
 
-def execute(
-    name: str,
+def run_and_print(
+    command_name: str,
     flags: argparse.Namespace,
-    compute: Callable[[argparse.Namespace], CommandOutcome],
+    compute_outcome: Callable[[argparse.Namespace], CommandOutcome],
     *,
     interrupted: str = INTERRUPTED_MESSAGE,
 ) -> int:
-    """Run a command, print its outcome (as JSON with --json), and return the exit code.
+    """Run a command, print its outcome (with --json as JSON), and return the exit code.
 
     `interrupted` is the message after Ctrl-C.
     """
 
     def print_outcome() -> int:
-        flags.scale = scale_of_labels(flags)
-        outcome = compute(flags)
+        flags.scale = find_label_scale(flags)
+        outcome = compute_outcome(flags)
         if flags.json:
             # A slow import that --help does not need.
             from optimize.figures.as_json import json_text, to_json
@@ -202,11 +233,11 @@ def execute(
             print_output(json_text(to_json(outcome.result), indent=1))
         else:
             print_lines(outcome.lines)
-        for line in wrap_lines(*(f"{name}: {fault}" for fault in outcome.faults)):
+        for line in wrap_lines(*(f"{command_name}: {fault}" for fault in outcome.faults)):
             print_error(line)
         return outcome.fault_code if outcome.faults else DONE
 
     verbose = getattr(flags, "verbose", False)
     return run_command(
-        name, print_outcome, verbose=verbose, quiet=flags.quiet, interrupted=interrupted
+        command_name, print_outcome, verbose=verbose, quiet=flags.quiet, interrupted=interrupted
     )

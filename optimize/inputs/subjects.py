@@ -26,7 +26,13 @@ from judges.labels.names import (
 from judges.labels.types import FileReading, LabelError, LabelledPairs, LabelledSet
 from judges.prompt import VALID_NAME
 from optimize.inputs.flags import SettingsError
-from optimize.inputs.labelled import AnyLabels, LabelSource, judge_scale, read_source, verdict_words
+from optimize.inputs.labelled import (
+    AnyLabels,
+    LabelSource,
+    read_any_labels,
+    scale_for_new_judge,
+    verdict_words,
+)
 
 # A long word of letters and digits, which cannot be a text to compare an output with.
 _DOCUMENT_ID = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[\w.:/-]{8,}", re.ASCII)
@@ -49,7 +55,7 @@ def dimension_name(spec: str) -> str:
 
 
 def subject_from_labels(
-    spec: str, source: LabelSource, *, pairwise: bool = False
+    spec: str, label_source: LabelSource, *, pairwise: bool = False
 ) -> tuple[Subject, AnyLabels]:
     """Read labels and make a dimension or comparison from them.
 
@@ -57,37 +63,37 @@ def subject_from_labels(
     definition, or if no labels have the defined name. Raises UnknownDimensionError if neither the
     catalogue nor the labels have the name, or if ratings have no definition.
     """
-    written_name, definition = _name_and_definition(spec, source)
+    written_name, definition = _name_and_definition(spec, label_source)
     name, unknown_message = judge_name(written_name), ""
     try:
         loading.read_subject(written_name)
     except UnknownDimensionError as error:
         unknown_message = str(error)  # suggests similar names
-    if source.data is None:
+    if label_source.data is None:
         advice = f"no --data FILE names labels, and {unknown_message}"
         if Path(written_name).is_file():
             advice = f"{written_name} is a file: did you mean --data {written_name}?"
         raise UnknownDimensionError(advice)
     if not VALID_NAME.match(name):
         raise UnknownDimensionError(unknown_message)
-    columns = source.map
+    columns = label_source.columns_by_name
     if name_key(name) != name_key(written_name) and not (pairwise or written_name in columns):
         columns = {name: written_name, **columns}
     try:
-        on_any_scale = replace(source, map=columns, scale=None)
-        labelled = read_source(on_any_scale, name, pairwise=pairwise)
+        on_any_scale = replace(label_source, columns_by_name=columns, scale=None)
+        labelled = read_any_labels(on_any_scale, name, pairwise=pairwise)
     except LabelError as error:
         problem_kinds = {problem.kind for problem in error.problems}
         if definition or not problem_kinds <= MISSING_LABEL_PROBLEMS:
             raise
         raise UnknownDimensionError(f"{unknown_message}; and in the labels: {error}") from error
-    return _make_subject(labelled, name, definition, source.scale, columns), labelled
+    return _make_subject(labelled, name, definition, label_source.scale, columns), labelled
 
 
-def _name_and_definition(spec: str, source: LabelSource) -> tuple[str, str]:
+def _name_and_definition(spec: str, label_source: LabelSource) -> tuple[str, str]:
     """Split NAME=DEFINITION; raises SettingsError if the definition is empty or has no labels."""
     name, equals, definition = (part.strip() for part in spec.partition("="))
-    if equals and (source.data is None or not definition.strip(".…")):
+    if equals and (label_source.data is None or not definition.strip(".…")):
         raise SettingsError(
             f"{name}=LINE is for labels of your own: instead of LINE, say what earns a good label, "
             f"and give the file of labels with {option_name('data')}"
@@ -110,7 +116,7 @@ def _make_subject(
             f"no judge {name!r} in the catalogue: say in one line what earns a high rating, "
             f"--dimension '{name}=...', or define it in FILE.yaml"
         )
-    answers = verdict_words(labelled, name) or judge_scale(labelled, name, scale)
+    answers = verdict_words(labelled, name) or scale_for_new_judge(labelled, name, scale)
     return make_dimension(name, answers, text_names_for_judge(labelled, columns), definition)
 
 

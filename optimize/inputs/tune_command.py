@@ -16,7 +16,7 @@ from judges.labels.splits import MIN_DOCUMENTS_TO_SPLIT, split, with_ratings
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
 from judges.labels.values import Scale
 from judges.prompt import VALID_NAME
-from optimize.inputs.flags import narrowest_scale
+from optimize.inputs.flags import narrowest_usual_scale
 from optimize.inputs.labelled import AnyLabels, needs_any_scale
 from optimize.inputs.subjects import dimension_name, missing_input_flag, text_names_for_judge
 
@@ -131,7 +131,7 @@ def _other_scale(outputs: LabelledSet, subject: Subject) -> Scale | None:
     low, high = min(ratings), max(ratings)
     if subject.scale[0] <= low <= high <= subject.scale[-1]:
         return None
-    return narrowest_scale(ratings) or (low // 1, -(-high // 1))
+    return narrowest_usual_scale(ratings) or (low // 1, -(-high // 1))
 
 
 def _command(

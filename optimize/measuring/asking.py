@@ -26,7 +26,7 @@ from judges.protocol import FatalModelError, is_embedded
 from judges.tables.problems import excerpt
 from judges.terminal import Progress, print_note
 from optimize.figures.as_json import JSON_DECIMALS, JsonObject, json_number
-from optimize.inputs.flags import judge_bounds, rescale
+from optimize.inputs.flags import parse_judge_scale, rescale_subject
 from optimize.inputs.labelled import PASS_FAIL, AnyLabels, LevelOrAuto, check_level, verdict_words
 from optimize.items import Items, choose_level, items_of
 from optimize.measuring.recorded import JudgementsById
@@ -46,7 +46,7 @@ class Task:
     def of(cls, labelled: AnyLabels, dimension: str, level: LevelOrAuto = "auto") -> "Task":
         """Return a task on these labels; for "auto", at the level that suits them."""
         items, is_pairwise = items_of(labelled, dimension), isinstance(labelled, LabelledPairs)
-        check_level(level, items, pairs=is_pairwise)
+        check_level(level, items, are_pairs=is_pairwise)
         # The level depends on all labels, judged or not, so that all judges have the same level.
         if level == "auto":
             level = "dataset" if is_pairwise else choose_level(items)
@@ -105,7 +105,7 @@ def on_labels_scale(judge: AnyJudge, scale: str | None) -> AnyJudge:
     """Return the judge on this scale; frozen, weighted and rewritten judges keep their scale."""
     if judge.is_frozen or not isinstance(judge, Judge):
         return judge
-    subject = rescale(judge.subject, scale)
+    subject = rescale_subject(judge.subject, scale)
     if judge.weights or judge.prompt != Judge.of(judge.subject).prompt:
         return judge
     return replace(judge, subject=subject, prompt=Judge.of(subject).prompt)
@@ -113,7 +113,7 @@ def on_labels_scale(judge: AnyJudge, scale: str | None) -> AnyJudge:
 
 def recorded_scale(scale: str | None, subject: Subject | None) -> tuple[int, ...]:
     """Return all ratings of --scale, else of the subject's scale; () if both are unknown."""
-    if bounds := judge_bounds(scale):
+    if bounds := parse_judge_scale(scale):
         return tuple(range(bounds[0], bounds[1] + 1))
     return tuple(subject.scale) if subject else ()
 

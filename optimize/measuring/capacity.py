@@ -9,7 +9,7 @@ import numpy as np
 from judges.labels.splits import MIN_DOCUMENTS_TO_SPLIT, split, with_ratings
 from judges.labels.types import LabelError, LabelledSet
 from judges.tables.problems import count_text
-from optimize.inputs.labelled import AnyLabels, agreement_text_of
+from optimize.inputs.labelled import AnyLabels, agreement_text
 from optimize.items import Items, choose_level, items_of
 from optimize.search.power import PLANNED_GAIN, power_text
 from optimize.statistics.correlations import Level
@@ -71,7 +71,7 @@ def capacity_texts(labelled: AnyLabels, name: str) -> dict[str, str]:
     """Return what these labels can show, a text for each heading that `check` prints."""
     people_text, words = "not computed for votes", None
     if isinstance(labelled, LabelledSet):
-        people_text, words = agreement_text_of(labelled, name), labelled.words.get(name)
+        people_text, words = agreement_text(labelled, name), labelled.words.get(name)
         labelled = with_ratings(labelled, name)
     items = items_of(labelled, name)
     if not items.human.size:

@@ -17,7 +17,7 @@ from judges.labels.readers import read_items, read_labels
 from judges.labels.types import LabelError, LabelledSet
 from judges.tables.atomic_write import write_atomically
 from optimize.figures.as_text import short_name
-from optimize.inputs.flags import SettingsError, word_values
+from optimize.inputs.flags import SettingsError, read_word_values
 from optimize.inputs.labelled import only_dimension
 from optimize.items import items_of
 from optimize.measuring.asking import JudgeEntry, Task
@@ -176,7 +176,7 @@ def _labels_by_id(flags: argparse.Namespace, dimension: str) -> dict[str, float]
     if not Path(path).exists() or not read_items(path, map=columns).reading.ratings:
         return {}
     labelled = read_labels(
-        path, map=columns, dimensions=[dimension], values=word_values(flags.values), texts=()
+        path, map=columns, dimensions=[dimension], values=read_word_values(flags.values), texts=()
     )
     only_dimension(labelled)
     return {item.id: item.human for item in items_of(labelled, dimension).items}

@@ -13,9 +13,10 @@ from judges.cli.flags import Flags, split_name
 from judges.dimension import Dimension
 from judges.labels.cells import without_keys
 from judges.labels.types import LabelError, LabelledOutput, LabelledSet
+from judges.labels.values import Scale
 from judges.tables.problems import count_text
 from judges.terminal import print_note
-from optimize.inputs.flags import ScaleBounds, add_reading_flags, scale_bounds
+from optimize.inputs.flags import add_reading_flags, parse_label_scale
 from optimize.inputs.labelled import LabelSource, only_dimension
 from optimize.inputs.subjects import dimension_name, find_subject
 from optimize.measuring.exports import read_any_scores
@@ -39,10 +40,12 @@ def add_partial_label_flags(group: Flags, *, needs_scores: bool) -> None:
     add("--json", action="store_true", help="print everything as JSON")
 
 
-def read_rated_outputs(flags: argparse.Namespace, source: LabelSource) -> tuple[LabelledSet, str]:
+def read_rated_outputs(
+    flags: argparse.Namespace, label_source: LabelSource
+) -> tuple[LabelledSet, str]:
     """Read outputs with labels on --dimension, else on the only dimension, and its name."""
-    bounds = scale_bounds(flags.scale)
-    labelled = source.read_outputs(
+    bounds = parse_label_scale(flags.scale)
+    labelled = label_source.read_outputs(
         dimensions=flags.dimension and [dimension_name(flags.dimension)],
         scales=bounds and {"*": bounds},
     )
@@ -129,7 +132,7 @@ class PartialLabels:
         vectors = {vector.name: getattr(self, vector.name)[rows] for vector in fields(self)}
         return PartialLabels(**vectors)
 
-    def mean(self, bounds: ScaleBounds) -> MeanEstimate:
+    def mean(self, bounds: Scale) -> MeanEstimate:
         """Estimate the mean label; raises ValueError for too few labels (see `estimate_mean`)."""
         vectors = self.label, self.score, self.document
         return estimate_mean(*vectors, weight=self.weight, bounds=bounds)
@@ -137,14 +140,14 @@ class PartialLabels:
 
 def label_bounds(
     flags: argparse.Namespace, labelled: LabelledSet, dimension: str, sample: PartialLabels
-) -> ScaleBounds:
+) -> Scale:
     """Return the ends of the labels' scale, by --scale, file or dimension; 0 and 1 for words.
 
     The ends are not taken from the labels, since all labels may be near one end of the scale.
     """
     labels, subject = sample.label[sample.has_label], find_subject(flags.dimension or dimension)
     low, high = (labels.min(), labels.max()) if labels.size else (0.0, 0.0)
-    bounds = scale_bounds(flags.scale) or labelled.scales.get(dimension)
+    bounds = parse_label_scale(flags.scale) or labelled.scales.get(dimension)
     if bounds is None and dimension in labelled.words:
         bounds = 0.0, 1.0
     if bounds is None and isinstance(subject, Dimension):

@@ -24,7 +24,7 @@ from judges.panel import AnyJudge
 from judges.protocol import is_embedded
 from judges.tables.problems import count_text
 from judges.terminal import print_error, print_note
-from optimize.inputs.flags import ANNOTATIONS_HELP, SettingsError, add_label_flags, word_values
+from optimize.inputs.flags import ANNOTATIONS_HELP, SettingsError, add_label_flags, read_word_values
 from optimize.inputs.labelled import LabelSource, load_labels, only_dimension, verdict_words
 from optimize.inputs.subjects import find_subject
 from optimize.measuring.asking import (
@@ -68,7 +68,7 @@ def set_only_dimension(flags: argparse.Namespace) -> None:
     """Set --dimension to the only dimension in --data, if no flag and no JUDGE names one."""
     is_named = flags.judges or flags.dimension or flags.pairwise
     if flags.data and flags.changed is None and not is_named:
-        flags.dimension = only_dimension(LabelSource.of(flags).read_outputs())
+        flags.dimension = only_dimension(LabelSource.from_flags(flags).read_outputs())
 
 
 class NamedJudge(NamedTuple):
@@ -91,7 +91,9 @@ def read_task(
     name, subject, is_pairwise = _named_subject(flags, judges)
     if flags.changed is None:
         definition = subject if judges else None
-        labelled = load_labels(LabelSource.of(flags), name, definition, pairwise=is_pairwise)
+        labelled = load_labels(
+            LabelSource.from_flags(flags), name, definition, pairwise=is_pairwise
+        )
         task = Task.of(labelled, name, flags.level)
     else:
         if is_pairwise or isinstance(subject, Comparison):
@@ -161,7 +163,7 @@ def _read_recordings(
     flags: argparse.Namespace, subject: Subject | None, task: Task
 ) -> Iterator[JudgeEntry]:
     """Yield an entry for each file of --scores and --replies."""
-    values, pairwise = word_values(flags.values), task.is_pairwise
+    values, pairwise = read_word_values(flags.values), task.is_pairwise
     scale = () if pairwise else recorded_scale(flags.scale, subject)
     if flags.scores and any(looks_like_number(word) for word in values):
         print_note("note: the numbers in --values are those of labels; scores count as they are")

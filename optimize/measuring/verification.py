@@ -13,7 +13,7 @@ from judges.tables.problems import count_text
 from judges.winrate import win_rate
 from optimize.figures.as_json import INLINED_IN_JSON
 from optimize.figures.as_text import VERDICT_PLURALS, interval_text, looks_text
-from optimize.inputs.flags import FLOORS, MAX_FAILED_SHARE
+from optimize.inputs.flags import FLOOR_FIGURES, MAX_FAILED_SHARE
 from optimize.inputs.labelled import AnyLabels
 from optimize.items import DataCounts, judged_output_name
 from optimize.measuring.misses import Miss, list_misses
@@ -190,7 +190,7 @@ def check_floors(result: Verification, floors: Mapping[str, float], looks: int =
         reasons["falls short"].append("outputs that people order all get the same score")
         floors = {}
     for name, floor_value in floors.items():
-        figure_name, label, _ = FLOORS[name]
+        figure_name, label, _ = FLOOR_FIGURES[name]
         two_values = result.card.two_values
         figure = getattr(two_values.judge, name) if label and two_values else result.card.rho
         figure = replace(figure, interval=floor.interval_for_looks(figure, looks))

@@ -23,7 +23,7 @@ from optimize.search.two_fold_search import SearchResult, two_fold_search
 from optimize.tuning.budget import RunBudget, plan_budget
 from optimize.tuning.budget_text import planned_line, tuning_notes
 from optimize.tuning.folder import TRIALS_FILE, Trials
-from optimize.tuning.models import SEARCH, TEST, RunModels
+from optimize.tuning.models import SEARCH, TEST, RunClients
 from optimize.tuning.preparation import PreparedRun
 
 PrintLine = Callable[[str], None]
@@ -40,15 +40,15 @@ class ActiveRun:
 
     def __init__(
         self,
-        prepared: PreparedRun,
+        prepared_run: PreparedRun,
         folder: Path,
-        models: RunModels,
+        clients: RunClients,
         scorer: JudgeItems,
         print_line: PrintLine,
         *,
         may_add_questions: bool = True,
     ) -> None:
-        self.prepared, self.folder, self.models = prepared, folder, models
+        self.prepared_run, self.folder, self.clients = prepared_run, folder, clients
         self.scorer, self.print_line = scorer, print_line
         self.may_add_questions = may_add_questions
         self.trials = Trials(folder / TRIALS_FILE)
@@ -59,42 +59,44 @@ class ActiveRun:
 
         If the judge's model is paid, the plan is made from the measured tokens of a few judgements.
         """
-        prepared, models = self.prepared, self.models
-        native_n, train = models.judge.model.native_n, prepared.labels.train
-        budget = plan_budget(prepared, native_n)
+        prepared_run, clients = self.prepared_run, self.clients
+        native_n, train = clients.judge.model.native_n, prepared_run.labels.train
+        budget = plan_budget(prepared_run, native_n)
         for note in tuning_notes(budget):  # before the first call is paid for
             self.print_line(f"note: {note}")
         if not budget.pricing.is_free:
             stride = max(1, len(train) // ITEMS_FOR_MEAN_COST)
             items = train.items[::stride][:ITEMS_FOR_MEAN_COST]
-            with models.judge.account.spending_on(SEARCH):
-                judgements = list(self.scorer(prepared.untuned, items))
+            with clients.judge.account.spending_on(SEARCH):
+                judgements = list(self.scorer(prepared_run.untuned_prompt, items))
             # Some endpoints report no token counts; one token is assumed for them.
             tokens_in = max(1.0, sum(each.tokens_in for each in judgements) / len(items))
             tokens_out = max(1.0, sum(each.tokens_out for each in judgements) / len(items))
-            budget = plan_budget(prepared, native_n, (tokens_in, tokens_out))
+            budget = plan_budget(prepared_run, native_n, (tokens_in, tokens_out))
             self.print_line(planned_line(budget))
-        budget.search.on_reserve = lambda cost: models.budget.set_aside(*budget.reservation(cost))
+        budget.search.on_reserve = lambda cost: clients.budget.set_aside(*budget.reservation(cost))
         budget.search.on_reserve(0)
         return budget
 
     @cached_property
     def problem(self) -> SearchProblem:
         """What the optimizer gets: labels, questions, models and budget."""
-        prepared = self.prepared
+        prepared_run = self.prepared_run
         # The embedded model computes features of the texts, and cannot answer questions.
-        can_ask = self.may_add_questions and not is_embedded(prepared.settings.lm)
-        questions = candidate_questions(prepared.subject, MAX_QUESTIONS) if can_ask else ()
+        can_ask = self.may_add_questions and not is_embedded(prepared_run.settings.lm)
+        questions = candidate_questions(prepared_run.subject, MAX_QUESTIONS) if can_ask else ()
         return SearchProblem(
             evaluator=Evaluator(
-                untuned_prompt=prepared.untuned, judge_items=self.scorer, budget=self.budget.search
+                untuned_prompt=prepared_run.untuned_prompt,
+                judge_items=self.scorer,
+                budget=self.budget.search,
             ),
-            proposer=self.models.language_proposer,
+            proposer=self.clients.language_proposer,
             questions=tuple(question.field for question in questions),
             may_add_questions=self.may_add_questions,
-            train=prepared.labels.train,
-            dev=prepared.labels.dev,
-            goal=prepared.goal,
+            train=prepared_run.labels.train,
+            dev=prepared_run.labels.dev,
+            goal=prepared_run.goal,
             options=self.budget.options,
             add_record=self.trials.record,
             print_line=self.print_line,
@@ -102,8 +104,8 @@ class ActiveRun:
 
     def search(self) -> SearchResult:
         """Search with the optimizer that the settings name, and decide which judge ships."""
-        settings = self.prepared.settings
-        with self.models.judge.account.spending_on(SEARCH):
+        settings = self.prepared_run.settings
+        with self.clients.judge.account.spending_on(SEARCH):
             result = two_fold_search(find_optimizer(settings.optimizer), self.problem)
         tuning_changed_judge = result.tuned_candidate.id != result.untuned_candidate.id
         if settings.ship == "tuned" and tuning_changed_judge and not result.decision.ships:
@@ -119,10 +121,10 @@ class ActiveRun:
         """
         # The reserve was made for these judgements. If they cost more than the run's limit leaves,
         # the models' own budget ends the run.
-        self.models.budget.set_aside()
+        self.clients.budget.set_aside()
         self.problem.evaluator.budget = SearchBudget(math.inf, self.budget.pricing)
-        with self.models.judge.account.spending_on(TEST):
-            held_out = self.prepared.labels.held_out
+        with self.clients.judge.account.spending_on(TEST):
+            held_out = self.prepared_run.labels.held_out
             return ByJudge(
                 untuned=held_out.map(
                     partial(self._score_split, "untuned judge", result.untuned_candidate)
@@ -134,32 +136,32 @@ class ActiveRun:
 
     def _score_split(self, name: str, candidate: Candidate, items: Items) -> ScoredItems:
         """Judge the items of a held-out split with a candidate, which reports call `name`."""
-        prepared, evaluator = self.prepared, self.problem.evaluator
-        labelled, subject = prepared.labels.labelled, prepared.subject
-        choices = candidate.prompt(prepared.untuned).choice_fields
+        prepared_run, evaluator = self.prepared_run, self.problem.evaluator
+        labelled_set, subject = prepared_run.labels.labelled_set, prepared_run.subject
+        choices = candidate.prompt(prepared_run.untuned_prompt).choice_fields
         return ScoredItems(
             judge=name,
             dimension=subject.name,
-            level=prepared.level,
+            level=prepared_run.level,
             items=items,
             judgements=tuple(
                 judgement.rescored(choices, candidate.weights, candidate.threshold)
                 for judgement in evaluator.judgements(candidate, items)
             ),
             scale=subject.scale,
-            labelled_items=labelled_in_order(labelled, items),
-            n_tied=labelled.n_tied,
-            verdict_words=verdict_words(labelled, subject.name) or PASS_FAIL,
+            labelled_items=labelled_in_order(labelled_set, items),
+            n_tied=labelled_set.n_tied,
+            verdict_words=verdict_words(labelled_set, subject.name) or PASS_FAIL,
         )
 
     def freeze(self, candidate: Candidate, provenance: Mapping[str, object]) -> Judge:
         """Return the judge made from a candidate, with the run's sampling plan and `provenance`."""
-        prepared = self.prepared
+        prepared_run = self.prepared_run
         return Judge(
-            subject=prepared.subject,
-            prompt=candidate.prompt(prepared.untuned),
-            lm=prepared.settings.lm,
-            plan=self.models.plan,
+            subject=prepared_run.subject,
+            prompt=candidate.prompt(prepared_run.untuned_prompt),
+            lm=prepared_run.settings.lm,
+            plan=self.clients.sampling_plan,
             provenance=provenance,
             weights=candidate.weights,
             threshold=candidate.threshold,

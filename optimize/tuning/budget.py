@@ -68,7 +68,7 @@ class RunBudget:
     measurement. `rows` has the expected spending for each purpose.
     """
 
-    prepared: PreparedRun
+    prepared_run: PreparedRun
     search: SearchBudget
     options: SearchOptions
     limit: float
@@ -83,7 +83,7 @@ class RunBudget:
     @property
     def has_price(self) -> bool:
         """Whether a judgement has a known price in dollars that is not 0."""
-        return self.prepared.settings.judge.price is not None and not self.pricing.is_free
+        return self.prepared_run.settings.judge_model.price is not None and not self.pricing.is_free
 
     @property
     def minutes(self) -> float:
@@ -96,7 +96,7 @@ class RunBudget:
     @property
     def calls_in_flight(self) -> int:
         """The expected average number of calls in flight."""
-        return min(self.prepared.settings.concurrency, MAX_IN_FLIGHT)
+        return min(self.prepared_run.settings.concurrency, MAX_IN_FLIGHT)
 
     @property
     def expected(self) -> Spending:
@@ -107,7 +107,7 @@ class RunBudget:
         """The user's limit in dollars, else the planned limit; None if costs are not in dollars."""
         if self.pricing.budget_unit != "dollars":
             return None
-        return self.prepared.settings.max_cost or round(self.limit, 2)
+        return self.prepared_run.settings.max_cost or round(self.limit, 2)
 
     def reservation(self, cost: float) -> tuple[float, float]:
         """Return the calls and dollars to reserve: the final measurement plus a search's `cost`."""
@@ -116,7 +116,7 @@ class RunBudget:
 
 
 def plan_budget(
-    prepared: PreparedRun,
+    prepared_run: PreparedRun,
     native_n: bool | None = None,
     measured_tokens: PromptAndReplyTokens | None = None,
 ) -> RunBudget:
@@ -127,17 +127,17 @@ def plan_budget(
     default, they are estimated. Raises SettingsError if nothing is measured yet and the user's
     limit is too small to be useful.
     """
-    settings, labels = prepared.settings, prepared.labels
-    pricing = plan_pricing(prepared, native_n, measured_tokens)
+    settings, labels = prepared_run.settings, prepared_run.labels
+    pricing = plan_pricing(prepared_run, native_n, measured_tokens)
     item_cost, n_held_out = pricing.untuned_cost, labels.n_held_out
     in_dollars = pricing.budget_unit == "dollars"
-    limit = _run_limit(prepared, pricing, is_checked=measured_tokens is not None)
+    limit = _run_limit(prepared_run, pricing, is_checked=measured_tokens is not None)
     max_item_price = (1.0 if pricing.is_free else MAX_CANDIDATE_RATIO) * pricing.untuned_price
     affordable_price = max_item_price
     if in_dollars:
         # If dev and test are to fit into their share of the limit, judging one item may cost this.
         affordable_price = MAX_CANDIDATE_SHARE * limit / max(1, len(labels.dev) + n_held_out)
-    options = _search_options(prepared, pricing, affordable_price)
+    options = _search_options(prepared_run, pricing, affordable_price)
     if options.max_demos:
         max_item_price = max(max_item_price, affordable_price)
     reserve = n_held_out * (item_cost + (max_item_price if in_dollars else item_cost))
@@ -150,32 +150,32 @@ def plan_budget(
     reserve = min(reserve + n_probes * item_cost, (1.0 if pricing.is_free else 0.5) * limit)
     search = SearchBudget(limit - reserve, pricing, SLACK_SHARE * limit if in_dollars else 0.0)
     return RunBudget(
-        prepared=prepared,
+        prepared_run=prepared_run,
         search=search,
         options=replace(options, max_item_price=max_item_price),
         limit=limit,
         reserved_cost=reserve,
         reserved_calls=(2 * n_held_out + n_probes) * pricing.calls_per_item,
-        rows=_expected_spending(prepared, search, n_probes),
+        rows=_expected_spending(prepared_run, search, n_probes),
     )
 
 
 def _expected_spending(
-    prepared: PreparedRun, search: SearchBudget, n_probes: int
+    prepared_run: PreparedRun, search: SearchBudget, n_probes: int
 ) -> list[Spending]:
     """Return what a run usually spends for each purpose."""
-    settings, pricing = prepared.settings, search.pricing
-    n_judged, price_ratio, n_proposals = _usual_search(prepared, search)
+    settings, pricing = prepared_run.settings, search.pricing
+    n_judged, price_ratio, n_proposals = _usual_search(prepared_run, search)
     tokens = pricing.untuned_tokens_in, pricing.untuned_tokens_out
     search_tokens = (
         price_ratio * pricing.untuned_tokens_in,
         price_ratio * pricing.untuned_tokens_out,
     )
-    judge, proposer = settings.judge.price, settings.proposer.price
+    judge, proposer = settings.judge_model.price, settings.proposer_model.price
     table = [
         (SEARCH, n_judged, pricing.calls_per_item, search_tokens, judge),
         (PROPOSALS, n_proposals, 1, pricing.proposal_tokens, proposer),
-        (TEST, 2 * prepared.labels.n_held_out, pricing.calls_per_item, tokens, judge),
+        (TEST, 2 * prepared_run.labels.n_held_out, pricing.calls_per_item, tokens, judge),
         (PROBES, n_probes, pricing.calls_per_item, tokens, judge),
     ]
     rows = []
@@ -195,17 +195,21 @@ def _expected_spending(
     return rows
 
 
-def _usual_search(prepared: PreparedRun, search: SearchBudget) -> tuple[float, float, int]:
+def _usual_search(prepared_run: PreparedRun, search: SearchBudget) -> tuple[float, float, int]:
     """Return the outputs that a search usually judges, their relative price, and the proposals.
 
     Proposals take at most half of the budget.
     """
-    settings, labels, item_cost = prepared.settings, prepared.labels, search.pricing.untuned_cost
+    settings, labels, item_cost = (
+        prepared_run.settings,
+        prepared_run.labels,
+        search.pricing.untuned_cost,
+    )
     n_learned = len(labels.train_and_dev)
     if is_embedded(settings.lm):
         return min(2 * n_learned, search.limit / item_cost), 1.0, 0
     n_proposals = 0
-    if not is_embedded(settings.proposer.lm):
+    if not is_embedded(settings.proposer_model.lm):
         n_proposals = min(USUAL_PROPOSALS, int(search.limit / 2 / search.proposal_cost))
     n_affordable = (search.limit - n_proposals * search.proposal_cost) / item_cost
     if settings.optimizer != "rank":
@@ -223,12 +227,12 @@ def _usual_search(prepared: PreparedRun, search: SearchBudget) -> tuple[float, f
     return min(n_judged_usually, n_affordable), price_ratio, n_proposals
 
 
-def _planned_limits(prepared: PreparedRun, pricing: Pricing) -> tuple[float, float]:
+def _planned_limits(prepared_run: PreparedRun, pricing: Pricing) -> tuple[float, float]:
     """Return the smallest useful limit, and the default limit."""
-    labels, item_cost = prepared.labels, pricing.untuned_cost
+    labels, item_cost = prepared_run.labels, pricing.untuned_cost
     test_cost, dev_cost = labels.n_held_out * item_cost, len(labels.dev) * item_cost
     if pricing.is_free:
-        n_calls = FREE_CALLS_PER_OUTPUT * item_cost * len(labels.everything)
+        n_calls = FREE_CALLS_PER_OUTPUT * item_cost * len(labels.all_items)
         return test_cost, max(FREE_CALLS, n_calls)
     race_cost = min(len(labels.train), MAX_RACE_OUTPUTS) * item_cost
     questions_cost = (
@@ -242,7 +246,7 @@ def _planned_limits(prepared: PreparedRun, pricing: Pricing) -> tuple[float, flo
         # Before the first proposal, the untuned judge is scored. The limit must pay for this score,
         # for the proposal, and for what the search then reserves for test, questions and dev: their
         # full cost, or the largest shares of the budget that they may take.
-        proposal_cost = pricing.proposal_price.cost(*proposal_tokens(prepared, at_worst=True))
+        proposal_cost = pricing.proposal_price.cost(*proposal_tokens(prepared_run, at_worst=True))
         first_cost = proposal_cost + FIRST_ROUND_COST * UNTUNED_BUDGET_SHARE * race_cost
         dev_reserve = (1 + MAX_FINALISTS * FINALIST_COST) * dev_cost
         first_share = (1 - QUESTION_TEST_SHARE) * (1 - MAX_DEV_SHARE / 2)
@@ -252,14 +256,14 @@ def _planned_limits(prepared: PreparedRun, pricing: Pricing) -> tuple[float, flo
     return smallest_limit, default_limit
 
 
-def _run_limit(prepared: PreparedRun, pricing: Pricing, *, is_checked: bool) -> float:
+def _run_limit(prepared_run: PreparedRun, pricing: Pricing, *, is_checked: bool) -> float:
     """Return what a run may spend: the user's limit, else the default limit.
 
     Raises SettingsError if the user's limit is too small to learn anything, unless the limit
     `is_checked`: a run that has begun goes on, even if judgements prove dearer than estimated.
     """
-    settings = prepared.settings
-    smallest_limit, default_limit = _planned_limits(prepared, pricing)
+    settings = prepared_run.settings
+    smallest_limit, default_limit = _planned_limits(prepared_run, pricing)
     # What a call or a dollar of the user's limit pays for, in the unit of the costs; the rest is
     # spare.
     per_call = (1 - SPARE_CALLS_SHARE) * pricing.untuned_cost / pricing.calls_per_item
@@ -279,18 +283,20 @@ def _run_limit(prepared: PreparedRun, pricing: Pricing, *, is_checked: bool) -> 
             needed = math.ceil(smallest_limit / factor * 10**decimals) / 10**decimals
             raise SettingsError(
                 f"{option_name(name, f'{value:g}')}: too little to learn anything from "
-                f"{len(prepared.labels.everything)} labels; the smallest useful limit is "
+                f"{len(prepared_run.labels.all_items)} labels; the smallest useful limit is "
                 f"{option_name(name, f'{needed:g}')}"
             )
     return min(limits, default=default_limit)
 
 
-def _search_options(prepared: PreparedRun, pricing: Pricing, item_price: float) -> SearchOptions:
+def _search_options(
+    prepared_run: PreparedRun, pricing: Pricing, item_price: float
+) -> SearchOptions:
     """Return the options of a search in which judging one item may cost at most `item_price`.
 
     Prompts get no demonstrations if fewer than MIN_DEMOS of average length would fit.
     """
-    settings, items = prepared.settings, prepared.labels.train.items
+    settings, items = prepared_run.settings, prepared_run.labels.train.items
     max_demos, max_demo_characters = MAX_PAID_DEMOS, MAX_PAID_DEMO_CHARACTERS
     if is_embedded(settings.lm):
         max_demos, max_demo_characters = MAX_FREE_DEMOS, MAX_FREE_DEMO_CHARACTERS

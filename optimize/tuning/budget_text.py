@@ -17,7 +17,7 @@ TABLE_ROW = "{:<12}{:>14}{:>14}{:>14}{:>14}"
 
 def budget_lines(budget: RunBudget) -> list[str]:
     """Return a table of expected spending, and notes on the run."""
-    prepared = budget.prepared
+    prepared_run = budget.prepared_run
     table = [TABLE_ROW.format("", "calls", "tokens in", "tokens out", "dollars")]
     for row in (*budget.rows, budget.expected):
         counts = map(_two_digit_text, (row.calls, row.tokens_in, row.tokens_out))
@@ -32,7 +32,7 @@ def budget_lines(budget: RunBudget) -> list[str]:
     return [
         *table,
         f"at most: {_limit_text(budget) or 'no limit is given (--max-cost, --max-calls)'}",
-        *wrap_lines(*sentences, *tuning_notes(budget), _chance_sentence(prepared)),
+        *wrap_lines(*sentences, *tuning_notes(budget), _chance_sentence(prepared_run)),
         "One token is assumed per four characters. Nothing has been sent or spent.",
     ]
 
@@ -46,24 +46,24 @@ def planned_line(budget: RunBudget) -> str:
 
 def tuning_notes(budget: RunBudget) -> list[str]:
     """Return a note on what can be tuned if the judge is a decision model without a proposer."""
-    prepared = budget.prepared
-    if not is_decision_model(prepared.settings.lm) or prepared.settings.proposer_lm:
+    prepared_run = budget.prepared_run
+    if not is_decision_model(prepared_run.settings.lm) or prepared_run.settings.proposer_lm:
         return []
     can_be_tuned = {
-        "questions": bool(candidate_questions(prepared.subject, 1)),
+        "questions": bool(candidate_questions(prepared_run.subject, 1)),
         "demonstrations": budget.options.max_demos > 0,
-        "the threshold": prepared.goal == "balanced",
+        "the threshold": prepared_run.goal == "balanced",
     }
     names = " and ".join(name for name, is_tunable in can_be_tuned.items() if is_tunable)
     return [
-        f"{prepared.settings.lm} writes no instruction: {names or 'nothing'} can be tuned. Name a "
-        f"chat model with {option_name('proposer_lm')} for instructions and questions."
+        f"{prepared_run.settings.lm} writes no instruction: {names or 'nothing'} can be tuned. "
+        f"Name a chat model with {option_name('proposer_lm')} for instructions and questions."
     ]
 
 
 def _limit_text(budget: RunBudget) -> str:
     """Return the limits in dollars and in calls, and if they end the search; "" without a limit."""
-    max_cost, max_calls = budget.limit_in_dollars, budget.prepared.settings.max_calls
+    max_cost, max_calls = budget.limit_in_dollars, budget.prepared_run.settings.max_calls
     limits = [dollars_text(max_cost)] if max_cost else []
     if max_calls is not None:
         limits.append(f"{max_calls:,} calls")
@@ -75,13 +75,13 @@ def _limit_text(budget: RunBudget) -> str:
 
 def budget_json(budget: RunBudget) -> JsonObject:
     """Return the JSON object that `--dry-run --json` prints."""
-    expected, labels = budget.expected, budget.prepared.labels
+    expected, labels = budget.expected, budget.prepared_run.labels
     cost = expected.cost_usd and round(expected.cost_usd, JSON_DECIMALS)
     splits = {"train": labels.train, "dev": labels.dev, "test": labels.held_out.test}
     return {
         "documents": {name: len(items.documents) for name, items in splits.items()},
-        "chance": _chance_sentence(budget.prepared),
-        "calls": {"expected": expected.calls, "at_most": budget.prepared.settings.max_calls},
+        "chance": _chance_sentence(budget.prepared_run),
+        "calls": {"expected": expected.calls, "at_most": budget.prepared_run.settings.max_calls},
         "minutes": round(budget.minutes, 1),
         "tokens": {"in": expected.tokens_in, "out": expected.tokens_out},
         "cost_usd": {"expected": cost, "at_most": budget.limit_in_dollars},
@@ -89,11 +89,11 @@ def budget_json(budget: RunBudget) -> JsonObject:
     }
 
 
-def _chance_sentence(prepared: PreparedRun) -> str:
+def _chance_sentence(prepared_run: PreparedRun) -> str:
     """Return a sentence on how likely a better judge is to ship with this many documents."""
-    labels, risk = prepared.labels, prepared.settings.risk
+    labels, risk = prepared_run.labels, prepared_run.settings.risk
     return power_text(
-        labels.everything, labels.train_and_dev, search_goal=prepared.goal, risk=risk
+        labels.all_items, labels.train_and_dev, search_goal=prepared_run.goal, risk=risk
     )[0]
 
 

@@ -95,20 +95,20 @@ def open_run(
         raise
 
 
-def run_config(prepared: PreparedRun) -> RunConfig:
+def run_config(prepared_run: PreparedRun) -> RunConfig:
     """Return the content of a tuning run's config.json."""
-    settings, labelled = prepared.settings, prepared.labels.labelled
-    prompt_text = str(template_for_model(settings.lm, prepared.untuned))
-    if prepared.subject.questions:
-        prompt_text += str(prepared.subject.questions)
+    settings, labelled_set = prepared_run.settings, prepared_run.labels.labelled_set
+    prompt_text = str(template_for_model(settings.lm, prepared_run.untuned_prompt))
+    if prepared_run.subject.questions:
+        prompt_text += str(prepared_run.subject.questions)
     return RunConfig(
         command="optimize.tune",
         settings=msgspec.to_builtins(settings),
         endpoints={
             "judge": endpoint_of(settings.lm, settings.api_base),
-            "proposer": endpoint_of(settings.proposer.lm, settings.proposer.api_base),
+            "proposer": endpoint_of(settings.proposer_model.lm, settings.proposer_model.api_base),
         },
-        data={"name": labelled.name, "sha256": labelled.sha256},
+        data={"name": labelled_set.name, "sha256": labelled_set.sha256},
         prompt=sha256(prompt_text.encode(errors="backslashreplace")).hexdigest(),
     )
 

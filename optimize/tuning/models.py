@@ -25,12 +25,12 @@ SEARCH, PROPOSALS, TEST, PROBES = PURPOSES = ("search", "proposals", "test", "pr
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunModels:
+class RunClients:
     """The clients of the judge's and the proposer's model, and the judge's sampling plan."""
 
     judge: Client
     proposer: Client
-    plan: SamplingPlan
+    sampling_plan: SamplingPlan
 
     @property
     def language_proposer(self) -> Client | None:
@@ -49,12 +49,15 @@ class RunModels:
 
 
 @contextmanager
-def open_models(
-    settings: Settings, folder: Path, models: Mapping[str, Model] | None = None
-) -> Iterator[RunModels]:
-    """Open the judge's and the proposer's model; `models` are open already, by name or role."""
+def open_clients(
+    settings: Settings, folder: Path, opened_models: Mapping[str, Model] | None = None
+) -> Iterator[RunClients]:
+    """Open the judge's and the proposer's model.
+
+    `opened_models` are open already, by their names or by "judge" and "proposer".
+    """
     # The embedded model is free, and the search itself keeps to the planned number of calls.
-    is_free = is_embedded(settings.judge.lm) and is_embedded(settings.proposer.lm)
+    is_free = is_embedded(settings.judge_model.lm) and is_embedded(settings.proposer_model.lm)
     with (
         verbose_logging(settings.verbose),
         Session(
@@ -64,25 +67,31 @@ def open_models(
             concurrency=settings.concurrency,
             cache=settings.cache,
             keep_going=False,
-            models=models,
+            models=opened_models,
         ) as session,
     ):
         clients = []
-        for role, model in (("judge", settings.judge), ("proposer", settings.proposer)):
+        for role, model in (("judge", settings.judge_model), ("proposer", settings.proposer_model)):
             options = model._asdict()
             clients.append(session.client(options.pop("lm"), role=role, **options))
         judge, proposer = clients
         proposer.account.purpose = PROPOSALS
-        plan = read_plan(settings.plan, settings.samples, settings.temperature)
-        yield RunModels(judge=judge, proposer=proposer, plan=plan or default_plan(judge.model))
+        sampling_plan = read_plan(settings.plan, settings.samples, settings.temperature)
+        yield RunClients(
+            judge=judge, proposer=proposer, sampling_plan=sampling_plan or default_plan(judge.model)
+        )
 
 
-def item_scorer(prepared: PreparedRun, models: RunModels, progress: Progress | None) -> JudgeItems:
+def item_scorer(
+    prepared_run: PreparedRun, clients: RunClients, progress: Progress | None
+) -> JudgeItems:
     """Return a function that judges items, in order, with any prompt of the search."""
-    settings, client = prepared.settings, models.judge
+    settings, client = prepared_run.settings, clients.judge
 
     def judge_items(prompt: Prompt, items: Sequence[Item]) -> Iterable[ItemJudgement]:
-        judge = Judge(subject=prepared.subject, prompt=prompt, lm=settings.lm, plan=models.plan)
+        judge = Judge(
+            subject=prepared_run.subject, prompt=prompt, lm=settings.lm, plan=clients.sampling_plan
+        )
         texts = (item.texts for item in items)
         tokens_in, tokens_out = client.tokens_in, client.tokens_out
         for judgement in judge.judge_rows(texts, client, seed=settings.seed):

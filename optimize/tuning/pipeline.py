@@ -26,7 +26,7 @@ from optimize.tuning import folder as run_folder
 from optimize.tuning.active_run import ActiveRun, PrintLine, ScoredSplits
 from optimize.tuning.budget import plan_budget
 from optimize.tuning.folder import write_json
-from optimize.tuning.models import PROBES, SEARCH, RunModels, item_scorer, open_models
+from optimize.tuning.models import PROBES, SEARCH, RunClients, item_scorer, open_clients
 from optimize.tuning.preparation import PreparedRun, prepare_run
 from optimize.tuning.results import save_judges, summarize_run
 from optimize.tuning.settings import Settings
@@ -48,9 +48,9 @@ def tune_in_folder(
     saved in the folder. `opened_models` are open already, by name. `stderr` shows the progress
     line.
     """
-    prepared = prepare_run(settings, subject, rows)
-    subject, labels = prepared.subject, prepared.labels
-    config = run_folder.run_config(prepared)
+    prepared_run = prepare_run(settings, subject, rows)
+    subject, labels = prepared_run.subject, prepared_run.labels
+    config = run_folder.run_config(prepared_run)
     with run_folder.open_run(out, subject.name, config, print_line) as folder:
         if rows is not None:
             content = as_json_lines(rows_in_memory(rows))
@@ -58,24 +58,24 @@ def tune_in_folder(
         assert labels.splits
         splits = run_folder.splits_json(labels.splits, settings.seed)
         write_json(folder / run_folder.SPLITS_FILE, splits)
-        print_line(f"{folder}: {metric_name(prepared.goal)}, {len(labels.everything)} outputs")
-        reading = labels.labelled.reading
+        print_line(f"{folder}: {metric_name(prepared_run.goal)}, {len(labels.all_items)} outputs")
+        reading = labels.labelled_set.reading
         # In a file of pairs, the outputs may have other names than in the comparison.
         texts = {*subject.texts, *(RESPONSE_NAMES if subject.kind == "pairwise" else ())}
         if unread := unread_columns(reading, texts, is_new=subject.name not in JUDGES):
             print_line(f"columns not read: {unread}")
-        for note in labels.labelled.notes:
+        for note in labels.labelled_set.notes:
             print_line(f"note: {note}")
         if subject.questions and subject.name not in JUDGES and is_embedded(settings.lm):
             print_line(
                 "note: the questions of the definition are not tried with the embedded model; name "
                 f"a language model with {option_name('lm')}"
             )
-        return folder, run_prepared(prepared, folder, print_line, opened_models, stderr)
+        return folder, run_prepared(prepared_run, folder, print_line, opened_models, stderr)
 
 
 def run_prepared(
-    prepared: PreparedRun,
+    prepared_run: PreparedRun,
     folder: Path,
     print_line: PrintLine,
     opened_models: Mapping[str, Model] | None = None,
@@ -83,19 +83,19 @@ def run_prepared(
 ) -> TuningResult:
     """Do a prepared run: search, measure both judges, and write all files to its folder."""
     started = time.monotonic()
-    with open_models(prepared.settings, folder, opened_models) as models:
-        n_expected = plan_budget(prepared, models.judge.model.native_n).expected.calls
-        with _progress_line(models, n_expected, stderr) as progress:
-            scorer = item_scorer(prepared, models, progress)
-            run = ActiveRun(prepared, folder, models, scorer, print_line)
+    with open_clients(prepared_run.settings, folder, opened_models) as clients:
+        n_expected = plan_budget(prepared_run, clients.judge.model.native_n).expected.calls
+        with _progress_line(clients, n_expected, stderr) as progress:
+            scorer = item_scorer(prepared_run, clients, progress)
+            run = ActiveRun(prepared_run, folder, clients, scorer, print_line)
             search_result = run.search()
             scored_splits = run.measure(search_result)
             probes = _probe(run, search_result, scored_splits)
             if progress:
-                progress.total = models.budget.calls  # so that the line ends at 100 %
+                progress.total = clients.budget.calls  # so that the line ends at 100 %
         seconds = time.monotonic() - started
         tuning_result = summarize_run(run, search_result, scored_splits, seconds)
-        if note := models.budget.total.cache_note:
+        if note := clients.budget.total.cache_note:
             print_line(note)
     tuning_result = save_judges(run, search_result, scored_splits, tuning_result)
     rows = []
@@ -106,7 +106,7 @@ def run_prepared(
     lines = "".join(json_text(row) + "\n" for row in rows)
     run_folder.write_text(folder / run_folder.JUDGEMENTS_FILE, lines)
     write_json(folder / run_folder.SUMMARY_FILE, tuning_result.to_json())
-    prompts = search_result.judges.map(lambda judge: judge.prompt(prepared.untuned))
+    prompts = search_result.judges.map(lambda judge: judge.prompt(prepared_run.untuned_prompt))
     # Imported only here, because the import is slow, and a run may fail before its report.
     from optimize.report.page import write_run
 
@@ -115,23 +115,23 @@ def run_prepared(
 
 
 def _progress_line(
-    models: RunModels, n_expected: int, stderr: TextIO | None
+    clients: RunClients, n_expected: int, stderr: TextIO | None
 ) -> AbstractContextManager[Progress | None]:
     """Return the progress line of a run, which counts calls; None if no stream shows it."""
     if stderr is None:
         return nullcontext()
 
     def refresh(progress: Progress) -> None:
-        progress.name = models.purpose or progress.name
-        progress.n_done = models.budget.calls
+        progress.name = clients.purpose or progress.name
+        progress.n_done = clients.budget.calls
 
-    budget = models.budget
+    budget = clients.budget
     return Progress(SEARCH, n_expected, stderr, unit="calls", budget=budget, refresh=refresh)
 
 
 def _probe(run: ActiveRun, search_result: SearchResult, scored_splits: ScoredSplits) -> ProbeResult:
     """Attack the judge that ships on the outputs of test, or return why this was not done."""
-    settings, client = run.prepared.settings, run.models.judge
+    settings, client = run.prepared_run.settings, run.clients.judge
     if not any(row.purpose == PROBES for row in run.budget.rows):
         return ProbeResult(reason="the probes cost calls; --probes asks for them")
     scored = scored_splits.of(search_result.shipped).test

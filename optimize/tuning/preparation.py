@@ -28,7 +28,7 @@ from optimize.inputs.subjects import find_subject, subject_from_labels
 from optimize.items import Items, choose_level, is_two_valued, items_of
 from optimize.search.problem import Goal
 from optimize.statistics.correlations import Level
-from optimize.tuning.settings import Objective, Settings, rescale_subject
+from optimize.tuning.settings import Objective, Settings, apply_scale_setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +39,8 @@ class RunLabels:
     were drawn; None if no labels were held out.
     """
 
-    labelled: AnyLabels
-    everything: Items
+    labelled_set: AnyLabels
+    all_items: Items
     train: Items
     dev: Items
     held_out: HeldOut[Items]
@@ -64,7 +64,7 @@ class PreparedRun:
     subject: Subject
     labels: RunLabels
     level: Level
-    untuned: Prompt
+    untuned_prompt: Prompt
     objective: Objective = "spearman"
 
     @property
@@ -74,21 +74,26 @@ class PreparedRun:
 
 
 def prepare_for_prompt(
-    settings: Settings, labels: RunLabels, subject: Subject, untuned: Prompt, *, is_choice: bool
+    settings: Settings,
+    labels: RunLabels,
+    subject: Subject,
+    untuned_prompt: Prompt,
+    *,
+    is_choice: bool,
 ) -> PreparedRun:
     """Prepare a run that tunes this prompt, with the level and the objective that fit the labels.
 
     `is_choice` says whether the answer is one of two outputs or two labels.
     """
-    check_level(settings.level, labels.everything, pairs=is_choice)
+    check_level(settings.level, labels.all_items, are_pairs=is_choice)
     level = choose_level(labels.train) if settings.level == "auto" else settings.level
     return PreparedRun(
         settings=settings,
         subject=subject,
         labels=labels,
         level="dataset" if is_choice else level,
-        untuned=untuned,
-        objective=choose_objective(settings.objective, settings.level, subject, labels.everything),
+        untuned_prompt=untuned_prompt,
+        objective=choose_objective(settings.objective, settings.level, subject, labels.all_items),
     )
 
 
@@ -104,26 +109,29 @@ def prepare_run(
     subject, notes = subject or find_subject(settings.subject), list[str]()
     if subject is None:
         pairwise = settings.pairwise is not None
-        subject, labelled = subject_from_labels(settings.subject, source, pairwise=pairwise)
-        source = LabelSource(data=labelled, scale=settings.scale)
+        subject, labelled_set = subject_from_labels(settings.subject, source, pairwise=pairwise)
+        source = LabelSource(data=labelled_set, scale=settings.scale)
         notes = [_new_judge_note(subject, settings.subject)]
-    subject = rescale_subject(subject, settings)
-    labelled = load_labels(source, subject.name, subject)
-    labelled = replace(labelled, notes=(*labelled.notes, *notes))
-    labels = split_labelled(labelled, subject, settings.seed)
+    subject = apply_scale_setting(subject, settings)
+    labelled_set = load_labels(source, subject.name, subject)
+    labelled_set = replace(labelled_set, notes=(*labelled_set.notes, *notes))
+    labels = split_labelled(labelled_set, subject, settings.seed)
     reasoning = None if settings.reasoning == "auto" else settings.reasoning
     if is_decision_model(settings.lm):  # a decision model cannot write its reasoning
         reasoning = "none"
-    untuned = Judge.of(subject, reasoning=reasoning, lm=settings.lm)
-    prepared = prepare_for_prompt(
-        settings, labels, subject, untuned.prompt, is_choice=isinstance(subject, Comparison)
+    untuned_judge = Judge.of(subject, reasoning=reasoning, lm=settings.lm)
+    prepared_run = prepare_for_prompt(
+        settings, labels, subject, untuned_judge.prompt, is_choice=isinstance(subject, Comparison)
     )
     # If the judge could not ask its questions or could not be saved, raise the error now, before
     # any call is paid for.
     Judge.of(subject, questions=subject.questions)
-    provenance = {"data": {"name": labelled.name, "sha256": labelled.sha256}, "seed": settings.seed}
-    replace(untuned, plan=SamplingPlan(kind="one"), provenance=provenance).dumps()
-    return prepared
+    provenance = {
+        "data": {"name": labelled_set.name, "sha256": labelled_set.sha256},
+        "seed": settings.seed,
+    }
+    replace(untuned_judge, plan=SamplingPlan(kind="one"), provenance=provenance).dumps()
+    return prepared_run
 
 
 def _new_judge_note(subject: Subject, argument: str) -> str:
@@ -144,29 +152,32 @@ def _new_judge_note(subject: Subject, argument: str) -> str:
     )
 
 
-def split_labelled(labelled: AnyLabels, subject: Subject, seed: int) -> RunLabels:
+def split_labelled(labelled_set: AnyLabels, subject: Subject, seed: int) -> RunLabels:
     """Split labels by document, and also by system if enough systems were labelled.
 
     Raises LabelError if all labels in train and dev are equal.
     """
-    splits = split(labelled, seed=seed)
-    labelled_parts = (labelled, splits.train, splits.dev)
-    everything, train, dev = (items_of(part, subject.name, subject) for part in labelled_parts)
+    splits = split(labelled_set, seed=seed)
+    labelled_parts = (labelled_set, splits.train, splits.dev)
+    all_items, train, dev = (items_of(part, subject.name, subject) for part in labelled_parts)
     held_out = HeldOut(splits.test, splits.test_unseen_systems)
     labels = RunLabels(
-        labelled=labelled,
-        everything=everything,
+        labelled_set=labelled_set,
+        all_items=all_items,
         train=train,
         dev=dev,
         held_out=held_out.map(lambda part: items_of(part, subject.name, subject)),
         splits=splits,
     )
     if np.ptp(labels.train_and_dev.human) == 0:
-        splits_text = " in train and dev" if np.ptp(everything.human) else ""
-        only_rating, words = labels.train_and_dev.human[0], verdict_words(labelled, subject.name)
+        splits_text = " in train and dev" if np.ptp(all_items.human) else ""
+        only_rating, words = (
+            labels.train_and_dev.human[0],
+            verdict_words(labelled_set, subject.name),
+        )
         label = words[int(only_rating < 1)] if words else f"{only_rating:g}"
         raise LabelError(
-            f"{labelled.name}: every label on {subject.name}{splits_text} is {label}: "
+            f"{labelled_set.name}: every label on {subject.name}{splits_text} is {label}: "
             "there is nothing to learn"
         )
     return labels

@@ -34,22 +34,26 @@ MIN_PROPOSAL_COST = 1e-9
 
 
 def plan_pricing(
-    prepared: PreparedRun,
+    prepared_run: PreparedRun,
     native_n: bool | None = None,
     measured: PromptAndReplyTokens | None = None,
 ) -> Pricing:
     """Return the prices of a run; for `native_n` and `measured`, see `plan_budget`."""
-    settings, lm, price = prepared.settings, prepared.settings.lm, prepared.settings.judge.price
+    settings, lm, price = (
+        prepared_run.settings,
+        prepared_run.settings.lm,
+        prepared_run.settings.judge_model.price,
+    )
     n_orders = 2 if settings.pairwise else 1
     n_replies = n_orders * (settings.samples or 1)
     one_call_per_order = gives_n_replies(lm) if native_n is None else native_n
     n_calls = n_orders if one_call_per_order else n_replies
-    tokens_in, tokens_out = measured or _estimate_tokens(prepared, n_calls, n_replies)
+    tokens_in, tokens_out = measured or _estimate_tokens(prepared_run, n_calls, n_replies)
     only_calls_limited = settings.max_calls is not None and settings.max_cost is None
     # Dollars are counted unless the model is free, its price is unknown, or only calls are limited.
     in_dollars = not (price is None or price.is_free or only_calls_limited)
-    proposal_price = settings.proposer.price or price or ASSUMED_TOKEN_PRICE
-    tokens_of_proposal = proposal_tokens(prepared)
+    proposal_price = settings.proposer_model.price or price or ASSUMED_TOKEN_PRICE
+    tokens_of_proposal = proposal_tokens(prepared_run)
     proposal_cost = max(MIN_PROPOSAL_COST, proposal_price.cost(*tokens_of_proposal))
     return Pricing(
         budget_unit="dollars" if in_dollars else "calls",
@@ -64,24 +68,26 @@ def plan_pricing(
     )
 
 
-def _estimate_tokens(prepared: PreparedRun, n_calls: int, n_replies: int) -> PromptAndReplyTokens:
+def _estimate_tokens(
+    prepared_run: PreparedRun, n_calls: int, n_replies: int
+) -> PromptAndReplyTokens:
     """Estimate the untuned judge's tokens for one output from the length of its prompts."""
-    train, lm = prepared.labels.train, prepared.settings.lm
+    train, lm = prepared_run.labels.train, prepared_run.settings.lm
     if is_embedded(lm):  # its tokens cost nothing
         return 0, 0
-    template = template_for_model(lm, prepared.untuned)
+    template = template_for_model(lm, prepared_run.untuned_prompt)
     sample = train.items[:: max(1, len(train) // N_ITEMS_SAMPLED)]
     prompts = (fill_template(lm, template, item.texts) for item in sample)
     tokens_in = sum(map(estimate_tokens, prompts)) / len(sample)
-    return tokens_in * n_calls, estimate_reply_tokens(prepared.untuned, lm) * n_replies
+    return tokens_in * n_calls, estimate_reply_tokens(prepared_run.untuned_prompt, lm) * n_replies
 
 
-def proposal_tokens(prepared: PreparedRun, *, at_worst: bool = False) -> PromptAndReplyTokens:
+def proposal_tokens(prepared_run: PreparedRun, *, at_worst: bool = False) -> PromptAndReplyTokens:
     """Return the expected tokens of a proposal, or the largest possible number (`at_worst`)."""
-    proposer = prepared.settings.proposer
+    proposer = prepared_run.settings.proposer_model
     if is_embedded(proposer.lm):  # the embedded model writes no proposals
         return 0, 0
-    n_characters = PROPOSER_CHARACTERS + expected_evidence_length(prepared.labels.train)
+    n_characters = PROPOSER_CHARACTERS + expected_evidence_length(prepared_run.labels.train)
     thinks = is_reasoning_model(proposer.lm)
     if at_worst:  # each character of the prompt is a token
         longest_reply = MAX_PROPOSAL_TOKENS * (REASONING_FACTOR if thinks else 1)

@@ -34,7 +34,7 @@ from judges.questions import AnswerWeights
 from optimize.items import Item, Items
 from optimize.search.candidates import Demo
 from optimize.search.evaluator import ItemJudgement, JudgeItems
-from optimize.tuning.models import RunModels
+from optimize.tuning.models import RunClients
 from optimize.tuning.program_answer import ProgramError, answer_of, read_answers
 from optimize.tuning.settings import Settings
 
@@ -177,9 +177,9 @@ class UserProgram:
         prompt_fields = (*inputs, *reason_fields, *choices)
         return subject, Prompt(instruction=self.signature.instructions, fields=prompt_fields)
 
-    def item_scorer(self, models: RunModels, settings: Settings) -> JudgeItems:
+    def item_scorer(self, clients: RunClients, settings: Settings) -> JudgeItems:
         """Return a function that judges items, in order, with a given prompt in the program."""
-        client, temperature = models.judge, models.plan.temperature
+        client, temperature = clients.judge, clients.sampling_plan.temperature
         lm = as_lm(client, temperature=temperature, max_tokens=MAX_REPLY_TOKENS, seed=settings.seed)
         # The embedded model answers one request at a time, in order.
         n_threads = 1 if is_embedded(client.model.endpoint) else settings.concurrency

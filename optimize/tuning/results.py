@@ -30,15 +30,17 @@ def summarize_run(
     run: ActiveRun, search_result: SearchResult, scored_splits: ScoredSplits | None, seconds: float
 ) -> TuningResult:
     """Return the content of summary.json; `scored_splits` is None if no labels were held out."""
-    prepared, models, tuned = run.prepared, run.models, search_result.tuned_candidate
-    settings, labels = prepared.settings, prepared.labels
-    judge_account, proposer_account = models.judge.account, models.proposer.account
+    prepared_run, clients, tuned = run.prepared_run, run.clients, search_result.tuned_candidate
+    settings, labels = prepared_run.settings, prepared_run.labels
+    judge_account, proposer_account = clients.judge.account, clients.proposer.account
     splits: dict[str, SplitResult] = {}
     if scored_splits:
         shipped = scored_splits.of(search_result.shipped).test
         for name, untuned_split in scored_splits.untuned.by_name.items():
             tuned_split = scored_splits.tuned.by_name[name]
-            splits[name] = _split_result(untuned_split, tuned_split, shipped, prepared.objective)
+            splits[name] = _split_result(
+                untuned_split, tuned_split, shipped, prepared_run.objective
+            )
     has_limit, last_round = settings.max_cost or settings.max_calls, search_result.last_round
     limit_ended_rounds = bool(has_limit and last_round and not last_round.is_final)
     cost_per_1000_rows = None
@@ -47,21 +49,23 @@ def summarize_run(
             lambda judge: round(1000 * run.problem.evaluator.item_price(judge), JSON_DECIMALS)
         )
     request_changes = [*read_summary(run.folder).request_changes]
-    for client in (models.judge, models.proposer):
+    for client in (clients.judge, clients.proposer):
         changes = getattr(client.model, "changes", ())
         request_changes += [f"{client.model.name} takes {change}" for change in changes]
     answers = None
     if tuned.weights:
         loss_of = question_losses(run.problem, tuned, labels.train_and_dev)
-        answers = tuned.weights.describe(tuned.prompt(prepared.untuned).choice_fields, loss_of)
+        answers = tuned.weights.describe(
+            tuned.prompt(prepared_run.untuned_prompt).choice_fields, loss_of
+        )
     return TuningResult(
-        dimension=prepared.subject.name,
+        dimension=prepared_run.subject.name,
         lm=settings.lm,
         optimizer=settings.optimizer,
         seed=settings.seed,
-        level=prepared.level,
-        objective=prepared.objective,
-        data=DataCounts.of(labels.labelled, labels.everything),
+        level=prepared_run.level,
+        objective=prepared_run.objective,
+        data=DataCounts.of(labels.labelled_set, labels.all_items),
         test=splits.get("test"),
         unseen=splits.get("test_unseen_systems"),
         shipped=search_result.shipped,
@@ -116,24 +120,24 @@ def save_judges(
     The digests in `tuned_on` let `verify` recognise labels that would flatter the judge. Returns
     the result, which names the tuned judge's file if the untuned judge ships.
     """
-    settings, labels, models = run.prepared.settings, run.prepared.labels, run.models
+    settings, labels, clients = run.prepared_run.settings, run.prepared_run.labels, run.clients
     assert labels.splits
     copied_names = ("shipped", "why", "risk", "ship", "seed_judge", "tuned_judge", "gain")
     summary = tuning_result.to_json()
     provenance = {
         "data": {
-            "name": labels.labelled.name,
-            "sha256": labels.labelled.sha256,
-            "constructed": is_constructed(labels.labelled.sha256),
+            "name": labels.labelled_set.name,
+            "sha256": labels.labelled_set.sha256,
+            "constructed": is_constructed(labels.labelled_set.sha256),
         },
-        "tuned_on": tuning_digests(labels.train_and_dev, run.prepared.subject),
+        "tuned_on": tuning_digests(labels.train_and_dev, run.prepared_run.subject),
         "split": {"by": labels.splits.by, "sha256": labels.splits.sha256},
-        "model": models.judge.model.name,
-        "endpoint": endpoint_digest(models.judge.model.endpoint),
-        "proposer": models.proposer.model.name,
+        "model": clients.judge.model.name,
+        "endpoint": endpoint_digest(clients.judge.model.endpoint),
+        "proposer": clients.proposer.model.name,
         "optimizer": settings.optimizer,
         "seed": settings.seed,
-        "level": run.prepared.level,
+        "level": run.prepared_run.level,
         "versions": package_versions(),
         "started": first_start_time(run.folder),
         **{name: summary[name] for name in copied_names},

@@ -20,10 +20,10 @@ from judges.protocol import EMBEDDED, OPENAI_ADDRESS, is_decision_model, is_embe
 from optimize.inputs.flags import (
     DEFAULT_RISK,
     SettingsError,
-    refuse_secret,
-    rescale,
-    scale_bounds,
-    word_values,
+    parse_label_scale,
+    read_word_values,
+    refuse_key_in_address,
+    rescale_subject,
 )
 from optimize.statistics.correlations import Level
 
@@ -109,8 +109,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
         return LabelSource(
             data=self.data,
-            map=self.map,
-            values=self.values,
+            columns_by_name=self.map,
+            value_by_word=self.values,
             annotations=self.annotations,
             scale=self.scale,
         )
@@ -125,13 +125,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(reasoning for reasoning in get_args(Reasoning) if reasoning != default)
 
     @property
-    def judge(self) -> ModelSettings:
+    def judge_model(self) -> ModelSettings:
         price = price_of(read_price(self.price)) if self.price else find_price(self.lm)
         options = self.max_tokens, self.reasoning_effort
         return ModelSettings(self.lm, self.api_base, self.api_key_env, price, *options)
 
     @property
-    def proposer(self) -> ModelSettings:
+    def proposer_model(self) -> ModelSettings:
         """The model that writes instructions; the embedded model if no model writes them.
 
         The default is the judge's model, unless that is a decision model, which cannot write text.
@@ -142,7 +142,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         api_key_env = self.proposer_api_key_env
         if (lm.partition("/")[0], api_base) == (self.lm.partition("/")[0], self.api_base):
             api_key_env = api_key_env or self.api_key_env
-        price = self.judge.price if lm == self.lm else find_price(lm)
+        price = self.judge_model.price if lm == self.lm else find_price(lm)
         if self.proposer_price:
             price = price_of(read_price(self.proposer_price))
         options = self.proposer_max_tokens, self.proposer_reasoning_effort
@@ -207,7 +207,7 @@ def _read_columns(plain_values: dict[str, object]) -> None:
     if isinstance(columns, list):
         columns = read_map_flags([str(text) for text in columns])
     assert isinstance(columns, Mapping | None)
-    label_mapping = split_mapping(columns, word_values(plain_values.get("values", {})))
+    label_mapping = split_mapping(columns, read_word_values(plain_values.get("values", {})))
     plain_values["map"], plain_values["values"] = label_mapping.columns, label_mapping.values
     if label_mapping.scale is not None:
         plain_values.setdefault("scale", label_mapping.scale)
@@ -249,7 +249,7 @@ def _check_settings(settings: Settings) -> None:
 
     if (settings.dimension is None) == (settings.pairwise is None):
         raise SettingsError("give either --dimension NAME or --pairwise NAME")
-    scale_bounds(settings.scale)
+    parse_label_scale(settings.scale)
     _check_model(settings, "")
     _check_model(settings, "proposer_")
     read_plan(settings.plan, settings.samples, settings.temperature)
@@ -267,7 +267,7 @@ def _check_settings(settings: Settings) -> None:
             f"instruction; name a language model with {option_name('lm')}, or leave "
             f"{option_name('proposer_lm')} out"
         )
-    if settings.optimizer == "gepa" and is_embedded(settings.proposer.lm):
+    if settings.optimizer == "gepa" and is_embedded(settings.proposer_model.lm):
         raise SettingsError(
             f"{option_name('optimizer', 'gepa')}: name a language model that writes instructions "
             f"with {option_name('lm')} or {option_name('proposer_lm')}"
@@ -294,8 +294,8 @@ def _check_model(settings: Settings, prefix: Literal["", "proposer_"]) -> None:
     except ValueError:
         option = option_name(prefix + "price", price)
         raise SettingsError(f"{option}: write IN,OUT, as in 0.40,1.60") from None
-    refuse_secret(api_base)
-    model = settings.proposer if prefix else settings.judge
+    refuse_key_in_address(api_base)
+    model = settings.proposer_model if prefix else settings.judge_model
     if settings.max_cost is not None and model.price is None:
         raise SettingsError(
             f"{option_name('max_cost')}: the price of {model.lm} is not known; give "
@@ -303,7 +303,7 @@ def _check_model(settings: Settings, prefix: Literal["", "proposer_"]) -> None:
         )
 
 
-def rescale_subject(subject: Subject, settings: Settings) -> Subject:
+def apply_scale_setting(subject: Subject, settings: Settings) -> Subject:
     """Return the subject on the scale that the settings name, or raise SettingsError."""
     pairwise = isinstance(subject, Comparison)
     if pairwise != (settings.pairwise is not None):
@@ -311,4 +311,4 @@ def rescale_subject(subject: Subject, settings: Settings) -> Subject:
         raise SettingsError(f"{subject.name}: use {right_flag} {settings.subject}")
     if settings.scale is not None and pairwise:
         raise SettingsError(f"{option_name('scale')}: pairs have votes, not ratings on a scale")
-    return rescale(subject, settings.scale)
+    return rescale_subject(subject, settings.scale)

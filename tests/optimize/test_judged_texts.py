@@ -26,7 +26,9 @@ def texts_of(*, map: dict[str, str] | None = None, **columns: object) -> tuple[s
         | SECRET
         for n in range(40)
     ]
-    return subject_from_labels("quality", LabelSource(data=rows, map=map or {}))[0].texts
+    return subject_from_labels("quality", LabelSource(data=rows, columns_by_name=map or {}))[
+        0
+    ].texts
 
 
 INPUT, ANSWER = {"input": "{}+{}?"}, {"output": "say {}"}
@@ -89,6 +91,6 @@ def test_the_mapping_file_of_check_names_no_metadata_column(here):
     sheet = write_jsonl("sheet.jsonl", rows)
     output_of(check.command, sheet, "--write-map", "map.yaml")
     subject = subject_from_labels(
-        "label", LabelSource(data=sheet, map=read_map_file(Path("map.yaml")))
+        "label", LabelSource(data=sheet, columns_by_name=read_map_file(Path("map.yaml")))
     )
     assert subject[0].texts == ("input", "output")

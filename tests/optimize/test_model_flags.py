@@ -85,7 +85,7 @@ def settings(**values):
     ],
 )
 def test_the_judges_key_is_sent_only_to_the_judges_address(models, key):
-    assert settings(api_key_env="JUDGE_KEY", **models).proposer.api_key_env == key
+    assert settings(api_key_env="JUDGE_KEY", **models).proposer_model.api_key_env == key
 
 
 def test_the_error_on_a_missing_price_names_the_flag_or_the_argument(here, capsys):

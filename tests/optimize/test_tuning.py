@@ -97,7 +97,7 @@ def test_a_run_that_cannot_start_or_got_no_reply_leaves_no_folder(labels, monkey
             optimize.tune(PLAIN, data=source, out="not-begun", quiet=True)
         assert not Path("not-begun").exists()
 
-    def unreachable(prepared, folder, *rest):
+    def unreachable(prepared_run, folder, *rest):
         assert (folder / "config.json").is_file()
         raise ModelError("nobody answers")
 

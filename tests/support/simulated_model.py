@@ -70,12 +70,14 @@ def paid_run(folder: Path, seed: int, *, two_values: bool = False, **settings: A
     server.answer = lambda body: bodies.append(body) or answer(body)
     flags = {"dimension": str(dimension), "data": str(labels), "cache": "none"}
     flags |= {**MODELS, **settings}
-    prepared = prepare_run(Settings(**flags))
+    prepared_run = prepare_run(Settings(**flags))
     models = {
         name: SimulatedModel(server, name.partition("/")[2])
         for name in (flags["lm"], flags["proposer_lm"])
     }
-    with open_run(folder / "run", prepared.subject.name, run_config(prepared), lambda line: None):
-        summary = run_prepared(prepared, folder / "run", lambda line: None, models).to_json()
+    with open_run(
+        folder / "run", prepared_run.subject.name, run_config(prepared_run), lambda line: None
+    ):
+        summary = run_prepared(prepared_run, folder / "run", lambda line: None, models).to_json()
     trials = read_jsonl(folder / "run" / "trials.jsonl")
     return PaidRun(summary, trials, server.dollars, bodies, flags)
