@@ -10,25 +10,26 @@ from judges.definition import Definition
 from judges.dimension import RESERVED_QUESTION_NAMES, Dimension, Subject, UnknownDimensionError
 from judges.questions import Question
 
-_DEFINITIONS = tomllib.loads(Path(__file__).with_name("catalogue.toml").read_text("utf-8"))
-JUDGES: dict[str, Subject] = {
-    name: convert({"name": name, **entries}, Definition).subject()
-    for name, entries in _DEFINITIONS.items()
+_CATALOGUE = tomllib.loads(Path(__file__).with_name("catalogue.toml").read_text("utf-8"))
+SUBJECT_BY_NAME: dict[str, Subject] = {
+    name: convert({"name": name, **definition}, Definition).subject()
+    for name, definition in _CATALOGUE.items()
 }
 
 
-def names() -> tuple[str, ...]:
+def judge_names() -> tuple[str, ...]:
     """Return the names of all catalogue judges, grouped by publication."""
-    return tuple(JUDGES)
+    return tuple(SUBJECT_BY_NAME)
 
 
 def find_subject(name: str) -> Subject:
-    """Return the subject of that name; UnknownDimensionError suggests similar names."""
-    if name in JUDGES:
-        return JUDGES[name]
-    similar_names = difflib.get_close_matches(name.lower(), JUDGES, n=3, cutoff=0.5)
+    """Return the subject of a catalogue judge; UnknownDimensionError suggests similar names."""
+    if name in SUBJECT_BY_NAME:
+        return SUBJECT_BY_NAME[name]
+    similar_names = difflib.get_close_matches(name.lower(), SUBJECT_BY_NAME, n=3, cutoff=0.5)
+    suggestion = ", ".join(similar_names or SUBJECT_BY_NAME)
     raise UnknownDimensionError(
-        f"no judge {name!r} in the catalogue; did you mean {', '.join(similar_names or JUDGES)}? "
+        f"no judge {name!r} in the catalogue; did you mean {suggestion}? "
         "dspy-judges list shows all; a judge of your own is a file, FILE.yaml"
     )
 
@@ -38,24 +39,31 @@ def same_publication_questions(subject: Subject) -> tuple[Question, ...]:
 
     All these dimensions judge the same text as the subject. A question may need a text that the
     judge does not read; tuning learns from people's labels how much the answers to each question
-    are worth. A comparison, and a subject that the user defined, get no such questions.
+    are worth. A comparison gets no such questions, and neither does a subject of the user's own.
     """
-    if JUDGES.get(subject.name) != subject:
+    if SUBJECT_BY_NAME.get(subject.name) != subject:
         return ()
-    return tuple(
-        Question(name=other.name, text=other.definition, answers=other.scale, anchors=other.anchors)
-        for other in JUDGES.values()
-        if isinstance(other, Dimension)
-        and (other.source, other.texts[-1]) == (subject.source, subject.texts[-1])
-        and other != subject
-    )
+    questions = []
+    for other in SUBJECT_BY_NAME.values():
+        judges_same_text = (other.source, other.texts[-1]) == (subject.source, subject.texts[-1])
+        if isinstance(other, Dimension) and judges_same_text and other != subject:
+            questions.append(
+                Question(
+                    name=other.name,
+                    text=other.definition,
+                    answers=other.scale,
+                    anchors=other.anchors,
+                )
+            )
+    return tuple(questions)
 
 
 def candidate_questions(subject: Subject, max_questions: int) -> tuple[Question, ...]:
     """Return the questions that tuning may add to a judge, at most `max_questions`.
 
-    First come the other dimensions (see `same_publication_questions`), then the questions in the
-    definition. A question is left out if an earlier one or the prompt uses its name.
+    First come the other dimensions of the publication (see `same_publication_questions`), then the
+    questions in the subject's definition. A question is left out if an earlier question or a text
+    has its name.
     """
     questions: dict[str, Question] = {}
     for question in (*same_publication_questions(subject), *subject.questions):

@@ -1,6 +1,6 @@
-"""The definition of a dimension or comparison, in a user's FILE.yaml and in the catalogue.
+"""The definition of a judge's dimension or comparison, in a user's FILE.yaml and in the catalogue.
 
-docs/dimension.md describes its entries.
+docs/dimension.md describes the keys of a definition.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,24 +17,24 @@ NonBlankText = Annotated[str, Meta(max_length=20_000, pattern=r"\S")]
 Rating = Annotated[int, Meta(ge=-1000, le=1000)]
 
 
-class _QuestionEntry(Struct, kw_only=True, forbid_unknown_fields=True):
+class _QuestionDefinition(Struct, kw_only=True, forbid_unknown_fields=True):
     text: str
     answers: list[str] = []
     anchors: dict[str, str] = {}
 
     def question(self, name: str, default_answers: tuple[FieldValue, ...]) -> Question:
-        anchors = _text_by_rating(self.anchors)
+        text_by_rating = _text_by_rating(self.anchors)
         answers: Sequence[FieldValue] = self.answers
         if not _has_words(self.answers):
-            answers = _all_ratings(_ratings(self.answers), sorted(anchors))
+            answers = _complete_scale(_parse_ratings(self.answers), sorted(text_by_rating))
         answers = tuple(answers) or default_answers
-        return Question(name=name, text=self.text, answers=answers, anchors=anchors)
+        return Question(name=name, text=self.text, answers=answers, anchors=text_by_rating)
 
 
 class Definition(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The entries of a definition, whose ratings are strings, as in YAML and in the keys of TOML.
+    """The keys of a definition. Ratings are strings, as in YAML and in the keys of TOML.
 
-    `subject` raises DimensionError if the entries do not fit together.
+    The method `subject` raises DimensionError if the values do not fit together.
     """
 
     name: Identifier
@@ -45,15 +45,18 @@ class Definition(Struct, kw_only=True, forbid_unknown_fields=True):
     candidate: Identifier | None = None
     instruction: NonBlankText | None = None
     source: str = ""
-    questions: dict[str, str | _QuestionEntry] = {}
+    questions: dict[str, str | _QuestionDefinition] = {}
 
     def subject(self) -> Subject:
-        inputs, definition = self.inputs, self.definition.strip()
+        definition = self.definition.strip()
+        description_by_text = self.inputs
+        if isinstance(description_by_text, list):
+            description_by_text = {name: f"the {name}" for name in description_by_text}
         definition_phrase = definition.rstrip(".")
         entries: dict[str, Any] = {
             "name": self.name,
             "definition": definition,
-            "inputs": inputs if isinstance(inputs, dict) else {n: f"the {n}" for n in inputs},
+            "inputs": description_by_text,
             "source": self.source,
             "questions": self._questions(),
         }
@@ -62,29 +65,30 @@ class Definition(Struct, kw_only=True, forbid_unknown_fields=True):
                 raise DimensionError("a comparison, which has a candidate, has no scale")
             instruction = self.instruction or f"Decide between the two: {definition_phrase}."
             return Comparison(**entries, instruction=instruction, candidate=self.candidate)
-        words = None
+        verdict_words = None
         if _has_words([*self.scale, *self.anchors]):
-            words = good_word, bad_word = self._words()
-            task = f"decide: {good_word} or {bad_word}."
+            verdict_words = good_word, bad_word = self._verdict_words()
+            task_phrase = f"decide: {good_word} or {bad_word}."
             anchors = {0: self.anchors.get(bad_word, ""), 1: self.anchors.get(good_word, "")}
         else:
-            task = "choose the rating that fits best; a higher rating means more of it."
-            anchors = self._rating_anchors()
+            task_phrase = "choose the rating that fits best; a higher rating means more of it."
+            anchors = self._anchors_of_scale()
         instruction = self.instruction or (
             f"Judge the {self.name.replace('_', ' ')}: {definition_phrase}. Read closely what you "
-            f"are given and {task}"
+            f"are given and {task_phrase}"
         )
-        return Dimension(**entries, instruction=instruction, anchors=anchors, words=words)
+        return Dimension(**entries, instruction=instruction, anchors=anchors, words=verdict_words)
 
     def _questions(self) -> tuple[Question, ...]:
         default_answers = PAIR_ANSWERS if self.candidate else ("yes", "no")
         questions = []
-        for name, entry in self.questions.items():
-            entry = _QuestionEntry(text=entry) if isinstance(entry, str) else entry
-            questions.append(entry.question(name, default_answers))
+        for name, definition in self.questions.items():
+            if isinstance(definition, str):
+                definition = _QuestionDefinition(text=definition)
+            questions.append(definition.question(name, default_answers))
         return tuple(questions)
 
-    def _words(self) -> tuple[str, str]:
+    def _verdict_words(self) -> tuple[str, str]:
         """Return the two words of a verdict, the good one first."""
         if not are_verdict_words(self.scale) or self.anchors.keys() - self.scale:
             raise DimensionError(
@@ -94,47 +98,49 @@ class Definition(Struct, kw_only=True, forbid_unknown_fields=True):
         good_word, bad_word = self.scale
         return good_word, bad_word
 
-    def _rating_anchors(self) -> dict[int, str]:
+    def _anchors_of_scale(self) -> dict[int, str]:
         """Return all ratings, ascending, each with the text that says what earns the rating."""
-        anchors = _text_by_rating(self.anchors)
-        ratings = _ratings(self.scale)
-        scale = _all_ratings(ratings, sorted(anchors))
+        text_by_rating = _text_by_rating(self.anchors)
+        ratings = _parse_ratings(self.scale)
+        scale = _complete_scale(ratings, sorted(text_by_rating))
         if not 2 <= len(scale) <= MAX_RATINGS or [*scale] != sorted(set(scale)):
             allowed_scales = f"2 to {MAX_RATINGS} ascending ratings, as in 'scale: [1, 5]'"
             raise DimensionError(f"a scale has {allowed_scales}, not {ratings}")
-        if unknown_ratings := sorted(anchors.keys() - {*scale}):
+        if unknown_ratings := sorted(text_by_rating.keys() - {*scale}):
             raise DimensionError(f"the anchors {unknown_ratings} are not on the scale {[*scale]}")
-        return {rating: anchors.get(rating, "") for rating in scale}
+        return {rating: text_by_rating.get(rating, "") for rating in scale}
 
 
 def _has_words(answers: Iterable[str]) -> bool:
     return any(answer[:1].isalpha() for answer in answers)
 
 
-def _ratings(answers: Iterable[str]) -> list[int]:
+def _parse_ratings(rating_texts: Iterable[str]) -> list[int]:
     try:
-        return convert([*answers], list[Rating], strict=False)
+        return convert([*rating_texts], list[Rating], strict=False)
     except ValidationError:
-        values = ", ".join(answers)
         raise DimensionError(
-            f"ratings are whole numbers from -1000 to 1000, not {values}"
+            f"ratings are whole numbers from -1000 to 1000, not {', '.join(rating_texts)}"
         ) from None
 
 
 def _text_by_rating(anchors: Mapping[str, str]) -> dict[int, str]:
-    return dict(zip(_ratings(anchors), anchors.values(), strict=True))
+    return dict(zip(_parse_ratings(anchors), anchors.values(), strict=True))
 
 
-def _all_ratings(ratings: Sequence[int], anchors: Sequence[int]) -> Sequence[int]:
-    """Return a scale's ratings; two ratings, or the outer anchors, stand for a whole range."""
-    ratings = ratings or sorted({*anchors[:1], *anchors[-1:]})
+def _complete_scale(ratings: Sequence[int], anchor_ratings: Sequence[int]) -> Sequence[int]:
+    """Return all ratings of a scale, whose lowest and highest rating may stand for the whole range.
+
+    Without `ratings`, the scale goes from the lowest to the highest anchor.
+    """
+    ratings = ratings or sorted({*anchor_ratings[:1], *anchor_ratings[-1:]})
     return range(ratings[0], ratings[1] + 1) if len(ratings) == 2 else ratings
 
 
 def make_dimension(
     name: str, answers: Sequence[int | str], texts: Sequence[str], definition: str = ""
 ) -> Dimension:
-    """Return a dimension for labels without a definition of their own.
+    """Return a dimension for labels of which the user gave no definition.
 
     `answers` are two words, the good one first, or the lowest and the highest rating. `texts` are
     the names of the texts that the judge reads; the last text is judged.
@@ -155,7 +161,7 @@ def make_dimension(
 def make_comparison(
     name: str, texts: Sequence[str], candidate: str, definition: str = ""
 ) -> Comparison:
-    """Return a comparison for labels without a definition of their own."""
+    """Return a comparison for labels of which the user gave no definition."""
     choice_phrase = f"which {candidate.replace('_', ' ')} people would prefer"
     definition = definition or f'{choice_phrase} on "{name.replace("_", " ")}"'
     comparison = Definition(

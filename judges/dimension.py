@@ -1,4 +1,4 @@
-"""The subject of a judge: a dimension, which is a quality of one output, or a comparison of two."""
+"""What a judge judges, its subject: a quality of one output, or a comparison of two outputs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -20,26 +20,26 @@ from judges.prompt import (
 )
 from judges.questions import MAX_QUESTIONS, Question, field_description, question_problem
 
-# The kind of a judge's answer: a rating, one of two words, or a choice between two outputs.
+# A judge answers with a rating, with a verdict (one of two words), or with one of two outputs.
 Kind = Literal["rating", "verdict", "pairwise"]
 # The most ratings that a scale may have: the number of ratings from 0 to 100.
 MAX_RATINGS = 101
 
-# Names that a text may not have: a judge's own output fields, and attributes of DSPy 3.4's
+# Names that a text may not have: the judge's own answers, and attributes of DSPy 3.4's classes
 # Signature and Example.
-RESERVED_NAMES = frozenset(
+RESERVED_TEXT_NAMES = frozenset(
     {
         *("rating", "verdict", "rationale", "comparison", "preferred", "completed"),
         *("signature", "new_signature", "instructions", "fields", "input_fields", "output_fields"),
         *("config", "model_config", "demos", "lm", "completions", "self"),
     }
 )
-# Names that a question may not have, which include two columns with a judge's results.
-RESERVED_QUESTION_NAMES = RESERVED_NAMES | {"failure", "score"}
+# Names that a question may not have. The columns `failure` and `score` hold a judge's results.
+RESERVED_QUESTION_NAMES = RESERVED_TEXT_NAMES | {"failure", "score"}
 
 
 class DimensionError(JudgesError, ValueError):
-    """The definition of a dimension or comparison is wrong, or a prompt does not fit it."""
+    """A dimension or comparison is defined wrongly, or a prompt does not fit it."""
 
 
 class UnknownDimensionError(JudgesError, LookupError):
@@ -142,18 +142,21 @@ class Dimension:
             raise DimensionError(
                 f"{self.name}: {low} to {high} is not a scale of 2 to {MAX_RATINGS} ratings"
             )
-        lowest, step = self.scale[0], (high - low) / (self.scale[-1] - self.scale[0])
-        text_by_position = {low + (n - lowest) * step: text for n, text in self.anchors.items()}
+        lowest_rating, step = self.scale[0], (high - low) / (self.scale[-1] - self.scale[0])
+        text_by_position = {
+            low + (rating - lowest_rating) * step: text for rating, text in self.anchors.items()
+        }
         anchors = {rating: text_by_position.get(rating, "") for rating in range(low, high + 1)}
         return replace(self, anchors=anchors)
 
     def prompt(self, reasoning: Reasoning | None = None) -> Prompt:
         """Return the prompt of the untuned judge; its reasoning is "none" by default."""
-        labels = self.words[::-1] if self.words else self.scale
-        anchors = zip(labels, self.anchors.values(), strict=True)
+        answers_ascending = self.words[::-1] if self.words else self.scale
+        anchors = zip(answers_ascending, self.anchors.values(), strict=True)
         description = field_description(self.definition, anchors)
         answer = Field(name=self.kind, description=description, role="output", choices=self.answers)
-        prompt = Prompt(instruction=self.instruction, fields=(*_input_fields(self.inputs), answer))
+        fields = (*_input_fields(self.inputs), answer)
+        prompt = Prompt(instruction=self.instruction, fields=fields)
         return with_reasoning(prompt, reasoning or "none")
 
 
@@ -204,12 +207,12 @@ class Comparison:
 
     def prompt(self, reasoning: Reasoning | None = None) -> Prompt:
         """Return the prompt of the untuned judge; its reasoning is "brief" by default."""
-        a, b = self.fields
-        inputs = {**self.inputs, a: f"{self.candidate} A", b: f"{self.candidate} B"}
+        name_a, name_b = self.fields
+        descriptions = {name_a: f"{self.candidate} A", name_b: f"{self.candidate} B"}
         answer = Field(
             name="preferred", description=self.definition, role="output", choices=self.answers
         )
-        fields = (*_input_fields(inputs), answer)
+        fields = (*_input_fields({**self.inputs, **descriptions}), answer)
         prompt = Prompt(instruction=self.instruction, fields=fields)
         return with_reasoning(prompt, reasoning or "brief")
 
@@ -218,8 +221,10 @@ Subject = Dimension | Comparison
 
 
 def check_prompt(subject: Subject, prompt: Prompt) -> None:
-    """Raise DimensionError unless the prompt reads the subject's texts and answers on its scale."""
-    if reserved_names := sorted(RESERVED_NAMES & {field.name for field in prompt.input_fields}):
+    """Raise DimensionError if the prompt does not fit the subject's texts and possible answers."""
+    if reserved_names := sorted(
+        RESERVED_TEXT_NAMES & {field.name for field in prompt.input_fields}
+    ):
         raise DimensionError(
             f"{subject.name}: a text may not be called {reserved_names[0]!r}, which a judge or "
             "DSPy uses itself; give it another name and map the column to it"
@@ -229,59 +234,75 @@ def check_prompt(subject: Subject, prompt: Prompt) -> None:
 
 
 def _prompt_problem(subject: Subject, prompt: Prompt) -> str | None:
+    """Return why the prompt does not fit the subject; None if it fits."""
     if not prompt.instruction.strip():
         return "the instruction is empty"
     if len(prompt.question_fields) > MAX_QUESTIONS:
         return f"{len(prompt.question_fields)} questions; a judge asks at most {MAX_QUESTIONS}"
-    names = [field.name for field in prompt.fields]
-    for field in prompt.question_fields:
-        if field.name in RESERVED_QUESTION_NAMES or names.count(field.name) > 1:
-            return f"a question may not be called {field.name!r}; that name is taken"
-        if problem := question_problem(field):
-            return f"the question {field.name[:64]!r} {problem}"
-        if (field.choices == PAIR_ANSWERS) != (subject.kind == "pairwise"):
-            return f"the question {field.name!r}: the answers A and B are for comparisons alone"
-    untuned = with_questions(
+    field_names = [field.name for field in prompt.fields]
+    for question in prompt.question_fields:
+        if problem := _problem_with_question(subject, question, field_names):
+            return problem
+    untuned_prompt = with_questions(
         subject.prompt(reasoning_of(prompt.output_fields)), prompt.question_fields
     )
-    fields = [(field.name, field.role, field.choices) for field in prompt.fields]
-    if fields != [(field.name, field.role, field.choices) for field in untuned.fields]:
-        expected_names = ", ".join(field.name for field in untuned.fields)
-        return (
-            f"the prompt has the fields {', '.join(names)}, and needs the fields {expected_names}"
-        )
+    if _field_outlines(prompt) != _field_outlines(untuned_prompt):
+        needed = ", ".join(field.name for field in untuned_prompt.fields)
+        return f"the prompt has the fields {', '.join(field_names)}, and needs the fields {needed}"
     for demo_number, demo in enumerate(prompt.demos):
         if problem := _demo_problem(prompt, demo):
             return f"demo {demo_number} has {problem}"
     return None
 
 
+def _problem_with_question(subject: Subject, question: Field, field_names: list[str]) -> str | None:
+    if question.name in RESERVED_QUESTION_NAMES or field_names.count(question.name) > 1:
+        return f"a question may not be called {question.name!r}; that name is taken"
+    if problem := question_problem(question):
+        return f"the question {question.name[:64]!r} {problem}"
+    if (question.choices == PAIR_ANSWERS) != (subject.kind == "pairwise"):
+        return f"the question {question.name!r}: the answers A and B are for comparisons alone"
+    return None
+
+
+def _field_outlines(prompt: Prompt) -> list[tuple[object, ...]]:
+    return [(field.name, field.role, field.choices) for field in prompt.fields]
+
+
 def _demo_problem(prompt: Prompt, demo: Mapping[str, FieldValue]) -> str | None:
     if demo.keys() != {field.name for field in prompt.fields}:
         return f"the fields {', '.join(demo)}, which are not the fields of the prompt"
     for field in prompt.fields:
-        value, choices = demo[field.name], field.choices
-        # `True == 1`, but True is not the choice 1.
-        is_choice = any(type(value) is type(choice) and value == choice for choice in field.options)
-        if not (is_choice if choices else isinstance(value, str)):
-            return f"{field.name} {value!r}; allowed: {choices or 'a text'}"
+        value = demo[field.name]
+        if field.choices:
+            # Types are compared too, since `True == 1`, but True is not the choice 1.
+            typed_choices = [(type(choice), choice) for choice in field.options]
+            is_allowed = (type(value), value) in typed_choices
+        else:
+            is_allowed = isinstance(value, str)
+        if not is_allowed:
+            return f"{field.name} {value!r}; allowed: {field.choices or 'a text'}"
     return None
 
 
-def _input_fields(inputs: Mapping[str, str]) -> list[Field]:
-    return [Field(name=name, description=text, role="input") for name, text in inputs.items()]
+def _input_fields(description_by_text: Mapping[str, str]) -> list[Field]:
+    return [
+        Field(name=name, description=description, role="input")
+        for name, description in description_by_text.items()
+    ]
 
 
-def _check_names(name: str, inputs: Mapping[str, str]) -> None:
-    if not isinstance(inputs, Mapping):
+def _check_names(name: str, description_by_text: Mapping[str, str]) -> None:
+    if not isinstance(description_by_text, Mapping):
         raise DimensionError(
-            f"{name}: inputs is {inputs!r}; write a dict with a description of each text"
+            f"{name}: inputs is {description_by_text!r}; write a dict with a description of each "
+            "text"
         )
-    for checked_name in (name, *inputs):
+    for checked_name in (name, *description_by_text):
         if not VALID_NAME.match(checked_name):
             raise DimensionError(
                 f"{name!r}: {checked_name!r} is not a name; use lower-case letters, digits and "
                 "underscores"
             )
-    if not inputs:
+    if not description_by_text:
         raise DimensionError(f"{name}: has no text to judge")

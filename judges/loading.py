@@ -6,15 +6,15 @@ from pathlib import Path
 from msgspec import convert
 
 from judges import frozen
-from judges.catalog import JUDGES, find_subject
+from judges.catalog import SUBJECT_BY_NAME, find_subject
 from judges.definition import Definition
 from judges.dimension import DimensionError, Subject
 from judges.frozen import FrozenJudgeError, JudgeFile, one_line_message
 from judges.judge import Judge
 from judges.panel import AnyJudge, Panel
 
-DEFINITION_ENDINGS = (".yaml", ".yml")
-NO_VALUE = ("", "null", "~")  # how YAML writes that an entry has no value
+DEFINITION_SUFFIXES = (".yaml", ".yml")
+EMPTY_YAML_VALUES = ("", "null", "~")  # how YAML writes that a key has no value
 
 
 def load(
@@ -42,18 +42,20 @@ def load(
         >>> judges.load("relevance", lm="openai/gpt-4.1-mini")
         >>> judges.load("runs/relevance-001")
     """
-    source = os.fspath(judge)
-    path = Path(source)
-    is_path = path.exists() or path.suffix or len(path.parts) > 1
-    if source in JUDGES or not source or not is_path or source.lower().endswith(DEFINITION_ENDINGS):
-        return Judge.of(read_subject(source)).with_model(lm, api_base)
+    name_or_path = os.fspath(judge)
+    path = Path(name_or_path)
+    may_be_file = name_or_path and (path.exists() or path.suffix or len(path.parts) > 1)
+    is_definition = name_or_path.lower().endswith(DEFINITION_SUFFIXES)
+    if is_definition or name_or_path in SUBJECT_BY_NAME or not may_be_file:
+        return Judge.of(read_subject(name_or_path)).with_model(lm, api_base)
     path = path / "judge.json" if path.is_dir() else path
-    file = frozen.load(path)
+    judge_file = frozen.load(path)
     loaded_judge: AnyJudge
     try:  # a judge refuses a prompt and weights that do not fit its subject
-        loaded_judge = (
-            Judge.from_file(file) if isinstance(file, JudgeFile) else Panel.from_file(file)
-        )
+        if isinstance(judge_file, JudgeFile):
+            loaded_judge = Judge.from_file(judge_file)
+        else:
+            loaded_judge = Panel.from_file(judge_file)
     except ValueError as error:
         raise FrozenJudgeError(f"{path}: {one_line_message(error)}") from error
     return loaded_judge.with_model(lm, api_base)
@@ -66,16 +68,18 @@ def read_subject(name_or_path: str) -> Subject:
         UnknownDimensionError: The catalogue has no subject of that name.
         DimensionError: The definition cannot be read, or cannot be used.
     """
-    if not name_or_path.lower().endswith(DEFINITION_ENDINGS):
+    if not name_or_path.lower().endswith(DEFINITION_SUFFIXES):
         return find_subject(name_or_path)
     # Imported late, since only YAML files need it.
     from judges.tables.text import read_yaml_file
 
     try:
-        entries = read_yaml_file(Path(name_or_path))
-        if isinstance(entries, dict):  # an entry may have no value, as in "candidate: null"
-            entries = {n: value for n, value in entries.items() if value not in NO_VALUE}
-        subject = convert(entries, Definition).subject()
+        value_by_key = read_yaml_file(Path(name_or_path))
+        if isinstance(value_by_key, dict):
+            # A key may have no value, as in "candidate: null".
+            for key in [key for key, value in value_by_key.items() if value in EMPTY_YAML_VALUES]:
+                del value_by_key[key]
+        subject = convert(value_by_key, Definition).subject()
         Judge.of(subject, questions=subject.questions)  # raises an error if two names clash
         return subject
     except OSError as error:

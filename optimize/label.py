@@ -192,7 +192,7 @@ def _new_subject(
     name: str, definition: str, labelled: AnyLabels, texts: Sequence[str], scale: str | None
 ) -> Subject:
     """Make a subject that is not in the catalogue: pairs, ratings on a scale, or pass and fail."""
-    names = {*catalog.JUDGES, *labelled.reading.ratings, *labelled.reading.unread}
+    names = {*catalog.SUBJECT_BY_NAME, *labelled.reading.ratings, *labelled.reading.unread}
     if not definition and name not in names and (suggestion := similar_name(name, names)):
         raise SettingsError(
             f"{name}: did you mean {suggestion}? If not, say what it means: '{name}=...'"

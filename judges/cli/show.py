@@ -23,7 +23,7 @@ from judges.terminal import print_error, print_output
 
 def show_list(args: argparse.Namespace) -> int:
     """Print the catalogue of judges: one line per judge, or the whole catalogue as JSON."""
-    subjects = [catalog.find_subject(name) for name in catalog.names()]
+    subjects = [catalog.find_subject(name) for name in catalog.judge_names()]
     if args.json:
         print(json.dumps([_json_entry(subject) for subject in subjects], indent=1))
         return 0

@@ -43,7 +43,7 @@ from judges.tables.problems import RowsError
 from judges.tables.text import Record
 from judges.tables.xlsx import split_sheet
 from judges.terminal import Progress, print_error, print_note, print_output
-from judges.text_columns import column_names_of, find_columns
+from judges.text_columns import accepted_column_names, find_columns
 
 ID_COLUMN = "id"
 Results = Scores | Preferences
@@ -178,7 +178,7 @@ def _read_text_mapping(arguments: Sequence[str], judges: Sequence[AnyJudge]) -> 
     """
     names = {ID_COLUMN}
     for judge in judges:
-        names.update(*(column_names_of(judge.subject, text) for text in judge.texts))
+        names.update(*(accepted_column_names(judge.subject, text) for text in judge.texts))
     names_in_flags = {argument.partition("=")[0] for argument in arguments if "=" in argument}
     columns = {}
     for name, column in read_map_flags(arguments).items():

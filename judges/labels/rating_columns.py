@@ -121,7 +121,7 @@ def _mapped_rating_columns(columns: Columns) -> dict[str, ColumnTuple]:
             "text",
             "name",
         )
-        is_label = name in catalog.names() or _has_label_name(name, _LABEL_WORDS)
+        is_label = name in catalog.judge_names() or _has_label_name(name, _LABEL_WORDS)
         if not is_source_or_output(name) and (is_label or not are_texts):
             by_dimension[name] = headers
     return by_dimension
@@ -167,7 +167,7 @@ def _find_columns(
     if named_columns or len(possible_columns) > 1:
         return possible_columns, len(possible_columns) == 1
     label_columns = _label_columns(columns, dimension)
-    if label_columns or similar_name(dimension, {*catalog.names(), *columns.table.columns}):
+    if label_columns or similar_name(dimension, {*catalog.judge_names(), *columns.table.columns}):
         return label_columns, len(label_columns) < 2
     return number_columns, False
 
@@ -187,7 +187,7 @@ def _guess_columns(
     label_columns = _label_columns(columns, "label")
     named_columns = tuple(column for column in ungrouped_columns if column in label_columns)
     guess = named_columns if len(named_columns) == 1 else ungrouped_columns
-    if {*map(str.casefold, guess)} <= {*catalog.names()}:
+    if {*map(str.casefold, guess)} <= {*catalog.judge_names()}:
         return guess, True
     in_words: list[str] = []
     if {*guess} != {*label_columns}:
@@ -230,8 +230,8 @@ def _label_columns(columns: Columns, dimension: str) -> ColumnTuple:
         if column not in used_columns and _has_label_name(column, label_words)
     )
     label_columns = columns.columns_of_kind(named_like_labels, "rating", "label")
-    other_names = {*columns.table.columns, *catalog.names()}.difference(label_columns)
-    is_misspelt = dimension not in catalog.names() and similar_name(dimension, other_names)
+    other_names = {*columns.table.columns, *catalog.judge_names()}.difference(label_columns)
+    is_misspelt = dimension not in catalog.judge_names() and similar_name(dimension, other_names)
     if is_misspelt or columns.find_columns(NESTED_COLUMNS):
         return ()
     return tuple(label_columns)

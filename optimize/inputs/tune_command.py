@@ -35,7 +35,8 @@ def dimensions_to_tune(labelled: LabelledSet, options: ReadOptions) -> Sequence[
     """Return the dimensions that the user named, else all; those that need no definition first."""
     dimensions_in_map = [name for name in options.mapping if name in labelled.dimensions]
     names = options.dimensions or dimensions_in_map or labelled.dimensions
-    return sorted(names, key=lambda name: (name not in catalog.names(), name not in labelled.words))
+    catalog_names = catalog.judge_names()
+    return sorted(names, key=lambda name: (name not in catalog_names, name not in labelled.words))
 
 
 def next_step_facts(
@@ -56,7 +57,7 @@ def next_step_facts(
     if len({ratings.label(output, column) for output in ratings.outputs}) == 1:
         return  # a note says that all labels are the same
     spec = dimension_specs(flags).get(column, column)
-    if column in catalog.names() or spec != column:
+    if column in catalog.judge_names() or spec != column:
         yield _tune_fact(column, spec, flags, options)
     else:
         yield from _facts_without_definition(labelled, column, flags, options)
@@ -73,7 +74,7 @@ def _facts_without_definition(
     good_label = "a pass" if column in labelled.words else "a high rating"
     draft = f"{name}=one line that says what earns {good_label}"
     # A judge of pass or fail can be tuned without a definition.
-    is_catalog_name = name in catalog.names()
+    is_catalog_name = name in catalog.judge_names()
     needs_definition = bool(name_flag) or is_catalog_name or column not in labelled.words
     title, text = _tune_fact(name, draft if needs_definition else name, flags, options)
     if title != COMMAND_TITLE:
@@ -91,7 +92,7 @@ def _facts_without_definition(
 
 def _tune_fact(dimension: str, spec: str, flags: argparse.Namespace, options: ReadOptions) -> Fact:
     """Return the command that tunes a judge on a dimension, or why its labels cannot be split."""
-    subject = catalog.find_subject(dimension) if dimension in catalog.names() else None
+    subject = catalog.find_subject(dimension) if dimension in catalog.judge_names() else None
     inputs = tuple(subject.inputs) if isinstance(subject, Dimension) else None
     try:
         # The judge may read fewer texts than `check` has read.

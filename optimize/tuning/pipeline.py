@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TextIO
 
 from dspy_judges.errors import option_name
-from judges.catalog import JUDGES
+from judges.catalog import SUBJECT_BY_NAME
 from judges.client import BudgetSpentError
 from judges.dimension import Subject
 from judges.labels.pairs import RESPONSE_NAMES
@@ -62,11 +62,11 @@ def tune_in_folder(
         reading = labels.labelled_set.reading
         # In a file of pairs, the outputs may have other names than in the comparison.
         texts = {*subject.texts, *(RESPONSE_NAMES if subject.kind == "pairwise" else ())}
-        if unread := unread_columns(reading, texts, is_new=subject.name not in JUDGES):
+        if unread := unread_columns(reading, texts, is_new=subject.name not in SUBJECT_BY_NAME):
             print_line(f"columns not read: {unread}")
         for note in labels.labelled_set.notes:
             print_line(f"note: {note}")
-        if subject.questions and subject.name not in JUDGES and is_embedded(settings.lm):
+        if subject.questions and subject.name not in SUBJECT_BY_NAME and is_embedded(settings.lm):
             print_line(
                 "note: the questions of the definition are not tried with the embedded model; name "
                 f"a language model with {option_name('lm')}"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from judges.catalog import find_subject, names
+from judges.catalog import find_subject, judge_names
 from judges.dimension import UnknownDimensionError
 from judges.loading import load
 
@@ -17,7 +17,7 @@ NAMES = (
 
 
 def test_the_catalogue_holds_the_three_sources_twelve_judges():
-    assert names() == NAMES
+    assert judge_names() == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -72,7 +72,9 @@ def test_a_bad_question_of_a_definition_is_one_clear_line(text, why):
 
 
 # The catalogue.
-RATED = [name for name in catalog.names() if isinstance(catalog.find_subject(name), Dimension)]
+RATED = [
+    name for name in catalog.judge_names() if isinstance(catalog.find_subject(name), Dimension)
+]
 
 
 def test_siblings_judge_the_same_text_by_the_same_source():
