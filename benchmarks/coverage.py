@@ -87,8 +87,8 @@ def over_documents(cuts: Cuts, outputs: int, rng: np.random.Generator, n: int) -
         found[f"{level} pairs ordered alike"] = pairwise_accuracy(a, human, document, level=level)
         people = one_annotator(a, ratings, document, level=level)
         if people:
-            found[f"{level} one annotator"] = people.annotator
-            found[f"{level} judge less annotator"] = people.gap
+            found[f"{level} one annotator"] = people.annotator_rho
+            found[f"{level} judge less annotator"] = people.rho_difference
     shift = compare_scales(a, human, document)
     if shift:
         found["mean less people's"] = shift.shift, shift.shift_interval
@@ -167,10 +167,11 @@ def print_told_apart(draws: int) -> None:
             sides, how = (some, scores, document), {"bounds": (1.0, 5.0)}
             means = {n: estimate_mean(*(side[system == n] for side in sides), **how) for n in names}
             for each in system_differences(names, *sides, system, weight=weight, **how):
-                figure, gap = each.estimate, truth[each.system] - truth[each.less]
-                one, other = (means[name].interval for name in (each.system, each.less))
+                figure, gap = each.estimate, truth[each.system] - truth[each.subtracted_system]
+                pair = each.system, each.subtracted_system
+                one, other = (means[name].interval for name in pair)
                 given = figure.given_interval
-                intervals = figure.interval, figure.labels_only.interval, each.together_interval
+                intervals = figure.interval, figure.labels_only.interval, each.simultaneous_interval
                 apart = [0 not in interval for interval in (*intervals, given)]
                 overlap = max(one.low, other.low) <= min(one.high, other.high)
                 counts.append([apart[0], not overlap, *apart[1:], gap in given])

@@ -200,13 +200,15 @@ def estimate_lines(result: EstimateResult) -> list[str]:
     lines.append(f"  of these {n_outputs:,} outputs themselves {figure_text(on_these)}")
     # The first difference is between the best system and another system.
     best_system = result.differences[0].system if result.differences else ""
-    from_best = {pair.less: pair for pair in result.differences if pair.system == best_system}
+    from_best = {
+        pair.subtracted_system: pair for pair in result.differences if pair.system == best_system
+    }
     for name, system_estimate in result.systems.items():
         line = f"{name}: too few labels (two documents or more are needed)"
         if system_estimate is not None:
             line = f"{name}: {figure_text(system_estimate)} n={system_estimate.n_labels} labels"
         if difference := from_best.get(name):
-            joint = IntervalEstimate(difference.estimate.value, difference.together_interval)
+            joint = IntervalEstimate(difference.estimate.value, difference.simultaneous_interval)
             line += f"; {best_system} less {name} {figure_text(joint, signed=True)}"
         lines.append(line)
     if result.differences:

@@ -138,7 +138,7 @@ def _contrast_text(items: Items) -> str:
 def n_missing_for_intervals(items: Items, words: VerdictWords, level: Level) -> dict[str, int]:
     """Return how many more passes (TPR), fails (TNR) or documents each interval needs."""
     if words:
-        n_more = verdict_agreement(items.human, items.human, items.document_ids).n_more
+        n_more = verdict_agreement(items.human, items.human, items.document_ids).n_missing_labels
         return {"TPR": n_more["pass"], "TNR": n_more["fail"]}
     # Some documents add nothing to rho: at summary level a document whose labels are all equal, at
     # dataset level a document that has only the commonest label.

@@ -131,8 +131,10 @@ def _compare_on_changed_rows(
     gain = (new_scored.passes == human) * 1.0 - (old_scored.passes == human)
     # Outputs without a label, or on which annotators are tied, show nothing.
     gain[np.isnan(human) | (human == 0.5)] = np.nan
-    terms, least_size = gain_contributions(gain, is_changed, items.document_ids)
-    interval = None if np.isnan(terms).any() else cautious_interval(terms, least_size, looks)
+    contributions, possible_contribution = gain_contributions(gain, is_changed, items.document_ids)
+    interval = None
+    if not np.isnan(contributions).any():
+        interval = cautious_interval(contributions, possible_contribution, looks)
     outcome, clear_loss = swap_outcome(interval, margin), None
     if outcome in ("better", "not worse") and (clear_loss := _find_clear_loss(gain, human)):
         outcome = "undecided"
@@ -149,7 +151,9 @@ def _compare_on_changed_rows(
         outcome=outcome,
         margin=margin,
         looks=looks,
-        difference=Difference(value=float(terms.mean()), interval=interval, n_documents=terms.size),
+        difference=Difference(
+            value=float(contributions.mean()), interval=interval, n_documents=contributions.size
+        ),
         sample_interval=interval_on_these_rows(gain, is_changed),
         n_labelled=int((~np.isnan(gain[is_changed])).sum()),
         n_gained=int((gain == 1).sum()),

@@ -47,23 +47,23 @@ class PairFigures:
     n_failed: int
 
     @classmethod
-    def of(cls, scored: ScoredItems, order: PairwiseAccuracy) -> "PairFigures":
+    def of(cls, scored: ScoredItems, pairwise_accuracy: PairwiseAccuracy) -> "PairFigures":
         preferences = [item for item in scored.judgements if isinstance(item, Preference)]
         choices = np.sign(np.array([(item.margin_ab, item.margin_ba) for item in preferences]))
         has_answers = ~np.isnan(choices).any(axis=1)
         is_compared = has_answers & (scored.human != 0)
         is_right = (1 + choices[is_compared] * np.sign(scored.human[is_compared, None])) / 2
         return cls(
-            accuracy=order.value,
-            accuracy_interval=order.interval,
+            accuracy=pairwise_accuracy.value,
+            accuracy_interval=pairwise_accuracy.interval,
             accuracy_mean_of_orders=_mean_or_nan(is_right),
             accuracy_order_ab=_mean_or_nan(is_right[:, 0]),
             accuracy_order_ba=_mean_or_nan(is_right[:, 1]),
             order_agreement=_mean_or_nan((choices[:, 0] == choices[:, 1])[has_answers]),
             n_pairs=len(preferences),
-            n_decided=order.n_pairs,
-            n_ties=order.n_ties,
-            n_documents=order.n_documents,
+            n_decided=pairwise_accuracy.n_pairs,
+            n_ties=pairwise_accuracy.n_ties,
+            n_documents=pairwise_accuracy.n_documents,
             n_failed=len(scored.failures),
         )
 
@@ -93,7 +93,8 @@ class TwoValueFigures:
         return [self.judge.tpr, self.judge.tnr, self.judge.kappa]
 
     def to_json(self) -> JsonObject:
-        constant_rates = fields_json(self.constant_judge, "confusion", "n_more", "n_documents")
+        counts = "confusion", "n_missing_labels", "n_documents"
+        constant_rates = fields_json(self.constant_judge, *counts)
         constant_judge = {"word": self.constant_verdict, **constant_rates}
         return {**to_json(self.judge), "constant": constant_judge}
 
@@ -176,11 +177,12 @@ class PeopleFigures:
 class Scorecard:
     """All figures of one judge; the first of `correlations` is its main rho.
 
-    `order` is how often the judge orders two outputs as people do; for pairs, it is the accuracy.
+    `pairwise_accuracy` is how often the judge orders two outputs as people do. For a pairwise
+    judge, it is how often the judge has people's preference.
     """
 
     correlations: tuple[Correlation, ...]
-    order: PairwiseAccuracy
+    pairwise_accuracy: PairwiseAccuracy = field(metadata={"json": "order"})
     scales: ScaleComparison | None
     pairs: PairFigures | None = field(default=None, metadata=INLINED_IN_JSON)
     two_values: TwoValueFigures | None = field(default=None, metadata=INLINED_IN_JSON)
@@ -193,12 +195,12 @@ class Scorecard:
         Figures on pass and fail are included by default if labels and scores allow it.
         """
         with_verdicts = scored.has_verdicts if has_verdicts is None else has_verdicts
-        order = scored.pairwise_accuracy
+        pairwise_accuracy = scored.pairwise_accuracy
         return cls(
             correlations=(scored.rho,),
-            order=order,
+            pairwise_accuracy=pairwise_accuracy,
             scales=None,
-            pairs=PairFigures.of(scored, order) if scored.is_pairs else None,
+            pairs=PairFigures.of(scored, pairwise_accuracy) if scored.is_pairs else None,
             two_values=TwoValueFigures.of(scored) if with_verdicts else None,
         )
 
@@ -230,7 +232,7 @@ class Scorecard:
         """The figure that ranks judges: balanced accuracy, accuracy on pairs, or else rho."""
         if self.two_values:
             return self.two_values.judge.balanced_accuracy
-        return self.order if self.is_pairs else self.rho
+        return self.pairwise_accuracy if self.is_pairs else self.rho
 
     @property
     def headline_name(self) -> str:
@@ -240,13 +242,16 @@ class Scorecard:
 
     @property
     def share_right(self) -> Figure:
-        """The figure that is 50 % for a coin: balanced accuracy for verdicts, else `order`."""
-        return self.two_values.judge.balanced_accuracy if self.two_values else self.order
+        """The figure that is 50 % for a coin: balanced accuracy of verdicts, else on pairs."""
+        if self.two_values:
+            return self.two_values.judge.balanced_accuracy
+        return self.pairwise_accuracy
 
     @property
     def tie_share(self) -> float | None:
         """The share of ties among the pairs that people order; None if people order no pair."""
-        return self.order.n_ties / self.order.n_pairs if self.order.n_pairs else None
+        accuracy = self.pairwise_accuracy
+        return accuracy.n_ties / accuracy.n_pairs if accuracy.n_pairs else None
 
     @property
     def has_same_scores(self) -> bool:

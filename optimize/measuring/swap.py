@@ -168,13 +168,13 @@ def decide_swap(
     new_scored, old_scored = paired_scores(new_judge, old_judge)
     comparison = compare_judges([new_judge, old_judge], task)
     judges = sorted(comparison.judges, key=lambda compared: compared.name != new_judge.name)
-    contrast, interval, least_size = swap_difference(new_scored, old_scored, looks)
+    contrast, interval, possible_contribution = swap_difference(new_scored, old_scored, looks)
     outcome, n_documents_needed = swap_outcome(interval, margin), None
     changed = changed_rows(new_scored, old_scored)
     if any(compared.overlap.tuned_on_these_labels for compared in judges):
         outcome = "undecided"  # more labels like these would not help
     elif interval and outcome == "undecided":
-        n_documents_needed = documents_needed(contrast.terms, least_size, margin, looks)
+        n_documents_needed = documents_needed(contrast.terms, possible_contribution, margin, looks)
     n_terms = contrast.terms.size
     return SwapResult(
         new=new_judge.name,
@@ -215,27 +215,29 @@ def paired_scores(new_judge: JudgeEntry, old_judge: JudgeEntry) -> tuple[ScoredI
 def swap_difference(
     new_scored: ScoredItems, old_scored: ScoredItems, looks: int = 1
 ) -> tuple[Contrast, Interval | None, float]:
-    """Return the new judge's figure minus the old one's, its 90 % interval, `least_size`.
+    """Return the new judge's figure minus the old one's, its interval and a possible contribution.
 
-    `least_size` is how much one document could contribute to the difference, even if no document
-    in the sample does (see `cautious_interval`).
+    The interval is at 90 %. The last value is how much one document could contribute to the
+    difference, even if no document in the sample does (see `cautious_interval`).
     """
     has_verdicts = new_scored.has_verdicts and old_scored.has_verdicts
     contrast = figure_contrast(new_scored, old_scored, has_verdicts=has_verdicts)
-    n_terms, least_size = contrast.terms.size, 0.0
+    n_terms, possible_contribution = contrast.terms.size, 0.0
     if has_verdicts:
         labels, counts = np.unique(new_scored.human, return_counts=True)
         if counts.min() < MIN_OUTPUTS_FOR_INTERVAL:
-            return contrast, None, least_size
+            return contrast, None, possible_contribution
         is_rarer = new_scored.human == labels[counts.argmin()]
-        least_size = n_terms / 2 * _share_of_document(new_scored.documents, is_rarer)
+        possible_contribution = n_terms / 2 * _share_of_document(new_scored.documents, is_rarer)
     elif contrast.interval is None and np.unique(contrast.terms).size > 1:
-        return contrast, None, least_size
+        return contrast, None, possible_contribution
     elif new_scored.is_pairs:
-        least_size = n_terms * _share_of_document(new_scored.documents, new_scored.human != 0)
+        is_decided = new_scored.human != 0
+        possible_contribution = n_terms * _share_of_document(new_scored.documents, is_decided)
     elif new_scored.level != "system" and n_terms:
-        least_size = _loss_of_document(old_scored)
-    return contrast, cautious_interval(contrast.terms, least_size, looks), least_size
+        possible_contribution = _loss_of_document(old_scored)
+    interval = cautious_interval(contrast.terms, possible_contribution, looks)
+    return contrast, interval, possible_contribution
 
 
 def _share_of_document(documents: Sequence[str], is_chosen: Mask) -> float:
@@ -254,15 +256,17 @@ def _loss_of_document(old_judge: ScoredItems) -> float:
     the quantile is divided by the chance of a loss.
     """
     rows = scored_rows(old_judge.scores, old_judge.human, old_judge.documents)
-    n_outputs = rows.judge.size / rows.n_documents if old_judge.level == "summary" else math.inf
+    n_outputs = rows.scores.size / rows.n_documents if old_judge.level == "summary" else math.inf
     chance_of_loss = max(0.5, 1 - math.exp(-math.lgamma(n_outputs + 1)))
     return float(np.nanquantile(rho_contributions(rows, old_judge.level), 0.9)) / chance_of_loss
 
 
-def documents_needed(terms: Vector, least_size: float, margin: float, looks: int) -> int | None:
+def documents_needed(
+    terms: Vector, possible_contribution: float, margin: float, looks: int
+) -> int | None:
     """Return how many documents would decide, if all are like these; None if that is too many."""
     for multiple in range(2, MAX_FURTHER_LABELS // terms.size + 1):
-        interval = cautious_interval(np.tile(terms, multiple), least_size, looks)
+        interval = cautious_interval(np.tile(terms, multiple), possible_contribution, looks)
         if swap_outcome(interval, margin) != "undecided":
             return multiple * int(terms.size)
     return None

@@ -118,14 +118,14 @@ class TuningResult:
         if self.test is None:
             return record
         card = self.test.of(self.shipped)
-        record["order"] = self._of_both(lambda each: each.order)
+        record["order"] = self._of_both(lambda each: each.pairwise_accuracy)
         record["scales"] = to_json(card.scales)
         if card.people:
             record["people"] = to_json(card.people)
         if card.two_values:
             record["two_values"] = self._of_both(lambda each: each.two_values)
         if card.is_pairs:
-            record["accuracy"] = self.test.map(lambda each: each.order.value).to_json()
+            record["accuracy"] = self.test.map(lambda each: each.pairwise_accuracy.value).to_json()
         if self.test.balanced_gain:
             record["balanced_gain"] = {
                 name: figure_json(split.objective_gain) for name, split in self.splits.items()

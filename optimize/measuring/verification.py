@@ -221,7 +221,7 @@ def _labels_to_add(
 ) -> str:
     """Return how many more labels would decide, if the figure stays the same."""
     two_values = result.card.two_values
-    if two_values and label and (n_more := two_values.judge.n_more[label]):
+    if two_values and label and (n_more := two_values.judge.n_missing_labels[label]):
         return f"{count_text(n_more, f'more {label}')} would give an interval"
     if n_further := floor.labels_to_add(figure, floor_value):
         number = count_text(n_further, f"more {label or 'document'}")

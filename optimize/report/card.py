@@ -77,7 +77,7 @@ SAME_SCORES = Obstacle(
 
 def is_perfect(card: Scorecard) -> bool:
     """Return whether a judge makes no error on documents that are enough for an interval."""
-    share, order = card.share_right, card.order
+    share, order = card.share_right, card.pairwise_accuracy
     return share.value >= MIN_PERFECT and order.n_documents >= MIN_DOCUMENTS_FOR_INTERVAL
 
 
@@ -150,7 +150,7 @@ def _rank_quality(card: Scorecard) -> tuple[str, str]:
         pairs = Tile("Pairs decided as people do", card.share_right, is_share=True)
         return f"It decides {pairs.value_text} of pairs as people do, more than a coin's 50%", ""
     comparison, annotator = "", card.people.one_annotator if card.people else None
-    if annotator and (gap := annotator.gap.interval):
+    if annotator and (gap := annotator.rho_difference.interval):
         comparison = ", and perhaps orders outputs as well as one annotator"
         if gap.high < 0:
             comparison = ", but orders outputs worse than one annotator"
@@ -174,7 +174,7 @@ def _rank_tiles(card: Scorecard) -> Iterator[Tile]:
     title = f"Pairs{'' if rho.level == 'dataset' else ' of a document'} ordered as people do"
     if pairs:
         title, coin_note = "Pairs decided as people do", f"n={pairs.n_decided:,}; {coin_note}"
-    yield Tile(title, card.order, coin_note, is_share=True)
+    yield Tile(title, card.pairwise_accuracy, coin_note, is_share=True)
     published_note = ""
     if rho.n_zero and (further_correlations := card.correlations[1:]):
         published_note = f"; most papers would print {number_text(further_correlations[0].value)}"
@@ -184,10 +184,10 @@ def _rank_tiles(card: Scorecard) -> Iterator[Tile]:
         order_agreement = IntervalEstimate(pairs.order_agreement, None)
         yield Tile("Same answer in both orders", order_agreement, is_share=True)
     elif card.people and (annotator := card.people.one_annotator):
-        note = f"the judge's: {number_text(annotator.judge.value)}"
+        note = f"the judge's: {number_text(annotator.judge_rho.value)}"
         if annotator.n_outputs < rho.n_outputs:  # only some were rated by two people or more
             note += f"; n={annotator.n_outputs:,}"
-        yield Tile("One annotator's rho with others", annotator.annotator, note)
+        yield Tile("One annotator's rho with others", annotator.annotator_rho, note)
 
 
 def _rate_tiles(card: Scorecard, binary: TwoValueFigures) -> Iterator[Tile]:
@@ -325,17 +325,20 @@ def floors_advice(card: Scorecard, command: str = "") -> str:
 
 def labels_advice(card: Scorecard, where: str) -> str:
     """Return which labels to add for an interval or a narrower interval; "" if none are needed."""
-    binary, figure, n_documents = card.two_values, card.share_right, card.order.n_documents
+    binary, figure = card.two_values, card.share_right
+    n_documents = card.pairwise_accuracy.n_documents
     if binary:
         n_documents = binary.judge.n_documents
         need_text = (
             f"it needs {MIN_OUTPUTS_FOR_RATES} {where}, from {MIN_DOCUMENTS_FOR_RATES} documents"
         )
-        if missing := [(word, number) for word, number in binary.judge.n_more.items() if number]:
-            return " ".join(
-                f"Label {count_text(number, f'more {word}')} for an interval: {need_text}."
-                for word, number in missing
-            )
+        sentences = [
+            f"Label {count_text(n_missing, f'more {label}')} for an interval: {need_text}."
+            for label, n_missing in binary.judge.n_missing_labels.items()
+            if n_missing
+        ]
+        if sentences:
+            return " ".join(sentences)
     documents_text = count_text(n_documents, "document")
     if figure.interval is None and not is_perfect(card):
         return f"Label more documents: too few for an interval ({documents_text}), or too alike."

@@ -173,9 +173,9 @@ def document_scores(scores: Vector, items: Items, search_goal: Goal) -> dict[str
     judge, human = scores[scored], items.human[scored]
     if search_goal == "summary":
         document_ids = np.array(items.document_ids)[scored]
-        terms = rho_contributions(scored_rows(judge, human, document_ids), search_goal)
-        rhos = zip(np.unique(document_ids).tolist(), terms.tolist(), strict=True)
-        return score_of | {name: rho for name, rho in rhos if not np.isnan(rho)}
+        rhos = rho_contributions(scored_rows(judge, human, document_ids), search_goal)
+        rho_by_document = zip(np.unique(document_ids).tolist(), rhos.tolist(), strict=True)
+        return score_of | {name: rho for name, rho in rho_by_document if not np.isnan(rho)}
     if search_goal == "system" or not scored.size or min(np.ptp(judge), np.ptp(human)) == 0:
         return score_of
     contributions = np.zeros(len(items))

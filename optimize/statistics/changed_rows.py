@@ -23,11 +23,12 @@ MIN_ROWS_TO_LABEL = 30
 
 
 def gain_contributions(gain: ArrayLike, changed: Mask, document: ArrayLike) -> tuple[Vector, float]:
-    """Compute the arguments of `cautious_interval`: one term for each document, and `least_size`.
+    """Return each document's contribution to the difference in accuracy, and a possible one.
 
-    `gain` is -1, 0 or 1 for a labelled row, and is ignored unless the row is `changed`. The mean of
-    the terms is the difference in accuracy between the new and the old judge. All terms are NaN if
-    no changed row has a label.
+    `gain` has shape (rows,) and is -1, 0 or 1 for a labelled row. It is ignored unless the row is
+    `changed`. The mean of the contributions is the new judge's accuracy minus the old judge's. All
+    contributions are NaN if no changed row has a label. The second value is the argument
+    `possible_contribution` of `cautious_interval`.
     """
     gains, is_changed = np.asarray(gain, dtype=float), np.asarray(changed, dtype=bool)
     document_codes = np.unique(np.asarray(document), return_inverse=True)[1]

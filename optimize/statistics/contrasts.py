@@ -84,13 +84,13 @@ def _contrast_systems(
     if rows_a.n_systems < 2 or np.ptp(human) == 0:
         return contrast_from_documents(np.empty(0), ())
     n_documents, n_systems = rows_a.n_documents, rows_a.n_systems
-    cells = rows_a.document * n_systems + rows_a.system
+    cells = rows_a.document_codes * n_systems + rows_a.system_codes
     # Of shape (documents, systems): each document's part of each system's mean score.
     contributions_a, contributions_b = (
-        np.bincount(cells, standardise(rows.judge, rows.weight), n_documents * n_systems).reshape(
+        np.bincount(cells, standardise(rows.scores, rows.weights), n_documents * n_systems).reshape(
             n_documents, n_systems
         )
-        / np.bincount(rows.system, minlength=n_systems)
+        / np.bincount(rows.system_codes, minlength=n_systems)
         for rows in (rows_a, rows_b)
     )
     mean_of_judges = (contributions_a + contributions_b).sum(axis=0) / 2

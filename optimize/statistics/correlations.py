@@ -201,7 +201,7 @@ def _correlation(
         document_values = _summary_coefficients(rows, coefficient)
         values = _fill_undefined(document_values, rows, undefined)
         is_defined, n_defined = ~np.isnan(values), int((~np.isnan(document_values)).sum())
-        values, weights = values[is_defined], rows.weight[rows.first_output_rows][is_defined]
+        values, weights = values[is_defined], rows.weights[rows.first_output_rows][is_defined]
         value = np.nan
         if values.size:
             value = float(np.average(values, weights=weights))
@@ -222,7 +222,7 @@ def _correlation(
         coefficient=coefficient,
         level=level,
         interval=interval,
-        n_outputs=rows.judge.size,
+        n_outputs=rows.scores.size,
         n_documents=n_documents,
         n_undefined=n_undefined,
         n_failed=rows.n_failed,
@@ -233,7 +233,7 @@ def _correlation(
 
 def _dataset_coefficient(rows: ScoredRows, coefficient: str, undefined: UndefinedRule) -> float:
     """Return the coefficient over all outputs; with "judge_zero", 0 for constant scores."""
-    judge, human, weight = rows.judge, rows.human, rows.weight
+    judge, human, weight = rows.scores, rows.labels, rows.weights
     if weight.size < 2:
         return np.nan
     is_constant = min(np.ptp(judge), np.ptp(human)) == 0
@@ -252,10 +252,10 @@ def system_means(rows: ScoredRows) -> list[Vector]:
 
     The means are rounded to 12 digits, because rounding errors of the sums must not break ties.
     """
-    weights = np.bincount(rows.system, rows.weight, rows.n_systems)
+    weights = np.bincount(rows.system_codes, rows.weights, rows.n_systems)
     scaled_means = []
-    for values in (rows.judge, rows.human):
-        means = np.bincount(rows.system, values * rows.weight, rows.n_systems) / weights
+    for values in (rows.scores, rows.labels):
+        means = np.bincount(rows.system_codes, values * rows.weights, rows.n_systems) / weights
         largest_mean = float(np.abs(means).max(initial=0.0)) or 1.0
         scaled_means.append(np.round(means / largest_mean, 12))
     return scaled_means
@@ -272,22 +272,22 @@ def rho_contributions(rows: ScoredRows, level: Level) -> Vector:
         return _fill_undefined(
             _summary_coefficients(rows, "spearman"), rows, DEFAULT_UNDEFINED_RULE
         )
-    if rows.human.size < 2 or np.ptp(rows.human) == 0:
+    if rows.labels.size < 2 or np.ptp(rows.labels) == 0:
         return np.full(rows.n_documents, np.nan)
-    if np.ptp(rows.judge) == 0:
+    if np.ptp(rows.scores) == 0:
         return np.zeros(rows.n_documents)
     return _dataset_terms(rows)
 
 
 def _summary_coefficients(rows: ScoredRows, coefficient: str) -> Vector:
     """Return the coefficient within each document; NaN if constant or for fewer than two scores."""
-    sizes = np.bincount(rows.document, minlength=rows.n_documents)
+    sizes = np.bincount(rows.document_codes, minlength=rows.n_documents)
     values = np.full(sizes.size, np.nan)
     for size in np.unique(sizes[sizes > 1]):
         documents_of_size = np.flatnonzero(sizes == size)
         output_rows = rows.first_output_rows[documents_of_size, None] + np.arange(size)
         values[documents_of_size] = COEFFICIENTS[coefficient].of_rows(
-            rows.judge[output_rows], rows.human[output_rows]
+            rows.scores[output_rows], rows.labels[output_rows]
         )
     return values
 
@@ -297,7 +297,8 @@ def _fill_undefined(coefficients: Vector, rows: ScoredRows, undefined: Undefined
     if undefined == "left_out" or not rows.n_documents:
         return coefficients
     highest_rating, lowest_rating = (
-        extreme.reduceat(rows.human, rows.first_output_rows) for extreme in (np.maximum, np.minimum)
+        extreme.reduceat(rows.labels, rows.first_output_rows)
+        for extreme in (np.maximum, np.minimum)
     )
     return np.where(np.isnan(coefficients) & (highest_rating > lowest_rating), 0.0, coefficients)
 
@@ -309,19 +310,19 @@ def _dataset_terms(rows: ScoredRows) -> Vector:
     output influences r in two ways: directly, by xy - r (xx + yy) / 2, and through its effect on
     the ranks of all other outputs. A document's influence is the sum over its outputs.
     """
-    n, weight = rows.n_documents, rows.weight
+    n, weight = rows.n_documents, rows.weights
     x, y = (
         standardise(weighted_midranks(values, weight), weight)
-        for values in (rows.judge, rows.human)
+        for values in (rows.scores, rows.labels)
     )
     r = float(np.average(x * y, weights=weight))
     influence = (
         x * y
         - r * (x * x + y * y) / 2
-        + _effect_through_ranks(rows.judge, y - r * x, weight)
-        + _effect_through_ranks(rows.human, x - r * y, weight)
+        + _effect_through_ranks(rows.scores, y - r * x, weight)
+        + _effect_through_ranks(rows.labels, x - r * y, weight)
     )
-    terms: Vector = r + np.bincount(rows.document, influence * weight, n) * n / influence.size
+    terms: Vector = r + np.bincount(rows.document_codes, influence * weight, n) * n / influence.size
     return terms
 
 

@@ -5,7 +5,7 @@ rate the output.
 """
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -130,14 +130,18 @@ def _agreement(
 class OneAnnotatorComparison:
     """How well one annotator and the judge agree with the mean of all other annotators.
 
-    `annotator` and `judge` are Spearman's rho, averaged over the annotators, and `gap` is the
-    judge's rho minus the annotator's. Intervals are clustered by document. An interval is None at
-    system level, for fewer than 15 documents, and at dataset level if nearly all labels are equal.
+    Attributes:
+        annotator_rho: Spearman's rho of an annotator with the others, averaged over annotators.
+        judge_rho: Spearman's rho of the judge with the same ratings, averaged in the same way.
+        rho_difference: The judge's rho minus the annotator's.
+
+    Intervals are clustered by document. An interval is None at system level, for fewer than 15
+    documents, and at dataset level if nearly all labels are equal.
     """
 
-    annotator: IntervalEstimate
-    judge: IntervalEstimate
-    gap: IntervalEstimate
+    annotator_rho: IntervalEstimate = field(metadata={"json": "annotator"})
+    judge_rho: IntervalEstimate = field(metadata={"json": "judge"})
+    rho_difference: IntervalEstimate = field(metadata={"json": "gap"})
     n_outputs: int
     n_documents: int
 
@@ -192,11 +196,11 @@ def one_annotator(
     judge_rho, annotator_rho = np.mean(rhos, axis=0).tolist()
     judge_terms, annotator_terms = _mean_terms(np.array(rho_terms))
     return OneAnnotatorComparison(
-        annotator=IntervalEstimate(
+        annotator_rho=IntervalEstimate(
             annotator_rho, correlation_interval(annotator_rho, annotator_terms)
         ),
-        judge=IntervalEstimate(judge_rho, correlation_interval(judge_rho, judge_terms)),
-        gap=IntervalEstimate(
+        judge_rho=IntervalEstimate(judge_rho, correlation_interval(judge_rho, judge_terms)),
+        rho_difference=IntervalEstimate(
             judge_rho - annotator_rho, interval_of_mean(judge_terms - annotator_terms, bound=2)
         ),
         n_outputs=scores.size,

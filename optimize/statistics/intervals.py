@@ -1,16 +1,17 @@
 """Confidence intervals in closed form, and `Contrast`, the difference between two judges.
 
-Every document has one term of a statistic, and the mean of the terms is the value of the statistic.
-For statistics that are not means over documents, the terms are linearised (infinitesimal
-jackknife). An interval is the value ± Student's t times the standard error of the mean of the
-terms; for a correlation, on Fisher's z. An interval is withheld (None) if it would cover the true
-value in fewer than 93 or more than 97 of 100 samples. benchmarks/coverage.py prints the coverage of
-all intervals.
+Each document makes one contribution to a statistic, and the statistic is the mean of the
+contributions. If a statistic is not a mean over documents, its contributions are linearised
+(infinitesimal jackknife, Jaeckel 1972). An interval is the value ± Student's t times the standard
+error of the mean contribution; for a correlation, it is computed on Fisher's z. An interval is
+withheld (None) if it would cover the true value in fewer than 93 or more than 97 of 100 samples.
+benchmarks/coverage.py prints the coverage of all intervals.
 
-The intervals of all `looks` (interim analyses) at growing labels hold simultaneously. As in Pocock
-(1977), each look has the same critical value, but the error rate of a look is Sidak's (1967),
-1 - (1 - e)^(1 / looks), which is valid however many labels are added between looks: if labels
-double before each, Pocock's constants turn an error rate of .025 into .036 with eight looks.
+A user may look at a statistic several times while the number of labels grows (interim analyses).
+The intervals of all `looks` hold simultaneously. As in Pocock (1977), each look has the same
+critical value. The error rate of a look is Sidak's (1967), 1 - (1 - e)^(1 / looks), which is valid
+however many labels are added between looks. Pocock's constants are not: if labels double before
+each of eight looks, they turn an error rate of .025 into .036.
 """
 
 import hashlib
@@ -34,7 +35,7 @@ MIN_PERFECT = 1 - 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """An interval from `low` to `high`, both included; at 95 % confidence unless said otherwise."""
+    """An interval from `low` to `high`, both included. Its confidence level is usually 95 %."""
 
     low: float
     high: float
@@ -49,7 +50,7 @@ class Interval:
 
 
 class Figure(Protocol):
-    """Anything with a value (NaN if undefined) and an interval (None if it is withheld)."""
+    """Any result with a value (NaN if undefined) and an interval (None if it is withheld)."""
 
     @property
     def value(self) -> float: ...
@@ -67,21 +68,23 @@ class IntervalEstimate:
 
 
 def random_generator(seed: int, *purpose: str | int) -> np.random.Generator:
-    """Return a random generator that depends only on the seed and the purpose, in any process."""
+    """Return NumPy's random generator; its numbers depend only on the seed and the purpose."""
     seed_text = ":".join(map(str, (seed, *purpose)))
     digest = hashlib.blake2b(seed_text.encode(), digest_size=16).digest()
     return np.random.default_rng(int.from_bytes(digest, "big"))
 
 
-def student_quantile(freedom: float, n_intervals: int = 1, confidence: float = 0.975) -> float:
+def student_quantile(
+    degrees_of_freedom: float, n_intervals: int = 1, confidence: float = 0.975
+) -> float:
     """Return the quantile of Student's t distribution for `n_intervals` simultaneous intervals.
 
-    `confidence` is the one-sided confidence level of all intervals together. By Sidak (1967), the
-    level of a single interval is confidence^(1 / n_intervals).
+    `confidence` is the one-sided confidence level at which all intervals hold simultaneously. By
+    Sidak (1967), the level of a single interval is confidence^(1 / n_intervals).
     """
     from scipy.special import stdtrit
 
-    return float(stdtrit(freedom, confidence ** (1 / n_intervals)))
+    return float(stdtrit(degrees_of_freedom, confidence ** (1 / n_intervals)))
 
 
 def effective_sample_size(weight: Vector) -> float:
@@ -90,36 +93,41 @@ def effective_sample_size(weight: Vector) -> float:
 
 
 def interval_of_mean(values: Vector, *, bound: float = np.inf) -> Interval | None:
-    """Return Student's t interval for the mean of one value a document, clipped to [-bound, bound].
+    """Return Student's t interval for a mean over documents, clipped to [-bound, bound].
 
-    The interval is None if fewer than 15 documents have a value (not NaN), or if all values are
-    equal.
+    `values` has one value for each document; documents with NaN are left out. The interval is None
+    if fewer than 15 documents have a value, or if all values are equal.
     """
     values = values[~np.isnan(values)]
     if values.size < MIN_DOCUMENTS_FOR_INTERVAL or np.ptp(values) == 0:
         return None
-    error = float(values.std(ddof=1)) / np.sqrt(values.size)
-    half_width = student_quantile(values.size - 1) * error
+    standard_error = float(values.std(ddof=1)) / np.sqrt(values.size)
+    half_width = student_quantile(values.size - 1) * standard_error
     mean = float(values.mean())
     low, high = np.clip([mean - half_width, mean + half_width], -bound, bound)
     return Interval(float(low), float(high))
 
 
-def cautious_interval(terms: Vector, least_size: float, looks: int = 1) -> Interval | None:
-    """Return the 90 % interval for the mean of the terms, with at most 5 % error in each tail.
+def cautious_interval(
+    contributions: Vector, possible_contribution: float, looks: int = 1
+) -> Interval | None:
+    """Return the 90 % interval for the mean of the documents' contributions.
 
-    If most terms are 0, the sample may by chance lack differences that the population has. So a
-    positive and a negative pseudo-term are added, which are as large as the largest absolute term
-    and at least `least_size` (if both are 0: 2, the range of rho). The degrees of freedom depend on
-    the kurtosis of the terms (O'Neill 2014), and the centre of the interval depends on their
-    skewness (Johnson 1978). The interval is None for fewer than 15 documents.
+    At most 5 % of such intervals lie above the true mean, and at most 5 % below it. If most
+    contributions are 0, the sample may by chance lack differences that the population has. So a
+    positive and a negative pseudo-contribution are added. They are as large as the largest absolute
+    contribution, and at least as large as `possible_contribution`, which a document could make (if
+    both are 0: 2, the range of rho). The degrees of freedom depend on the kurtosis of the
+    contributions (O'Neill 2014), and the centre of the interval depends on their skewness (Johnson
+    1978). The interval is None for fewer than 15 documents.
     """
-    if terms.size < MIN_DOCUMENTS_FOR_INTERVAL:
+    if contributions.size < MIN_DOCUMENTS_FOR_INTERVAL:
         return None
-    pseudo_term = max(float(np.abs(terms).max()), least_size) or 2.0
-    terms = np.concatenate([terms, [pseudo_term, -pseudo_term]])
-    n, mean = terms.size, float(terms.mean())
-    deviations = terms - mean
+    largest_contribution = float(np.abs(contributions).max())
+    pseudo_contribution = max(largest_contribution, possible_contribution) or 2.0
+    values = np.concatenate([contributions, [pseudo_contribution, -pseudo_contribution]])
+    n, mean = values.size, float(values.mean())
+    deviations = values - mean
     variance = float(deviations @ deviations) / (n - 1)
     kurtosis = n * float((deviations**4).sum()) / float(deviations @ deviations) ** 2
     degrees_of_freedom = min(n - 1.0, 2 * n / (kurtosis - (n - 3) / (n - 1)))
@@ -129,21 +137,21 @@ def cautious_interval(terms: Vector, least_size: float, looks: int = 1) -> Inter
     return Interval(centre - half_width, centre + half_width)
 
 
-def correlation_interval(value: float, terms: Vector) -> Interval | None:
-    """Return the interval for a correlation `value`, which is the mean of the documents' `terms`.
+def correlation_interval(value: float, contributions: Vector) -> Interval | None:
+    """Return the 95 % interval for a correlation, the mean of the documents' contributions.
 
     On Fisher's z, the standard error is divided by 1 - value^2. The interval is None for fewer than
-    15 documents, for a perfect correlation, and if all terms are equal.
+    15 documents, for a perfect correlation, and if all contributions are equal.
     """
-    n = terms.size
-    if n < MIN_DOCUMENTS_FOR_INTERVAL or np.ptp(terms) == 0 or abs(value) >= MIN_PERFECT:
+    n = contributions.size
+    if n < MIN_DOCUMENTS_FOR_INTERVAL or np.ptp(contributions) == 0 or abs(value) >= MIN_PERFECT:
         return None
-    standard_error = float(terms.std(ddof=1)) / np.sqrt(n) / (1 - value**2)
+    standard_error = float(contributions.std(ddof=1)) / np.sqrt(n) / (1 - value**2)
     return _fisher_interval(value, student_quantile(n - 1) * standard_error)
 
 
 def system_interval(value: float, n_systems: int) -> Interval | None:
-    """Return Bonett and Wright's (2000) interval for rho over system means.
+    """Return Bonett and Wright's (2000) 95 % interval for rho over the means of systems.
 
     The interval is None for fewer than 15 systems, and for an undefined or perfect rho.
     """
@@ -154,6 +162,7 @@ def system_interval(value: float, n_systems: int) -> Interval | None:
 
 
 def _fisher_interval(value: float, half_width: float) -> Interval:
+    """Return the interval around a correlation; `half_width` is on the scale of Fisher's z."""
     z = np.arctanh(value)
     return Interval(float(np.tanh(z - half_width)), float(np.tanh(z + half_width)))
 
@@ -167,16 +176,18 @@ class Contrast:
     difference as to lower it. So the test is valid even if the judges differ on few documents.
 
     Attributes:
+        value: The difference; NaN if it is undefined.
         error: The standard error of the difference, clustered by document; infinite for fewer than
             two documents.
         documents: The documents from which the difference is computed.
-        terms: One term for each document (at system level, for each system); the mean of the terms
-            is the value.
+        terms: (documents,) each document's contribution to the difference, at system level each
+            system's. The mean of the contributions is the difference.
         interval: The 95 % interval; None for fewer than 15 documents (or systems).
-        swapped: Returns the difference in each draw of swaps. The argument, of shape (draws,
-            documents), is -1 if the draw swaps the judges on the document, else 1.
-        n_untied: At dataset level, how many documents have a label, and scores by both judges, that
-            differ from the most common value; infinite at other levels.
+        swapped: A function of random swaps of the two judges' scores. Its argument has shape
+            (permutations, documents) and is -1 if the scores on the document are swapped, else 1.
+            It returns the difference in each permutation.
+        n_untied: At dataset level, how many documents have an output whose label, and whose score
+            by either judge, is not the most common one; infinite at other levels.
     """
 
     value: float
@@ -191,22 +202,22 @@ class Contrast:
 def contrast_from_documents(differences: Vector, documents: Sequence[str]) -> Contrast:
     """Return the contrast whose value is the mean of the documents' differences, without NaN."""
     is_defined = ~np.isnan(differences)
-    terms = differences[is_defined]
-    n = terms.size
+    contributions = differences[is_defined]
+    n = contributions.size
     return Contrast(
-        value=float(terms.mean()) if n else np.nan,
-        error=float(terms.std(ddof=1)) / np.sqrt(n) if n > 1 else np.inf,
+        value=float(contributions.mean()) if n else np.nan,
+        error=float(contributions.std(ddof=1)) / np.sqrt(n) if n > 1 else np.inf,
         documents=tuple(np.asarray(documents, dtype=object)[is_defined]),
-        terms=terms,
-        interval=interval_of_mean(terms, bound=2),
-        swapped=lambda signs: signs @ terms / max(n, 1),
+        terms=contributions,
+        interval=interval_of_mean(contributions, bound=2),
+        swapped=lambda signs: signs @ contributions / max(n, 1),
     )
 
 
-def contrast_from_outputs(contributions: Vector, document: NDArray[np.generic]) -> Contrast:
-    """Return the contrast whose value is the sum of what each output contributes to it."""
-    document_names, codes = np.unique(document, return_inverse=True)
+def contrast_from_outputs(summands: Vector, document: NDArray[np.generic]) -> Contrast:
+    """Return the contrast whose value is the sum of one summand for each output."""
+    document_names, document_codes = np.unique(document, return_inverse=True)
     n_documents = document_names.size
-    # The terms are scaled so that their mean over documents is the sum over outputs.
-    terms = n_documents * np.bincount(codes, contributions, n_documents).astype(float)
-    return contrast_from_documents(terms, [str(name) for name in document_names])
+    # The factor makes the mean over documents equal to the sum over outputs.
+    sums = np.bincount(document_codes, summands, n_documents).astype(float)
+    return contrast_from_documents(n_documents * sums, [str(name) for name in document_names])

@@ -24,7 +24,7 @@ here share a document.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -221,13 +221,13 @@ class SystemDifference:
 
     In `estimate` each document counts as one output, whose label and score are differences between
     the two systems. The interval of `estimate` is for this pair of systems alone;
-    `together_interval` holds simultaneously for all pairs.
+    `simultaneous_interval` holds simultaneously for all pairs.
     """
 
     system: str
-    less: str
+    subtracted_system: str = field(metadata={"json": "less"})
     estimate: MeanEstimate
-    together_interval: Interval
+    simultaneous_interval: Interval = field(metadata={"json": "together_interval"})
 
 
 def system_differences(

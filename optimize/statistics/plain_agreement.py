@@ -93,18 +93,18 @@ def pairwise_accuracy(
     """
     rows = scored_rows(judge, human, document, weight=weight)
     # Round, because rounding errors of the sums must not break ties.
-    scores_and_ratings: Matrix = np.stack([rows.judge, rows.human]).round(12)
-    across_documents = level == "dataset" or rows.n_documents == rows.judge.size
+    scores_and_ratings: Matrix = np.stack([rows.scores, rows.labels]).round(12)
+    across_documents = level == "dataset" or rows.n_documents == rows.scores.size
     if across_documents:
-        pair_weights = _pair_weights(scores_and_ratings, rows.weight)
+        pair_weights = _pair_weights(scores_and_ratings, rows.weights)
     else:
         values_by_document = np.split(scores_and_ratings, rows.first_output_rows[1:], axis=1)
         pair_weights = np.hstack(
             [_pair_weights(columns, np.ones(columns.shape[1])) for columns in values_by_document]
         )
     concordant_weight, decided_weight, tied_weight = (
-        np.bincount(rows.document, weights, rows.n_documents).astype(float)
-        for weights in pair_weights * rows.weight
+        np.bincount(rows.document_codes, weights, rows.n_documents).astype(float)
+        for weights in pair_weights * rows.weights
     )
     has_pair = decided_weight > 0
     interval = None
@@ -182,21 +182,21 @@ def compare_scales(
     NaN scores are left out. Returns None if all scores are NaN.
     """
     rows = scored_rows(judge, human, document)
-    n = rows.judge.size
+    n = rows.scores.size
     if not n:
         return None
-    differences = rows.judge - rows.human
+    differences = rows.scores - rows.labels
     shift = float(differences.mean())
-    document_sums = np.bincount(rows.document, differences - shift)
+    document_sums = np.bincount(rows.document_codes, differences - shift)
     interval = interval_of_mean(shift + document_sums * rows.n_documents / n)
-    excludes_zero, human_sd = interval is not None and 0 not in interval, float(rows.human.std())
+    excludes_zero, human_sd = interval is not None and 0 not in interval, float(rows.labels.std())
     return ScaleComparison(
-        judge_mean=float(rows.judge.mean()),
-        human_mean=float(rows.human.mean()),
+        judge_mean=float(rows.scores.mean()),
+        human_mean=float(rows.labels.mean()),
         shift=shift,
         shift_interval=interval,
         is_shifted=excludes_zero and abs(shift) >= MIN_SHIFT_IN_SDS * human_sd,
-        judge_sd=float(rows.judge.std()),
+        judge_sd=float(rows.scores.std()),
         human_sd=human_sd,
         n_outputs=n,
         n_documents=rows.n_documents,

@@ -3,16 +3,16 @@
 The TPR is the share of outputs labelled "pass" that the judge passes, and the TNR the share of
 outputs labelled "fail" that it fails. The mean of TPR and TNR is the balanced accuracy.
 
-A rate has Wilson's interval (1927) for the effective number of outputs, which is the number of
+A rate has Wilson's (1927) interval for the effective number of outputs, which is the number of
 outputs divided by the design effect of documents (Korn and Graubard 1998). Few documents give a
-poor estimate of the design effect, so it is shrunk towards a prior: the square root of the number
-of outputs per document, times Kish's design effect of unequal weights. The interval for the
-balanced accuracy combines those for TPR and TNR (MOVER, Zou and Donner 2008). The interval for
-kappa is computed on Fisher's z; with unequal weights, kappa has none.
+poor estimate of the design effect, so the estimate is shrunk towards a prior: the square root of
+the number of outputs per document, times Kish's design effect of unequal weights. The interval for
+the balanced accuracy is computed from the intervals for TPR and TNR (MOVER, Zou and Donner 2008).
+The interval for kappa is computed on Fisher's z. With unequal weights, kappa has no interval.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -36,10 +36,10 @@ PRIOR_DOCUMENTS = 5
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """A share or Cohen's kappa (NaN if undefined), with its 95 % interval.
+    """A share of outputs, a mean of two shares or Cohen's kappa, with its 95 % interval.
 
-    The interval is None if there are too few outputs or documents. `n_documents` is None for kappa
-    and balanced accuracy.
+    `value` is NaN if it is undefined. The interval is None if there are too few outputs or
+    documents. `n` is the number of outputs. `n_documents` is None for kappa and balanced accuracy.
     """
 
     value: float
@@ -49,7 +49,7 @@ class Rate:
 
     @property
     def complement(self) -> "Rate":
-        """One minus the share, with the interval of the complement."""
+        """One minus the share, with its interval."""
         interval = self.interval and Interval(1 - self.interval.high, 1 - self.interval.low)
         return replace(self, value=1 - self.value, interval=interval)
 
@@ -58,10 +58,15 @@ class Rate:
 class VerdictAgreement:
     """A judge's verdicts compared with human labels, without outputs on which the judge failed.
 
-    Rates and kappa are weighted; `confusion` and `n_more` count outputs without weights. In
-    `confusion`, "pass_fail" counts outputs that people pass and the judge fails. `base_rate` is the
-    share of outputs that people pass, and `judge_rate` the share that the judge passes. `n_more` is
-    how many more outputs labelled "pass" and "fail" are needed for intervals.
+    Rates and kappa are weighted; the numbers of outputs are not.
+
+    Attributes:
+        confusion: The number of outputs by label and verdict: "pass_fail" counts the outputs that
+            people pass and the judge fails.
+        base_rate: The share of outputs that people pass.
+        judge_rate: The share of outputs that the judge passes.
+        n_missing_labels: For "pass" and "fail", how many more outputs with this label are needed
+            for an interval.
     """
 
     confusion: Mapping[str, int]
@@ -72,70 +77,75 @@ class VerdictAgreement:
     accuracy: Rate
     balanced_accuracy: Rate
     kappa: Rate
-    n_more: Mapping[str, int]
+    n_missing_labels: Mapping[str, int] = field(metadata={"json": "n_more"})
     n_documents: int
 
 
 def verdict_agreement(
     judge: ArrayLike, human: ArrayLike, document: ArrayLike, *, weight: ArrayLike | None = None
 ) -> VerdictAgreement:
-    """Compare a judge's verdicts (a score of .5 or more is a pass) with labels of 1 and 0.
+    """Compare a judge's verdicts (a score of .5 or more is a pass) with people's labels.
 
-    Raises ValueError if the vectors are invalid (see `scored_rows`), or if a label is neither 1 nor
-    0.
+    Args:
+        judge: (outputs,) scores in [0, 1], NaN for failed judgements.
+        human: (outputs,) labels, 1 for a pass and 0 for a fail.
+        document: (outputs,) document ids.
+        weight: (outputs,) weights of the outputs' documents.
+
+    Raises:
+        ValueError: The vectors are invalid (see `scored_rows`), or a label is neither 1 nor 0.
     """
     rows = scored_rows(judge, human, document, weight=weight)
-    human_labels, verdicts = rows.human, (rows.judge >= PASS_THRESHOLD).astype(float)
-    if not np.isin(human_labels, (0, 1)).all():
+    labels, verdicts = rows.labels, (rows.scores >= PASS_THRESHOLD).astype(float)
+    if not np.isin(labels, (0, 1)).all():
         raise ValueError("people's labels must be 1 (pass) or 0 (fail)")
-    is_right = (verdicts == human_labels).astype(float)
-    outputs_by_label = {"pass": human_labels == 1, "fail": human_labels == 0}
-    all_outputs = np.ones(human_labels.size, bool)
-    tpr, tnr = (_rate(is_right, rows, outputs) for outputs in outputs_by_label.values())
-    confusion = dict[str, int]()
-    for label, outputs in outputs_by_label.items():
-        confusion[f"{label}_pass"] = n_passes = int(verdicts[outputs].sum())
-        confusion[f"{label}_fail"] = int(outputs.sum()) - n_passes
+    is_right = (verdicts == labels).astype(float)
+    all_outputs = np.ones(labels.size, bool)
+    is_pass, is_fail = labels == 1, labels == 0
+    tpr, tnr = _rate(is_right, rows, is_pass), _rate(is_right, rows, is_fail)
+    confusion, n_missing_labels = dict[str, int](), dict[str, int]()
+    for label, has_label in (("pass", is_pass), ("fail", is_fail)):
+        n_outputs, n_passed = int(has_label.sum()), int(verdicts[has_label].sum())
+        confusion |= {f"{label}_pass": n_passed, f"{label}_fail": n_outputs - n_passed}
+        n_documents = np.unique(rows.document_codes[has_label]).size
+        n_missing_labels[label] = max(
+            0, MIN_OUTPUTS_FOR_RATES - n_outputs, MIN_DOCUMENTS_FOR_RATES - n_documents
+        )
     # With unequal weights the interval for kappa would be too narrow.
-    has_interval = bool(tpr.interval and tnr.interval) and np.ptp(rows.weight) == 0
+    has_interval = bool(tpr.interval and tnr.interval) and np.ptp(rows.weights) == 0
     return VerdictAgreement(
         confusion=confusion,
-        base_rate=_rate(human_labels, rows, all_outputs),
+        base_rate=_rate(labels, rows, all_outputs),
         judge_rate=_rate(verdicts, rows, all_outputs),
         tpr=tpr,
         tnr=tnr,
         accuracy=_rate(is_right, rows, all_outputs),
-        balanced_accuracy=_mean_of_rates(tpr, tnr, is_right, outputs_by_label["pass"], rows),
-        kappa=_kappa(verdicts, human_labels, rows, has_interval=has_interval),
+        balanced_accuracy=_mean_of_rates(tpr, tnr, is_right, rows),
+        kappa=_kappa(verdicts, rows, has_interval=has_interval),
         n_documents=rows.n_documents,
-        n_more={
-            label: max(
-                0,
-                MIN_OUTPUTS_FOR_RATES - int(outputs.sum()),
-                MIN_DOCUMENTS_FOR_RATES - np.unique(rows.document[outputs]).size,
-            )
-            for label, outputs in outputs_by_label.items()
-        },
+        n_missing_labels=n_missing_labels,
     )
 
 
-def _rate(values: Vector, rows: ScoredRows, mask: Mask) -> Rate:
-    """Return the share of ones in `values`, over the outputs that `mask` selects."""
-    n, values, document = int(mask.sum()), values[mask], rows.document[mask]
+def _rate(is_counted: Vector, rows: ScoredRows, is_selected: Mask) -> Rate:
+    """Return the share of the selected outputs that are counted (1 in `is_counted`, else 0)."""
+    n, documents = int(is_selected.sum()), rows.document_codes[is_selected]
     if not n:
         return Rate(np.nan, None, 0)
-    weight, n_documents = rows.weight[mask] / rows.weight[mask].mean(), np.unique(document).size
-    share = float(np.average(values, weights=weight))
+    counted, n_documents = is_counted[is_selected], np.unique(documents).size
+    selected_weights = rows.weights[is_selected]
+    weights = selected_weights / selected_weights.mean()
+    share = float(np.average(counted, weights=weights))
     if n < MIN_OUTPUTS_FOR_RATES or n_documents < MIN_DOCUMENTS_FOR_RATES:
         return Rate(share, None, n, n_documents)
     # Even many outputs add little information if their weights are small.
-    effective_n = rows.weight[mask].sum() * effective_sample_size(rows.weight) / rows.weight.size
-    weight_effect = n / min(effective_n, effective_sample_size(weight))
-    n_outputs = np.bincount(document)
+    effective_n = selected_weights.sum() * effective_sample_size(rows.weights) / rows.weights.size
+    weight_effect = n / min(effective_n, effective_sample_size(weights))
+    n_outputs = np.bincount(documents)
     design_effect = float(np.sqrt(float(n_outputs @ n_outputs) / n) * weight_effect)
     if 0 < share < 1:
         # The variance of the share, divided by its variance if outputs were independent.
-        document_errors = np.bincount(document, (values - share) * weight)
+        document_errors = np.bincount(documents, (counted - share) * weights)
         variance = n_documents / (n_documents - 1) * float(document_errors @ document_errors)
         estimated_effect = variance / (n * share * (1 - share))
         weighted_sum = n_documents * estimated_effect + PRIOR_DOCUMENTS * design_effect
@@ -144,7 +154,11 @@ def _rate(values: Vector, rows: ScoredRows, mask: Mask) -> Rate:
 
 
 def wilson_interval(share: float, n: float, looks: int = 1) -> Interval:
-    """Return Wilson's 95 % interval for a share of `n` outputs, valid for all looks together."""
+    """Return Wilson's (1927) 95 % interval for a share of `n` outputs.
+
+    If the labels are looked at more than once while they grow, the intervals of all `looks` hold
+    simultaneously.
+    """
     quantile_squared = student_quantile(np.inf, looks) ** 2
     centre = (share + quantile_squared / (2 * n)) / (1 + quantile_squared / n)
     variance = share * (1 - share) / n + quantile_squared / (4 * n**2)
@@ -155,35 +169,35 @@ def wilson_interval(share: float, n: float, looks: int = 1) -> Interval:
     )
 
 
-def _mean_of_rates(tpr: Rate, tnr: Rate, is_right: Vector, is_pass: Mask, rows: ScoredRows) -> Rate:
+def _mean_of_rates(tpr: Rate, tnr: Rate, is_right: Vector, rows: ScoredRows) -> Rate:
     """Return the mean of TPR and TNR; the interval allows for correlation within documents."""
     value = (tpr.value + tnr.value) / 2
     if tpr.interval is None or tnr.interval is None:
         return Rate(value, None, is_right.size)
-    tpr_errors = np.bincount(rows.document, (is_right - tpr.value) * is_pass * rows.weight)
-    tnr_errors = np.bincount(rows.document, (is_right - tnr.value) * ~is_pass * rows.weight)
+    is_pass = rows.labels == 1
+    tpr_errors = np.bincount(rows.document_codes, (is_right - tpr.value) * is_pass * rows.weights)
+    tnr_errors = np.bincount(rows.document_codes, (is_right - tnr.value) * ~is_pass * rows.weights)
     norm = np.sqrt((tpr_errors @ tpr_errors) * (tnr_errors @ tnr_errors))
     correlation = float(tpr_errors @ tnr_errors / norm) if norm > 0 else 0.0
 
-    def half_width(a: float, b: float) -> float:
-        return float(np.sqrt(max(0.0, a**2 + b**2 + 2 * correlation * a * b))) / 2
+    def half_width(tpr_width: float, tnr_width: float) -> float:
+        variance = tpr_width**2 + tnr_width**2 + 2 * correlation * tpr_width * tnr_width
+        return float(np.sqrt(max(0.0, variance))) / 2
 
     low = value - half_width(tpr.value - tpr.interval.low, tnr.value - tnr.interval.low)
     high = value + half_width(tpr.interval.high - tpr.value, tnr.interval.high - tnr.value)
     return Rate(value, Interval(low, high), is_right.size)
 
 
-def _kappa(verdicts: Vector, human_labels: Vector, rows: ScoredRows, *, has_interval: bool) -> Rate:
-    """Return Cohen's kappa: (agreement - chance) / (1 - chance).
-
-    `verdicts` are the judge's, as 1 and 0. `rows` has the outputs' weights and documents.
-    """
-    n, is_agreement = verdicts.size, verdicts == human_labels
+def _kappa(verdicts: Vector, rows: ScoredRows, *, has_interval: bool) -> Rate:
+    """Return Cohen's kappa, (agreement - chance) / (1 - chance), of verdicts (1, 0) and labels."""
+    labels, is_agreement = rows.labels, verdicts == rows.labels
+    n = verdicts.size
     if not n:
         return Rate(np.nan, None, n)
     label_rate, verdict_rate, agreement = (
-        float(np.average(values, weights=rows.weight))
-        for values in (human_labels, verdicts, is_agreement)
+        float(np.average(values, weights=rows.weights))
+        for values in (labels, verdicts, is_agreement)
     )
     chance = label_rate * verdict_rate + (1 - label_rate) * (1 - verdict_rate)
     if chance == 1:
@@ -192,8 +206,8 @@ def _kappa(verdicts: Vector, human_labels: Vector, rows: ScoredRows, *, has_inte
     if not has_interval or verdict_rate in (0, 1):
         return Rate(value, None, n)
     # Each output's influence on kappa, by the derivatives of its agreement and both rates.
-    chance_influence = (human_labels - label_rate) * (2 * verdict_rate - 1)
+    chance_influence = (labels - label_rate) * (2 * verdict_rate - 1)
     chance_influence += (verdicts - verdict_rate) * (2 * label_rate - 1)
     influence = (is_agreement - agreement - (1 - value) * chance_influence) / (1 - chance)
-    document_sums = np.bincount(rows.document, influence * rows.weight)
+    document_sums = np.bincount(rows.document_codes, influence * rows.weights)
     return Rate(value, correlation_interval(value, document_sums * document_sums.size / n), n)

@@ -89,7 +89,7 @@ def test_system_differences_use_common_documents_and_hold_simultaneously():
     results = differences(("a", "b", "c", "d"), human, score, document, system)
     # The judge failed on a's first. No document has an output of both c and d, and fewer than 15
     # documents do not tell a difference.
-    assert [(each.system + each.less, each.estimate.n_labels) for each in results] == [
+    assert [(each.system + each.subtracted_system, each.estimate.n_labels) for each in results] == [
         *(("ab", 39), ("ac", 24), ("ad", 15), ("bc", 25), ("bd", 15))
     ]
     fewer = np.where(document == 39, math.nan, human)
@@ -98,7 +98,7 @@ def test_system_differences_use_common_documents_and_hold_simultaneously():
     assert estimate.value == pytest.approx((human[3::3] - human[4::3]).mean())
     # Six pairs of systems: each interval has a confidence of 1 - .05 / 6.
     wider = stats.t.ppf(1 - 0.025 / 6, 39 + 4 - 1) / stats.t.ppf(0.975, 39 + 4 - 1)
-    reach = results[0].together_interval.half_width / estimate.interval.half_width
+    reach = results[0].simultaneous_interval.half_width / estimate.interval.half_width
     assert reach == pytest.approx(wider, rel=0.02)
 
 

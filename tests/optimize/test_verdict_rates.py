@@ -58,7 +58,7 @@ def test_rates_of_random_tables_equal_sums_over_outputs(a, b, c, d):
 
 def test_a_rate_has_an_interval_from_ten_outputs_on_and_says_how_many_are_missing():
     card = table(30, 10, 2, 4)
-    assert card.n_more == {"pass": 0, "fail": 4}
+    assert card.n_missing_labels == {"pass": 0, "fail": 4}
     assert card.tpr.interval is not None
     assert card.tnr.interval is card.balanced_accuracy.interval is card.kappa.interval is None
     assert card.tnr.value == 4 / 6
@@ -66,7 +66,7 @@ def test_a_rate_has_an_interval_from_ten_outputs_on_and_says_how_many_are_missin
     # Ten fails of two documents are not enough; three of others are lacking.
     human = [1] * 20 + [0] * 10
     documents = [*range(20), *([20] * 5), *([21] * 5)]
-    assert verdict_agreement(human, human, documents).n_more == {"pass": 0, "fail": 3}
+    assert verdict_agreement(human, human, documents).n_missing_labels == {"pass": 0, "fail": 3}
 
 
 def test_wilson_s_interval_is_the_published_one():

@@ -146,8 +146,8 @@ def gain(value: float, low: float | None, high: float | None) -> IntervalEstimat
 
 def one_annotator(gap: IntervalEstimate) -> PeopleFigures:
     """A judge with rho .420 with the others, beside annotators with .470."""
-    both = {"annotator": reaching(0.47, 0.2), "judge": reaching(0.42, 0.2)}
-    one = OneAnnotatorComparison(gap=gap, n_outputs=40, n_documents=20, **both)
+    both = {"annotator_rho": reaching(0.47, 0.2), "judge_rho": reaching(0.42, 0.2)}
+    one = OneAnnotatorComparison(rho_difference=gap, n_outputs=40, n_documents=20, **both)
     numbers = dict.fromkeys(("alpha", "reliability", "max_rho"), 0.5)
     return PeopleFigures(names=(), one_annotator=one, agreement=(), **numbers)
 
@@ -157,7 +157,7 @@ def card(
 ) -> Scorecard:
     return Scorecard(
         correlations=(rho() if own_rho is None else own_rho,),
-        order=order() if own_order is None else own_order,
+        pairwise_accuracy=order() if own_order is None else own_order,
         **{"scales": None, **others},
     )
 
