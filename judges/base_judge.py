@@ -62,18 +62,18 @@ class BaseJudge(ABC):
 
     @property
     @abstractmethod
-    def parts(self) -> tuple["BaseJudge", ...]:
+    def single_judges(self) -> tuple["BaseJudge", ...]:
         """The judges that ask models: the judge itself, or a panel's members."""
 
     @property
     def prompts(self) -> tuple[Prompt, ...]:
-        """The prompt of each of `parts`."""
-        return tuple(chain.from_iterable(part.prompts for part in self.parts))
+        """The prompt of each of `single_judges`."""
+        return tuple(chain.from_iterable(part.prompts for part in self.single_judges))
 
     @property
     def is_frozen(self) -> bool:
         """Whether the judge has its own sampling plan, like every judge loaded from a file."""
-        return all(part.is_frozen for part in self.parts)
+        return all(part.is_frozen for part in self.single_judges)
 
     @abstractmethod
     def judge_rows(
@@ -117,27 +117,30 @@ class BaseJudge(ABC):
         return ()
 
     @cached_property
-    def origin(self) -> Provenance:
+    def typed_provenance(self) -> Provenance:
         """The provenance as a typed record; raises ValueError if the provenance is malformed."""
         return msgspec.convert(to_json_data(self.provenance) or {}, Provenance)
 
     @property
-    def constructed(self) -> bool:
+    def uses_constructed_labels(self) -> bool:
         """Whether the judge was tuned on labels that were constructed, not given by people."""
-        tuning_labels = self.origin.tuning_labels
-        return self.origin.shipped_judge != "seed" and bool(
+        tuning_labels = self.typed_provenance.tuning_labels
+        return self.typed_provenance.shipped_judge != "seed" and bool(
             tuning_labels and tuning_labels.is_constructed
         )
 
     @cached_property
     def tuning_digests(self) -> frozenset[str]:
-        """Digests of the rows and documents on which the judge or one of its parts was tuned."""
+        """Digests of the rows and documents on which the judge or one of its members was tuned."""
         tuned_parts = (
             part
-            for part in (self, *self.parts)
-            if part.origin.shipped_judge != "seed" or getattr(part, "threshold", 0.5) != 0.5
+            for part in (self, *self.single_judges)
+            if part.typed_provenance.shipped_judge != "seed"
+            or getattr(part, "threshold", 0.5) != 0.5
         )
-        return frozenset(chain.from_iterable(part.origin.tuned_row_digests for part in tuned_parts))
+        return frozenset(
+            chain.from_iterable(part.typed_provenance.tuned_row_digests for part in tuned_parts)
+        )
 
     def was_tuned_on(self, texts: Mapping[str, object]) -> bool:
         """Return whether the judge was tuned on a row with these texts."""
@@ -164,7 +167,7 @@ class BaseJudge(ABC):
         """
         from judges.client import endpoint_digest, endpoint_of, is_allowed_in_file
 
-        for judge in self.parts:
+        for judge in self.single_judges:
             if judge.lm_source != "file":
                 continue
             if not is_allowed_in_file(judge.lm):
@@ -175,7 +178,7 @@ class BaseJudge(ABC):
                 )
             endpoint = endpoint_of(judge.lm)
             expected_endpoints = (None, "", endpoint, endpoint_digest(endpoint))
-            if not judge.api_base and judge.origin.endpoint not in expected_endpoints:
+            if not judge.api_base and judge.typed_provenance.endpoint not in expected_endpoints:
                 raise FatalModelError(
                     f"{judge.name}: it was tuned at another address than {endpoint}, to which "
                     "requests would go now; give the address: --api-base URL, or in Python "
@@ -236,7 +239,7 @@ class BaseJudge(ABC):
             return
         models = {} if model is None else {model.name: model}
         options = {"api_base": None if models else self.api_base, **options}
-        lms = [part.lm for part in self.parts]
+        lms = [part.lm for part in self.single_judges]
         with Session(keep_going=keep_going, models=models, lms=lms, **options) as session:
             yield session.client(next(iter(models), self.lm))
 
@@ -341,7 +344,7 @@ class BaseJudge(ABC):
         from judges.terminal import Progress
 
         column_names, records = [*map(str, frame.columns)], frame.itertuples(index=False, name=None)
-        text_rows = self.texts_of(column_names, records, column_mapping)
+        text_rows = self.row_texts(column_names, records, column_mapping)
         scores, failure_counts = [], Counter[str]()
         with Progress(self.name, len(frame), sys.stderr, only_live=True) as progress:
             for judgement in self.judge_all(text_rows, **judge_options):
@@ -362,7 +365,7 @@ class BaseJudge(ABC):
             warnings.warn(f"{self.name}: {message}", FailedJudgementWarning, stacklevel=2)
         return series
 
-    def texts_of(
+    def row_texts(
         self,
         column_names: Sequence[str],
         records: Iterable[Sequence[object]],

@@ -243,7 +243,7 @@ class Batch:
                 raise read_error(self._model, response.status_code, None, body)
             completion = self._model.read_answer(body, (), Sampling())
         except ModelError as error:
-            if not error.billed:  # a billed request stays booked at its worst-case cost
+            if not error.may_be_billed:  # a billed request stays booked at its worst-case cost
                 self._store.record_outcome(request_id, REFUSED, 0.0, None)
             return [str(error)]
         cost = PRICE_FACTOR * self._price.cost_of(completion)

@@ -64,7 +64,7 @@ class DecisionTask(Struct, kw_only=True):
     questions: dict[str, TypedQuestion]
 
     @classmethod
-    def of(cls, content: str) -> Self:
+    def parse(cls, content: str) -> Self:
         """Read the task from a system message's content; raises ValueError for other content."""
         return msgspec.convert(json.loads(content), cls)
 
@@ -128,7 +128,7 @@ def typed_question(field: Field) -> TypedQuestion:
     text = break_markup(text)
     if field.choices == PAIR_ANSWERS:
         return TypedQuestion(type="choice", instructions=text, criteria=dict.fromkeys(PAIR_ANSWERS))
-    names = map(str, field.options)
+    names = map(str, field.allowed_values)
     criteria = [f"{name}: {meanings[name]}" if name in meanings else name for name in names]
     if verdict_words_of(field.choices):
         outcomes: dict[str, object] = dict(zip(("true", "false"), criteria, strict=True))
@@ -144,7 +144,7 @@ def typed_question(field: Field) -> TypedQuestion:
 
 def split_field_description(field: Field) -> tuple[str, dict[str, str]]:
     """Split a description: "how clear (1 = murky)" into "how clear" and {"1": "murky"}."""
-    choice_pattern = "|".join(re.escape(str(choice)) for choice in field.options)
+    choice_pattern = "|".join(re.escape(str(choice)) for choice in field.allowed_values)
     description_match = re.match(
         rf"(.*?) \(((?:{choice_pattern}) = .*)\)\Z", field.description, re.DOTALL
     )

@@ -276,7 +276,7 @@ def _demo_problem(prompt: Prompt, demo: Mapping[str, FieldValue]) -> str | None:
         value = demo[field.name]
         if field.choices:
             # Types are compared too, since `True == 1`, but True is not the choice 1.
-            typed_choices = [(type(choice), choice) for choice in field.options]
+            typed_choices = [(type(choice), choice) for choice in field.allowed_values]
             is_allowed = (type(value), value) in typed_choices
         else:
             is_allowed = isinstance(value, str)

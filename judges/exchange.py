@@ -109,7 +109,7 @@ class Exchange:
         """Return the judgement from a response; a pair has one response for each order."""
         samples = [cast(Sequence[ReplyContent], response.values) for response in responses]
         if self.subject.kind == "pairwise":
-            preference = _preference(samples, [response.error for response in responses])
+            preference = _preference(samples, [response.failure for response in responses])
             return preference.rescored(self.prompt.choice_fields, self.weights)
         judgement = judgement_from_contents(self.plan, samples[0], responses[0].failures)
         return judgement.rescored(self.prompt.choice_fields, self.weights, self.threshold)
@@ -163,7 +163,7 @@ class Exchange:
     def _read_output(self, output: object) -> Reply:
         try:
             if self.is_decision_model:
-                task = DecisionTask.of(self.template[0]["content"])
+                task = DecisionTask.parse(self.template[0]["content"])
                 return reply_from_answers(output, task.questions)
             return reply_from_output(output)
         except JSON_ERRORS as error:
@@ -203,7 +203,9 @@ def _preference(
     # In the order "ba", the answers are positive for output B.
     ab, ba = map(mean_answers, samples_by_order)
     margin_ab, margin_ba = (next(reversed(answers.values()), math.nan) for answers in (ab, ba))
-    comparisons = (sample.text for sample in chain.from_iterable(samples_by_order) if sample.text)
+    comparisons = (
+        sample.free_text for sample in chain.from_iterable(samples_by_order) if sample.free_text
+    )
     preference = Preference.from_orders(margin_ab, -margin_ba, next(comparisons, None))
     for order, error in zip(PAIR_ORDERS, error_by_order, strict=True):
         if error is not None:

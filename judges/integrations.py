@@ -329,7 +329,7 @@ def _explain_judgement(judge: AnyJudge, judgement: Judgement) -> str:
     score_text = f"{judgement.score:.3f} on the scale from {min_rating} to {max_rating}"
     lines = [f"{judge.name}: {verdict_text}{score_text} ({judge.subject.definition})"]
     for question in judge.questions:
-        answer = nearest_choice((judgement.answers or {})[question.name], question.options)
+        answer = nearest_choice((judgement.answers or {})[question.name], question.allowed_values)
         lines.append(f"{question.description}: {answer}")
     notes = {"decided by": judgement.decided_by, "reason": judgement.rationale}
     return "\n".join([*lines, *(f"{name}: {note}" for name, note in notes.items() if note)])

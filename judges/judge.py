@@ -140,7 +140,7 @@ class Judge(BaseJudge):
         raise OptionError("the program has no model: program.set_lm(...) or dspy.configure(lm=...)")
 
     @property
-    def parts(self) -> tuple["Judge", ...]:
+    def single_judges(self) -> tuple["Judge", ...]:
         return (self,)
 
     @property
@@ -207,10 +207,10 @@ class Judge(BaseJudge):
         sampling = exchange.sampling
         if exchange.is_decision_model:
             system, user = (message["content"] for message in messages)
-            return DecisionTask.of(system).body(self.lm, json.loads(user))
+            return DecisionTask.parse(system).body(self.lm, json.loads(user))
         if is_reasoning_model(self.lm):
             sampling = replace(sampling, max_tokens=REASONING_FACTOR * sampling.max_tokens)
-        return {"messages": messages, "sampling": sampling.fields()}
+        return {"messages": messages, "sampling": sampling.request_fields()}
 
     def read(
         self,

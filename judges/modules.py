@@ -311,13 +311,13 @@ def choice_probabilities(
 
 def _likeliest_choice(value: object, field: Field) -> object:
     """Return the most likely choice of a decision; any other value is returned unchanged."""
-    distribution = choice_probabilities(value, field.options)
+    distribution = choice_probabilities(value, field.allowed_values)
     return max(distribution, key=distribution.__getitem__) if distribution else value
 
 
 def _answer_number(value: object, field: Field) -> float:
     """Return an answer as a number, such as 3.5; for probabilities, the expected number."""
-    choices = field.options
+    choices = field.allowed_values
     if distribution := choice_probabilities(value, choices):
         return math.fsum(p * choice_number(choice, choices) for choice, p in distribution.items())
     if isinstance(value, str | bool):
@@ -331,7 +331,7 @@ def _demo_value(demo_number: int, field: Field, value: object) -> FieldValue:
         return NOT_GIVEN_TEXT if value is None else str(value)
     value = _likeliest_choice(value, field)
     # In a label file, 4.0 and "4" mean the rating 4; a mean such as 3.67 is refused.
-    for choice in field.options:
+    for choice in field.allowed_values:
         if value == choice or str(value).strip() == str(choice):
             return choice
     allowed_values = f"one of {', '.join(map(str, field.choices))}" if field.choices else "a text"

@@ -130,7 +130,7 @@ class Panel(BaseJudge):
         return f"Panel({self.name!r}, {self.kind}, reads {', '.join(self.texts)}, of {members})"
 
     @property
-    def parts(self) -> tuple[Judge, ...]:
+    def single_judges(self) -> tuple[Judge, ...]:
         return tuple(member.judge for member in self.members)
 
     def with_model(self, lm: str | None = None, api_base: str | None = None) -> Self:
@@ -139,7 +139,7 @@ class Panel(BaseJudge):
         Raises PanelError if `lm` is given: each weight was learned with the member's own model.
         """
         if lm is not None:
-            models = ", ".join(dict.fromkeys(judge.lm for judge in self.parts))
+            models = ", ".join(dict.fromkeys(judge.lm for judge in self.single_judges))
             raise PanelError(
                 f"{self.name} is a panel, and its weights hold for the models that its members "
                 f"ask, {models}: leave the model out"
@@ -161,7 +161,7 @@ class Panel(BaseJudge):
         rows, *row_copies = tee(rows, len(self.members) + 1)
         with ExitStack() as stack:
             judgement_streams = []
-            for judge, row_copy in zip(self.parts, row_copies, strict=True):
+            for judge, row_copy in zip(self.single_judges, row_copies, strict=True):
                 judgements = judge.judge_rows(row_copy, self._client_of(judge, client), seed=seed)
                 judgement_streams.append(stack.enter_context(closing(judgements)))
             for _ in rows:
@@ -204,12 +204,12 @@ class Panel(BaseJudge):
         return weighted_sum / math.fsum(member.weight for member in self.members)
 
     def clients(self, client: "Client") -> tuple["Client", ...]:
-        return tuple(dict.fromkeys(self._client_of(judge, client) for judge in self.parts))
+        return tuple(dict.fromkeys(self._client_of(judge, client) for judge in self.single_judges))
 
     def _client_of(self, judge: Judge, client: "Client") -> "Client":
         if client.open_client_for is not None:
             return client.open_client_for(judge.lm, judge.api_base)
-        if len({(part.lm, part.api_base) for part in self.parts}) > 1:
+        if len({(part.lm, part.api_base) for part in self.single_judges}) > 1:
             raise PanelError(f"{self.name} asks several models: open it by panel.open_client()")
         return client
 

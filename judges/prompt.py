@@ -72,7 +72,7 @@ class Field:
     choices: tuple[FieldValue, ...] | None = None
 
     @property
-    def options(self) -> tuple[FieldValue, ...]:
+    def allowed_values(self) -> tuple[FieldValue, ...]:
         """The choices; empty for free text."""
         return self.choices or ()
 
@@ -247,10 +247,8 @@ def restate_format(prompt: Prompt, messages: Sequence[Message]) -> list[Message]
     last_message, form_text = messages[-1], _reply_format(prompt.output_fields)
     for field in prompt.choice_fields if len(prompt.output_fields) > 1 else ():
         header = FIELD_HEADER.format(name=field.name)
-        form_text += (
-            f" What follows {header} is {_choices_phrase(field.options)} alone, without any other "
-            "word."
-        )
+        choices_text = _choices_phrase(field.allowed_values)
+        form_text += f" What follows {header} is {choices_text} alone, without any other word."
     note = f"An earlier reply was not of this form and was not read. {form_text}"
     content = f"{last_message['content']}\n\n{note}"
     return [*messages[:-1], Message(role=last_message["role"], content=content)]

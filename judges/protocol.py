@@ -79,7 +79,7 @@ class Sampling:
     seed: int = 0
     reasoning_effort: str | None = None
 
-    def fields(self) -> dict[str, str | float]:
+    def request_fields(self) -> dict[str, str | float]:
         """Return the parameters, except those that are None, as fields of a chat request."""
         fields = {
             "max_tokens": self.max_tokens,
@@ -95,10 +95,10 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A generated token; `top` has log-probabilities of the likeliest tokens at its position."""
+    """A generated token, with the log-probabilities of the likeliest tokens at its position."""
 
     text: str
-    top: Mapping[str, float]
+    top_logprobs: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,28 +124,29 @@ class Reply:
 class Request:
     """A request: its messages, its sampling parameters, and how its replies are read.
 
-    `accept` returns the value of a reply. If `accept` raises NoScoreError, the request is sent
-    again, with the messages that `restate` returns; at temperature 0, unchanged messages would
+    `read_reply` returns what a reply says. If it raises NoScoreError, the request is sent again,
+    with the messages that `restate_messages` returns. At temperature 0, unchanged messages would
     bring the same reply.
     """
 
     messages: Sequence[Message]
     sampling: Sampling
-    accept: Callable[[Reply], object]
-    restate: Callable[[Sequence[Message]], Sequence[Message]] | None = None
+    read_reply: Callable[[Reply], object]
+    restate_messages: Callable[[Sequence[Message]], Sequence[Message]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
     """The tokens of a request (`tokens_in`) and its replies (`tokens_out`).
 
-    Of `tokens_in`, the provider read `cache_reads` from its cache, and wrote `cache_writes` to it.
+    The provider read `cache_read_tokens` of the request's tokens from its prompt cache, and wrote
+    `cache_write_tokens` of them to this cache. Both have prices of their own.
     """
 
     tokens_in: int
     tokens_out: int
-    cache_reads: int = 0
-    cache_writes: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,8 +161,8 @@ class Completion(Usage):
 class Response:
     """The outcome of one request, whether or not it was answered.
 
-    `values[i]` is what the request's `accept` returned for `replies[i]`. Further replies
-    could not be read; `failures` says why, or why the request was not answered. `cached` is
+    `values[i]` is what the request's `read_reply` returned for `replies[i]`. Further replies
+    could not be read; `failures` says why, or why the request was not answered. `is_cached` is
     true if nothing was sent, since the store or the cache had the answer.
     """
 
@@ -170,10 +171,10 @@ class Response:
     failures: tuple[str, ...] = ()
     tokens_in: int = 0
     tokens_out: int = 0
-    cached: bool = False
+    is_cached: bool = False
 
     @property
-    def error(self) -> str | None:
+    def failure(self) -> str | None:
         """The reason why the request gave no value; None if there is a value."""
         return None if self.values else next(iter(self.failures), "no reply")
 
@@ -269,20 +270,20 @@ class Model(Protocol):
 
 
 class ModelError(JudgesError):
-    """A request got no usable answer; `billed` says whether the provider may charge for it."""
+    """A request got no usable answer; `may_be_billed` says if it may still cost money."""
 
-    billed = False
+    may_be_billed = False
 
 
 class TransientError(ModelError):
     """A failure that a retry may overcome; `retry_after` is the server's wait in seconds."""
 
     def __init__(
-        self, message: str, retry_after: float | None = None, *, billed: bool = False
+        self, message: str, retry_after: float | None = None, *, may_be_billed: bool = False
     ) -> None:
         super().__init__(message)
         self.retry_after = retry_after
-        self.billed = billed
+        self.may_be_billed = may_be_billed
 
 
 class ThrottledError(TransientError):

@@ -77,7 +77,7 @@ def field_description(text: str, anchors: Iterable[tuple[object, str]]) -> str:
 
 def question_problem(field: Field) -> str | None:
     """Return why a prompt's field cannot be a question; None if the field can be a question."""
-    choices = field.options
+    choices = field.allowed_values
     # Ratings must have one digit, since a digit is always one token.
     is_scale = all(type(choice) is int and 0 <= choice <= 9 for choice in choices)
     if not VALID_NAME.match(field.name):
@@ -101,7 +101,7 @@ def nearest_choice(number: float, choices: tuple[FieldValue, ...]) -> FieldValue
 
 def answer_range(field: Field) -> tuple[float, float]:
     """Return the smallest and the largest number that an answer to this field can be."""
-    numbers = [choice_number(choice, field.options) for choice in field.options]
+    numbers = [choice_number(choice, field.allowed_values) for choice in field.allowed_values]
     return min(numbers), max(numbers)
 
 
@@ -161,7 +161,7 @@ class AnswerWeights:
             AnswerShare(
                 name=field.name,
                 text=field.description,
-                answers=field.options,
+                answers=field.allowed_values,
                 share=round(shares[field.name], 6),
                 loss=loss_by_answer.get(field.name),
             )
@@ -189,7 +189,7 @@ class AnswerWeights:
             score_changes[name] = self.slopes.get(name, 0.0) * distance
         side = 1.0 if math.fsum(score_changes.values()) >= 0 else -1.0
         name = max(score_changes, key=lambda name: side * score_changes[name])
-        options = next(field.options for field in choice_fields if field.name == name)
+        options = next(field.allowed_values for field in choice_fields if field.name == name)
         return f"{name} = {nearest_choice(answers[name], options)}"
 
     def problem(self, choice_fields: Sequence[Field]) -> str | None:

@@ -62,7 +62,7 @@ class JudgeBatch:
         if is_arrow_table:
             columns = [column.to_pylist() for column in columns]
         cells_by_row = zip(*columns, strict=True)
-        text_rows = self.judge.texts_of(
+        text_rows = self.judge.row_texts(
             [*map(str, column_names)], cells_by_row, self.column_by_text
         )
         if self._judge_rows is None:

@@ -124,7 +124,7 @@ def _read_choice(
     text: str, field: Field, headings: Collection[str], *, is_strict: bool
 ) -> tuple[FieldValue, int, int]:
     """Return a text's answer, its start and its end; raises NoScoreError if it is unclear."""
-    form = answer_patterns(field.options, False)
+    form = answer_patterns(field.allowed_values, False)
     answer = find_answer(text, form, headings, strict=is_strict)
     if answer is None or answer.value is None:
         first, *_, last = form.choices

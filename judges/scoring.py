@@ -91,25 +91,26 @@ class SamplingPlan:
             )
 
 
-ONE, WEIGHTED = SamplingPlan(kind="one"), SamplingPlan(kind="weighted")
+ONE_REPLY_PLAN, WEIGHTED_PLAN = SamplingPlan(kind="one"), SamplingPlan(kind="weighted")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyContent:
     """What was read from one reply: the rating, verdict or choice as a number, and its free text.
 
-    `distributions` maps each field to the probability of each number that its answer can be; the
-    rating, verdict or choice is last. A number without a token probability has probability 1.
+    `distribution_by_field` maps each field's name to the probability of each number that its answer
+    can be; the rating, verdict or choice is last. Without token probabilities, the answer that was
+    given has the probability 1.
     """
 
-    value: float
-    text: str | None
-    distributions: dict[str, dict[float, float]]
+    answer_number: float
+    free_text: str | None
+    distribution_by_field: dict[str, dict[float, float]]
 
     @property
-    def distribution(self) -> dict[float, float]:
+    def answer_distribution(self) -> dict[float, float]:
         """The distribution of the rating, verdict or choice."""
-        return list(self.distributions.values())[-1]
+        return list(self.distribution_by_field.values())[-1]
 
 
 def default_plan(model: Model) -> SamplingPlan:
@@ -120,7 +121,7 @@ def default_plan(model: Model) -> SamplingPlan:
 
 def default_plan_for_name(lm: str) -> SamplingPlan:
     """Return the default plan for a name: weighted for embedded and decision models, else one."""
-    return WEIGHTED if is_embedded(lm) or is_decision_model(lm) else ONE
+    return WEIGHTED_PLAN if is_embedded(lm) or is_decision_model(lm) else ONE_REPLY_PLAN
 
 
 def sampling_for(plan: SamplingPlan, prompt: Prompt, *, seed: int = 0, lm: str = "") -> Sampling:
@@ -132,7 +133,9 @@ def sampling_for(plan: SamplingPlan, prompt: Prompt, *, seed: int = 0, lm: str =
     if is_decision_model(lm):
         return DECISION_SAMPLING
     if lm and plan.kind == "weighted" and not is_embedded(lm):
-        ratings = [choice for choice in prompt.answer_field.options if isinstance(choice, int)]
+        ratings = [
+            choice for choice in prompt.answer_field.allowed_values if isinstance(choice, int)
+        ]
         for rating in ratings:
             if rating not in range(10):
                 raise NoProbabilitiesError(f"{rating} on this scale may be several tokens")
@@ -170,21 +173,23 @@ def read_text_reply(
         reply.text, prompt.output_fields, is_truncated=reply.is_truncated, names=names
     )
     is_weighted = plan.kind == "weighted"
-    if is_weighted and not any(token.top for token in reply.tokens):
+    if is_weighted and not any(token.top_logprobs for token in reply.tokens):
         raise NoProbabilitiesError("the model gives no log-probabilities")
     distributions: dict[str, dict[float, float]] = {}
     for field in prompt.choice_fields:
         choice, probabilities = values[field.name], {values[field.name]: 1.0}
         if is_weighted:
             position = position_by_name[field.name][0]
-            probabilities = _choice_probabilities(reply, position, choice, field.options)
+            probabilities = _choice_probabilities(reply, position, choice, field.allowed_values)
         distributions[field.name] = {
-            choice_number(each, field.options): p for each, p in probabilities.items()
+            choice_number(each, field.allowed_values): p for each, p in probabilities.items()
         }
-    value = choice_number(values[prompt.answer_field.name], prompt.answer_field.options)
+    value = choice_number(values[prompt.answer_field.name], prompt.answer_field.allowed_values)
     free_texts = [str(values[output.name]) for output in prompt.output_fields if not output.choices]
     free_text = "\n".join(filter(None, free_texts)) or None
-    return ReplyContent(value=value, text=free_text, distributions=distributions)
+    return ReplyContent(
+        answer_number=value, free_text=free_text, distribution_by_field=distributions
+    )
 
 
 def read_decision_reply(prompt: Prompt, reply: Reply) -> ReplyContent:
@@ -195,11 +200,13 @@ def read_decision_reply(prompt: Prompt, reply: Reply) -> ReplyContent:
     distributions: dict[str, dict[float, float]] = {}
     for field in prompt.choice_fields:
         # A question's options have the order of the choices: a verdict's good word comes first.
-        numbers = [choice_number(choice, field.options) for choice in field.options]
+        numbers = [choice_number(choice, field.allowed_values) for choice in field.allowed_values]
         distributions[field.name] = dict(zip(numbers, answers[field.name].values(), strict=True))
     distribution = distributions[prompt.answer_field.name]
     likeliest = max(distribution, key=distribution.__getitem__)
-    return ReplyContent(value=likeliest, text=None, distributions=distributions)
+    return ReplyContent(
+        answer_number=likeliest, free_text=None, distribution_by_field=distributions
+    )
 
 
 def judgement_from_contents(
@@ -210,14 +217,14 @@ def judgement_from_contents(
         return Judgement.failed([*failures, "no reply"][0], unparsable=len(failures))
     answers = mean_answers(samples)
     distribution = {}
-    for rating in sorted(set().union(*(sample.distribution for sample in samples))):
-        total = math.fsum(sample.distribution.get(rating, 0.0) for sample in samples)
+    for rating in sorted(set().union(*(sample.answer_distribution for sample in samples))):
+        total = math.fsum(sample.answer_distribution.get(rating, 0.0) for sample in samples)
         distribution[int(rating)] = total / len(samples)
     return Judgement(
         score=list(answers.values())[-1],
-        rating=int(samples[0].value) if len(samples) == 1 else None,
+        rating=int(samples[0].answer_number) if len(samples) == 1 else None,
         distribution=None if plan.kind == "one" else distribution,
-        rationale=next((sample.text for sample in samples if sample.text), None),
+        rationale=next((sample.free_text for sample in samples if sample.free_text), None),
         samples=len(samples),
         unparsable=len(failures),
         answers=answers if len(answers) > 1 else None,
@@ -228,7 +235,7 @@ def mean_answers(samples: Sequence[ReplyContent]) -> dict[str, float]:
     """Return the mean of each answer over the samples, by field; the rating or verdict is last."""
     expectations: dict[str, list[float]] = {}
     for sample in samples:
-        for name, distribution in sample.distributions.items():
+        for name, distribution in sample.distribution_by_field.items():
             expectation = math.fsum(number * p for number, p in distribution.items())
             expectations.setdefault(name, []).append(expectation)
     return {name: math.fsum(values) / len(samples) for name, values in expectations.items()}
@@ -247,11 +254,11 @@ def _choice_probabilities(
     if token is None or reply_start < 0 or _choice_of_token(token.text, choices) != value:
         raise NoScoreError(f"no single token of the reply is the answer {value!r}")
     # The minimum keeps an impossible log-probability from overflowing; a NaN fails the comparison.
-    top_probability = sum(math.exp(min(logprob, 1.0)) for logprob in token.top.values())
+    top_probability = sum(math.exp(min(logprob, 1.0)) for logprob in token.top_logprobs.values())
     if not top_probability <= MAX_PROBABILITY_SUM:
         raise NoScoreError("the log-probabilities of a token are impossible")
     probability_sums = dict.fromkeys(choices, 0.0)
-    for text, logprob in token.top.items():
+    for text, logprob in token.top_logprobs.items():
         if (choice := _choice_of_token(text, choices)) is not None:
             probability_sums[choice] += math.exp(logprob)
     total = math.fsum(probability_sums.values())

@@ -76,7 +76,7 @@ class ModelContract:
         sampling = Sampling(top_logprobs=5 if model.has_logprobs else 0)
         ((reply,),) = [completion.replies for completion in self.complete(model, sampling)]
         assert bool(reply.tokens) == bool(model.has_logprobs)
-        assert all(value <= 0 for token in reply.tokens for value in token.top.values())
+        assert all(value <= 0 for token in reply.tokens for value in token.top_logprobs.values())
 
     def test_many_requests_are_in_flight_at_once(self) -> None:
         samplings = [Sampling(seed=seed) for seed in range(8)]

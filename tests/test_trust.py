@@ -25,7 +25,7 @@ from judges.client.open import is_allowed_in_file, open_model
 from judges.frozen import json_digest
 from judges.protocol import FatalModelError
 from judges.ray import JudgeBatch
-from judges.scoring import ONE
+from judges.scoring import ONE_REPLY_PLAN
 from optimize import measure
 from optimize.__main__ import command as optimize_command
 from optimize.check import command as data_command
@@ -59,7 +59,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def judge_file(lm: str, endpoint: str) -> Path:
     """A frozen judge as a stranger may write it: valid, with a digest of its own."""
     origin = {"endpoint": f"http://{endpoint}/v1"}
-    frozen = replace(judges.load("coherence").with_plan(ONE), provenance=origin)
+    frozen = replace(judges.load("coherence").with_plan(ONE_REPLY_PLAN), provenance=origin)
     document = {**json.loads(frozen.save("judge.json").read_text()), "lm": lm}
     return file_of(json.dumps(document | {"digest": json_digest(document)}), "judge.json")
 

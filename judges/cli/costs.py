@@ -53,7 +53,7 @@ def estimate_costs(
 ) -> list[CostEstimate]:
     """Return an estimate for each model of a judge, by the length of all rows' texts."""
     estimates, n_orders = [], 2 if judge.kind == "pairwise" else 1
-    for part in judge.parts:
+    for part in judge.single_judges:
         n_samples, n_prompts = part.plan.samples if part.plan else 1, n_rows * n_orders
         # If a request brings only one reply, each sample pays for the prompt again.
         requests_per_prompt = 1 if gives_n_replies(part.lm) else n_samples

@@ -268,7 +268,7 @@ def with_reasoning_flag(judge: "AnyJudge", name: str, args: argparse.Namespace) 
 
 def constructed_labels_note(judge: "AnyJudge") -> str | None:
     """Return a warning if a judge was tuned on labels that no person gave; otherwise None."""
-    if not judge.constructed:
+    if not judge.uses_constructed_labels:
         return None
     return (
         f"{judge.name} was tuned on constructed labels, which no person gave: it may agree with "

@@ -83,7 +83,7 @@ class JudgeScores:
         """
         from judges.true_rate import corrected_rate  # not at the top, since it imports NumPy
 
-        tested = self.judge.origin.error_table if self.is_as_tested else []
+        tested = self.judge.typed_provenance.error_table if self.is_as_tested else []
         is_new = [not is_tuned for is_tuned in self.tuned_rows]
         passes = [score >= 0.5 for score in compress(self.scores, is_new)]
         return corrected_rate(passes, [*compress(self.document_hashes, is_new)], tested)

@@ -17,7 +17,7 @@ from judges.panel import AnyJudge, Panel
 from judges.prompt import SLOT_PATTERN, FieldValue
 from judges.protocol import is_decision_model
 from judges.questions import AnswerShare, AnswerWeights
-from judges.scoring import ONE, sampling_for
+from judges.scoring import ONE_REPLY_PLAN, sampling_for
 from judges.terminal import print_error, print_output
 
 
@@ -46,7 +46,9 @@ def show_judge(args: argparse.Namespace) -> int:
     judge = with_reasoning_flag(load(args.judge), args.judge, args)
     members = judge.members if isinstance(judge, Panel) else ()
     names = [member.name for member in members] or [judge.name]
-    templates = {name: part.template() for name, part in zip(names, judge.parts, strict=True)}
+    templates = {
+        name: part.template() for name, part in zip(names, judge.single_judges, strict=True)
+    }
     answers = _answer_shares(judge)
     if args.json:
         record = {**_json_entry(judge.subject), "provenance": judge.provenance}
@@ -86,7 +88,7 @@ def _answer_lines(answers: Sequence[AnswerShare]) -> list[str]:
 
 
 def _description_lines(judge: AnyJudge) -> list[str]:
-    subject, origin = judge.subject, judge.origin
+    subject, origin = judge.subject, judge.typed_provenance
     lines = [
         f"{judge.name}: {subject.definition}",
         f"{judge.kind}; reads {', '.join(judge.texts)}; scale {_range_text(subject.answers)}",
@@ -115,7 +117,7 @@ def _answer_shares(judge: AnyJudge) -> list[AnswerShare]:
         return []
     rating_only = AnswerWeights(intercept=0.0, slopes={judge.prompt.answer_field.name: 1.0})
     loss_by_answer = {
-        answer.name: answer.loss for answer in judge.origin.answer_losses if answer.loss
+        answer.name: answer.loss for answer in judge.typed_provenance.answer_losses if answer.loss
     }
     return (judge.weights or rating_only).describe(judge.prompt.choice_fields, loss_by_answer)
 
@@ -146,7 +148,7 @@ def export(args: argparse.Namespace) -> int:
     judge = judge.with_model(args.lm or (None if judge.plan else DEFAULT_EXPORT_LM))
     if is_decision_model(judge.lm):
         raise UsageError(f"{judge.lm} does not read chat requests: name a chat model by --lm")
-    messages, plan = judge.template(), judge.plan or ONE
+    messages, plan = judge.template(), judge.plan or ONE_REPLY_PLAN
     *earlier_contents, last_content = (message["content"] for message in messages)
     if any("{{" in content for content in (*earlier_contents, SLOT_PATTERN.sub("", last_content))):
         raise UsageError(

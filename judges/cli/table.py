@@ -145,7 +145,7 @@ def _prepare_run(results: Results, args: argparse.Namespace) -> TableRun:
     table = Table(name="", sha256="", is_typed=True, columns=tuple(columns), rows=())
     new_columns = results.new_columns(columns) if is_flat else []
     price, estimates = price_of(args.price), list[CostEstimate]()
-    models = [part.lm for judge in judges for part in judge.parts]
+    models = [part.lm for judge in judges for part in judge.single_judges]
     for judge in judges:
         estimates += estimate_costs(
             judge, n_rows=n_rows, n_characters=n_characters[judge.name], models=models, price=price

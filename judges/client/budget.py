@@ -265,7 +265,7 @@ class Account:
         with budget.lock:
             counts = self._counts[booking.purpose]
             if isinstance(outcome, ModelError):
-                state, cost = (LOST, booking.reserved) if outcome.billed else (REFUSED, 0.0)
+                state, cost = (LOST, booking.reserved) if outcome.may_be_billed else (REFUSED, 0.0)
                 counts.lost_cost += cost
             else:
                 state, cost, usage = ANSWERED, (self.price or FREE).cost_of(outcome), outcome

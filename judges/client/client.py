@@ -78,7 +78,7 @@ class _Replies:
         for index, reply in zip(indices, completion.replies, strict=False):
             try:
                 check_reply(reply)
-                self.accepted[index] = reply, self.request.accept(reply)
+                self.accepted[index] = reply, self.request.read_reply(reply)
                 self.unreadable.pop(index, None)
             except RefusedError as error:
                 self.errors.append(str(error))
@@ -95,7 +95,7 @@ class _Replies:
             failures=(*self.errors, *(reason for _, reason in unreadable)),
             tokens_in=self.tokens_in,
             tokens_out=self.tokens_out,
-            cached=self.cached and bool(accepted or unreadable),
+            is_cached=self.cached and bool(accepted or unreadable),
         )
 
 
@@ -203,7 +203,7 @@ class Client:
         self.tokens_in += response.tokens_in
         self.tokens_out += response.tokens_out
         if self._monitor is not None:
-            self._monitor.record(response.error)
+            self._monitor.record(response.failure)
         return response
 
     def _answer_in_process(self, request: Request) -> Response:
@@ -287,8 +287,8 @@ class Client:
     ) -> int:
         """Make one request for the samples `indices`, and return the number of its replies."""
         messages = replies.request.messages
-        if replies.n_repeats and replies.request.restate:
-            messages = replies.request.restate(messages)
+        if replies.n_repeats and replies.request.restate_messages:
+            messages = replies.request.restate_messages(messages)
         key = request_key(self._identity, self.model.name, messages, sampling)
         try:
             request = KeyedRequest(replies.run, key, messages, sampling)

@@ -79,7 +79,7 @@ class DecisionModel(EndpointModel):
 @lru_cache(maxsize=16)
 def _body_parts(name: str, content: str) -> tuple[dict[str, TypedQuestion], str, str]:
     """Return the questions of a system message, and the request's JSON around its `inputs`."""
-    task, model = DecisionTask.of(content), name.partition("/")[2]
+    task, model = DecisionTask.parse(content), name.partition("/")[2]
     body = {"model": model, **task.body(name, None)}
     # No text can contain '"inputs": null', since JSON escapes the quotation marks in a text.
     body_start, _, body_end = json.dumps(body, ensure_ascii=False).partition('"inputs": null')

@@ -124,7 +124,9 @@ class DspyModel:
             raise self._model_error(error, text, answer) from None
         except RESPONSE_ERRORS as error:
             reason = type(error).__name__
-            raise TransientError(f"{self.name}: malformed answer ({reason})", billed=True) from None
+            raise TransientError(
+                f"{self.name}: malformed answer ({reason})", may_be_billed=True
+            ) from None
         for adaptation in entry.get("adaptations") or ():
             if adaptation.action in ("dropped", "clamped", "substituted"):
                 name = adaptation.field.removeprefix("config.")
@@ -181,16 +183,16 @@ class DspyModel:
             while cause is not None:
                 # The connection was lost after the request was sent, so the request may be billed.
                 if type(cause).__name__ in {"ReadError", "ReadTimeout", "ProtocolError"}:
-                    return TransientError(message, billed=True)
+                    return TransientError(message, may_be_billed=True)
                 cause = cause.__cause__ or cause.__context__
             return UnreachableError(message)
         if isinstance(error, dspy.LMInvalidRequestError):
             # For Gemini, DSPy also raises this error if a billed answer is withheld.
             refusal = RefusedError(message)
-            refusal.billed = True
+            refusal.may_be_billed = True
             return refusal
         if isinstance(error, dspy.LMUnexpectedError | dspy.LMTimeoutError | dspy.LMServerError):
-            return TransientError(message, billed=True)
+            return TransientError(message, may_be_billed=True)
         return FatalModelError(message)
 
 
@@ -344,8 +346,8 @@ class DecisionLM:
     def _read_response(self, response: Response) -> object:
         import dspy
 
-        if response.error is not None:
-            raise dspy.LMServerError(response.error, model=self.model)
+        if response.failure is not None:
+            raise dspy.LMServerError(response.failure, model=self.model)
         if tracker := dspy.settings.usage_tracker:
             tokens = {"prompt_tokens": response.tokens_in, "completion_tokens": response.tokens_out}
             tracker.add_usage(self.model, tokens)
@@ -377,8 +379,8 @@ def _dspy_response(request: "lm15.Request", response: Response) -> "lm15.Respons
     """Convert a response to DSPy's type; raises DSPy's ServerError if the request failed."""
     from dspy import lm15
 
-    if response.error is not None:
-        raise lm15.ServerError(response.error)
+    if response.failure is not None:
+        raise lm15.ServerError(response.failure)
     reply, tokens_in, tokens_out = response.replies[0], response.tokens_in, response.tokens_out
     return lm15.Response(
         id=None,

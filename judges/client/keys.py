@@ -122,7 +122,7 @@ class Redactor:
         """Return a reply with keys redacted; tokens that hold or spell a key are all left out."""
         # The tokens are joined before the search, since a key may span several tokens.
         texts = [reply.text, reply.finish_reason, "".join([token.text for token in reply.tokens])]
-        texts += [text for token in reply.tokens for text in token.top]
+        texts += [text for token in reply.tokens for text in token.top_logprobs]
         if not self.has_secret("\0".join(texts)):
             return reply
         return Reply(text=self.redact(reply.text), finish_reason=self.redact(reply.finish_reason))

@@ -87,7 +87,7 @@ class RequestFormat:
         limit_name = "max_completion_tokens" if "max_tokens" in self.omitted_parts else "max_tokens"
         if "system message" in self.omitted_parts:
             messages = _without_system_message(messages)
-        fields = {limit_name: sampling.max_tokens} | sampling.fields()
+        fields = {limit_name: sampling.max_tokens} | sampling.request_fields()
         fields = {name: value for name, value in fields.items() if name not in self.omitted_parts}
         return {"model": self.model, "messages": messages, **fields}
 
@@ -195,7 +195,7 @@ class EndpointModel:
                     answer += chunk
                     if len(answer) > MAX_ANSWER_BYTES:
                         raise TransientError(
-                            f"an answer of more than {MAX_ANSWER_BYTES:,} bytes", billed=True
+                            f"an answer of more than {MAX_ANSWER_BYTES:,} bytes", may_be_billed=True
                         )
                 return response.status, response.headers, bytes(answer)
         except aiohttp.ClientConnectorError as error:
@@ -204,7 +204,7 @@ class EndpointModel:
             # aiohttp's message may quote malformed data, over several lines.
             reason = self.redactor.excerpt(f"{type(error).__name__}: {error}")
             raise TransientError(
-                f"connection to {self.endpoint} lost ({reason})", billed=True
+                f"connection to {self.endpoint} lost ({reason})", may_be_billed=True
             ) from None
 
 
@@ -262,10 +262,10 @@ def read_usage(
     tokens_out = max(usage.completion_tokens, (usage.total_tokens or 0) - usage.prompt_tokens)
     details = usage.prompt_tokens_details or _InputTokenDetails()
     # Cached tokens are cheaper, so at most as many are counted as there are input tokens.
-    cache_reads = min(details.cached_tokens or 0, usage.prompt_tokens)
-    cache_writes = details.cache_write_tokens or details.cache_creation_tokens or 0
-    cache_writes = min(cache_writes, usage.prompt_tokens - cache_reads)
-    return Usage(usage.prompt_tokens, tokens_out, cache_reads, cache_writes)
+    cache_read_tokens = min(details.cached_tokens or 0, usage.prompt_tokens)
+    cache_write_tokens = details.cache_write_tokens or details.cache_creation_tokens or 0
+    cache_write_tokens = min(cache_write_tokens, usage.prompt_tokens - cache_read_tokens)
+    return Usage(usage.prompt_tokens, tokens_out, cache_read_tokens, cache_write_tokens)
 
 
 class ErrorSource(Protocol):
@@ -320,14 +320,14 @@ def read_error(
             if issubclass(error_class, TransientError):
                 return error_class(report, retry_after)
             return error_class(report)
-    return TransientError(message, retry_after, billed=not 500 <= status < 600)
+    return TransientError(message, retry_after, may_be_billed=not 500 <= status < 600)
 
 
 def malformed_answer(answer: bytes, redactor: Redactor, problem: str = "") -> TransientError:
     """Return the exception for a malformed answer; it quotes the beginning of the answer."""
     beginning = redactor.excerpt(answer[:MAX_SEARCHED_CHARACTERS].decode("utf-8", "replace"))
     reason = f"{problem}the answer begins {beginning!r}" if beginning else "the answer is empty"
-    return TransientError(f"malformed answer ({reason})", billed=True)
+    return TransientError(f"malformed answer ({reason})", may_be_billed=True)
 
 
 def error_text(answer: bytes) -> str:

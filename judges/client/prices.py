@@ -52,15 +52,15 @@ class Price:
         """Return the US dollars for a request, with special prices for caching or long prompts."""
         cost = self.cost(usage.tokens_in, usage.tokens_out)
         if self.per_token_cache_read is not None:
-            cost += usage.cache_reads * (self.per_token_cache_read - self.per_token_in)
+            cost += usage.cache_read_tokens * (self.per_token_cache_read - self.per_token_in)
         if self.per_token_cache_write is not None:
-            cost += usage.cache_writes * (self.per_token_cache_write - self.per_token_in)
+            cost += usage.cache_write_tokens * (self.per_token_cache_write - self.per_token_in)
         return cost * self.long_prompt_factor if usage.tokens_in > self.long_prompt_tokens else cost
 
     def worst_cost(self, tokens_in: int, tokens_out: int) -> float:
         """Return the most US dollars that a request of at most this many tokens can cost."""
         cost = self.cost_of(Usage(tokens_in, tokens_out))
-        return max(cost, self.cost_of(Usage(tokens_in, tokens_out, cache_writes=tokens_in)))
+        return max(cost, self.cost_of(Usage(tokens_in, tokens_out, cache_write_tokens=tokens_in)))
 
 
 FREE = Price(per_token_in=0.0, per_token_out=0.0)

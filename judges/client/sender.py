@@ -106,7 +106,7 @@ class Sender:
         async with self._throttle as entered_at:
             booking = await self._book(request)
             request.run.n_in_flight += 1
-            outcome: Completion | ModelError = TransientError("cancelled", billed=True)
+            outcome: Completion | ModelError = TransientError("cancelled", may_be_billed=True)
             try:
                 if self._store is not None:
                     await asyncio.sleep(0)  # so that one commit covers all requests booked now
@@ -114,7 +114,7 @@ class Sender:
                 async with asyncio.timeout(self.timeout):
                     outcome = await self.model.complete(request.messages, request.sampling)
             except TimeoutError:
-                outcome = TransientError(f"no answer within {self.timeout:g} s", billed=True)
+                outcome = TransientError(f"no answer within {self.timeout:g} s", may_be_billed=True)
             except ModelError as error:
                 outcome = error
             finally:

@@ -191,7 +191,7 @@ def prior_weights(prompt: Prompt, field: Field, roles: TextRoles) -> FloatArray:
     The instruction counts only for the judge's rating or choice, since it does not describe the
     answers to questions.
     """
-    choices = "|".join([re.escape(str(choice)) for choice in field.options])
+    choices = "|".join([re.escape(str(choice)) for choice in field.allowed_values])
     definition, *anchors = re.split(rf"(?:^|[(;]\s?)(?:{choices}) = ", field.description)
     instruction = prompt.instruction if field is prompt.answer_field else ""
     # Names of the judged text, as in "the response", are removed, since they name no facet.
@@ -239,7 +239,7 @@ def make_judge(prompt: Prompt, demos: Sequence[DemoTexts]) -> EmbeddedJudge:
 
 
 def _make_field_judge(answer: Field, prompt: Prompt, demos: Sequence[DemoTexts]) -> EmbeddedJudge:
-    choices = tuple(map(str, answer.options))
+    choices = tuple(map(str, answer.allowed_values))
     if verdict_words_of(answer.choices):
         choices = choices[::-1]  # the worst first, as in a scale
     is_pairwise = choices == PAIR_ANSWERS and len(prompt.input_fields) > 1

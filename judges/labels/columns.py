@@ -166,12 +166,12 @@ class Columns:
         Without ids, several annotators' rows with the same texts all get the first row's number.
         """
         if self.find_column("id") is None:
-            return str(self._first_row_numbers.get(row.number, row.number))
+            return str(self._first_row_numbers.get(row.row_number, row.row_number))
         item_id = self.find_cell(row, "id")
         if is_id_or_name(item_id):
             return str(item_id).strip()
         # Another function adds a problem for an invalid id. Here the row gets an id of its own.
-        return f"{ROW_NUMBER_COLUMN} {row.number}"
+        return f"{ROW_NUMBER_COLUMN} {row.row_number}"
 
     @cached_property
     def _first_row_numbers(self) -> dict[int, int]:
@@ -196,7 +196,7 @@ class Columns:
         first_row_numbers: dict[int, int] = {}
         for row in rows:
             texts = tuple(str(value_at(row.cells, column)) for column in text_columns)
-            first_row_numbers[row.number] = number_by_texts.setdefault(texts, row.number)
+            first_row_numbers[row.row_number] = number_by_texts.setdefault(texts, row.row_number)
         return first_row_numbers
 
     def exact_name(self, name: str) -> str:

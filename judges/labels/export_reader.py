@@ -112,7 +112,7 @@ class _ExportReader:
         return replace(
             self._table,
             columns=tuple(dict.fromkeys(chain.from_iterable(row.cells for row in rows))),
-            rows=tuple(row._replace(number=number) for number, row in enumerate(rows, 1)),
+            rows=tuple(row._replace(row_number=n) for n, row in enumerate(rows, 1)),
             notes=(*self._table.notes, note),
         )
 

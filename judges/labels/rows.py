@@ -161,7 +161,7 @@ class RowReader:
     def _read_id(self, row: TableRow) -> str:
         """Return a row's id, or ""; add a problem if the id is missing or not unique."""
         if self.columns.ids_are_row_numbers:
-            return str(row.number)
+            return str(row.row_number)
         item_id = self._read_name(row, "id") or ""
         first_line = self._line_by_id.setdefault(item_id, row.line)
         if item_id and first_line != row.line:

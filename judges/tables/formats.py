@@ -79,8 +79,8 @@ def read_table_rows(path: Path, notes: list[str] | None = None) -> Iterator[Tabl
     row = None
     with _collect_errors(problems):
         rows = _bounded_rows(_format_of(path).read(path, problems), in_memory=False)
-        for number, row in enumerate(rows, start=1):
-            yield row._replace(number=number)
+        for row_number, row in enumerate(rows, start=1):
+            yield row._replace(row_number=row_number)
     if row is None:
         _add_empty_file_problem(problems)
 

@@ -33,13 +33,13 @@ def is_blank(value: object) -> bool:
 class TableRow(NamedTuple):
     """The cells of a row, with the row's location.
 
-    `line` is the number of the row's line in the file, or of its row in the sheet. `number` counts
-    only rows with data, from 1.
+    `line` is the number of the row's line in the file, or of its row in the sheet. `row_number`
+    counts only rows with data, from 1.
     """
 
     line: int
     cells: Record
-    number: int = 0
+    row_number: int = 0
 
 
 def _object_with_unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -153,7 +153,7 @@ class JudgeEntry:
     @property
     def runs_in_process(self) -> bool:
         """Whether no request is sent: the judge is recorded, or its models run in this process."""
-        return self.judge is None or all(is_embedded(part.lm) for part in self.judge.parts)
+        return self.judge is None or all(is_embedded(part.lm) for part in self.judge.single_judges)
 
     def to_json(self) -> JsonObject:
         lm = self.judge.lm if self.judge else None
@@ -164,7 +164,7 @@ class JudgeEntry:
 
 def asked_models(entries: Sequence[JudgeEntry]) -> list[str]:
     """Return the names of all models that the judges ask."""
-    return [part.lm for entry in entries if entry.judge for part in entry.judge.parts]
+    return [part.lm for entry in entries if entry.judge for part in entry.judge.single_judges]
 
 
 def total_dollars(amounts: Iterable[float | None]) -> float | None:

@@ -198,7 +198,9 @@ def _fitting_demos(
         if len(documents_used) + has_new_document > max_documents or content in seen_contents:
             continue
         demo: dict[str, FieldValue] = {name: utf8_text(text) for name, text in item.texts.items()}
-        demo[prompt.answer_field.name] = nearest_choice(prompt.answer_field.options, item.human)
+        demo[prompt.answer_field.name] = nearest_choice(
+            prompt.answer_field.allowed_values, item.human
+        )
         demo |= dict.fromkeys(reason_names, reasons.get(item.id) or NOT_GIVEN_TEXT)
         n_bytes = count_demo_bytes(prompt, {**demo, "comment": comment}, redactor)
         if n_bytes is None or n_bytes > bytes_left or n_characters > characters_left:
@@ -231,7 +233,7 @@ def unanimous_comment(item: Item) -> str:
 
 def _alternate_choices(items: Items, prompt: Prompt, rng: np.random.Generator) -> Iterator[Item]:
     """Yield one item for each choice, then another for each, and so on, closest labels first."""
-    choices = prompt.answer_field.options
+    choices = prompt.answer_field.allowed_values
     by_choice: dict[FieldValue, list[Item]] = {choice: [] for choice in sorted(choices, key=str)}
     for index in rng.permutation(len(items)):
         item = items.items[index]

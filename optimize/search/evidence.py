@@ -52,7 +52,7 @@ class JudgedItems:
     def __init__(self, items: Items, judgements: Sequence[AnyJudgement], prompt: Prompt) -> None:
         self.items, self.judgements = items, judgements
         self.scores: Vector = np.array([judgement.score for judgement in judgements], float)
-        self.choices = prompt.answer_field.options
+        self.choices = prompt.answer_field.allowed_values
         self.is_pairwise, self.words = self.choices == PAIR_ANSWERS, verdict_words_of(self.choices)
         # The two outputs of a pair are always shown with the pair, even if all pairs of the
         # document share one of them.

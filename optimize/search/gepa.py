@@ -153,8 +153,8 @@ class GepaAdapter:
             self.fatal_error = error
             raise
         budget.charge_proposal(response.tokens_in, response.tokens_out)
-        if response.error is not None:
-            raise NoScoreError(response.error)
+        if response.failure is not None:
+            raise NoScoreError(response.failure)
         return f"```\n{response.values[0]}\n```"
 
 

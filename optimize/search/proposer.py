@@ -235,8 +235,8 @@ class Proposer:
         self._search_problem.evaluator.budget.charge_proposal(
             response.tokens_in, response.tokens_out
         )
-        if response.error is not None:
-            return _Proposal(fault=" ".join(response.error.split()))
+        if response.failure is not None:
+            return _Proposal(fault=" ".join(response.failure.split()))
         reply = str(response.values[0])
         self._add_questions(reply)
         try:

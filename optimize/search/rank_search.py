@@ -338,7 +338,7 @@ class RankSearch:
 
 def reasons_when_right(evaluator: Evaluator, candidate: Candidate, items: Items) -> dict[str, str]:
     """Return the reasons that the candidate wrote before right answers, by item id."""
-    choices = evaluator.untuned_prompt.answer_field.options
+    choices = evaluator.untuned_prompt.answer_field.allowed_values
     items = evaluator.scored_items(candidate, items)
     return {
         item.id: judgement.rationale or ""

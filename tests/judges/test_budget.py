@@ -51,9 +51,11 @@ def test_what_does_not_fit_waits_for_what_is_in_flight_and_then_ends_the_run():
     account.settle(book(account), took(60, 10))
     first, second = book(account), book(account)
     assert account.book(b"", PROMPT, SHORT) is None  # 70 + 150 + 150, and 150
-    account.settle(second, TransientError("", billed=False))
+    account.settle(second, TransientError("", may_be_billed=False))
     account.settle(first, took(80, 20))
-    account.settle(book(account), TransientError("", billed=True))  # it stays booked at its worst
+    account.settle(
+        book(account), TransientError("", may_be_billed=True)
+    )  # it stays booked at its worst
     total = account.total
     assert (total.calls, total.answered_cost, total.cost_unconfirmed) == (4, 170, 150)
     spent = r"\$320\.0000 of .* \$390 is spent \(at most \$150\.0000 of it for unanswered"
@@ -97,7 +99,7 @@ def test_no_order_of_outcomes_and_kills_passes_a_limit(limit, ends, tmp_path_fac
             if outcome == "answered":
                 account.settle(one, took(tokens_in, tokens_out))
             elif outcome != "killed":
-                account.settle(one, TransientError("", billed=outcome == "lost"))
+                account.settle(one, TransientError("", may_be_billed=outcome == "lost"))
             else:
                 bill += (tokens_in + tokens_out) * len(open_)
                 store.close()
@@ -172,7 +174,7 @@ def test_what_timed_out_stays_booked_in_the_next_start(tmp_path, monkeypatch):
     with account.spending_on("search"):
         client = Client(Model(echo, wait=60.0), account=account, timeout=0.02)
         response = client.ask(next(asks(1)))
-    assert response.error == "gave up after 6 attempts: no answer within 0.02 s"
+    assert response.failure == "gave up after 6 attempts: no answer within 0.02 s"
     for budget in (account.budget, Budget(store=store)):
         (spending,) = budget.account(price=DOLLAR).spending()
         # Six attempts of 1 byte + 16 and 512 tokens.
@@ -183,7 +185,7 @@ def test_what_timed_out_stays_booked_in_the_next_start(tmp_path, monkeypatch):
 def test_an_endpoint_that_ignores_max_tokens_is_found_out_before_many_requests_are_sent():
     """It bills ten times the 200 dollars at worst; refusals tell nothing of it."""
     account, sampling = account_of(100_000.0), Sampling(max_tokens=100)
-    account.settle(book(account, sampling), TransientError("", billed=False))
+    account.settle(book(account, sampling), TransientError("", may_be_billed=False))
     first = book(account, sampling)
     assert account.book(b"", PROMPT, sampling) is None
     account.settle(first, took(100, 1_900))

@@ -147,7 +147,7 @@ def test_identical_requests_in_flight_are_sent_once():
     responses = list(Client(model).run([next(asks(1)) for _ in range(50)]))
     assert model.calls == 1
     assert values_of(responses) == [0] * 50
-    assert sum(not response.cached for response in responses) == 1
+    assert sum(not response.is_cached for response in responses) == 1
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_what_may_pass_is_asked_again_until_it_does_or_fails_its_row_and_says_wh
     responses = run(model, 4, concurrency=1)
     assert values_of(responses) == [0, 1, None, 3]
     start = f"gave up after {attempts} attempts: " if attempts > 1 else ""
-    assert responses[2].error == f"{start}{error}"
+    assert responses[2].failure == f"{start}{error}"
     assert model.prompts["2"] == attempts
 
 
@@ -246,7 +246,7 @@ def test_a_model_that_stops_answering_ends_a_run_that_is_watched_and_no_other(er
     with pytest.raises(FatalModelError, match=reason):
         run(model, 200, keep_going=False, concurrency=8)
     responses = run(model, 200, concurrency=8)
-    assert [response.error is None for response in responses] == [True] * 100 + [False] * 100
+    assert [response.failure is None for response in responses] == [True] * 100 + [False] * 100
 
 
 def test_each_request_is_on_disk_before_it_is_sent(tmp_path):
@@ -274,8 +274,8 @@ def test_a_reply_that_cannot_be_read_is_asked_afresh_with_other_seeds_and_messag
 
     model = Model(lambda p, s, before: "4" if s.seed == 7 else "well")
     (request,) = asks(1, Sampling(seed=5))
-    response = Client(model).ask(replace(request, restate=restate))
-    assert (response.values, response.error) == ((4,), None)
+    response = Client(model).ask(replace(request, restate_messages=restate))
+    assert (response.values, response.failure) == ((4,), None)
     assert [sampling.seed for sampling in model.samplings] == [5, 6, 7]
     assert model.prompts == {"0": 1, "0!": 2}
     assert (response.tokens_in, response.tokens_out) == (30, 3)
@@ -288,7 +288,7 @@ def test_a_reply_that_cannot_be_read_is_asked_afresh_with_other_seeds_and_messag
 def test_failed_samples_alone_are_asked_afresh_and_some_suffice(afresh, values, failures):
     model = Model(lambda p, s, before: ["1", "x", "3", "y"] if not before else afresh[-s.n :])
     (response,) = run(model, 1, Sampling(n=4))
-    assert (response.values, response.failures, response.error) == (values, failures, None)
+    assert (response.values, response.failures, response.failure) == (values, failures, None)
     assert [sampling.n for sampling in model.samplings] == [4, 2, *[1] * len(failures)]
     assert [reply.text for reply in response.replies] == [*map(str, values), *["z"] * len(failures)]
 
@@ -343,4 +343,4 @@ def test_a_reply_cut_at_its_limit_is_asked_once_more_with_fourfold_room(tokens, 
     assert [sampling.max_tokens for sampling in model.samplings] == limits
     fits = tokens <= limits[-1]
     assert response.values == ((0,) if fits else ())
-    assert response.error == (None if fits else "no text within its limit of tokens (length)")
+    assert response.failure == (None if fits else "no text within its limit of tokens (length)")

@@ -136,7 +136,7 @@ def test_what_was_never_sent_is_told_from_what_may_be_billed(cause, kind, is_bil
     with pytest.raises(kind) as error:
         asyncio.run(model.complete(PROMPT, Sampling()))
     assert type(error.value) is kind
-    assert error.value.billed is is_billed
+    assert error.value.may_be_billed is is_billed
 
 
 def test_a_dspy_judge_asks_through_a_client_and_its_store(tmp_path):

@@ -20,7 +20,7 @@ from judges.embedded.features import FACET_OF_FEATURE, FEATURE_SHARES, measure_f
 from judges.embedded.model import judged_features, make_judge, read_prompt
 from judges.prompt import Field, Prompt
 from judges.protocol import FatalModelError, Sampling
-from judges.scoring import WEIGHTED, judgement_from_contents, read_text_reply
+from judges.scoring import WEIGHTED_PLAN, judgement_from_contents, read_text_reply
 
 CLOSING = "The town of Marl will close its swimming pool in May."
 COST = "The council said that repairs would cost 2 million."
@@ -45,7 +45,7 @@ def ask(prompt, texts):
 
 def score(prompt, texts):
     return judgement_from_contents(
-        WEIGHTED, [read_text_reply(WEIGHTED, prompt, ask(prompt, texts))]
+        WEIGHTED_PLAN, [read_text_reply(WEIGHTED_PLAN, prompt, ask(prompt, texts))]
     ).score
 
 
@@ -56,9 +56,11 @@ def test_every_catalogue_judge_gets_a_score_and_prefers_the_sound_text(name):
     texts = {field.name: DOCUMENT for field in prompt.input_fields}
     if isinstance(judge, Comparison):
         first, second = judge.fields
-        sample = read_text_reply(WEIGHTED, prompt, ask(prompt, texts | {first: GOOD, second: BAD}))
-        assert sample.value == 1
-        assert len(str(sample.text).split()) > 3
+        sample = read_text_reply(
+            WEIGHTED_PLAN, prompt, ask(prompt, texts | {first: GOOD, second: BAD})
+        )
+        assert sample.answer_number == 1
+        assert len(str(sample.free_text).split()) > 3
         return
     candidate = prompt.input_fields[-1].name
     assert score(prompt, texts | {candidate: GOOD}) > score(prompt, texts | {candidate: BAD})
@@ -72,15 +74,15 @@ def test_probabilities_over_any_scale_are_real_and_orderly(scale, rationale):
     zest = make_dimension("zest", [scale[0], scale[-1]], ["document", "summary"])
     prompt = zest.prompt("brief" if rationale else None)
     good, bad = (
-        read_text_reply(WEIGHTED, prompt, ask(prompt, {"document": DOCUMENT, "summary": text}))
+        read_text_reply(WEIGHTED_PLAN, prompt, ask(prompt, {"document": DOCUMENT, "summary": text}))
         for text in (GOOD, BAD)
     )
     for sample in (good, bad):
-        (distribution,) = sample.distributions.values()
+        (distribution,) = sample.distribution_by_field.values()
         assert math.fsum(distribution.values()) == pytest.approx(1)
-        assert sample.value == max(distribution, key=distribution.__getitem__)
-        assert bool(sample.text) == rationale
-    means = [judgement_from_contents(WEIGHTED, [sample]).score for sample in (good, bad)]
+        assert sample.answer_number == max(distribution, key=distribution.__getitem__)
+        assert bool(sample.free_text) == rationale
+    means = [judgement_from_contents(WEIGHTED_PLAN, [sample]).score for sample in (good, bad)]
     assert means[0] > means[1]
 
 

@@ -17,7 +17,7 @@ from question_cases import FULL, KINDER, PAIR, PAIRED, ROW, WEIGHED
 from dspy_judges.errors import OptionError
 from judges import Judge, SamplingPlan, load
 from judges.definition import make_dimension
-from judges.scoring import ONE, WEIGHTED
+from judges.scoring import ONE_REPLY_PLAN, WEIGHTED_PLAN
 
 MEAN = SamplingPlan(kind="mean", samples=3, temperature=1.0)
 ANSWERS = make_dimension("answers", ("pass", "fail"), ["query", "reply"], "whether it answers")
@@ -30,14 +30,14 @@ TURNS = [{"role": role, "content": f"{role} says"} for role in ("user", "assista
 CHATS = [{"messages": TURNS}, {"messages": json.dumps(TURNS * 2)}, {"messages": TURNS[:1]}]
 VERDICT = replace(Judge.of(ANSWERS), threshold=0.3)
 CHAT = {
-    "one": (WEIGHED.with_plan(ONE), ROWS),
+    "one": (WEIGHED.with_plan(ONE_REPLY_PLAN), ROWS),
     "mean": (WEIGHED.with_plan(MEAN), ROWS),
-    "weighted": (WEIGHED.with_plan(WEIGHTED), ROWS),
-    "rating alone": (Judge.of(WEIGHED.subject).with_plan(WEIGHTED), ROWS),
-    "verdict": (VERDICT.with_plan(ONE), ROWS),
+    "weighted": (WEIGHED.with_plan(WEIGHTED_PLAN), ROWS),
+    "rating alone": (Judge.of(WEIGHED.subject).with_plan(WEIGHTED_PLAN), ROWS),
+    "verdict": (VERDICT.with_plan(ONE_REPLY_PLAN), ROWS),
     "verdict by a mean": (VERDICT.with_plan(MEAN), ROWS),
-    "conversation": (CHATTY.with_plan(ONE), CHATS),
-    "pair": (Judge.of(KINDER).with_plan(ONE), PAIRS),
+    "conversation": (CHATTY.with_plan(ONE_REPLY_PLAN), CHATS),
+    "pair": (Judge.of(KINDER).with_plan(ONE_REPLY_PLAN), PAIRS),
     "pair with questions": (PAIRED, PAIRS),
     "pair by a mean": (PAIRED.with_plan(MEAN), PAIRS),
 }
@@ -112,7 +112,7 @@ def test_what_holds_no_judgement_fails_for_the_clients_reason(fault, openai_serv
 
 
 def test_a_row_that_cannot_be_judged_has_no_request_and_says_why():
-    judge = WEIGHED.with_plan(ONE)
+    judge = WEIGHED.with_plan(ONE_REPLY_PLAN)
     assert judge.request(ROWS[2]) is None
     nothing = dict.fromkeys(("score", "rating", "answers", "distribution", "rationale"))
     assert judge.read(ROWS[2], ()) == {**nothing, "failure": "no reply"}
@@ -126,7 +126,7 @@ def test_the_order_of_a_pair_is_the_callers_and_of_one_output_there_is_one():
     assert texts[1].index("\nFriday.") < texts[1].index("Good morning")
     with pytest.raises(OptionError, match="helpful: unknown order 'ba'; use 'ab'"):
         WEIGHED.request(ROW, "ba")
-    one_order = Judge.of(KINDER).with_plan(ONE).read(PAIR, ["[[ ## preferred ## ]]\nA"])
+    one_order = Judge.of(KINDER).with_plan(ONE_REPLY_PLAN).read(PAIR, ["[[ ## preferred ## ]]\nA"])
     assert one_order["failure"] == "in the order ba: no reply"
 
 
@@ -137,7 +137,9 @@ def test_a_reply_may_be_a_text_a_dict_or_an_object():
         assert WEIGHED.read(ROW, outputs)["score"] == 4.0
     assert WEIGHED.with_plan(MEAN).read(ROW, choices)["distribution"] == {"4": 1.0}
     assert "cannot be read" in WEIGHED.read(ROW, [None])["failure"]
-    assert "needs log-probabilities" in WEIGHED.with_plan(WEIGHTED).read(ROW, [FULL])["failure"]
+    assert (
+        "needs log-probabilities" in WEIGHED.with_plan(WEIGHTED_PLAN).read(ROW, [FULL])["failure"]
+    )
 
 
 @pytest.mark.parametrize(("lm", "max_tokens"), [("judge-1", 512), ("qwen3-8b", 4096)])
@@ -164,7 +166,7 @@ def outcomes(judgements):
 
 
 def test_the_pages_example_reads_what_vllm_gives(openai_server, here, monkeypatch):
-    expected = prepare(openai_server, load("relevance", lm=LM).with_plan(WEIGHTED))
+    expected = prepare(openai_server, load("relevance", lm=LM).with_plan(WEIGHTED_PLAN))
     openai_server.models = ("Qwen/Qwen3-8B",)
 
     def chat(messages, parameters):

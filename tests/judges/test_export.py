@@ -11,10 +11,12 @@ from prompts import reprompt
 from judges.__main__ import main
 from judges.judge import Judge
 from judges.protocol import Message
-from judges.scoring import ONE, WEIGHTED, SamplingPlan
+from judges.scoring import ONE_REPLY_PLAN, WEIGHTED_PLAN, SamplingPlan
 
 DEMO = {"document": "A fire.", "summary": "Fire.", "rating": 4}
-PAID = reprompt(Judge.of(RELEVANCE, lm="openai/gpt-4.1-mini").with_plan(ONE), demos=[DEMO])
+PAID = reprompt(
+    Judge.of(RELEVANCE, lm="openai/gpt-4.1-mini").with_plan(ONE_REPLY_PLAN), demos=[DEMO]
+)
 MEAN = SamplingPlan(kind="mean", samples=20, temperature=2.0)
 PAIRWISE = Judge.of(TLDR_CONCISE, lm="openai/gpt-5").with_plan(MEAN)
 # As a file may hold them: what looks like a slot in an earlier message is sent as it stands.
@@ -25,7 +27,7 @@ STRANGERS = (Message(role="system", content="Use {{fact}}."), *PAID.template()[1
     ("judge", "fields"),
     [
         (PAID, {"model": "gpt-4.1-mini", "n": 1, "temperature": 0.0}),
-        (PAID.with_plan(WEIGHTED), {"n": 1, "top_logprobs": 20}),
+        (PAID.with_plan(WEIGHTED_PLAN), {"n": 1, "top_logprobs": 20}),
         (PAIRWISE, {"model": "gpt-5", "n": 20}),
         (Judge.of(RELEVANCE), {"model": "gpt-4.1-mini", "n": 1}),
     ],

@@ -24,7 +24,7 @@ import judges
 from dspy_judges.errors import OptionError
 from judges.frozen import FrozenJudgeError
 from judges.judge import Judge
-from judges.scoring import ONE
+from judges.scoring import ONE_REPLY_PLAN
 
 Change = Callable[[dict[str, Any]], object]
 
@@ -74,7 +74,7 @@ def test_the_messages_of_the_file_are_sent_word_for_word_and_saved_so(openai_ser
     messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
     judge = load_raw(forge(SAVED, put("messages", value=messages)))
     openai_server.judge = lambda body: "4"
-    ask: Any = judge.with_plan(ONE).with_model("openai/judge-1")
+    ask: Any = judge.with_plan(ONE_REPLY_PLAN).with_model("openai/judge-1")
     assert ask(document="{{summary}} <s>", summary="S").score == 4
     (entry,) = openai_server.log
     # The text's own marker is broken and its own slot is not filled.

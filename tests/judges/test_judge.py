@@ -24,7 +24,7 @@ from judges.definition import make_dimension
 from judges.integrations import OpenJudge
 from judges.judge import Judge
 from judges.ray import JudgeBatch
-from judges.scoring import ONE
+from judges.scoring import ONE_REPLY_PLAN
 
 
 @pytest.fixture
@@ -174,7 +174,7 @@ def test_a_frame_of_conversations_is_scored_by_its_last_turn():
 
 @pytest.mark.usefixtures("here")
 def test_load_takes_names_files_folders_and_definitions_and_a_name_before_a_folder():
-    frozen = Judge.of(FLUENCY).with_plan(ONE)
+    frozen = Judge.of(FLUENCY).with_plan(ONE_REPLY_PLAN)
     Path("relevance").mkdir()
     frozen.save("relevance/judge.json")
     assert judges.load("./relevance") == judges.load("relevance/judge.json") == frozen

@@ -15,14 +15,16 @@ from table_folder import LM, score_of
 from judges.__main__ import main
 from judges.catalog import judge_names
 from judges.judge import Judge
-from judges.scoring import ONE
+from judges.scoring import ONE_REPLY_PLAN
 from judges.tables.formats import RowWriter
 
 pytestmark = pytest.mark.usefixtures("table_folder")
 
 
 def freeze(path: str, **provenance: object) -> str:
-    judge = Judge(subject=FLUENCY, prompt=FLUENCY.prompt(), plan=ONE, provenance=provenance or None)
+    judge = Judge(
+        subject=FLUENCY, prompt=FLUENCY.prompt(), plan=ONE_REPLY_PLAN, provenance=provenance or None
+    )
     return str(judge.save(path))
 
 

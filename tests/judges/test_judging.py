@@ -18,19 +18,21 @@ from judges.judge import Judge
 from judges.judgement import NoScoreError
 from judges.labels import read_labels
 from judges.protocol import Reply, Token
-from judges.scoring import ONE, WEIGHTED, NoProbabilitiesError, SamplingPlan
+from judges.scoring import ONE_REPLY_PLAN, WEIGHTED_PLAN, NoProbabilitiesError, SamplingPlan
 
 PAIR = {"post": "P", "summary_a": "long one", "summary_b": "short"}
 
 
-def judge_all(subject: Any, model: Model, *rows: dict[str, str], plan: SamplingPlan = ONE) -> Any:
+def judge_all(
+    subject: Any, model: Model, *rows: dict[str, str], plan: SamplingPlan = ONE_REPLY_PLAN
+) -> Any:
     return list(Judge.of(subject).with_plan(plan).judge_rows(rows, Client(model)))
 
 
 def test_rows_are_pulled_as_answers_are_wanted():
     model = Model(lambda *_: "3")
     endless = ({"summary": str(i)} for i in iter(int, 1))
-    rows = Judge.of(FLUENCY).with_plan(ONE).judge_rows(endless, Client(model), seed=3)
+    rows = Judge.of(FLUENCY).with_plan(ONE_REPLY_PLAN).judge_rows(endless, Client(model), seed=3)
     assert next(rows).score == 3
     assert model.samplings[0].seed == 3
 
@@ -39,7 +41,7 @@ def test_a_model_known_to_give_no_probabilities_is_asked_nothing():
     model = Model(lambda *_: "3")
     model.has_logprobs = False
     with pytest.raises(NoProbabilitiesError, match="m gives no"):
-        judge_all(FLUENCY, model, {"summary": "s"}, plan=WEIGHTED)
+        judge_all(FLUENCY, model, {"summary": "s"}, plan=WEIGHTED_PLAN)
     assert not model.calls
 
 
@@ -48,7 +50,7 @@ def test_a_reply_without_probabilities_among_others_with_them_is_a_failed_judgem
         return Reply(text="4", tokens=() if "bare" in content else (Token("4", {"4": 0.0}),))
 
     rows = [{"summary": text} for text in ("well", "bare", "well again")]
-    first, second, third = judge_all(FLUENCY, Model(reply), *rows, plan=WEIGHTED)
+    first, second, third = judge_all(FLUENCY, Model(reply), *rows, plan=WEIGHTED_PLAN)
     assert (first.score, third.score) == (4, 4)
     assert "no log-probabilities" in str(second.failure)
 
@@ -128,7 +130,7 @@ def stubborn(text: str) -> Behave:
     return behave
 
 
-@pytest.mark.parametrize("plan", [ONE, WEIGHTED])
+@pytest.mark.parametrize("plan", [ONE_REPLY_PLAN, WEIGHTED_PLAN])
 def test_an_unreadable_reply_is_asked_again_with_the_form_restated(plan, tmp_path):
     judge, results = Judge.of(FLUENCY).with_plan(plan), []
     model, silent = Model(stubborn("4")), Model(stubborn("1"))
@@ -149,7 +151,7 @@ def test_a_repetition_that_the_budget_does_not_cover_costs_no_other_row_its_scor
     client = Client(Model(rate, wait=0.1), account=Budget(max_calls=10).account())
     results = []
     with pytest.raises(BudgetSpentError, match="the budget of 10 calls is spent"):
-        results.extend(Judge.of(FLUENCY).with_plan(ONE).judge_rows(rows, client))
+        results.extend(Judge.of(FLUENCY).with_plan(ONE_REPLY_PLAN).judge_rows(rows, client))
     assert [result.failure is None for result in results] == [n != 2 for n in range(10)]
     assert "the budget of 10 calls is spent" in results[2].failure
 

@@ -21,10 +21,14 @@ def price(name: str) -> Any:
 @pytest.mark.parametrize(
     ("name", "usage", "dollars"),
     [
-        ("openai/gpt-4.1-mini", Usage(1_000_000, 1000, cache_reads=500_000), 0.2 + 0.05 + 0.0016),
+        (
+            "openai/gpt-4.1-mini",
+            Usage(1_000_000, 1000, cache_read_tokens=500_000),
+            0.2 + 0.05 + 0.0016,
+        ),
         (
             "anthropic/claude-sonnet-4-5",
-            Usage(1_000_000, 0, cache_reads=600_000, cache_writes=300_000),
+            Usage(1_000_000, 0, cache_read_tokens=600_000, cache_write_tokens=300_000),
             0.30 + 0.18 + 1.125,
         ),
         ("gemini/gemini-2.5-pro", Usage(200_000, 100), 200_000 * 1.25e-6 + 100 * 10e-6),
@@ -37,7 +41,7 @@ def test_each_kind_and_length_costs_what_the_table_says(name, usage, dollars):
 
 def test_nothing_costs_more_than_what_is_reserved_for_it():
     claude, pro = price("anthropic/claude-sonnet-4-5"), price("gemini/gemini-2.5-pro")
-    assert claude.worst_cost(1000, 10) >= claude.cost_of(Usage(1000, 10, cache_writes=1000))
+    assert claude.worst_cost(1000, 10) >= claude.cost_of(Usage(1000, 10, cache_write_tokens=1000))
     for tokens in (100, 200_001):
         assert pro.worst_cost(tokens, 100) == pro.cost_of(Usage(tokens, 100))
     # A total of many requests says nothing of their lengths.

@@ -27,7 +27,7 @@ PROMPT: list[Message] = [
     {"role": "user", "content": "Rate it from 1 to 5."},
 ]
 MEAN = Sampling(n=3, temperature=1.0)
-WEIGHTED = Sampling(top_logprobs=20)
+WEIGHTED_PLAN = Sampling(top_logprobs=20)
 Respond = Callable[[Body], web.Response | None]
 
 
@@ -202,7 +202,7 @@ def test_a_failure_is_of_the_right_kind_and_says_so_in_one_line(
     openai_server.habit = lambda number, body: respond(body)
     model = endpoint(openai_server.url)
     with refuses(error, words) as failure:
-        ask(model, WEIGHTED)
+        ask(model, WEIGHTED_PLAN)
     assert type(failure.value) is error
     assert getattr(failure.value, "retry_after", None) is None
     assert not model.request_format.changes

@@ -20,7 +20,7 @@ from judges.__main__ import main
 from judges.catalog import candidate_questions, same_publication_questions
 from judges.dimension import DimensionError
 from judges.loading import read_subject
-from judges.scoring import WEIGHTED
+from judges.scoring import WEIGHTED_PLAN
 
 pytestmark = pytest.mark.usefixtures("here")
 
@@ -154,8 +154,8 @@ def test_export_asks_all_questions_and_names_the_weights_that_it_leaves_out(caps
 
 
 def test_score_and_winrate_write_the_answers_into_json_lines_and_on_request_into_columns():
-    WEIGHED.with_plan(WEIGHTED).save("judge.json")
-    replace(PAIRED, plan=WEIGHTED).save("pairs.json")
+    WEIGHED.with_plan(WEIGHTED_PLAN).save("judge.json")
+    replace(PAIRED, plan=WEIGHTED_PLAN).save("pairs.json")
     write_jsonl("rows.jsonl", [ROW, {"query": "When?", "reply": " "}])
     write_jsonl("pairs.jsonl", [PAIR])
     score = ["score", "judge.json", "--data", "rows.jsonl", "--out"]

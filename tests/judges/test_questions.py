@@ -21,7 +21,7 @@ from judges.modules import demos_of, prompt_of, signature_of
 from judges.prompt import Prompt, Reasoning, choice_number
 from judges.protocol import Reply, Token
 from judges.reading import read_reply
-from judges.scoring import ONE, WEIGHTED, SamplingPlan, read_text_reply
+from judges.scoring import ONE_REPLY_PLAN, WEIGHTED_PLAN, SamplingPlan, read_text_reply
 
 
 def judge_row(judge: Judge, row: Mapping[str, str], *say: str | Reply | Behave) -> Any:
@@ -142,7 +142,7 @@ def test_weighted_takes_each_answers_probabilities_from_its_own_token():
         Token("\n\n[[ ## rating ## ]]\n", {}), token("4", _4=0.75, _2=0.25),
     )  # fmt: skip
     reply = Reply(text="".join(token.text for token in tokens), tokens=tokens)
-    result = judge_row(WEIGHED.with_plan(WEIGHTED), ROW, reply)
+    result = judge_row(WEIGHED.with_plan(WEIGHTED_PLAN), ROW, reply)
     # 4 * .75 + 2 * .25 = 3.5 of the rating: 0.8 + 0.5 * 2.5 + 0.5 * 3.5.
     assert result.answers == pytest.approx({"deadline": 0.8, "tone": 2.5, "rating": 3.5})
     assert result.score == pytest.approx(3.8)
@@ -229,7 +229,10 @@ def prompt_with_demo(subject: Any, form: Reasoning, reasons: str, **values: Any)
 def test_dspy_and_a_file_give_back_the_prompt_of_every_form(subject, form, reasons):
     prompt = prompt_with_demo(subject, form, reasons)
     assert prompt_of(signature_of(prompt), demos_of(prompt)) == prompt
-    assert load_raw(Judge(subject=subject, prompt=prompt, plan=ONE).dumps()).prompt == prompt
+    assert (
+        load_raw(Judge(subject=subject, prompt=prompt, plan=ONE_REPLY_PLAN).dumps()).prompt
+        == prompt
+    )
 
 
 @given(subjects, forms, lines, st.data())
@@ -239,9 +242,9 @@ def test_what_a_template_asks_for_is_read_back(subject, form, reasons, data):
     value = data.draw(st.sampled_from(answer.choices))
     prompt = prompt_with_demo(subject, form, reasons, **{answer.name: value})
     reply = Reply(text=prompt.template()[2]["content"])
-    sample = read_text_reply(ONE, prompt, reply, names=(subject.name,))
-    assert sample.value == choice_number(value, answer.choices)
+    sample = read_text_reply(ONE_REPLY_PLAN, prompt, reply, names=(subject.name,))
+    assert sample.answer_number == choice_number(value, answer.choices)
     if form == "none":
-        assert sample.text is None
+        assert sample.free_text is None
     else:
-        assert (sample.text or "").split() == reasons.split()
+        assert (sample.free_text or "").split() == reasons.split()

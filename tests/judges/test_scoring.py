@@ -18,8 +18,8 @@ from judges.prompt import Prompt, with_reasoning
 from judges.protocol import FatalModelError, Reply, Sampling, Token
 from judges.reading import read_reply
 from judges.scoring import (
-    ONE,
-    WEIGHTED,
+    ONE_REPLY_PLAN,
+    WEIGHTED_PLAN,
     NoProbabilitiesError,
     SamplingPlan,
     default_plan,
@@ -98,7 +98,7 @@ WEIGHED = {
 
 @pytest.mark.parametrize(("prompt", "reply", "score"), WEIGHED.values(), ids=WEIGHED)
 def test_weighted_takes_the_probabilities_of_the_answer(prompt, reply, score):
-    assert judge_replies(WEIGHTED, prompt, reply).score == pytest.approx(score)
+    assert judge_replies(WEIGHTED_PLAN, prompt, reply).score == pytest.approx(score)
 
 
 def model(**fields: Any) -> Any:
@@ -108,14 +108,14 @@ def model(**fields: Any) -> Any:
 
 def test_a_model_without_probabilities_is_a_wrong_set_up_and_no_fallback():
     with pytest.raises(NoProbabilitiesError, match=r"'one'.*'mean'"):
-        judge_replies(WEIGHTED, BARE, Reply(text="4"))
+        judge_replies(WEIGHTED_PLAN, BARE, Reply(text="4"))
 
 
 def test_a_scale_with_a_ten_is_weighted_by_the_embedded_model_alone():
     to_ten = replace(FLUENCY, anchors=dict.fromkeys(range(1, 11), "")).prompt()
     with pytest.raises(FatalModelError, match="10 on this scale may be several tokens"):
-        sampling_for(WEIGHTED, to_ten, lm="https://example.org")
-    sampling_for(WEIGHTED, to_ten, lm="embedded")
+        sampling_for(WEIGHTED_PLAN, to_ten, lm="https://example.org")
+    sampling_for(WEIGHTED_PLAN, to_ten, lm="embedded")
 
 
 IMPOSSIBLE = "log-probabilities of a token are impossible"
@@ -130,27 +130,30 @@ IMPOSSIBLE = "log-probabilities of a token are impossible"
     ],
 )
 def test_log_probabilities_of_no_rating_or_that_cannot_be_are_a_failure(top, why):
-    result = judge_replies(WEIGHTED, BARE, spelt(Token("4", top)))
+    result = judge_replies(WEIGHTED_PLAN, BARE, spelt(Token("4", top)))
     assert math.isnan(result.score)
     assert why in str(result.failure)
 
 
 def test_a_token_that_is_more_than_the_answer_has_no_probabilities():
-    result = judge_replies(WEIGHTED, BARE, spelt(Token("4 - fine", {"4": -0.1, "5": -3.0})))
+    result = judge_replies(WEIGHTED_PLAN, BARE, spelt(Token("4 - fine", {"4": -0.1, "5": -3.0})))
     assert result.failure == "no single token of the reply is the answer 4"
 
 
 def test_a_plan_says_what_to_ask_for():
     mean = SamplingPlan(kind="mean", samples=20, temperature=2.0)
     assert sampling_for(mean, BARE, seed=7) == Sampling(temperature=2.0, n=20, seed=7)
-    assert [sampling_for(plan, BARE).top_logprobs for plan in (WEIGHTED, ONE)] == [20, 0]
+    assert [sampling_for(plan, BARE).top_logprobs for plan in (WEIGHTED_PLAN, ONE_REPLY_PLAN)] == [
+        20,
+        0,
+    ]
     # Steps take longer to write than a sentence.
-    room = sampling_for(ONE, BARE).max_tokens
-    assert sampling_for(ONE, REASONED).max_tokens == room
-    assert sampling_for(ONE, with_reasoning(BARE, "steps")).max_tokens == 2 * room
+    room = sampling_for(ONE_REPLY_PLAN, BARE).max_tokens
+    assert sampling_for(ONE_REPLY_PLAN, REASONED).max_tokens == room
+    assert sampling_for(ONE_REPLY_PLAN, with_reasoning(BARE, "steps")).max_tokens == 2 * room
     # Only the embedded model is weighted unasked.
-    assert default_plan(model(has_logprobs=True)) == ONE
-    assert default_plan(model(has_logprobs=True, endpoint="embedded")) == WEIGHTED
+    assert default_plan(model(has_logprobs=True)) == ONE_REPLY_PLAN
+    assert default_plan(model(has_logprobs=True, endpoint="embedded")) == WEIGHTED_PLAN
 
 
 def test_a_plan_takes_up_to_100_samples_and_only_of_a_mean():
@@ -204,7 +207,7 @@ def test_a_verdict_is_read_where_it_is_stated(words, reply, verdict):
 def test_the_rating_of_a_verdict_is_what_its_score_says(threshold):
     # The likeliest spelling is "Pass", and .58 are on the two of "fail".
     reply = spelt(token("Pass", {"Pass": 0.42, "fail": 0.3, "Fail": 0.28}))
-    judge = replace(Judge.of(SAFE), plan=WEIGHTED, threshold=threshold)
+    judge = replace(Judge.of(SAFE), plan=WEIGHTED_PLAN, threshold=threshold)
     (result,) = judge.judge_rows([EGG], Client(Model(lambda *_: reply)))
     assert isinstance(result, Judgement)
     assert result.rating == (result.score >= 0.5) == (threshold <= 0.42)

@@ -68,7 +68,7 @@ def test_everything_that_determines_a_reply_is_in_its_key():
 def test_what_is_written_is_there_in_the_next_start_and_what_was_under_way_is_lost(path):
     odd = "é\u2028\x00\ud7ff\U0001f600\n"
     reply = Reply(text=odd, tokens=(Token(odd, {"4": -0.1, odd: -1e-300}),), finish_reason="length")
-    strange = Completion(7, 2**40, replies=(reply, reply), model=odd, cache_reads=3)
+    strange = Completion(7, 2**40, replies=(reply, reply), model=odd, cache_read_tokens=3)
     with closing(Store(path)) as store:
         assert not store.can_resume
         assert store.is_of_run("this")
@@ -217,7 +217,7 @@ def ask_store(folder: Path, model: Model, count: int) -> list[Response]:
 
 def test_a_request_of_another_run_is_not_paid_again(tmp_path):
     model = Model(echo)
-    assert {response.cached for response in ask_store(tmp_path, model, 6)} == {False}
+    assert {response.is_cached for response in ask_store(tmp_path, model, 6)} == {False}
     with Session(cache=tmp_path, store=tmp_path / "s", models={"m": model}) as session:
         client = session.client("m", price=(1.0, 1.0))
         assert values_of(list(client.run(asks(8)))) == list(range(8))

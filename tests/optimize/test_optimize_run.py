@@ -64,7 +64,7 @@ def test_a_run_prints_its_scorecard_and_writes_a_complete_folder(finished):
     assert judge.provenance["shipped"] == summary["shipped"]
     # The starter set's labels are nobody's, and everything that is left behind says so.
     assert judge.provenance["data"]["constructed"] is True
-    assert judge.constructed == (summary["shipped"] == "tuned")
+    assert judge.uses_constructed_labels == (summary["shipped"] == "tuned")
     assert "These labels were constructed" in screen
     page = (folder / "report.html").read_text(encoding="utf-8")
     todo = page.partition("Next:</b>")[2].partition("</section>")[0]

@@ -118,7 +118,7 @@ def test_if_the_untuned_judge_ships_the_tuned_judge_has_its_own_file(capfd):
     assert why == "tuned, but not shipped: " + own["why"].partition("judge. ")[2]
     # "seed" would say that it learned from no labels, and take their mark away.
     assert tuned.provenance | {"why": "", "shipped": "seed"} == {**own, "why": ""}
-    assert tuned.constructed
+    assert tuned.uses_constructed_labels
     assert not Path("kept/finalists").exists()
     before = json.loads(Path("kept/config.json").read_text())
     write_jsonl("rows.jsonl", [{"summary": "It is a fluent sentence."}])

@@ -13,7 +13,7 @@ from judges import frozen
 from judges.dimension import Dimension
 from judges.frozen import JudgeFile
 from judges.judge import Judge
-from judges.scoring import WEIGHTED, SamplingPlan
+from judges.scoring import WEIGHTED_PLAN, SamplingPlan
 
 MEAN = SamplingPlan(kind="mean", samples=20, temperature=2.0)
 TEXTS = {"document": "A fire broke out.", "summary": "Fire."}
@@ -34,20 +34,20 @@ PROVENANCE = {
 }
 
 KINDS = {
-    "rating": replace(Judge.of(RELEVANCE), plan=WEIGHTED),
-    "rating with demos": replace(reprompt(Judge.of(RELEVANCE), demos=[DEMO]), plan=WEIGHTED),
+    "rating": replace(Judge.of(RELEVANCE), plan=WEIGHTED_PLAN),
+    "rating with demos": replace(reprompt(Judge.of(RELEVANCE), demos=[DEMO]), plan=WEIGHTED_PLAN),
     "rating with a rationale": replace(
         reprompt(Judge.of(RELEVANCE, reasoning="brief"), demos=[{**DEMO, "rationale": "Short."}]),
         plan=MEAN,
         lm="openai/gpt-4.1-mini",
     ),
-    "summary alone": replace(Judge.of(FLUENCY), plan=WEIGHTED),
-    "own scale": replace(Judge.of(BINARY), plan=WEIGHTED, provenance=PROVENANCE),
-    "a threshold": replace(Judge.of(FLUENCY), plan=WEIGHTED, threshold=0.3),
+    "summary alone": replace(Judge.of(FLUENCY), plan=WEIGHTED_PLAN),
+    "own scale": replace(Judge.of(BINARY), plan=WEIGHTED_PLAN, provenance=PROVENANCE),
+    "a threshold": replace(Judge.of(FLUENCY), plan=WEIGHTED_PLAN, threshold=0.3),
     "pairwise": replace(Judge.of(TLDR_CONCISE), plan=SamplingPlan(kind="one")),
     "pairwise with demos": replace(
         reprompt(Judge.of(TLDR_CONCISE), demos=[PAIR], instruction="Which is better?"),
-        plan=WEIGHTED,
+        plan=WEIGHTED_PLAN,
     ),
     "questions": PLAIN,
     "weighted answers": WEIGHED,

@@ -8,7 +8,7 @@ import pandas as pd
 from openai_server import OpenAIServer
 
 import judges
-from judges.scoring import ONE
+from judges.scoring import ONE_REPLY_PLAN
 
 PAGE = Path(__file__).parents[2] / "docs" / "scoring.md"
 LM = "openai/gpt-4.1-mini"
@@ -29,7 +29,7 @@ def code_under(heading: str) -> str:
 def prepare(server: OpenAIServer, judge: judges.Judge | None = None) -> list[dict[str, Any]]:
     """Write the judge and the rows that the page names; returns the judgements of our client."""
     server.models = ("gpt-4.1-mini",)
-    judge = judge or judges.load("relevance", lm=LM).with_plan(ONE)
+    judge = judge or judges.load("relevance", lm=LM).with_plan(ONE_REPLY_PLAN)
     Path("runs/relevance-001").mkdir(parents=True)
     judge.save("runs/relevance-001/judge.json")
     pd.DataFrame(ROWS).to_parquet("rows.parquet")

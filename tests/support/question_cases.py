@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from judges import AnswerWeights, Comparison, Dimension, Judge, Question
-from judges.scoring import ONE
+from judges.scoring import ONE_REPLY_PLAN
 
 HELPFUL = Dimension(
     name="helpful",
@@ -14,7 +14,7 @@ HELPFUL = Dimension(
 )
 DEADLINE = Question(name="deadline", text="does the reply say until when to ask")
 TONE = Question(name="tone", text="how friendly it is", answers=(1, 2, 3), anchors={1: "rude"})
-PLAIN = Judge.of(HELPFUL, reasoning="brief", questions=[DEADLINE, TONE]).with_plan(ONE)
+PLAIN = Judge.of(HELPFUL, reasoning="brief", questions=[DEADLINE, TONE]).with_plan(ONE_REPLY_PLAN)
 # From 0 + 0.5 * 1 + 0.5 * 1 = 1 to 1 + 0.5 * 3 + 0.5 * 5 = 5.
 WEIGHTS = AnswerWeights(intercept=0.0, slopes={"deadline": 1.0, "tone": 0.5, "rating": 0.5})
 WEIGHED = replace(PLAIN, weights=WEIGHTS)
@@ -29,7 +29,7 @@ KINDER = Comparison(
 )
 BRIEFER = Question(name="briefer", text="which reply is shorter", answers=("A", "B"))
 PAIRED = replace(
-    Judge.of(KINDER, reasoning="none", questions=[BRIEFER]).with_plan(ONE),
+    Judge.of(KINDER, reasoning="none", questions=[BRIEFER]).with_plan(ONE_REPLY_PLAN),
     weights=AnswerWeights(intercept=0.0, slopes={"briefer": 0.75, "preferred": 0.25}),
 )
 PAIR = {"query": "When?", "reply_a": "Good morning, on Friday.", "reply_b": "Friday."}

@@ -4,9 +4,9 @@ from catalogue import RELEVANCE
 
 import data
 from judges import Dimension, Judge
-from judges.scoring import ONE, WEIGHTED
+from judges.scoring import ONE_REPLY_PLAN, WEIGHTED_PLAN
 
-JUDGE = Judge.of(RELEVANCE).with_plan(WEIGHTED)
+JUDGE = Judge.of(RELEVANCE).with_plan(WEIGHTED_PLAN)
 ROWS = [
     {name: output.texts[name] for name in RELEVANCE.texts} for output in data.starter().outputs[:20]
 ]
@@ -19,4 +19,4 @@ SAFE = Dimension(
     words=("pass", "fail"),
     instruction="Say.",
 )
-VERDICT = Judge.of(SAFE, lm="openai/judge-1").with_plan(ONE)
+VERDICT = Judge.of(SAFE, lm="openai/judge-1").with_plan(ONE_REPLY_PLAN)
