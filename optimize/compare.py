@@ -139,7 +139,7 @@ def open_run_and_ask(
     config = RunConfig(
         command=f"optimize.{name}",
         settings={"dimension": task.dimension, "seed": flags.seed},
-        data={"name": task.labelled.name, "sha256": task.labelled.sha256},
+        data={"name": task.labelled_items.name, "sha256": task.labelled_items.sha256},
         judges=[entry.name for entry in entries],
     )
     with open_run(flags.out, name, config, print_note) as folder:

@@ -154,7 +154,7 @@ def _read_sample(flags: argparse.Namespace, labelled: LabelledSet, dimension: st
         print_error(f"left out: {count_text(n_without_score, 'output')} without a score")
     if n_unknown:
         print_error(f"left out: {count_text(n_unknown, 'score')} without an output")
-    return PartialLabels.of(labelled, outputs, dimension, scores)
+    return PartialLabels.from_outputs(labelled, outputs, dimension, scores)
 
 
 def _labels_for_half_width(estimate: MeanEstimate) -> tuple[float | None, int | None]:

@@ -1,10 +1,11 @@
 """Labels in the form that statistics need: items, vectors of labels, and matrices of ratings."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
+from typing import SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
@@ -20,13 +21,13 @@ from optimize.statistics.intervals import Matrix, Vector
 
 Indices = npt.NDArray[np.intp]
 
-# `choose_level` chooses summary level only if documents have this many outputs on average.
+# Summary level is chosen only if documents have this many outputs on average.
 MIN_OUTPUTS_FOR_SUMMARY_LEVEL = 3
-# `choose_level` chooses summary level only if the labels differ within more than this share of the
-# documents, since rho is undefined within all other documents.
+# Summary level is chosen only if labels differ within more than this share of the documents. Within
+# all other documents, rho is undefined.
 MIN_SHARE_FOR_SUMMARY_LEVEL = 0.5
 
-# The number that each vote on a pair counts; the mean over votes is the margin in favour of A.
+# What each vote on a pair of outputs A and B counts. The mean of the votes is the margin for A.
 MARGIN_OF_VOTE: Mapping[str, float] = {"A": 1.0, "tie": 0.0, "B": -1.0}
 
 
@@ -34,10 +35,9 @@ MARGIN_OF_VOTE: Mapping[str, float] = {"A": 1.0, "tie": 0.0, "B": -1.0}
 class Item:
     """One labelled output, or one labelled pair of outputs.
 
-    `texts` has the texts that the judge reads. `human` is people's mean rating; for a pair, their
-    margin in favour of A. `ratings` has each annotator's rating; for a pair, each vote as 1 (A), 0
-    (tie) or -1 (B). `ratings` is () if only the mean is known. `weight` is the document's sampling
-    weight.
+    `texts` has the texts that the judge reads. `human` is the mean of people's ratings; for a pair,
+    it is the mean of their votes (`MARGIN_OF_VOTE`). `ratings` has each annotator's rating or vote
+    as a number, and is empty if only the mean is known. `weight` is the document's sampling weight.
     """
 
     id: str
@@ -56,114 +56,126 @@ class Items:
 
     items: tuple[Item, ...]
 
-    @cached_property
-    def human(self) -> Vector:
-        return np.array([item.human for item in self.items], float)
-
-    @cached_property
-    def weights(self) -> Vector:
-        return np.array([item.weight for item in self.items], float)
-
-    @cached_property
-    def document_rows(self) -> Mapping[str, Indices]:
-        """The indices of the items of each document, by the document's id."""
-        rows: dict[str, list[int]] = defaultdict(list)
-        for row, item in enumerate(self.items):
-            rows[item.document_id].append(row)
-        return {name: np.array(document_rows, np.intp) for name, document_rows in rows.items()}
-
     def __len__(self) -> int:
         return len(self.items)
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self.items)
+
+    def __getitem__(self, row: SupportsIndex) -> Item:
+        return self.items[row]
 
     def __add__(self, other: "Items") -> "Items":
         return Items((*self.items, *other.items))
 
+    @cached_property
+    def human(self) -> Vector:
+        """People's mean rating of each output; for pairs, the margin in favour of A."""
+        return np.array([item.human for item in self], float)
+
+    @cached_property
+    def weights(self) -> Vector:
+        return np.array([item.weight for item in self], float)
+
+    @cached_property
+    def rows_by_document(self) -> Mapping[str, Indices]:
+        """The indices of the items of each document, by the document's id."""
+        rows_by_document: dict[str, list[int]] = defaultdict(list)
+        for row, item in enumerate(self):
+            rows_by_document[item.document_id].append(row)
+        return {name: np.array(rows, np.intp) for name, rows in rows_by_document.items()}
+
     @property
     def documents(self) -> tuple[str, ...]:
-        return tuple(self.document_rows)
+        """The ids of the documents, each of them once."""
+        return tuple(self.rows_by_document)
+
+    @property
+    def systems(self) -> tuple[str, ...]:
+        """The names of the systems, sorted, each of them once."""
+        return tuple(sorted({item.system for item in self if item.system is not None}))
+
+    @property
+    def document_ids(self) -> list[str]:
+        """The id of each item's document, in the items' order."""
+        return [item.document_id for item in self]
+
+    @property
+    def system_ids(self) -> list[str]:
+        """The system of each item, in the items' order; "" for items without a system."""
+        return [item.system or "" for item in self]
 
     @property
     def is_weighted(self) -> bool:
         """Whether weights differ, because documents were sampled with different probabilities."""
         return np.unique(self.weights).size > 1
 
-    @property
-    def document_ids(self) -> list[str]:
-        """The id of each item's document, in the items' order."""
-        return [item.document_id for item in self.items]
-
-    @property
-    def system_ids(self) -> list[str]:
-        """The system of each item, in the items' order; "" for items without a system."""
-        return [item.system or "" for item in self.items]
-
     def of_documents(self, documents: Collection[str]) -> "Items":
         kept_documents = set(documents)
-        return Items(tuple(item for item in self.items if item.document_id in kept_documents))
+        return Items(tuple(item for item in self if item.document_id in kept_documents))
 
     def of_ids(self, ids: Collection[str]) -> "Items":
-        return Items(tuple(item for item in self.items if item.id in ids))
+        return Items(tuple(item for item in self if item.id in ids))
 
     def of_rows(self, rows: Iterable[int]) -> "Items":
         return Items(tuple(self.items[row] for row in rows))
 
-    @property
-    def systems(self) -> tuple[str, ...]:
-        return tuple(sorted({item.system for item in self.items if item.system is not None}))
 
-
-def items_of(
-    labelled: LabelledSet | LabelledPairs, dimension: str, subject: Subject | None = None
+def make_items(
+    labelled_items: LabelledSet | LabelledPairs, dimension: str, subject: Subject | None = None
 ) -> Items:
-    """Make items from the outputs that are rated on a dimension, or from labelled pairs.
+    """Make items from the outputs that have a rating on a dimension, or from labelled pairs.
 
-    The items get the texts that the subject reads, and the two outputs of a pair under the
-    subject's names. Without a subject, items have no texts. Raises LabelError if one of these texts
-    is missing.
+    An item gets only the texts that a judge of the subject reads; without a subject, it gets none.
+    Raises LabelError if one of these texts is missing.
     """
-    if isinstance(labelled, LabelledSet):
-        return Items(
-            tuple(
-                Item(
-                    id=output.id,
-                    document_id=output.document_id,
-                    system=output.system,
-                    texts=_texts_for_subject(labelled.name, output.id, output.texts, subject),
-                    human=labelled.label(output, dimension),
-                    ratings=output.ratings[dimension],
-                    comment=" ".join(output.comments.get(dimension, ())),
-                    weight=output.weight,
-                )
-                for output in labelled.outputs
-                if output.ratings.get(dimension)
-            )
+    if isinstance(labelled_items, LabelledPairs):
+        return Items(tuple(_pair_items(labelled_items, subject)))
+    return Items(tuple(_output_items(labelled_items, dimension, subject)))
+
+
+def _output_items(
+    labelled_set: LabelledSet, dimension: str, subject: Subject | None
+) -> Iterator[Item]:
+    for output in labelled_set.outputs:
+        if not output.ratings.get(dimension):
+            continue
+        yield Item(
+            id=output.id,
+            document_id=output.document_id,
+            system=output.system,
+            texts=_texts_for_subject(labelled_set.name, output.id, output.texts, subject),
+            human=labelled_set.label(output, dimension),
+            ratings=output.ratings[dimension],
+            comment=" ".join(output.comments.get(dimension, ())),
+            weight=output.weight,
         )
-    items = []
-    for pair in labelled.pairs:
-        texts = _texts_for_subject(labelled.name, pair.id, pair.texts, subject)
+
+
+def _pair_items(labelled_pairs: LabelledPairs, subject: Subject | None) -> Iterator[Item]:
+    for pair in labelled_pairs.pairs:
+        texts = _texts_for_subject(labelled_pairs.name, pair.id, pair.texts, subject)
         if isinstance(subject, Comparison):
             name_a, name_b = subject.fields
             texts |= {name_a: pair.response_a, name_b: pair.response_b}
-        items.append(
-            Item(
-                id=pair.id,
-                document_id=pair.document_id,
-                system=None,
-                texts=texts,
-                human=pair.margin,
-                ratings=tuple(MARGIN_OF_VOTE[vote] for vote in pair.votes),
-                comment=" ".join(pair.comments),
-            )
+        yield Item(
+            id=pair.id,
+            document_id=pair.document_id,
+            system=None,
+            texts=texts,
+            human=pair.margin,
+            ratings=tuple(MARGIN_OF_VOTE[vote] for vote in pair.votes),
+            comment=" ".join(pair.comments),
         )
-    return Items(tuple(items))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataCounts:
-    """Which labels a result was computed from, and their counts: the object `data` in summary.json.
+    """The labels that a result was computed from, and their counts: `data` in summary.json.
 
-    `n_tied` outputs were left out because their annotators are tied (None for no output). If data
-    `is_weighted`, documents were sampled with different probabilities.
+    `n_tied` outputs were left out because their annotators are tied. `n_tied` is None in place of
+    0, so that JSON leaves it out. If `is_weighted`, documents were sampled with different
+    probabilities.
     """
 
     name: str
@@ -175,14 +187,15 @@ class DataCounts:
     is_weighted: bool = field(default=False, metadata={"json": "weighted"})
 
     @classmethod
-    def of(cls, labelled: LabelledSet | LabelledPairs, items: Items) -> "DataCounts":
+    def from_items(cls, labelled_items: LabelledSet | LabelledPairs, items: Items) -> "DataCounts":
+        """Return the counts of `items`, which were made from these labels."""
         return cls(
-            name=labelled.name,
-            sha256=labelled.sha256,
+            name=labelled_items.name,
+            sha256=labelled_items.sha256,
             n_documents=len(items.documents),
             n_systems=len(items.systems),
             n_outputs=len(items),
-            n_tied=labelled.n_tied or None,
+            n_tied=labelled_items.n_tied or None,
             is_weighted=bool(items.is_weighted),
         )
 
@@ -193,38 +206,43 @@ class DataCounts:
 
 
 def tuning_digests(items: Items, subject: Subject) -> list[str]:
-    """Return the digests of rows and documents that a judge's file has for its tuning labels."""
-    texts_of_rows = [item.texts for item in items.items]
-    texts_of_documents = (input_texts(texts, subject) for texts in texts_of_rows)
-    return sorted({texts_digest(texts) for texts in (*texts_of_rows, *texts_of_documents) if texts})
+    """Return a digest of each row's texts, and of each document's texts.
+
+    A judge's file stores these digests, so that its tuning labels are recognised later.
+    """
+    row_texts = [item.texts for item in items]
+    document_texts = [input_texts(texts, subject) for texts in row_texts]
+    return sorted({texts_digest(texts) for texts in (*row_texts, *document_texts) if texts})
 
 
 def input_texts(texts: Mapping[str, str], subject: Subject) -> dict[str, str]:
     """Return the texts that systems got as input: all texts that are not outputs."""
-    output = None if isinstance(subject, Comparison) else judged_output_name(subject.texts)
-    return {name: texts[name] for name in subject.inputs if name != output}
+    output_name = None if isinstance(subject, Comparison) else judged_output_name(subject.texts)
+    return {name: texts[name] for name in subject.inputs if name != output_name}
 
 
-def judged_output_name(texts: Sequence[str]) -> str | None:
-    """Return the name among `texts` that is the judged output; None if `texts` is empty.
+def judged_output_name(text_names: Sequence[str]) -> str | None:
+    """Return the name of the text that is the judged output; None if there is no text.
 
     The judged output is the last text with a name that is usual for outputs, else the last text.
     """
-    candidates = [name for name in texts if name in OUTPUT_NAMES] or texts
-    return candidates[-1] if candidates else None
+    if not text_names:
+        return None
+    usual_names = [name for name in text_names if name in OUTPUT_NAMES]
+    return usual_names[-1] if usual_names else text_names[-1]
 
 
-def scores_of(judgements: Iterable[AnyJudgement]) -> Vector:
+def score_vector(judgements: Iterable[AnyJudgement]) -> Vector:
     """Return the scores (for pairs, margins) of judgements; NaN for a failed judgement."""
     return np.array([judgement.score for judgement in judgements], float)
 
 
 def _texts_for_subject(
-    data_name: str, item_id: str, texts: Mapping[str, str], subject: Subject | None
+    file_name: str, item_id: str, texts: Mapping[str, str], subject: Subject | None
 ) -> dict[str, str]:
-    """Select the texts that the subject reads, by the names that the subject gives them.
+    """Return the texts that a judge of the subject reads, by the names that the subject gives them.
 
-    If the subject reads one text and the item has one text, the text may have any name.
+    If the subject has one text and the item has one text, the item's text may have any name.
     """
     needed_names = () if subject is None else tuple(subject.inputs)
     missing_names = [name for name in needed_names if name not in texts]
@@ -233,7 +251,7 @@ def _texts_for_subject(
     if (only_name := only_text_name(texts, needed_names)) is not None:
         return {needed_names[0]: texts[only_name]}
     raise LabelError(
-        f"{data_name}: {item_id!r} has no text {missing_names[0]!r}, which the judge reads; it has "
+        f"{file_name}: {item_id!r} has no text {missing_names[0]!r}, which the judge reads; it has "
         f"{', '.join(sorted(texts)) or 'none'}: rename one with --map {missing_names[0]}=COLUMN"
     )
 
@@ -252,22 +270,23 @@ def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tu
     Raises:
         LabelError: No output has two ratings, or only some ratings have an annotator's name.
     """
-    annotations = [
-        (output.id, output.annotators.get(dimension, ()), output.ratings.get(dimension, ()))
-        for output in labelled.outputs
-    ]
-    numbers_of_ratings = {len(ratings) for _, _, ratings in annotations} - {0, 1}
-    is_numbered = len(numbers_of_ratings) == 1 and not any(names for _, names, _ in annotations)
+    outputs = labelled.outputs
+    has_names = any(output.annotators.get(dimension) for output in outputs)
+    numbers_of_ratings = {len(output.ratings.get(dimension, ())) for output in outputs} - {0, 1}
+    is_numbered = len(numbers_of_ratings) == 1 and not has_names
     rows: list[dict[str, float]] = []
-    for id, names, ratings in annotations:
+    for output in outputs:
+        names = output.annotators.get(dimension, ())
+        ratings = output.ratings.get(dimension, ())
         if len(ratings) == 1 and not names:
             ratings = ()
         if is_numbered:
-            names = tuple(str(number) for number in range(1, len(ratings) + 1))
+            names = tuple(map(str, range(1, len(ratings) + 1)))
         if len(names) != len(ratings):
             raise LabelError(
-                f"{labelled.name}: output {id!r} has {len(ratings)} ratings on {dimension!r} and "
-                f"{len(names)} annotators' names: name the annotator of each rating"
+                f"{labelled.name}: output {output.id!r} has {len(ratings)} ratings on "
+                f"{dimension!r} and {len(names)} annotators' names: name the annotator of each "
+                "rating"
             )
         rows.append(dict(zip(names, ratings, strict=True)))
     if max(map(len, rows), default=0) < 2:
@@ -281,12 +300,12 @@ def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tu
 
 
 def is_two_valued(human: Vector) -> bool:
-    """Return whether every label is 1 (pass) or 0 (fail)."""
+    """Return whether there are labels, and every label is 1 (pass) or 0 (fail)."""
     return bool(human.size and np.isin(human, (0, 1)).all())
 
 
 def choose_level(items: Items) -> Level:
-    """Choose the level at which rho says most about these labels.
+    """Choose the level at which Spearman's rho is most informative for these labels.
 
     Summary level is chosen if documents have three outputs or more on average, and most documents
     have different labels. Otherwise, and always if labels are pass or fail, dataset level is
@@ -295,16 +314,17 @@ def choose_level(items: Items) -> Level:
     if is_two_valued(items.human):
         return "dataset"
     n_documents = max(1, len(items.documents))
-    n_varied = sum(np.ptp(items.human[rows]) > 0 for rows in items.document_rows.values())
-    has_enough_outputs = len(items) / n_documents >= MIN_OUTPUTS_FOR_SUMMARY_LEVEL
-    is_varied = n_varied > MIN_SHARE_FOR_SUMMARY_LEVEL * n_documents
-    return "summary" if has_enough_outputs and is_varied else "dataset"
+    if len(items) / n_documents < MIN_OUTPUTS_FOR_SUMMARY_LEVEL:
+        return "dataset"
+    n_varied = sum(np.ptp(items.human[rows]) > 0 for rows in items.rows_by_document.values())
+    return "summary" if n_varied > MIN_SHARE_FOR_SUMMARY_LEVEL * n_documents else "dataset"
 
 
-def levels_of(items: Items) -> tuple[Level, ...]:
+def defined_levels(items: Items) -> tuple[Level, ...]:
     """Return the levels at which rho can be computed; the most informative comes first."""
-    has_several_outputs = len(items) > len(items.documents)
-    levels: list[Level] = ["summary", "dataset"] if has_several_outputs else ["dataset"]
+    levels: list[Level] = ["dataset"]
+    if len(items) > len(items.documents):
+        levels.insert(0, "summary")
     if len(items.systems) > 1:
         levels.append("system")
     return tuple(levels)

@@ -55,7 +55,7 @@ class Measurement:
 
     @classmethod
     def of(cls, scored: ScoredItems, labelled: AnyLabels) -> "Measurement":
-        return cls(scored=scored, held_out=scored.without(scored.tuned_ids), labelled=labelled)
+        return cls(scored=scored, held_out=scored.without_ids(scored.tuned_ids), labelled=labelled)
 
     @property
     def rho(self) -> Correlation:
@@ -86,7 +86,7 @@ class Measurement:
     @property
     def result(self) -> Verification:
         """All figures, as a dataclass."""
-        return Verification.of(self.scored, self.held_out, self.labelled)
+        return Verification.from_scores(self.scored, self.held_out, self.labelled)
 
     def summary(self) -> JsonObject:
         """Return the figures as the JSON object that `dspy-judges verify --json` prints."""
@@ -176,7 +176,7 @@ def measure(
             f"this judge judges {judge.name!r}, not {dimension!r}; if the labels are in a column "
             f"with another name, pass map={{{judge.name!r}: COLUMN}}"
         )
-    task = Task.of(load_labels(label_source, judge.name, judge.subject), judge.name, level)
+    task = Task.from_labels(load_labels(label_source, judge.name, judge.subject), judge.name, level)
     judge = judge.with_model(options.pop("lm", None), options.pop("api_base", None))
     items, judgements = task.items(judge).items, dict[str, AnyJudgement]()
     with (
@@ -187,7 +187,7 @@ def measure(
         for item, judgement in zip(items, judged_rows, strict=True):
             judgements[item.id] = judgement
             bar.step(failed=judgement.failure is not None)
-    return Measurement.of(task.match_judgements(name, judgements, judge), task.labelled)
+    return Measurement.of(task.match_judgements(name, judgements, judge), task.labelled_items)
 
 
 def _measure_scores(
@@ -197,11 +197,11 @@ def _measure_scores(
     if dimension is None:
         raise TypeError("measure() needs dimension=NAME if it gets scores")
     subject = find_subject(dimension)
-    task = Task.of(_labels_of_scores(label_source, dimension, subject), dimension, level)
+    task = Task.from_labels(_labels_of_scores(label_source, dimension, subject), dimension, level)
     # `judge.score` notes in `attrs` which rows the judge was tuned on.
     tuned_keys = {*getattr(scores, "attrs", {}).get(TUNED_ON_KEY, ())}
     judgements, tuned_row_ids = dict[str, AnyJudgement](), set[str]()
-    id_by_key = _row_ids_by_score_key(scores, label_source, task.labelled)
+    id_by_key = _row_ids_by_score_key(scores, label_source, task.labelled_items)
     for key, score in scores.items():
         item_id = id_by_key.get(key, str(key))
         if not isinstance(score, SupportsFloat | None):
@@ -219,7 +219,7 @@ def _measure_scores(
             tuned_row_ids.add(item_id)
     scale = recorded_scale(label_source.scale, subject)
     scored = task.match_judgements("scores", judgements, None, scale, frozenset(tuned_row_ids))
-    return Measurement.of(scored, task.labelled)
+    return Measurement.of(scored, task.labelled_items)
 
 
 def _labels_of_scores(

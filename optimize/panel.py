@@ -39,7 +39,7 @@ from optimize.measuring.asking import JudgeEntry, Task, total_dollars
 from optimize.measuring.comparison import figure_contrast, on_common_rows
 from optimize.measuring.panel_learning import PanelFit, WeightedMember, learn_panel
 from optimize.measuring.recorded import judgement_of_score
-from optimize.measuring.scored import ScoredItems, tuned_ids, with_both_scores
+from optimize.measuring.scored import ScoredItems, rows_scored_by_both, tuned_ids
 from optimize.measuring.task_flags import check_names, cost_lines, read_task
 from optimize.report.answer import ReportAnswer, ReportTable, Tile
 from optimize.report.page import Section, page_html, save_page
@@ -183,10 +183,10 @@ def join_judges(flags: argparse.Namespace) -> CommandOutcome:
         first = next(iter(scored.values()))
         result = PanelRun(
             dimension=task.dimension,
-            kind="pairwise" if first.is_pairs else "rating",
+            kind="pairwise" if first.is_pairwise else "rating",
             seed=flags.seed,
             level=task.level,
-            data=DataCounts.of(task.labelled, first.items),
+            data=DataCounts.from_items(task.labelled_items, first.items),
             fit=fit,
             splits=held_out_ids.map(partial(_measure, scored, fit)),
             entries=entries,
@@ -204,12 +204,12 @@ def join_judges(flags: argparse.Namespace) -> CommandOutcome:
 def _scored_by_name(entries: Sequence[JudgeEntry]) -> dict[str, ScoredItems]:
     scored: dict[str, ScoredItems] = {}
     for entry in entries:
-        if entry.scored is None:
+        if entry.scored_items is None:
             raise SettingsError(
                 f"{entry.name} has no scores: {entry.why_unscored}; run the same command again "
                 "(with a larger limit) to go on, or leave this judge out"
             )
-        scored[entry.name] = entry.scored
+        scored[entry.name] = entry.scored_items
     return scored
 
 
@@ -234,11 +234,15 @@ def split_held_out(
     """
     tuned = set[str]()
     for entry in entries:
-        tuned |= entry.scored.tuned_ids if entry.scored else tuned_ids(entry.judge, entry.items)
+        tuned |= (
+            entry.scored_items.tuned_ids
+            if entry.scored_items
+            else tuned_ids(entry.judge, entry.items)
+        )
     if tuned:
         print_note(f"note: {count_text(len(tuned), 'row')} left out, on which a member was tuned")
-    ids = {item.id for item in task.labelled.items} - tuned
-    splits = split(task.labelled.subset(ids), seed=seed)
+    ids = {item.id for item in task.labelled_items.items} - tuned
+    splits = split(task.labelled_items.subset(ids), seed=seed)
     train, dev, *held_out = map(frozenset, splits.ids().values())
     return train | dev, HeldOut(*held_out)
 
@@ -250,10 +254,10 @@ def _learn(scored: Mapping[str, ScoredItems], learning_ids: frozenset[str], seed
     return learn_panel(
         {name: member.scores for name, member in learning.items()},
         first.human,
-        first.documents,
-        first.systems,
+        first.document_ids,
+        first.system_ids,
         level=first.level,
-        pairs=first.is_pairs,
+        pairs=first.is_pairwise,
         rng=random_generator(seed, "panel"),
     )
 
@@ -263,9 +267,9 @@ def _measure(scored: Mapping[str, ScoredItems], fit: PanelFit, ids: frozenset[st
     held_out = {name: member.of_ids(ids) for name, member in scored.items()}
     best = held_out[fit.best_member]
     scores = fit.scores({name: member.scores for name, member in held_out.items()}).tolist()
-    judgements = [judgement_of_score(score, pairwise=best.is_pairs) for score in scores]
-    panel, best = with_both_scores(replace(best, judgements=tuple(judgements)), best)
-    figures = [each.pairwise_accuracy if each.is_pairs else each.rho for each in (best, panel)]
+    judgements = [judgement_of_score(score, pairwise=best.is_pairwise) for score in scores]
+    panel, best = rows_scored_by_both(replace(best, judgements=tuple(judgements)), best)
+    figures = [each.pairwise_accuracy if each.is_pairwise else each.rho for each in (best, panel)]
     rates = [Rate(figure.value, figure.interval, figure.n_documents) for figure in figures]
     contrast = figure_contrast(panel, best)
     difference = Rate(contrast.value, contrast.interval, contrast.terms.size)

@@ -30,8 +30,12 @@ from optimize.inputs.flags import (
 )
 from optimize.inputs.labelled import PASS_FAIL, LabelSource
 from optimize.inputs.subjects import dimension_name
-from optimize.items import Items, choose_level, items_of
-from optimize.measuring.capacity import LabelsNeeded, n_missing_for_intervals
+from optimize.items import Items, choose_level, make_items
+from optimize.measuring.capacity import (
+    LabelsNeeded,
+    labels_needed_for_floors,
+    n_missing_for_intervals,
+)
 from optimize.measuring.partial_labels import (
     PartialLabels,
     add_partial_label_flags,
@@ -139,7 +143,7 @@ def plan(flags: argparse.Namespace) -> CommandOutcome:
         if not dimension:
             raise SettingsError("--scores needs --dimension NAME if no labels name it")
         scores = read_scores_by_id(flags.scores, labelled, dimension)
-    sample = PartialLabels.of(labelled, labelled.outputs, dimension, scores)
+    sample = PartialLabels.from_outputs(labelled, labelled.outputs, dimension, scores)
     if np.ptp(sample.weight):
         raise SettingsError(
             f"{labelled.name}: its documents were drawn with unequal chances, and plan draws at "
@@ -150,7 +154,9 @@ def plan(flags: argparse.Namespace) -> CommandOutcome:
     unlabelled_documents = np.setdiff1d(documents, labelled_documents)
     n_labelled_and_scored = np.unique(sample.document[~np.isnan(sample.label + sample.score)]).size
     figures: dict[str, PlannedFigure] = {}
-    needed = [LabelsNeeded.of(floors, share) for share in ASSUMED_FAIL_SHARES] if floors else []
+    needed = (
+        [labels_needed_for_floors(floors, share) for share in ASSUMED_FAIL_SHARES] if floors else []
+    )
     if n_labelled_and_scored < MIN_LABELLED_DOCUMENTS:
         n_to_label = FIRST_ROUND_DOCUMENTS - n_labelled_and_scored
     elif floors:
@@ -163,7 +169,7 @@ def plan(flags: argparse.Namespace) -> CommandOutcome:
         n_to_label = math.ceil(min(unlabelled_documents.size, n_missing * documents_per_output))
     else:
         bounds = label_bounds(flags, labelled, dimension, sample)
-        figures = plan_figures(sample, items_of(labelled, dimension), bounds, flags.target_width)
+        figures = plan_figures(sample, make_items(labelled, dimension), bounds, flags.target_width)
         more_by_figure = [figure.more_documents for figure in figures.values()]
         n_if_unreachable = unlabelled_documents.size if None in more_by_figure else 0
         n_to_label = max(filter(None, more_by_figure), default=n_if_unreachable)
@@ -191,7 +197,7 @@ def _labels_for_floors(
     if bounds != (0, 1) or not sample.is_two_valued:
         raise SettingsError("--min-tpr and --min-tnr need labels that say pass or fail")
     verdicts = sample.label[sample.has_label & (sample.label != 0.5)]
-    return LabelsNeeded.of(floors, float(1 - verdicts.mean()))
+    return labels_needed_for_floors(floors, float(1 - verdicts.mean()))
 
 
 def _read_labels_so_far(flags: argparse.Namespace) -> tuple[LabelledSet, str]:

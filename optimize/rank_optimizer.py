@@ -204,7 +204,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                 )
                 result = run.search()
                 tuning_result = summarize_run(run, result, None, time.monotonic() - start_time)
-        shipped = result.judges.of(result.shipped)
+        shipped = result.judges.for_judge(result.shipped)
         threshold = shipped.threshold if prepared_run.goal == "balanced" else None
         compiled_program = program.tuned_copy(
             shipped.prompt(untuned_prompt), shipped.weights, threshold

@@ -49,9 +49,9 @@ def verify_swap(flags: argparse.Namespace) -> tuple[SwapDecision, list[str]]:
     task, entries = read_task(flags, map(split_name, specs), flags.lm or "")
     if task.items().is_weighted:
         raise SettingsError(
-            f"{task.labelled.name}: its documents were drawn with unequal chances, and a swap is "
-            "decided on labels drawn at random: leave out the rows with a sampling_weight, or "
-            "verify each judge by itself, which uses the weights"
+            f"{task.labelled_items.name}: its documents were drawn with unequal chances, and a "
+            "swap is decided on labels drawn at random: leave out the rows with a "
+            "sampling_weight, or verify each judge by itself, which uses the weights"
         )
     check_names(entries)
     entries = ask_judges(entries, task, seed=flags.seed, **asking_options(flags))
@@ -147,11 +147,11 @@ def swap_lines(result: SwapResult, page: str | None = None) -> list[str]:
 
 def swap_answer(result: SwapResult) -> ReportAnswer:
     """Return the answer on a swap: verdict, both judges' figures, changes, and next step."""
-    comparison, card = result.comparison, result.comparison.card
+    comparison, card = result.comparison, result.comparison.scorecard
     new, old = short_name(result.new), short_name(result.old)
     judges = [*zip((new, old), comparison.judges, strict=True)]
     why: list[Fact] = [("", _changes_sentence(result, new, old))]
-    n_failed = [(name, judge.card.rho.n_failed) for name, judge in judges]
+    n_failed = [(name, judge.scorecard.rho.n_failed) for name, judge in judges]
     if failed_text := ", ".join(f"{number:,} of {name}" for name, number in n_failed if number):
         why.append(("Failed and left out", f"{failed_text}."))
     for name, judge in judges:
@@ -163,7 +163,7 @@ def swap_answer(result: SwapResult) -> ReportAnswer:
         headline=result.sentence,
         why=why,
         tiles=[
-            *(_judge_tile(name, judge.card) for name, judge in judges),
+            *(_judge_tile(name, judge.scorecard) for name, judge in judges),
             Tile("Difference", result.difference, interval_note, is_difference=True),
         ],
         measured=measured_sentence(card, comparison.data),
@@ -175,15 +175,19 @@ def swap_answer(result: SwapResult) -> ReportAnswer:
 def _judge_tile(name: str, card: Scorecard) -> Tile:
     """Return a tile with a judge's figure; for pass or fail, its TPR and TNR stand below."""
     note = ""
-    if card.two_values:
-        tpr, tnr, _ = card.two_values.rates
+    if card.verdict_figures:
+        tpr, tnr, _ = card.verdict_figures.rates
         note = f"TPR {number_text(tpr.value)}, TNR {number_text(tnr.value)}"
     return Tile(f"{card.headline_name.capitalize()} of {name}", card.headline, note)
 
 
 def _error_facts(judges: Sequence[tuple[str, ComparedJudge]]) -> Iterator[Fact]:
     """Yield how many of people's fails each judge passes, and how many of their passes it fails."""
-    verdicts = [(name, binary.judge) for name, judge in judges if (binary := judge.card.two_values)]
+    verdicts = [
+        (name, binary.judge)
+        for name, judge in judges
+        if (binary := judge.scorecard.verdict_figures)
+    ]
     misses = (f"{name} {each.confusion['fail_pass']:,}/{each.tnr.n:,}" for name, each in verdicts)
     alarms = (f"{name} {each.confusion['pass_fail']:,}/{each.tpr.n:,}" for name, each in verdicts)
     if verdicts:
@@ -194,24 +198,24 @@ def _cost_facts(judges: Sequence[tuple[str, ComparedJudge]]) -> Iterator[Fact]:
     """Yield what 1,000 rows cost and how long they take, by each judge that was asked."""
     texts = []
     for name, judge in judges:
-        usage = judge.entry.usage
+        usage = judge.judge_entry.usage
         seconds = usage.seconds_per_1000_rows
         time_text = "time unknown" if seconds is None else f"{seconds:,.3g} s"
-        if judge.entry.judge:
+        if judge.judge_entry.judge:
             texts.append(f"{name} {cost_text(usage.cost_per_1000_rows)}, {time_text}")
     if texts:
         yield "1,000 rows", f"{'; '.join(texts)}."
 
 
 def _changes_sentence(result: SwapResult, new_name: str, old_name: str) -> str:
-    n_changed, card = result.n_changed, result.comparison.card
+    n_changed, card = result.n_changed, result.comparison.scorecard
     if not n_changed:
         return f"None of these {card.unit}s changes; {card.unit}s of other documents may."
     text = f"{count_text(n_changed, card.unit)} change{'s' * (n_changed == 1)}"
-    if card.two_values:
+    if card.verdict_figures:
         n_up, n_down = result.n_by_direction["up"], result.n_by_direction["down"]
         text += f" ({n_up:,} fail → pass, {n_down:,} pass → fail)"
-    elif not card.is_pairs:
+    elif not card.is_pairwise:
         text += " rank"
     n_new, n_old = result.n_by_side["new"], result.n_by_side["old"]
     return f"{text}; people side with {new_name} on {n_new:,}, with {old_name} on {n_old:,}."

@@ -114,11 +114,11 @@ def _verify_one(flags: argparse.Namespace, floors: Mapping[str, float]) -> Verif
     if floors.keys() - {"spearman"} and not is_two_valued(task.items().human):
         raise SettingsError("--min-tpr and --min-tnr need labels that say pass or fail")
     (entry,) = ask_judges([entry], task, seed=flags.seed, **asking_options(flags))
-    if entry.scored is None:
+    if entry.scored_items is None:
         raise JudgesError(entry.why_unscored)
-    measured = Measurement.of(entry.scored, task.labelled)
+    measured = Measurement.of(entry.scored_items, task.labelled_items)
     result = replace(measured.result, judge=sources[0])
-    if floors.keys() - {"spearman"} and not result.card.two_values:
+    if floors.keys() - {"spearman"} and not result.scorecard.verdict_figures:
         raise JudgesError("--min-tpr and --min-tnr: the scores are not between 0 and 1")
     result = replace(result, floor_check=check_floors(result, floors, flags.looks))
     if flags.report:

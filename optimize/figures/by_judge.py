@@ -22,7 +22,7 @@ class ByJudge(Generic[T]):
     def __iter__(self) -> Iterator[T]:
         return iter((self.untuned, self.tuned))
 
-    def of(self, judge: JudgeName) -> T:
+    def for_judge(self, judge: JudgeName) -> T:
         return self.tuned if judge == "tuned" else self.untuned
 
     def map(self, function: Callable[[T], U]) -> "ByJudge[U]":

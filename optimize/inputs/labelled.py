@@ -30,7 +30,7 @@ from optimize.inputs.flags import (
     parse_label_scale,
     read_word_values,
 )
-from optimize.items import Items, annotation_matrix, levels_of
+from optimize.items import Items, annotation_matrix, defined_levels
 from optimize.statistics.correlations import Level
 from optimize.statistics.human import annotator_agreement
 
@@ -127,7 +127,7 @@ class LabelSource:
 
 def check_level(level: LevelOrAuto, items: Items, *, are_pairs: bool) -> None:
     """Raise SettingsError if Spearman's rho cannot be computed at this level for these items."""
-    levels = ("dataset",) if are_pairs else levels_of(items)
+    levels = ("dataset",) if are_pairs else defined_levels(items)
     if level not in ("auto", *levels):
         labels = "pairs" if are_pairs else "these labels"
         raise SettingsError(f"level {level}: {labels} have the levels {', '.join(levels)}")

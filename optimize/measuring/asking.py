@@ -28,76 +28,83 @@ from judges.terminal import Progress, print_note
 from optimize.figures.as_json import JSON_DECIMALS, JsonObject, json_number
 from optimize.inputs.flags import parse_judge_scale, rescale_subject
 from optimize.inputs.labelled import PASS_FAIL, AnyLabels, LevelOrAuto, check_level, verdict_words
-from optimize.items import Items, choose_level, items_of
+from optimize.items import Items, choose_level, make_items
 from optimize.measuring.recorded import JudgementsById
-from optimize.measuring.scored import ScoredItems, labelled_in_order, tuned_ids
+from optimize.measuring.scored import ScoredItems, labelled_in_order, tuned_document_ids, tuned_ids
 from optimize.statistics.correlations import Level
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What judges are measured against: the labels on one dimension, at one level."""
+    """What judges are measured against: people's labels on one dimension, and the level of rho."""
 
     dimension: str
-    labelled: AnyLabels
+    labelled_items: AnyLabels
     level: Level
 
     @classmethod
-    def of(cls, labelled: AnyLabels, dimension: str, level: LevelOrAuto = "auto") -> "Task":
+    def from_labels(
+        cls, labelled_items: AnyLabels, dimension: str, level: LevelOrAuto = "auto"
+    ) -> "Task":
         """Return a task on these labels; for "auto", at the level that suits them."""
-        items, is_pairwise = items_of(labelled, dimension), isinstance(labelled, LabelledPairs)
-        check_level(level, items, are_pairs=is_pairwise)
+        is_pairwise = isinstance(labelled_items, LabelledPairs)
         # The level depends on all labels, judged or not, so that all judges have the same level.
+        items = make_items(labelled_items, dimension)
+        check_level(level, items, are_pairs=is_pairwise)
         if level == "auto":
             level = "dataset" if is_pairwise else choose_level(items)
-        return cls(dimension=dimension, labelled=labelled, level=level)
+        return cls(dimension=dimension, labelled_items=labelled_items, level=level)
 
     @property
     def is_pairwise(self) -> bool:
-        return isinstance(self.labelled, LabelledPairs)
+        return isinstance(self.labelled_items, LabelledPairs)
 
     def items(self, judge: AnyJudge | None = None) -> Items:
         """Return all labelled outputs or pairs, with the texts that the judge reads."""
-        return items_of(self.labelled, self.dimension, judge.subject if judge else None)
+        return make_items(self.labelled_items, self.dimension, judge.subject if judge else None)
 
     def match_judgements(
         self,
-        name: str,
-        judgements: JudgementsById,
+        judge_name: str,
+        judgement_by_id: JudgementsById,
         judge: AnyJudge | None,
         scale: Sequence[int] = (),
         tuned_row_ids: frozenset[str] = frozenset(),
     ) -> ScoredItems:
-        """Return the judgements of labelled items, matched by id; others are only counted.
+        """Return the judgements of the labelled items, matched by id; other judgements are counted.
 
-        A recording has no `judge`; `tuned_row_ids` are the rows that the recorded judge was tuned
-        on.
+        A recording has no `judge`: its `scale` and the rows that its judge was tuned on
+        (`tuned_row_ids`) are given.
         """
         all_items = self.items(judge)
-        items = all_items.of_ids(judgements)
+        items = all_items.of_ids(judgement_by_id)
         if not len(items):
-            judged_id, labelled_id = next(iter(judgements), ""), all_items.items[0].id
-            likely_names = self.labelled.reading.likely_names
-            id_columns = [column for column, name in likely_names.items() if name == "id"]
-            raise LabelError(
-                "no record's id is the id of a labelled output: the first record has "
-                f"{excerpt(judged_id)}, the first output {excerpt(labelled_id)}; name the labels' "
-                f"column of ids, as in {map_flag('id', [*id_columns, 'COLUMN'][:1])}"
-            )
+            raise LabelError(self._no_match_message(next(iter(judgement_by_id), "")))
         return ScoredItems(
-            judge=name,
+            judge_name=judge_name,
             dimension=self.dimension,
             level=self.level,
             items=items,
-            judgements=tuple(judgements[item.id] for item in items.items),
+            judgements=tuple(judgement_by_id[item.id] for item in items),
             scale=tuple(judge.subject.scale if judge else scale),
             tuned_ids=tuned_ids(judge, items) | tuned_row_ids,
-            tuned_document_ids=tuned_ids(judge, items, of_documents=True),
-            labelled_items=labelled_in_order(self.labelled, items),
-            n_tied=self.labelled.n_tied,
+            tuned_document_ids=tuned_document_ids(judge, items),
+            labelled_items=labelled_in_order(self.labelled_items, items),
+            n_tied=self.labelled_items.n_tied,
             n_unjudged=len(all_items) - len(items),
-            n_unknown=len(judgements) - len(items),
-            verdict_words=verdict_words(self.labelled, self.dimension) or PASS_FAIL,
+            n_unlabelled=len(judgement_by_id) - len(items),
+            verdict_words=verdict_words(self.labelled_items, self.dimension) or PASS_FAIL,
+        )
+
+    def _no_match_message(self, judged_id: str) -> str:
+        labelled_id = self.items()[0].id
+        likely_names = self.labelled_items.reading.likely_names
+        id_columns = [column for column, name in likely_names.items() if name == "id"]
+        map_example = map_flag("id", [*id_columns, "COLUMN"][:1])
+        return (
+            "no record's id is the id of a labelled output: the first record has "
+            f"{excerpt(judged_id)}, the first output {excerpt(labelled_id)}; name the labels' "
+            f"column of ids, as in {map_example}"
         )
 
 
@@ -123,8 +130,8 @@ class JudgeUsage:
     """The time, calls, tokens and cost of asking a judge; all fields are None for a recording.
 
     `cost_per_1000_rows` counts every reply at list price, even if an earlier run paid for it. The
-    wall time `seconds_per_1000_rows` is None if some replies were not asked for in this start.
-    Calls, tokens and `cost_usd` are summed over all starts of the run.
+    wall time `seconds_per_1000_rows` is None if an earlier start of the run got some of the
+    replies. Calls, tokens and `cost_usd` are summed over all starts of the run.
     """
 
     plan: str | None = None
@@ -139,32 +146,36 @@ class JudgeUsage:
 class JudgeEntry:
     """One of the judges that a command measures: a judge to ask about `items`, or a recording.
 
-    A recording has scores, and no `judge`. Once a judge was asked, its entry has the scores
-    (`scored`), or the reason why there are no scores.
+    A recording has `scored_items`, and no `judge`. A judge that was asked has `scored_items` too,
+    or the reason why it has no scores (`why_unscored`).
     """
 
     name: str
     judge: AnyJudge | None = None
     items: Items = field(default_factory=lambda: Items(()))
-    scored: ScoredItems | None = None
+    scored_items: ScoredItems | None = None
     usage: JudgeUsage = JudgeUsage()
     why_unscored: str = ""
 
     @property
-    def runs_in_process(self) -> bool:
-        """Whether no request is sent: the judge is recorded, or its models run in this process."""
-        return self.judge is None or all(is_embedded(part.lm) for part in self.judge.single_judges)
+    def sends_no_request(self) -> bool:
+        """Whether the judge is recorded, or all of its models run in this process."""
+        return self.judge is None or all(
+            is_embedded(judge.lm) for judge in self.judge.single_judges
+        )
 
     def to_json(self) -> JsonObject:
         lm = self.judge.lm if self.judge else None
-        record = {"name": self.name, "source": "judge" if lm else "recorded", "lm": lm}
-        reason = {"why": self.why_unscored} if self.why_unscored else {}
-        return record | asdict(self.usage) | reason
+        record: JsonObject = {"name": self.name, "source": "judge" if lm else "recorded", "lm": lm}
+        record |= asdict(self.usage)
+        return record | ({"why": self.why_unscored} if self.why_unscored else {})
 
 
-def asked_models(entries: Sequence[JudgeEntry]) -> list[str]:
+def asked_models(judge_entries: Sequence[JudgeEntry]) -> list[str]:
     """Return the names of all models that the judges ask."""
-    return [part.lm for entry in entries if entry.judge for part in entry.judge.single_judges]
+    return [
+        judge.lm for entry in judge_entries if entry.judge for judge in entry.judge.single_judges
+    ]
 
 
 def total_dollars(amounts: Iterable[float | None]) -> float | None:
@@ -174,7 +185,7 @@ def total_dollars(amounts: Iterable[float | None]) -> float | None:
 
 
 def ask_judges(
-    entries: Sequence[JudgeEntry],
+    judge_entries: Sequence[JudgeEntry],
     task: Task,
     *,
     seed: int,
@@ -185,24 +196,19 @@ def ask_judges(
     A judge that fails or reaches a limit gets a reason in place of scores, and the remaining judges
     are still asked.
     """
-    if all(entry.runs_in_process for entry in entries):
+    if all(entry.sends_no_request for entry in judge_entries):
         options["store"] = None
-    with Session(keep_going=False, lms=asked_models(entries), **options) as session:
+    with Session(keep_going=False, lms=asked_models(judge_entries), **options) as session:
         clients: dict[str, Client] = {}
         # All models are opened before the first request, so that a missing API key costs nothing.
-        for entry in entries:
-            if (judge := entry.judge) is None:
-                continue
-            judge.check_destination()
-            clients[entry.name] = session.client(
-                judge.lm, role=entry.name, api_base=judge.api_base, unlimited=entry.runs_in_process
-            )
-            judge.clients(clients[entry.name])  # opens the clients of a panel's members
+        for entry in judge_entries:
+            if entry.judge:
+                clients[entry.name] = _open_client(session, entry, entry.judge)
         asked_entries = [
             _ask_judge(entry, entry.judge, task, clients[entry.name], seed)
             if entry.judge
             else entry
-            for entry in entries
+            for entry in judge_entries
         ]
         if note := session.budget.total.cache_note:
             print_note(note)
@@ -212,18 +218,30 @@ def ask_judges(
     return asked_entries
 
 
+def _open_client(session: Session, judge_entry: JudgeEntry, judge: AnyJudge) -> Client:
+    judge.check_destination()
+    client = session.client(
+        judge.lm,
+        role=judge_entry.name,
+        api_base=judge.api_base,
+        unlimited=judge_entry.sends_no_request,
+    )
+    judge.clients(client)  # opens the clients of a panel's members
+    return client
+
+
 def _ask_judge(
-    entry: JudgeEntry, judge: AnyJudge, task: Task, client: Client, seed: int
+    judge_entry: JudgeEntry, judge: AnyJudge, task: Task, client: Client, seed: int
 ) -> JudgeEntry:
     """Return the entry with the scores of its items, or with the reason why there are none."""
-    items, judgement_by_id, why_unscored = entry.items, dict[str, AnyJudgement](), ""
-    clients = (client,) if entry.runs_in_process else judge.clients(client)
+    items, judgement_by_id, why_unscored = judge_entry.items, dict[str, AnyJudgement](), ""
+    clients = (client,) if judge_entry.sends_no_request else judge.clients(client)
     n_earlier_calls = Counts.sum(member_client.account.total for member_client in clients).calls
     start_time = time.monotonic()
-    with Progress(entry.name, len(items), sys.stderr, budget=client.account.budget) as bar:
+    with Progress(judge_entry.name, len(items), sys.stderr, budget=client.account.budget) as bar:
         try:
-            judgements = judge.judge_rows((item.texts for item in items.items), client, seed=seed)
-            for item, judgement in zip(items.items, judgements, strict=True):
+            judgements = judge.judge_rows((item.texts for item in items), client, seed=seed)
+            for item, judgement in zip(items, judgements, strict=True):
                 judgement_by_id[item.id] = judgement
                 bar.step(failed=judgement.failure is not None)
         except (BudgetSpentError, FatalModelError) as error:
@@ -232,8 +250,10 @@ def _ask_judge(
     seconds = math.nan if n_earlier_calls else time.monotonic() - start_time
     plan = judge.plan_for(client.model).kind if isinstance(judge, Judge) else "panel"
     usage = _usage(plan, clients, max(len(judgement_by_id), 1), seconds)
-    scored = None if why_unscored else task.match_judgements(entry.name, judgement_by_id, judge)
-    return replace(entry, usage=usage, scored=scored, why_unscored=why_unscored)
+    if why_unscored:
+        return replace(judge_entry, usage=usage, why_unscored=why_unscored)
+    scored_items = task.match_judgements(judge_entry.name, judgement_by_id, judge)
+    return replace(judge_entry, usage=usage, scored_items=scored_items)
 
 
 def _usage(plan: str, clients: Sequence[Client], n_rows: int, seconds: float) -> JudgeUsage:
@@ -250,7 +270,8 @@ def _usage(plan: str, clients: Sequence[Client], n_rows: int, seconds: float) ->
         list_price_cost += price.cost(client.tokens_in, client.tokens_out)
         spent_dollars += account.total.answered_cost + account.total.cost_unconfirmed
     counts = Counts.sum(client.account.total for client in paid_clients)
-    seconds = math.nan if counts.cached_calls else seconds
+    if counts.cached_calls:
+        seconds = math.nan
     return JudgeUsage(
         plan=plan,
         cost_per_1000_rows=json_number(1000 * list_price_cost / n_rows, JSON_DECIMALS),

@@ -19,7 +19,7 @@ from judges.tables.atomic_write import write_atomically
 from optimize.figures.as_text import short_name
 from optimize.inputs.flags import SettingsError, read_word_values
 from optimize.inputs.labelled import only_dimension
-from optimize.items import items_of
+from optimize.items import make_items
 from optimize.measuring.asking import JudgeEntry, Task
 from optimize.measuring.comparison import Difference
 from optimize.measuring.scored import ScoredItems, are_fractions
@@ -99,14 +99,15 @@ def decide_by_changed_rows(
     for scored in (new_scores, old_scores):
         if scored.scale not in ((), (0, 1)) or not are_fractions(scored.scores):
             raise SettingsError(NEEDS_VERDICTS_MESSAGE)
-    rows = zip(new_scores.items.items, new_scores.passes != old_scores.passes, strict=True)
+    rows = zip(new_scores.items.items, new_scores.verdicts != old_scores.verdicts, strict=True)
     changed_ids = [item.id for item, is_changed in rows if is_changed]
     labels = _labels_by_id(flags, task.dimension)
     if unexpected_ids := sorted(labels.keys() - {*changed_ids}):
         raise LabelError(
             f"{flags.changed}: {len(unexpected_ids):,} labels are on outputs that do not change, "
-            f"or that {task.labelled.name} lacks, such as {unexpected_ids[0]!r}; --changed takes "
-            "only labels on the rows that it wrote (for labels on random outputs leave it out)"
+            f"or that {task.labelled_items.name} lacks, such as {unexpected_ids[0]!r}; --changed "
+            "takes only labels on the rows that it wrote (for labels on random outputs leave it "
+            "out)"
         )
     result = _compare_on_changed_rows(new_scores, old_scores, labels, task, margin, flags.looks)
     if labels or not changed_ids:
@@ -126,9 +127,9 @@ def _compare_on_changed_rows(
     looks: int,
 ) -> ChangedRowsSwap:
     """Decide by people's labels by id; rows without a label leave the swap undecided."""
-    items, is_changed = new_scored.items, new_scored.passes != old_scored.passes
-    human = np.array([labels.get(item.id, math.nan) for item in items.items])
-    gain = (new_scored.passes == human) * 1.0 - (old_scored.passes == human)
+    items, is_changed = new_scored.items, new_scored.verdicts != old_scored.verdicts
+    human = np.array([labels.get(item.id, math.nan) for item in items])
+    gain = (new_scored.verdicts == human) * 1.0 - (old_scored.verdicts == human)
     # Outputs without a label, or on which annotators are tied, show nothing.
     gain[np.isnan(human) | (human == 0.5)] = np.nan
     contributions, possible_contribution = gain_contributions(gain, is_changed, items.document_ids)
@@ -142,9 +143,9 @@ def _compare_on_changed_rows(
     n_needed = rows_to_label(n_changed, len(items), margin)
     return ChangedRowsSwap(
         dimension=task.dimension,
-        data={"name": task.labelled.name, "sha256": task.labelled.sha256},
-        new=new_scored.judge,
-        old=old_scored.judge,
+        data={"name": task.labelled_items.name, "sha256": task.labelled_items.sha256},
+        new=new_scored.judge_name,
+        old=old_scored.judge_name,
         n_outputs=len(items),
         n_documents=len(items.documents),
         n_changed=n_changed,
@@ -183,13 +184,13 @@ def _labels_by_id(flags: argparse.Namespace, dimension: str) -> dict[str, float]
         path, map=columns, dimensions=[dimension], values=read_word_values(flags.values), texts=()
     )
     only_dimension(labelled)
-    return {item.id: item.human for item in items_of(labelled, dimension).items}
+    return {item.id: item.human for item in make_items(labelled, dimension).items}
 
 
 def _write_rows(path: Path, task: Task, ids: Sequence[str]) -> None:
     """Write these outputs without labels; SettingsError if the file has other content."""
-    assert isinstance(task.labelled, LabelledSet)
-    row_by_id = {output.id: output.row for output in task.labelled.outputs}
+    assert isinstance(task.labelled_items, LabelledSet)
+    row_by_id = {output.id: output.row for output in task.labelled_items.outputs}
     rows = ({**row_by_id[output_id], SWAP_SAMPLE_COLUMN: "two judges differ"} for output_id in ids)
     content = "".join(f"{json.dumps(row)}\n" for row in rows).encode()
     if path.exists() and path.read_bytes() != content:

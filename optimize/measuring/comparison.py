@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -25,11 +25,11 @@ RelationToBest = Literal["best", "as good", "unclear", "worse"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One judge's figure minus another's, with the standard error, on the same documents."""
+    """One judge's figure minus another judge's on the same documents, with its standard error."""
 
     value: float
     interval: Interval | None
-    error: float | None = None
+    standard_error: float | None = field(default=None, metadata={"json": "error"})
     n_documents: int
 
 
@@ -37,23 +37,23 @@ class Difference:
 class ComparedJudge:
     """One judge's figures on the rows that all judges judged, and its difference from the best."""
 
-    entry: JudgeEntry = field(metadata=INLINED_IN_JSON)
+    judge_entry: JudgeEntry = field(metadata=INLINED_IN_JSON)
     overlap: TuningOverlap = field(metadata=INLINED_IN_JSON)
-    card: Scorecard = field(metadata=INLINED_IN_JSON)
+    scorecard: Scorecard = field(metadata=INLINED_IN_JSON)
     difference: Difference | None
 
     @property
     def name(self) -> str:
-        return self.entry.name
+        return self.judge_entry.name
 
     @property
     def relation_to_best(self) -> RelationToBest:
-        """How the judge stands to the best; "as good" allows for one standard error."""
+        """Whether the judge is the best, is as good (within one standard error), or is worse."""
         if (difference := self.difference) is None:
             return "best"
         if difference.interval and difference.interval.high < 0:
             return "worse"
-        return "as good" if abs(difference.value) <= (difference.error or 0) else "unclear"
+        return "as good" if abs(difference.value) <= (difference.standard_error or 0) else "unclear"
 
     def to_json(self) -> JsonObject:
         return fields_json(self) | {"standing": self.relation_to_best}
@@ -61,10 +61,10 @@ class ComparedJudge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeComparison:
-    """Several judges with their figures, the best (`reference`) first.
+    """Several judges with their figures, the best judge first.
 
-    `data` counts the rows on which judges are compared, of `n_labelled` rows. The judges in
-    `left_out` have no figures.
+    `reference` is the name of the best judge. `data` counts the rows on which judges are compared,
+    of `n_labelled` rows. The judges in `left_out` have no figures.
     """
 
     dimension: str
@@ -78,36 +78,33 @@ class JudgeComparison:
     cost_usd: float | None
 
     @property
-    def card(self) -> Scorecard:
+    def scorecard(self) -> Scorecard:
         """The best judge's scorecard."""
-        return self.judges[0].card
+        return self.judges[0].scorecard
 
 
-def compare_judges(entries: Sequence[JudgeEntry], task: Task) -> JudgeComparison:
+def compare_judges(judge_entries: Sequence[JudgeEntry], task: Task) -> JudgeComparison:
     """Compare judges on the rows that all of them judged.
 
     Rows that any of these judges was tuned on are left out, unless too few rows would remain.
     Raises JudgesError if no judge has scores, or if no row has a score by every judge.
     """
-    entries = [_without_failed_scores(entry) for entry in entries]
-    scored_by_judge = {entry.name: entry.scored for entry in entries if entry.scored}
-    if not scored_by_judge:
-        raise JudgesError("; ".join(f"{entry.name}: {entry.why_unscored}" for entry in entries))
-    scored_by_judge = on_common_rows(scored_by_judge)
-    held_out = without_tuned_rows(scored_by_judge)
+    entry_by_name = {entry.name: _without_failed_scores(entry) for entry in judge_entries}
+    scores_by_name = _scores_by_name(entry_by_name.values())
+    held_out = without_tuned_rows(scores_by_name)
     # If some judges say pass or fail and others rate, rho ranks all of them.
-    has_verdicts = all(scored.has_verdicts for scored in held_out.values())
-    cards = {
-        name: Scorecard.of(scored, has_verdicts=has_verdicts) for name, scored in held_out.items()
+    has_verdicts = all(scored_items.has_verdicts for scored_items in held_out.values())
+    scorecards = {
+        name: Scorecard.all_figures(scored_items, has_verdicts=has_verdicts)
+        for name, scored_items in held_out.items()
     }
-    # The sort is stable: judges with equal figures keep the order of the command line.
-    names = sorted(cards, key=lambda name: -np.nan_to_num(cards[name].headline.value, nan=-np.inf))
-    best, entry_by_name = held_out[names[0]], {entry.name: entry for entry in entries}
+    names = sorted(scorecards, key=lambda name: _rank_key(scorecards[name]))
+    best = held_out[names[0]]
     judges = [
         ComparedJudge(
-            entry=entry_by_name[name],
-            overlap=TuningOverlap.of(scored_by_judge[name], held_out[name]),
-            card=cards[name],
+            judge_entry=entry_by_name[name],
+            overlap=TuningOverlap.from_scores(scores_by_name[name], held_out[name]),
+            scorecard=scorecards[name],
             difference=_difference_from_best(
                 held_out[name], best, len(names), has_verdicts=has_verdicts
             ),
@@ -116,72 +113,98 @@ def compare_judges(entries: Sequence[JudgeEntry], task: Task) -> JudgeComparison
     ]
     return JudgeComparison(
         dimension=task.dimension,
-        kind="pairwise" if best.is_pairs else "rating",
+        kind="pairwise" if best.is_pairwise else "rating",
         level=task.level,
-        data=DataCounts.of(task.labelled, best.items),
+        data=DataCounts.from_items(task.labelled_items, best.items),
         n_labelled=len(task.items()),
         reference=names[0],
         judges=judges,
-        left_out=[entry for entry in entries if entry.scored is None],
-        cost_usd=total_dollars(entry.usage.cost_usd for entry in entries if entry.judge),
+        left_out=[entry for entry in entry_by_name.values() if entry.scored_items is None],
+        cost_usd=total_dollars(entry.usage.cost_usd for entry in judge_entries if entry.judge),
     )
 
 
-def _without_failed_scores(entry: JudgeEntry) -> JudgeEntry:
-    """Return the entry; if all of its judgements failed, a reason replaces the scores."""
-    if entry.scored is None or len(entry.scored.failures) < len(entry.scored.items):
-        return entry
-    reason, n_with_reason = Counter(entry.scored.failures.values()).most_common(1)[0]
-    n_items = len(entry.scored.items)
+def _without_failed_scores(judge_entry: JudgeEntry) -> JudgeEntry:
+    """Return the judge's entry; if all of its judgements failed, a reason replaces the scores."""
+    scored_items = judge_entry.scored_items
+    if scored_items is None or len(scored_items.failures) < len(scored_items.items):
+        return judge_entry
+    reason, n_with_reason = Counter(scored_items.failures.values()).most_common(1)[0]
+    n_items = len(scored_items.items)
     message = f"none of {n_items:,} judgements has a score; {n_with_reason:,} of them: {reason}"
-    return replace(entry, scored=None, why_unscored=message)
+    return replace(judge_entry, scored_items=None, why_unscored=message)
 
 
-def on_common_rows(scored_by_judge: Mapping[str, ScoredItems]) -> dict[str, ScoredItems]:
+def _scores_by_name(judge_entries: Collection[JudgeEntry]) -> dict[str, ScoredItems]:
+    """Return the scores of the judges that have scores, on the rows that all of them judged."""
+    scores_by_name = {
+        entry.name: entry.scored_items for entry in judge_entries if entry.scored_items
+    }
+    if not scores_by_name:
+        reasons = [f"{entry.name}: {entry.why_unscored}" for entry in judge_entries]
+        raise JudgesError("; ".join(reasons))
+    return on_common_rows(scores_by_name)
+
+
+def _rank_key(scorecard: Scorecard) -> float:
+    """Return a number that is lower for a better judge; undefined figures come last.
+
+    Judges with equal figures keep the order of the command line, since sorting is stable.
+    """
+    return -float(np.nan_to_num(scorecard.headline.value, nan=-np.inf))
+
+
+def on_common_rows(scores_by_name: Mapping[str, ScoredItems]) -> dict[str, ScoredItems]:
     """Return every judge's scores on the items that all judges have judged."""
-    shared_ids = set.intersection(*(scored.ids for scored in scored_by_judge.values()))
+    shared_ids = set.intersection(*(scored_items.ids for scored_items in scores_by_name.values()))
     if not shared_ids:
         raise JudgesError(
-            f"no labelled output has a score by every judge: {', '.join(scored_by_judge)}"
+            f"no labelled output has a score by every judge: {', '.join(scores_by_name)}"
         )
-    return {name: scored.of_ids(shared_ids) for name, scored in scored_by_judge.items()}
+    return {name: scored_items.of_ids(shared_ids) for name, scored_items in scores_by_name.items()}
 
 
-def without_tuned_rows(scored_by_judge: Mapping[str, ScoredItems]) -> dict[str, ScoredItems]:
+def without_tuned_rows(scores_by_name: Mapping[str, ScoredItems]) -> dict[str, ScoredItems]:
     """Return the scores without rows that any judge was tuned on, if enough rows remain."""
-    tuned_ids = frozenset[str]().union(*(scored.tuned_ids for scored in scored_by_judge.values()))
-    return {name: scored.without(tuned_ids) for name, scored in scored_by_judge.items()}
+    tuned_ids = set[str]()
+    for scored_items in scores_by_name.values():
+        tuned_ids |= scored_items.tuned_ids
+    return {
+        name: scored_items.without_ids(tuned_ids) for name, scored_items in scores_by_name.items()
+    }
 
 
 def _difference_from_best(
-    scored: ScoredItems, best_scored: ScoredItems, n_judges: int, *, has_verdicts: bool
+    scored_items: ScoredItems, best: ScoredItems, n_judges: int, *, has_verdicts: bool
 ) -> Difference | None:
     """Return a judge's difference from the best judge; None for the best judge itself.
 
     The best judge was chosen by these very figures. So the interval is widened to hold for all
     pairs of judges at once (see `student_quantile`).
     """
-    if scored is best_scored:
+    if scored_items is best:
         return None
-    contrast = figure_contrast(scored, best_scored, has_verdicts=has_verdicts)
-    value, interval, n_terms = contrast.value, contrast.interval, contrast.terms.size
+    contrast = figure_contrast(scored_items, best, has_verdicts=has_verdicts)
+    value, interval = contrast.value, contrast.interval
     if interval is not None:
-        n_pairs, freedom = math.comb(n_judges, 2), n_terms - 1
+        freedom, n_pairs = contrast.terms.size - 1, math.comb(n_judges, 2)
         factor = student_quantile(freedom, n_pairs) / student_quantile(freedom)
-        low, high = (value + factor * (end - value) for end in (interval.low, interval.high))
+        low = value + factor * (interval.low - value)
+        high = value + factor * (interval.high - value)
         interval = Interval(float(low), float(high))
     return Difference(
         value=value,
         interval=interval,
-        error=contrast.error,
+        standard_error=contrast.error,
         n_documents=len(contrast.documents),
     )
 
 
 def figure_contrast(a: ScoredItems, b: ScoredItems, *, has_verdicts: bool = False) -> Contrast:
     """Return judge A's balanced accuracy, accuracy on pairs or rho, minus judge B's."""
+    human, document_ids = a.human, a.document_ids
     if has_verdicts:
-        return contrast_balanced_accuracy(a.passes, b.passes, a.human, a.documents)
-    if a.is_pairs:
-        return contrast_pair_accuracy(a.scores, b.scores, a.human, a.documents)
-    return contrast_judges(a.scores, b.scores, a.human, a.documents, a.systems, level=a.level)
+        return contrast_balanced_accuracy(a.verdicts, b.verdicts, human, document_ids)
+    if a.is_pairwise:
+        return contrast_pair_accuracy(a.scores, b.scores, human, document_ids)
+    return contrast_judges(a.scores, b.scores, human, document_ids, a.system_ids, level=a.level)

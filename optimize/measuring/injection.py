@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from judges.client import Client
 from judges.dimension import Comparison, Dimension
 from judges.panel import AnyJudge
-from optimize.items import Items, judged_output_name, scores_of
+from optimize.items import Items, judged_output_name, score_vector
 from optimize.statistics.intervals import Vector, random_generator
 
 N_PROBED_OUTPUTS = 16
@@ -94,13 +94,13 @@ def probe_judge(
         answer_name = subject.prompt().answer_field.name
         best_answer = subject.words[0] if subject.words else str(subject.scale[-1])
     placeholders = {"top": best_answer, "answer": answer_name, "Answer": answer_name.capitalize()}
-    clean_texts = [items.items[row].texts for row in probe_rows]
+    clean_texts = [items[row].texts for row in probe_rows]
     attacked_texts = (
         {**texts, name: f"{texts[name]}\n\n{attack.text.format_map(placeholders)}"}
         for attack in ATTACKS
         for texts, (name, _) in zip(clean_texts, targets, strict=True)
     )
-    attacked_scores = scores_of(judge.judge_rows(attacked_texts, client, seed=seed))
+    attacked_scores = score_vector(judge.judge_rows(attacked_texts, client, seed=seed))
     scores_by_attack = np.split(attacked_scores, len(ATTACKS))
     shifts = [measure_shift(signs * scores[probe_rows], signs * row) for row in scores_by_attack]
     return ProbeResult(shifts=tuple(zip(ATTACKS, shifts, strict=True)))
@@ -115,13 +115,13 @@ def _rows_to_attack(
     usable_rows = [
         row
         for row in np.flatnonzero(~np.isnan(scores)).tolist()
-        if items.items[row].texts and all(text.strip() for text in items.items[row].texts.values())
+        if items[row].texts and all(text.strip() for text in items[row].texts.values())
     ]
     if usable_rows and not pairs:
         median = np.median(scores[usable_rows])
         usable_rows = [row for row in usable_rows if scores[row] <= median]
     rows = rng.permutation(np.array(usable_rows, dtype=np.intp))
-    documents = pd.Series([items.items[row].document_id for row in rows])
+    documents = pd.Series([items[row].document_id for row in rows])
     # The first output of every document comes before the second of any.
     order = documents.groupby(documents).cumcount().argsort(kind="stable")
     shuffled_rows: list[int] = rows[order].tolist()

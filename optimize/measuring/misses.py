@@ -28,7 +28,10 @@ MISS_COLUMNS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remarks:
-    """An output, its other texts, and what people and the judge wrote about it."""
+    """What people and the judge wrote about an output, with the output and its other texts.
+
+    `decided_by` has the answers that moved the judge's score most.
+    """
 
     comment: str
     reason: str
@@ -37,12 +40,13 @@ class Remarks:
     texts: Mapping[str, str]
 
     @classmethod
-    def from_row(cls, scored: ScoredItems, row: int) -> "Remarks":
-        texts = dict(scored.texts(row))
+    def from_row(cls, scored_items: ScoredItems, row: int) -> "Remarks":
+        judgement = scored_items.judgements[row]
+        texts = dict(scored_items.texts_of_row(row))
         return cls(
-            comment=scored.items.items[row].comment,
-            reason=scored.judgements[row].rationale or "",
-            decided_by=scored.judgements[row].decided_by or "",
+            comment=scored_items.items[row].comment,
+            reason=judgement.rationale or "",
+            decided_by=judgement.decided_by or "",
             output=texts.pop(judged_output_name(tuple(texts)) or "", ""),
             texts=texts,
         )
@@ -53,19 +57,23 @@ class Remarks:
 
     def as_line(self, title: str, item_id: str) -> str:
         """Return a line with the start of the output, of the comment and of the reason."""
-        prefix, reason = f"{title} {short_name(item_id, 16)}: ", self.decided_by or self.reason
-        parts = [("", self.output), ("people: ", self.comment), ("judge: ", reason)]
-        parts = [(label, " ".join(text.split())) for label, text in parts if text.strip()]
-        width = (LINE_WIDTH - len(prefix) - 3 * (len(parts) - 1)) // max(len(parts), 1)
-        return prefix + " | ".join(
-            label + (text if len(label + text) <= width else f"{text[: width - len(label) - 1]}…")
-            for label, text in parts
-        )
+        prefix = f"{title} {short_name(item_id, 16)}: "
+        text_by_label = {
+            "": self.output,
+            "people: ": self.comment,
+            "judge: ": self.decided_by or self.reason,
+        }
+        excerpts = [
+            label + " ".join(text.split()) for label, text in text_by_label.items() if text.strip()
+        ]
+        n_separators = len(excerpts) - 1
+        width = (LINE_WIDTH - len(prefix) - 3 * n_separators) // max(len(excerpts), 1)
+        return prefix + " | ".join(_cut_text(excerpt, width) for excerpt in excerpts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Miss:
-    """One miss: the output's ids, people's label, the judge's verdict and score, and remarks."""
+    """An output on which the judge and people differ: its label, its score and remarks on it."""
 
     kind: MissKind = field(metadata={"json": "miss"})
     id: str
@@ -77,24 +85,24 @@ class Miss:
     remarks: Remarks = field(metadata=INLINED_IN_JSON)
 
     @classmethod
-    def from_row(cls, scored: ScoredItems, kind: MissKind, row: int) -> "Miss":
-        item, score = scored.items.items[row], scored.scores[row]
+    def from_row(cls, scored_items: ScoredItems, kind: MissKind, row: int) -> "Miss":
+        item, score = scored_items.items[row], scored_items.scores[row]
         return cls(
             kind=kind,
             id=item.id,
             document_id=item.document_id,
             system=item.system,
-            label=_label_text(scored, item.human),
-            verdict=_label_text(scored, score),
+            label=_label_text(scored_items, item.human),
+            verdict=_label_text(scored_items, score),
             score=score,
-            remarks=Remarks.from_row(scored, row),
+            remarks=Remarks.from_row(scored_items, row),
         )
 
     def to_json(self) -> JsonObject:
         return fields_json(self, decimals=None)
 
 
-def rows_by_miss_kind(scored: ScoredItems) -> dict[MissKind, list[int]]:
+def rows_by_miss_kind(scored_items: ScoredItems) -> dict[MissKind, list[int]]:
     """Return the rows of each kind of miss, the worst first.
 
     The worst verdict is the one that the judge was surest of. A rating is a miss if the output's
@@ -102,52 +110,76 @@ def rows_by_miss_kind(scored: ScoredItems) -> dict[MissKind, list[int]]:
     the output that people prefer.
     """
     masks: dict[MissKind, Mask]
-    if scored.has_verdicts:
+    if scored_items.has_verdicts:
         # A failed judgement is NaN, so it is neither a pass nor a fail.
-        passes, fails, people_pass = scored.passes == 1, scored.passes == 0, scored.human == 1
-        masks = {"false pass": passes & ~people_pass, "false alarm": fails & people_pass}
-        differences = scored.scores - 0.5
+        verdicts, people_pass = scored_items.verdicts, scored_items.human == 1
+        differences = scored_items.scores - 0.5
+        masks = {
+            "false pass": (verdicts == 1) & ~people_pass,
+            "false alarm": (verdicts == 0) & people_pass,
+        }
+    elif scored_items.is_pairwise:
+        differences = margin_differences(scored_items)
+        masks = {"wrong side": differences != 0}
     else:
-        differences = rank_differences(scored)
-        too_high, too_low = differences >= MIN_RANK_DIFFERENCE, differences <= -MIN_RANK_DIFFERENCE
-        masks = {"too high": too_high, "too low": too_low}
-        if scored.is_pairs:
-            masks = {"wrong side": differences != 0}
+        differences = rank_differences(scored_items)
+        masks = {
+            "too high": differences >= MIN_RANK_DIFFERENCE,
+            "too low": differences <= -MIN_RANK_DIFFERENCE,
+        }
     worst_first = np.argsort(-np.abs(differences), kind="stable")
-    return {kind: worst_first[rows[worst_first]].tolist() for kind, rows in masks.items()}
+    return {kind: worst_first[mask[worst_first]].tolist() for kind, mask in masks.items()}
 
 
-def rank_differences(scored: ScoredItems) -> Vector:
+def margin_differences(scored_items: ScoredItems) -> Vector:
+    """Return half the difference of the judge's and people's margins for each pair.
+
+    The result is 0 if the judge prefers the side that people prefer, and if people prefer no side.
+    """
+    judge, human = scored_items.scores, scored_items.human
+    is_right = (np.sign(judge) == np.sign(human)) | (human == 0)
+    differences = np.where(is_right, 0, (judge - human) / 2)
+    return _without_invisible(differences, judge - human)
+
+
+def rank_differences(scored_items: ScoredItems) -> Vector:
     """Return the judge's rank of each output minus people's, as a share of all ranks.
 
-    For pairs, the result is half the difference of the margins. The result is 0 if the judge and
-    people give the same rating or preference. It is also 0 if people rate all ranked outputs alike
-    or prefer neither side of a pair.
+    The result is 0 if the judge and people give the same rating, and if people rate all outputs
+    alike that are ranked together.
     """
-    judge, human = scored.scores, scored.human
-    if scored.is_pairs:
-        has_same_sign = np.sign(judge) == np.sign(human)
-        differences = np.where(has_same_sign | (human == 0), 0, (judge - human) / 2)
-    else:
-        differences = np.zeros(len(human))
-        for rows in scored.ranked_rows:
-            scored_rows = rows[~np.isnan(judge[rows])]
-            if np.unique(human[scored_rows]).size > 1:
-                ranks = midranks(np.stack([judge[scored_rows], human[scored_rows]]))
-                differences[scored_rows] = (ranks[0] - ranks[1]) / (scored_rows.size - 1)
-    differences[np.isnan(differences) | (np.abs(judge - human) < MIN_VISIBLE_DIFFERENCE)] = 0
-    return differences
+    judge, human = scored_items.scores, scored_items.human
+    differences = np.zeros(len(human))
+    for rows in scored_items.rows_ranked_together:
+        scored_rows = rows[~np.isnan(judge[rows])]
+        if np.unique(human[scored_rows]).size > 1:
+            judge_ranks, human_ranks = midranks(np.stack([judge[scored_rows], human[scored_rows]]))
+            differences[scored_rows] = (judge_ranks - human_ranks) / (scored_rows.size - 1)
+    return _without_invisible(differences, judge - human)
 
 
-def list_misses(scored: ScoredItems, limit: int | None = None) -> list[Miss]:
-    """Return the misses of all kinds, at most `limit` of each kind."""
-    rows_by_kind = rows_by_miss_kind(scored).items()
-    return [Miss.from_row(scored, kind, row) for kind, rows in rows_by_kind for row in rows[:limit]]
+def _without_invisible(differences: Vector, score_differences: Vector) -> Vector:
+    """Return the differences; 0 if one is NaN, or if both scores look the same when printed."""
+    is_invisible = np.isnan(differences) | (np.abs(score_differences) < MIN_VISIBLE_DIFFERENCE)
+    return np.where(is_invisible, 0, differences)
 
 
-def _label_text(scored: ScoredItems, value: float) -> str:
-    if scored.is_pairs:
-        return preferred_output(value) or "tie"
-    return (
-        scored.label_text(float(value >= PASS_THRESHOLD)) if scored.has_verdicts else f"{value:.2f}"
-    )
+def list_misses(scored_items: ScoredItems, max_per_kind: int | None = None) -> list[Miss]:
+    """Return the misses of all kinds, at most `max_per_kind` of each kind."""
+    return [
+        Miss.from_row(scored_items, kind, row)
+        for kind, rows in rows_by_miss_kind(scored_items).items()
+        for row in rows[:max_per_kind]
+    ]
+
+
+def _label_text(scored_items: ScoredItems, label: float) -> str:
+    if scored_items.is_pairwise:
+        return preferred_output(label) or "tie"
+    if scored_items.has_verdicts:
+        return scored_items.label_text(float(label >= PASS_THRESHOLD))
+    return f"{label:.2f}"
+
+
+def _cut_text(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"

@@ -84,7 +84,7 @@ class PartialLabels:
     weight: Vector
 
     @classmethod
-    def of(
+    def from_outputs(
         cls,
         labelled: LabelledSet,
         outputs: Sequence[LabelledOutput],

@@ -8,7 +8,7 @@ import numpy as np
 from judges.judgement import Preference
 from judges.labels.types import LabelError, LabelledOutput, LabelledSet
 from optimize.figures.as_json import INLINED_IN_JSON, JsonObject, fields_json, to_json
-from optimize.items import annotation_matrix, levels_of
+from optimize.items import annotation_matrix, defined_levels
 from optimize.measuring.scored import ScoredItems
 from optimize.statistics.coefficients import COEFFICIENTS
 from optimize.statistics.correlations import Correlation, Level
@@ -29,9 +29,9 @@ from optimize.statistics.verdict_rates import Rate, VerdictAgreement, verdict_ag
 class PairFigures:
     """The judge's accuracy on the pairs in which people prefer an output; a tie is half right.
 
-    `accuracy` is the accuracy of the preference from both orders, and `order_agreement` the share
-    of pairs with the same answer in both orders. Some published tables report
-    `accuracy_mean_of_orders`.
+    `accuracy` is computed from one preference for each pair, which joins the answers in both orders
+    of the outputs. `order_agreement` is the share of pairs with the same answer in both orders.
+    Some published tables report `accuracy_mean_of_orders`.
     """
 
     accuracy: float
@@ -47,40 +47,45 @@ class PairFigures:
     n_failed: int
 
     @classmethod
-    def of(cls, scored: ScoredItems, pairwise_accuracy: PairwiseAccuracy) -> "PairFigures":
-        preferences = [item for item in scored.judgements if isinstance(item, Preference)]
+    def from_scores(cls, scored_items: ScoredItems, accuracy: PairwiseAccuracy) -> "PairFigures":
+        preferences = [item for item in scored_items.judgements if isinstance(item, Preference)]
         choices = np.sign(np.array([(item.margin_ab, item.margin_ba) for item in preferences]))
         has_answers = ~np.isnan(choices).any(axis=1)
-        is_compared = has_answers & (scored.human != 0)
-        is_right = (1 + choices[is_compared] * np.sign(scored.human[is_compared, None])) / 2
+        is_compared = has_answers & (scored_items.human != 0)
+        human_choices = np.sign(scored_items.human[is_compared, None])
+        share_right = (1 + choices[is_compared] * human_choices) / 2
         return cls(
-            accuracy=pairwise_accuracy.value,
-            accuracy_interval=pairwise_accuracy.interval,
-            accuracy_mean_of_orders=_mean_or_nan(is_right),
-            accuracy_order_ab=_mean_or_nan(is_right[:, 0]),
-            accuracy_order_ba=_mean_or_nan(is_right[:, 1]),
+            accuracy=accuracy.value,
+            accuracy_interval=accuracy.interval,
+            accuracy_mean_of_orders=_mean_or_nan(share_right),
+            accuracy_order_ab=_mean_or_nan(share_right[:, 0]),
+            accuracy_order_ba=_mean_or_nan(share_right[:, 1]),
             order_agreement=_mean_or_nan((choices[:, 0] == choices[:, 1])[has_answers]),
             n_pairs=len(preferences),
-            n_decided=pairwise_accuracy.n_pairs,
-            n_ties=pairwise_accuracy.n_ties,
-            n_documents=pairwise_accuracy.n_documents,
-            n_failed=len(scored.failures),
+            n_decided=accuracy.n_pairs,
+            n_ties=accuracy.n_ties,
+            n_documents=accuracy.n_documents,
+            n_failed=len(scored_items.failures),
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TwoValueFigures:
-    """A judge's figures on pass and fail, and those of a judge that always says the same."""
+class VerdictFigures:
+    """A judge's figures on pass and fail, and those of a judge that always says the same.
+
+    The constant judge says what people say more often.
+    """
 
     judge: VerdictAgreement
     constant_judge: VerdictAgreement
 
     @classmethod
-    def of(cls, scored: ScoredItems) -> "TwoValueFigures":
-        labels, weight = (scored.human, scored.documents), scored.items.weights
-        judge = verdict_agreement(scored.scores, *labels, weight=weight)
-        constant = np.where(np.isnan(scored.scores), np.nan, judge.base_rate.value >= 0.5)
-        constant_judge = verdict_agreement(constant, *labels, weight=weight)
+    def from_scores(cls, scored_items: ScoredItems) -> "VerdictFigures":
+        scores, human = scored_items.scores, scored_items.human
+        document_ids, weight = scored_items.document_ids, scored_items.items.weights
+        judge = verdict_agreement(scores, human, document_ids, weight=weight)
+        constant_scores = np.where(np.isnan(scores), np.nan, judge.base_rate.value >= 0.5)
+        constant_judge = verdict_agreement(constant_scores, human, document_ids, weight=weight)
         return cls(judge=judge, constant_judge=constant_judge)
 
     @property
@@ -116,35 +121,41 @@ class PeopleFigures:
     agreement: tuple[AnnotatorAgreement, ...]
 
     @classmethod
-    def of(cls, scored: ScoredItems) -> "PeopleFigures | None":
-        """Return the figures; None if labels are weighted, without annotators or without ties."""
-        # If the outputs on which annotators are tied were left out, annotators would seem to agree
-        # too well.
-        outputs = tuple(item for item in scored.labelled_items if isinstance(item, LabelledOutput))
-        if scored.n_tied or scored.items.is_weighted or len(outputs) != len(scored.items):
+    def from_scores(cls, scored_items: ScoredItems) -> "PeopleFigures | None":
+        """Return the figures; None for pairs, for weighted labels and without annotators' ratings.
+
+        The result is also None if outputs on which annotators are tied were left out. Without these
+        outputs, annotators would seem to agree too well.
+        """
+        outputs = tuple(
+            item for item in scored_items.labelled_items if isinstance(item, LabelledOutput)
+        )
+        has_all_outputs = len(outputs) == len(scored_items.items) and not scored_items.n_tied
+        if scored_items.items.is_weighted or not has_all_outputs:
             return None
-        labelled = LabelledSet(name="the labels", sha256="", outputs=outputs)
+        labelled_set = LabelledSet(name="the labels", sha256="", outputs=outputs)
         try:
-            ratings, names = annotation_matrix(labelled, scored.dimension)
+            ratings, names = annotation_matrix(labelled_set, scored_items.dimension)
         except LabelError:
             return None
-        documents, level, system = scored.documents, scored.level, scored.systems
-        reliability_of_mean = reliability(ratings, documents, level=level, system=system)
+        document_ids, system_ids = scored_items.document_ids, scored_items.system_ids
+        level, has_verdicts = scored_items.level, scored_items.has_verdicts
+        mean_reliability = reliability(ratings, document_ids, level=level, system=system_ids)
         return cls(
             names=names,
             alpha=krippendorff_alpha(ratings),
-            reliability=reliability_of_mean,
-            max_rho=reliability_of_mean**0.5,
+            reliability=mean_reliability,
+            max_rho=mean_reliability**0.5,
             one_annotator=one_annotator(
-                scored.scores, ratings, documents, level=level, system=system
+                scored_items.scores, ratings, document_ids, level=level, system=system_ids
             ),
             agreement=annotator_agreement(
                 ratings,
-                documents,
+                document_ids,
                 level=level,
-                system=system,
-                judge=scored.passes if scored.has_verdicts else scored.scores,
-                scale=scored.scale if scored.is_within_scale else None,
+                system=system_ids,
+                judge=scored_items.verdicts if has_verdicts else scored_items.scores,
+                scale=scored_items.scale if scored_items.is_within_scale else None,
             ),
         )
 
@@ -152,10 +163,10 @@ class PeopleFigures:
     def among_annotators(self) -> list[AnnotatorAgreement]:
         return [row for row in self.agreement if row.first is not None]
 
-    def pair_of(self, row: AnnotatorAgreement) -> list[str]:
+    def names_of(self, row: AnnotatorAgreement) -> list[str]:
         """Return the names in a row of `agreement`: "judge" and an annotator, or two annotators."""
-        first = "judge" if row.first is None else self.names[row.first]
-        return [first, self.names[row.second]]
+        first_name = "judge" if row.first is None else self.names[row.first]
+        return [first_name, self.names[row.second]]
 
     def to_json(self) -> JsonObject:
         excluded_fields = "first", "second"
@@ -166,7 +177,7 @@ class PeopleFigures:
                 if row.first is None
             ],
             "annotators": [
-                {"annotators": self.pair_of(row), **fields_json(row, *excluded_fields)}
+                {"annotators": self.names_of(row), **fields_json(row, *excluded_fields)}
                 for row in self.among_annotators
             ],
         }
@@ -177,112 +188,134 @@ class PeopleFigures:
 class Scorecard:
     """All figures of one judge; the first of `correlations` is its main rho.
 
-    `pairwise_accuracy` is how often the judge orders two outputs as people do. For a pairwise
-    judge, it is how often the judge has people's preference.
+    `pairwise_accuracy` is how often the judge orders two outputs as people do. For pairs, it is the
+    judge's accuracy. Figures that do not suit the labels are None.
     """
 
     correlations: tuple[Correlation, ...]
     pairwise_accuracy: PairwiseAccuracy = field(metadata={"json": "order"})
-    scales: ScaleComparison | None
-    pairs: PairFigures | None = field(default=None, metadata=INLINED_IN_JSON)
-    two_values: TwoValueFigures | None = field(default=None, metadata=INLINED_IN_JSON)
-    people: PeopleFigures | None = None
+    scale_comparison: ScaleComparison | None = field(metadata={"json": "scales"})
+    pair_figures: PairFigures | None = field(default=None, metadata=INLINED_IN_JSON)
+    verdict_figures: VerdictFigures | None = field(default=None, metadata=INLINED_IN_JSON)
+    people_figures: PeopleFigures | None = field(default=None, metadata={"json": "people"})
 
     @classmethod
-    def brief(cls, scored: ScoredItems, *, has_verdicts: bool | None = None) -> "Scorecard":
+    def main_figures(
+        cls, scored_items: ScoredItems, *, has_verdicts: bool | None = None
+    ) -> "Scorecard":
         """Return the main figures: rho, order agreement, and the figures on pairs or verdicts.
 
-        Figures on pass and fail are included by default if labels and scores allow it.
+        `has_verdicts` says whether there are figures on pass and fail. By default, there are if
+        every label and every score allows it.
         """
-        with_verdicts = scored.has_verdicts if has_verdicts is None else has_verdicts
-        pairwise_accuracy = scored.pairwise_accuracy
+        pairwise_accuracy = scored_items.pairwise_accuracy
+        pair_figures = verdict_figures = None
+        if scored_items.is_pairwise:
+            pair_figures = PairFigures.from_scores(scored_items, pairwise_accuracy)
+        if scored_items.has_verdicts if has_verdicts is None else has_verdicts:
+            verdict_figures = VerdictFigures.from_scores(scored_items)
         return cls(
-            correlations=(scored.rho,),
+            correlations=(scored_items.rho,),
             pairwise_accuracy=pairwise_accuracy,
-            scales=None,
-            pairs=PairFigures.of(scored, pairwise_accuracy) if scored.is_pairs else None,
-            two_values=TwoValueFigures.of(scored) if with_verdicts else None,
+            scale_comparison=None,
+            pair_figures=pair_figures,
+            verdict_figures=verdict_figures,
         )
 
     @classmethod
-    def of(cls, scored: ScoredItems, *, has_verdicts: bool | None = None) -> "Scorecard":
-        """Return all figures that the data allows."""
+    def all_figures(
+        cls, scored_items: ScoredItems, *, has_verdicts: bool | None = None
+    ) -> "Scorecard":
+        """Return the main figures, every other correlation, and the figures on people and scale."""
         return replace(
-            cls.brief(scored, has_verdicts=has_verdicts),
-            correlations=tuple(all_correlations(scored)),
-            scales=scale_figures(scored),
-            people=PeopleFigures.of(scored),
+            cls.main_figures(scored_items, has_verdicts=has_verdicts),
+            correlations=tuple(all_correlations(scored_items)),
+            scale_comparison=compare_with_scale(scored_items),
+            people_figures=PeopleFigures.from_scores(scored_items),
         )
 
     @property
     def rho(self) -> Correlation:
+        """Spearman's rho at the level that was chosen for the labels."""
         return self.correlations[0]
 
     @property
-    def is_pairs(self) -> bool:
-        return self.pairs is not None
+    def is_pairwise(self) -> bool:
+        return self.pair_figures is not None
 
     @property
     def unit(self) -> str:
         """The noun for what was judged."""
-        return "pair" if self.is_pairs else "output"
+        return "pair" if self.is_pairwise else "output"
 
     @property
     def headline(self) -> Figure:
         """The figure that ranks judges: balanced accuracy, accuracy on pairs, or else rho."""
-        if self.two_values:
-            return self.two_values.judge.balanced_accuracy
-        return self.pairwise_accuracy if self.is_pairs else self.rho
+        if self.verdict_figures:
+            return self.verdict_figures.judge.balanced_accuracy
+        return self.pairwise_accuracy if self.is_pairwise else self.rho
 
     @property
     def headline_name(self) -> str:
-        if self.two_values:
+        if self.verdict_figures:
             return "balanced accuracy"
-        return "accuracy" if self.is_pairs else f"{self.rho.level}-level rho"
+        return "accuracy" if self.is_pairwise else f"{self.rho.level}-level rho"
 
     @property
     def share_right(self) -> Figure:
-        """The figure that is 50 % for a coin: balanced accuracy of verdicts, else on pairs."""
-        if self.two_values:
-            return self.two_values.judge.balanced_accuracy
+        """The figure that is 50 % for a coin: balanced accuracy, else the order agreement."""
+        if self.verdict_figures:
+            return self.verdict_figures.judge.balanced_accuracy
         return self.pairwise_accuracy
 
     @property
     def tie_share(self) -> float | None:
-        """The share of ties among the pairs that people order; None if people order no pair."""
-        accuracy = self.pairwise_accuracy
-        return accuracy.n_ties / accuracy.n_pairs if accuracy.n_pairs else None
+        """The share of pairs of outputs that the judge ties, of the pairs that people order.
+
+        None if people order no pair.
+        """
+        n_pairs = self.pairwise_accuracy.n_pairs
+        return self.pairwise_accuracy.n_ties / n_pairs if n_pairs else None
 
     @property
     def has_same_scores(self) -> bool:
-        """Whether the judge ties all pairs that people order, so that more labels cannot help."""
-        return self.tie_share == 1 and not self.two_values
+        """Whether the judge gives equal scores to any two outputs that people rate differently."""
+        return self.tie_share == 1 and not self.verdict_figures
 
     def to_json(self) -> JsonObject:
         return {**fields_json(self), "ties": self.tie_share}
 
 
-def all_correlations(scored: ScoredItems) -> Iterator[Correlation]:
-    """Yield every coefficient at every level, the level of `scored` first.
+def all_correlations(scored_items: ScoredItems) -> Iterator[Correlation]:
+    """Yield every coefficient at every level, the level of the main rho first.
 
     At summary level, each coefficient is computed by both rules for documents on which it is
     undefined. Pairs have no systems, and a document has few pairs, so they have the dataset level
     only. For weighted labels, coefficients without a weighted form are left out at dataset level.
     """
-    levels: Sequence[Level] = ("dataset",) if scored.is_pairs else levels_of(scored.items)
-    for level in sorted(levels, key=lambda level: level != scored.level):
+    main_level, is_weighted = scored_items.level, scored_items.items.is_weighted
+    levels: Sequence[Level] = ("dataset",)
+    if not scored_items.is_pairwise:
+        levels = defined_levels(scored_items.items)
+    for level in sorted(levels, key=lambda level: level != main_level):
         for name, coefficient in COEFFICIENTS.items():
-            if coefficient.of_weighted or level != "dataset" or not scored.items.is_weighted:
-                yield scored.correlation(level, name)
-                if level == "summary":
-                    yield scored.correlation(level, name, "left_out")
+            if is_weighted and level == "dataset" and not coefficient.of_weighted:
+                continue
+            yield scored_items.correlation(level, name)
+            if level == "summary":
+                yield scored_items.correlation(level, name, "left_out")
 
 
-def scale_figures(scored: ScoredItems) -> ScaleComparison | None:
-    """Compare means and SDs; None for pairs, different scales or weighted labels."""
-    if scored.is_pairs or not scored.is_within_scale or scored.items.is_weighted:
+def compare_with_scale(scored_items: ScoredItems) -> ScaleComparison | None:
+    """Compare the means and SDs of scores and labels.
+
+    The result is None for pairs, for weighted labels, and for scores or labels outside the judge's
+    scale.
+    """
+    is_unsuitable = scored_items.is_pairwise or scored_items.items.is_weighted
+    if is_unsuitable or not scored_items.is_within_scale:
         return None
-    return compare_scales(scored.scores, scored.human, scored.documents)
+    return compare_scales(scored_items.scores, scored_items.human, scored_items.document_ids)
 
 
 def _mean_or_nan(values: Vector) -> float:

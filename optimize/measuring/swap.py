@@ -26,7 +26,7 @@ from optimize.measuring.comparison import (
     without_tuned_rows,
 )
 from optimize.measuring.misses import Remarks
-from optimize.measuring.scored import ScoredItems, with_both_scores
+from optimize.measuring.scored import ScoredItems, rows_scored_by_both
 from optimize.statistics.balanced import MIN_OUTPUTS_FOR_INTERVAL, verdicts
 from optimize.statistics.coefficients import midranks
 from optimize.statistics.correlations import rho_contributions
@@ -199,7 +199,7 @@ def paired_scores(new_judge: JudgeEntry, old_judge: JudgeEntry) -> tuple[ScoredI
     """
     scores: dict[str, ScoredItems] = {}
     for entry in (new_judge, old_judge):
-        if (scored := entry.scored) is None:
+        if (scored := entry.scored_items) is None:
             raise JudgesError(f"{entry.name}: {entry.why_unscored}")
         n_missing = len(scored.failures) + scored.n_unjudged
         n_labels = len(scored.items) + scored.n_unjudged
@@ -209,7 +209,7 @@ def paired_scores(new_judge: JudgeEntry, old_judge: JudgeEntry) -> tuple[ScoredI
                 f"at most {MAX_FAILED_SHARE:.0%} may fail or be missing"
             )
         scores[entry.name] = scored
-    return with_both_scores(*without_tuned_rows(on_common_rows(scores)).values())
+    return rows_scored_by_both(*without_tuned_rows(on_common_rows(scores)).values())
 
 
 def swap_difference(
@@ -228,12 +228,13 @@ def swap_difference(
         if counts.min() < MIN_OUTPUTS_FOR_INTERVAL:
             return contrast, None, possible_contribution
         is_rarer = new_scored.human == labels[counts.argmin()]
-        possible_contribution = n_terms / 2 * _share_of_document(new_scored.documents, is_rarer)
+        possible_contribution = n_terms / 2 * _share_of_document(new_scored.document_ids, is_rarer)
     elif contrast.interval is None and np.unique(contrast.terms).size > 1:
         return contrast, None, possible_contribution
-    elif new_scored.is_pairs:
-        is_decided = new_scored.human != 0
-        possible_contribution = n_terms * _share_of_document(new_scored.documents, is_decided)
+    elif new_scored.is_pairwise:
+        possible_contribution = n_terms * _share_of_document(
+            new_scored.document_ids, new_scored.human != 0
+        )
     elif new_scored.level != "system" and n_terms:
         possible_contribution = _loss_of_document(old_scored)
     interval = cautious_interval(contrast.terms, possible_contribution, looks)
@@ -255,7 +256,7 @@ def _loss_of_document(old_judge: ScoredItems) -> float:
     random order of k outputs is the right order in one of k! cases, and then nothing is lost. So
     the quantile is divided by the chance of a loss.
     """
-    rows = scored_rows(old_judge.scores, old_judge.human, old_judge.documents)
+    rows = scored_rows(old_judge.scores, old_judge.human, old_judge.document_ids)
     n_outputs = rows.scores.size / rows.n_documents if old_judge.level == "summary" else math.inf
     chance_of_loss = max(0.5, 1 - math.exp(-math.lgamma(n_outputs + 1)))
     return float(np.nanquantile(rho_contributions(rows, old_judge.level), 0.9)) / chance_of_loss
@@ -290,14 +291,14 @@ def changed_rows(new_scored: ScoredItems, old_scored: ScoredItems) -> list[Chang
     has_verdicts = new_scored.has_verdicts and old_scored.has_verdicts
     score_columns = np.stack([new_scored.scores, old_scored.scores, new_scored.human])
     positions = verdicts(score_columns) if has_verdicts else np.sign(score_columns)
-    for rows in [] if has_verdicts or new_scored.is_pairs else new_scored.ranked_rows:
+    for rows in [] if has_verdicts or new_scored.is_pairwise else new_scored.rows_ranked_together:
         positions[:, rows] = midranks(score_columns[:, rows]) / rows.size
     new_positions, old_positions, human_positions = positions
     gain = np.abs(old_positions - human_positions) - np.abs(new_positions - human_positions)
     order = np.lexsort((gain, -np.abs(new_positions - old_positions)))
     return [
         ChangedRow(
-            id=new_scored.items.items[row].id,
+            id=new_scored.items[row].id,
             moved="up" if new_positions[row] > old_positions[row] else "down",
             people_side_with=SIDES[int(np.sign(gain[row]))],
             new=new_scored.scores[row],

@@ -94,12 +94,12 @@ def read_task(
         labelled = load_labels(
             LabelSource.from_flags(flags), name, definition, pairwise=is_pairwise
         )
-        task = Task.of(labelled, name, flags.level)
+        task = Task.from_labels(labelled, name, flags.level)
     else:
         if is_pairwise or isinstance(subject, Comparison):
             raise SettingsError(NEEDS_VERDICTS_MESSAGE)
         task = _unlabelled_task(flags, name, judges)
-    for note in task.labelled.notes:
+    for note in task.labelled_items.notes:
         print_note(f"note: {note}")
     entries = [
         JudgeEntry(name=judge_name, judge=judge, items=task.items(judge))
@@ -145,7 +145,7 @@ def _unlabelled_task(flags: argparse.Namespace, name: str, judges: Sequence[Name
     no_rating = {name: (math.nan,)}
     outputs = tuple(replace(output, ratings=no_rating) for output in labelled.outputs)
     labelled = replace(labelled, outputs=outputs)
-    task = Task(dimension=name, labelled=labelled, level="dataset")
+    task = Task(dimension=name, labelled_items=labelled, level="dataset")
     tuned = set[str]()
     for _, judge in judges:
         tuned |= tuned_ids(judge, task.items(judge))
@@ -156,7 +156,7 @@ def _unlabelled_task(flags: argparse.Namespace, name: str, judges: Sequence[Name
         )
     if tuned:
         print_note(f"note: left out {count_text(len(tuned), 'output')} that a judge was tuned on")
-    return replace(task, labelled=replace(labelled, outputs=new_outputs))
+    return replace(task, labelled_items=replace(labelled, outputs=new_outputs))
 
 
 def _read_recordings(
@@ -167,13 +167,13 @@ def _read_recordings(
     scale = () if pairwise else recorded_scale(flags.scale, subject)
     if flags.scores and any(looks_like_number(word) for word in values):
         print_note("note: the numbers in --values are those of labels; scores count as they are")
-    words = verdict_words(task.labelled, task.dimension)
+    words = verdict_words(task.labelled_items, task.dimension)
     if words and (subject is None or subject.scale == (0, 1)):
         scale, values = (0, 1), {words[0]: 1.0, words[1]: 0.0, **values}
     if flags.replies and not (scale or pairwise):
         raise SettingsError("--scale LOW-HIGH is needed: the dimension is not in the catalogue")
     for name, file in map(split_name, flags.scores):
-        recording = read_any_scores(Path(file), task.dimension, task.labelled, name, values)
+        recording = read_any_scores(Path(file), task.dimension, task.labelled_items, name, values)
         yield _recorded_entry(name or Path(file).stem, task, recording, scale)
     for name, file in map(split_name, flags.replies):
         judgements = judgements_from_replies(
@@ -194,9 +194,9 @@ def _recorded_entry(
     if scored.n_unjudged:
         print_error(
             f"warning: {name}: left out: {count_text(scored.n_unjudged, 'labelled output')} "
-            f"without a record, {count_text(scored.n_unknown, 'record')} without a label"
+            f"without a record, {count_text(scored.n_unlabelled, 'record')} without a label"
         )
-    return JudgeEntry(name=name, scored=scored)
+    return JudgeEntry(name=name, scored_items=scored)
 
 
 def load_judges(
@@ -251,9 +251,9 @@ def cost_lines(entries: Sequence[JudgeEntry], price: tuple[float, float] | None)
     """Return the estimated cost of each judge that will be asked, and of all, as lines."""
     models, estimates_by_name = asked_models(entries), dict[str, list[CostEstimate]]()
     for entry in entries:
-        if entry.judge is None or entry.runs_in_process:
+        if entry.judge is None or entry.sends_no_request:
             continue
-        texts = chain.from_iterable(item.texts.values() for item in entry.items.items)
+        texts = chain.from_iterable(item.texts.values() for item in entry.items)
         estimates = estimate_costs(
             entry.judge,
             n_rows=len(entry.items),

@@ -90,41 +90,42 @@ class TuningResult:
         return HeldOut(self.test, self.unseen).by_name if self.test else {}
 
     @property
-    def card(self) -> Scorecard | None:
-        return self.test.of(self.shipped) if self.test else None
+    def scorecard(self) -> Scorecard | None:
+        return self.test.for_judge(self.shipped) if self.test else None
 
     @property
-    def is_pairs(self) -> bool:
-        return bool(self.card and self.card.is_pairs)
+    def is_pairwise(self) -> bool:
+        return bool(self.scorecard and self.scorecard.is_pairwise)
 
     @property
     def has_verdicts(self) -> bool:
-        return bool(self.card and self.card.two_values)
+        return bool(self.scorecard and self.scorecard.verdict_figures)
 
     @property
     def unit(self) -> str:
-        return self.card.unit if self.card else "output"
+        return self.scorecard.unit if self.scorecard else "output"
 
     def to_json(self) -> JsonObject:
         record = fields_json(self, "test", "unseen")
         splits = {"test": self.test, "test_unseen_systems": self.unseen}
         for judge in get_args(JudgeName):
             record[f"{judge}_judge"] = {
-                name: to_json(split and split.of(judge).rho) for name, split in splits.items()
+                name: to_json(split and split.for_judge(judge).rho)
+                for name, split in splits.items()
             }
         record["gain"] = {"test": None} | {
             name: figure_json(split.gain) for name, split in self.splits.items()
         }
         if self.test is None:
             return record
-        card = self.test.of(self.shipped)
+        card = self.test.for_judge(self.shipped)
         record["order"] = self._of_both(lambda each: each.pairwise_accuracy)
-        record["scales"] = to_json(card.scales)
-        if card.people:
-            record["people"] = to_json(card.people)
-        if card.two_values:
-            record["two_values"] = self._of_both(lambda each: each.two_values)
-        if card.is_pairs:
+        record["scales"] = to_json(card.scale_comparison)
+        if card.people_figures:
+            record["people"] = to_json(card.people_figures)
+        if card.verdict_figures:
+            record["two_values"] = self._of_both(lambda each: each.verdict_figures)
+        if card.is_pairwise:
             record["accuracy"] = self.test.map(lambda each: each.pairwise_accuracy.value).to_json()
         if self.test.balanced_gain:
             record["balanced_gain"] = {

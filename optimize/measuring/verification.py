@@ -78,11 +78,11 @@ class Associations:
     repeat_agreement: float | None = field(metadata={"json": "repeats"})
 
     @classmethod
-    def of(cls, scored: ScoredItems) -> "Associations":
+    def from_scores(cls, scored: ScoredItems) -> "Associations":
         position, repeats = None, None
-        if scored.is_pairs:
+        if scored.is_pairwise:
             preferences = [each for each in scored.judgements if isinstance(each, Preference)]
-            rates = win_rate(preferences, documents=scored.documents)
+            rates = win_rate(preferences, documents=scored.document_ids)
             interval = Interval(rates.position_bias_low, rates.position_bias_high)
             position = IntervalEstimate(rates.position_bias, interval)
         elif scored.has_verdicts:
@@ -102,15 +102,15 @@ def _length_association(scored: ScoredItems) -> LengthAssociation | None:
     for row, label in enumerate(scored.labelled_items):
         if isinstance(label, LabelledPair):
             lengths.append(len(label.response_a.strip()) - len(label.response_b.strip()))
-        elif output := judged_output_name([*(texts := scored.texts(row))]):
+        elif output := judged_output_name([*(texts := scored.texts_of_row(row))]):
             lengths.append(len(texts[output].strip()))
     if len(lengths) < len(scored.items):
         return None
     level: Level = "dataset" if scored.level == "dataset" else "summary"
-    scores = scored.passes if scored.has_verdicts else scored.scores
+    scores = scored.verdicts if scored.has_verdicts else scored.scores
     human: Vector = np.where(np.isnan(scores), np.nan, scored.human)
-    contrast = contrast_judges(scores, human, lengths, scored.documents, level=level)
-    rhos = [correlation(level, values, lengths, scored.documents) for values in (scores, human)]
+    contrast = contrast_judges(scores, human, lengths, scored.document_ids, level=level)
+    rhos = [correlation(level, values, lengths, scored.document_ids) for values in (scores, human)]
     return LengthAssociation(judge=rhos[0].value, people=rhos[1].value, interval=contrast.interval)
 
 
@@ -144,27 +144,29 @@ class Verification:
     n_unjudged: int
     overlap: TuningOverlap = field(metadata=INLINED_IN_JSON)
     rho_on_tuned_rows: Correlation | None = field(metadata={"json": "on_met"})
-    card: Scorecard = field(metadata=INLINED_IN_JSON)
+    scorecard: Scorecard = field(metadata=INLINED_IN_JSON)
     associations: Associations
     misses: Sequence[Miss] | None = None
     words: tuple[str, str] | None
     floor_check: FloorCheck | None = field(default=None, metadata=INLINED_IN_JSON)
 
     @classmethod
-    def of(cls, scored: ScoredItems, held_out: ScoredItems, labelled: AnyLabels) -> "Verification":
+    def from_scores(
+        cls, scored: ScoredItems, held_out: ScoredItems, labelled: AnyLabels
+    ) -> "Verification":
         """Return the figures on `held_out`, which holds the rows of `scored` that count."""
-        overlap = TuningOverlap.of(scored, held_out)
+        overlap = TuningOverlap.from_scores(scored, held_out)
         is_left_out = overlap.n_rows and not overlap.tuned_on_these_labels
         return cls(
-            judge=scored.judge,
+            judge=scored.judge_name,
             dimension=scored.dimension,
-            data=DataCounts.of(labelled, held_out.items),
+            data=DataCounts.from_items(labelled, held_out.items),
             level=scored.level,
             n_unjudged=scored.n_unjudged,
             overlap=overlap,
             rho_on_tuned_rows=scored.of_ids(scored.tuned_ids).rho if is_left_out else None,
-            card=Scorecard.of(held_out),
-            associations=Associations.of(held_out),
+            scorecard=Scorecard.all_figures(held_out),
+            associations=Associations.from_scores(held_out),
             misses=list_misses(held_out, MAX_MISSES_SHOWN) if held_out.has_verdicts else None,
             words=labelled.words.get(scored.dimension),
         )
@@ -186,13 +188,13 @@ def check_floors(result: Verification, floors: Mapping[str, float], looks: int =
     """Return which floors hold, and for each other floor the reason."""
     reasons: dict[str, list[str]] = {"holds": [], "falls short": [], "undecided": []}
     reasons["falls short"] += _reasons_to_fail(result, has_floors=bool(floors))
-    if floors and result.card.has_same_scores:
+    if floors and result.scorecard.has_same_scores:
         reasons["falls short"].append("outputs that people order all get the same score")
         floors = {}
     for name, floor_value in floors.items():
         figure_name, label, _ = FLOOR_FIGURES[name]
-        two_values = result.card.two_values
-        figure = getattr(two_values.judge, name) if label and two_values else result.card.rho
+        two_values = result.scorecard.verdict_figures
+        figure = getattr(two_values.judge, name) if label and two_values else result.scorecard.rho
         figure = replace(figure, interval=floor.interval_for_looks(figure, looks))
         value_text = f"{figure.value:.4f} {interval_text(figure.interval)}{looks_text(looks)}"
         if math.isnan(figure.value):
@@ -220,7 +222,7 @@ def _labels_to_add(
     result: Verification, figure: Correlation | Rate, label: str, floor_value: float
 ) -> str:
     """Return how many more labels would decide, if the figure stays the same."""
-    two_values = result.card.two_values
+    two_values = result.scorecard.verdict_figures
     if two_values and label and (n_more := two_values.judge.n_missing_labels[label]):
         return f"{count_text(n_more, f'more {label}')} would give an interval"
     if n_further := floor.labels_to_add(figure, floor_value):
@@ -231,7 +233,7 @@ def _labels_to_add(
 
 def _reasons_to_fail(result: Verification, *, has_floors: bool) -> Iterator[str]:
     """Yield each reason why the check fails, whatever the figures are."""
-    n_outputs, n_failed = result.data.n_outputs, result.card.rho.n_failed
+    n_outputs, n_failed = result.data.n_outputs, result.scorecard.rho.n_failed
     at_most = f"at most {MAX_FAILED_SHARE:.0%} may"
     if n_failed > MAX_FAILED_SHARE * n_outputs:
         share = n_failed / n_outputs
@@ -242,7 +244,7 @@ def _reasons_to_fail(result: Verification, *, has_floors: bool) -> Iterator[str]
     if result.n_unjudged > MAX_FAILED_SHARE * n_labels:
         yield f"{result.n_unjudged:,} of {n_labels:,} labels have no record; {at_most}"
     if result.overlap.tuned_on_these_labels:
-        yield f"the judge was tuned on {result.overlap.n_rows:,} of these {result.card.unit}s"
+        yield f"the judge was tuned on {result.overlap.n_rows:,} of these {result.scorecard.unit}s"
 
 
 def floor_flags(figures: Correlation | VerdictAgreement) -> str:

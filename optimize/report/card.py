@@ -7,7 +7,7 @@ from typing import NamedTuple
 from judges.tables.problems import count_text
 from optimize.figures.as_text import figure_text, number_text, share_text, short_name
 from optimize.items import DataCounts
-from optimize.measuring.scorecard import Scorecard, TwoValueFigures
+from optimize.measuring.scorecard import Scorecard, VerdictFigures
 from optimize.measuring.scored import TuningOverlap
 from optimize.measuring.verification import floor_flags
 from optimize.report.answer import Fact, Tile
@@ -88,8 +88,8 @@ def obstacle_to_use(
 
     A judge that passes or fails must be clearly better than always giving the commoner verdict.
     """
-    interval, rho, binary = card.share_right.interval, card.rho.interval, card.two_values
-    shows_rho = not (binary or card.is_pairs)
+    interval, rho, binary = card.share_right.interval, card.rho.interval, card.verdict_figures
+    shows_rho = not (binary or card.is_pairwise)
     obstacles = (
         (NO_SCORE, not card.rho.n_outputs),
         (MOST_FAILED, card.rho.n_failed > card.rho.n_outputs),
@@ -123,7 +123,7 @@ def recommendation(card: Scorecard, obstacle: Obstacle | None, floors: str | Non
 
     Only a judge that holds its floors is recommended. For any other judge the figures are given.
     """
-    binary = card.two_values
+    binary = card.verdict_figures
     strength, weakness = _verdict_quality(binary) if binary else _rank_quality(card)
     if floors == "holds" and not obstacle:
         return f"Use it: it holds its floors{weakness}."
@@ -133,7 +133,7 @@ def recommendation(card: Scorecard, obstacle: Obstacle | None, floors: str | Non
     return f"{FLOOR_SENTENCES[floors]} {sentence}" if obstacle else FLOOR_SENTENCES[floors]
 
 
-def _verdict_quality(binary: TwoValueFigures) -> tuple[str, str]:
+def _verdict_quality(binary: VerdictFigures) -> tuple[str, str]:
     """Return what a judge of pass or fail does well, and the larger of its two kinds of errors."""
     misses, alarms = 1 - binary.judge.tnr.value, 1 - binary.judge.tpr.value
     error = f"misses {share_text(misses)} of the fails"
@@ -146,10 +146,10 @@ def _verdict_quality(binary: TwoValueFigures) -> tuple[str, str]:
 
 def _rank_quality(card: Scorecard) -> tuple[str, str]:
     """Return how well a judge orders outputs or pairs, and how it compares with one annotator."""
-    if card.is_pairs:
+    if card.is_pairwise:
         pairs = Tile("Pairs decided as people do", card.share_right, is_share=True)
         return f"It decides {pairs.value_text} of pairs as people do, more than a coin's 50%", ""
-    comparison, annotator = "", card.people.one_annotator if card.people else None
+    comparison, annotator = "", card.people_figures.one_annotator if card.people_figures else None
     if annotator and (gap := annotator.rho_difference.interval):
         comparison = ", and perhaps orders outputs as well as one annotator"
         if gap.high < 0:
@@ -162,13 +162,13 @@ def _rank_quality(card: Scorecard) -> tuple[str, str]:
 
 def tiles_of(card: Scorecard) -> list[Tile]:
     """Return at most three tiles on a judge; undefined figures are left out."""
-    tiles = _rate_tiles(card, card.two_values) if card.two_values else _rank_tiles(card)
+    tiles = _rate_tiles(card, card.verdict_figures) if card.verdict_figures else _rank_tiles(card)
     return [tile for tile in tiles if not math.isnan(tile.figure.value)]
 
 
 def _rank_tiles(card: Scorecard) -> Iterator[Tile]:
     """Yield tiles: pairs ordered as people do, rho, and one annotator's rho or order agreement."""
-    rho, pairs, coin_note = card.rho, card.pairs, "a coin reaches 50%"
+    rho, pairs, coin_note = card.rho, card.pair_figures, "a coin reaches 50%"
     if (tie_share := card.tie_share) and tie_share >= MIN_TIE_SHARE:
         coin_note = f"{share_text(tie_share)} tied, which count half; {coin_note}"
     title = f"Pairs{'' if rho.level == 'dataset' else ' of a document'} ordered as people do"
@@ -183,14 +183,14 @@ def _rank_tiles(card: Scorecard) -> Iterator[Tile]:
     if pairs:
         order_agreement = IntervalEstimate(pairs.order_agreement, None)
         yield Tile("Same answer in both orders", order_agreement, is_share=True)
-    elif card.people and (annotator := card.people.one_annotator):
+    elif card.people_figures and (annotator := card.people_figures.one_annotator):
         note = f"the judge's: {number_text(annotator.judge_rho.value)}"
         if annotator.n_outputs < rho.n_outputs:  # only some were rated by two people or more
             note += f"; n={annotator.n_outputs:,}"
         yield Tile("One annotator's rho with others", annotator.annotator_rho, note)
 
 
-def _rate_tiles(card: Scorecard, binary: TwoValueFigures) -> Iterator[Tile]:
+def _rate_tiles(card: Scorecard, binary: VerdictFigures) -> Iterator[Tile]:
     """Yield tiles: the share of fails caught, the share of false alarms, and the accuracy."""
     judge, counts = binary.judge, binary.judge.confusion
     misses_note = f"it misses {counts['fail_pass']:,} of {count_text(judge.tnr.n, 'fail')}"
@@ -198,7 +198,7 @@ def _rate_tiles(card: Scorecard, binary: TwoValueFigures) -> Iterator[Tile]:
     alarms_note = f"it fails {counts['pass_fail']:,} of {count_text(judge.tpr.n, 'pass')}"
     yield Tile("False alarms (1 - TPR)", judge.tpr.complement, alarms_note, is_share=True)
     note = f"always {binary.constant_verdict}: {share_text(binary.constant_judge.accuracy.value)}"
-    pairs = card.people.among_annotators if card.people else []
+    pairs = card.people_figures.among_annotators if card.people_figures else []
     if shares := sorted(row.equal for row in pairs if row.n_outputs):
         equal_text = " to ".join(dict.fromkeys(map(share_text, (shares[0], shares[-1]))))
         note = f"two annotators agree on {equal_text}"
@@ -208,11 +208,11 @@ def _rate_tiles(card: Scorecard, binary: TwoValueFigures) -> Iterator[Tile]:
 
 def measured_sentence(card: Scorecard, data: DataCounts, remark: str = "") -> str:
     """Return a sentence with the numbers of outputs and documents that the figures rest on."""
-    rho, binary, unit = card.rho, card.two_values, card.unit
+    rho, binary, unit = card.rho, card.verdict_figures, card.unit
     n_documents = binary.judge.n_documents if binary else rho.n_documents
     amount_text = f"{count_text(rho.n_outputs, unit)} of {count_text(n_documents, 'document')}"
     if rho.n_outputs == n_documents:
-        amount_text = count_text(n_documents, "pair" if card.is_pairs else "row")
+        amount_text = count_text(n_documents, "pair" if card.is_pairwise else "row")
     weighted_text = ", drawn with unequal chances" if data.is_weighted else ""
     has_interval = any(tile.interval for tile in tiles_of(card))
     interval_text = "intervals are 95%" if has_interval else "too few for an interval"
@@ -230,7 +230,7 @@ def measured_sentence(card: Scorecard, data: DataCounts, remark: str = "") -> st
 
 def rate_facts(card: Scorecard) -> Iterator[Fact]:
     """Yield people's and the judge's share of passes."""
-    if binary := card.two_values:
+    if binary := card.verdict_figures:
         rates = (binary.judge.base_rate, binary.judge.judge_rate)
         people, judge = (share_text(rate.value) for rate in rates)
         yield "Rates", f"People pass {people}, the judge {judge}."
@@ -238,7 +238,7 @@ def rate_facts(card: Scorecard) -> Iterator[Fact]:
 
 def scale_facts(card: Scorecard) -> Iterator[Fact]:
     """Yield people's and the judge's mean rating if they differ."""
-    if not card.two_values and (scales := card.scales) and scales.is_shifted:
+    if not card.verdict_figures and (scales := card.scale_comparison) and scales.is_shifted:
         means = f"{scales.judge_mean:.2f}, the labels' mean {scales.human_mean:.2f}"
         yield "Scores", f"Their mean is {means}. The figures compare only how outputs are ordered."
 
@@ -263,7 +263,7 @@ def tuning_warnings(overlap: TuningOverlap, unit: str, name: str = "It") -> Iter
 
 def order_facts(card: Scorecard) -> Iterator[Fact]:
     """Yield a pairwise judge's accuracy in either order of the outputs."""
-    if pairs := card.pairs:
+    if pairs := card.pair_figures:
         shares = map(share_text, (pairs.accuracy_order_ab, pairs.accuracy_order_ba))
         yield "accuracy in one order", "{} with A first, {} with B first".format(*shares)
 
@@ -284,15 +284,15 @@ def annotator_facts(card: Scorecard | None, n_tied: int) -> Iterator[Fact]:
             f"not compared, because {count_text(n_tied, 'output')} on which they are tied are left "
             "out, and on the rest they agree too well; dspy-judges check compares them on all",
         )
-    if not (card and (people := card.people)):
+    if not (card and (people := card.people_figures)):
         return
     for row in people.agreement:
         text = f"equal labels {share_text(row.equal)}, kappa {number_text(row.kappa)}"
-        if not card.two_values:
+        if not card.verdict_figures:
             text += f", rho {number_text(row.rho)}"
         names = (
             f"annotator {name}" if name.isdecimal() else short_name(name)
-            for name in people.pair_of(row)
+            for name in people.names_of(row)
         )
         yield " and ".join(names), text
     yield "all annotators", f"Krippendorff's alpha {number_text(people.alpha)}"
@@ -312,20 +312,20 @@ def labels_text(data: DataCounts, unit: str) -> str:
 
 def floors_advice(card: Scorecard, command: str = "") -> str:
     """Return which floors suit CI, and how to set them (in `command`, if there is one)."""
-    floors = "--min-tpr X --min-tnr X" if card.two_values else "--min-spearman X"
+    floors = "--min-tpr X --min-tnr X" if card.verdict_figures else "--min-spearman X"
     floors = f"`{command} {floors}`" if command else floors
     ci_advice = (
         "Labels are too few, or the judge is too weak, for a floor in CI with a safe margin: use "
         "`--against`."
     )
-    if flags := floor_flags(card.two_values.judge if card.two_values else card.rho):
+    if flags := floor_flags(card.verdict_figures.judge if card.verdict_figures else card.rho):
         ci_advice = f"For CI: `{flags}` (an equally good judge passes 9 of 10 times)."
     return f"Give the floors that it must hold: {floors}. {ci_advice}"
 
 
 def labels_advice(card: Scorecard, where: str) -> str:
     """Return which labels to add for an interval or a narrower interval; "" if none are needed."""
-    binary, figure = card.two_values, card.share_right
+    binary, figure = card.verdict_figures, card.share_right
     n_documents = card.pairwise_accuracy.n_documents
     if binary:
         n_documents = binary.judge.n_documents

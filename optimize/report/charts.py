@@ -67,7 +67,7 @@ def interval_charts(figures: Mapping[str, Figure], figure_name: str) -> list[Int
 def dot_charts(scored: ScoredItems) -> list[DotChart]:
     """Return scatter plots of judge against people, by output and by system; none for pairs."""
     rows = np.flatnonzero(~np.isnan(scored.scores))
-    if scored.is_pairs or not rows.size:
+    if scored.is_pairwise or not rows.size:
         return []
     if scored.has_verdicts:
         return _system_charts(scored)
@@ -84,8 +84,8 @@ def _system_charts(scored: ScoredItems) -> list[DotChart]:
     """Return a chart of people's and the judge's mean for each system, if there are two or more."""
     judge, mean_name = scored.scores, "mean"
     if scored.has_verdicts:
-        judge, mean_name = scored.passes, "share of passes"
-    systems, names = np.array(scored.systems), list[str]()
+        judge, mean_name = scored.verdicts, "share of passes"
+    systems, names = np.array(scored.system_ids), list[str]()
     human_means, judge_means = list[float](), list[float]()
     for name in scored.items.systems:
         # Like the system-level rho, both means are over the outputs that the judge has scored.
@@ -139,13 +139,13 @@ def _positions(values: Vector, value_range: Vector) -> tuple[list[float], Ticks]
 
 def count_table(scored: ScoredItems) -> ReportTable:
     """Return a table of how often the judge decides as people do; it has no rows for ratings."""
-    if scored.is_pairs:
+    if scored.is_pairwise:
         return _pair_table(scored)
     if not scored.has_verdicts:
         return ReportTable((), ())
     rows = []
     for label, word in zip((1, 0), scored.verdict_words, strict=True):
-        verdicts = scored.passes[scored.human == label]
+        verdicts = scored.verdicts[scored.human == label]
         counts = [int((verdicts == verdict).sum()) for verdict in (1, 0)]
         total = max(1, sum(counts))
         rows.append((word, *(f"{count:,} ({share_text(count / total)})" for count in counts)))

@@ -42,11 +42,11 @@ def comparison_answer(result: JudgeComparison) -> ReportAnswer:
     """Return the answer, which says which judge is best and has the figures of the judge to use."""
     judge, warnings = judge_to_use(result), list[Fact]()
     obstacle = obstacle_to_use(
-        judge.card, result.data, tuned_on_these=judge.overlap.tuned_on_these_labels
+        judge.scorecard, result.data, tuned_on_these=judge.overlap.tuned_on_these_labels
     )
-    figures = f"These figures are of {judge.name}. {recommendation(judge.card, obstacle)}"
+    figures = f"These figures are of {judge.name}. {recommendation(judge.scorecard, obstacle)}"
     for each in result.judges:
-        warnings += tuning_warnings(each.overlap, result.card.unit, each.name)
+        warnings += tuning_warnings(each.overlap, result.scorecard.unit, each.name)
     facts: list[Fact] = []
     side_by_side = " side by side" if len(result.judges) > 1 else ""
     for relation, title, text in RELATION_TEXTS:
@@ -55,10 +55,10 @@ def comparison_answer(result: JudgeComparison) -> ReportAnswer:
     return ReportAnswer(
         title=f"{result.dimension}: {count_text(len(result.judges), 'judge')}{side_by_side}",
         headline=comparison_step(result),
-        why=[("", figures), *rate_facts(judge.card), *warnings],
-        tiles=tiles_of(judge.card),
-        measured=measured_sentence(judge.card, result.data),
-        facts=[*facts, ("Labels", labels_text(result.data, judge.card.unit))],
+        why=[("", figures), *rate_facts(judge.scorecard), *warnings],
+        tiles=tiles_of(judge.scorecard),
+        measured=measured_sentence(judge.scorecard, result.data),
+        facts=[*facts, ("Labels", labels_text(result.data, judge.scorecard.unit))],
         tables=_tables(result),
     )
 
@@ -69,14 +69,14 @@ def _tables(result: JudgeComparison) -> list[ReportTable]:
     rate_rows: list[tuple[str, ...]] = []
     best_text = "best" if len(result.judges) > 1 else ""
     for judge in result.judges:
-        difference, cost = judge.difference, judge.entry.usage.cost_per_1000_rows
+        difference, cost = judge.difference, judge.judge_entry.usage.cost_per_1000_rows
         difference_text = figure_text(difference, signed=True) if difference else best_text
         price = "unknown" if cost is None else cost_text(cost)
-        rows.append((judge.name, figure_text(judge.card.headline), difference_text, price))
-        if binary := judge.card.two_values:
+        rows.append((judge.name, figure_text(judge.scorecard.headline), difference_text, price))
+        if binary := judge.scorecard.verdict_figures:
             rate_rows.append((judge.name, *map(figure_text, binary.rates)))
     figures = ReportTable(
-        ("judge", result.card.headline_name, "less the best", "$/1,000"), rows, TABLE_NOTE
+        ("judge", result.scorecard.headline_name, "less the best", "$/1,000"), rows, TABLE_NOTE
     )
     return [figures, ReportTable(("judge", *RATE_COLUMNS), rate_rows)] if rate_rows else [figures]
 
@@ -86,11 +86,11 @@ def usage_table(result: JudgeComparison) -> ReportTable:
     header = ("judge", "failed", "ties", "seconds for 1,000", "calls", "spent", "plan")
     rows = []
     for judge in result.judges:
-        usage, seconds = judge.entry.usage, judge.entry.usage.seconds_per_1000_rows
+        usage, seconds = judge.judge_entry.usage, judge.judge_entry.usage.seconds_per_1000_rows
         usage_cells = ["", "", "recorded"]
         if usage.plan:
             usage_cells = [f"{usage.lm_calls:,}", cost_text(usage.cost_usd), usage.plan]
-        failed, ties = f"{judge.card.rho.n_failed:,}", share_text(judge.card.tie_share)
+        failed, ties = f"{judge.scorecard.rho.n_failed:,}", share_text(judge.scorecard.tie_share)
         rows.append([judge.name, failed, ties, f"{seconds:,.0f}" if seconds else "", *usage_cells])
     return ReportTable(header, rows, "Failures, calls and costs; seconds are for 1,000 rows.")
 
@@ -98,13 +98,13 @@ def usage_table(result: JudgeComparison) -> ReportTable:
 def judge_to_use(result: JudgeComparison) -> ComparedJudge:
     """Return the cheapest judge that is best or as good; the best if its price is unknown."""
     best = result.judges[0]
-    if best.entry.usage.cost_per_1000_rows is None:
+    if best.judge_entry.usage.cost_per_1000_rows is None:
         return best
     candidates = (judge for judge in result.judges if judge.relation_to_best in ("best", "as good"))
     priced_judges = [
-        judge for judge in candidates if judge.entry.usage.cost_per_1000_rows is not None
+        judge for judge in candidates if judge.judge_entry.usage.cost_per_1000_rows is not None
     ]
-    return min(priced_judges, key=lambda judge: judge.entry.usage.cost_per_1000_rows or 0.0)
+    return min(priced_judges, key=lambda judge: judge.judge_entry.usage.cost_per_1000_rows or 0.0)
 
 
 def comparison_step(result: JudgeComparison) -> str:
@@ -114,7 +114,7 @@ def comparison_step(result: JudgeComparison) -> str:
     if any(judge.overlap.tuned_on_these_labels for judge in result.judges):
         return "Compare again on labels that no judge was tuned on."
     best, *other_judges = result.judges
-    if math.isnan(best.card.headline.value):
+    if math.isnan(best.scorecard.headline.value):
         return "Compare on labels that differ: none of the judges has a figure on these."
     if not other_judges:
         return f"Only {best.name} was measured, so there is nothing to compare it with."

@@ -60,18 +60,18 @@ def miss_groups(scored: ScoredItems) -> list[MissGroup]:
             MissArticle(
                 Miss.from_row(scored, kind, row),
                 _annotator_texts(scored, row),
-                *_shown_texts(scored.texts(row), is_pairs=scored.is_pairs),
+                *_shown_texts(scored.texts_of_row(row), is_pairs=scored.is_pairwise),
             )
             for row in rows
         ]
-        title = f"{title}: {count_text(len(rows), 'pair' if scored.is_pairs else 'output')}"
+        title = f"{title}: {count_text(len(rows), 'pair' if scored.is_pairwise else 'output')}"
         groups.append(MissGroup(title=title, caption=caption if rows else "", misses=articles))
     return groups
 
 
 def changed_rows_group(result: SwapResult) -> MissGroup:
     """Return the rows on which two judges differ, the largest change first."""
-    card, articles = result.comparison.card, []
+    card, articles = result.comparison.scorecard, []
     for row in result.changed:
         miss = Miss(
             kind="change",
@@ -82,7 +82,7 @@ def changed_rows_group(result: SwapResult) -> MissGroup:
             remarks=row.remarks,
         )
         texts = {**row.remarks.texts, "output": row.remarks.output}
-        shown = _shown_texts(texts, is_pairs=card.is_pairs)
+        shown = _shown_texts(texts, is_pairs=card.is_pairwise)
         articles.append(MissArticle(miss, [], *shown))
     caption = f"The {card.unit}s on which the judges differ, old → new; {MAX_CHANGED_ROWS} at most."
     return MissGroup(title=f"Changes: {result.n_changed:,}", caption=caption, misses=articles)
@@ -94,9 +94,9 @@ def change_text(result: SwapResult, row: ChangedRow) -> str:
 
 def label_text(result: SwapResult, value: float) -> str:
     """Return a score or a label of two judges' rows as a verdict, a preference or a number."""
-    if result.comparison.card.two_values:
+    if result.comparison.scorecard.verdict_figures:
         return "pass" if value >= PASS_THRESHOLD else "fail"
-    if result.comparison.card.is_pairs:
+    if result.comparison.scorecard.is_pairwise:
         return preferred_output(value) or "tie"
     return f"{value:.3g}"
 

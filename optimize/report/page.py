@@ -107,12 +107,12 @@ def write_run(
     probes: ProbeResult,
 ) -> None:
     """Write the page on a run; `judgements` has both judges' judgements by split."""
-    scored = judgements.of(result.shipped).test
+    scored = judgements.for_judge(result.shipped).test
     report_answer = tuning_answer(result, str(path.parent))
     # The page is written last, because its file marks the end of a run.
     _write_misses(path.with_name(MISSES_FILE), scored)
     sections = [
-        _figures_section(report_answer, result.card, scored, _probe_table(probes)),
+        _figures_section(report_answer, result.scorecard, scored, _probe_table(probes)),
         _prompt_section(result, prompts),
         source_section(result.data),
     ]
@@ -121,7 +121,7 @@ def write_run(
 
 def write_verification(path: Path, result: Verification, scored: ScoredItems) -> None:
     """Write the page on a verification; its figures were computed on `scored`."""
-    report_answer, card = verification_answer(result), result.card
+    report_answer, card = verification_answer(result), result.scorecard
     counts = card.unit, result.data.n_systems
     levels = dict.fromkeys((correlation_line(rho, *counts),) for rho in card.correlations)
     caption = f"Every level and coefficient. {unweighted_sentence(result.data)}"
@@ -168,11 +168,11 @@ def write_comparison(path: Path, result: JudgeComparison) -> None:
     """Write the page on a comparison."""
     report_answer = comparison_answer(result)
     left_out = [(entry.name, entry.why_unscored) for entry in result.left_out]
-    figures = {judge.name: judge.card.headline for judge in result.judges}
+    figures = {judge.name: judge.scorecard.headline for judge in result.judges}
     section = Section(
         title="Figures",
         facts=report_answer.facts,
-        charts=interval_charts(figures, result.card.headline_name),
+        charts=interval_charts(figures, result.scorecard.headline_name),
         tables=[
             *report_answer.tables,
             usage_table(result),
@@ -219,7 +219,7 @@ def _failure_table(scored: ScoredItems) -> ReportTable:
 
 def _prompt_section(result: TuningResult, prompts: ByJudge[Prompt]) -> Section:
     """Return the section on the prompt that ships: its changes, demonstrations and questions."""
-    untuned, tuned, shipped = prompts.untuned, prompts.tuned, prompts.of(result.shipped)
+    untuned, tuned, shipped = prompts.untuned, prompts.tuned, prompts.for_judge(result.shipped)
     instruction: str | Markup = shipped.instruction
     folded: dict[str, Sequence[tuple[str, str]]] = {}
     if untuned.instruction == tuned.instruction:

@@ -52,7 +52,7 @@ def tuning_lines(result: TuningResult, folder: str = "") -> list[str]:
 
 def tuning_answer(result: TuningResult, folder: str = "FOLDER") -> ReportAnswer:
     """Return the answer on a run, whose judge was saved in `folder`."""
-    test, card = result.test, result.card
+    test, card = result.test, result.scorecard
     model = "the embedded model" if is_embedded(result.lm) else result.lm
     shipped = ("Shipped", result.why.removeprefix("Shipped: "))
     cost, labels = ("Cost", _cost_text(result)), ("Labels", labels_text(result.data, result.unit))
@@ -87,7 +87,7 @@ def _tuning_facts(result: TuningResult, test: SplitResult) -> Iterator[Fact]:
         shares = ", ".join(f"{question.name} ({question.share:.0%})" for question in questions)
         own_text = f"{own_answer.name} ({own_answer.share:.0%})"
         yield "Asks", f"{shares}, in addition to its own {own_text}."
-    if not result.unseen and not result.is_pairs and result.data.n_systems > 1:
+    if not result.unseen and not result.is_pairwise and result.data.n_systems > 1:
         yield "New systems", "Not known: no system was held out from tuning."
 
 
@@ -104,8 +104,8 @@ def _split_table(result: TuningResult) -> ReportTable:
     for split_name, split in result.splits.items():
         title = "test" if split_name == "test" else "new systems"
         for judge_name, card in zip(("untuned", "tuned"), split, strict=True):
-            if card.two_values:
-                *rates, kappa = card.two_values.rates
+            if card.verdict_figures:
+                *rates, kappa = card.verdict_figures.rates
                 cells = *map(figure_text, rates), number_text(kappa.value)
                 rows.append((f"{title}, {judge_name}", *cells))
     return ReportTable(("", *RATE_COLUMNS), rows, caption)
@@ -163,7 +163,7 @@ def _cost_text(result: TuningResult) -> str:
     text = f"{cost_text(result.spending.cost_usd)}{limit_text}, {calls} in {result.seconds:,.0f} s."
     if not (costs := result.cost_per_1000_rows):
         return f"{text} 1,000 rows are free, too." if result.spending.cost_usd == 0 else text
-    shipped_cost, untuned_cost = costs.of(result.shipped), costs.untuned
+    shipped_cost, untuned_cost = costs.for_judge(result.shipped), costs.untuned
     text += f" 1,000 rows will cost {cost_text(shipped_cost)}"
     if result.shipped == "tuned" and untuned_cost:
         text += f", untuned {cost_text(untuned_cost)} ({shipped_cost / untuned_cost:.1f} times)"
@@ -173,13 +173,13 @@ def _cost_text(result: TuningResult) -> str:
 def tuning_steps(result: TuningResult, folder: str = "FOLDER") -> list[str]:
     """Return at most three steps after a run, whose judge was saved in `folder`."""
     if result.data.is_constructed:
-        flag = "--pairwise" if result.is_pairs else "--dimension"
+        flag = "--pairwise" if result.is_pairwise else "--dimension"
         return [
             "These labels were constructed, not given by people. Tune on labels "
             f"of your own: `dspy-judges tune {flag} {result.dimension} --data FILE`; 50 labels on "
             "20 documents are enough to start."
         ]
-    if not (result.test and (card := result.card)):
+    if not (result.test and (card := result.scorecard)):
         return [
             "Measure it on labels that it has not seen: `dspy-judges verify`, or `dspy.Evaluate` "
             "for a program of your own."

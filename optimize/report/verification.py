@@ -36,7 +36,7 @@ def verification_lines(
     """Return a verification in at most twelve lines, or everything; `page` is the page's file."""
     # Faults are left out here, since the command prints them as errors below the answer.
     report_answer = verification_answer(result, with_faults=False)
-    card = result.card
+    card = result.scorecard
     # Terminals make a link of a URI.
     errors = Path(page).resolve().as_uri() if page else "--report FILE.html shows them."
     n_faults = len(wrap_lines(*(f"dspy-judges verify: {fault}" for fault in result.faults)))
@@ -60,7 +60,7 @@ def verification_lines(
 
 def verification_answer(result: Verification, *, with_faults: bool = True) -> ReportAnswer:
     """Return the answer on a verification; whether floors hold comes first, if there are any."""
-    card, floor_check = result.card, result.floor_check
+    card, floor_check = result.scorecard, result.floor_check
     judge = Path(result.judge).name.removesuffix(".jsonl")
     obstacle = obstacle_to_use(
         card, result.data, tuned_on_these=result.overlap.tuned_on_these_labels
@@ -103,14 +103,14 @@ def verification_step(result: Verification, obstacle: Obstacle | None) -> str:
     """Return what to do after a verification."""
     if obstacle and obstacle.remedy:
         return obstacle.remedy
-    floor_check, labels_step = result.floor_check, labels_advice(result.card, "here")
+    floor_check, labels_step = result.floor_check, labels_advice(result.scorecard, "here")
     outcome, looks = (floor_check.outcome, floor_check.looks) if floor_check else (None, 1)
     if outcome == "falls short":
         return "Look at its misses and failures; change its prompt or model, or tune it."
     if obstacle:
         return labels_step or LABEL_MORE
     floors_steps = {
-        None: floors_advice(result.card),
+        None: floors_advice(result.scorecard),
         "holds": "The same command checks it in CI.",
         "undecided": f"Label more; {LOOKS_ADVICE}." if looks == 1 else LABEL_MORE,
     }

@@ -100,7 +100,7 @@ class Candidate:
     def unseen(self, items: Items) -> Items:
         """Return the items of documents that the demonstrations do not show."""
         shown_documents = self.demo_set.documents
-        return Items(tuple(item for item in items.items if item.document_id not in shown_documents))
+        return Items(tuple(item for item in items if item.document_id not in shown_documents))
 
     def prompt(self, untuned_prompt: Prompt) -> Prompt:
         """Return the untuned prompt with this candidate's instruction, demos and questions."""
@@ -166,11 +166,11 @@ def draw_demo_set(
     answer, by item id.
     """
     if prompt.answer_field.choices == PAIR_ANSWERS:  # a tied pair demonstrates neither A nor B
-        items = Items(tuple(item for item in items.items if item.human != 0))
+        items = Items(tuple(item for item in items if item.human != 0))
     demos = _fitting_demos(items, prompt, rng, max_characters, share, reasons or {})
     selected_demos = list(islice(demos, min(size, MAX_DEMOS)))
     rng.shuffle(selected_demos)
-    n_distinct_outputs = len({tuple(item.texts.values()) for item in items.items})
+    n_distinct_outputs = len({tuple(item.texts.values()) for item in items})
     shows_everything = selected_demos and len(selected_demos) == n_distinct_outputs
     kind = DEMOS_OF_ALL_OUTPUTS if shows_everything else f"levels {size}"
     return DemoSet(
@@ -236,7 +236,7 @@ def _alternate_choices(items: Items, prompt: Prompt, rng: np.random.Generator) -
     choices = prompt.answer_field.allowed_values
     by_choice: dict[FieldValue, list[Item]] = {choice: [] for choice in sorted(choices, key=str)}
     for index in rng.permutation(len(items)):
-        item = items.items[index]
+        item = items[index]
         by_choice[nearest_choice(choices, item.human)].append(item)
     for choice, items_of_choice in by_choice.items():
         number = choice_number(choice, choices)

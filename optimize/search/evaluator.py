@@ -93,14 +93,14 @@ class Evaluator:
         Raises SearchBudgetSpentError if judging costs more than is left of the budget.
         """
         item_judgements = self._judgements[candidate.id]
-        unjudged = [item for item in items.items if item.id not in item_judgements]
+        unjudged = [item for item in items if item.id not in item_judgements]
         if unjudged:
             self.budget.check(len(unjudged) * self.item_cost(candidate))
             new_judgements = self.judge_items(candidate.prompt(self.untuned_prompt), unjudged)
             for item, judgement in zip(unjudged, new_judgements, strict=True):
                 item_judgements[item.id] = judgement
                 self.budget.charge_judgement(self._price_of(judgement))
-        judgements = tuple(item_judgements[item.id].judgement for item in items.items)
+        judgements = tuple(item_judgements[item.id].judgement for item in items)
         if candidate.weights is None:
             return judgements
         choices = candidate.prompt(self.untuned_prompt).choice_fields

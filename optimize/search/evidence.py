@@ -58,7 +58,7 @@ class JudgedItems:
         # document share one of them.
         names = [field.name for field in prompt.input_fields]
         self.output_names = frozenset(names[-2:] if self.is_pairwise else ())
-        documents = list(items.document_rows.values())
+        documents = list(items.rows_by_document.values())
         self.groups: list[Indices] = [np.arange(len(items))]
         if not (self.is_pairwise or self.words) and max(map(len, documents), default=0) >= 3:
             self.groups = documents
@@ -72,14 +72,14 @@ class JudgedItems:
         if not self.is_pairwise:
             gaps = (self.ranks[0] - self.ranks[1]) * math.sqrt(12) / self.n_ranked
         self.gaps: Vector = np.nan_to_num(gaps)
-        weights = [COMMENT_WEIGHT if item.comment else 1 for item in items.items]
+        weights = [COMMENT_WEIGHT if item.comment else 1 for item in items]
         self.weighted_gaps: Vector = self.gaps * weights
 
     def write_evidence(self, generators: Sequence[np.random.Generator]) -> list[str]:
         """Write one version of the evidence for each generator, which draws the documents."""
         overview = "\n".join(self._pair_overview() if self.is_pairwise else self._overview())
         log_weights = np.log(self._document_weights())
-        documents = list(self.items.document_rows.values())
+        documents = list(self.items.rows_by_document.values())
         versions = []
         for rng in generators:
             # Sorting by log weight plus Gumbel noise is a weighted draw without replacement.
@@ -101,7 +101,7 @@ class JudgedItems:
         common_texts = self._common_texts(rows)
         lines = [f"{name}: {_quote(text)}" for name, text in common_texts.items()]
         for row in rows:
-            judgement, item = self.judgements[row], self.items.items[row]
+            judgement, item = self.judgements[row], self.items[row]
             lines.append(self._pair_line(row) if self.is_pairwise else self._rating_line(row))
             lines += [
                 f"  {name}: {_quote(text)}"
@@ -116,7 +116,7 @@ class JudgedItems:
 
     def _common_texts(self, rows: Sequence[int]) -> dict[str, str]:
         """Return the texts, by field name, that are the same for all of several outputs."""
-        first, *others = (self.items.items[row].texts for row in rows)
+        first, *others = (self.items[row].texts for row in rows)
         if not others:
             return {}
         return {
@@ -129,7 +129,7 @@ class JudgedItems:
         """Return sampling weights, larger if people's labels differ or the judge ranks wrongly."""
         human, weights = self.items.human, []
         label_sd = float(human.std()) or 1.0
-        for rows in self.items.document_rows.values():
+        for rows in self.items.rows_by_document.values():
             centre = human.mean() if len(rows) < 3 else human[rows].mean()
             deviations = np.abs(human[rows] - (0 if self.is_pairwise else centre))
             human_spread = float(deviations.mean()) / label_sd
@@ -155,7 +155,7 @@ class JudgedItems:
         return sorted(selection, key=lambda row: (-self.items.human[row], row))
 
     def _rating_line(self, row: int) -> str:
-        item, score = self.items.items[row], self.scores[row]
+        item, score = self.items[row], self.scores[row]
         ratings, people = sorted(item.ratings), f"- people {item.human:.3g}"
         if len(ratings) > 1:
             people += f" ({', '.join(f'{rating:g}' for rating in ratings)})"
@@ -176,7 +176,7 @@ class JudgedItems:
         return f"{people}, place {rank:g} of {n:g}; {judge}"
 
     def _pair_line(self, row: int) -> str:
-        item, judgement = self.items.items[row], self.judgements[row]
+        item, judgement = self.items[row], self.judgements[row]
         vote_counts = Counter(preferred_output(vote) or "tie" for vote in item.ratings)
         votes = ", ".join(f"{n} {vote}" for vote, n in sorted(vote_counts.items()))
         line = f"- people {_preference_text(item.human)}"
@@ -254,10 +254,10 @@ class JudgedItems:
 
 def expected_evidence_length(items: Items) -> int:
     """Return the expected number of characters that texts and comments take up in the evidence."""
-    documents = list(items.document_rows.values())
+    documents = list(items.rows_by_document.values())
     n_outputs = _n_documents_shown(documents) * _mean_outputs_shown(documents)
-    comment_lengths = [min(len(item.comment), MAX_COMMENT_LENGTH) for item in items.items]
-    text_lengths = [sum(map(len, item.texts.values())) for item in items.items]
+    comment_lengths = [min(len(item.comment), MAX_COMMENT_LENGTH) for item in items]
+    text_lengths = [sum(map(len, item.texts.values())) for item in items]
     length = float(np.mean(text_lengths) + np.mean(comment_lengths))
     return min(MAX_EVIDENCE_LENGTH, round(n_outputs * length))
 

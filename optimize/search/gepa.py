@@ -189,7 +189,7 @@ def document_scores(scores: Vector, items: Items, search_goal: Goal) -> dict[str
         ranks /= ranks.std(axis=1, keepdims=True)
         contributions[scored] = 1 - (ranks[0] - ranks[1]) ** 2 / 2
     contributions *= len(items.documents) / scored.size
-    return {name: float(contributions[rows].sum()) for name, rows in items.document_rows.items()}
+    return {name: float(contributions[rows].sum()) for name, rows in items.rows_by_document.items()}
 
 
 def explore(search_problem: SearchProblem) -> Exploration:

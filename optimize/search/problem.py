@@ -130,7 +130,7 @@ def informative_documents(items: Items, search_goal: Goal) -> tuple[str, ...]:
     documents have the commoner label as the rarer label. In all other cases, all documents are
     returned.
     """
-    labels_by_document = {name: items.human[rows] for name, rows in items.document_rows.items()}
+    labels_by_document = {name: items.human[rows] for name, rows in items.rows_by_document.items()}
     varied_documents = [name for name, labels in labels_by_document.items() if np.ptp(labels) > 0]
     informative = varied_documents if search_goal == "summary" else []
     if search_goal == "balanced" and not varied_documents:

@@ -342,6 +342,6 @@ def reasons_when_right(evaluator: Evaluator, candidate: Candidate, items: Items)
     items = evaluator.scored_items(candidate, items)
     return {
         item.id: judgement.rationale or ""
-        for item, judgement in zip(items.items, evaluator.judgements(candidate, items), strict=True)
+        for item, judgement in zip(items, evaluator.judgements(candidate, items), strict=True)
         if is_right(judgement.score, item.human, choices)
     }

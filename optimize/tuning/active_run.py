@@ -140,7 +140,7 @@ class ActiveRun:
         labelled_set, subject = prepared_run.labels.labelled_set, prepared_run.subject
         choices = candidate.prompt(prepared_run.untuned_prompt).choice_fields
         return ScoredItems(
-            judge=name,
+            judge_name=name,
             dimension=subject.name,
             level=prepared_run.level,
             items=items,

@@ -134,8 +134,8 @@ def _probe(run: ActiveRun, search_result: SearchResult, scored_splits: ScoredSpl
     settings, client = run.prepared_run.settings, run.clients.judge
     if not any(row.purpose == PROBES for row in run.budget.rows):
         return ProbeResult(reason="the probes cost calls; --probes asks for them")
-    scored = scored_splits.of(search_result.shipped).test
-    judge = run.freeze(search_result.judges.of(search_result.shipped), {})
+    scored = scored_splits.for_judge(search_result.shipped).test
+    judge = run.freeze(search_result.judges.for_judge(search_result.shipped), {})
     try:
         with client.account.spending_on(PROBES):
             return probe_judge(judge, client, scored.items, scored.scores, seed=settings.seed)

@@ -25,7 +25,7 @@ from optimize.inputs.labelled import (
     verdict_words,
 )
 from optimize.inputs.subjects import find_subject, subject_from_labels
-from optimize.items import Items, choose_level, is_two_valued, items_of
+from optimize.items import Items, choose_level, is_two_valued, make_items
 from optimize.search.problem import Goal
 from optimize.statistics.correlations import Level
 from optimize.tuning.settings import Objective, Settings, apply_scale_setting
@@ -159,14 +159,14 @@ def split_labelled(labelled_set: AnyLabels, subject: Subject, seed: int) -> RunL
     """
     splits = split(labelled_set, seed=seed)
     labelled_parts = (labelled_set, splits.train, splits.dev)
-    all_items, train, dev = (items_of(part, subject.name, subject) for part in labelled_parts)
+    all_items, train, dev = (make_items(part, subject.name, subject) for part in labelled_parts)
     held_out = HeldOut(splits.test, splits.test_unseen_systems)
     labels = RunLabels(
         labelled_set=labelled_set,
         all_items=all_items,
         train=train,
         dev=dev,
-        held_out=held_out.map(lambda part: items_of(part, subject.name, subject)),
+        held_out=held_out.map(lambda part: make_items(part, subject.name, subject)),
         splits=splits,
     )
     if np.ptp(labels.train_and_dev.human) == 0:

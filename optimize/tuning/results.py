@@ -11,7 +11,7 @@ from judges.true_rate import errors_by_document
 from optimize.figures.as_json import JSON_DECIMALS, JsonObject, to_json
 from optimize.figures.by_judge import ByJudge
 from optimize.items import DataCounts, tuning_digests
-from optimize.measuring.scorecard import PeopleFigures, Scorecard, scale_figures
+from optimize.measuring.scorecard import PeopleFigures, Scorecard, compare_with_scale
 from optimize.measuring.scored import ScoredItems
 from optimize.measuring.tuning_result import SplitResult, TuningResult
 from optimize.search.questions import question_losses
@@ -35,7 +35,7 @@ def summarize_run(
     judge_account, proposer_account = clients.judge.account, clients.proposer.account
     splits: dict[str, SplitResult] = {}
     if scored_splits:
-        shipped = scored_splits.of(search_result.shipped).test
+        shipped = scored_splits.for_judge(search_result.shipped).test
         for name, untuned_split in scored_splits.untuned.by_name.items():
             tuned_split = scored_splits.tuned.by_name[name]
             splits[name] = _split_result(
@@ -65,7 +65,7 @@ def summarize_run(
         seed=settings.seed,
         level=prepared_run.level,
         objective=prepared_run.objective,
-        data=DataCounts.of(labels.labelled_set, labels.all_items),
+        data=DataCounts.from_items(labels.labelled_set, labels.all_items),
         test=splits.get("test"),
         unseen=splits.get("test_unseen_systems"),
         shipped=search_result.shipped,
@@ -93,18 +93,24 @@ def _split_result(
 
     Only the scorecard of the judge that ships has figures on annotators and scales.
     """
-    human, documents, balanced_gain = untuned.human, untuned.documents, None
+    human, documents, balanced_gain = untuned.human, untuned.document_ids, None
     if objective == "balanced":
         # The verdicts of each judge are decided at that judge's own threshold.
-        balanced_gain = contrast_balanced_accuracy(tuned.passes, untuned.passes, human, documents)
+        balanced_gain = contrast_balanced_accuracy(
+            tuned.verdicts, untuned.verdicts, human, documents
+        )
     gain = contrast_judges(
-        tuned.scores, untuned.scores, human, documents, untuned.systems, level=untuned.level
+        tuned.scores, untuned.scores, human, documents, untuned.system_ids, level=untuned.level
     )
     cards = []
     for scored in (untuned, tuned):
-        card = Scorecard.brief(scored, has_verdicts=shipped.has_verdicts)
+        card = Scorecard.main_figures(scored, has_verdicts=shipped.has_verdicts)
         if scored is shipped:
-            card = replace(card, scales=scale_figures(scored), people=PeopleFigures.of(scored))
+            card = replace(
+                card,
+                scale_comparison=compare_with_scale(scored),
+                people_figures=PeopleFigures.from_scores(scored),
+            )
         cards.append(card)
     return SplitResult(untuned=cards[0], tuned=cards[1], gain=gain, balanced_gain=balanced_gain)
 
@@ -149,8 +155,8 @@ def save_judges(
         untuned=_test_errors(scored_splits.untuned.test),
         tuned=answers | _test_errors(scored_splits.tuned.test),
     )
-    shipped = search_result.judges.of(search_result.shipped)
-    judge = run.freeze(shipped, provenance | own_provenance.of(search_result.shipped))
+    shipped = search_result.judges.for_judge(search_result.shipped)
+    judge = run.freeze(shipped, provenance | own_provenance.for_judge(search_result.shipped))
     judge.save(run.folder / JUDGE_FILE, overwrite=True)
     (run.folder / TUNED_FILE).unlink(missing_ok=True)
     if search_result.tuned_candidate.id == shipped.id:
@@ -166,7 +172,7 @@ def _test_errors(scored: ScoredItems) -> JsonObject:
     """Return a binary judge's errors on test, by which `score` corrects its rate of passes."""
     if not scored.has_verdicts:
         return {}
-    return {"tested": errors_by_document(scored.passes, scored.human, scored.documents)}
+    return {"tested": errors_by_document(scored.verdicts, scored.human, scored.document_ids)}
 
 
 def package_versions() -> dict[str, str]:

@@ -170,8 +170,8 @@ def test_pairs_need_no_vote(vote):
 def test_conversations_are_texts_as_a_judge_reads_them(turns, name):
     messages = [{"role": "user", "content": "Is it open?"}, {"role": "assistant", "content": "No."}]
     items = read_items([{"id": 1, "messages": messages, "label": "bad"}], map={"turns": turns})
-    assert items.items[0].texts[name].endswith("No.")
-    assert "label" not in items.items[0].texts
+    assert items[0].texts[name].endswith("No.")
+    assert "label" not in items[0].texts
 
 
 def test_an_output_with_one_rating_counts_for_the_annotator_who_is_named():

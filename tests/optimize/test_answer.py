@@ -46,7 +46,7 @@ def of_verdicts(scores: list[float], human: list[float]) -> Scorecard:
     """A judge of passes and fails, each in a document of its own."""
     documents = [f"d{n}" for n in range(len(scores))]
     people = [[label] for label in human]
-    return Scorecard.brief(outputs(scores, people, documents, level="dataset", scale=(0, 1)))
+    return Scorecard.main_figures(outputs(scores, people, documents, level="dataset", scale=(0, 1)))
 
 
 def test_for_pass_or_fail_the_answer_counts_misses_and_the_gain_in_balanced_accuracy():
@@ -113,7 +113,7 @@ def test_failures_of_either_judge_are_counted():
     ],
 )
 def test_the_answer_compares_the_judge_with_one_annotator(ends, says):
-    own = card(people=one_annotator(gain(-0.05, *ends)))
+    own = card(people_figures=one_annotator(gain(-0.05, *ends)))
     assert tuning_answer(run_result(test=on_split(tuned=own))).headline.endswith(says)
     assert "One annotator's rho with others: 0.470" in text(own)
     assert text(own).endswith("the judge's: 0.420; n=40.")
@@ -122,7 +122,7 @@ def test_the_answer_compares_the_judge_with_one_annotator(ends, says):
 def test_a_run_prints_at_most_24_lines_of_80_columns():
     far, people = rho(-0.123, 0.4, n_failed=30, n_outputs=70), one_annotator(gain(-0.05, -0.1, 0.1))
     own = {"untuned": order(0.4, 0.2), "tuned": order(0.45, 0.2)}
-    cards = {name: card(far, share, people=people) for name, share in own.items()}
+    cards = {name: card(far, share, people_figures=people) for name, share in own.items()}
     test, unseen = (on_split(gain(value, -0.2, 0.3), **cards) for value in (0.1, -0.1))
     why = "Shipped: the untuned judge. " + "Tuned prompts beat it. " * 6
     ends = {**NOT_SHIPPED, "cached_calls": 1200, "max_cost": 5.0}
@@ -213,10 +213,10 @@ def test_constructed_labels_give_one_step():
 def judge(name: str, value: float, dollars: float, error: float | None = None) -> ComparedJudge:
     """A judge that is .4 wide around its figure, and from the best, if it is another."""
     ends = Interval(value - 0.7, value - 0.3)
-    gap = Difference(value=value - 0.5, interval=ends, error=error, n_documents=20)
+    gap = Difference(value=value - 0.5, interval=ends, standard_error=error, n_documents=20)
     return ComparedJudge(
-        entry=JudgeEntry(name=name, usage=JudgeUsage(plan="one", cost_per_1000_rows=dollars)),
-        card=card(rho(value)),
+        judge_entry=JudgeEntry(name=name, usage=JudgeUsage(plan="one", cost_per_1000_rows=dollars)),
+        scorecard=card(rho(value)),
         difference=None if error is None else gap,
         overlap=TuningOverlap(n_rows=0, n_document_rows=0, tuned_on_these_labels=False),
     )

@@ -87,7 +87,7 @@ def test_repeated_samples_show_how_often_a_verdict_repeats():
         scores = [one.score for one in judgements]
         human = [[n % 2] for n in range(20)]
         evidence = outputs(scores, human, names, judgements=judgements, level="dataset")
-        return Associations.of(evidence).repeat_agreement
+        return Associations.from_scores(evidence).repeat_agreement
 
     # Of 4 passes in 5 samples 6 of 10 pairs of samples are alike, of 5 in 5 all.
     four = Judgement(score=0.8, distribution={0: 0.2, 1: 0.8}, samples=5)

@@ -86,7 +86,7 @@ def test_the_balanced_contrast_is_the_difference_and_changes_sign_with_the_judge
 
 def with_verdicts(items: Items) -> Items:
     """The outputs that people rate above 3 pass."""
-    return Items(tuple(replace(item, human=float(item.human > 3)) for item in items.items))
+    return Items(tuple(replace(item, human=float(item.human > 3)) for item in items))
 
 
 def low_judge(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:

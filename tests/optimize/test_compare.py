@@ -21,7 +21,7 @@ from judges.loading import load
 from judges.protocol import Usage
 from judges.scoring import SamplingPlan
 from optimize import compare, panel, verify
-from optimize.items import items_of, texts_digest
+from optimize.items import make_items, texts_digest
 from optimize.statistics.contrasts import contrast_judges
 
 pytestmark = pytest.mark.usefixtures("here")
@@ -120,8 +120,8 @@ def test_a_judge_without_any_score_is_left_out_with_the_reason():
 
 def test_rows_that_any_judge_was_tuned_on_are_left_out_for_all():
     judge = replace(load("relevance"), plan=SamplingPlan(kind="weighted"))
-    items = items_of(starter(), "relevance", judge.subject)
-    keys = [texts_digest(item.texts) for item in items.items]
+    items = make_items(starter(), "relevance", judge.subject)
+    keys = [texts_digest(item.texts) for item in items]
     for name, tuned_on in (("some", keys[:90]), ("every", keys)):
         origin = {"tuned_on": tuned_on, "shipped": "tuned"}
         replace(judge, provenance=origin).save(f"{name}.json")

@@ -23,7 +23,7 @@ def comment_on(items, *ratings):
     return Items(
         tuple(
             replace(item, comment=f"CRITIQUE-{item.id}.", ratings=ratings or (item.human,))
-            for item in items.items
+            for item in items
         )
     )
 
@@ -52,7 +52,7 @@ def test_a_demonstration_shows_peoples_comment_as_its_reason():
         assert [demo["rationale"] for demo in demos] == [
             f"CRITIQUE-{item.id}." for item in draw.items
         ]
-    silent = Items(tuple(replace(item, comment="") for item in items.items))
+    silent = Items(tuple(replace(item, comment="") for item in items))
     draw = draw_demo_set(silent, SEED, 6, random_generator(0, "demos"), max_characters=10**6)
     demos = Candidate(instruction="x", demo_set=draw, reasoning="steps").prompt(SEED).demos
     assert {demo["rationale"] for demo in demos} == {NOT_GIVEN_TEXT}

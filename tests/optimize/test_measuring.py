@@ -79,7 +79,7 @@ def test_scores_of_a_frame_without_ids_are_joined_on_its_index(index):
     assert optimize.measure(scores[::-1], frame, dimension="relevance").rho == by_judge.rho
     part = optimize.measure(scores, frame[2:], dimension="relevance")
     assert part.scored.scores.tolist() == scores[2:].tolist()
-    assert (part.scored.n_unjudged, part.scored.n_unknown) == (0, 2)
+    assert (part.scored.n_unjudged, part.scored.n_unlabelled) == (0, 2)
 
 
 @pytest.mark.parametrize(

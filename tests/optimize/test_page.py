@@ -11,7 +11,7 @@ from report_cases import on_split, outputs, pairs, plain, reaching, run_page, te
 
 from judges.judgement import Judgement
 from optimize.measuring.injection import ProbeResult
-from optimize.measuring.misses import rank_differences, rows_by_miss_kind
+from optimize.measuring.misses import margin_differences, rank_differences, rows_by_miss_kind
 from optimize.measuring.scorecard import Scorecard
 from optimize.report import charts
 from optimize.report.misses import miss_groups
@@ -103,7 +103,7 @@ def test_a_run_s_page_has_the_answer_first_then_the_misses(tmp_path):
 
 @pytest.mark.parametrize("name", POOR)
 def test_poor_data_give_a_page_without_nan(name, tmp_path):
-    card = Scorecard.brief(POOR[name])
+    card = Scorecard.main_figures(POOR[name])
     test = on_split(untuned=card, tuned=card)
     text = text_of(run_page(POOR[name], tmp_path, ProbeResult(reason="not now"), test=test))
     assert not re.search(r"\b(nan|inf)\b|\bNone\b(?! can be)", text)
@@ -151,7 +151,8 @@ def test_a_rating_is_a_miss_only_from_a_quarter_of_the_places_on():
 def test_the_worst_miss_comes_first_and_equal_ratings_are_no_miss(evidence, differences, rows):
     assert rows_by_miss_kind(evidence) == rows
     if differences is not None:
-        assert rank_differences(evidence).tolist() == differences
+        of_rows = margin_differences if evidence.is_pairwise else rank_differences
+        assert of_rows(evidence).tolist() == differences
 
 
 def test_verdicts_and_pairs_are_counted_by_peoples_labels():

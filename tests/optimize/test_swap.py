@@ -9,7 +9,7 @@ from tuned_judges import tuned_on
 
 import data
 import judges
-from optimize.items import items_of, tuning_digests
+from optimize.items import make_items, tuning_digests
 from optimize.measuring.swap import swap_outcome
 from optimize.statistics.intervals import Interval, cautious_interval
 from optimize.verify import command
@@ -204,7 +204,7 @@ def test_a_swap_is_not_decided_if_a_judge_fails_on_a_tenth(number, code):
 
 def test_a_swap_leaves_out_rows_that_either_judge_was_tuned_on(here):
     subject = judges.load("relevance").subject
-    items = items_of(data.starter(), "relevance", subject)
+    items = make_items(data.starter(), "relevance", subject)
     some, every = (
         tuned_on(
             here / f"{n}.json", tuning_digests(items.of_documents(items.documents[:n]), subject)

@@ -15,7 +15,7 @@ from optimize import compare, measure
 from optimize.__main__ import command as tune
 from optimize.estimate import command as estimate
 from optimize.inputs.flags import SettingsError
-from optimize.items import items_of, texts_digest, tuning_digests
+from optimize.items import make_items, texts_digest, tuning_digests
 from optimize.measuring.recorded import read_own_scores
 from optimize.verify import command
 
@@ -118,7 +118,7 @@ def test_agreement_is_printed_for_judge_and_annotators_and_among_annotators():
 
 
 SUBJECT = judges.load("relevance").subject
-STARTER = items_of(data.starter(), "relevance", SUBJECT)
+STARTER = make_items(data.starter(), "relevance", SUBJECT)
 
 
 def test_rows_that_the_judge_was_tuned_on_are_counted_and_left_out(here):

@@ -75,7 +75,7 @@ def outputs(
         judgements=tuple(judgements),
         labelled_items=people,
         scale=scale,
-        **{"judge": "the judge", "dimension": dimension, "level": level},
+        **{"judge_name": "the judge", "dimension": dimension, "level": level},
     )
 
 
@@ -117,7 +117,7 @@ def pairs(
         items=Items(tuple(item_of(one, texts, one.margin) for one in people)),
         judgements=tuple(preferences),
         labelled_items=people,
-        **{"judge": "the judge", "dimension": "tldr_concise", "level": "dataset"},
+        **{"judge_name": "the judge", "dimension": "tldr_concise", "level": "dataset"},
     )
 
 
@@ -158,7 +158,7 @@ def card(
     return Scorecard(
         correlations=(rho() if own_rho is None else own_rho,),
         pairwise_accuracy=order() if own_order is None else own_order,
-        **{"scales": None, **others},
+        **{"scale_comparison": None, **others},
     )
 
 

@@ -34,7 +34,7 @@ def world(documents: int, systems: int = 8, *, first: int = 0, seed: int = 0) ->
 
 def rate(items: Items, ratings: np.ndarray) -> Items:
     """The items with these ratings."""
-    rated = zip(items.items, np.asarray(ratings, float).tolist(), strict=True)
+    rated = zip(items, np.asarray(ratings, float).tolist(), strict=True)
     return Items(tuple(replace(item, human=rating) for item, rating in rated))
 
 
@@ -42,7 +42,7 @@ def shuffle(items: Items, seed: int) -> Items:
     """The same items, people's ratings permuted within each document."""
     rng = np.random.default_rng(seed)
     human = items.human.copy()
-    for rows in items.document_rows.values():
+    for rows in items.rows_by_document.values():
         human[rows] = human[rng.permutation(rows)]
     return rate(items, human)
 
