@@ -346,7 +346,7 @@ class BaseJudge(ABC):
         column_names, records = [*map(str, frame.columns)], frame.itertuples(index=False, name=None)
         text_rows = self.row_texts(column_names, records, column_mapping)
         scores, failure_counts = [], Counter[str]()
-        with Progress(self.name, len(frame), sys.stderr, only_live=True) as progress:
+        with Progress(self.name, len(frame), sys.stderr, interactive_only=True) as progress:
             for judgement in self.judge_all(text_rows, **judge_options):
                 scores.append(judgement.score)
                 progress.step(failed=judgement.failure is not None)

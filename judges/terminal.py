@@ -1,4 +1,4 @@
-"""The output of commands: results, errors, notes, progress lines and exit codes."""
+"""What commands print: results, errors, notes and progress lines; and their exit codes."""
 
 import logging
 import re
@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from dspy_judges.errors import JudgesError
 from judges.client import Redactor
@@ -19,7 +19,7 @@ from judges.client import Redactor
 if TYPE_CHECKING:
     from judges.client import Budget
 
-DONE, FAILED = 0, 1  # exit codes
+DONE_EXIT_CODE, FAILED_EXIT_CODE = 0, 1  # exit codes
 PROGRESS_DELAY_SECONDS = 2.0  # seconds before a progress line appears in a terminal or notebook
 QUIET_HELP = "print no progress and no notes"  # the help text of --quiet
 # Control characters, direction marks and lone surrogates.
@@ -28,12 +28,12 @@ INVISIBLE_PATTERN = re.compile(
     r"\ud800-\udfff]"
 )
 
-_log = logging.getLogger("judges")
+_logger = logging.getLogger("judges")
 _is_quiet = False
 
 
 def escape_invisible(text: str) -> str:
-    """Return the text with control characters, which a terminal could execute, as escapes."""
+    """Return the text with its control characters, which could control a terminal, escaped."""
     return INVISIBLE_PATTERN.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
 
 
@@ -63,9 +63,9 @@ def print_note(text: str) -> None:
 
 
 class _StderrHandler(logging.Handler):
-    def __init__(self, level: int) -> None:
-        super().__init__(level)
-        # stderr at this moment: it is redirected while DSPy's optimizers run.
+    def __init__(self, log_level: int) -> None:
+        super().__init__(log_level)
+        # Keep the present stderr, since `sys.stderr` is redirected while DSPy's optimizers run.
         self._stream = sys.stderr
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -74,58 +74,59 @@ class _StderrHandler(logging.Handler):
 
 
 @contextmanager
-def verbose_logging(verbose: bool, level: int = logging.INFO) -> Iterator[None]:
-    """Print log records within this context, if `verbose` is true and no outer context does so."""
-    if not verbose or any(isinstance(handler, _StderrHandler) for handler in _log.handlers):
+def verbose_logging(is_verbose: bool, log_level: int = logging.INFO) -> Iterator[None]:
+    """Print log records in this context, if `is_verbose` is true and no outer context does so."""
+    if not is_verbose or any(isinstance(handler, _StderrHandler) for handler in _logger.handlers):
         yield
         return
-    handler, earlier_level = _StderrHandler(level), _log.level
-    _log.addHandler(handler)
-    _log.setLevel(level)
+    handler, earlier_level = _StderrHandler(log_level), _logger.level
+    _logger.addHandler(handler)
+    _logger.setLevel(log_level)
     try:
         yield
     finally:
-        _log.removeHandler(handler)
-        _log.setLevel(earlier_level)
+        _logger.removeHandler(handler)
+        _logger.setLevel(earlier_level)
 
 
 class Progress:
-    """A progress line on a stream, with the dollars of a `budget`.
+    """A progress line on a stream, with the dollars that were spent of a `budget`.
 
-    `refresh` may change the name, the total and the counts before each update. If `only_live` is
-    true, the line appears only in a terminal or a notebook, after PROGRESS_DELAY_SECONDS.
+    `item_noun` says what is counted. The function `refresh_counts` may change the line's title and
+    counts before each update. If `interactive_only` is true, the line appears only in a terminal or
+    a notebook, after PROGRESS_DELAY_SECONDS.
     """
 
     def __init__(
         self,
-        name: str,
-        total: int,
+        title: str,
+        n_total: int,
         stream: TextIO,
         *,
-        unit: str = "rows",
+        item_noun: str = "rows",
         budget: "Budget | None" = None,
-        refresh: "Callable[[Progress], None]" = lambda progress: None,
-        only_live: bool = False,
+        refresh_counts: "Callable[[Progress], None]" = lambda progress: None,
+        interactive_only: bool = False,
     ) -> None:
         from tqdm import tqdm  # imported late, since a help text does not need it
 
-        self.name, self.total = name, total
+        self.title, self.n_total = title, n_total
         self.n_done = self.n_failed = 0
-        self._budget, self._refresh = budget, refresh
+        self._budget, self._refresh_counts = budget, refresh_counts
         # Without a log handler, warnings would be printed into the progress line.
-        self._warnings = verbose_logging(not _log.hasHandlers(), logging.WARNING)
-        is_live = stream.isatty() or type(stream).__module__.startswith("ipykernel.")
+        self._warnings = verbose_logging(not _logger.hasHandlers(), logging.WARNING)
+        is_interactive = stream.isatty() or type(stream).__module__.startswith("ipykernel.")
         self._bar = tqdm(
-            desc=escape_invisible(name),
-            total=total,
+            desc=escape_invisible(title),
+            total=n_total,
             file=stream,
-            disable=_is_quiet or (only_live and not is_live),
+            disable=_is_quiet or (interactive_only and not is_interactive),
             ncols=shutil.get_terminal_size().columns - 1,
-            unit=unit,
+            unit=item_noun,
             # Seconds between two updates; outside a terminal each update is a new line.
-            mininterval=0.25 if is_live else 30.0,
+            mininterval=0.25 if is_interactive else 30.0,
             miniters=1,
-            delay=PROGRESS_DELAY_SECONDS if only_live else 0.0,
+            delay=PROGRESS_DELAY_SECONDS if interactive_only else 0.0,
             bar_format="{desc}: {n:,} of {total:,} {unit} [{elapsed}<{remaining}{postfix}]",
         )
 
@@ -136,14 +137,17 @@ class Progress:
         self._update()
 
     def _update(self) -> None:
-        self._refresh(self)
-        bar, budget = self._bar, self._budget
-        bar.total, bar.desc = max(self.total, self.n_done), escape_invisible(self.name)
-        postfix_parts = [f"{self.n_failed:,} failed"] if self.n_failed else []
-        if budget is not None and (budget.spent or budget.max_cost):
-            limit = f" of {dollars_text(budget.max_cost)}" if budget.max_cost else ""
-            postfix_parts.insert(0, f"{dollars_text(budget.spent)}{limit}")
-        bar.set_postfix_str(", ".join(postfix_parts), refresh=False)
+        self._refresh_counts(self)
+        bar, budget, postfixes = self._bar, self._budget, []
+        bar.total, bar.desc = max(self.n_total, self.n_done), escape_invisible(self.title)
+        if budget is not None and budget.max_cost:
+            spent_text = dollars_text(budget.spent)
+            postfixes.append(f"{spent_text} of {dollars_text(budget.max_cost)}")
+        elif budget is not None and budget.spent:
+            postfixes.append(dollars_text(budget.spent))
+        if self.n_failed:
+            postfixes.append(f"{self.n_failed:,} failed")
+        bar.set_postfix_str(", ".join(postfixes), refresh=False)
         bar.update(self.n_done - bar.n)
 
     def __enter__(self) -> "Progress":
@@ -162,34 +166,35 @@ def dollars_text(dollars: float) -> str:
 
 
 def run_command(
-    name: str,
-    work: Callable[[], int],
+    command_name: str,
+    command: Callable[[], int],
     *,
     verbose: bool = False,
     quiet: bool = False,
-    interrupted: str = "interrupted",
+    interrupt_message: str = "interrupted",
 ) -> int:
-    """Run a command, and return its exit code; errors that a user can fix are one line on stderr.
+    """Run a command, and return its exit code; an error that a user can fix is one line on stderr.
 
-    With `verbose`, a traceback comes first. After an interrupt, the message is `interrupted`, and
-    the exit code is 128 plus the number of the signal. `quiet` hides progress and notes.
+    If `verbose` is true, the error's traceback is printed before that line. If `quiet` is true,
+    progress and notes are hidden. A command that is interrupted prints `interrupt_message`, and its
+    exit code is 128 plus the number of the signal.
     """
     global _is_quiet
     with _stop_on_signals() as received_signals, verbose_logging(verbose):
         earlier_quiet, _is_quiet = _is_quiet, quiet
         try:
-            return work()
+            return command()
         except KeyboardInterrupt as error:
-            print_error(f"{name}: {str(error) or interrupted}")
+            print_error(f"{command_name}: {str(error) or interrupt_message}")
             return 128 + next(iter(received_signals), signal.SIGINT)
         except (JudgesError, OSError) as error:
             reason = " ".join(str(error).split()) or type(error).__name__
             if isinstance(error, OSError) and error.strerror and error.filename is not None:
                 reason = f"{error.filename}: {error.strerror}"
-            exit_code: int = getattr(error, "exit_code", FAILED)
-            if verbose and exit_code == FAILED:
+            exit_code: int = getattr(error, "exit_code", FAILED_EXIT_CODE)
+            if verbose and exit_code == FAILED_EXIT_CODE:
                 print_error("".join(traceback.format_exception(error)).rstrip())
-            print_error(f"{name}: {reason}")
+            print_error(f"{command_name}: {reason}")
             return exit_code
         finally:
             _is_quiet = earlier_quiet
@@ -197,23 +202,28 @@ def run_command(
 
 @contextmanager
 def _stop_on_signals() -> Iterator[list[int]]:
-    """Raise KeyboardInterrupt on SIGTERM and SIGHUP, too; a second signal ends the process."""
+    """Raise KeyboardInterrupt on SIGINT, SIGTERM and SIGHUP; a second signal ends the process."""
     received_signals: list[int] = []
 
-    def stop(signal_number: int, frame: FrameType | None) -> None:
+    earlier_handlers: dict[int, Any] = {}
+
+    def interrupt(signal_number: int, frame: FrameType | None) -> None:
         received_signals.append(signal_number)
         for handled_signal in earlier_handlers:
             signal.signal(handled_signal, signal.SIG_DFL)
         raise KeyboardInterrupt
 
-    in_main_thread = threading.current_thread() is threading.main_thread()
-    names = ("SIGINT", "SIGTERM", "SIGHUP") if in_main_thread else ()
-    # Windows has no SIGHUP. Signals that are ignored, as with nohup, stay ignored.
-    signals: list[int] = [getattr(signal, name) for name in names if hasattr(signal, name)]
-    handlers = {number: signal.getsignal(number) for number in signals}
-    earlier_handlers = {n: h for n, h in handlers.items() if h not in (signal.SIG_IGN, None)}
-    for signal_number in earlier_handlers:
-        signal.signal(signal_number, stop)
+    if threading.current_thread() is threading.main_thread():
+        # Windows has no SIGHUP.
+        for signal_number in {
+            signal.SIGINT,
+            signal.SIGTERM,
+            getattr(signal, "SIGHUP", signal.SIGTERM),
+        }:
+            handler = signal.getsignal(signal_number)
+            if handler not in (signal.SIG_IGN, None):  # nohup ignores SIGHUP, which stays ignored
+                earlier_handlers[signal_number] = handler
+                signal.signal(signal_number, interrupt)
     try:
         yield received_signals
     finally:

@@ -23,7 +23,7 @@ from judges.labels.types import FileReading, LabelError, LabelledPairs, Labelled
 from judges.tables.atomic_write import write_atomically
 from judges.tables.formats import READABLE_ENDINGS
 from judges.tables.problems import Problem, count_text
-from judges.terminal import DONE, FAILED, print_output, run_command
+from judges.terminal import DONE_EXIT_CODE, FAILED_EXIT_CODE, print_output, run_command
 from optimize.figures.as_text import LINE_WIDTH, wrap_lines
 from optimize.inputs.flags import (
     ANNOTATIONS_HELP,
@@ -120,7 +120,7 @@ def _check(flags: argparse.Namespace) -> int:
         last_facts = [*capacity.items(), *next_step_facts(labelled, flags, options)]
         lines = [*wrap_lines(headline), *_fact_lines(facts), "", *_fact_lines(last_facts)]
         print_output("\n".join(lines))
-    return FAILED if problems else DONE
+    return FAILED_EXIT_CODE if problems else DONE_EXIT_CODE
 
 
 def _problem_lines(problems: Sequence[Problem]) -> list[str]:

@@ -25,7 +25,7 @@ from judges.panel import AnyJudge
 from judges.tables.atomic_write import exclusive_lock
 from judges.tables.problems import count_text
 from judges.tables.xlsx import split_sheet
-from judges.terminal import DONE, Progress, print_lines, print_note, run_command
+from judges.terminal import DONE_EXIT_CODE, Progress, print_lines, print_note, run_command
 from judges.text_columns import find_columns
 from optimize.inputs.flags import (
     MAP_HELP,
@@ -126,7 +126,7 @@ def label(flags: argparse.Namespace) -> int:
         n_labels = session.log.close()
     if not n_labels:
         print_lines(["", "nothing was labelled"])
-        return DONE
+        return DONE_EXIT_CODE
     labels_text = f"{count_text(n_labels, 'label')} in {out}"
     if n_labels < MIN_LABELS_TO_TUNE:
         labels_text += f"; {MIN_LABELS_TO_TUNE} on 20 documents are enough to start tuning"
@@ -134,7 +134,7 @@ def label(flags: argparse.Namespace) -> int:
     if SWAP_SAMPLE_COLUMN in rows[0]:
         next_step = f"verify --against again, with --changed {shlex.quote(str(out))}"
     print_lines(["", labels_text, f"next: {next_step}"])
-    return DONE
+    return DONE_EXIT_CODE
 
 
 def _tune_command(flags: argparse.Namespace, subject: Subject, out: Path) -> str:

@@ -181,7 +181,7 @@ def measure(
     items, judgements = task.items(judge).items, dict[str, AnyJudgement]()
     with (
         judge.open_client(keep_going=keep_going, **options) as client,
-        Progress(name, len(items), sys.stderr, only_live=True) as bar,
+        Progress(name, len(items), sys.stderr, interactive_only=True) as bar,
     ):
         judged_rows = judge.judge_rows((item.texts for item in items), client, seed=seed)
         for item, judgement in zip(items, judged_rows, strict=True):

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from dspy_judges.errors import JudgesError
 from judges.cli.flags import add_model_flags, add_reporting_flags, split_name
-from judges.terminal import FAILED
+from judges.terminal import FAILED_EXIT_CODE
 from optimize.inputs.flags import (
     CommandOutcome,
     CommandParser,
@@ -102,7 +102,7 @@ def verify(flags: argparse.Namespace) -> CommandOutcome:
         lines = verification_lines(result, everything=flags.all, page=flags.report)
     else:
         result, lines = verify_swap(flags)
-    code = UNDECIDED_EXIT_CODE if result.is_undecided else FAILED
+    code = UNDECIDED_EXIT_CODE if result.is_undecided else FAILED_EXIT_CODE
     return CommandOutcome(result, lines, result.faults, code)
 
 

@@ -15,8 +15,8 @@ from judges.labels.types import Vote
 from judges.labels.values import USUAL_SCALES, Scale
 from judges.tables.formats import READABLE_ENDINGS
 from judges.terminal import (
-    DONE,
-    FAILED,
+    DONE_EXIT_CODE,
+    FAILED_EXIT_CODE,
     QUIET_HELP,
     print_error,
     print_lines,
@@ -208,7 +208,7 @@ class CommandOutcome:
     result: object
     lines: Sequence[str]
     faults: Sequence[str] = ()
-    fault_code: int = FAILED
+    fault_code: int = FAILED_EXIT_CODE
 
 
 def run_and_print(
@@ -235,9 +235,13 @@ def run_and_print(
             print_lines(outcome.lines)
         for line in wrap_lines(*(f"{command_name}: {fault}" for fault in outcome.faults)):
             print_error(line)
-        return outcome.fault_code if outcome.faults else DONE
+        return outcome.fault_code if outcome.faults else DONE_EXIT_CODE
 
     verbose = getattr(flags, "verbose", False)
     return run_command(
-        command_name, print_outcome, verbose=verbose, quiet=flags.quiet, interrupted=interrupted
+        command_name,
+        print_outcome,
+        verbose=verbose,
+        quiet=flags.quiet,
+        interrupt_message=interrupted,
     )

@@ -92,7 +92,7 @@ def run_prepared(
             scored_splits = run.measure(search_result)
             probes = _probe(run, search_result, scored_splits)
             if progress:
-                progress.total = clients.budget.calls  # so that the line ends at 100 %
+                progress.n_total = clients.budget.calls  # so that the line ends at 100 %
         seconds = time.monotonic() - started
         tuning_result = summarize_run(run, search_result, scored_splits, seconds)
         if note := clients.budget.total.cache_note:
@@ -122,11 +122,13 @@ def _progress_line(
         return nullcontext()
 
     def refresh(progress: Progress) -> None:
-        progress.name = clients.purpose or progress.name
+        progress.title = clients.purpose or progress.title
         progress.n_done = clients.budget.calls
 
     budget = clients.budget
-    return Progress(SEARCH, n_expected, stderr, unit="calls", budget=budget, refresh=refresh)
+    return Progress(
+        SEARCH, n_expected, stderr, item_noun="calls", budget=budget, refresh_counts=refresh
+    )
 
 
 def _probe(run: ActiveRun, search_result: SearchResult, scored_splits: ScoredSplits) -> ProbeResult:
