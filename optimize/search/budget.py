@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Literal
 
 from dspy_judges.errors import JudgesError
@@ -23,12 +22,19 @@ BUDGET_ERRORS = SearchBudgetSpentError, BudgetSpentError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pricing:
-    """The prices of a search, and the unit in which its budget counts.
+    """The prices of a search, and the unit in which its budget is counted.
 
-    Judging an item takes `calls_per_item` calls with `replies_per_item` replies. The untuned
-    judge's calls for an item have `tokens_in` and `tokens_out` tokens together. The price of a free
-    model's call is 1. A proposal is expected to take `proposal_tokens` (input and output), and to
-    cost `proposal_cost` in the unit.
+    Attributes:
+        budget_unit: Whether the budget limits calls or dollars.
+        judge_price: The price of the judge's model; a call of a free model has the price 1.
+        untuned_tokens_in: The input tokens of all calls with which the untuned judge judges an
+            item.
+        untuned_tokens_out: The output tokens of the same calls.
+        calls_per_item: The number of calls for judging one item.
+        replies_per_item: The number of replies in these calls.
+        proposal_price: The price of the model that proposes instructions.
+        proposal_tokens: The expected input and output tokens of one proposal.
+        proposal_cost: The expected cost of one proposal, in the budget's unit.
     """
 
     budget_unit: Literal["calls", "dollars"] = "calls"
@@ -47,25 +53,27 @@ class Pricing:
 
     @property
     def untuned_price(self) -> float:
+        """The price of judging one item with the untuned judge."""
         return self.price_of_tokens(self.untuned_tokens_in, self.untuned_tokens_out)
 
     @property
     def untuned_cost(self) -> float:
-        """The cost of the untuned judge's judgement of an item, in the budget's unit."""
+        """The cost of judging one item with the untuned judge, in the budget's unit."""
         return self.calls_per_item if self.budget_unit == "calls" else self.untuned_price
 
     def price_of_tokens(self, tokens_in: float, tokens_out: float) -> float:
         """Return the price of judging one item with this many input and output tokens."""
         return self.calls_per_item if self.is_free else self.judge_price.cost(tokens_in, tokens_out)
 
-    def estimate_price(self, prompt: Prompt, untuned: Prompt) -> float:
-        """Estimate the price of judging one item, by how much longer the prompt is than `untuned`.
+    def estimate_price(self, prompt: Prompt, untuned_prompt: Prompt) -> float:
+        """Estimate the price of judging one item with `prompt`.
 
-        The estimate is at least half the untuned judge's price.
+        The estimate is the untuned judge's price, plus the price of the tokens by which `prompt` is
+        longer than `untuned_prompt`. It is at least half the untuned judge's price.
         """
-        n_characters = _n_static_characters(prompt) - _n_static_characters(untuned)
+        n_characters = _n_static_characters(prompt) - _n_static_characters(untuned_prompt)
         extra_tokens_in = n_characters * self.calls_per_item / CHARACTERS_PER_TOKEN
-        extra_reply_tokens = estimate_reply_tokens(prompt) - estimate_reply_tokens(untuned)
+        extra_reply_tokens = estimate_reply_tokens(prompt) - estimate_reply_tokens(untuned_prompt)
         extra_tokens_out = extra_reply_tokens * self.replies_per_item
         extra_price = self.judge_price.cost(extra_tokens_in, extra_tokens_out)
         return max(self.untuned_price / 2, self.untuned_price + extra_price)
@@ -73,24 +81,27 @@ class Pricing:
 
 def _n_static_characters(prompt: Prompt) -> int:
     """Return the number of characters in the part of a prompt that is the same for every item."""
-    demo_values = chain.from_iterable(demo.values() for demo in prompt.demos)
-    descriptions = (field.description for field in prompt.fields)
-    return len(prompt.instruction) + sum(
-        len(str(text)) for text in chain(demo_values, descriptions)
-    )
+    n_characters = len(prompt.instruction)
+    n_characters += sum(len(field.description) for field in prompt.fields)
+    for demo in prompt.demos:
+        n_characters += sum(len(str(value)) for value in demo.values())
+    return n_characters
 
 
 @dataclass(slots=True)
 class SearchBudget:
-    """The budget of a search: its limit, and the cost so far, including the cost of earlier starts.
+    """The budget of a search: what it may cost, and what it has cost so far.
 
     Attributes:
-        limit: The upper bound on the cost, minus the amount that is reserved.
+        limit: Upper bound on the total cost. Amounts that are reserved for later are not in it.
         pricing: The prices, and the unit of all costs.
         allowed_excess: By how much the estimated cost of a step may exceed what remains.
-        on_reserve: Called with the amount `reserved`, to reserve it in the models' budget, too.
+        on_reserve: Called with `reserved_cost`, so that the models' budget reserves it, too.
+        reserved_cost: The sum of the amounts that are reserved at present.
+        total_cost: The cost so far. A run that is resumed counts its earlier cost, too.
+        n_calls: The number of calls so far.
         proposal_cost: The expected cost of asking the proposer for one instruction.
-        has_refused: Whether a step was too expensive for what remained.
+        has_refused: Whether any step was too expensive for what remained.
     """
 
     limit: float
@@ -110,15 +121,17 @@ class SearchBudget:
     def remaining(self) -> float:
         return self.limit - self.total_cost
 
-    def check(self, cost: float) -> None:
-        """Raise SearchBudgetSpentError if the cost exceeds what remains."""
-        if cost > self.remaining + self.allowed_excess:
-            self.has_refused = True
-            amount_text = "${:.4f}" if self.pricing.budget_unit == "dollars" else "{:,.0f} calls"
-            cost_text, rest_text = map(amount_text.format, (cost, max(0, self.remaining)))
-            raise SearchBudgetSpentError(
-                f"the next step of the search costs {cost_text}, but only {rest_text} are left"
-            )
+    def check_cost(self, cost: float) -> None:
+        """Raise SearchBudgetSpentError if a step with this cost exceeds what remains."""
+        if cost <= self.remaining + self.allowed_excess:
+            return
+        self.has_refused = True
+        amount_format = "${:.4f}" if self.pricing.budget_unit == "dollars" else "{:,.0f} calls"
+        cost_text = amount_format.format(cost)
+        remaining_text = amount_format.format(max(0, self.remaining))
+        raise SearchBudgetSpentError(
+            f"the next step of the search costs {cost_text}, but only {remaining_text} are left"
+        )
 
     def charge_judgement(self, price: float) -> None:
         """Add the cost of a judgement with this price."""

@@ -33,7 +33,7 @@ from optimize.items import Item, Items
 MAX_INSTRUCTION_LENGTH = 1500
 # An instruction that shares this many consecutive words with a labelled text counts as a copy.
 MIN_COPIED_WORDS = 8
-# The `kind` of a `DemoSet` that shows every labelled output.
+# The `DemoSet.selection` of a set that shows every labelled output.
 DEMOS_OF_ALL_OUTPUTS = "all"
 _WORD_PATTERN = re.compile(r"\w+(?:['’]\w+)?")
 
@@ -44,17 +44,18 @@ Demo = Mapping[str, FieldValue]
 class DemoSet:
     """Demonstrations for a prompt, and the labelled items that they were made from.
 
-    `kind` says which items the set shows: "none", `DEMOS_OF_ALL_OUTPUTS`, or the size asked for.
+    `selection` names the items that the set shows: "none", `DEMOS_OF_ALL_OUTPUTS`, or "levels N"
+    for a set of at most N items.
     """
 
     demos: tuple[Demo, ...] = ()
     items: tuple[Item, ...] = ()
-    kind: str = "none"
+    selection: str = "none"
 
     @cached_property
     def comments(self) -> list[str]:
-        """Annotators' comments, which a judge that writes reasons shows as its reasons."""
-        return [unanimous_comment(item) for item in self.items]
+        """Annotators' comments on the items, which a judge that writes reasons shows as reasons."""
+        return [comment_if_labels_agree(item) for item in self.items]
 
     @cached_property
     def documents(self) -> frozenset[str]:
@@ -65,9 +66,14 @@ class DemoSet:
 class Candidate:
     """A judge that the search tries, and never evaluates on the documents of its demonstrations.
 
-    If `reasoning` or `questions` is None, the candidate has the untuned judge's. The instruction
-    was written in round `round_number`, which is 0 for the untuned judge's instruction. If
-    `weights` is None, only the judge's own answer counts. `threshold` is the lowest passing score.
+    Attributes:
+        instruction: The instruction of the candidate's prompt.
+        demo_set: The demonstrations in the prompt.
+        round_number: The round in which the instruction was written; 0 for the untuned judge's.
+        reasoning: The form of reasoning; None for the untuned judge's.
+        questions: The questions that the candidate asks; None for the untuned judge's.
+        weights: The weights of all answers; None if only the judge's own answer counts.
+        threshold: The lowest score that counts as a pass.
     """
 
     instruction: str
@@ -80,22 +86,22 @@ class Candidate:
 
     @property
     def kind(self) -> str:
-        """How the candidate differs from the untuned judge, as a text that groups candidates."""
+        """A text that groups candidates by how they differ from the untuned judge."""
         instruction_source = "proposed" if self.round_number else "untuned"
-        return f"{instruction_source}, {self.demo_set.kind}, {self.reasoning}"
+        return f"{instruction_source}, {self.demo_set.selection}, {self.reasoning}"
 
     # The id is cached, because hashing a thousand demonstrations takes long.
     @cached_property
     def id(self) -> str:
-        """A hash of the prompt; candidates with the same prompt have the same id."""
-        hashed_parts: list[object] = [self.instruction, self.demo_set.demos]
+        """A hash of the prompt: candidates with the same prompt have the same id."""
+        hashed_values: list[object] = [self.instruction, self.demo_set.demos]
         if any(self.demo_set.comments):
-            hashed_parts.append(self.demo_set.comments)
+            hashed_values.append(self.demo_set.comments)
         if self.reasoning is not None:
-            hashed_parts.append(self.reasoning)
+            hashed_values.append(self.reasoning)
         if self.questions is not None:
-            hashed_parts.append([(field.name, field.description) for field in self.questions])
-        return hashlib.sha256(json.dumps(hashed_parts, sort_keys=True).encode()).hexdigest()[:12]
+            hashed_values.append([(field.name, field.description) for field in self.questions])
+        return hashlib.sha256(json.dumps(hashed_values, sort_keys=True).encode()).hexdigest()[:12]
 
     def unseen(self, items: Items) -> Items:
         """Return the items of documents that the demonstrations do not show."""
@@ -110,21 +116,27 @@ class Candidate:
         prompt = with_reasoning(
             prompt, self.reasoning or reasoning_of(untuned_prompt.output_fields)
         )
-        reason_fields = [field.name for field in prompt.output_fields if not field.choices]
-        demos = (
-            {**demo, **dict.fromkeys(reason_fields, comment)} if comment else demo
-            for demo, comment in zip(prompt.demos, self.demo_set.comments, strict=True)
-        )
+        reason_names = _reason_names(prompt)
+        demos = []
+        for demo, comment in zip(prompt.demos, self.demo_set.comments, strict=True):
+            demos.append({**demo, **dict.fromkeys(reason_names, comment)} if comment else demo)
         return replace(prompt, demos=tuple(demos))
+
+
+def _reason_names(prompt: Prompt) -> list[str]:
+    """Return the names of the output fields in which the judge writes reasons."""
+    return [field.name for field in prompt.output_fields if not field.choices]
 
 
 def rejection_reason(
     instruction: str, text_hashes: set[int], earlier_instructions: Iterable[str]
 ) -> str:
-    """Return why the search may not try an instruction; "" if the instruction is allowed.
+    """Return why the search may not try an instruction; "" if it may.
 
-    `text_hashes` are the `word_run_hashes` of all labelled texts, and
-    `earlier_instructions` those that were already tried.
+    Args:
+        instruction: The instruction that the proposer wrote.
+        text_hashes: The `word_run_hashes` of all labelled texts.
+        earlier_instructions: The instructions that the search has already tried.
     """
     if not instruction:
         return "empty"
@@ -160,25 +172,30 @@ def draw_demo_set(
 ) -> DemoSet:
     """Draw a set of demonstrations that shows all ratings about equally often.
 
-    The set has at most `size` demonstrations, with at most `max_characters` of texts and comments,
-    from at most the share `share` of the documents. The set's `kind` is `DEMOS_OF_ALL_OUTPUTS` if
-    the set shows every distinct output. `reasons` are reasons that a judge wrote before a right
-    answer, by item id.
+    Args:
+        items: The labelled items to draw from.
+        prompt: The prompt that the demonstrations are for.
+        size: Upper bound on the number of demonstrations.
+        rng: The random generator of the draw.
+        max_characters: Upper bound on the characters of all texts and comments in the set.
+        share: Upper bound on the share of the documents that the set shows.
+        reasons: Reasons that a judge wrote before a right answer, by item id.
     """
     if prompt.answer_field.choices == PAIR_ANSWERS:  # a tied pair demonstrates neither A nor B
         items = Items(tuple(item for item in items if item.human != 0))
-    demos = _fitting_demos(items, prompt, rng, max_characters, share, reasons or {})
-    selected_demos = list(islice(demos, min(size, MAX_DEMOS)))
-    rng.shuffle(selected_demos)
+    drawn_pairs = _draw_demos(items, prompt, rng, max_characters, share, reasons or {})
+    item_demo_pairs = list(islice(drawn_pairs, min(size, MAX_DEMOS)))
+    rng.shuffle(item_demo_pairs)
     n_distinct_outputs = len({tuple(item.texts.values()) for item in items})
-    shows_everything = selected_demos and len(selected_demos) == n_distinct_outputs
-    kind = DEMOS_OF_ALL_OUTPUTS if shows_everything else f"levels {size}"
+    shows_everything = item_demo_pairs and len(item_demo_pairs) == n_distinct_outputs
     return DemoSet(
-        tuple(demo for _, demo in selected_demos), tuple(item for item, _ in selected_demos), kind
+        demos=tuple(demo for _, demo in item_demo_pairs),
+        items=tuple(item for item, _ in item_demo_pairs),
+        selection=DEMOS_OF_ALL_OUTPUTS if shows_everything else f"levels {size}",
     )
 
 
-def _fitting_demos(
+def _draw_demos(
     items: Items,
     prompt: Prompt,
     rng: np.random.Generator,
@@ -188,27 +205,29 @@ def _fitting_demos(
 ) -> Iterator[tuple[Item, Demo]]:
     """Yield distinct items with their demonstrations; skip items that would exceed a bound."""
     max_documents = max(1, int(len(items.documents) * share))
-    documents_used, seen_contents = set[str](), set[tuple[str, ...]]()
+    shown_documents, shown_texts = set[str](), set[tuple[str, ...]]()
     bytes_left, redactor = MAX_DEMO_BYTES, Redactor()
-    reason_names = [field.name for field in prompt.output_fields if not field.choices]
     for item in _alternate_choices(items, prompt, rng):
-        content, comment = tuple(item.texts.values()), unanimous_comment(item)
-        n_characters = sum(map(len, content)) + len(comment)
-        has_new_document = item.document_id not in documents_used
-        if len(documents_used) + has_new_document > max_documents or content in seen_contents:
+        texts, comment = tuple(item.texts.values()), comment_if_labels_agree(item)
+        if texts in shown_texts or len(shown_documents | {item.document_id}) > max_documents:
             continue
-        demo: dict[str, FieldValue] = {name: utf8_text(text) for name, text in item.texts.items()}
-        demo[prompt.answer_field.name] = nearest_choice(
-            prompt.answer_field.allowed_values, item.human
-        )
-        demo |= dict.fromkeys(reason_names, reasons.get(item.id) or NOT_GIVEN_TEXT)
+        demo = _demo_of(item, prompt, reasons.get(item.id) or NOT_GIVEN_TEXT)
+        n_characters = sum(map(len, texts)) + len(comment)
         n_bytes = count_demo_bytes(prompt, {**demo, "comment": comment}, redactor)
         if n_bytes is None or n_bytes > bytes_left or n_characters > characters_left:
             continue
         yield item, demo
-        documents_used.add(item.document_id)
-        seen_contents.add(content)
-        characters_left, bytes_left = characters_left - n_characters, bytes_left - n_bytes
+        shown_documents.add(item.document_id)
+        shown_texts.add(texts)
+        characters_left -= n_characters
+        bytes_left -= n_bytes
+
+
+def _demo_of(item: Item, prompt: Prompt, reason: str) -> Demo:
+    """Return a demonstration: the item's texts, the choice nearest to its label, and the reason."""
+    demo: dict[str, FieldValue] = {name: utf8_text(text) for name, text in item.texts.items()}
+    demo[prompt.answer_field.name] = nearest_choice(prompt.answer_field.allowed_values, item.human)
+    return demo | dict.fromkeys(_reason_names(prompt), reason)
 
 
 def nearest_choice(choices: tuple[FieldValue, ...], value: float) -> FieldValue:
@@ -217,7 +236,7 @@ def nearest_choice(choices: tuple[FieldValue, ...], value: float) -> FieldValue:
     return min(numbers, key=lambda choice: (abs(numbers[choice] - value), numbers[choice]))
 
 
-def is_right(score: float, human: float, choices: tuple[FieldValue, ...]) -> bool:
+def is_right_answer(score: float, human: float, choices: tuple[FieldValue, ...]) -> bool:
     """Return whether score and label are nearest to the same choice; a tied pair is never right."""
     if choices == PAIR_ANSWERS:
         return score * human > 0
@@ -226,20 +245,28 @@ def is_right(score: float, human: float, choices: tuple[FieldValue, ...]) -> boo
     return nearest_choice(choices, score) == nearest_choice(choices, human)
 
 
-def unanimous_comment(item: Item) -> str:
-    """Return the comment on an item; "" if labels differ: the comment may explain any label."""
+def comment_if_labels_agree(item: Item) -> str:
+    """Return the comment on an item, or "" if its annotators gave different labels.
+
+    If labels differ, nobody knows which of them the comment explains.
+    """
     return utf8_text(item.comment) if len({*item.ratings}) == 1 else ""
 
 
 def _alternate_choices(items: Items, prompt: Prompt, rng: np.random.Generator) -> Iterator[Item]:
-    """Yield one item for each choice, then another for each, and so on, closest labels first."""
+    """Yield one item for each choice, then another for each, and so on.
+
+    The items of a choice come in the order of their labels' distance from the choice.
+    """
     choices = prompt.answer_field.allowed_values
-    by_choice: dict[FieldValue, list[Item]] = {choice: [] for choice in sorted(choices, key=str)}
+    items_by_choice: dict[FieldValue, list[Item]] = {
+        choice: [] for choice in sorted(choices, key=str)
+    }
     for index in rng.permutation(len(items)):
         item = items[index]
-        by_choice[nearest_choice(choices, item.human)].append(item)
-    for choice, items_of_choice in by_choice.items():
+        items_by_choice[nearest_choice(choices, item.human)].append(item)
+    for choice, items_of_choice in items_by_choice.items():
         number = choice_number(choice, choices)
         # Distances are rounded to halves, so that items with about the same distance stay shuffled.
         items_of_choice.sort(key=lambda item: round(2 * abs(item.human - number)))
-    return filter(None, chain.from_iterable(zip_longest(*by_choice.values())))
+    return filter(None, chain.from_iterable(zip_longest(*items_by_choice.values())))

@@ -8,61 +8,61 @@ from functools import cached_property
 
 import numpy as np
 
-from optimize.items import Items
+from optimize.items import Indices, Items
 from optimize.search.candidates import DEMOS_OF_ALL_OUTPUTS, Candidate, DemoSet, draw_demo_set
 from optimize.search.problem import SearchProblem
 from optimize.statistics.balanced import best_threshold, verdicts
 from optimize.statistics.intervals import Vector, random_generator
 
-# The number of folds. For each, a version of the judge without its labels is tested on the fold.
+# The number of folds, and of versions of the judge that are tested.
 N_FOLDS = 4
 
 
 def largest_demo_set(items: Items, search_problem: SearchProblem) -> DemoSet:
-    """Make as many demonstrations as the prompt may show, with all ratings equally often."""
-    prompt, options = search_problem.evaluator.untuned_prompt, search_problem.options
-    rng, longest = random_generator(options.seed, DEMOS_OF_ALL_OUTPUTS), options.max_demo_characters
-    return draw_demo_set(items, prompt, options.max_demos, rng, max_characters=longest)
+    """Draw as many demonstrations as the prompt may show, with all ratings equally often."""
+    options = search_problem.options
+    return draw_demo_set(
+        items,
+        search_problem.evaluator.untuned_prompt,
+        options.max_demos,
+        random_generator(options.seed, DEMOS_OF_ALL_OUTPUTS),
+        max_characters=options.max_demo_characters,
+    )
 
 
 class CrossValidation:
-    """The versions of one judge, and its own demonstrations, `demo_set`."""
+    """The cross-validation of the judge that has the demonstrations `demo_set`."""
 
     def __init__(self, search_problem: SearchProblem) -> None:
-        self._search_problem, names = search_problem, search_problem.train_and_dev.documents
-        order = random_generator(search_problem.options.seed, "parts", "documents").permutation(
-            len(names)
-        )
-        self._fold_of = {names[index]: position % N_FOLDS for position, index in enumerate(order)}
+        self._search_problem = search_problem
+        documents = search_problem.train_and_dev.documents
+        rng = random_generator(search_problem.options.seed, "parts", "documents")
+        shuffled_indices = rng.permutation(len(documents))
+        self._fold_by_document = {
+            documents[index]: position % N_FOLDS for position, index in enumerate(shuffled_indices)
+        }
         self.demo_set = largest_demo_set(search_problem.train_and_dev, search_problem)
-        shows_everything = self.demo_set.kind == DEMOS_OF_ALL_OUTPUTS
-        self.is_feasible = shows_everything and len(names) >= 2 * N_FOLDS
+        shows_everything = self.demo_set.selection == DEMOS_OF_ALL_OUTPUTS
+        self.is_feasible = shows_everything and len(documents) >= 2 * N_FOLDS
 
     @cached_property
-    def _demo_sets(self) -> list[DemoSet]:
+    def _demo_set_by_fold(self) -> list[DemoSet]:
         """The demonstrations of each version, by the number of the fold that is left out."""
         demo_sets = []
         for left_out in range(N_FOLDS):
-            names = [name for name, fold in self._fold_of.items() if fold != left_out]
-            items = self._search_problem.train_and_dev.of_documents(names)
+            others = [name for name, fold in self._fold_by_document.items() if fold != left_out]
+            items = self._search_problem.train_and_dev.of_documents(others)
             demo_sets.append(largest_demo_set(items, self._search_problem))
         return demo_sets
 
     def judge(self, candidate: Candidate, items: Items) -> tuple[Candidate, Vector]:
         """Return the candidate with its threshold, and its scores or verdicts on the items.
 
-        A verdict is decided by a threshold that is learned on all other folds.
+        If the goal is balanced accuracy, scores become verdicts by a threshold that is learned on
+        all other folds.
         """
-        evaluator = self._search_problem.evaluator
-        folds = np.array([self._fold_of[name] for name in items.document_ids])
-        scores = np.empty(len(items))
-        if candidate.demo_set.demos:
-            for fold, demo_set in enumerate(self._demo_sets):
-                items_in_fold = items.of_rows(np.flatnonzero(folds == fold))
-                version = replace(candidate, demo_set=demo_set)
-                scores[folds == fold] = evaluator.scores(version, items_in_fold)
-        else:
-            scores = evaluator.scores(candidate, items)
+        folds = np.array([self._fold_by_document[name] for name in items.document_ids])
+        scores = self._held_out_scores(candidate, items, folds)
         if self._search_problem.goal != "balanced":
             return candidate, scores
         fold_verdicts = np.empty(len(items))
@@ -71,3 +71,15 @@ class CrossValidation:
             threshold = best_threshold(scores[others], items.human[others])
             fold_verdicts[~others] = verdicts(scores[~others], threshold)
         return replace(candidate, threshold=best_threshold(scores, items.human)), fold_verdicts
+
+    def _held_out_scores(self, candidate: Candidate, items: Items, folds: Indices) -> Vector:
+        """Score each item with a version of the candidate that does not show the item's fold."""
+        evaluator = self._search_problem.evaluator
+        if not candidate.demo_set.demos:
+            return evaluator.scores(candidate, items)
+        scores = np.empty(len(items))
+        for fold, demo_set in enumerate(self._demo_set_by_fold):
+            items_in_fold = items.of_rows(np.flatnonzero(folds == fold))
+            version = replace(candidate, demo_set=demo_set)
+            scores[folds == fold] = evaluator.scores(version, items_in_fold)
+        return scores

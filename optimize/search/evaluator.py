@@ -1,6 +1,6 @@
 """The evaluator of a search: it judges items with candidates, and pays from the search's budget.
 
-The evaluator keeps all judgements, so a candidate never judges the same item twice.
+The evaluator keeps all judgements, so no candidate judges an item twice.
 """
 
 from collections import defaultdict
@@ -16,7 +16,7 @@ from optimize.search.budget import SearchBudget
 from optimize.search.candidates import Candidate
 from optimize.statistics.intervals import Vector
 
-# The cost of an item is measured, not estimated, once a candidate has judged this many items.
+# The price of a candidate's judgements is measured, not estimated, after this many judgements.
 ITEMS_FOR_MEAN_COST = 12
 
 
@@ -35,47 +35,48 @@ JudgeItems = Callable[[Prompt, Sequence[Item]], Iterable[ItemJudgement]]
 
 @dataclass(kw_only=True)
 class Evaluator:
-    """The evaluator judges items with candidates, charges the budget, and keeps the judgements."""
+    """Judges items with candidates, charges the budget for it, and keeps the judgements."""
 
     untuned_prompt: Prompt
     judge_items: JudgeItems
     budget: SearchBudget
+    # The judgements by the candidate's id and then by the item's id.
     _judgements: defaultdict[str, dict[str, ItemJudgement]] = field(
         default_factory=lambda: defaultdict(dict), init=False
     )
 
     def item_cost(self, candidate: Candidate) -> float:
         """Return the cost of judging one item with the candidate, in the unit of the budget."""
-        pricing = self.budget.pricing
-        return (
-            pricing.calls_per_item if pricing.budget_unit == "calls" else self.item_price(candidate)
-        )
+        if self.budget.pricing.budget_unit == "calls":
+            return self.budget.pricing.calls_per_item
+        return self.item_price(candidate)
 
     def item_price(self, candidate: Candidate) -> float:
-        """Return the price of judging one item: measured if possible, else estimated.
+        """Return the price of judging one item with the candidate, measured or estimated.
 
-        If the price without the candidate's questions was measured, only the price of the questions
-        is estimated.
+        If the price was measured only without the candidate's questions, the price of the questions
+        is estimated and added.
         """
         judgements = self._judgements[candidate.id].values()
         if len(judgements) >= ITEMS_FOR_MEAN_COST:
             return sum(map(self._price_of, judgements)) / len(judgements)
-        estimate = self._estimate_price(candidate)
-        base = replace(candidate, questions=None, weights=None)
-        if not candidate.questions or len(self._judgements[base.id]) < ITEMS_FOR_MEAN_COST:
-            return estimate
-        return self.item_price(base) + max(0.0, estimate - self._estimate_price(base))
+        estimated_price = self._estimate_price(candidate)
+        without_questions = replace(candidate, questions=None, weights=None)
+        n_without_questions = len(self._judgements[without_questions.id])
+        if not candidate.questions or n_without_questions < ITEMS_FOR_MEAN_COST:
+            return estimated_price
+        questions_price = estimated_price - self._estimate_price(without_questions)
+        return self.item_price(without_questions) + max(0.0, questions_price)
 
     def _estimate_price(self, candidate: Candidate) -> float:
-        return self.budget.pricing.estimate_price(
-            candidate.prompt(self.untuned_prompt), self.untuned_prompt
-        )
+        prompt = candidate.prompt(self.untuned_prompt)
+        return self.budget.pricing.estimate_price(prompt, self.untuned_prompt)
 
     def _price_of(self, judgement: ItemJudgement) -> float:
         return self.budget.pricing.price_of_tokens(judgement.tokens_in, judgement.tokens_out)
 
     def cost(self, candidate: Candidate, items: Items) -> float:
-        """Return the cost of scoring these items; those that are scored already cost nothing."""
+        """Return the cost of scoring the items; items that are already scored cost nothing."""
         n_unscored = len(items) - len(self.scored_items(candidate, items))
         return n_unscored * self.item_cost(candidate) if n_unscored else 0
 
@@ -88,19 +89,20 @@ class Evaluator:
         return items.of_ids(self._judgements[candidate.id])
 
     def judgements(self, candidate: Candidate, items: Items) -> tuple[AnyJudgement, ...]:
-        """Judge the items that the candidate has not judged yet, and return the items' judgements.
+        """Return the candidate's judgements of the items, judging those that it has not judged yet.
 
         Raises SearchBudgetSpentError if judging costs more than is left of the budget.
         """
-        item_judgements = self._judgements[candidate.id]
-        unjudged = [item for item in items if item.id not in item_judgements]
-        if unjudged:
-            self.budget.check(len(unjudged) * self.item_cost(candidate))
-            new_judgements = self.judge_items(candidate.prompt(self.untuned_prompt), unjudged)
-            for item, judgement in zip(unjudged, new_judgements, strict=True):
-                item_judgements[item.id] = judgement
+        judgement_by_id = self._judgements[candidate.id]
+        unjudged_items = [item for item in items if item.id not in judgement_by_id]
+        if unjudged_items:
+            self.budget.check_cost(len(unjudged_items) * self.item_cost(candidate))
+            prompt = candidate.prompt(self.untuned_prompt)
+            new_judgements = self.judge_items(prompt, unjudged_items)
+            for item, judgement in zip(unjudged_items, new_judgements, strict=True):
+                judgement_by_id[item.id] = judgement
                 self.budget.charge_judgement(self._price_of(judgement))
-        judgements = tuple(item_judgements[item.id].judgement for item in items)
+        judgements = tuple(judgement_by_id[item.id].judgement for item in items)
         if candidate.weights is None:
             return judgements
         choices = candidate.prompt(self.untuned_prompt).choice_fields

@@ -147,7 +147,7 @@ class GepaAdapter:
             lambda reply: read_instruction(whole_text(reply)),
         )
         try:
-            budget.check(budget.proposal_cost)
+            budget.check_cost(budget.proposal_cost)
             response = self.search_problem.proposer.ask(request)
         except (*BUDGET_ERRORS, FatalModelError) as error:
             self.fatal_error = error

@@ -115,7 +115,7 @@ class SearchProblem:
             candidate=candidate.id,
             instruction=candidate.instruction,
             demos=[item.id for item in candidate.demo_set.items],
-            how=candidate.demo_set.kind,
+            how=candidate.demo_set.selection,
             reasoning=candidate.reasoning,
             questions=[field.name for field in candidate.questions or ()],
             **to_json(figures),

@@ -182,7 +182,7 @@ class Proposer:
         if not evidence or self._n_fruitless_rounds == MAX_FRUITLESS_ROUNDS:
             return []
         budget = self._search_problem.evaluator.budget
-        budget.check(budget.proposal_cost * len(evidence))
+        budget.check_cost(budget.proposal_cost * len(evidence))
         seed = self._search_problem.options.seed * 10_000 + round_number * 100
         prompt, metric = PROPOSER_PROMPT, "rho"
         if self._search_problem.goal == "balanced":

@@ -299,7 +299,7 @@ def _affordable_judges(
         if min_share * cost <= budget.remaining:
             break
     else:
-        budget.check(MIN_ASKED * cost)
+        budget.check_cost(MIN_ASKED * cost)
     return variants, max(MIN_ASKED, min(1.0, budget.remaining / cost)) if cost else 1.0
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from judges.prompt import Reasoning
 from optimize.items import Items
 from optimize.search.budget import BUDGET_ERRORS
-from optimize.search.candidates import Candidate, DemoSet, draw_demo_set, is_right
+from optimize.search.candidates import Candidate, DemoSet, draw_demo_set, is_right_answer
 from optimize.search.cross_validation import CrossValidation, largest_demo_set
 from optimize.search.evaluator import Evaluator
 from optimize.search.optimizer import MAX_FINALISTS, Exploration, LastRound, writes_questions
@@ -343,5 +343,5 @@ def reasons_when_right(evaluator: Evaluator, candidate: Candidate, items: Items)
     return {
         item.id: judgement.rationale or ""
         for item, judgement in zip(items, evaluator.judgements(candidate, items), strict=True)
-        if is_right(judgement.score, item.human, choices)
+        if is_right_answer(judgement.score, item.human, choices)
     }
