@@ -5,9 +5,8 @@ import json
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, replace
-from itertools import chain, filterfalse, starmap
+from itertools import chain, filterfalse
 from pathlib import Path
 
 from judges.cli.flags import Parser, read_map_flags
@@ -40,14 +39,16 @@ from optimize.inputs.subjects import (
 )
 from optimize.inputs.tune_command import (
     COMMAND_TITLE,
-    Fact,
-    dimension_specs,
+    TitledLine,
+    arguments_by_dimension,
     dimensions_to_tune,
-    next_step_facts,
+    next_step_lines,
 )
 
-_MAX_PROBLEMS_OF_A_KIND = 10
-# With a third of the rows in one of 150 documents, 95 % intervals of rates have 85 % coverage.
+# Upper bound on the problems of one kind in one column that are printed.
+MAX_PROBLEMS_OF_A_KIND = 10
+# If one document has more of the rows, intervals are too narrow: with a third of the rows in one of
+# 150 documents, 95 % intervals of rates have 85 % coverage.
 MAX_DOCUMENT_SHARE = 0.2
 ABOUT = f"""\
 Print what a label file holds, and every problem in it. Files are
@@ -88,173 +89,202 @@ def parser() -> argparse.ArgumentParser:
 def _check(flags: argparse.Namespace) -> int:
     """Print the file's problems, or else what was read and what labels can show."""
     options = _read_options(flags)
-    labelled, problems = check_file(flags.file, options)
+    labelled_set, problems = check_file(flags.file, options)
     notes, capacity = list[str](), dict[str, str]()
-    if labelled is not None:
-        notes = [*labelled.notes, *_dimension_notes(labelled), *_document_notes(labelled)]
-    if labelled is not None and not problems:
+    if labelled_set is not None:
+        label_notes = [*_dimension_notes(labelled_set), *_document_notes(labelled_set)]
+        notes = [*labelled_set.notes, *label_notes]
+    if labelled_set is not None and not problems:
         # A slow import that a file with problems does not need.
         from optimize.measuring.capacity import capacity_texts
 
-        name = "margin for A"
-        if isinstance(labelled, LabelledSet):
-            name = dimensions_to_tune(labelled, options)[0]
-        capacity = capacity_texts(labelled, name)
+        dimension = "margin for A"
+        if isinstance(labelled_set, LabelledSet):
+            dimension = dimensions_to_tune(labelled_set, options)[0]
+        capacity = capacity_texts(labelled_set, dimension)
         if flags.write_map is not None:
-            write_atomically(flags.write_map, mapping_yaml(labelled.reading, options).encode())
+            write_atomically(flags.write_map, mapping_yaml(labelled_set.reading, options).encode())
     if flags.json:
-        record = {
+        report = {
             "file": flags.file,
             "n_problems": len(problems),
             "problems": [asdict(problem) for problem in problems],
             "notes": notes,
-            "reading": None if labelled is None else asdict(labelled.reading),
+            "reading": None if labelled_set is None else asdict(labelled_set.reading),
             "bearing": capacity,
         }
-        print_output(json.dumps(record, indent=2))
-    elif problems or labelled is None:
+        print_output(json.dumps(report, indent=2))
+    elif problems or labelled_set is None:
         print_output("\n".join(_problem_lines(problems)))
     else:
-        headline = f"{Path(flags.file).stem}: no problem in {_counts_text(labelled)}"
-        facts = [*_reading_facts(labelled, options.mapping), *(("note", note) for note in notes)]
-        last_facts = [*capacity.items(), *next_step_facts(labelled, flags, options)]
-        lines = [*wrap_lines(headline), *_fact_lines(facts), "", *_fact_lines(last_facts)]
-        print_output("\n".join(lines))
+        headline = f"{Path(flags.file).stem}: no problem in {_counts_text(labelled_set)}"
+        reading_lines = [*_reading_lines(labelled_set, options.mapping)]
+        reading_lines += [("note", note) for note in notes]
+        last_lines = [*capacity.items(), *next_step_lines(labelled_set, flags, options)]
+        lines = [*wrap_lines(headline), *_wrap_titled_lines(reading_lines)]
+        print_output("\n".join([*lines, "", *_wrap_titled_lines(last_lines)]))
     return FAILED_EXIT_CODE if problems else DONE_EXIT_CODE
 
 
 def _problem_lines(problems: Sequence[Problem]) -> list[str]:
     """Return lines for ten problems of each kind and column, and the number of all problems."""
-    counts = Counter[tuple[str, str | None]]()
+    n_by_kind_and_column = Counter[tuple[str, str | None]]()
     lines = []
     for problem in problems:
-        counts[problem.kind, problem.field] += 1
-        if counts[problem.kind, problem.field] <= _MAX_PROBLEMS_OF_A_KIND:
+        kind_and_column = problem.kind, problem.field
+        n_by_kind_and_column[kind_and_column] += 1
+        if n_by_kind_and_column[kind_and_column] <= MAX_PROBLEMS_OF_A_KIND:
             lines.append(str(problem))
-    n_more = len(problems) - len(lines)
-    remark = f", of which {n_more:,} like these are left out here (--json has all)" * bool(n_more)
-    return [*lines, f"{count_text(len(problems), 'problem')}{remark}"]
+    last_line = count_text(len(problems), "problem")
+    if n_more := len(problems) - len(lines):
+        last_line += f", of which {n_more:,} like these are left out here (--json has all)"
+    return [*lines, last_line]
 
 
 def _read_options(flags: argparse.Namespace) -> ReadOptions:
+    """Return how the flags say that the file is read."""
     options = read_options(read_map_flags(flags.map), read_word_values(flags.values))
-    bounds = parse_label_scale(find_label_scale(flags))
+    scale = parse_label_scale(find_label_scale(flags))
     return replace(
         options,
-        dimensions=[*dimension_specs(flags)] or None,
-        scales={"*": bounds} if bounds else {},
+        dimensions=[*arguments_by_dimension(flags)] or None,
+        scales={"*": scale} if scale else {},
         annotations=flags.annotations,
     )
 
 
-def _dimension_notes(labelled: AnyLabels) -> list[str]:
+def _dimension_notes(labelled_set: AnyLabels) -> list[str]:
     """Return notes on labels of two values: some are left out, or all are equal."""
-    if isinstance(labelled, LabelledPairs):
+    if isinstance(labelled_set, LabelledPairs):
         return []
+    notes = list[str]()
     # `with_ratings` adds such notes only to labels with two values.
-    dimensions = sorted(labelled.words.keys() & {*labelled.dimensions})
-    n_before = len(labelled.notes)
-    return [note for name in dimensions for note in with_ratings(labelled, name).notes[n_before:]]
+    for dimension in sorted(labelled_set.words.keys() & {*labelled_set.dimensions}):
+        notes += with_ratings(labelled_set, dimension).notes[len(labelled_set.notes) :]
+    return notes
 
 
-def _document_notes(labelled: AnyLabels) -> Iterator[str]:
-    """Yield a note if one document has so many rows that intervals are too narrow."""
-    n_rows = Counter(item.document_id for item in labelled.items)
-    for document, n in n_rows.most_common(1):
-        if n > MAX_DOCUMENT_SHARE * len(labelled.items) and len(n_rows) >= MIN_DOCUMENTS_TO_SPLIT:
-            yield (
-                f"{n:,} of {count_text(len(labelled.items), 'row')} are of document {document!r}, "
-                "which makes intervals too narrow; if these are several documents, give each a "
-                "group"
-            )
+def _document_notes(labelled_set: AnyLabels) -> list[str]:
+    """Return a note if one document has so many rows that intervals are too narrow."""
+    n_rows_by_document = Counter(item.document_id for item in labelled_set.items)
+    if len(n_rows_by_document) < MIN_DOCUMENTS_TO_SPLIT:
+        return []
+    [(document, n_rows)] = n_rows_by_document.most_common(1)
+    if n_rows <= MAX_DOCUMENT_SHARE * len(labelled_set.items):
+        return []
+    return [
+        f"{n_rows:,} of {count_text(len(labelled_set.items), 'row')} are of document "
+        f"{document!r}, which makes intervals too narrow; if these are several documents, give "
+        "each a group"
+    ]
 
 
 def mapping_yaml(reading: FileReading, options: ReadOptions) -> str:
     """Return a mapping file for --map as YAML: columns, meaning of words, and scale."""
     import yaml
 
-    content: dict[str, object] = {}
-    for name, columns in {**reading.rows, **without_keys(reading.ratings, NESTED_COLUMNS)}.items():
-        content[name] = columns[0] if len(columns) == 1 else [*columns]
+    mapping: dict[str, object] = {}
+    ratings = without_keys(reading.ratings, NESTED_COLUMNS)
+    for name, columns in {**reading.rows, **ratings}.items():
+        mapping[name] = columns[0] if len(columns) == 1 else [*columns]
     # A judge reads every text that a mapping names, so texts without a usual name are left out.
     unusual_texts = [*filterfalse(is_source_or_output, reading.texts)]
-    content |= {**without_keys(reading.texts, unusual_texts), **options.mapping}
+    mapping |= {**without_keys(reading.texts, unusual_texts), **options.mapping}
     if options.values:
-        content[VALUES_KEY] = {
+        mapping[VALUES_KEY] = {
             word: "" if value is None else value for word, value in options.values.items()
         }
-    for low, high in options.scales.values():
-        content[SCALE_KEY] = f"{low:g}:{high:g}"
-    yaml_text: str = yaml.safe_dump(content, allow_unicode=True, sort_keys=False)
+    for lowest, highest in options.scales.values():
+        mapping[SCALE_KEY] = f"{lowest:g}:{highest:g}"
+    yaml_text: str = yaml.safe_dump(mapping, allow_unicode=True, sort_keys=False)
     return yaml_text
 
 
-def _counts_text(labelled: AnyLabels) -> str:
-    noun = "pair" if isinstance(labelled, LabelledPairs) else "output"
-    documents = count_text(len(labelled.documents), "document")
-    text = f"{count_text(len(labelled.items), noun)} for {documents}"
-    return f"{text} by {count_text(len(labelled.systems), 'system')}" if labelled.systems else text
+def _counts_text(labelled_set: AnyLabels) -> str:
+    """Return the numbers of outputs or pairs, of documents and of systems."""
+    noun = "pair" if isinstance(labelled_set, LabelledPairs) else "output"
+    documents = count_text(len(labelled_set.documents), "document")
+    text = f"{count_text(len(labelled_set.items), noun)} for {documents}"
+    if not labelled_set.systems:
+        return text
+    return f"{text} by {count_text(len(labelled_set.systems), 'system')}"
 
 
-def _reading_facts(labelled: AnyLabels, mapping: Mapping[str, object]) -> Iterator[Fact]:
+def _reading_lines(
+    labelled_set: AnyLabels, columns_by_name: Mapping[str, object]
+) -> Iterator[TitledLine]:
     """Yield lines on what was read from a file without problems, and what was not."""
-    yield "documents", labelled.grouped_by
-    reading, texts = labelled.reading, labelled.reading.texts
-    if isinstance(labelled, LabelledSet):
-        for name in labelled.dimensions:
-            yield "ratings", f"{name}: {_ratings_text(labelled, name)}"
+    yield "documents", labelled_set.grouped_by
+    reading = labelled_set.reading
+    if isinstance(labelled_set, LabelledSet):
+        for dimension in labelled_set.dimensions:
+            yield "ratings", f"{dimension}: {_ratings_text(labelled_set, dimension)}"
     else:
-        n_by_vote = Counter(vote for pair in labelled.pairs for vote in pair.votes)
+        n_by_vote = Counter(vote for pair in labelled_set.pairs for vote in pair.votes)
         ties = f"{count_text(n_by_vote['tie'], 'tie')}, which count half for each side"
         yield "votes", f"{n_by_vote['A']:,} for A, {n_by_vote['B']:,} for B, and {ties}"
-    # List the texts that a judge without a definition reads, or all texts if several may be the
-    # judged output.
-    with suppress(LabelError):
-        if isinstance(labelled, LabelledSet):
-            read_names = text_names_for_judge(labelled, mapping)
-        else:
-            read_names = [*shared_texts(labelled), *RESPONSE_NAMES]
-        texts = {name: texts[name] for name in texts if name in read_names}
-    phrases = [
-        *starmap(_columns_text, reading.rows.items()),
-        *(f"text {_columns_text(name, (column,))}" for name, column in texts.items()),
-        *(f"ratings {_columns_text(*entry)}" for entry in reading.ratings.items()),
+    column_by_text = _texts_of_new_judge(labelled_set, columns_by_name)
+    phrases = [_columns_text(name, columns) for name, columns in reading.rows.items()]
+    phrases += [f"text {_columns_text(name, [column])}" for name, column in column_by_text.items()]
+    phrases += [
+        f"ratings {_columns_text(name, columns)}" for name, columns in reading.ratings.items()
     ]
     yield "read", "; ".join(phrases)
     if reading.comments:
         comment_columns = ", ".join(reading.comments)
         yield "comments", f"{comment_columns}: what people wrote on their labels; tuning uses it"
-    if unread := unread_columns(reading, texts):
+    if unread := unread_columns(reading, column_by_text):
         yield "not read", unread
 
 
-def _columns_text(name: str, columns: tuple[str, ...]) -> str:
+def _texts_of_new_judge(
+    labelled_set: AnyLabels, columns_by_name: Mapping[str, object]
+) -> Mapping[str, str]:
+    """Map the texts that a judge without a definition reads to their columns.
+
+    If several texts may be the judged output, all texts are returned.
+    """
+    column_by_text = labelled_set.reading.texts
+    try:
+        if isinstance(labelled_set, LabelledSet):
+            text_names = text_names_for_judge(labelled_set, columns_by_name)
+        else:
+            text_names = [*shared_texts(labelled_set), *RESPONSE_NAMES]
+    except LabelError:
+        return column_by_text
+    return {name: column for name, column in column_by_text.items() if name in text_names}
+
+
+def _columns_text(name: str, columns: Sequence[str]) -> str:
     """Return "NAME from COLUMNS", or only the name if it is the column's name, too."""
-    return name if columns == (name,) else f"{name} from {' and '.join(columns)}"
+    return name if [*columns] == [name] else f"{name} from {' and '.join(columns)}"
 
 
-def _ratings_text(labelled: LabelledSet, dimension: str) -> str:
+def _ratings_text(labelled_set: LabelledSet, dimension: str) -> str:
     """Return a phrase with the range of ratings, and the numbers of outputs and annotators."""
-    outputs = [output for output in labelled.outputs if dimension in output.ratings]
+    outputs = [output for output in labelled_set.outputs if dimension in output.ratings]
     ratings = [rating for output in outputs for rating in output.ratings[dimension]]
+    text = f"{min(ratings):g} to {max(ratings):g}, {count_text(len(outputs), 'output')} rated"
     annotators_by_output = [output.annotators.get(dimension, ()) for output in outputs]
-    n_outputs, n_known = len(outputs), sum(map(bool, annotators_by_output))
-    text = f"{min(ratings):g} to {max(ratings):g}, {count_text(n_outputs, 'output')} rated"
-    if n_known:
-        share_text = f", {n_known:,} of them" if n_known < n_outputs else ""
-        n_annotators = count_text(len({*chain.from_iterable(annotators_by_output)}), "annotator")
-        text += f"{share_text} by {n_annotators}"
-    if dimension in labelled.words:
-        labels = [labelled.label(output, dimension) for output in outputs]
-        counts = zip((labels.count(1.0), labels.count(0.0)), labelled.words[dimension], strict=True)
+    if n_with_annotators := sum(map(bool, annotators_by_output)):
+        if n_with_annotators < len(outputs):
+            text += f", {n_with_annotators:,} of them"
+        annotators = {*chain.from_iterable(annotators_by_output)}
+        text += f" by {count_text(len(annotators), 'annotator')}"
+    if dimension not in labelled_set.words:
+        return text
+    labels = [labelled_set.label(output, dimension) for output in outputs]
+    phrases = []
+    for label, word in zip((1.0, 0.0), labelled_set.words[dimension], strict=True):
         # If the words are 1 and 0, write "12 times 1", because "12 1" would be unclear.
-        phrases = (f"{n:,} {'times ' * word.isdigit()}{word}" for n, word in counts)
-        text += f": {', '.join(phrases)}"
-    return text
+        times = "times " if word.isdigit() else ""
+        phrases.append(f"{labels.count(label):,} {times}{word}")
+    return f"{text}: {', '.join(phrases)}"
 
 
-def _fact_lines(facts: Iterable[Fact]) -> Iterator[str]:
-    for title, text in facts:
+def _wrap_titled_lines(titled_lines: Iterable[TitledLine]) -> Iterator[str]:
+    """Yield the lines for the terminal: the titles in a column, and the wrapped texts beside it."""
+    for title, text in titled_lines:
         if title == COMMAND_TITLE:
             yield f"{title:<11}{text}"
         else:

@@ -53,9 +53,10 @@ class LabelSource:
     """Where labels come from, and how their columns and words are read.
 
     `data` is a file, rows or a labelled set; None for the starter set. `columns_by_name` maps a
-    dimension or a text to the columns that hold it, and `value_by_word` a word among the labels to
-    its number or vote. `scale` is the scale that people used, such as "1-5". If it is None, the
-    scale is the judge's, or the narrowest usual scale that includes all labels.
+    dimension or a text to the columns that hold it; its key `turns` says which turns of a
+    conversation are judged. `value_by_word` maps a word among the labels to its number or vote.
+    `scale` is the scale that people used, such as "1-5". If it is None, the scale is the judge's,
+    or the narrowest usual scale that includes all labels.
     """
 
     data: AnyPath | AnyLabels | Rows | None = None
@@ -110,6 +111,11 @@ class LabelSource:
         return read_pairs(
             self.file_or_rows, map=self.columns_by_name, texts=texts, values=self.value_by_word
         )
+
+    @property
+    def says_how_to_read(self) -> bool:
+        """Whether --map, --values or --annotations are given, which say how a file is read."""
+        return bool(self.columns_by_name or self.value_by_word or self.annotations)
 
     @property
     def file_or_rows(self) -> str | Rows:
@@ -184,10 +190,8 @@ def load_labels(
     are on outputs instead of pairs or the reverse, or if no label is on the subject.
     """
     pairwise = pairwise or isinstance(subject, Comparison)
-    is_file = not isinstance(label_source.data, LabelledSet | LabelledPairs | None)
-    if not is_file and (
-        label_source.columns_by_name or label_source.value_by_word or label_source.annotations
-    ):
+    reads_file = not isinstance(label_source.data, LabelledSet | LabelledPairs | None)
+    if not reads_file and label_source.says_how_to_read:
         raise SettingsError(
             "map, values and annotations say how a file is read: name the file "
             f"({option_name('data')})"
@@ -196,11 +200,10 @@ def load_labels(
     labelled_set = read_any_labels(
         label_source, name, pairwise=pairwise, texts=texts, subject=subject
     )
-    if pairwise and isinstance(labelled_set, LabelledSet):
-        raise LabelError(f"{labelled_set.name} has outputs, but {name} compares two")
+    if pairwise != isinstance(labelled_set, LabelledPairs):
+        mismatch = "outputs, but {} compares two" if pairwise else "pairs, but {} rates outputs"
+        raise LabelError(f"{labelled_set.name} has {mismatch.format(name)}")
     if isinstance(labelled_set, LabelledPairs):
-        if not pairwise:
-            raise LabelError(f"{labelled_set.name} has pairs, but {name} rates outputs")
         return labelled_set
     if label_source.data is None and name not in labelled_set.dimensions:
         raise LabelError(

@@ -1,4 +1,4 @@
-"""Find the subject of a judge by its name, or make it from people's labels."""
+"""Find what a judge judges (a dimension or comparison) by its name, or make it from labels."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ from judges import loading
 from judges.definition import make_comparison, make_dimension
 from judges.dimension import Subject, UnknownDimensionError
 from judges.labels.cells import without_keys
-from judges.labels.columns import ROW_NUMBER_COLUMN, TURNS_KEY, ColumnNames
+from judges.labels.columns import ROW_NUMBER_COLUMN, TURNS_KEY
 from judges.labels.conversations import CONVERSATION
 from judges.labels.names import (
     OUTPUT_NAMES,
@@ -48,22 +48,22 @@ def find_subject(name: str) -> Subject | None:
         return None
 
 
-def dimension_name(spec: str) -> str:
-    """Return the name in a value of --dimension: NAME, FILE.yaml or NAME=DEFINITION."""
-    subject = find_subject(spec)
-    return subject.name if subject else spec.partition("=")[0].strip()
+def dimension_name(argument: str) -> str:
+    """Return the name in an argument of --dimension: NAME, FILE.yaml or NAME=DEFINITION."""
+    subject = find_subject(argument)
+    return subject.name if subject else argument.partition("=")[0].strip()
 
 
 def subject_from_labels(
-    spec: str, label_source: LabelSource, *, pairwise: bool = False
+    argument: str, label_source: LabelSource, *, pairwise: bool = False
 ) -> tuple[Subject, AnyLabels]:
     """Read labels and make a dimension or comparison from them.
 
-    `spec` is NAME, or NAME=DEFINITION; ratings need a definition. Raises SettingsError for an empty
-    definition, or if no labels have the defined name. Raises UnknownDimensionError if neither the
-    catalogue nor the labels have the name, or if ratings have no definition.
+    `argument` is NAME or NAME=DEFINITION; ratings need a definition. Raises SettingsError for an
+    empty definition, or for a definition without a file of labels. Raises UnknownDimensionError if
+    neither the catalogue nor the labels have the name, or if ratings have no definition.
     """
-    written_name, definition = _name_and_definition(spec, label_source)
+    written_name, definition = _split_definition(argument, label_source)
     name, unknown_message = judge_name(written_name), ""
     try:
         loading.read_subject(written_name)
@@ -76,23 +76,37 @@ def subject_from_labels(
         raise UnknownDimensionError(advice)
     if not VALID_NAME.match(name):
         raise UnknownDimensionError(unknown_message)
-    columns = label_source.columns_by_name
-    if name_key(name) != name_key(written_name) and not (pairwise or written_name in columns):
-        columns = {name: written_name, **columns}
+    columns_by_name = label_source.columns_by_name
+    has_other_name = name_key(name) != name_key(written_name)
+    if has_other_name and not pairwise and written_name not in columns_by_name:
+        columns_by_name = {name: written_name, **columns_by_name}
     try:
-        on_any_scale = replace(label_source, columns_by_name=columns, scale=None)
-        labelled = read_any_labels(on_any_scale, name, pairwise=pairwise)
+        on_any_scale = replace(label_source, columns_by_name=columns_by_name, scale=None)
+        labelled_set = read_any_labels(on_any_scale, name, pairwise=pairwise)
     except LabelError as error:
         problem_kinds = {problem.kind for problem in error.problems}
         if definition or not problem_kinds <= MISSING_LABEL_PROBLEMS:
             raise
         raise UnknownDimensionError(f"{unknown_message}; and in the labels: {error}") from error
-    return _make_subject(labelled, name, definition, label_source.scale, columns), labelled
+    if isinstance(labelled_set, LabelledPairs):
+        text_names = shared_texts(labelled_set)
+        return make_comparison(name, text_names, labelled_set.candidate, definition), labelled_set
+    if name not in labelled_set.words and not definition:
+        raise UnknownDimensionError(
+            f"no judge {name!r} in the catalogue: say in one line what earns a high rating, "
+            f"--dimension '{name}=...', or define it in FILE.yaml"
+        )
+    scale_text = label_source.scale
+    answers = verdict_words(labelled_set, name) or scale_for_new_judge(
+        labelled_set, name, scale_text
+    )
+    text_names = text_names_for_judge(labelled_set, columns_by_name)
+    return make_dimension(name, answers, text_names, definition), labelled_set
 
 
-def _name_and_definition(spec: str, label_source: LabelSource) -> tuple[str, str]:
-    """Split NAME=DEFINITION; raises SettingsError if the definition is empty or has no labels."""
-    name, equals, definition = (part.strip() for part in spec.partition("="))
+def _split_definition(argument: str, label_source: LabelSource) -> tuple[str, str]:
+    """Split NAME=DEFINITION; raises SettingsError for an empty one, or if no file has labels."""
+    name, equals, definition = (text.strip() for text in argument.partition("="))
     if equals and (label_source.data is None or not definition.strip(".…")):
         raise SettingsError(
             f"{name}=LINE is for labels of your own: instead of LINE, say what earns a good label, "
@@ -101,115 +115,104 @@ def _name_and_definition(spec: str, label_source: LabelSource) -> tuple[str, str
     return name, definition
 
 
-def _make_subject(
-    labelled: AnyLabels,
-    name: str,
-    definition: str,
-    scale: str | None,
-    columns: Mapping[str, ColumnNames],
-) -> Subject:
-    if isinstance(labelled, LabelledPairs):
-        texts = shared_texts(labelled)
-        return make_comparison(name, texts, labelled.candidate, definition)
-    if name not in labelled.words and not definition:
-        raise UnknownDimensionError(
-            f"no judge {name!r} in the catalogue: say in one line what earns a high rating, "
-            f"--dimension '{name}=...', or define it in FILE.yaml"
-        )
-    answers = verdict_words(labelled, name) or scale_for_new_judge(labelled, name, scale)
-    return make_dimension(name, answers, text_names_for_judge(labelled, columns), definition)
-
-
-def shared_texts(pairs: LabelledPairs) -> list[str]:
+def shared_texts(labelled_pairs: LabelledPairs) -> list[str]:
     """Return the texts beside the two outputs of a pair that a new judge reads."""
-    return usable_texts(filter(is_source_or_output, pairs.reading.texts), pairs)
+    text_names = labelled_pairs.reading.texts
+    return usable_texts(filter(is_source_or_output, text_names), labelled_pairs)
 
 
-def text_names_for_judge(labelled: LabelledSet, mapping: Mapping[str, object]) -> list[str]:
+def text_names_for_judge(
+    labelled_set: LabelledSet, columns_by_name: Mapping[str, object]
+) -> list[str]:
     """Return the names of the texts that a new judge reads; the judged output comes last.
 
-    A judge reads the texts with a usual name and the texts that the user's mapping names, if every
-    row has them. Other texts are left out, because they may give the label away. Raises LabelError
-    if several texts may be the judged output.
+    A judge reads the texts with a usual name and the texts that --map names, if every row has them.
+    Other texts are left out, because they may give the label away. Raises LabelError if several
+    texts may be the judged output.
     """
-    columns = labelled.reading.texts
-    outputs = [text for text in columns if usual_name(text) in OUTPUT_NAMES]
-    if CONVERSATION in columns and (not outputs or mapping.get(TURNS_KEY) == "all"):
+    column_by_text = labelled_set.reading.texts
+    outputs = [text for text in column_by_text if usual_name(text) in OUTPUT_NAMES]
+    judges_all_turns = columns_by_name.get(TURNS_KEY) == "all"
+    if CONVERSATION in column_by_text and (not outputs or judges_all_turns):
         return [CONVERSATION]
-    output = _judged_output(labelled, outputs, mapping)
-    further_texts = without_keys(columns, [output])
-    inputs = [
-        text
-        for text in further_texts
-        if text in mapping or (is_text_name(text) and not _holds_ids(text, labelled))
-    ]
-    return usable_texts([*inputs, output], labelled)
+    output = _judged_output(labelled_set, outputs, columns_by_name)
+    inputs = []
+    for text in without_keys(column_by_text, [output]):
+        is_usual_input = is_text_name(text) and not _holds_document_ids(text, labelled_set)
+        if text in columns_by_name or is_usual_input:
+            inputs.append(text)
+    return usable_texts([*inputs, output], labelled_set)
 
 
-def _holds_ids(text: str, labelled: LabelledSet) -> bool:
+def _holds_document_ids(text_name: str, labelled_set: LabelledSet) -> bool:
     """Return whether a source text is a document's id, such as `cnn-test-404f85`, in every row."""
-    texts = [output.texts.get(text, "") for output in labelled.outputs]
-    return source_name([text]) is not None and all(map(_DOCUMENT_ID.fullmatch, texts))
+    texts = [output.texts.get(text_name, "") for output in labelled_set.outputs]
+    return source_name([text_name]) is not None and all(map(_DOCUMENT_ID.fullmatch, texts))
 
 
 def _judged_output(
-    labelled: LabelledSet, outputs: Sequence[str], mapping: Mapping[str, object]
+    labelled_set: LabelledSet, outputs: Sequence[str], columns_by_name: Mapping[str, object]
 ) -> str:
     """Return the name of the judged output; `outputs` are the texts with a usual name for it."""
-    columns = labelled.reading.texts
-    possible_outputs = [text for text in outputs if text in mapping]
+    column_by_text = labelled_set.reading.texts
+    possible_outputs = [text for text in outputs if text in columns_by_name]
     if not possible_outputs:
-        possible_outputs = [*outputs] or [*columns][:2]
+        possible_outputs = [*outputs] or [*column_by_text][:2]
     if len(possible_outputs) == 1 and VALID_NAME.match(possible_outputs[0]):
         return possible_outputs[0]
-    choices = [map_flag("output", [columns[text]]) for text in outputs or columns]
-    if not outputs and len(columns) == 2:
-        first, second = columns.values()
-        choices = [
-            f"{map_flag('output', [output])} {map_flag('input', [other])}"
-            for output, other in ((first, second), (second, first))
+    flags = [map_flag("output", [column_by_text[text]]) for text in outputs or column_by_text]
+    if not outputs and len(column_by_text) == 2:
+        one_column, other_column = column_by_text.values()
+        flags = [
+            f"{map_flag('output', [one_column])} {map_flag('input', [other_column])}",
+            f"{map_flag('output', [other_column])} {map_flag('input', [one_column])}",
         ]
-    raise LabelError(f"{labelled.name}: say which text is judged: {' or '.join(choices)}")
+    raise LabelError(f"{labelled_set.name}: say which text is judged: {' or '.join(flags)}")
 
 
-def usable_texts(names: Iterable[str], labelled: AnyLabels) -> list[str]:
+def usable_texts(names: Iterable[str], labelled_set: AnyLabels) -> list[str]:
     """Return the names that every row has a text for, and that can be used in a prompt."""
-    names_by_row = [item.texts.keys() for item in labelled.items]
+    texts_by_row = [item.texts for item in labelled_set.items]
     return [
         name
         for name in names
-        if VALID_NAME.match(name) and all(name in row for row in names_by_row)
+        if VALID_NAME.match(name) and all(name in texts for texts in texts_by_row)
     ]
 
 
-def missing_input_flag(labelled: LabelledSet, texts: Collection[str]) -> str:
+def missing_input_flag(labelled_set: LabelledSet, text_names: Collection[str]) -> str:
     """Return the flag that gives a new judge an input text; "" if the judge reads one already."""
-    if source_name(texts):
+    if source_name(text_names):
         return ""
-    further_texts = without_keys(labelled.reading.texts, texts)
-    rows = [item.texts for item in labelled.items]
-    for name, column in further_texts.items():
-        if all(name in row for row in rows):
+    for name, column in without_keys(labelled_set.reading.texts, text_names).items():
+        if all(name in item.texts for item in labelled_set.items):
             return map_flag("input", [column])
     return ""
 
 
-def unread_columns(reading: FileReading, texts: Collection[str], *, is_new: bool = True) -> str:
-    """Return the columns that a judge does not read, and flags with which a new judge would."""
-    only_name = only_text_name(reading.texts, texts)
-    unread_texts = without_keys(reading.texts, texts if only_name is None else [only_name])
+def unread_columns(
+    reading: FileReading, text_names: Collection[str], *, is_new: bool = True
+) -> str:
+    """Return the columns that a judge of these texts does not read; "" if it reads all.
+
+    For a new judge (`is_new`), flags are added with which the judge would read them.
+    """
+    only_name = only_text_name(reading.texts, text_names)
+    read_names = text_names if only_name is None else [only_name]
+    unread_texts = without_keys(reading.texts, read_names)
     columns = [*unread_texts.values(), *reading.unread]
     if not columns:
         return ""
-    names = {**dict.fromkeys(unread_texts.values(), "input"), **reading.likely_names}
+    name_by_column = {**dict.fromkeys(unread_texts.values(), "input"), **reading.likely_names}
     used_names = {name for name, headers in reading.rows.items() if headers != (ROW_NUMBER_COLUMN,)}
-    if source_name(texts) or not is_new:
+    if source_name(text_names) or not is_new:
         used_names.add("input")
-    flags: dict[str, str] = {}
-    for column, name in names.items():
+    flag_by_name: dict[str, str] = {}
+    for column, name in name_by_column.items():
         if name not in used_names:
-            flags.setdefault(name, map_flag(name, [column]))
-    if is_new and not flags:
-        flags["NAME"] = map_flag("NAME", ["COLUMN"])
-    advice = f" (to use one, name it: {', '.join(flags.values())})" if flags else ""
+            flag_by_name.setdefault(name, map_flag(name, [column]))
+    if is_new and not flag_by_name:
+        flag_by_name["NAME"] = map_flag("NAME", ["COLUMN"])
+    flags_text = ", ".join(flag_by_name.values())
+    advice = f" (to use one, name it: {flags_text})" if flags_text else ""
     return f"{', '.join(columns)}{advice}"

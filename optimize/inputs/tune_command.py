@@ -1,4 +1,4 @@
-"""The command that tunes a judge on the labels of a file, as `check` prints it."""
+"""The last lines of `check`: the command that tunes a judge on the labels of the file."""
 
 import argparse
 import shlex
@@ -20,83 +20,87 @@ from optimize.inputs.flags import narrowest_usual_scale
 from optimize.inputs.labelled import AnyLabels, needs_any_scale
 from optimize.inputs.subjects import dimension_name, missing_input_flag, text_names_for_judge
 
-# A title, and a sentence or command.
-Fact = tuple[str, str]
+# A titled line that `check` prints: its title, and a sentence or a command.
+TitledLine = tuple[str, str]
 # The title of a line with a command, which is not wrapped so that it can be copied.
 COMMAND_TITLE = "next"
 
 
-def dimension_specs(flags: argparse.Namespace) -> dict[str, str]:
-    """Return the dimensions that --dimension names, each with its NAME or NAME=DEFINITION."""
-    return {dimension_name(value): value for value in flags.dimension or ()}
+def arguments_by_dimension(flags: argparse.Namespace) -> dict[str, str]:
+    """Map each dimension that --dimension names to its argument: NAME or NAME=DEFINITION."""
+    return {dimension_name(argument): argument for argument in flags.dimension or ()}
 
 
-def dimensions_to_tune(labelled: LabelledSet, options: ReadOptions) -> Sequence[str]:
+def dimensions_to_tune(labelled_set: LabelledSet, options: ReadOptions) -> Sequence[str]:
     """Return the dimensions that the user named, else all; those that need no definition first."""
-    dimensions_in_map = [name for name in options.mapping if name in labelled.dimensions]
-    names = options.dimensions or dimensions_in_map or labelled.dimensions
-    catalog_names = catalog.judge_names()
-    return sorted(names, key=lambda name: (name not in catalog_names, name not in labelled.words))
+    mapped_dimensions = [name for name in options.mapping if name in labelled_set.dimensions]
+    names = options.dimensions or mapped_dimensions or labelled_set.dimensions
+    return sorted(
+        names, key=lambda name: (name not in catalog.judge_names(), name not in labelled_set.words)
+    )
 
 
-def next_step_facts(
-    labelled: AnyLabels, flags: argparse.Namespace, options: ReadOptions
-) -> Iterator[Fact]:
+def next_step_lines(
+    labelled_set: AnyLabels, flags: argparse.Namespace, options: ReadOptions
+) -> Iterator[TitledLine]:
     """Yield the next command for these labels, or what the user has to define before tuning."""
-    if len(labelled.documents) < MIN_DOCUMENTS_TO_SPLIT or flags.file in STARTER_FILE_BY_NAME:
+    if len(labelled_set.documents) < MIN_DOCUMENTS_TO_SPLIT or flags.file in STARTER_FILE_BY_NAME:
         return
-    if SWAP_SAMPLE_COLUMN in labelled.reading.unread:
+    if SWAP_SAMPLE_COLUMN in labelled_set.reading.unread:
         yield "swap", "two judges differ on these rows: verify --against OLD --changed takes them"
         return
-    if isinstance(labelled, LabelledPairs):
-        yield COMMAND_TITLE, _command("--pairwise", "preference=which response is better", flags)
+    if isinstance(labelled_set, LabelledPairs):
+        argument = "preference=which response is better"
+        yield COMMAND_TITLE, _command_text("--pairwise", argument, flags)
         yield "define", "write your own definition there, or a comparison of `dspy-judges list`"
         return
-    column = dimensions_to_tune(labelled, options)[0]
-    ratings = with_ratings(labelled, column)
-    if len({ratings.label(output, column) for output in ratings.outputs}) == 1:
+    dimension = dimensions_to_tune(labelled_set, options)[0]
+    rated_set = with_ratings(labelled_set, dimension)
+    if len({rated_set.label(output, dimension) for output in rated_set.outputs}) == 1:
         return  # a note says that all labels are the same
-    spec = dimension_specs(flags).get(column, column)
-    if column in catalog.judge_names() or spec != column:
-        yield _tune_fact(column, spec, flags, options)
+    argument = arguments_by_dimension(flags).get(dimension, dimension)
+    if dimension in catalog.judge_names() or argument != dimension:
+        yield _tune_line(dimension, argument, flags, options)
     else:
-        yield from _facts_without_definition(labelled, column, flags, options)
+        yield from _lines_without_definition(labelled_set, dimension, flags, options)
 
 
-def _facts_without_definition(
-    labelled: LabelledSet, column: str, flags: argparse.Namespace, options: ReadOptions
-) -> Iterator[Fact]:
-    """Yield the command for a column that neither a catalogue judge nor a definition explains."""
-    name, name_flag = judge_name(column), ""
+def _lines_without_definition(
+    labelled_set: LabelledSet, column: str, flags: argparse.Namespace, options: ReadOptions
+) -> Iterator[TitledLine]:
+    """Yield the command for a column that is no catalogue judge's and that has no definition."""
+    name, map_flag_text = judge_name(column), ""
     if not VALID_NAME.match(name):  # a judge cannot have the column's name
-        name, name_flag = "quality", f" {map_flag('quality', [column])}"
+        name, map_flag_text = "quality", f" {map_flag('quality', [column])}"
         options = replace(options, columns_by_name={**options.columns_by_name, name: column})
-    good_label = "a pass" if column in labelled.words else "a high rating"
-    draft = f"{name}=one line that says what earns {good_label}"
-    # A judge of pass or fail can be tuned without a definition.
-    is_catalog_name = name in catalog.judge_names()
-    needs_definition = bool(name_flag) or is_catalog_name or column not in labelled.words
-    title, text = _tune_fact(name, draft if needs_definition else name, flags, options)
+    has_verdicts = column in labelled_set.words
+    draft = f"{name}=one line that says what earns {'a pass' if has_verdicts else 'a high rating'}"
+    # Only a judge of pass or fail can be tuned without a definition, under the column's name.
+    needs_definition = bool(map_flag_text) or name in catalog.judge_names() or not has_verdicts
+    title, text = _tune_line(name, draft if needs_definition else name, flags, options)
     if title != COMMAND_TITLE:
         yield title, text
         return
-    yield title, text + name_flag
+    yield title, text + map_flag_text
     advice = f"write --dimension {shlex.quote(draft)}"
     if needs_definition:
         advice = "write your own line there"
-        if labelled.reading.texts.keys() >= {*catalog.find_subject("relevance").texts}:
+        if labelled_set.reading.texts.keys() >= {*catalog.find_subject("relevance").texts}:
             example = map_flag("relevance", [column])
             advice += f"; or say which judge's rating it is, as in {example}"
     yield "define", f"a definition is worth about as much as tuning; {advice}"
 
 
-def _tune_fact(dimension: str, spec: str, flags: argparse.Namespace, options: ReadOptions) -> Fact:
+def _tune_line(
+    dimension: str, argument: str, flags: argparse.Namespace, options: ReadOptions
+) -> TitledLine:
     """Return the command that tunes a judge on a dimension, or why its labels cannot be split."""
     subject = catalog.find_subject(dimension) if dimension in catalog.judge_names() else None
     inputs = tuple(subject.inputs) if isinstance(subject, Dimension) else None
+    scale, new_judge_flags = options.scales.get("*"), ""
     try:
         # The judge may read fewer texts than `check` has read.
-        outputs = read_labels(
+        labelled_set = read_labels(
             flags.file,
             map=options.mapping,
             dimensions=[dimension],
@@ -104,48 +108,51 @@ def _tune_fact(dimension: str, spec: str, flags: argparse.Namespace, options: Re
             annotations=options.annotations,
             values=options.values,
         )
-        split(outputs, seed=0)
+        split(labelled_set, seed=0)
         if subject is None:
-            return COMMAND_TITLE, _new_judge_command(outputs, dimension, spec, flags, options)
+            new_judge_flags = _new_judge_flags(labelled_set, dimension, options)
     except LabelError as error:
         reason = error.problems[0] if error.problems else error
         inputs_text = f"{dimension} reads {' and '.join(inputs)}. " if inputs else ""
         return "judge", f"{inputs_text}{reason}"
-    scale = options.scales.get("*") or _other_scale(outputs, subject)
-    return COMMAND_TITLE, _command("--dimension", spec, flags, scale)
+    if subject is not None and scale is None:
+        scale = _scale_beyond(subject, labelled_set)
+    return COMMAND_TITLE, _command_text("--dimension", argument, flags, scale) + new_judge_flags
 
 
-def _new_judge_command(
-    outputs: LabelledSet, dimension: str, spec: str, flags: argparse.Namespace, options: ReadOptions
-) -> str:
-    scale, text_names = options.scales.get("*"), text_names_for_judge(outputs, options.mapping)
-    command = [_command("--dimension", spec, flags, scale), missing_input_flag(outputs, text_names)]
-    if not scale and needs_any_scale(outputs, dimension):
-        command.append(f"--scale {ANY_SCALE}")
-    return " ".join(filter(None, command))
+def _new_judge_flags(labelled_set: LabelledSet, dimension: str, options: ReadOptions) -> str:
+    """Return further flags that a new judge of these labels needs, each after a space."""
+    text_names = text_names_for_judge(labelled_set, options.mapping)
+    flags = [missing_input_flag(labelled_set, text_names)]
+    if not options.scales.get("*") and needs_any_scale(labelled_set, dimension):
+        flags.append(f"--scale {ANY_SCALE}")
+    return "".join(f" {flag}" for flag in flags if flag)
 
 
-def _other_scale(outputs: LabelledSet, subject: Subject) -> Scale | None:
-    """Return a scale with all ratings if they exceed the scale of a catalogue judge."""
-    rated_outputs = with_ratings(outputs, subject.name).outputs
+def _scale_beyond(subject: Subject, labelled_set: LabelledSet) -> Scale | None:
+    """Return a scale with all ratings if some of them are not on the scale of a catalogue judge."""
+    rated_outputs = with_ratings(labelled_set, subject.name).outputs
     ratings = [rating for output in rated_outputs for rating in output.ratings[subject.name]]
-    low, high = min(ratings), max(ratings)
-    if subject.scale[0] <= low <= high <= subject.scale[-1]:
+    lowest, highest = min(ratings), max(ratings)
+    if subject.scale[0] <= lowest <= highest <= subject.scale[-1]:
         return None
-    return narrowest_usual_scale(ratings) or (low // 1, -(-high // 1))
+    return narrowest_usual_scale(ratings) or (lowest // 1, -(-highest // 1))
 
 
-def _command(
-    subject_flag: str, subject: str, flags: argparse.Namespace, scale: Scale | None = None
+def _command_text(
+    subject_flag: str, argument: str, flags: argparse.Namespace, scale: Scale | None = None
 ) -> str:
     """Return a command that tunes this judge, and reads the labels as these flags do."""
-    words = ["dspy-judges", "tune", subject_flag, subject, "--data", flags.file]
+    command = ["dspy-judges", "tune", subject_flag, argument, "--data", flags.file]
     if flags.annotations:
-        words += ["--annotations", flags.annotations]
-    for column in [str(flags.write_map)] if flags.write_map else flags.map:
-        words += ["--map", column]
-    for values in () if flags.write_map else flags.values:
-        words += ["--values", values]
+        command += ["--annotations", flags.annotations]
+    if flags.write_map:  # the written mapping file has the columns and the values
+        command += ["--map", str(flags.write_map)]
+    else:
+        for map_argument in flags.map:
+            command += ["--map", map_argument]
+        for values_argument in flags.values:
+            command += ["--values", values_argument]
     if scale:
-        words += ["--scale", f"{scale[0]:g}:{scale[1]:g}"]
-    return shlex.join(words)
+        command += ["--scale", f"{scale[0]:g}:{scale[1]:g}"]
+    return shlex.join(command)
