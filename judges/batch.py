@@ -129,7 +129,7 @@ class Batch:
         if (completion := self._store.get(key)) is not None:
             return completion
         if key.hex() not in self._worst_cost_by_key:
-            body = self._model.request_format.body(messages, sampling)
+            body = self._model.request_format.make_body(messages, sampling)
             request = {"custom_id": key.hex(), "method": "POST", "url": ENDPOINT_PATH, "body": body}
             is_first = not self._worst_cost_by_key
             with claim_file(self._requests_path, replace=is_first).open("ab") as requests_file:
@@ -241,7 +241,7 @@ class Batch:
         try:
             if response.status_code != 200:
                 raise read_error(self._model, response.status_code, None, body)
-            completion = self._model.read_answer(body, (), Sampling())
+            completion = self._model.read_completion(body, (), Sampling())
         except ModelError as error:
             if not error.may_be_billed:  # a billed request stays booked at its worst-case cost
                 self._store.record_outcome(request_id, REFUSED, 0.0, None)

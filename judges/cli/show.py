@@ -155,7 +155,7 @@ def export(args: argparse.Namespace) -> int:
             f"{judge.name}: the prompt has double braces, which would be taken for slots"
         )
     request_format = RequestFormat(judge.lm.removeprefix("openai/"))
-    request = request_format.body(messages, sampling_for(plan, judge.prompt))
+    request = request_format.make_body(messages, sampling_for(plan, judge.prompt))
     print(json.dumps({"n": 1, **request}, indent=1))
     warning = f"texts are inserted unchanged, and you have to apply the plan {plan.kind} yourself"
     if judge.kind == "pairwise":

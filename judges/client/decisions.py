@@ -1,7 +1,7 @@
 """Ask decision models over HTTP: models that answer typed questions with probabilities, not text.
 
 Two protocols are in use: System One's `POST /v1/systemone`, which several engines and providers
-serve, and OpenAI's `POST /v1/decisions`. For both protocols, a request has two messages here:
+serve, and OpenAI's `POST /v1/decisions`. For both protocols, a `Request` has two messages:
 
 - The system message is the JSON object `{"state": {...}, "questions": {...}}`, which is the same
   for every row. The questions have the form that System One defines.
@@ -17,7 +17,7 @@ from functools import lru_cache
 
 from judges.client.openai import (
     EndpointModel,
-    malformed_answer,
+    malformed_response,
     read_error,
     read_retry_after,
     read_usage,
@@ -38,49 +38,52 @@ class DecisionModel(EndpointModel):
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         """Answer one request; raises ModelError if there is no usable answer."""
         try:
-            questions, body_start, body_end = _body_parts(self.name, messages[0]["content"])
-            body_bytes = f"{body_start}{messages[-1]['content']}{body_end}".encode()
+            questions, body_start, body_end = _split_body(self.name, messages[0]["content"])
+            request_json = f"{body_start}{messages[-1]['content']}{body_end}".encode()
         except JSON_ERRORS:
             raise FatalModelError(
                 f"{self.name}: a decision model answers a judge's typed questions, and these "
                 "messages contain none; name a chat model"
             ) from None
         url = self._url
-        status, headers, answer = await self._post(body_bytes)
+        status, headers, response_body = await self._post(request_json)
         if 200 <= status < 300:
-            return self._read_answers(answer, questions, messages)
+            return self._read_answers(response_body, questions, messages)
         # Some servers have System One's protocol at the path /v1/decisions.
-        if status == 404 and b"model" not in answer and url.endswith(f"/{SYSTEM_ONE}"):
+        if status == 404 and b"model" not in response_body and url.endswith(f"/{SYSTEM_ONE}"):
             self._url = url.removesuffix(SYSTEM_ONE) + "decisions"
             return await self.complete(messages, sampling)
-        raise read_error(self, status, read_retry_after(headers), answer)
+        raise read_error(self, status, read_retry_after(headers), response_body)
 
     def _read_answers(
-        self, answer: bytes, questions: Mapping[str, TypedQuestion], messages: Sequence[Message]
+        self,
+        response_body: bytes,
+        questions: Mapping[str, TypedQuestion],
+        messages: Sequence[Message],
     ) -> Completion:
         """Read the answers in a response body; raises TransientError if there are no answers."""
         try:
             # json, unlike msgspec, accepts NaN; so a NaN makes only one answer unusable, not all.
-            body = json.loads(answer.decode("utf-8", "replace"))
-            model, token_counts = body.get("model"), body.get("usage")
-            reply = reply_from_answers(body["answers"], questions)
+            response = json.loads(response_body.decode("utf-8", "replace"))
+            model_name, reported_usage = response.get("model"), response.get("usage")
+            reply = reply_from_answers(response["answers"], questions)
         except JSON_ERRORS:
-            raise malformed_answer(answer, self.redactor) from None
-        if isinstance(token_counts, dict):
-            token_counts = {
-                "prompt_tokens": token_counts.get("input_tokens") or 0,
-                "completion_tokens": token_counts.get("output_tokens") or 0,
-                "prompt_tokens_details": token_counts.get("input_tokens_details"),
+            raise malformed_response(response_body, self.redactor) from None
+        if isinstance(reported_usage, dict):
+            reported_usage = {
+                "prompt_tokens": reported_usage.get("input_tokens") or 0,
+                "completion_tokens": reported_usage.get("output_tokens") or 0,
+                "prompt_tokens_details": reported_usage.get("input_tokens_details"),
             }
-        usage = read_usage(token_counts, messages, (), DECISION_SAMPLING)
-        return self.redactor.completion([reply], model, usage)
+        usage = read_usage(reported_usage, messages, (), DECISION_SAMPLING)
+        return self.redactor.completion([reply], model_name, usage)
 
 
 @lru_cache(maxsize=16)
-def _body_parts(name: str, content: str) -> tuple[dict[str, TypedQuestion], str, str]:
-    """Return the questions of a system message, and the request's JSON around its `inputs`."""
-    task, model = DecisionTask.parse(content), name.partition("/")[2]
-    body = {"model": model, **task.body(name, None)}
+def _split_body(name: str, system_content: str) -> tuple[dict[str, TypedQuestion], str, str]:
+    """Return a judge's questions, and the request's JSON before and after the row's `inputs`."""
+    task = DecisionTask.parse(system_content)
+    body = {"model": name.partition("/")[2], **task.body(name, None)}
     # No text can contain '"inputs": null', since JSON escapes the quotation marks in a text.
     body_start, _, body_end = json.dumps(body, ensure_ascii=False).partition('"inputs": null')
     return task.questions, f'{body_start}"inputs": ', body_end

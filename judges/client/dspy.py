@@ -51,13 +51,13 @@ if TYPE_CHECKING:
 
     from judges.client.client import Client
 
-Json = Mapping[str, object]
+JsonObject = Mapping[str, object]
 # DSPy's record of a request, with its outputs, its token usage and the provider's response.
 HistoryEntry = Mapping[str, Any]
 # The exceptions that DSPy's engines raise if a response is malformed.
 RESPONSE_ERRORS = (AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError)
 # Arguments of an LM that do not change its replies: keys, addresses and the time to wait.
-NON_REPLY_ARGUMENTS = {"api_key", "api_base", "base_url", "headers", "extra_headers", "timeout"}
+CONNECTION_ARGUMENTS = {"api_key", "api_base", "base_url", "headers", "extra_headers", "timeout"}
 # With this setting, LiteLLM reads prices and capabilities from its own files, not from the network.
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 
@@ -65,9 +65,9 @@ os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 class DspyModel:
     """A `dspy.LM` as a model of this project; one request brings one reply (`native_n` is false).
 
-    Requests run under the DSPy settings in `context`, by default the current settings. `cacheable`
-    is false if the LM has `cache=False` or an engine that the user wrote. `identity` is the
-    endpoint with a digest of all arguments that change replies.
+    Requests use the DSPy settings in `context`, by default the current settings. `cacheable` is
+    false if the LM has `cache=False` or an engine that the user wrote. `identity` is the endpoint
+    with a digest of all arguments that change replies.
     """
 
     native_n = False
@@ -82,7 +82,9 @@ class DspyModel:
         self.name = str(lm.model)
         self.api_base = arguments.get("api_base") or arguments.get("base_url")
         self.endpoint = endpoint_of(self.name, self.api_base)
-        reply_arguments = {key: arguments[key] for key in arguments.keys() - NON_REPLY_ARGUMENTS}
+        reply_arguments = {
+            name: value for name, value in arguments.items() if name not in CONNECTION_ARGUMENTS
+        }
         canonical_json = json.dumps([lm.model_type, reply_arguments], sort_keys=True, default=repr)
         self.identity = f"{self.endpoint} {sha256(canonical_json.encode()).hexdigest()[:12]}"
         self.temperature: float | None = arguments.get("temperature", 0.0)
@@ -108,20 +110,22 @@ class DspyModel:
         import dspy
 
         seed = sampling.seed + self._seed
-        body = self.request_format.body(messages, replace(sampling, seed=seed))
+        request_body = self.request_format.make_body(messages, replace(sampling, seed=seed))
         # A separate task, since only a task can run in a context with other DSPy settings.
-        task = asyncio.create_task(self._ask(body), context=self._context.copy())
+        task = asyncio.create_task(self._ask(request_body), context=self._context.copy())
         try:
             entry = await task
             completion = self._read_completion(entry, messages, sampling)
         except dspy.LMError as error:
             # What follows "To fix:" in the message is advice to programmers.
-            text = error.message.partition("To fix:")[0]
-            answer = msgspec.json.encode({"message": text, "code": error.provider_code})
-            request_errors = (dspy.LMUnsupportedFeatureError, dspy.LMInvalidRequestError)
-            if isinstance(error, request_errors) and self.request_format.learn_from(body, answer):
+            error_text = error.message.partition("To fix:")[0]
+            error_json = msgspec.json.encode({"message": error_text, "code": error.provider_code})
+            is_about_request = isinstance(
+                error, dspy.LMUnsupportedFeatureError | dspy.LMInvalidRequestError
+            )
+            if is_about_request and self.request_format.learn_from_error(request_body, error_json):
                 return await self.complete(messages, sampling)
-            raise self._model_error(error, text, answer) from None
+            raise self._model_error(error, error_text, error_json) from None
         except RESPONSE_ERRORS as error:
             reason = type(error).__name__
             raise TransientError(
@@ -136,27 +140,30 @@ class DspyModel:
     async def close(self) -> None:
         """Do nothing, since DSPy owns the connections."""
 
-    async def _ask(self, body: Mapping[str, Any]) -> HistoryEntry:
+    async def _ask(self, request_body: Mapping[str, Any]) -> HistoryEntry:
+        """Send a request through DSPy, and return DSPy's record of the request."""
         import dspy
         from dspy.utils.exceptions import AdapterParseError
 
         adapter, signature = _pass_through_adapter()
         # The copy's history has only this request, not the others that run at the same time.
-        lm, entries = self._lm.copy(), list[HistoryEntry]()
-        lm.update_history = entries.append
-        options = {name: value for name, value in body.items() if name not in ("model", "messages")}
+        lm, history = self._lm.copy(), list[HistoryEntry]()
+        lm.update_history = history.append
+        lm_options = {**request_body}
+        del lm_options["model"]
+        messages = list(lm_options.pop("messages"))
         if prompt_cache := lm.kwargs.get("prompt_cache"):
             # All messages but the last are the same for every row, so they are the cached prefix.
-            last_index = sum(message["role"] != "system" for message in body["messages"]) - 2
+            last_index = sum(message["role"] != "system" for message in messages) - 2
             prefix_end = max(last_index, 0) or None
-            options["prompt_cache"] = replace(prompt_cache, prefix_until_index=prefix_end)
-        inputs = {"messages": list(body["messages"])}
+            lm_options["prompt_cache"] = replace(prompt_cache, prefix_until_index=prefix_end)
+        inputs = {"messages": messages}
         with dspy.context(disable_history=False), suppress(AdapterParseError):
             if self._is_async:
-                await adapter.acall(lm, options, signature, [], inputs)
+                await adapter.acall(lm, lm_options, signature, [], inputs)
             else:
-                await asyncio.to_thread(adapter, lm, options, signature, [], inputs)
-        return entries[-1]
+                await asyncio.to_thread(adapter, lm, lm_options, signature, [], inputs)
+        return history[-1]
 
     def _read_completion(
         self, entry: HistoryEntry, messages: Sequence[Message], sampling: Sampling
@@ -170,14 +177,14 @@ class DspyModel:
         usage = read_usage(entry["usage"] or None, messages, (reply,), sampling)
         return self.redactor.completion([reply], entry.get("response_model") or self.name, usage)
 
-    def _model_error(self, error: "dspy.LMError", text: str, answer: bytes) -> ModelError:
-        """Return the ModelError for an exception of DSPy; `answer` is a JSON object with `text`."""
+    def _model_error(self, error: "dspy.LMError", error_text: str, error_json: bytes) -> ModelError:
+        """Return the ModelError for an exception of DSPy."""
         import dspy
 
         is_throttled = isinstance(error, dspy.LMRateLimitError)
         if status := error.status or (429 if is_throttled else None):
-            return read_error(self, status, error.retry_after, answer)
-        message = f"{self.name}: {self.redactor.excerpt(text)}"
+            return read_error(self, status, error.retry_after, error_json)
+        message = f"{self.name}: {self.redactor.excerpt(error_text)}"
         if isinstance(error, dspy.LMTransportError):
             cause: BaseException | None = error
             while cause is not None:
@@ -222,7 +229,10 @@ def configured_lm() -> "dspy.LM | None":
 
 @lru_cache(maxsize=1)
 def _pass_through_adapter() -> "tuple[dspy.Adapter, dspy.SignatureMeta]":
-    """Return an adapter that sends messages unchanged, and the signature to call it with."""
+    """Return an adapter that sends messages unchanged, and the signature to call it with.
+
+    DSPy calls the adapter's `format` to make messages, and its `parse` to read a reply.
+    """
     import dspy
 
     class PassThroughAdapter(dspy.Adapter):
@@ -249,8 +259,8 @@ def as_lm(
     if is_decision_model(client.model.name):
         return DecisionLM(engine)
     return dspy.LM(
-        # With "judges:" as a prefix, DSPy does not recognise the provider, whose special rules it
-        # would apply to the requests.
+        # The prefix "judges:" hides the provider from DSPy, so that DSPy does not apply the
+        # provider's special rules to the requests.
         "judges:" + client.model.name.replace("/", ":"),
         engine=engine,
         async_engine=SimpleNamespace(complete=engine.complete_async),
@@ -264,25 +274,28 @@ def as_lm(
 class ClientEngine:
     """A DSPy engine that answers requests through a client of this project.
 
-    DSPy does not tell an engine the number of the rollout. So each repetition of a request gets a
-    new seed, the same in every run, unless the temperature is 0.
+    DSPy may send the same request several times to get different replies, and does not number
+    them. So each repetition of a request gets a new seed, unless the temperature is 0. The seeds
+    are the same in every run.
     """
 
     def __init__(self, client: "Client", seed: int) -> None:
         self.client, self.seed = client, seed
         self.stop_error: JudgesError | None = None
-        self._repeats: defaultdict[str, Iterator[int]] = defaultdict(itertools.count)
+        self._repeat_counters: defaultdict[str, Iterator[int]] = defaultdict(itertools.count)
 
     def complete(self, request: "lm15.Request") -> "lm15.Response":
-        with self.keeping_error():
-            return _dspy_response(request, self.client.ask(self._request(request)))
+        with self.keep_stop_error():
+            return _dspy_response(request, self.client.ask(self._convert_request(request)))
 
     async def complete_async(self, request: "lm15.Request") -> "lm15.Response":
-        with self.keeping_error():
-            return _dspy_response(request, await self.client.ask_async(self._request(request)))
+        with self.keep_stop_error():
+            return _dspy_response(
+                request, await self.client.ask_async(self._convert_request(request))
+            )
 
     @contextmanager
-    def keeping_error(self) -> Iterator[None]:
+    def keep_stop_error(self) -> Iterator[None]:
         """Keep an error that is raised within this context as `stop_error`, and raise it."""
         try:
             yield
@@ -290,7 +303,7 @@ class ClientEngine:
             self.stop_error = error
             raise
 
-    def _request(self, request: "lm15.Request") -> Request:
+    def _convert_request(self, request: "lm15.Request") -> Request:
         config, messages = request.config, _chat_messages(request)
         sampling = Sampling(
             temperature=config.temperature,
@@ -298,7 +311,7 @@ class ClientEngine:
             seed=self.seed if config.seed is None else config.seed,
         )
         if sampling.temperature != 0:
-            n_repeats = next(self._repeats[repr((messages, sampling))])
+            n_repeats = next(self._repeat_counters[repr((messages, sampling))])
             sampling = replace(sampling, seed=sampling.seed + SAMPLE_SEED_STEP * n_repeats)
         # Every reply text is accepted here, since DSPy's adapter parses it later.
         return Request(messages, sampling, lambda reply: reply.text)
@@ -312,36 +325,34 @@ class DecisionLM:
     def __init__(self, engine: ClientEngine) -> None:
         self.engine, self.model = engine, engine.client.model.name
 
-    def __call__(self, state: Json, questions: Json) -> object:
-        with self._raising_dspy_errors():
+    def __call__(self, state: JsonObject, questions: JsonObject) -> object:
+        with self._convert_errors():
             return self._read_response(self.engine.client.ask(self._request(state, questions)))
 
-    async def acall(self, state: Json, questions: Json) -> object:
-        with self._raising_dspy_errors():
+    async def acall(self, state: JsonObject, questions: JsonObject) -> object:
+        with self._convert_errors():
             request = self._request(state, questions)
             return self._read_response(await self.engine.client.ask_async(request))
 
     @contextmanager
-    def _raising_dspy_errors(self) -> Iterator[None]:
+    def _convert_errors(self) -> Iterator[None]:
         """Raise `dspy.LMUnexpectedError` for this project's errors, as a `dspy.LM` would."""
         import dspy
 
         try:
-            with self.engine.keeping_error():
+            with self.engine.keep_stop_error():
                 yield
         except JudgesError as error:
             raise dspy.LMUnexpectedError(str(error), model=self.model) from error
 
-    def _request(self, state: Json, questions: Json) -> Request:
+    def _request(self, state: JsonObject, questions: JsonObject) -> Request:
         """Return the request that a judge with the same questions makes to a `DecisionModel`."""
-        state_without_inputs = {name: part for name, part in state.items() if name != "inputs"}
-        task = DecisionTask(
-            state=state_without_inputs,
-            questions=msgspec.convert(questions, dict[str, TypedQuestion]),
-        )
-        user = Message(role="user", content=json.dumps(state["inputs"], ensure_ascii=False))
-        accept = partial(_read_decisions, task.questions)
-        return Request((task.message, user), DECISION_SAMPLING, accept)
+        state = {**state}
+        inputs_json = json.dumps(state.pop("inputs"), ensure_ascii=False)
+        typed_questions = msgspec.convert(questions, dict[str, TypedQuestion])
+        task = DecisionTask(state=state, questions=typed_questions)
+        messages = (task.message, Message(role="user", content=inputs_json))
+        return Request(messages, DECISION_SAMPLING, partial(_read_decisions, typed_questions))
 
     def _read_response(self, response: Response) -> object:
         import dspy
@@ -354,21 +365,24 @@ class DecisionLM:
         return response.values[0]
 
 
-def _read_decisions(questions: Mapping[str, TypedQuestion], reply: Reply) -> Json:
+def _read_decisions(questions: Mapping[str, TypedQuestion], reply: Reply) -> JsonObject:
     """Return the answers in the form of DSPy; raises NoScoreError for an unusable answer."""
     answers: dict[str, object] = {}
     for name, probabilities in read_option_probabilities(questions, reply).items():
-        is_noul = questions[name].type == "noul"
-        distribution = {"probabilities": probabilities, "confidence": max(probabilities.values())}
-        answers[name] = {"noul": probabilities["true"]} if is_noul else distribution
+        if questions[name].type == "noul":
+            answers[name] = {"noul": probabilities["true"]}
+        else:
+            confidence = max(probabilities.values())
+            answers[name] = {"probabilities": probabilities, "confidence": confidence}
     return answers
 
 
 def _chat_messages(request: "lm15.Request") -> list[Message]:
-    system = request.system or ""
-    if not isinstance(system, str):
-        system = "".join(part.text for part in system)
-    messages = [Message(role="system", content=system)] if system else []
+    """Return the messages of a request of DSPy as messages of this project."""
+    system_text = request.system or ""
+    if not isinstance(system_text, str):
+        system_text = "".join(part.text for part in system_text)
+    messages = [Message(role="system", content=system_text)] if system_text else []
     for message in request.messages:
         role: Literal["assistant", "user"] = "assistant" if message.role == "assistant" else "user"
         messages.append(Message(role=role, content=message.text or ""))

@@ -1,8 +1,7 @@
 """Find the address and API key of each provider, and keep keys out of everything that is written.
 
-Keys are the values that code passes as keys, and the values of environment variables whose names
-end in _KEY, _TOKEN or _SECRET. Keys are replaced in every text that is written. A string that only
-looks like a key is not replaced.
+API keys are the values that code passes as keys, and the values of environment variables whose
+names end in _KEY, _TOKEN or _SECRET. A string that only looks like a key is not replaced.
 """
 
 import hashlib
@@ -22,6 +21,7 @@ from judges.protocol import (
     is_embedded,
 )
 
+# The names of the embedded model, a small statistical model of this project that needs no network.
 EMBEDDED_MODELS = frozenset({"embedded", "embedded-1"})
 
 KEY_MASK = "[key]"
@@ -33,17 +33,17 @@ KEY_IN_NAME_PROBLEM = "holds a key: name the model, and give its key in the envi
 MIN_SECRET_LENGTH = 12
 SECRET_SUFFIXES = ("_KEY", "_TOKEN", "_SECRET")
 SECRET_NAME_PATTERN = re.compile(r"key|token|secret|passw|sig|authorization", re.IGNORECASE)
-# Keys that code passed, or that were read from an environment variable without one of
-# SECRET_SUFFIXES.
-_keys_from_code: set[str] = set()
+# API keys that code passed, or that were read from an environment variable whose name has none of
+# the SECRET_SUFFIXES.
+_registered_keys: set[str] = set()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
     """The address and the API key of a provider to which our own client sends requests.
 
-    The environment variable `address_variable` can replace the default `address`, to which `path`
-    is appended; the variable `key_variable` has the key.
+    The environment variable `address_variable` replaces the default `address`. `path` is appended
+    to the address. The environment variable `key_variable` has the API key.
     """
 
     address: str = ""
@@ -54,7 +54,8 @@ class Provider:
     def base_url(self, api_base: str | None = None) -> str:
         """Return `api_base`, else the address in the environment, else the default address."""
         base_url = api_base or os.environ.get(self.address_variable) or self.address
-        return base_url.rstrip("/").removesuffix("/v1" if self.path.startswith("/v1/") else "")
+        base_url = base_url.rstrip("/")
+        return base_url.removesuffix("/v1") if self.path.startswith("/v1/") else base_url
 
 
 _OPENAI = Provider(
@@ -82,7 +83,7 @@ PROVIDERS: Mapping[str, Provider] = {
 
 
 def gives_n_replies(lm: str) -> bool:
-    """Return whether one request can bring several replies, which DSPy does not support."""
+    """Return whether the model can send several replies to one request; models of DSPy cannot."""
     return lm.partition("/")[0] in PROVIDERS or is_embedded(lm)
 
 
@@ -97,21 +98,24 @@ def endpoint_of(lm: str, api_base: str | None = None) -> str:
 
 
 def endpoint_digest(endpoint: str) -> str:
-    """Return a digest of an address for frozen judges; an endpoint without an address stays."""
+    """Return a digest of the endpoint if it is an address, else the endpoint itself."""
     if "://" not in endpoint:
         return endpoint
     return f"sha256:{hashlib.sha256(endpoint.encode()).hexdigest()[:16]}"
 
 
 class Redactor:
-    """Replaces the given `values`, keys in the environment and keys from code by KEY_MASK."""
+    """Replaces the API keys in texts, and the given `values`, by KEY_MASK."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
-        keys = (v for name, v in os.environ.items() if name.upper().endswith(SECRET_SUFFIXES))
-        candidates = {value.strip() for value in (*values, *keys, *_keys_from_code)}
-        secrets = (value for value in candidates if len(value) >= MIN_SECRET_LENGTH)
+        secrets = {*values, *_registered_keys}
+        for name, value in os.environ.items():
+            if name.upper().endswith(SECRET_SUFFIXES):
+                secrets.add(value)
+        stripped_secrets = {secret.strip() for secret in secrets}
+        long_secrets = [secret for secret in stripped_secrets if len(secret) >= MIN_SECRET_LENGTH]
         # Long secrets first, since a short secret may be the beginning of a long one.
-        self._secrets = sorted(secrets, key=len, reverse=True)
+        self._secrets = sorted(long_secrets, key=len, reverse=True)
 
     def redact(self, text: str) -> str:
         for secret in self._secrets:
@@ -122,7 +126,8 @@ class Redactor:
         """Return a reply with keys redacted; tokens that hold or spell a key are all left out."""
         # The tokens are joined before the search, since a key may span several tokens.
         texts = [reply.text, reply.finish_reason, "".join([token.text for token in reply.tokens])]
-        texts += [text for token in reply.tokens for text in token.top_logprobs]
+        for token in reply.tokens:
+            texts += token.top_logprobs
         if not self.has_secret("\0".join(texts)):
             return reply
         return Reply(text=self.redact(reply.text), finish_reason=self.redact(reply.finish_reason))
@@ -136,25 +141,26 @@ class Redactor:
 
     def completion(self, replies: Iterable[Reply], model: object, usage: Usage) -> Completion:
         """Return a completion with keys redacted, since a server may quote a key in an answer."""
-        clean_replies = [self._redact_reply(reply) for reply in replies]
-        name = self.redact(str(model or ""))[:MAX_NAME_LENGTH]
-        return Completion(replies=tuple(clean_replies), model=name, **asdict(usage))
+        redacted_replies = tuple([self._redact_reply(reply) for reply in replies])
+        model_name = self.redact(str(model or ""))[:MAX_NAME_LENGTH]
+        return Completion(replies=redacted_replies, model=model_name, **asdict(usage))
 
 
-def read_key(name: str) -> str:
+def read_key(key_variable: str) -> str:
     """Return the key in an environment variable, else ""; raises FatalModelError if malformed."""
-    value = os.environ.get(name, "").strip()
-    if not value.isascii() or not value.isprintable() or " " in value:
+    api_key = os.environ.get(key_variable, "").strip()
+    if not api_key.isascii() or not api_key.isprintable() or " " in api_key:
         raise FatalModelError(
-            f"{name}: its value cannot be a key (it has a space, a line break or a curly quote)"
+            f"{key_variable}: its value cannot be a key (it has a space, a line break or a curly "
+            "quote)"
         )
-    register_secrets([value])  # since the variable's name may not end in _KEY, _TOKEN or _SECRET
-    return value
+    register_secrets([api_key])  # since the variable's name may have none of SECRET_SUFFIXES
+    return api_key
 
 
 def register_secrets(secrets: Iterable[str]) -> None:
     """Make every new `Redactor` in this process redact these values."""
-    _keys_from_code.update(secrets)
+    _registered_keys.update(secrets)
 
 
 def secrets_among(arguments: Mapping[str, object]) -> list[str]:
@@ -163,17 +169,18 @@ def secrets_among(arguments: Mapping[str, object]) -> list[str]:
     for name, value in arguments.items():
         if isinstance(value, Mapping):
             secrets += secrets_among(value)
+            if name.endswith("headers"):
+                secrets += " ".join(map(str, value.values())).split()
         elif isinstance(value, str) and SECRET_NAME_PATTERN.search(name):
             secrets += [value, *value.split()]
-        if isinstance(value, Mapping) and name.endswith("headers"):
-            secrets += " ".join(map(str, value.values())).split()
     return secrets
 
 
 def url_without_secrets(url: str) -> str:
     """Return the URL without user name, password, query and fragment, which may be secret."""
-    parts = urlsplit(url)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+    url_parts = urlsplit(url)
+    host = url_parts.netloc.rpartition("@")[2]
+    return url_parts._replace(netloc=host, query="", fragment="").geturl()
 
 
 def url_has_secret(url: str) -> bool:

@@ -1,6 +1,6 @@
 """Open models by their names, addresses and API keys.
 
-A library that only some models need is imported when the first of these models is opened.
+Libraries that only some models need are imported when the first of these models is opened.
 
 Only the user decides to which model and address texts are sent. A judge's file may name a model of
 a known provider. Another model in a judge's file is used only if the user names it as well.
@@ -40,10 +40,10 @@ DSPY_PROVIDERS = frozenset(
         *("perplexity", "together_ai", "vertex_ai", "xai"),
     }
 )
-# The open models, by the process and the arguments with which they were opened. Models are shared
+# The open models, by the process id and the arguments with which each was opened. Models are shared
 # because they keep connections open and learn which requests their endpoint accepts. After a fork,
 # the child process opens its own models, and leaves the parent's connections open.
-_models: dict[tuple[object, ...], Model] = {}
+_model_by_arguments: dict[tuple[object, ...], Model] = {}
 _opener_by_prefix: dict[str, Callable[[str], Model]] = {}
 
 
@@ -63,8 +63,9 @@ def add_provider(prefix: str, opener: Callable[[str], Model]) -> None:
 def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None = None) -> Model:
     """Open the model `lm`; within a process, the same arguments return the same object.
 
-    The name is "embedded", "openai/NAME", "azure/NAME", "litellm_proxy/NAME", "decisions/NAME" or
-    "systemone/NAME" (for a model that gives probabilities), or any model that DSPy supports.
+    The name "embedded" opens this project's own small statistical model, which needs no network.
+    "openai/NAME", "azure/NAME" and "litellm_proxy/NAME" are chat models; "decisions/NAME" and
+    "systemone/NAME" are models that give probabilities. Other names are opened by DSPy.
     `api_key_env` is the environment variable with the API key, by default the provider's usual one.
     Raises FatalModelError if the name, the address or the key is malformed.
     """
@@ -88,20 +89,24 @@ def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None 
 
 
 def _open_once(arguments: tuple[object, ...], opener: Callable[[], Model]) -> Model:
-    key = (os.getpid(), *arguments)
+    process_arguments = (os.getpid(), *arguments)
     exit_functions.add(close_models)
+    if model := _model_by_arguments.get(process_arguments):
+        return model
     # Two threads may open a model at the same time; both get the one that is stored first.
-    return _models.get(key) or _models.setdefault(key, opener())
+    return _model_by_arguments.setdefault(process_arguments, opener())
 
 
-def _open_with_key(lm: str, api_base: str | None, key_variable: str, key: str) -> Model:
-    if provider := PROVIDERS.get(lm.partition("/")[0]):
-        base_url = provider.base_url(api_base)
-        opener = partial(_open_endpoint_model, lm, provider, base_url, key_variable, key)
-        return _open_once((lm, base_url or api_base, key_variable, key), opener)
-    from judges.client.dspy import open_dspy
+def _open_with_key(lm: str, api_base: str | None, key_variable: str, api_key: str) -> Model:
+    provider = PROVIDERS.get(lm.partition("/")[0])
+    if provider is None:
+        from judges.client.dspy import open_dspy
 
-    return _open_once((lm, api_base, key_variable, key), partial(open_dspy, lm, api_base, key))
+        open_dspy_model = partial(open_dspy, lm, api_base, api_key)
+        return _open_once((lm, api_base, key_variable, api_key), open_dspy_model)
+    base_url = provider.base_url(api_base)
+    opener = partial(_open_endpoint_model, lm, provider, base_url, key_variable, api_key)
+    return _open_once((lm, base_url or api_base, key_variable, api_key), opener)
 
 
 def open_lm(lm: "dspy.LM") -> tuple[Model, str | None]:
@@ -112,47 +117,55 @@ def open_lm(lm: "dspy.LM") -> tuple[Model, str | None]:
         model = DspyModel(lm)
         return model, model.api_base
     key_variable = "TYPESAFE_API_KEY"
-    register_secrets([key := lm.api_key or read_key(key_variable)])
+    api_key = lm.api_key or read_key(key_variable)
+    register_secrets([api_key])
     name = f"{SYSTEM_ONE}/{lm.model}"
-    return _open_with_key(name, lm.base_url, key_variable, key), lm.base_url
+    return _open_with_key(name, lm.base_url, key_variable, api_key), lm.base_url
 
 
 def _open_endpoint_model(
-    lm: str, provider: Provider, base_url: str, key_variable: str, key: str
+    lm: str, provider: Provider, base_url: str, key_variable: str, api_key: str
 ) -> Model:
     from judges.client.decisions import DecisionModel
     from judges.client.openai import EndpointModel
 
-    prefix, _, name = lm.partition("/")
-    model_class = EndpointModel
     # A decision model keeps the prefix in its name, since a chat model at the same address may have
     # the same name.
+    name, model_class = lm.partition("/")[2], EndpointModel
     if is_decision_model(lm):
-        model_class, name = DecisionModel, lm
+        name, model_class = lm, DecisionModel
     endpoint = url_without_secrets(base_url)
-    url, problem = urlsplit(base_url), ""
-    needs_key = prefix not in (SYSTEM_ONE, "litellm_proxy")
-    way_out = f"set {provider.address_variable}, or give an address by api_base (--api-base)"
-    if not base_url:
-        problem = f"no address is given; {way_out}"
-    elif url.scheme not in {"http", "https"} or not url.hostname:
-        address = Redactor().redact(endpoint)
-        problem = f"{address!r} is not an address; write http://HOST:PORT/v1 or https://..."
-    elif url_has_secret(base_url):
-        problem = f"the address {endpoint} holds a password or a key; set the key in {key_variable}"
-    elif not key and needs_key and base_url == (provider.address or base_url):
-        problem = f"{key_variable} is not set; set it, or {way_out}"
-    if problem:
+    if problem := _address_problem(lm, provider, base_url, key_variable, api_key):
         raise FatalModelError(f"{name}: {problem}")
-    return model_class(
-        name, url=base_url + provider.path, endpoint=endpoint, key=key, key_variable=key_variable
-    )
+    url = base_url + provider.path
+    return model_class(name, url=url, endpoint=endpoint, api_key=api_key, key_variable=key_variable)
+
+
+def _address_problem(
+    lm: str, provider: Provider, base_url: str, key_variable: str, api_key: str
+) -> str | None:
+    """Return what is wrong with a model's address or API key; None if both can be used."""
+    url = urlsplit(base_url)
+    address_advice = f"set {provider.address_variable}, or give an address by api_base (--api-base)"
+    if not base_url:
+        return f"no address is given; {address_advice}"
+    if url.scheme not in {"http", "https"} or not url.hostname:
+        address = Redactor().redact(url_without_secrets(base_url))
+        return f"{address!r} is not an address; write http://HOST:PORT/v1 or https://..."
+    if url_has_secret(base_url):
+        address = url_without_secrets(base_url)
+        return f"the address {address} holds a password or a key; set the key in {key_variable}"
+    needs_key = lm.partition("/")[0] not in (SYSTEM_ONE, "litellm_proxy")
+    if needs_key and not api_key and base_url == (provider.address or base_url):
+        return f"{key_variable} is not set; set it, or {address_advice}"
+    return None
 
 
 async def close_models() -> None:
     """Close this process's models and their connections; must run on the clients' event loop."""
-    for key in [key for key in _models if key[0] == os.getpid()]:
-        await _models.pop(key).close()
+    own_arguments = [arguments for arguments in _model_by_arguments if arguments[0] == os.getpid()]
+    for arguments in own_arguments:
+        await _model_by_arguments.pop(arguments).close()
 
 
 def _check_key_variable(name: str) -> None:

@@ -1,4 +1,4 @@
-"""Send chat-completions requests through aiohttp, and read their answers and errors."""
+"""Ask models at OpenAI-compatible endpoints, and read the replies and errors in their responses."""
 
 import logging
 import re
@@ -34,12 +34,12 @@ from judges.protocol import (
     reply_from_choice,
 )
 
-MAX_ANSWER_BYTES = 8 * 2**20  # several times the size of the largest regular answer
-# The most characters of an answer that are searched for the patterns in ERROR_RULES.
+MAX_RESPONSE_BYTES = 8 * 2**20  # several times the size of the largest regular response
+# The most characters of an error response that are searched for the patterns in ERROR_RULES.
 MAX_SEARCHED_CHARACTERS = 10_000
-# The parts of a request that can be left out, each with a pattern for the errors of endpoints that
-# refuse the part.
-OPTIONAL_REQUEST_PARTS = {
+# The parts of a request that can be left out, each with a pattern that matches the error messages
+# of endpoints that do not accept the part.
+ERROR_PATTERN_BY_REQUEST_PART = {
     "max_tokens": r"use .?max_completion_tokens",
     "temperature": r"\btemperature\b",
     "seed": r"\bseed\b",
@@ -47,15 +47,17 @@ OPTIONAL_REQUEST_PARTS = {
     "n": r"\bn\b|multiple (?:choices|completions|candidates)|candidate_?count",
     "system message": r"\bsystem\b|developer instruction|roles must alternate",
 }
-# The fields of an error response that describe the error, in Gemini's form and in any form.
-GEMINI_FIELDS = ("details", "violations", "quotaId")
-ERROR_FIELDS = ("error", "message", "detail", "loc", "msg", "param", "code", *GEMINI_FIELDS)
+# The JSON fields of an error response that describe the error. The last three are Gemini's.
+ERROR_FIELDS = (
+    *("error", "message", "detail", "loc", "msg", "param", "code"),
+    *("details", "violations", "quotaId"),
+)
 # A LiteLLM proxy answers 401 with these words if the provider refuses the proxy's own key.
 PROXY_KEY_ERROR = "litellm.AuthenticationError"
-# Messages of errors, with fields for `read_error` to fill in.
+# Error messages, whose fields in braces `read_error` fills in.
 REDIRECT_MESSAGE = "{origin}: it redirects; name the new address by --api-base"
 KEY_MESSAGE = (
-    "{origin}: the key in {source.key_variable} is missing or was not accepted for {source.name}"
+    "{origin}: the key in {model.key_variable} is missing or was not accepted for {model.name}"
 )
 TOP_UP_MESSAGE = "{message}; run the same command again when the account has more credit"
 NO_LOGPROBS_MESSAGE = (
@@ -69,58 +71,62 @@ _log = logging.getLogger(__name__)
 
 
 class RequestFormat:
-    """Makes requests for a model, and learns from errors which parts the model refuses.
+    """Makes the JSON bodies of requests, and learns from errors which parts a model refuses.
 
     `omitted_parts` are the parts that are left out, and `changes` describes this in words.
     """
 
-    def __init__(self, model: str) -> None:
-        self.model = model
+    def __init__(self, model_name: str) -> None:
+        self.model_name = model_name
         self.changes: list[str] = []
         self.omitted_parts: set[str] = set()
-        if OPENAI_REASONING_MODELS.match(model):
-            self.omit("max_tokens")
-            self.omit("temperature")
+        if OPENAI_REASONING_MODELS.match(model_name):
+            self.omit_part("max_tokens")
+            self.omit_part("temperature")
 
-    def body(self, messages: Sequence[Message], sampling: Sampling) -> dict[str, Any]:
+    def make_body(self, messages: Sequence[Message], sampling: Sampling) -> dict[str, Any]:
         """Return the JSON body of a request, without the parts in `omitted_parts`."""
-        limit_name = "max_completion_tokens" if "max_tokens" in self.omitted_parts else "max_tokens"
         if "system message" in self.omitted_parts:
             messages = _without_system_message(messages)
-        fields = {limit_name: sampling.max_tokens} | sampling.request_fields()
-        fields = {name: value for name, value in fields.items() if name not in self.omitted_parts}
-        return {"model": self.model, "messages": messages, **fields}
+        body: dict[str, Any] = {"model": self.model_name, "messages": messages}
+        if "max_tokens" in self.omitted_parts:
+            body["max_completion_tokens"] = sampling.max_tokens
+        for name, value in sampling.request_fields().items():
+            if name not in self.omitted_parts:
+                body[name] = value
+        return body
 
-    def learn_from(self, body: Mapping[str, Any], answer: bytes) -> bool:
-        """Learn from an answer with status 400 or 422 which part of the request to leave out.
+    def learn_from_error(self, request_body: Mapping[str, Any], response_body: bytes) -> bool:
+        """Learn from a response with status 400 or 422 which part of the request to leave out.
 
         Returns whether the request should be sent again. Log-probabilities are never left out,
         since a judge that needs them would silently work without them.
         """
-        part_names = set(body)
-        if _without_system_message(body["messages"]) != body["messages"]:
-            part_names.add("system message")
-        if not self.omitted_parts.isdisjoint(part_names):
+        request_parts = set(request_body)
+        messages = request_body["messages"]
+        if _without_system_message(messages) != messages:
+            request_parts.add("system message")
+        if not self.omitted_parts.isdisjoint(request_parts):
             return True  # another request with the same part has failed since this one was sent
-        error = error_text(answer)
-        for name, pattern in OPTIONAL_REQUEST_PARTS.items():
-            if name in part_names and re.search(pattern, error, re.I):
-                self.omit(name)
+        error_text = read_error_text(response_body)
+        for part, pattern in ERROR_PATTERN_BY_REQUEST_PART.items():
+            if part in request_parts and re.search(pattern, error_text, re.I):
+                self.omit_part(part)
                 return True
         return False
 
-    def omit(self, name: str) -> None:
-        """Leave the part `name` out of all further requests to this model."""
-        self.omitted_parts.add(name)
-        if name != "max_tokens":  # requests have max_completion_tokens instead
-            self.log_change(f"no {name} (requests go without it)")
+    def omit_part(self, part: str) -> None:
+        """Leave the part out of all further requests to this model."""
+        self.omitted_parts.add(part)
+        if part != "max_tokens":  # requests have max_completion_tokens instead
+            self.log_change(f"no {part} (requests go without it)")
 
     def log_change(self, change: str) -> None:
         """Log once how requests to this model differ from other requests."""
         if change not in self.changes:
             self.changes.append(change)
             # A warning, since Python prints warnings to stderr even if logging is not configured.
-            _log.warning("%s takes %s", self.model, change)
+            _log.warning("%s takes %s", self.model_name, change)
 
 
 class EndpointModel:
@@ -133,50 +139,58 @@ class EndpointModel:
     native_n = True
     has_logprobs: bool | None = None
 
-    def __init__(self, name: str, *, url: str, endpoint: str, key: str, key_variable: str) -> None:
+    def __init__(
+        self, name: str, *, url: str, endpoint: str, api_key: str, key_variable: str
+    ) -> None:
         self.name = name
         self.endpoint = endpoint
         self.key_variable = key_variable
         self.request_format = RequestFormat(name)
         self.changes = self.request_format.changes  # `tune` writes them to summary.json
-        self.redactor = Redactor([key])
+        self.redactor = Redactor([api_key])
         self._url, self._proxy = url, _proxy_for(url)
-        # Compressed answers are not accepted, since one could unpack to any size.
+        # Compressed responses are not accepted, since one could unpack to any size.
         self._headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
-        if key:
-            self._headers["Authorization"] = f"Bearer {key}"
+        if api_key:
+            self._headers["Authorization"] = f"Bearer {api_key}"
         self._session: aiohttp.ClientSession | None = None
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         """Answer one request; raises ModelError if there is no usable answer."""
-        body = self.request_format.body(messages, sampling)
-        status, headers, answer = await self._post(msgspec.json.encode(body))
+        request_body = self.request_format.make_body(messages, sampling)
+        status, headers, response_body = await self._post(msgspec.json.encode(request_body))
         if 200 <= status < 300:
-            return self.read_answer(answer, messages, sampling)
-        if status in {400, 422} and self.request_format.learn_from(body, answer):
+            return self.read_completion(response_body, messages, sampling)
+        if status in {400, 422} and self.request_format.learn_from_error(
+            request_body, response_body
+        ):
             return await self.complete(messages, sampling)
-        raise read_error(self, status, read_retry_after(headers), answer)
+        raise read_error(self, status, read_retry_after(headers), response_body)
 
     async def close(self) -> None:
         if self._session is not None:
             session, self._session = self._session, None
             await session.close()
 
-    def read_answer(
-        self, answer: bytes, messages: Sequence[Message], sampling: Sampling
+    def read_completion(
+        self, response_body: bytes, messages: Sequence[Message], sampling: Sampling
     ) -> Completion:
-        """Read the replies and token counts in an answer; raises TransientError without replies."""
+        """Read the replies and token counts in a response; raises TransientError without replies.
+
+        `messages` and `sampling` are those of the request.
+        """
         try:
-            body = _COMPLETION_DECODER.decode(answer.decode("utf-8", "replace"))
-            replies = [reply_from_choice(choice) for choice in body.choices]
+            response = _COMPLETION_DECODER.decode(response_body.decode("utf-8", "replace"))
+            replies = [reply_from_choice(choice) for choice in response.choices]
             if not replies:
                 raise ValueError("no replies")
         except (ValueError, RecursionError) as error:
-            raise malformed_answer(answer, self.redactor, f"{error}; ") from None
-        usage = read_usage(body.usage, messages, replies, sampling)
-        return self.redactor.completion(replies, body.model, usage)
+            raise malformed_response(response_body, self.redactor, f"{error}; ") from None
+        usage = read_usage(response.usage, messages, replies, sampling)
+        return self.redactor.completion(replies, response.model, usage)
 
-    async def _post(self, data: bytes) -> tuple[int, Mapping[str, str], bytes]:
+    async def _post(self, request_json: bytes) -> tuple[int, Mapping[str, str], bytes]:
+        """Send a request, and return the status, the headers and the body of the response."""
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0),
@@ -188,16 +202,17 @@ class EndpointModel:
         try:
             # A redirect would send the documents to a host that the user did not name.
             async with self._session.post(
-                self._url, data=data, proxy=self._proxy, allow_redirects=False
+                self._url, data=request_json, proxy=self._proxy, allow_redirects=False
             ) as response:
-                answer = bytearray()
+                body = bytearray()
                 async for chunk in response.content.iter_any():
-                    answer += chunk
-                    if len(answer) > MAX_ANSWER_BYTES:
+                    body += chunk
+                    if len(body) > MAX_RESPONSE_BYTES:
                         raise TransientError(
-                            f"an answer of more than {MAX_ANSWER_BYTES:,} bytes", may_be_billed=True
+                            f"an answer of more than {MAX_RESPONSE_BYTES:,} bytes",
+                            may_be_billed=True,
                         )
-                return response.status, response.headers, bytes(answer)
+                return response.status, response.headers, bytes(body)
         except aiohttp.ClientConnectorError as error:
             raise UnreachableError(f"no connection to {self.endpoint}: {error.os_error}") from None
         except aiohttp.ClientError as error:
@@ -211,8 +226,9 @@ class EndpointModel:
 def _proxy_for(url: str) -> str | None:
     """Return the proxy that the environment sets for a URL; None for an address on this machine."""
     host = urlsplit(url).hostname or ""
-    is_local = host in {"localhost", "127.0.0.1", "::1"}
-    return None if is_local or proxy_bypass(host) else getproxies().get(urlsplit(url).scheme)
+    if host in {"localhost", "127.0.0.1", "::1"} or proxy_bypass(host):
+        return None
+    return getproxies().get(urlsplit(url).scheme)
 
 
 class _ChatCompletion(Struct):
@@ -243,14 +259,17 @@ _COMPLETION_DECODER = msgspec.json.Decoder(_ChatCompletion)
 
 
 def read_usage(
-    counts: object, messages: Sequence[Message], replies: Sequence[Reply], sampling: Sampling
+    reported_usage: object,
+    messages: Sequence[Message],
+    replies: Sequence[Reply],
+    sampling: Sampling,
 ) -> Usage:
-    """Return the token counts that an endpoint reports, else an upper bound.
+    """Return the token counts that an endpoint reports; if it reports none, return an upper bound.
 
     The bound counts `max_tokens` for each reply: hidden reasoning tokens may have used them.
     """
     try:
-        usage = msgspec.convert(counts, _ReportedUsage)
+        usage = msgspec.convert(reported_usage, _ReportedUsage)
     except msgspec.ValidationError:
         warn_once("answers report no token counts: the most possible tokens are counted instead")
         reply_messages: list[Message] = [
@@ -268,8 +287,8 @@ def read_usage(
     return Usage(usage.prompt_tokens, tokens_out, cache_read_tokens, cache_write_tokens)
 
 
-class ErrorSource(Protocol):
-    """A model whose errors `read_error` describes."""
+class HttpModel(Protocol):
+    """A model that is asked over HTTP; `read_error` names these attributes in its messages."""
 
     name: str
     endpoint: str
@@ -277,8 +296,8 @@ class ErrorSource(Protocol):
     redactor: Redactor
 
 
-# Each rule has HTTP statuses, a pattern to search in the error's text, and, if both match, the
-# exception to raise and its message. The first rule that matches is used.
+# Each rule has the HTTP statuses and the pattern of the error text to which it applies, and the
+# exception to raise with its message. The first rule that matches a response is used.
 ERROR_RULES: tuple[tuple[Collection[int], str, type[ModelError], str], ...] = (
     (range(300, 400), "", FatalModelError, REDIRECT_MESSAGE),
     ({401}, "", FatalModelError, KEY_MESSAGE),
@@ -304,54 +323,58 @@ ERROR_RULES: tuple[tuple[Collection[int], str, type[ModelError], str], ...] = (
 
 
 def read_error(
-    source: ErrorSource, status: int, retry_after: float | None, answer: bytes
+    model: HttpModel, status: int, retry_after: float | None, response_body: bytes
 ) -> ModelError:
     """Return the exception for an HTTP error; the message is one line, with API keys redacted."""
-    error = error_text(answer)
-    origin = f"{status} from {source.endpoint}"
-    message = f"{origin} for {source.name}: {source.redactor.excerpt(error)}"
-    if status == 401 and PROXY_KEY_ERROR in error and isinstance(source, EndpointModel):
-        return FatalModelError(f"{message}; the provider refuses the proxy's key, not yours")
-    if status == 404 and isinstance(source, EndpointModel) and "/v1" not in source._url:
-        return FatalModelError(f"{message}; addresses usually end in /v1 (--api-base)")
+    error_text = read_error_text(response_body)
+    origin = f"{status} from {model.endpoint}"
+    message = f"{origin} for {model.name}: {model.redactor.excerpt(error_text)}"
+    if isinstance(model, EndpointModel):
+        if status == 401 and PROXY_KEY_ERROR in error_text:
+            return FatalModelError(f"{message}; the provider refuses the proxy's key, not yours")
+        if status == 404 and "/v1" not in model._url:
+            return FatalModelError(f"{message}; addresses usually end in /v1 (--api-base)")
     for statuses, pattern, error_class, template in ERROR_RULES:
-        if status in statuses and re.search(pattern, error, re.IGNORECASE | re.DOTALL):
-            report = template.format(message=message, origin=origin, source=source)
+        if status in statuses and re.search(pattern, error_text, re.IGNORECASE | re.DOTALL):
+            full_message = template.format(message=message, origin=origin, model=model)
             if issubclass(error_class, TransientError):
-                return error_class(report, retry_after)
-            return error_class(report)
+                return error_class(full_message, retry_after)
+            return error_class(full_message)
     return TransientError(message, retry_after, may_be_billed=not 500 <= status < 600)
 
 
-def malformed_answer(answer: bytes, redactor: Redactor, problem: str = "") -> TransientError:
-    """Return the exception for a malformed answer; it quotes the beginning of the answer."""
-    beginning = redactor.excerpt(answer[:MAX_SEARCHED_CHARACTERS].decode("utf-8", "replace"))
-    reason = f"{problem}the answer begins {beginning!r}" if beginning else "the answer is empty"
+def malformed_response(
+    response_body: bytes, redactor: Redactor, problem: str = ""
+) -> TransientError:
+    """Return the exception for a response that cannot be read; it quotes the response."""
+    beginning = response_body[:MAX_SEARCHED_CHARACTERS].decode("utf-8", "replace")
+    quotation = redactor.excerpt(beginning)
+    reason = f"{problem}the answer begins {quotation!r}" if quotation else "the answer is empty"
     return TransientError(f"malformed answer ({reason})", may_be_billed=True)
 
 
-def error_text(answer: bytes) -> str:
-    """Return the description of an error: the strings in its JSON answer, else the whole answer."""
+def read_error_text(response_body: bytes) -> str:
+    """Return the description of an error: the strings in the JSON of a response, else its text."""
     description = ""
     with suppress(ValueError, RecursionError):
-        description = " ".join(_error_strings(msgspec.json.decode(answer)))
-    return (description or answer.decode("utf-8", "replace"))[:MAX_SEARCHED_CHARACTERS]
+        description = " ".join(_error_strings(msgspec.json.decode(response_body)))
+    return (description or response_body.decode("utf-8", "replace"))[:MAX_SEARCHED_CHARACTERS]
 
 
-def _error_strings(value: object) -> Iterator[str]:
-    """Return the strings in the JSON of an error: those in lists and in the fields ERROR_FIELDS."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list):
-        for item in value:
-            yield from _error_strings(item)
-    elif isinstance(value, dict):
+def _error_strings(json_value: object) -> Iterator[str]:
+    """Yield the strings in the JSON of an error: those in lists and in the fields ERROR_FIELDS."""
+    if isinstance(json_value, str):
+        yield json_value
+    elif isinstance(json_value, list):
+        for element in json_value:
+            yield from _error_strings(element)
+    elif isinstance(json_value, dict):
         for name in ERROR_FIELDS:
-            yield from _error_strings(value.get(name))
+            yield from _error_strings(json_value.get(name))
 
 
 def read_retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds to wait by the header Retry-After; None for a missing or malformed one."""
+    """Return the seconds to wait by the header Retry-After; None if it is missing or malformed."""
     header_value = headers.get("retry-after", "")
     with suppress(ValueError):
         return max(0.0, float(header_value))
@@ -361,7 +384,7 @@ def read_retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def _without_system_message(messages: Sequence[Message]) -> Sequence[Message]:
-    """Return the messages with a system message joined to the user message after it, if any."""
+    """Return the messages with the system message, if any, joined to the user message after it."""
     if len(messages) < 2 or messages[0]["role"] != "system" or messages[1]["role"] != "user":
         return messages
     content = f"{messages[0]['content']}\n\n{messages[1]['content']}"

@@ -1,4 +1,4 @@
-"""The embedded statistical model: free, offline, deterministic, and not a language model."""
+"""The embedded model: a small statistical judge that ships with the project and works offline."""
 
 from judges.embedded.model import EmbeddedModel
 

@@ -1,4 +1,7 @@
-"""The ten facets of a text's quality, and how much a prompt asks for each of them."""
+"""The ten facets of quality that the embedded model, a small offline judge, measures in a text.
+
+This file also computes the weight of each facet from the words of a prompt.
+"""
 
 import re
 from collections.abc import Sequence
@@ -13,17 +16,19 @@ FloatArray = NDArray[np.float64]
 
 
 class Facet(NamedTuple):
-    """How much a facet counts in the overall impression that a text makes.
+    """How much one facet counts in the overall impression that a text makes.
 
-    `is_content` is true if the facet is about what the text says, and not how. `document_weight` is
-    for a text that was made from a document, `turn_weight` for an answer. `bonus` is the gain of a
-    better text, relative to the loss of an equally worse text; it is small for what all expect.
+    `is_about_content` is true if the facet is about what the text says, and false if it is about
+    how the text says it. `document_weight` is the facet's weight for a text that was made from a
+    document, such as a summary. `turn_weight` is its weight for an answer in a conversation.
+    `gain_loss_ratio` divides the gain of a good text by the loss of an equally bad text. The ratio
+    is small for qualities that readers take for granted, such as correct grammar.
     """
 
-    is_content: bool
+    is_about_content: bool
     document_weight: float
     turn_weight: float
-    bonus: float
+    gain_loss_ratio: float
 
 
 FACETS = {
@@ -35,7 +40,7 @@ FACETS = {
     "support": Facet(True, 0.2, 0.4, 1.0),
     # All numbers and names in the text are also in the source.
     "truth": Facet(True, 0.1, 0.1, 1.0),
-    # The sentences have the same order as in the document, and begin with the document's beginning.
+    # The text follows the document's order, from the document's beginning.
     "order": Facet(False, 0.4, 0.0, 0.3),
     # Each sentence is linked to the previous sentence, so the sentences could not be shuffled.
     "connection": Facet(False, 0.5, 0.1, 0.3),
@@ -49,78 +54,88 @@ FACETS = {
     "style": Facet(False, 1.0, 0.6, 0.3),
 }
 FACET_NAMES = tuple(FACETS)
-FACET_INDEX = {name: index for index, name in enumerate(FACET_NAMES)}
-_IS_CONTENT, _DOCUMENT_WEIGHTS, _TURN_WEIGHTS, FACET_BONUSES = np.array(
+INDEX_BY_FACET = {facet_name: index for index, facet_name in enumerate(FACET_NAMES)}
+_IS_ABOUT_CONTENT, _DOCUMENT_WEIGHTS, _TURN_WEIGHTS, GAIN_LOSS_RATIOS = np.array(
     list(FACETS.values()), dtype=np.float64
 ).T
 
 
 # How much a word or phrase in a prompt asks for each facet, by the index of the facet.
-FacetShares = dict[int, float]
+ShareByFacet = dict[int, float]
 
 
-def _read_facet_words() -> tuple[dict[str, FacetShares], dict[str, FacetShares]]:
-    """Return the shares of facets by words, and by phrases, which are regular expressions.
+def _read_facet_words() -> tuple[dict[str, ShareByFacet], dict[str, ShareByFacet]]:
+    """Return how much each word, and each phrase (a regular expression), asks for each facet.
 
     A word stands for all words that begin with it, unless it ends in a full stop.
     """
-    words: dict[str, FacetShares] = {}
-    phrases: dict[str, FacetShares] = {}
-    for facet_shares, terms in read_word_table("facet_words.txt"):
-        pairs = [item.split("=") for item in facet_shares.split()]
-        shares = {FACET_INDEX[name]: float(share) for name, share in pairs}
-        phrases |= dict.fromkeys(re.findall(r'"([^"]+)"', terms), shares)
-        words |= dict.fromkeys(re.sub(r'"[^"]+"', "", terms).split(), shares)
-    return words, phrases
+    shares_by_word: dict[str, ShareByFacet] = {}
+    shares_by_phrase: dict[str, ShareByFacet] = {}
+    for facets_and_shares, words_and_phrases in read_word_table("facet_words.txt"):
+        pairs = [pair.split("=") for pair in facets_and_shares.split()]
+        shares = {INDEX_BY_FACET[facet_name]: float(share) for facet_name, share in pairs}
+        shares_by_phrase |= dict.fromkeys(re.findall(r'"([^"]+)"', words_and_phrases), shares)
+        words = re.sub(r'"[^"]+"', "", words_and_phrases).split()
+        shares_by_word |= dict.fromkeys(words, shares)
+    return shares_by_word, shares_by_phrase
 
 
 _SHARES_BY_WORD, _SHARES_BY_PHRASE = _read_facet_words()
-_PHRASE = re.compile("|".join(rf"(\b{phrase}\b)" for phrase in _SHARES_BY_PHRASE))
+_PHRASE_PATTERN = re.compile("|".join(rf"(\b{phrase}\b)" for phrase in _SHARES_BY_PHRASE))
+# The shares of each phrase, by the number of the phrase's group in _PHRASE_PATTERN, minus 1.
 _PHRASE_SHARES = list(_SHARES_BY_PHRASE.values())
-_WORD = re.compile(r"[a-z]+(?:-[a-z]+)*")
+_WORD_PATTERN = re.compile(r"[a-z]+(?:-[a-z]+)*")
 # The number of mentions of a facet is raised to this power, so that later mentions add less.
 MENTION_EXPONENT = 0.5
-# The weight of the overall impression, compared with 1 for the facets that the prompt asks for.
+# The weight of the overall impression; the facets that the prompt asks for have weight 1 together.
 IMPRESSION_WEIGHT = 1.3
-# The share of the weight IMPRESSION_WEIGHT that is lost if a prompt asks only to check facts, since
-# a check of facts depends little on the overall impression.
+# The share of IMPRESSION_WEIGHT that is lost if a prompt asks only to check facts, since a check of
+# facts depends little on the overall impression.
 FACT_CHECK_DISCOUNT = 0.85
 _IS_FACTUAL = np.isin(FACET_NAMES, ("support", "truth"))
 
 
-def facet_weights(texts: Sequence[tuple[str, float]], *, is_turn: bool) -> FloatArray:
-    """Return the weights of the facets: what a prompt's texts ask for, plus an overall impression.
+def facet_weights(weighted_texts: Sequence[tuple[str, float]], *, is_turn: bool) -> FloatArray:
+    """Return the weight of each facet: what the prompt asks for, plus an overall impression.
 
-    `texts` are pairs of a text and its weight. `is_turn` is true if the judged text is an answer.
+    `weighted_texts` are the texts of the prompt, each with its weight. `is_turn` is true if the
+    judged text is an answer in a conversation.
     """
     prompt_weights = np.zeros(len(FACETS))
-    for text, text_weight in texts:
-        counts = count_mentions(text)
-        damped_counts = np.sign(counts) * np.abs(counts) ** MENTION_EXPONENT
+    for text, text_weight in weighted_texts:
+        n_mentions = count_mentions(text)
+        damped_counts = np.sign(n_mentions) * np.abs(n_mentions) ** MENTION_EXPONENT
         prompt_weights += text_weight * damped_counts / (np.abs(damped_counts).sum() or 1.0)
     prompt_weights /= np.abs(prompt_weights).sum() or 1.0
-    shares = np.abs(prompt_weights)
-    impression = IMPRESSION_WEIGHT * (1 - FACT_CHECK_DISCOUNT * shares[_IS_FACTUAL].sum())
+    prompt_shares = np.abs(prompt_weights)
+    factual_share = prompt_shares[_IS_FACTUAL].sum()
+    impression_weight = IMPRESSION_WEIGHT * (1 - FACT_CHECK_DISCOUNT * factual_share)
     weights = _TURN_WEIGHTS if is_turn else _DOCUMENT_WEIGHTS
-    # The impression of a summary's content counts only as far as the prompt asks about content.
-    content_share = 1.0 if is_turn or not shares.any() else shares @ _IS_CONTENT
-    impression_weights = np.where(_IS_CONTENT, content_share * weights, weights)
-    return np.asarray(prompt_weights + impression * impression_weights / weights.sum())
+    impression_weights = weights.copy()
+    if prompt_shares.any() and not is_turn:
+        # A summary's content counts in the impression only as far as the prompt asks about content.
+        impression_weights[_IS_ABOUT_CONTENT == 1] *= prompt_shares @ _IS_ABOUT_CONTENT
+    return np.asarray(prompt_weights + impression_weight * impression_weights / weights.sum())
 
 
 def count_mentions(text: str) -> FloatArray:
     """Return, for each facet, the weighted number of words and phrases in a text that name it."""
-    counts = np.zeros(len(FACETS))
     text = text.lower()
-    mentions = [_PHRASE_SHARES[(match.lastindex or 1) - 1] for match in _PHRASE.finditer(text)]
-    mentions += [_facet_shares(match[0]) for match in _WORD.finditer(_PHRASE.sub("\n", text))]
-    for shares in mentions:
-        for index, share in shares.items():
-            counts[index] += share
-    return counts
+    mentions = [_PHRASE_SHARES[(m.lastindex or 1) - 1] for m in _PHRASE_PATTERN.finditer(text)]
+    other_text = _PHRASE_PATTERN.sub("\n", text)
+    mentions += [_shares_of_word(match[0]) for match in _WORD_PATTERN.finditer(other_text)]
+    n_mentions = np.zeros(len(FACETS))
+    for share_by_facet in mentions:
+        for index, share in share_by_facet.items():
+            n_mentions[index] += share
+    return n_mentions
 
 
-def _facet_shares(word: str) -> FacetShares:
+def _shares_of_word(word: str) -> ShareByFacet:
     """Return how much a word asks for each facet, by the word or its longest known beginning."""
-    terms = [f"{word}.", *(word[:length] for length in range(len(word), 0, -1))]
-    return next((_SHARES_BY_WORD[term] for term in terms if term in _SHARES_BY_WORD), {})
+    if f"{word}." in _SHARES_BY_WORD:
+        return _SHARES_BY_WORD[f"{word}."]
+    for length in range(len(word), 0, -1):
+        if word[:length] in _SHARES_BY_WORD:
+            return _SHARES_BY_WORD[word[:length]]
+    return {}

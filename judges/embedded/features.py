@@ -1,4 +1,7 @@
-"""Measure the features of a text: numbers from which the facets of its quality are computed."""
+"""Measure the features of a text for the embedded model, a small statistical judge.
+
+A feature is a number, such as the share of short sentences, that measures one facet of quality.
+"""
 
 import math
 from collections import Counter, defaultdict
@@ -10,16 +13,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from judges.embedded.facets import FACET_BONUSES, FACET_INDEX, FloatArray
+from judges.embedded.facets import GAIN_LOSS_RATIOS, INDEX_BY_FACET, FloatArray
 from judges.embedded.grammar import form_severity, grammar_severity, n_function_words
 from judges.embedded.text import (
     FUNCTION_WORDS,
-    WORDS,
+    WORDS_BY_CLASS,
     Sentence,
     SourceIndex,
     SplitText,
     index_source_text,
-    split_sentences,
+    split_text,
     stem_of,
     stem_weight,
     total_weight,
@@ -32,14 +35,14 @@ MAX_SENTENCES = 60
 class SentenceMatch(NamedTuple):
     """The sentence of a source that is most similar to a given sentence of the judged text.
 
-    `source_index` is -1 without a shared stem. `share` is the weight of the words that the two
-    sentences have in common, divided by the weight of the given sentence. `shared_weights` maps the
-    index of each source sentence to the weight of the words that it has in common with this one.
+    `source_index` is -1 if no sentence shares a stem. `shared_fraction` is the weight of the shared
+    stems, divided by the weight of all stems of the given sentence. `shared_weight_by_index` has
+    the weight of the shared stems for every sentence of the source, by the sentence's index.
     """
 
     source_index: int
-    share: float
-    shared_weights: dict[int, float]
+    shared_fraction: float
+    shared_weight_by_index: dict[int, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ class OutputText:
 
     text: SplitText
     sentences: list[Sentence]
-    stems: Counter[str]
+    stem_counts: Counter[str]
     matches: list[SentenceMatch]
     document: SourceIndex | None
     turns: SourceIndex | None
@@ -62,21 +65,22 @@ class OutputText:
 
 
 def _match_sentence(sentence: Sentence, source: SourceIndex) -> SentenceMatch:
-    """Match a sentence with the first source sentence whose shared weight is almost the largest."""
+    """Return the first sentence of the source whose shared weight is at least 85 % of the largest.
+
+    The first one, since articles often make a point briefly at the beginning and repeat it later.
+    """
     shared_weights: dict[int, float] = defaultdict(float)
     stems = dict.fromkeys(sentence.stems)
     for stem in stems:
         weight = stem_weight(stem)
-        for index in source.sentence_indices.get(stem, ()):
+        for index in source.sentence_indices_by_stem.get(stem, ()):
             shared_weights[index] += weight
     if not shared_weights:
         return SentenceMatch(-1, 0.0, shared_weights)
-    # The first of several similar sentences is taken, since articles often make a point briefly at
-    # the beginning and repeat it later.
     threshold = 0.85 * max(shared_weights.values())
-    best_index = min([index for index, shared in shared_weights.items() if shared >= threshold])
-    share = shared_weights[best_index] / total_weight(stems)
-    return SentenceMatch(best_index, share, shared_weights)
+    best_index = min([index for index, weight in shared_weights.items() if weight >= threshold])
+    shared_fraction = shared_weights[best_index] / total_weight(stems)
+    return SentenceMatch(best_index, shared_fraction, shared_weights)
 
 
 def _content_features(output: OutputText, document: SourceIndex) -> Iterable[float]:
@@ -86,22 +90,22 @@ def _content_features(output: OutputText, document: SourceIndex) -> Iterable[flo
     stems. Of the measures without a reference text, this one ranks summarizers most like people who
     judge content (Louis and Nenkova 2013, doi:10.1162/COLI_a_00123).
     """
-    n_stems, frequency = len(output.text.stems), document.frequency
+    n_stems, document_counts = len(output.text.stems), document.stem_counts
     similarity = salience = 0.0
-    for stem, count in output.stems.items():
-        if stem in frequency:
-            p, q = count / n_stems, frequency[stem] / document.n_stems
+    for stem, count in output.stem_counts.items():
+        if stem in document_counts:
+            p, q = count / n_stems, document_counts[stem] / document.n_stems
             similarity -= 0.5 * (p * math.log2(p / (p + q)) + q * math.log2(q / (p + q)))
-            salience += p * min(2.5, document.salience[stem] * document.n_salient)
-    # For each source sentence, the largest weight that it shares with any sentence of the text.
+            salience += p * min(2.5, document.salience_by_stem[stem] * document.n_salient)
+    # For each sentence of the source, the largest weight that it shares with any sentence.
     shared_weights: dict[int, float] = defaultdict(float)
     for match in output.matches:
-        for index, shared_weight in match.shared_weights.items():
-            shared_weights[index] = max(shared_weights[index], shared_weight)
+        for index, weight in match.shared_weight_by_index.items():
+            shared_weights[index] = max(shared_weights[index], weight)
     coverage = sum(
         [
-            document.importances[index] * min(1.0, shared_weight / document.covering_weights[index])
-            for index, shared_weight in shared_weights.items()
+            document.importances[index] * min(1.0, weight / document.covering_weights[index])
+            for index, weight in shared_weights.items()
             # Indices are those of the source, which begins with the document and may be longer.
             if index < len(document.importances)
         ]
@@ -113,39 +117,52 @@ def _support_features(output: OutputText, source: SourceIndex) -> Iterable[float
     """Return four features of how far the source supports the text.
 
     The features are the shares of stems and of word pairs that are in the source, the share of new
-    word pairs, and the number of names and numbers per sentence that the source lacks. A name is a
-    capitalised word within a sentence.
+    word pairs, and the number of names and numbers per sentence that the source lacks.
     """
-    sizes = [len(sentence.stems) for sentence in output.sentences]
-    support = sum([match.share * size for match, size in zip(output.matches, sizes, strict=True)])
-    bigrams = output.text.bigrams
-    source_pair_share = sum(map(source.bigrams.__contains__, bigrams)) / max(1, len(bigrams))
-    total_new_names = sum([_count_new_names(sentence, source) for sentence in output.sentences])
-    # The share of new word pairs is cut at 30 %, since a higher share makes a text no better.
-    new_pair_share = min(1 - source_pair_share, 0.3)
-    mean_new_names = total_new_names / (len(sizes) + 1)
-    return support / (sum(sizes) or 1), source_pair_share, new_pair_share, mean_new_names
+    n_stems = [len(sentence.stems) for sentence in output.sentences]
+    fractions = [match.shared_fraction for match in output.matches]
+    n_supported_stems = sum([f * n for f, n in zip(fractions, n_stems, strict=True)])
+    word_pairs = output.text.word_pairs
+    n_source_pairs = sum([pair in source.word_pairs for pair in word_pairs])
+    source_pair_share = n_source_pairs / max(1, len(word_pairs))
+    n_new_names = sum([_count_new_names(sentence, source) for sentence in output.sentences])
+    return (
+        n_supported_stems / (sum(n_stems) or 1),
+        source_pair_share,
+        # The share of new word pairs is cut at 30 %, since a higher share makes a text no better.
+        min(1 - source_pair_share, 0.3),
+        n_new_names / (len(n_stems) + 1),
+    )
 
 
 def _count_new_names(sentence: Sentence, source: SourceIndex) -> float:
-    """Return the number of names (each counts half) and numbers that the source lacks."""
+    """Return the number of names (each counts half) and numbers that the source lacks, at most 2.
+
+    A name is a capitalised word after the first word of the sentence.
+    """
     n_new_names = 0.0
     for token in sentence.tokens[1:]:
-        if token[0].isdigit() or token[0].isupper():
-            name = token.lower()
-            is_known = name in source.words or name in FUNCTION_WORDS
-            if not (is_known or stem_of(name) in source.frequency):
-                n_new_names += 1.0 if name[0].isdigit() else 0.5
+        is_number, name = token[0].isdigit(), token.lower()
+        if not (is_number or token[0].isupper()):
+            continue
+        is_known = name in source.words or name in FUNCTION_WORDS
+        if not is_known and stem_of(name) not in source.stem_counts:
+            n_new_names += 1.0 if is_number else 0.5
     return min(2.0, n_new_names)
 
 
 def _answer_features(output: OutputText, turns: SourceIndex) -> Iterable[float]:
     """Return three features: content, overlap with the last turn, and facts not in the turns."""
-    stems, salience = output.stems, (output.last_turn or turns).salience
-    overlap = sum([salience.get(stem, 0.0) for stem in stems]) / (sum(salience.values()) or 1.0)
-    facts = (output.knowledge or output.document or turns).frequency.keys() - turns.frequency
-    fact_use = total_weight(filter(facts.__contains__, stems))
-    return math.log1p(total_weight(stems)), overlap, math.log1p(fact_use)
+    stems, salience_by_stem = output.stem_counts, (output.last_turn or turns).salience_by_stem
+    overlap = sum([salience_by_stem.get(stem, 0.0) for stem in stems])
+    fact_source = output.knowledge or output.document or turns
+    new_facts = fact_source.stem_counts.keys() - turns.stem_counts
+    fact_weight = total_weight([stem for stem in stems if stem in new_facts])
+    return (
+        math.log1p(total_weight(stems)),
+        overlap / (sum(salience_by_stem.values()) or 1.0),
+        math.log1p(fact_weight),
+    )
 
 
 def _order_features(output: OutputText, document: SourceIndex) -> Iterable[float]:
@@ -155,20 +172,24 @@ def _order_features(output: OutputText, document: SourceIndex) -> Iterable[float
     matches are, how near the matches of neighbouring sentences are, and the log number of
     sentences, since more sentences can more often be in a wrong order.
     """
-    indices = [match.source_index for match in output.matches if match.share > 0.2]
-    reversed_pairs = [a > b for a, b in combinations(indices, 2)]
+    indices = [match.source_index for match in output.matches if match.shared_fraction > 0.2]
+    is_reversed = [index > later_index for index, later_index in combinations(indices, 2)]
     nearness = [
-        1 / (1 + abs(b.source_index - a.source_index - 1) / 1.5)
-        if min(a.source_index, b.source_index) >= 0
-        else 0.0
-        for a, b in pairwise(output.matches)
+        _nearness(match.source_index, n.source_index) for match, n in pairwise(output.matches)
     ]
     return (
-        _mean(reversed_pairs, default=0.25),
-        _mean([*map(math.log1p, indices)], default=2.0),
+        _mean(is_reversed, default=0.25),
+        _mean([math.log1p(index) for index in indices], default=2.0),
         _mean(nearness, default=0.6),
         math.log(len(output.sentences)),
     )
+
+
+def _nearness(index: int, next_index: int) -> float:
+    """Return 1 if one source sentence directly follows another, less the farther they are apart."""
+    if min(index, next_index) < 0:
+        return 0.0
+    return 1 / (1 + abs(next_index - index - 1) / 1.5)
 
 
 def _mean(values: Sequence[float], *, default: float) -> float:
@@ -178,27 +199,30 @@ def _mean(values: Sequence[float], *, default: float) -> float:
 def _wording_features(output: OutputText, text: SplitText) -> Iterable[float]:
     """Return seven features of the wording of the text, in the order of FEATURES."""
     stems, sentences = text.stems, output.sentences
-    links: list[float] = []
-    for first, second in pairwise(sentences):
-        second_stems, first_stems = dict.fromkeys(second.stems), set(first.stems)
-        shared_stems = [stem for stem in second_stems if stem in first_stems]
-        # Two sentences are linked by shared stems, or by a connective in the second.
-        link = 0.5 * min(1.0, total_weight(shared_stems))
-        link += 0.5 * (not WORDS["connectives"].isdisjoint(second.words[:2]))
-        # The link counts half if the second sentence says hardly anything new.
-        links.append(link * (1.0 if len(second_stems) - len(shared_stems) > 1 else 0.5))
+    n_sentences, n_distinct_stems = len(sentences), len(output.stem_counts)
+    link_strengths = [_link_strength(*neighbours) for neighbours in pairwise(sentences)]
     stem_pairs = list(pairwise(stems))
-    n_short = sum([len(sentence.words) < 9 for sentence in sentences])
+    n_short_sentences = sum([len(sentence.words) < 9 for sentence in sentences])
     return (
-        _mean(links, default=0.4),
-        (len(sentences) > 1) * n_short / len(sentences),
-        (len(stems) - len(output.stems)) / max(4, len(stems)),
+        _mean(link_strengths, default=0.4),
+        n_short_sentences / n_sentences if n_sentences > 1 else 0.0,
+        (len(stems) - n_distinct_stems) / max(4, len(stems)),
         (len(stem_pairs) - len(set(stem_pairs))) / max(4, len(stem_pairs)),
         math.log(len(text.words) / len(text.sentences) + 1),
         # The number of distinct stems over the root of all stems hardly depends on text length.
-        len(output.stems) / math.sqrt(max(1, len(stems))),
-        1 - len({sentence.words[0] for sentence in sentences}) / len(sentences),
+        n_distinct_stems / math.sqrt(max(1, len(stems))),
+        1 - len({sentence.words[0] for sentence in sentences}) / n_sentences,
     )
+
+
+def _link_strength(sentence: Sentence, next_sentence: Sentence) -> float:
+    """Return how closely shared stems, or a word such as "however", link two sentences: 0 to 1."""
+    known_stems, next_stems = set(sentence.stems), dict.fromkeys(next_sentence.stems)
+    shared_stems = [stem for stem in next_stems if stem in known_stems]
+    strength = 0.5 * min(1.0, total_weight(shared_stems))
+    strength += 0.5 * (not WORDS_BY_CLASS["connectives"].isdisjoint(next_sentence.words[:2]))
+    # The link counts half if the second sentence says hardly anything new.
+    return strength if len(next_stems) - len(shared_stems) > 1 else 0.5 * strength
 
 
 # Grammar is judged only if at least this share of a text's words are English function words.
@@ -208,13 +232,13 @@ MIN_FUNCTION_WORD_SHARE = 0.1
 def _grammar_features(output: OutputText, text: SplitText) -> Iterable[float]:
     """Return three features: faults of grammar, faults of form, and whether the text breaks off."""
     sentences, words = output.sentences, text.words
-    faults = [0.0]
+    severities = [0.0]
     if n_function_words(words) >= MIN_FUNCTION_WORD_SHARE * len(words):
-        faults = [min(2.5, grammar_severity(sentence)) for sentence in sentences]
+        severities = [min(2.5, grammar_severity(sentence)) for sentence in sentences]
     return (
         # The total is divided by the root of the number of sentences, so that both the number of
         # faults and their density count.
-        sum(faults) / math.sqrt(len(faults)),
+        sum(severities) / math.sqrt(len(severities)),
         sum([form_severity(sentence) for sentence in sentences]) / len(sentences),
         not sentences[-1].has_end_mark and (len(words) > 2 or len(sentences) > 1),
     )
@@ -224,17 +248,17 @@ class Feature(NamedTuple):
     """A number that measures a facet.
 
     `mean` and `sd` are the feature's mean and standard deviation (SD) in ordinary texts. The SD is
-    negative if a smaller value is better. `share` is the feature's share in the facet.
+    negative if a smaller value is better. `facet_share` is the feature's weight within the facet.
     """
 
     facet: str
     mean: float
     sd: float
-    share: float
+    facet_share: float
 
 
-# The functions that measure features, the attribute of OutputText that they compare the text with,
-# and the number of their features.
+# Each row has a function, the attribute of OutputText that is its second argument, and the number
+# of features that the function returns.
 FEATURE_FUNCTIONS: tuple[tuple[Callable[..., Iterable[float]], str, int], ...] = (
     (_content_features, "document", 3),
     (_order_features, "document", 4),
@@ -279,7 +303,7 @@ FEATURES = (
 )
 _MEANS, _SDS, FEATURE_SHARES = np.array([feature[1:] for feature in FEATURES]).T
 # For each feature, the index of its facet.
-FACET_OF_FEATURE = np.array([FACET_INDEX[feature.facet] for feature in FEATURES])
+FACET_OF_FEATURE = np.array([INDEX_BY_FACET[feature.facet] for feature in FEATURES])
 # Features are clipped at this number of standard deviations.
 MAX_SDS = 3.0
 # The value of all features of a text without words.
@@ -289,16 +313,19 @@ EMPTY_TEXT_VALUE = -2.0
 # Cached, since a search judges the same texts with many prompts.
 @lru_cache(maxsize=4096)
 def measure_features(text: str, document: str, turns: str, knowledge: str) -> FloatArray:
-    """Return a text's features, in SDs above the mean of ordinary texts; a source may be ""."""
-    split_text = split_sentences(text)
-    if not split_text.sentences:
+    """Return a text's features, in SDs above the mean of ordinary texts.
+
+    A source that the text does not have is "".
+    """
+    split_output = split_text(text)
+    if not split_output.sentences:
         return np.full(len(FEATURES), EMPTY_TEXT_VALUE)
-    sentences = split_text.sentences[:MAX_SENTENCES]
+    sentences = split_output.sentences[:MAX_SENTENCES]
     source = index_source_text("\n".join(filter(None, (document, turns, knowledge))))
     output = OutputText(
-        text=split_text,
+        text=split_output,
         sentences=sentences,
-        stems=Counter(split_text.stems),
+        stem_counts=Counter(split_output.stems),
         matches=[_match_sentence(sentence, source) for sentence in sentences] if source else [],
         document=index_source_text(document),
         turns=index_source_text(turns),
@@ -307,8 +334,9 @@ def measure_features(text: str, document: str, turns: str, knowledge: str) -> Fl
         source=source,
     )
     values: list[float] = []
-    for feature_function, source_name, n_features in FEATURE_FUNCTIONS:
-        other_text = getattr(output, source_name)
-        values += feature_function(output, other_text) if other_text else [math.nan] * n_features
+    for feature_function, argument_name, n_features in FEATURE_FUNCTIONS:
+        argument = getattr(output, argument_name)
+        values += feature_function(output, argument) if argument else [math.nan] * n_features
     z_scores = np.nan_to_num((np.array(values) - _MEANS) / _SDS).clip(-MAX_SDS, MAX_SDS)
-    return np.asarray(np.where(z_scores > 0, FACET_BONUSES[FACET_OF_FEATURE], 1.0) * z_scores)
+    gain_loss_ratios = np.where(z_scores > 0, GAIN_LOSS_RATIOS[FACET_OF_FEATURE], 1.0)
+    return np.asarray(gain_loss_ratios * z_scores)

@@ -58,25 +58,27 @@ class EmbeddedModel:
     in_process = True
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
-        """Answer a judge's prompt, for any texts. Raises FatalModelError for any other prompt."""
-        contents = [message["content"] for message in messages]
+        """Answer a judge's prompt; raises FatalModelError if a prompt is no judge's prompt."""
         prompt_messages = [(message["role"], message["content"]) for message in messages[:-1]]
-        judge, digest = _read_judge(*prompt_messages)
+        last_content = messages[-1]["content"]
+        judge, prompt_digest = _read_judge(*prompt_messages)
         if judge is None:
             raise FatalModelError(NOT_A_JUDGE_PROMPT)
-        features = judged_features(judge.roles, read_texts(contents[-1]))
-        predictions = [_Prediction.of(each, features) for each in (*judge.questions, judge)]
-        seed_bytes = f"{digest} {sampling.seed} {contents[-1]}".encode("utf-8", "replace")
+        features = judged_features(judge.roles, read_texts(last_content))
+        predictions = [_predict(question, features) for question in judge.question_judges]
+        predictions.append(_predict(judge, features))
+        seed_bytes = f"{prompt_digest} {sampling.seed} {last_content}".encode("utf-8", "replace")
         rng = random.Random(hashlib.blake2b(seed_bytes, digest_size=16).digest())
         replies = []
         for _ in range(max(1, sampling.n)):
-            choices = [
-                _draw_choice(each.probabilities, sampling.temperature, rng) for each in predictions
+            choice_indices = [
+                _draw_choice(prediction.probabilities, sampling.temperature, rng)
+                for prediction in predictions
             ]
-            replies.append(_write_reply(judge, predictions, choices, sampling.top_logprobs))
+            replies.append(_write_reply(judge, predictions, choice_indices, sampling.top_logprobs))
         return Completion(
             replies=tuple(replies),
-            tokens_in=sum(map(len, contents)) // 4 + 1,
+            tokens_in=sum([len(message["content"]) for message in messages]) // 4 + 1,
             tokens_out=sum([len(reply.text) // 4 + 1 for reply in replies]),
             model=self.name,
         )
@@ -85,23 +87,23 @@ class EmbeddedModel:
         """Do nothing, since no connection is open."""
 
 
-_HEADER = re.compile(r"\[\[ ## (\w{1,64}) ## \]\][ \t]*\n?")
-_SYSTEM_MESSAGE = re.compile(
+_HEADER_PATTERN = re.compile(r"\[\[ ## (\w{1,64}) ## \]\][ \t]*\n?")
+_SYSTEM_MESSAGE_PATTERN = re.compile(
     r"\AYou read:\n(?P<input>.*?)\n\nYou write:\n(?P<output>.*?)\n\nYour task:\n(?P<task>.*)\Z",
     re.DOTALL,
 )
-_FIELD = re.compile(
+_FIELD_PATTERN = re.compile(
     r"^- (?P<name>\w+)(?: \((?P<choices>[^()\n]*)\))?: "
     r"(?P<description>.*(?:\n(?!- \w+(?: \(.*\))?: ).*)*)",
     re.MULTILINE,
 )
 _REPLY_FORM_BEGINNINGS = ("\n\nReply with [[ ## ", "\n\nReply with the ")
-_ROLES: tuple[Literal["input"], Literal["output"]] = ("input", "output")
+_FIELD_ROLES: tuple[Literal["input"], Literal["output"]] = ("input", "output")
 
 
-def read_prompt(system: str) -> Prompt | None:
+def read_prompt(system_content: str) -> Prompt | None:
     """Return the prompt in a judge's system message; None for any other system message."""
-    if (match := _SYSTEM_MESSAGE.search(system)) is None:
+    if (match := _SYSTEM_MESSAGE_PATTERN.search(system_content)) is None:
         return None
     fields = [
         Field(
@@ -110,32 +112,35 @@ def read_prompt(system: str) -> Prompt | None:
             role=role,
             choices=_read_choices(field["choices"]) if field["choices"] else None,
         )
-        for role in _ROLES
-        for field in _FIELD.finditer(match[role])
+        for role in _FIELD_ROLES
+        for field in _FIELD_PATTERN.finditer(match[role])
     ]
     prompt = Prompt(instruction=match["task"].strip(), fields=tuple(fields))
     return prompt if prompt.input_fields and prompt.choice_fields else None
 
 
-def _read_choices(choices: str) -> tuple[FieldValue, ...]:
-    values = re.split(r", | or ", choices)
-    return tuple(int(v) if re.fullmatch(r"-?\d{1,9}", v) else v for v in values)
+def _read_choices(choices_text: str) -> tuple[FieldValue, ...]:
+    """Read the choices of a field, such as "1, 2 or 3" or "pass or fail"."""
+    choices = re.split(r", | or ", choices_text)
+    return tuple(int(c) if re.fullmatch(r"-?\d{1,9}", c) else c for c in choices)
 
 
 def read_texts(content: str) -> dict[str, str]:
     """Return the text of each field in a message, without the sentence on the form of the reply."""
     end = max(map(content.rfind, _REPLY_FORM_BEGINNINGS))
-    pieces = _HEADER.split(content[:end] if end >= 0 else content)
-    # In reversed order, so that the first field with a name is kept: a later header with the same
-    # name may be within a text.
-    return {name: text.strip() for name, text in zip(pieces[-2::-2], pieces[::-2], strict=False)}
+    names_and_texts = _HEADER_PATTERN.split(content[:end] if end >= 0 else content)[1:]
+    text_by_name: dict[str, str] = {}
+    for name, text in zip(names_and_texts[::2], names_and_texts[1::2], strict=True):
+        # A later header with the same name may be part of a text, so the first one counts.
+        text_by_name.setdefault(name, text.strip())
+    return text_by_name
 
 
 def read_demos(prompt: Prompt, messages: Sequence[tuple[str, str]]) -> list[DemoTexts]:
     """Return the demonstrations after the system message; a message is (role, content)."""
-    answer = prompt.output_fields[-1].name
+    answer_name = prompt.output_fields[-1].name
     return [
-        {**read_texts(request), **(read_texts(reply) or {answer: reply.strip()})}
+        {**read_texts(request), **(read_texts(reply) or {answer_name: reply.strip()})}
         for (_, request), (_, reply) in zip(messages[1::2], messages[2::2], strict=False)
     ]
 
@@ -143,8 +148,8 @@ def read_demos(prompt: Prompt, messages: Sequence[tuple[str, str]]) -> list[Demo
 class TextRoles(NamedTuple):
     """The names of the texts that a judge reads, by their roles.
 
-    The `candidates` are judged or compared. Candidates were made from the `documents`, answer the
-    `turns` and should use the `knowledge`.
+    The `candidates` are judged: one text, or the two texts of a pair. They were made from the
+    `documents`, answer the conversation `turns`, and should use the `knowledge`.
     """
 
     candidates: tuple[str, ...]
@@ -164,14 +169,14 @@ _KNOWLEDGE_WORDS = re.compile(
 
 
 def read_roles(fields: Sequence[Field], *, is_pairwise: bool) -> TextRoles:
-    """Return the role of each text; the last text, or the last two of a pair, are candidates."""
+    """Return the role of each text. The candidates are the last text, or the two last of a pair."""
     descriptions = {field.name: f"{field.name} {field.description}".lower() for field in fields}
-    first_candidate = len(fields) - (2 if is_pairwise else 1)
     text_names = [*descriptions]
-    candidates = text_names[first_candidate:]
+    n_candidates = 2 if is_pairwise else 1
+    candidates = text_names[-n_candidates:]
     is_summary = any(_SUMMARY_WORDS.search(descriptions[name]) for name in candidates)
     documents, turns, knowledge = [], [], []
-    for name in text_names[:first_candidate]:
+    for name in text_names[:-n_candidates]:
         if _KNOWLEDGE_WORDS.search(name if is_summary else descriptions[name]):
             knowledge.append(name)
         elif not is_summary and _TURN_WORDS.search(descriptions[name]):
@@ -191,16 +196,17 @@ def prior_weights(prompt: Prompt, field: Field, roles: TextRoles) -> FloatArray:
     The instruction counts only for the judge's rating or choice, since it does not describe the
     answers to questions.
     """
-    choices = "|".join([re.escape(str(choice)) for choice in field.allowed_values])
-    definition, *anchors = re.split(rf"(?:^|[(;]\s?)(?:{choices}) = ", field.description)
+    any_choice = "|".join([re.escape(str(choice)) for choice in field.allowed_values])
+    definition, *anchors = re.split(rf"(?:^|[(;]\s?)(?:{any_choice}) = ", field.description)
     instruction = prompt.instruction if field is prompt.answer_field else ""
     # Names of the judged text, as in "the response", are removed, since they name no facet.
     nouns = [re.sub("_[ab]$", "", name).replace("_", " ") for name in roles.candidates]
-    candidate_noun = re.compile(rf"\b(?:{'|'.join(nouns)})(?:s|'s)?\b", re.IGNORECASE)
-    texts = [_RATING_WORDS.sub(" ", instruction), definition, "; ".join(anchors)]
-    texts = [candidate_noun.sub(" ", text) for text in texts]
-    text_weights = (INSTRUCTION_WEIGHT, DEFINITION_WEIGHT, ANCHORS_WEIGHT)
-    weighted_texts = list(zip(texts, text_weights, strict=True))
+    noun_pattern = re.compile(rf"\b(?:{'|'.join(nouns)})(?:s|'s)?\b", re.IGNORECASE)
+    weighted_texts = [
+        (noun_pattern.sub(" ", _RATING_WORDS.sub(" ", instruction)), INSTRUCTION_WEIGHT),
+        (noun_pattern.sub(" ", definition), DEFINITION_WEIGHT),
+        (noun_pattern.sub(" ", "; ".join(anchors)), ANCHORS_WEIGHT),
+    ]
     weights = facet_weights(weighted_texts, is_turn=bool(roles.turns))
     return np.asarray(weights[FACET_OF_FEATURE] * FEATURE_SHARES)
 
@@ -209,17 +215,17 @@ def prior_weights(prompt: Prompt, field: Field, roles: TextRoles) -> FloatArray:
 class EmbeddedJudge:
     """A judge made from a prompt: the prompt's output fields, and a regression.
 
-    `answer` is the field that the regression predicts, and `choices` its values, the worst first.
-    `questions` are the judges that answer the prompt's questions.
+    `answer_field` is the field that the regression predicts, and `choices` are its values, the
+    worst first. `question_judges` answer the prompt's questions, one judge for each question.
     """
 
-    outputs: tuple[Field, ...]
-    answer: Field
+    output_fields: tuple[Field, ...]
+    answer_field: Field
     choices: tuple[str, ...]
     is_pairwise: bool
     roles: TextRoles
     regression: Regression
-    questions: tuple["EmbeddedJudge", ...] = ()
+    question_judges: tuple["EmbeddedJudge", ...] = ()
 
 
 def judged_features(roles: TextRoles, texts: Mapping[str, str]) -> FloatArray:
@@ -234,35 +240,48 @@ def judged_features(roles: TextRoles, texts: Mapping[str, str]) -> FloatArray:
 
 def make_judge(prompt: Prompt, demos: Sequence[DemoTexts]) -> EmbeddedJudge:
     """Return the judge for a prompt, with weights by the prompt's words and demonstrations."""
-    *questions, answer = [_make_field_judge(field, prompt, demos) for field in prompt.choice_fields]
-    return replace(answer, questions=tuple(questions))
+    *question_judges, judge = [
+        _make_field_judge(field, prompt, demos) for field in prompt.choice_fields
+    ]
+    return replace(judge, question_judges=tuple(question_judges))
 
 
-def _make_field_judge(answer: Field, prompt: Prompt, demos: Sequence[DemoTexts]) -> EmbeddedJudge:
-    choices = tuple(map(str, answer.allowed_values))
-    if verdict_words_of(answer.choices):
+def _make_field_judge(
+    answer_field: Field, prompt: Prompt, demos: Sequence[DemoTexts]
+) -> EmbeddedJudge:
+    choices = tuple(map(str, answer_field.allowed_values))
+    if verdict_words_of(answer_field.choices):
         choices = choices[::-1]  # the worst first, as in a scale
     is_pairwise = choices == PAIR_ANSWERS and len(prompt.input_fields) > 1
     roles = read_roles(prompt.input_fields, is_pairwise=is_pairwise)
-    regression = Regression(prior_weights(prompt, answer, roles))
-    rated_demos = [demo for demo in demos if demo.get(answer.name, "").strip() in choices]
+    regression = Regression(prior_weights(prompt, answer_field, roles))
+    judge = EmbeddedJudge(
+        prompt.output_fields, answer_field, choices, is_pairwise, roles, regression
+    )
+    rated_demos = [demo for demo in demos if demo.get(answer_field.name, "").strip() in choices]
+    if not rated_demos:
+        return judge
     # The number of examples is limited, since the time to learn grows with the cube of the number.
-    if examples := rated_demos[:MAX_DEMOS]:
-        source_names = [*roles.documents, *roles.turns, *roles.knowledge]
-        indices = [choices.index(demo[answer.name].strip()) for demo in examples]
-        latent_scores = [
-            latent_score(index, len(choices), is_pairwise=is_pairwise) for index in indices
-        ]
-        # Without a source, each example is one of its own.
-        sources = [
-            tuple([demo.get(name, "") for name in source_names]) or number
-            for number, demo in enumerate(examples)
-        ]
-        features = np.array([judged_features(roles, demo) for demo in examples])
-        regression = fit_regression(
-            regression.weights, features, np.array(latent_scores), sources, is_pairwise=is_pairwise
+    return replace(judge, regression=_learn_from_demos(judge, rated_demos[:MAX_DEMOS]))
+
+
+def _learn_from_demos(judge: EmbeddedJudge, demos: Sequence[DemoTexts]) -> Regression:
+    """Return the regression of a judge after it has learnt from demonstrations with ratings."""
+    roles, is_pairwise, latent_scores = judge.roles, judge.is_pairwise, []
+    sources: list[object] = []
+    source_names = [*roles.documents, *roles.turns, *roles.knowledge]
+    for demo_index, demo in enumerate(demos):
+        choice_index = judge.choices.index(demo[judge.answer_field.name].strip())
+        latent_scores.append(
+            latent_score(choice_index, len(judge.choices), is_pairwise=is_pairwise)
         )
-    return EmbeddedJudge(prompt.output_fields, answer, choices, is_pairwise, roles, regression)
+        # If the judge reads no source, each demonstration counts as having a source of its own.
+        sources.append(tuple([demo.get(name, "") for name in source_names]) or demo_index)
+    features = np.array([judged_features(roles, demo) for demo in demos])
+    prior = judge.regression.weights
+    return fit_regression(
+        prior, features, np.array(latent_scores), sources, is_pairwise=is_pairwise
+    )
 
 
 # Cached, since a search alternates between prompts. Reading a prompt with hundreds of
@@ -275,13 +294,16 @@ def _read_judge(*messages: tuple[str, str]) -> tuple[EmbeddedJudge | None, str]:
     return judge, hashlib.blake2b(repr(messages).encode(), digest_size=16).hexdigest()
 
 
-def _draw_choice(probs: Sequence[float], temperature: float | None, rng: random.Random) -> int:
+def _draw_choice(
+    probabilities: Sequence[float], temperature: float | None, rng: random.Random
+) -> int:
     """Draw a choice's index by its probability; at temperature 0, return the likeliest index."""
-    largest, temperature = max(probs), 1.0 if temperature is None else temperature
+    max_probability = max(probabilities)
+    temperature = 1.0 if temperature is None else temperature
     if temperature <= 1e-3:
-        return probs.index(largest)
-    weights = [(p / largest) ** (1 / temperature) for p in probs]
-    return rng.choices(range(len(probs)), weights)[0]
+        return probabilities.index(max_probability)
+    weights = [(p / max_probability) ** (1 / temperature) for p in probabilities]
+    return rng.choices(range(len(weights)), weights)[0]
 
 
 class _Prediction(NamedTuple):
@@ -291,44 +313,43 @@ class _Prediction(NamedTuple):
     contributions: FloatArray
     probabilities: tuple[float, ...]
 
-    @classmethod
-    def of(cls, judge: EmbeddedJudge, features: FloatArray) -> "_Prediction":
-        latent, contributions = judge.regression.predict(features)
-        probs = choice_probabilities(latent, len(judge.choices), is_pairwise=judge.is_pairwise)
-        return cls(judge, contributions, probs)
-
-    def token(self, choice: int, n_logprobs: int) -> Token:
+    def make_token(self, choice_index: int, n_logprobs: int) -> Token:
         """Return the token for a choice, with the log-probabilities of the likeliest choices."""
-        probs = self.probabilities
-        ranking = np.argsort(
-            [-math.inf if index == choice else -p for index, p in enumerate(probs)]
-        )
+        choices, negative_probabilities = self.judge.choices, -np.array(self.probabilities)
+        negative_probabilities[choice_index] = -math.inf  # so that the drawn choice comes first
         top_logprobs = {
-            self.judge.choices[index]: math.log(max(MIN_PROBABILITY, probs[index]))
-            for index in ranking[:n_logprobs]
+            choices[index]: math.log(max(MIN_PROBABILITY, self.probabilities[index]))
+            for index in np.argsort(negative_probabilities)[:n_logprobs]
         }
-        return Token(self.judge.choices[choice], top_logprobs)
+        return Token(choices[choice_index], top_logprobs)
+
+
+def _predict(judge: EmbeddedJudge, features: FloatArray) -> _Prediction:
+    latent, contributions = judge.regression.predict(features)
+    n_choices = len(judge.choices)
+    probabilities = choice_probabilities(latent, n_choices, is_pairwise=judge.is_pairwise)
+    return _Prediction(judge, contributions, probabilities)
 
 
 def _write_reply(
     judge: EmbeddedJudge,
     predictions: Sequence[_Prediction],
-    choices: Sequence[int],
+    choice_indices: Sequence[int],
     n_logprobs: int,
 ) -> Reply:
     """Return the reply with the drawn choices: only the answer, or each output below its header."""
-    tokens_by_name = {
-        prediction.judge.answer.name: prediction.token(choice, n_logprobs)
-        for prediction, choice in zip(predictions, choices, strict=True)
+    token_by_field = {
+        prediction.judge.answer_field.name: prediction.make_token(choice_index, n_logprobs)
+        for prediction, choice_index in zip(predictions, choice_indices, strict=True)
     }
-    if len(judge.outputs) == 1:
-        tokens = [*tokens_by_name.values()]
+    if len(judge.output_fields) == 1:
+        tokens = [*token_by_field.values()]
     else:
         tokens, pending_text = [], ""
-        for field in judge.outputs:
+        for field in judge.output_fields:
             pending_text += f"{FIELD_HEADER.format(name=field.name)}\n"
-            if field.name in tokens_by_name:
-                tokens += [Token(pending_text, {}), tokens_by_name[field.name]]
+            if field.name in token_by_field:
+                tokens += [Token(pending_text, {}), token_by_field[field.name]]
                 pending_text = "\n\n"
             else:
                 pending_text += f"{_write_rationale(judge, predictions[-1].contributions)}\n\n"
@@ -339,12 +360,13 @@ def _write_reply(
 
 def _write_rationale(judge: EmbeddedJudge, contributions: FloatArray) -> str:
     """Return sentences that name at most two facets for the text (or for A), and two against it."""
-    by_facet = np.bincount(FACET_OF_FEATURE, weights=contributions)
-    ranking = np.argsort(-by_facet, kind="stable")
-    sides = ("For A", "For B") if judge.is_pairwise else ("For", "Against")
-    names_for = [FACET_NAMES[index] for index in ranking[:2] if by_facet[index] > MIN_CONTRIBUTION]
-    names_against = [
-        FACET_NAMES[index] for index in ranking[:-3:-1] if by_facet[index] < -MIN_CONTRIBUTION
-    ]
-    pairs = zip(sides, (", ".join(names_for), ", ".join(names_against)), strict=True)
-    return " ".join([f"{side}: {names or 'nothing that stands out'}." for side, names in pairs])
+    totals = np.bincount(FACET_OF_FEATURE, weights=contributions)  # one for each facet
+    ranking = np.argsort(-totals, kind="stable")
+    names_for = [FACET_NAMES[i] for i in ranking[:2] if totals[i] > MIN_CONTRIBUTION]
+    names_against = [FACET_NAMES[i] for i in ranking[:-3:-1] if totals[i] < -MIN_CONTRIBUTION]
+    nothing = "nothing that stands out"
+    reasons_for = ", ".join(names_for) or nothing
+    reasons_against = ", ".join(names_against) or nothing
+    if judge.is_pairwise:
+        return f"For A: {reasons_for}. For B: {reasons_against}."
+    return f"For: {reasons_for}. Against: {reasons_against}."

@@ -1,4 +1,4 @@
-"""Split texts into sentences, words and stems, and index the sources of judged texts."""
+"""Split texts into sentences, words and stems (words without endings), and index source texts."""
 
 import math
 import re
@@ -11,12 +11,11 @@ from pathlib import Path
 
 # The most characters of a text that are read. Of a longer text, the beginning and the end are read.
 MAX_CHARACTERS = 100_000
-# A stem that first appears early is more salient: a stem in the first sentence counts 2.5 times as
-# much as a stem in a late sentence. This bonus decays exponentially with the number of sentences
-# before the stem; after SALIENCE_DECAY_SENTENCES sentences, it has fallen by the factor e.
+# A stem in the first sentence of a source is 2.5 times as salient as a stem in a late sentence. The
+# bonus decays exponentially: after SALIENCE_DECAY_SENTENCES sentences, it is divided by e.
 SALIENCE_DECAY_SENTENCES = 4.0
 # A text covers a sentence of the source if the text shares this fraction of the sentence's weight.
-# If the sentence is long, sharing the maximum weight is enough.
+# If the sentence is long, sharing MAX_COVERING_WEIGHT is enough.
 COVERING_FRACTION, MAX_COVERING_WEIGHT = 0.4, 5.0
 # The most sentences that are indexed for a stem; later sentences with the stem are ignored.
 MAX_SENTENCES_PER_STEM = 100
@@ -24,30 +23,33 @@ MAX_SENTENCES_PER_STEM = 100
 
 def read_word_table(name: str) -> list[tuple[str, str]]:
     """Return the rows "key: value" of a file in this folder; an indented line continues a value."""
-    content = re.sub(r"\n +", " ", Path(__file__).with_name(name).read_text("utf-8"))
-    rows = [line.partition(": ") for line in content.splitlines() if line and line[0] != "#"]
-    return [(key, value) for key, _, value in rows]
+    text = re.sub(r"\n +", " ", Path(__file__).with_name(name).read_text("utf-8"))
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    return [(key, value) for key, _, value in (line.partition(": ") for line in lines)]
 
 
-def _word_classes() -> dict[str, frozenset[str]]:
-    classes: dict[str, frozenset[str]] = {}
-    for name, members in read_word_table("english.txt"):
-        # A member is a word, or an earlier class, written as @NAME.
-        word_sets = (classes[item[1:]] if item[0] == "@" else {item} for item in members.split())
-        classes[name] = frozenset[str]().union(*word_sets)
-    return classes
+def _read_word_classes() -> dict[str, frozenset[str]]:
+    """Return the words of each class of English words, such as "articles"."""
+    words_by_class: dict[str, frozenset[str]] = {}
+    for class_name, members in read_word_table("english.txt"):
+        words: set[str] = set()
+        for member in members.split():
+            # A member is a word, or an earlier class, written as @NAME.
+            words |= words_by_class[member[1:]] if member[0] == "@" else {member}
+        words_by_class[class_name] = frozenset(words)
+    return words_by_class
 
 
-WORDS = _word_classes()
-FUNCTION_WORDS = WORDS["function"]
+WORDS_BY_CLASS = _read_word_classes()
+FUNCTION_WORDS = WORDS_BY_CLASS["function"]
 _NUMBER_NAMES = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
     " sixteen seventeen eighteen nineteen twenty"
 )
-NUMBER_WORDS = {word: str(value) for value, word in enumerate(_NUMBER_NAMES.split())}
+DIGITS_BY_NUMBER_NAME = {name: str(number) for number, name in enumerate(_NUMBER_NAMES.split())}
 # Endings that are split off a word and count as separate words.
 _CLITICS = ("n't", "'s", "'re", "'ve", "'ll", "'d", "'m")
-_TOKEN = re.compile(
+_TOKEN_PATTERN = re.compile(
     # Abbreviations such as "U.S.", single Chinese or Japanese characters, words, numbers, clitics,
     # quotation marks, line ends, and other single characters.
     r"(?:[^\W\d_]\.){2,9}|[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]"
@@ -57,10 +59,8 @@ _TOKEN = re.compile(
 )
 # Marks that end a sentence.
 _END_MARKS = frozenset(".!?。！？…")
-# Tokens at which a sentence may end.
-_END_TOKENS = _END_MARKS | {"\n"}
 # Marks that may follow the mark that ends a sentence, and belong to that sentence.
-_CLOSING_TOKENS = frozenset({*"\"'”’)]", "''", "``"})
+_CLOSING_MARKS = frozenset({*"\"'”’)]", "''", "``"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +80,16 @@ class Sentence:
 class SplitText:
     """A text that was split into sentences, each of which has at least one word.
 
-    A bigram is a string "first second", not a tuple, which the garbage collector would visit.
+    A word pair is a string "WORD WORD", and not a tuple, which the garbage collector would visit.
     """
 
     sentences: list[Sentence]
     words: list[str]
     stems: list[str]
-    bigrams: list[str]
+    word_pairs: list[str]
 
 
-def split_sentences(text: str) -> SplitText:
+def split_text(text: str) -> SplitText:
     """Split a text into sentences, words and stems."""
     if len(text) > MAX_CHARACTERS:
         text = f"{text[: MAX_CHARACTERS // 2]}\n{text[-MAX_CHARACTERS // 2 :]}"
@@ -97,14 +97,14 @@ def split_sentences(text: str) -> SplitText:
     if "'" in text:
         for clitic in _CLITICS:
             text = text.replace(clitic, f" {clitic}")
-    tokens: list[str] = [*_TOKEN.findall(text), "\n"]
+    tokens: list[str] = [*_TOKEN_PATTERN.findall(text), "\n"]
     sentences: list[Sentence] = []
     start = 0
-    for index in [index for index, token in enumerate(tokens) if token in _END_TOKENS]:
-        if tokens[index] == "\n":
+    for index, token in enumerate(tokens):
+        if token == "\n":
             end, next_start = index, index + 1
-        elif _ends_sentence(tokens, index):
-            end = next_start = index + 1 + (tokens[index + 1] in _CLOSING_TOKENS)
+        elif token in _END_MARKS and _ends_sentence(tokens, index):
+            end = next_start = index + 1 + (tokens[index + 1] in _CLOSING_MARKS)
         else:
             continue
         sentences += _read_sentence(tokens[start:end])
@@ -120,7 +120,7 @@ def _ends_sentence(tokens: Sequence[str], index: int) -> bool:
         return True
     word = tokens[index - 1].lower()
     is_initial = len(word) == 1 and word.isalpha() and word not in "ai"
-    return not is_initial and word not in WORDS["abbreviations"]
+    return not is_initial and word not in WORDS_BY_CLASS["abbreviations"]
 
 
 def _read_sentence(tokens: Sequence[str]) -> list[Sentence]:
@@ -130,7 +130,7 @@ def _read_sentence(tokens: Sequence[str]) -> list[Sentence]:
         return []
     words, stems = zip(*words_and_stems, strict=True)
     # A sentence with a word has two or more tokens if its last token is a closing mark.
-    last_token = tokens[-2] if tokens[-1] in _CLOSING_TOKENS else tokens[-1]
+    last_token = tokens[-2] if tokens[-1] in _CLOSING_MARKS else tokens[-1]
     return [Sentence(tuple(tokens), words, tuple(filter(None, stems)), last_token in _END_MARKS)]
 
 
@@ -141,14 +141,14 @@ def _word_and_stem(token: str) -> tuple[str, str]:
     if not (token[0].isalnum() or (token[0] == "'" and token[1:].isalpha())):
         return "", ""
     if word in FUNCTION_WORDS or word[0] == "'":
-        return word, NUMBER_WORDS.get(word, "")
+        return word, DIGITS_BY_NUMBER_NAME.get(word, "")
     return word, stem_of(word)
 
 
 def stem_of(word: str) -> str:
     """Return a word without its English endings: "making", "makes" and "make" have one stem."""
-    if word in NUMBER_WORDS:
-        return NUMBER_WORDS[word]
+    if word in DIGITS_BY_NUMBER_NAME:
+        return DIGITS_BY_NUMBER_NAME[word]
     if word[0].isdigit():
         return re.sub(r"(?:st|nd|rd|th|s)$|(?<=\d),(?=\d{3})", "", word)
     if len(word) < 4:
@@ -183,7 +183,7 @@ def stem_weight(stem: str) -> float:
     return 1.0 + 0.04 * min(6, max(0, len(stem) - 5))
 
 
-_EVERYDAY_STEMS = frozenset(map(stem_of, WORDS["everyday"]))
+_EVERYDAY_STEMS = frozenset(map(stem_of, WORDS_BY_CLASS["everyday"]))
 
 
 def total_weight(stems: Iterable[str]) -> float:
@@ -199,58 +199,65 @@ def total_weight(stems: Iterable[str]) -> float:
 class SourceIndex:
     """The index of a source: a text that judged texts were made from, or that they answer.
 
-    `sentence_indices` has the first sentences with each stem. `salience` says how much each stem
-    matters; the `n_salient` largest values sum to 1. `importances` says how much each sentence
-    matters, and `covering_weights` the weight that a text must share with a sentence to cover it.
+    `sentence_indices_by_stem` has the first sentences with each stem. `salience_by_stem` says how
+    much each stem matters; the `n_salient` largest values sum to 1. Each sentence has an entry in
+    `importances` and `covering_weights` (see `_covering_weight`).
     """
 
     n_stems: int
-    frequency: Counter[str]
-    sentence_indices: dict[str, list[int]]
-    salience: dict[str, float]
+    stem_counts: Counter[str]
+    sentence_indices_by_stem: dict[str, list[int]]
+    salience_by_stem: dict[str, float]
     n_salient: int
     importances: list[float]
     covering_weights: list[float]
     words: frozenset[str]
-    bigrams: frozenset[str]
+    word_pairs: frozenset[str]
 
 
 @lru_cache(maxsize=32)
 def index_source_text(text: str) -> SourceIndex | None:
     """Return the index of a source text; None if the text has no words."""
-    split_text = split_sentences(text)
-    if not split_text.words:
+    source = split_text(text)
+    if not source.words:
         return None
+    stems_by_sentence = [dict.fromkeys(sentence.stems) for sentence in source.sentences]
     sentence_indices: dict[str, list[int]] = defaultdict(list)
-    for index, sentence in enumerate(split_text.sentences):
-        for stem in dict.fromkeys(sentence.stems):
+    for index, stems in enumerate(stems_by_sentence):
+        for stem in stems:
             if len(sentence_indices[stem]) < MAX_SENTENCES_PER_STEM:
                 sentence_indices[stem].append(index)
-    frequency = Counter(split_text.stems)
-    salience = {
-        stem: stem_weight(stem)
-        * (0.5 + math.log1p(count))
-        * (1 + 1.5 * math.exp(-sentence_indices[stem][0] / SALIENCE_DECAY_SENTENCES))
-        for stem, count in frequency.items()
+    stem_counts = Counter(source.stems)
+    salience_by_stem = {
+        stem: _salience(stem, count, sentence_indices[stem][0])
+        for stem, count in stem_counts.items()
     }
-    n_salient = max(6, min(60, len(frequency) // 4))
-    total_salience = sum(sorted(salience.values(), reverse=True)[:n_salient]) or 1.0
-    stem_sets = [dict.fromkeys(sentence.stems) for sentence in split_text.sentences]
+    n_salient = max(6, min(60, len(stem_counts) // 4))
+    total_salience = sum(sorted(salience_by_stem.values(), reverse=True)[:n_salient]) or 1.0
     importances = [
-        sum(map(salience.__getitem__, stems)) if len(stems) > 1 else 0.0 for stems in stem_sets
+        sum([salience_by_stem[stem] for stem in stems]) if len(stems) > 1 else 0.0
+        for stems in stems_by_sentence
     ]
     total_importance = sum(importances) or 1.0
     return SourceIndex(
-        n_stems=len(split_text.stems),
-        frequency=frequency,
-        sentence_indices=dict(sentence_indices),
-        salience={stem: value / total_salience for stem, value in salience.items()},
+        n_stems=len(source.stems),
+        stem_counts=stem_counts,
+        sentence_indices_by_stem=dict(sentence_indices),
+        salience_by_stem={stem: v / total_salience for stem, v in salience_by_stem.items()},
         n_salient=n_salient,
         importances=[importance / total_importance for importance in importances],
-        covering_weights=[
-            max(1.0, min(MAX_COVERING_WEIGHT, COVERING_FRACTION * total_weight(stems)))
-            for stems in stem_sets
-        ],
-        words=frozenset(split_text.words),
-        bigrams=frozenset(split_text.bigrams),
+        covering_weights=[_covering_weight(stems) for stems in stems_by_sentence],
+        words=frozenset(source.words),
+        word_pairs=frozenset(source.word_pairs),
     )
+
+
+def _salience(stem: str, count: int, first_sentence_index: int) -> float:
+    """Return how much a stem matters in a source: frequent stems and early stems matter more."""
+    early_bonus = 1.5 * math.exp(-first_sentence_index / SALIENCE_DECAY_SENTENCES)
+    return stem_weight(stem) * (0.5 + math.log1p(count)) * (1 + early_bonus)
+
+
+def _covering_weight(stems: Iterable[str]) -> float:
+    """Return the weight of the stems that a text must share with a sentence to cover it."""
+    return max(1.0, min(MAX_COVERING_WEIGHT, COVERING_FRACTION * total_weight(stems)))

@@ -15,7 +15,7 @@ from judges.client.event_loop import run_at_once
 from judges.definition import make_dimension
 from judges.dimension import Comparison
 from judges.embedded import EmbeddedModel
-from judges.embedded.facets import FACET_INDEX, FACET_NAMES, facet_weights
+from judges.embedded.facets import FACET_NAMES, INDEX_BY_FACET, facet_weights
 from judges.embedded.features import FACET_OF_FEATURE, FEATURE_SHARES, measure_features
 from judges.embedded.model import judged_features, make_judge, read_prompt
 from judges.prompt import Field, Prompt
@@ -185,7 +185,7 @@ OF_TALK = [(name, ("", TALK, FACT), texts) for name, texts in TURNS.items()]
 
 @pytest.mark.parametrize(("name", "sources", "texts"), OF_SUMMARIES + OF_TALK)
 def test_a_facet_prefers_the_better_of_two(name, sources, texts):
-    better, worse = (facets(text, *sources)[FACET_INDEX[name]] for text in texts)
+    better, worse = (facets(text, *sources)[INDEX_BY_FACET[name]] for text in texts)
     assert better > worse
 
 

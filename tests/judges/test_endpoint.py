@@ -41,7 +41,7 @@ def complete(sampling=PLAIN, lm="openai/judge-1", **options):
 def read(body, sampling=PLAIN):
     """What is made of an answer's body."""
     model = open_model("openai/judge-1", api_base="http://127.0.0.1:9/v1")
-    return model.read_answer(body, PROMPT, sampling)
+    return model.read_completion(body, PROMPT, sampling)
 
 
 def usage_of(counts, sampling=PLAIN):

@@ -33,7 +33,11 @@ Respond = Callable[[Body], web.Response | None]
 
 def endpoint(base: str, name: str = "judge-1") -> EndpointModel:
     return EndpointModel(
-        name, url=f"{base}/chat/completions", endpoint=base, key="", key_variable="OPENAI_API_KEY"
+        name,
+        url=f"{base}/chat/completions",
+        endpoint=base,
+        api_key="",
+        key_variable="OPENAI_API_KEY",
     )
 
 
@@ -241,7 +245,7 @@ OTHERS = ["gpt-4o", "gpt-4.1-mini", "gpt-5-chat-latest", "olmo-2"]
 @pytest.mark.parametrize("name", REASONING + OTHERS)
 def test_openais_reasoning_models_are_known_by_name(name):
     model = endpoint("http://127.0.0.1:9/v1", name)
-    body = model.request_format.body(PROMPT, Sampling())
+    body = model.request_format.make_body(PROMPT, Sampling())
     fields = {key: value for key, value in body.items() if "max" in key or key == "temperature"}
     if name in REASONING:
         assert fields == {"max_completion_tokens": 512}
