@@ -104,7 +104,7 @@ class Provenance(Struct, kw_only=True):
     """What the file of a judge says about its tuning, as far as a loaded judge uses it.
 
     `shipped_judge` is "seed" if the untuned judge was shipped. `error_table` counts the judge's
-    errors on test labels (see `judges.true_rate.errors_by_document`). The file may have other keys
+    errors on test labels (see `judges.true_rate.count_errors`). The file may have other keys
     with any JSON data, which only people read.
     """
 

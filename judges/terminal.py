@@ -204,7 +204,6 @@ def run_command(
 def _stop_on_signals() -> Iterator[list[int]]:
     """Raise KeyboardInterrupt on SIGINT, SIGTERM and SIGHUP; a second signal ends the process."""
     received_signals: list[int] = []
-
     earlier_handlers: dict[int, Any] = {}
 
     def interrupt(signal_number: int, frame: FrameType | None) -> None:
@@ -214,12 +213,8 @@ def _stop_on_signals() -> Iterator[list[int]]:
         raise KeyboardInterrupt
 
     if threading.current_thread() is threading.main_thread():
-        # Windows has no SIGHUP.
-        for signal_number in {
-            signal.SIGINT,
-            signal.SIGTERM,
-            getattr(signal, "SIGHUP", signal.SIGTERM),
-        }:
+        sighup = getattr(signal, "SIGHUP", signal.SIGTERM)  # Windows has no SIGHUP
+        for signal_number in {signal.SIGINT, signal.SIGTERM, sighup}:
             handler = signal.getsignal(signal_number)
             if handler not in (signal.SIG_IGN, None):  # nohup ignores SIGHUP, which stays ignored
                 earlier_handlers[signal_number] = handler

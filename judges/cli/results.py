@@ -225,7 +225,7 @@ class Preferences:
 
         rate = win_rate(self.preferences, documents=self.document_hashes, lengths=self.text_lengths)
         if args.json:
-            record = {**rate.summary(), "out": str(args.out), **cost._asdict()}
+            record = {**rate.as_json(), "out": str(args.out), **cost._asdict()}
             print(json.dumps(record, indent=1))
         else:
             print_output(f"{self.subject.name} {rate}")

@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from judges.client import endpoint_digest
 from judges.labels.readers import is_constructed
-from judges.true_rate import errors_by_document
+from judges.true_rate import count_errors
 from optimize.figures.as_json import JSON_DECIMALS, JsonObject, to_json
 from optimize.figures.by_judge import ByJudge
 from optimize.items import DataCounts, tuning_digests
@@ -172,7 +172,7 @@ def _test_errors(scored: ScoredItems) -> JsonObject:
     """Return a binary judge's errors on test, by which `score` corrects its rate of passes."""
     if not scored.has_verdicts:
         return {}
-    return {"tested": errors_by_document(scored.verdicts, scored.human, scored.document_ids)}
+    return {"tested": count_errors(scored.verdicts, scored.human, scored.document_ids)}
 
 
 def package_versions() -> dict[str, str]:

@@ -11,7 +11,7 @@ from jsonl import write_jsonl
 
 from dspy_judges.__main__ import main
 from judges.judgement import Preference
-from judges.true_rate import corrected_rate, errors_by_document
+from judges.true_rate import corrected_rate, count_errors
 from judges.winrate import share_interval, win_rate
 from optimize.run import tune
 
@@ -115,10 +115,10 @@ def labels(both: int, people: int, alone: int, neither: int) -> list[list[int]]:
 def test_the_rate_is_what_would_be_passed_so_often_with_these_errors():
     # TPR .9, TNR .8: a true rate of .6 is passed at .6 * .9 + .4 * .2 = .62.
     rate = corrected_rate([1] * 62 + [0] * 38, range(100), labels(90, 10, 20, 80))
-    assert rate.judge == pytest.approx(0.62)
-    assert rate.value == pytest.approx(0.6)
-    assert rate.low < 0.6 < rate.high
-    ends = f"[{100 * rate.low:.0f}, {100 * rate.high:.0f}]"
+    assert rate.judge_share == pytest.approx(0.62)
+    assert rate.people_share == pytest.approx(0.6)
+    assert rate.people_low < 0.6 < rate.people_high
+    ends = f"[{100 * rate.people_low:.0f}, {100 * rate.people_high:.0f}]"
     assert str(rate).startswith(f"the judge passes 62%; people would pass 60% {ends}, if it errs")
 
 
@@ -135,14 +135,14 @@ def test_the_rate_is_what_would_be_passed_so_often_with_these_errors():
 )
 def test_a_rate_that_the_test_labels_do_not_allow_is_withheld_and_says_why(rows, why):
     rate = corrected_rate([1] * 62 + [0] * 38, range(100), rows)
-    assert why in rate.withheld
-    assert np.isnan([rate.value, rate.low, rate.high]).all()
+    assert why in rate.withheld_reason
+    assert np.isnan([rate.people_share, rate.people_low, rate.people_high]).all()
     assert str(rate).startswith("the judge passes 62%; not corrected for its errors: ")
 
 
 def test_documents_with_the_same_counts_stand_in_one_row_and_failed_judgements_in_none():
     passes = [1, 0, 1, 0, np.nan, 1]
-    assert errors_by_document(passes, [1, 0, 1, 0, 1, 0], ["a", "a", "b", "b", "b", "c"]) == [
+    assert count_errors(passes, [1, 0, 1, 0, 1, 0], ["a", "a", "b", "b", "b", "c"]) == [
         [1, 0, 0, 1, 2],
         [0, 0, 1, 0, 1],
     ]
@@ -163,8 +163,8 @@ def test_the_interval_holds_the_truth_in_about_95_of_100_cases(base_rate, output
     hits = 0
     for _ in range(RUNS):
         new = draw(400)
-        rate = corrected_rate(new[0], new[2], errors_by_document(*draw(160)))
-        hits += rate.low <= base_rate <= rate.high
+        rate = corrected_rate(new[0], new[2], count_errors(*draw(160)))
+        hits += rate.people_low <= base_rate <= rate.people_high
     # Three binomial standard errors of 200 draws are .046; it may hold a little more.
     assert hits / RUNS >= 0.95 - 0.046
 
