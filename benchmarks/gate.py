@@ -266,7 +266,7 @@ def with_questions(
         test = ask_questions(halves, [nothing, nothing])
     except QuestionsNotTestedError as error:
         return ShipDecision(ships=False, reason=str(error))
-    return decide(problem, [], 1, questions=test)[1]
+    return decide(problem, [], 1, question_test=test)[1]
 
 
 def row_of_questions(simulations: int, row: tuple[str, int]) -> str:

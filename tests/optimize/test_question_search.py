@@ -203,7 +203,7 @@ def test_the_better_of_two_kinds_of_change_is_tested_and_an_equal_second_changes
     alone = gate.largest_gain([[[strong]]], random_generator(0))
     assert gate.largest_gain([[[strong]], [[strong]]], random_generator(0)) == alone
     both = gate.largest_gain([[[weak]], [[strong]]], random_generator(0))
-    assert (both.kind_index, both.value) == (1, alone.value)
+    assert (both.change_index, both.value) == (1, alone.value)
     # The larger of two means is larger by chance as well, so the interval is wider.
     assert both.low <= alone.low
 
