@@ -58,13 +58,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if command_name not in COMMANDS:
         similar_names = get_close_matches(command_name, [*COMMANDS, "--help", "--version"], n=1)
         suggestion = f"; did you mean {similar_names[0]}?" if similar_names else ""
-        kind = "option" if command_name.startswith("-") else "command"
+        argument_kind = "option" if command_name.startswith("-") else "command"
         sys.stderr.write(
-            f"dspy-judges: no {kind} {command_name!r}{suggestion} (--help lists them)\n"
+            f"dspy-judges: no {argument_kind} {command_name!r}{suggestion} (--help lists them)\n"
         )
         return 2
-    target = COMMANDS[command_name][1]
-    return run(target, command_arguments if target.startswith("optimize.") else arguments)
+    function_path = COMMANDS[command_name][1]
+    return run(
+        function_path, command_arguments if function_path.startswith("optimize.") else arguments
+    )
 
 
 def _help_text() -> str:

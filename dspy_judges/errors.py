@@ -1,4 +1,4 @@
-"""The base classes of all errors that users can fix, and the names of options in messages."""
+"""The base classes of all errors that users can fix, and how messages name options."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -7,7 +7,7 @@ from typing import ClassVar
 
 
 class JudgesError(Exception):
-    """Raised if users can fix the error; the message names problem, value and remedy."""
+    """Raised if users can fix the problem; the message names the problem, the value and the fix."""
 
     # The exit code of a command that ends with this error: 1 for a failure, 2 for wrong usage.
     exit_code: ClassVar[int] = 1
@@ -31,12 +31,11 @@ class OptionError(JudgesError, ValueError):
     """Raised if an argument of a Python function has a wrong value."""
 
 
-# None if options are flags; otherwise the names of the arguments that differ from the options'.
-_argument_names: ContextVar[Mapping[str, str] | None] = ContextVar("_argument_names", default=None)
-
-
-# Messages on labels name these flags, whether a command or a function reads the labels.
-_FLAGS_IN_PYTHON = {
+# None while a command runs, whose options are flags. While a Python function runs: the names of its
+# arguments that differ from the names of the options.
+_argument_by_option: ContextVar[Mapping[str, str] | None] = ContextVar("arguments", default=None)
+# Messages on labels name these flags, even if a Python function reads the labels.
+_ARGUMENT_BY_FLAG = {
     "--map": "map={'NAME': 'COLUMN'}",
     "--scale": "scale='LOW-HIGH'",
     "--values": "values={'WORD': 1}",
@@ -44,33 +43,32 @@ _FLAGS_IN_PYTHON = {
 
 
 @contextmanager
-def arguments_in_messages(**argument_names: str) -> Iterator[None]:
-    """Make messages name arguments, not flags; `argument_names` maps options to other names."""
-    token = _argument_names.set(argument_names)
+def arguments_in_messages(**argument_by_option: str) -> Iterator[None]:
+    """Make messages name arguments, not flags; an argument may be called other than its option."""
+    reset_token = _argument_by_option.set(argument_by_option)
     try:
         yield
     except JudgesError as error:
         message = str(error)
-        arguments = [
-            f"{text} for {flag}" for flag, text in _FLAGS_IN_PYTHON.items() if flag in message
-        ]
-        if arguments:
-            error.args = (f"{message}. In Python, write {' and '.join(arguments)}",)
+        flags = [flag for flag in _ARGUMENT_BY_FLAG if flag in message]
+        if flags:
+            advice = " and ".join(f"{_ARGUMENT_BY_FLAG[flag]} for {flag}" for flag in flags)
+            error.args = (f"{message}. In Python, write {advice}",)
         raise
     finally:
-        _argument_names.reset(token)
+        _argument_by_option.reset(reset_token)
 
 
-def option_name(name: str, value: object = "") -> str:
+def option_name(option: str, value: object = "") -> str:
     """Return an option in a message as its user writes it, with the value if there is one.
 
-    For a command it is a flag, such as `--price proposer=1,4`; in `arguments_in_messages`, it is an
-    argument, such as `proposer_price=1,4`.
+    The user of a command writes a flag, such as `--price proposer=1,4`. In the context
+    `arguments_in_messages`, the user writes an argument, such as `proposer_price=1,4`.
     """
-    if (argument_names := _argument_names.get()) is not None:
-        argument = argument_names.get(name, name)
+    if (argument_by_option := _argument_by_option.get()) is not None:
+        argument = argument_by_option.get(option, option)
         return argument if value == "" else f"{argument}={value}"
-    flag_name = name.removeprefix("proposer_")
-    if flag_name in (name, "lm"):
-        return f"--{name.replace('_', '-')} {value}".rstrip()
-    return f"--{flag_name.replace('_', '-')} proposer={value}"
+    if option.startswith("proposer_") and option != "proposer_lm":
+        flag = option.removeprefix("proposer_").replace("_", "-")
+        return f"--{flag} proposer={value}"
+    return f"--{option.replace('_', '-')} {value}".rstrip()

@@ -13,13 +13,13 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def read_bytes(path: Path, max_bytes: int) -> bytes:
-    """Return the bytes of a regular file; raises ValueError if there are more than `max_bytes`."""
+    """Return a regular file's bytes; raises ValueError if there are more than `max_bytes`."""
     # Read one byte more than is allowed, since a file may grow after its size is checked.
     with open_regular(path) as file:
-        content = file.read(max_bytes + 1)
-    if len(content) > max_bytes:
+        file_bytes = file.read(max_bytes + 1)
+    if len(file_bytes) > max_bytes:
         raise ValueError(f"more than {max_bytes:,} bytes")
-    return content
+    return file_bytes
 
 
 def claim_file(path: Path, *, replace: bool = False, permissions: int = 0o666) -> Path:
@@ -27,7 +27,7 @@ def claim_file(path: Path, *, replace: bool = False, permissions: int = 0o666) -
 
     Use this function if the program chooses the file's name. In a stranger's folder, a file of that
     name may be a link to another file, or a pipe that blocks; both raise OSError. If `replace` is
-    true, any file of that name is deleted first.
+    true, an existing file of that name is deleted first.
     """
     if replace:
         path.unlink(missing_ok=True)

@@ -20,38 +20,44 @@ PROJECT_FOLDER = Path(__file__).resolve().parents[1]
 
 
 class _OutputStream(io.FileIO):
-    """A standard stream that discards text once its reader has gone; a full disk is an error."""
+    """A standard stream that discards its text once nobody reads it; a full disk is an error."""
 
-    def write(self, content: Any, /) -> int:
+    def write(self, text_bytes: Any, /) -> int:
         try:
-            return super().write(content)
+            return super().write(text_bytes)
         except OSError as error:
-            # From now on, all text goes to the null device, the buffered text included.
+            # From now on, all text goes to the null device, including the buffered text.
             os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
             if isinstance(error, BrokenPipeError) or self.fileno() == 2:
-                return len(content)
+                return len(text_bytes)
             sys.exit(f"dspy-judges: stdout: {error.strerror}")
 
 
 def wrap_output_streams() -> None:
-    """Let a command go on after the reader of its output (`head`) has gone.
+    """Let a command go on after a program that reads its output, such as `head`, has ended.
 
-    Characters that the encoding of the output lacks become JSON escapes.
+    Characters that the output's encoding cannot write become JSON escapes.
     """
-    codecs.register_error("json", lambda e: (json.dumps(e.object[e.start : e.end])[1:-1], e.end))  # type: ignore[attr-defined]
-    for name in ("stdout", "stderr"):
-        stream = getattr(sys, name)
+    codecs.register_error("json", _escape_characters)
+    for stream_name in ("stdout", "stderr"):
+        stream = getattr(sys, stream_name)
         if stream is None:  # closed by the caller (>&-)
-            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
-        elif stream is getattr(sys, f"__{name}__"):
+            setattr(sys, stream_name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
+        elif stream is getattr(sys, f"__{stream_name}__"):
             stream.flush()
             binary_stream = io.BufferedWriter(_OutputStream(stream.fileno(), "w", closefd=False))
             text_options = {"encoding": stream.encoding, "errors": "json", "line_buffering": True}
-            setattr(sys, name, io.TextIOWrapper(binary_stream, **text_options))
+            setattr(sys, stream_name, io.TextIOWrapper(binary_stream, **text_options))
 
 
-def run(target: str, arguments: Sequence[str] | None = None) -> int:
-    """Call `target`, a MODULE:FUNCTION, with command-line arguments, and return its exit code.
+def _escape_characters(error: UnicodeError) -> tuple[str, int]:
+    """Return JSON escapes for the characters of an encoding error, and where to go on."""
+    assert isinstance(error, UnicodeEncodeError)
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
+
+
+def run(function_path: str, arguments: Sequence[str] | None = None) -> int:
+    """Call a command's function, written MODULE:FUNCTION, and return the exit code.
 
     The exit code is 0 for done, 1 for failed or below a required value, 2 for wrong usage, 3 for
     undecided, and 130 for interrupted. `arguments` is `sys.argv[1:]` by default.
@@ -63,12 +69,12 @@ def run(target: str, arguments: Sequence[str] | None = None) -> int:
         sys.exit("dspy-judges: the working folder is gone; change to one that exists")
     # `python -m` searches the working folder first, where a user's datasets.py would hide the
     # library of that name. So the working folder is moved to the end of `sys.path`.
-    working_folder_is_first = Path(sys.path[0]).resolve() == working_folder
-    if working_folder_is_first and working_folder != PROJECT_FOLDER and not sys.flags.safe_path:
+    is_first = Path(sys.path[0]).resolve() == working_folder
+    if is_first and working_folder != PROJECT_FOLDER and not sys.flags.safe_path:
         sys.path.append(sys.path.pop(0))
     # The project's matrices are so small that several threads would only wait for each other.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    module, _, function = target.partition(":")
+    module_name, _, function_name = function_path.partition(":")
     with exit_on_ctrl_c():
         extensions = os.environ.get(EXTENSIONS_VARIABLE, "").split(",")
         for extension in filter(None, map(str.strip, extensions)):
@@ -76,14 +82,17 @@ def run(target: str, arguments: Sequence[str] | None = None) -> int:
                 import_module(extension)
             except ImportError as error:
                 sys.exit(f"dspy-judges: {EXTENSIONS_VARIABLE}={extension}: {error}")
-        run_command = getattr(import_module(module), function)
+        run_command = getattr(import_module(module_name), function_name)
     exit_code: int = run_command(sys.argv[1:] if arguments is None else list(arguments))
     return exit_code
 
 
 @contextmanager
 def exit_on_ctrl_c() -> Iterator[None]:
-    """End the process at once on Ctrl-C, which an import would swallow; no work can be lost yet."""
+    """End the process at once on Ctrl-C in this context, which only imports modules.
+
+    Python may swallow a KeyboardInterrupt during an import, and no work can be lost yet.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return

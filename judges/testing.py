@@ -22,7 +22,7 @@ from judges.labels.readers import read_labels, starter
 from judges.labels.types import LabelledSet
 from judges.protocol import Completion, Message, Model, ModelError, Sampling
 
-QUESTION: tuple[Message, ...] = (
+DEFAULT_QUESTION: tuple[Message, ...] = (
     {"role": "system", "content": "Rate the text from 1 to 5. Answer with the number alone."},
     {"role": "user", "content": "The town met on Monday."},
 )
@@ -40,10 +40,13 @@ class ModelContract:
 
     model: ClassVar[Callable[[], Model]]
     unreachable: ClassVar[Callable[[], Model | None]] = staticmethod(lambda: None)
-    question: ClassVar[Sequence[Message]] = QUESTION
+    question: ClassVar[Sequence[Message]] = DEFAULT_QUESTION
 
     def complete(self, model: Model, *samplings: Sampling) -> list[Completion]:
-        """Ask the question once for each sampling, all at the same time, and close the model."""
+        """Return the model's answers to the question, one for each sampling, and close the model.
+
+        All requests are sent at the same time.
+        """
 
         async def ask() -> list[Completion]:
             try:
@@ -115,11 +118,12 @@ class LabelExportContract:
         return read_labels(path)
 
     def test_only_ratings_by_people_are_read(self, tmp_path: Path) -> None:
-        as_lines = "\n".join(map(json.dumps, self.rows))
-        for text, ending in ((json.dumps(self.rows), "json"), (as_lines, "jsonl")):
-            labelled = self.read(tmp_path, text, ending)
-            ratings = {output.id: output.ratings.get(self.dimension) for output in labelled.outputs}
-            assert {name: value for name, value in ratings.items() if value} == dict(self.ratings)
+        jsonl_text = "\n".join(map(json.dumps, self.rows))
+        for text, ending in ((json.dumps(self.rows), "json"), (jsonl_text, "jsonl")):
+            outputs = self.read(tmp_path, text, ending).outputs
+            rated_outputs = [output for output in outputs if output.ratings.get(self.dimension)]
+            ratings_by_id = {output.id: output.ratings[self.dimension] for output in rated_outputs}
+            assert ratings_by_id == dict(self.ratings)
 
     def test_the_order_of_rows_changes_nothing(self, tmp_path: Path) -> None:
         reversed_labels = self.read(tmp_path, json.dumps(self.rows[::-1]), "json")
