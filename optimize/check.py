@@ -89,38 +89,40 @@ def parser() -> argparse.ArgumentParser:
 def _check(flags: argparse.Namespace) -> int:
     """Print the file's problems, or else what was read and what labels can show."""
     options = _read_options(flags)
-    labelled_set, problems = check_file(flags.file, options)
+    labelled_items, problems = check_file(flags.file, options)
     notes, capacity = list[str](), dict[str, str]()
-    if labelled_set is not None:
-        label_notes = [*_dimension_notes(labelled_set), *_document_notes(labelled_set)]
-        notes = [*labelled_set.notes, *label_notes]
-    if labelled_set is not None and not problems:
+    if labelled_items is not None:
+        label_notes = [*_dimension_notes(labelled_items), *_document_notes(labelled_items)]
+        notes = [*labelled_items.notes, *label_notes]
+    if labelled_items is not None and not problems:
         # A slow import that a file with problems does not need.
         from optimize.measuring.capacity import capacity_texts
 
         dimension = "margin for A"
-        if isinstance(labelled_set, LabelledSet):
-            dimension = dimensions_to_tune(labelled_set, options)[0]
-        capacity = capacity_texts(labelled_set, dimension)
+        if isinstance(labelled_items, LabelledSet):
+            dimension = dimensions_to_tune(labelled_items, options)[0]
+        capacity = capacity_texts(labelled_items, dimension)
         if flags.write_map is not None:
-            write_atomically(flags.write_map, mapping_yaml(labelled_set.reading, options).encode())
+            write_atomically(
+                flags.write_map, mapping_yaml(labelled_items.reading, options).encode()
+            )
     if flags.json:
         report = {
             "file": flags.file,
             "n_problems": len(problems),
             "problems": [asdict(problem) for problem in problems],
             "notes": notes,
-            "reading": None if labelled_set is None else asdict(labelled_set.reading),
+            "reading": None if labelled_items is None else asdict(labelled_items.reading),
             "bearing": capacity,
         }
         print_output(json.dumps(report, indent=2))
-    elif problems or labelled_set is None:
+    elif problems or labelled_items is None:
         print_output("\n".join(_problem_lines(problems)))
     else:
-        headline = f"{Path(flags.file).stem}: no problem in {_counts_text(labelled_set)}"
-        reading_lines = [*_reading_lines(labelled_set, options.mapping)]
+        headline = f"{Path(flags.file).stem}: no problem in {_counts_text(labelled_items)}"
+        reading_lines = [*_reading_lines(labelled_items, options.mapping)]
         reading_lines += [("note", note) for note in notes]
-        last_lines = [*capacity.items(), *next_step_lines(labelled_set, flags, options)]
+        last_lines = [*capacity.items(), *next_step_lines(labelled_items, flags, options)]
         lines = [*wrap_lines(headline), *_wrap_titled_lines(reading_lines)]
         print_output("\n".join([*lines, "", *_wrap_titled_lines(last_lines)]))
     return FAILED_EXIT_CODE if problems else DONE_EXIT_CODE
@@ -153,27 +155,27 @@ def _read_options(flags: argparse.Namespace) -> ReadOptions:
     )
 
 
-def _dimension_notes(labelled_set: AnyLabels) -> list[str]:
+def _dimension_notes(labelled_items: AnyLabels) -> list[str]:
     """Return notes on labels of two values: some are left out, or all are equal."""
-    if isinstance(labelled_set, LabelledPairs):
+    if isinstance(labelled_items, LabelledPairs):
         return []
     notes = list[str]()
     # `with_ratings` adds such notes only to labels with two values.
-    for dimension in sorted(labelled_set.words.keys() & {*labelled_set.dimensions}):
-        notes += with_ratings(labelled_set, dimension).notes[len(labelled_set.notes) :]
+    for dimension in sorted(labelled_items.words.keys() & {*labelled_items.dimensions}):
+        notes += with_ratings(labelled_items, dimension).notes[len(labelled_items.notes) :]
     return notes
 
 
-def _document_notes(labelled_set: AnyLabels) -> list[str]:
+def _document_notes(labelled_items: AnyLabels) -> list[str]:
     """Return a note if one document has so many rows that intervals are too narrow."""
-    n_rows_by_document = Counter(item.document_id for item in labelled_set.items)
+    n_rows_by_document = Counter(item.document_id for item in labelled_items.items)
     if len(n_rows_by_document) < MIN_DOCUMENTS_TO_SPLIT:
         return []
     [(document, n_rows)] = n_rows_by_document.most_common(1)
-    if n_rows <= MAX_DOCUMENT_SHARE * len(labelled_set.items):
+    if n_rows <= MAX_DOCUMENT_SHARE * len(labelled_items.items):
         return []
     return [
-        f"{n_rows:,} of {count_text(len(labelled_set.items), 'row')} are of document "
+        f"{n_rows:,} of {count_text(len(labelled_items.items), 'row')} are of document "
         f"{document!r}, which makes intervals too narrow; if these are several documents, give "
         "each a group"
     ]
@@ -200,30 +202,30 @@ def mapping_yaml(reading: FileReading, options: ReadOptions) -> str:
     return yaml_text
 
 
-def _counts_text(labelled_set: AnyLabels) -> str:
+def _counts_text(labelled_items: AnyLabels) -> str:
     """Return the numbers of outputs or pairs, of documents and of systems."""
-    noun = "pair" if isinstance(labelled_set, LabelledPairs) else "output"
-    documents = count_text(len(labelled_set.documents), "document")
-    text = f"{count_text(len(labelled_set.items), noun)} for {documents}"
-    if not labelled_set.systems:
+    noun = "pair" if isinstance(labelled_items, LabelledPairs) else "output"
+    documents = count_text(len(labelled_items.documents), "document")
+    text = f"{count_text(len(labelled_items.items), noun)} for {documents}"
+    if not labelled_items.systems:
         return text
-    return f"{text} by {count_text(len(labelled_set.systems), 'system')}"
+    return f"{text} by {count_text(len(labelled_items.systems), 'system')}"
 
 
 def _reading_lines(
-    labelled_set: AnyLabels, columns_by_name: Mapping[str, object]
+    labelled_items: AnyLabels, columns_by_name: Mapping[str, object]
 ) -> Iterator[TitledLine]:
     """Yield lines on what was read from a file without problems, and what was not."""
-    yield "documents", labelled_set.grouped_by
-    reading = labelled_set.reading
-    if isinstance(labelled_set, LabelledSet):
-        for dimension in labelled_set.dimensions:
-            yield "ratings", f"{dimension}: {_ratings_text(labelled_set, dimension)}"
+    yield "documents", labelled_items.grouped_by
+    reading = labelled_items.reading
+    if isinstance(labelled_items, LabelledSet):
+        for dimension in labelled_items.dimensions:
+            yield "ratings", f"{dimension}: {_ratings_text(labelled_items, dimension)}"
     else:
-        n_by_vote = Counter(vote for pair in labelled_set.pairs for vote in pair.votes)
+        n_by_vote = Counter(vote for pair in labelled_items.pairs for vote in pair.votes)
         ties = f"{count_text(n_by_vote['tie'], 'tie')}, which count half for each side"
         yield "votes", f"{n_by_vote['A']:,} for A, {n_by_vote['B']:,} for B, and {ties}"
-    column_by_text = _texts_of_new_judge(labelled_set, columns_by_name)
+    column_by_text = _texts_of_new_judge(labelled_items, columns_by_name)
     phrases = [_columns_text(name, columns) for name, columns in reading.rows.items()]
     phrases += [f"text {_columns_text(name, [column])}" for name, column in column_by_text.items()]
     phrases += [
@@ -238,18 +240,18 @@ def _reading_lines(
 
 
 def _texts_of_new_judge(
-    labelled_set: AnyLabels, columns_by_name: Mapping[str, object]
+    labelled_items: AnyLabels, columns_by_name: Mapping[str, object]
 ) -> Mapping[str, str]:
     """Map the texts that a judge without a definition reads to their columns.
 
     If several texts may be the judged output, all texts are returned.
     """
-    column_by_text = labelled_set.reading.texts
+    column_by_text = labelled_items.reading.texts
     try:
-        if isinstance(labelled_set, LabelledSet):
-            text_names = text_names_for_judge(labelled_set, columns_by_name)
+        if isinstance(labelled_items, LabelledSet):
+            text_names = text_names_for_judge(labelled_items, columns_by_name)
         else:
-            text_names = [*shared_texts(labelled_set), *RESPONSE_NAMES]
+            text_names = [*shared_texts(labelled_items), *RESPONSE_NAMES]
     except LabelError:
         return column_by_text
     return {name: column for name, column in column_by_text.items() if name in text_names}

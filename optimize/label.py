@@ -44,6 +44,7 @@ from optimize.label_page.session import JudgeAnswer, LabelSession, answer_number
 from optimize.measuring.task_flags import asking_options, load_judges
 
 COMMAND_NAME = "dspy-judges label"
+# The page has a key for each answer: the digits.
 MAX_ANSWERS = 10
 MIN_LABELS_TO_TUNE = 50
 ABOUT = """\
@@ -91,33 +92,37 @@ def command(arguments: Sequence[str]) -> int:
 def label(flags: argparse.Namespace) -> int:
     """Serve the label page until Ctrl-C, and print the command that tunes on its labels."""
     flags.scale = find_label_scale(flags)
-    columns = split_mapping(read_map_flags(flags.map), None).columns
-    labelled = read_items(flags.file, map=columns or None, pairwise=flags.pairwise is not None)
-    if isinstance(labelled, LabelledPairs):
-        texts = usable_texts(labelled.reading.texts, labelled)
-        inputs, outputs = texts, {"A": "response_a", "B": "response_b"}
+    columns_by_name = split_mapping(read_map_flags(flags.map), None).columns
+    items_to_label = read_items(
+        flags.file, map=columns_by_name or None, pairwise=flags.pairwise is not None
+    )
+    if isinstance(items_to_label, LabelledPairs):
+        text_names = usable_texts(items_to_label.reading.texts, items_to_label)
+        inputs, field_by_output = text_names, {"A": "response_a", "B": "response_b"}
     else:
-        texts = text_names_for_judge(labelled, columns)
-        inputs, outputs = texts[:-1], {texts[-1]: texts[-1]}
-    subject = _label_subject(flags, labelled, texts)
-    rows, out = _label_rows(labelled, flags.seed), _label_file_path(flags, labelled, subject)
+        text_names = text_names_for_judge(items_to_label, columns_by_name)
+        *inputs, output = text_names
+        field_by_output = {output: output}
+    subject = _subject_to_label(flags, items_to_label, text_names)
+    rows = _label_file_rows(items_to_label, flags.seed)
+    label_path = _label_file_path(flags, items_to_label.name, subject)
     judge = _load_judge(flags, subject)
-    with exclusive_lock(out):
+    with exclusive_lock(label_path):
         session = LabelSession(
             subject=subject,
             rows=rows,
             text_fields=inputs,
-            output_fields=outputs,
-            path=out,
+            output_fields=field_by_output,
+            path=label_path,
             seed=flags.seed,
         )
-        for note in (*labelled.notes, *session.log.notes):
+        for note in (*items_to_label.notes, *session.log.notes):
             print_note(f"note: {note}")
         session.judge_answers = _ask_judge(judge, rows, flags, subject) if judge else None
         with LabelServer(session, flags.port) as server, suppress(KeyboardInterrupt):
             lines = [
                 f"{subject.name}: {', '.join(map(str, answer_numbers(subject)))}",
-                f"labels go to {out}",
+                f"labels go to {label_path}",
                 f"open {server.address}",
                 "Ctrl-C ends; run the same command again to continue",
             ]
@@ -127,37 +132,42 @@ def label(flags: argparse.Namespace) -> int:
     if not n_labels:
         print_lines(["", "nothing was labelled"])
         return DONE_EXIT_CODE
-    labels_text = f"{count_text(n_labels, 'label')} in {out}"
+    labels_text = f"{count_text(n_labels, 'label')} in {label_path}"
     if n_labels < MIN_LABELS_TO_TUNE:
         labels_text += f"; {MIN_LABELS_TO_TUNE} on 20 documents are enough to start tuning"
-    next_step = _tune_command(flags, subject, out)
+    next_step = _tune_command(flags, subject, label_path)
     if SWAP_SAMPLE_COLUMN in rows[0]:
-        next_step = f"verify --against again, with --changed {shlex.quote(str(out))}"
+        next_step = f"verify --against again, with --changed {shlex.quote(str(label_path))}"
     print_lines(["", labels_text, f"next: {next_step}"])
     return DONE_EXIT_CODE
 
 
-def _tune_command(flags: argparse.Namespace, subject: Subject, out: Path) -> str:
-    flag, spec = "--dimension", flags.dimension
+def _tune_command(flags: argparse.Namespace, subject: Subject, label_path: Path) -> str:
+    """Return the command that tunes a judge of this subject on the label file."""
+    subject_flag, argument = "--dimension", flags.dimension
     if flags.pairwise:
-        flag, spec = "--pairwise", flags.pairwise
-    if not find_subject(spec):
-        _, _, definition = spec.partition("=")
-        spec = f"{subject.name}={definition}" if definition else subject.name
+        subject_flag, argument = "--pairwise", flags.pairwise
+    if not find_subject(argument):
+        _, _, definition = argument.partition("=")
+        argument = f"{subject.name}={definition}" if definition else subject.name
     scale = ["--scale", flags.scale] if flags.scale else []
-    return shlex.join(["dspy-judges", "tune", "--data", str(out), flag, spec, *scale])
+    command = ["dspy-judges", "tune", "--data", str(label_path), subject_flag, argument, *scale]
+    return shlex.join(command)
 
 
-def _label_rows(labelled: AnyLabels, seed: int) -> list[Mapping[str, object]]:
-    """Return each output's or pair's fields for the label file; a pair's order is random."""
-    if isinstance(labelled, LabelledSet):
-        return [output.row for output in labelled.outputs]
+def _label_file_rows(items_to_label: AnyLabels, seed: int) -> list[Mapping[str, object]]:
+    """Return a row for each output or pair: its id, document, texts and system, without labels.
+
+    Which output of a pair is response_a is random.
+    """
+    if isinstance(items_to_label, LabelledSet):
+        return [output.row for output in items_to_label.outputs]
     rows: list[Mapping[str, object]] = []
-    for item in labelled.pairs:
-        first, second = (item.response_a, item.system_a), (item.response_b, item.system_b)
-        sides = Random(f"{seed} {item.id}").sample([first, second], 2)
-        row = {"id": item.id, "group": item.document_id, **item.texts}
-        for side, (response, system) in zip("ab", sides, strict=True):
+    for pair in items_to_label.pairs:
+        responses = [(pair.response_a, pair.system_a), (pair.response_b, pair.system_b)]
+        shuffled_responses = Random(f"{seed} {pair.id}").sample(responses, 2)
+        row = {"id": pair.id, "group": pair.document_id, **pair.texts}
+        for side, (response, system) in zip("ab", shuffled_responses, strict=True):
             row[f"response_{side}"] = response
             if system:
                 row[f"system_{side}"] = system
@@ -165,19 +175,21 @@ def _label_rows(labelled: AnyLabels, seed: int) -> list[Mapping[str, object]]:
     return rows
 
 
-def _label_subject(flags: argparse.Namespace, labelled: AnyLabels, texts: Sequence[str]) -> Subject:
+def _subject_to_label(
+    flags: argparse.Namespace, items_to_label: AnyLabels, text_names: Sequence[str]
+) -> Subject:
     """Return the dimension or comparison to label; SettingsError if flags contradict each other."""
-    spec, bounds = flags.dimension or flags.pairwise or "", parse_label_scale(flags.scale)
-    title, _, definition = map(str.strip, spec.partition("="))
-    if flags.scale and (flags.pairwise or not bounds):
+    argument = flags.dimension or flags.pairwise or ""
+    written_name, _, definition = map(str.strip, argument.partition("="))
+    if flags.scale and (flags.pairwise or not parse_label_scale(flags.scale)):
         raise SettingsError(f"--scale {flags.scale}: a scale is for ratings, as in 1-5")
-    name = judge_name(title)
-    subject = None if definition else find_subject(title) or find_subject(name)
+    name = judge_name(written_name)
+    subject = None if definition else find_subject(written_name) or find_subject(name)
     if subject is None:
-        subject = _new_subject(name, definition, labelled, texts, flags.scale)
-    elif isinstance(subject, Comparison) is not isinstance(labelled, LabelledPairs):
-        flag = "--pairwise" if isinstance(subject, Comparison) else "--dimension"
-        raise SettingsError(f"{subject.name}: name it by {flag}")
+        subject = _new_subject(name, definition, items_to_label, text_names, flags.scale)
+    elif isinstance(subject, Comparison) is not isinstance(items_to_label, LabelledPairs):
+        right_flag = "--pairwise" if isinstance(subject, Comparison) else "--dimension"
+        raise SettingsError(f"{subject.name}: name it by {right_flag}")
     else:
         subject = rescale_subject(subject, flags.scale)
     if (n_answers := len(answer_numbers(subject))) > MAX_ANSWERS:
@@ -189,17 +201,23 @@ def _label_subject(flags: argparse.Namespace, labelled: AnyLabels, texts: Sequen
 
 
 def _new_subject(
-    name: str, definition: str, labelled: AnyLabels, texts: Sequence[str], scale: str | None
+    name: str,
+    definition: str,
+    items_to_label: AnyLabels,
+    text_names: Sequence[str],
+    scale_text: str | None,
 ) -> Subject:
     """Make a subject that is not in the catalogue: pairs, ratings on a scale, or pass and fail."""
-    names = {*catalog.SUBJECT_BY_NAME, *labelled.reading.ratings, *labelled.reading.unread}
-    if not definition and name not in names and (suggestion := similar_name(name, names)):
+    reading = items_to_label.reading
+    known_names = {*catalog.SUBJECT_BY_NAME, *reading.ratings, *reading.unread}
+    suggestion = similar_name(name, known_names)
+    if suggestion and not definition and name not in known_names:
         raise SettingsError(
             f"{name}: did you mean {suggestion}? If not, say what it means: '{name}=...'"
         )
-    if isinstance(labelled, LabelledPairs):
-        return make_comparison(name, texts, labelled.candidate, definition)
-    return make_dimension(name, parse_judge_scale(scale) or PASS_FAIL, texts, definition)
+    if isinstance(items_to_label, LabelledPairs):
+        return make_comparison(name, text_names, items_to_label.candidate, definition)
+    return make_dimension(name, parse_judge_scale(scale_text) or PASS_FAIL, text_names, definition)
 
 
 def _load_judge(flags: argparse.Namespace, subject: Subject) -> AnyJudge | None:
@@ -224,9 +242,10 @@ def _ask_judge(
     flags: argparse.Namespace,
     subject: Subject,
 ) -> dict[str, JudgeAnswer]:
-    """Return the judge's answers by the rows' ids, as many as limits allow."""
-    columns, answers = find_columns(judge.subject, {}, rows[0]), dict[str, JudgeAnswer]()
-    texts = ({name: row.get(column) for name, column in columns.items()} for row in rows)
+    """Return the judge's answers by the rows' ids; a limit on calls or cost may leave some out."""
+    column_by_text = find_columns(judge.subject, {}, rows[0])
+    texts = ({name: row.get(column) for name, column in column_by_text.items()} for row in rows)
+    answer_by_id: dict[str, JudgeAnswer] = {}
     with (
         judge.open_client(keep_going=False, **asking_options(flags)) as client,
         Progress(judge.name, len(rows), sys.stderr, budget=client.account.budget) as progress,
@@ -236,26 +255,29 @@ def _ask_judge(
             for row, judgement in zip(rows, judgements, strict=True):
                 progress.step(failed=judgement.failure is not None)
                 if judgement.failure is None:
-                    answers[str(row["id"])] = _page_answer(judgement, subject)
+                    answer_by_id[str(row["id"])] = _page_answer(judgement, subject)
         except BudgetSpentError as error:
-            print_note(f"note: {error}: {len(answers):,} of {len(rows):,} are judged")
-    return answers
+            print_note(f"note: {error}: {len(answer_by_id):,} of {len(rows):,} are judged")
+    return answer_by_id
 
 
 def _page_answer(judgement: AnyJudgement, subject: Subject) -> JudgeAnswer:
     """Return a judgement as the page shows it, with the possible answer nearest to its score."""
-    numbers = answer_numbers(subject)
-    value = min(numbers, key=lambda answer: abs(numbers[answer] - judgement.score))
+    rationale, score = judgement.rationale or "", judgement.score
     if isinstance(judgement, Preference):
-        value = judgement.preferred
-    return JudgeAnswer(value, judgement.score, judgement.rationale or "")
+        return JudgeAnswer(judgement.preferred, score, rationale)
+    number_by_answer = answer_numbers(subject)
+    nearest = min(number_by_answer, key=lambda answer: abs(number_by_answer[answer] - score))
+    return JudgeAnswer(nearest, score, rationale)
 
 
-def _label_file_path(flags: argparse.Namespace, labelled: AnyLabels, subject: Subject) -> Path:
+def _label_file_path(flags: argparse.Namespace, file_name: str, subject: Subject) -> Path:
     """Return --out, by default FILE's name with .NAME.jsonl; SettingsError for another format."""
-    file = split_sheet(Path(flags.file))[0]
-    folder = file.parent if file.is_file() else Path()
-    out: Path = flags.out or folder / f"{labelled.name}.{subject.name}.jsonl"
-    if out.suffix != ".jsonl":
-        raise SettingsError(f"--out {out}: labels are written to a file that ends with .jsonl")
-    return out
+    path_to_label = split_sheet(Path(flags.file))[0]
+    folder = path_to_label.parent if path_to_label.is_file() else Path()
+    label_path: Path = flags.out or folder / f"{file_name}.{subject.name}.jsonl"
+    if label_path.suffix != ".jsonl":
+        raise SettingsError(
+            f"--out {label_path}: labels are written to a file that ends with .jsonl"
+        )
+    return label_path

@@ -59,7 +59,7 @@ class Measurement:
 
     @property
     def rho(self) -> Correlation:
-        """Spearman's rho at the level of `scored`, with the default rule for undefined values."""
+        """Spearman's rho over `held_out`, at the level that `measure` was given or chose."""
         return self.held_out.rho
 
     def at(
@@ -151,14 +151,15 @@ def measure(
         scale = f"{scale[0]}:{scale[1]}"
     if scale is not None and not isinstance(scale, str):
         raise TypeError(f"scale is {scale!r}; it must be '0-100', (0, 100) or 'any'")
-    columns, value_by_word, mapping_scale = split_mapping(map, read_word_values(values or {}))
-    scale = mapping_scale if scale is None else scale
+    columns_by_name, value_by_word, mapping_scale = split_mapping(
+        map, read_word_values(values or {})
+    )
     label_source = LabelSource(
         data=data,
-        columns_by_name=columns,
+        columns_by_name=columns_by_name,
         value_by_word=value_by_word,
         annotations=annotations,
-        scale=scale,
+        scale=mapping_scale if scale is None else scale,
     )
     if hasattr(judge, "items"):
         return _measure_scores(judge, label_source, dimension, level)
@@ -170,24 +171,25 @@ def measure(
         raise TypeError(
             f"measure() takes a Judge, its name or file, or scores by id; not {judge!r}"
         )
-    judge = on_labels_scale(judge, scale)
+    judge = on_labels_scale(judge, label_source.scale)
     if dimension not in (None, judge.name):
         raise TypeError(
             f"this judge judges {judge.name!r}, not {dimension!r}; if the labels are in a column "
             f"with another name, pass map={{{judge.name!r}: COLUMN}}"
         )
-    task = Task.from_labels(load_labels(label_source, judge.name, judge.subject), judge.name, level)
+    labelled_items = load_labels(label_source, judge.name, judge.subject)
+    task = Task.from_labels(labelled_items, judge.name, level)
     judge = judge.with_model(options.pop("lm", None), options.pop("api_base", None))
-    items, judgements = task.items(judge).items, dict[str, AnyJudgement]()
+    items, judgement_by_id = task.items(judge).items, dict[str, AnyJudgement]()
     with (
         judge.open_client(keep_going=keep_going, **options) as client,
-        Progress(name, len(items), sys.stderr, interactive_only=True) as bar,
+        Progress(name, len(items), sys.stderr, interactive_only=True) as progress,
     ):
-        judged_rows = judge.judge_rows((item.texts for item in items), client, seed=seed)
-        for item, judgement in zip(items, judged_rows, strict=True):
-            judgements[item.id] = judgement
-            bar.step(failed=judgement.failure is not None)
-    return Measurement.of(task.match_judgements(name, judgements, judge), task.labelled_items)
+        judgements = judge.judge_rows((item.texts for item in items), client, seed=seed)
+        for item, judgement in zip(items, judgements, strict=True):
+            judgement_by_id[item.id] = judgement
+            progress.step(failed=judgement.failure is not None)
+    return Measurement.of(task.match_judgements(name, judgement_by_id, judge), labelled_items)
 
 
 def _measure_scores(
@@ -197,35 +199,38 @@ def _measure_scores(
     if dimension is None:
         raise TypeError("measure() needs dimension=NAME if it gets scores")
     subject = find_subject(dimension)
-    task = Task.from_labels(_labels_of_scores(label_source, dimension, subject), dimension, level)
-    # `judge.score` notes in `attrs` which rows the judge was tuned on.
+    labelled_items = _load_labels_for_scores(label_source, dimension, subject)
+    task = Task.from_labels(labelled_items, dimension, level)
+    # `judge.score` notes in `attrs` the keys of the rows that the judge was tuned on.
     tuned_keys = {*getattr(scores, "attrs", {}).get(TUNED_ON_KEY, ())}
-    judgements, tuned_row_ids = dict[str, AnyJudgement](), set[str]()
-    id_by_key = _row_ids_by_score_key(scores, label_source, task.labelled_items)
+    judgement_by_id, tuned_row_ids = dict[str, AnyJudgement](), set[str]()
+    row_id_by_key = _match_score_keys(scores, label_source, labelled_items)
     for key, score in scores.items():
-        item_id = id_by_key.get(key, str(key))
+        row_id = row_id_by_key.get(key, str(key))
         if not isinstance(score, SupportsFloat | None):
             raise TypeError(
                 f"the score of {key!r} is {score!r}; it must be a number, or NaN if the judgement "
                 "failed"
             )
-        if item_id in judgements:
+        if row_id in judgement_by_id:
             raise LabelError(
                 f"an id has two scores ({key!r:.60}); give every output an id of its own"
             )
         number = math.nan if score is None else float(score)
-        judgements[item_id] = judgement_of_score(number, pairwise=task.is_pairwise)
+        judgement_by_id[row_id] = judgement_of_score(number, pairwise=task.is_pairwise)
         if key in tuned_keys:
-            tuned_row_ids.add(item_id)
+            tuned_row_ids.add(row_id)
     scale = recorded_scale(label_source.scale, subject)
-    scored = task.match_judgements("scores", judgements, None, scale, frozenset(tuned_row_ids))
-    return Measurement.of(scored, task.labelled_items)
+    scored_items = task.match_judgements(
+        "scores", judgement_by_id, None, scale, frozenset(tuned_row_ids)
+    )
+    return Measurement.of(scored_items, labelled_items)
 
 
-def _labels_of_scores(
+def _load_labels_for_scores(
     label_source: LabelSource, dimension: str, subject: Subject | None
 ) -> AnyLabels:
-    """Return the labels for scores: on pairs, if the subject is unknown and data holds pairs."""
+    """Read the labels for scores; labels on pairs also if no judge has the dimension's name."""
     holds_pairs = subject is None and isinstance(label_source.data, LabelledPairs)
     pairwise = isinstance(subject, Comparison) or holds_pairs
     try:
@@ -233,54 +238,53 @@ def _labels_of_scores(
     except LabelError as error:
         if subject is not None or {problem.kind for problem in error.problems} != {"pairs"}:
             raise
-        pairs = load_labels(label_source, dimension, None, pairwise=True)
-        if dimension in pairs.reading.unread:
-            votes = ", ".join(pairs.reading.ratings["votes"])
-            raise LabelError(
-                f"{pairs.name}: people's votes on pairs are in {votes!r}, not in {dimension!r}; "
-                f"write dimension={votes!r}, or map={{'votes': {dimension!r}}}"
-            ) from None
-        return pairs
+    labelled_pairs = load_labels(label_source, dimension, None, pairwise=True)
+    if dimension in labelled_pairs.reading.unread:
+        votes_column = ", ".join(labelled_pairs.reading.ratings["votes"])
+        raise LabelError(
+            f"{labelled_pairs.name}: people's votes on pairs are in {votes_column!r}, not in "
+            f"{dimension!r}; write dimension={votes_column!r}, or map={{'votes': {dimension!r}}}"
+        )
+    return labelled_pairs
 
 
-def _row_ids_by_score_key(
-    scores: Any, label_source: LabelSource, labelled: AnyLabels
+def _match_score_keys(
+    scores: Any, label_source: LabelSource, labelled_items: AnyLabels
 ) -> Mapping[object, str]:
-    """Return the ids of the labelled rows by the keys of `scores`; empty if the keys are the ids.
+    """Map the keys of `scores` to the labelled rows' ids; empty if the keys are the ids already.
 
     If the labels are a DataFrame without ids, the keys are its index. Raises LabelError if scores
     may belong to other rows.
     """
     import pandas as pd
 
-    data, id_column = label_source.data, "".join(labelled.reading.rows.get("id", ()))
-    frame = data if isinstance(data, pd.DataFrame) else None
-    if (
-        id_column != ROW_NUMBER_COLUMN
-        or label_source.columns_by_name.get("id") == ROW_NUMBER_COLUMN
-    ):
+    id_column = "".join(labelled_items.reading.rows.get("id", ()))
+    ids_are_row_numbers = label_source.columns_by_name.get("id") == ROW_NUMBER_COLUMN
+    frame = label_source.data if isinstance(label_source.data, pd.DataFrame) else None
+    if id_column != ROW_NUMBER_COLUMN or ids_are_row_numbers:
         if frame is not None and isinstance(scores, pd.Series):
             _check_keys_are_ids(scores, frame, id_column)
         return {}
     keys = {*scores.keys()}
-    if isinstance(data, LabelledSet | LabelledPairs) and all(isinstance(key, str) for key in keys):
+    is_labelled_set = isinstance(label_source.data, LabelledSet | LabelledPairs)
+    if is_labelled_set and all(isinstance(key, str) for key in keys):
         return {}  # keys that are texts are the ids in the set
     if frame is not None and frame.index.is_unique:
-        id_by_row = {row: str(number) for number, row in enumerate(frame.index, start=1)}
-        if keys <= id_by_row.keys() or keys >= id_by_row.keys():
+        id_by_label = {label: str(number) for number, label in enumerate(frame.index, start=1)}
+        if keys <= id_by_label.keys() or keys >= id_by_label.keys():
             # A score without a row is counted under an id that no row has.
-            return {key: id_by_row.get(key, f"{key} (no row)") for key in keys}
+            return {key: id_by_label.get(key, f"{key} (no row)") for key in keys}
     raise LabelError(
-        f"{labelled.name}: its rows have no ids, so it is not clear which row a score is of; give "
-        "the scores the rows' index, or ids (map={'id': COLUMN}), or write map={'id': '#row'} if "
-        "the scores have row numbers from 1"
+        f"{labelled_items.name}: its rows have no ids, so it is not clear which row a score is of; "
+        "give the scores the rows' index, or ids (map={'id': COLUMN}), or write "
+        "map={'id': '#row'} if the scores have row numbers from 1"
     )
 
 
 def _check_keys_are_ids(scores: "pd.Series[float]", frame: "pd.DataFrame", id_column: str) -> None:
     """Raise LabelError if the scores have the DataFrame's index instead of its ids."""
-    has_index = id_column in frame and scores.index.equals(frame.index)
-    if has_index and [*map(str, frame.index)] != [*map(str, frame[id_column])]:
+    has_index_of_frame = id_column in frame and scores.index.equals(frame.index)
+    if has_index_of_frame and [*map(str, frame.index)] != [*map(str, frame[id_column])]:
         raise LabelError(
             f"the scores have the index of the DataFrame, whose ids are in its column "
             f"{id_column!r}; pass scores.set_axis(frame[{id_column!r}]) if they are in the order "

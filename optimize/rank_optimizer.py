@@ -243,7 +243,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                     "to rank: give more examples, or another seed"
                 )
         return RunLabels(
-            labelled_set=LabelledSet(name="trainset", sha256="", outputs=()),
+            labelled_items=LabelledSet(name="trainset", sha256="", outputs=()),
             all_items=all_items,
             train=train,
             dev=dev,

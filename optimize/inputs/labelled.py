@@ -169,12 +169,12 @@ def _ratings_on(dimension: str, labelled_set: LabelledSet) -> list[float]:
     ]
 
 
-def verdict_words(labelled_set: AnyLabels, dimension: str) -> tuple[str, str] | None:
+def verdict_words(labelled_items: AnyLabels, dimension: str) -> tuple[str, str] | None:
     """Return a verdict judge's two answers, the good one first; None for labels that are ratings.
 
     The answers are the words in the labels, or "pass" and "fail" if these words cannot be answers.
     """
-    label_words = labelled_set.words.get(dimension)
+    label_words = labelled_items.words.get(dimension)
     if label_words is None or are_verdict_words(label_words):
         return label_words
     return PASS_FAIL
@@ -197,27 +197,29 @@ def load_labels(
             f"({option_name('data')})"
         )
     texts = tuple(subject.inputs) if subject else ()
-    labelled_set = read_any_labels(
+    labelled_items = read_any_labels(
         label_source, name, pairwise=pairwise, texts=texts, subject=subject
     )
-    if pairwise != isinstance(labelled_set, LabelledPairs):
+    if pairwise != isinstance(labelled_items, LabelledPairs):
         mismatch = "outputs, but {} compares two" if pairwise else "pairs, but {} rates outputs"
-        raise LabelError(f"{labelled_set.name} has {mismatch.format(name)}")
-    if isinstance(labelled_set, LabelledPairs):
-        return labelled_set
-    if label_source.data is None and name not in labelled_set.dimensions:
+        raise LabelError(f"{labelled_items.name} has {mismatch.format(name)}")
+    if isinstance(labelled_items, LabelledPairs):
+        return labelled_items
+    if label_source.data is None and name not in labelled_items.dimensions:
         raise LabelError(
             f"the starter set has no labels on {name}: name your labels by --data FILE"
         )
     if isinstance(subject, Dimension) and subject.words:
-        labelled_set = _with_words_of_judge(labelled_set, subject, subject.words)
+        labelled_items = _with_words_of_judge(labelled_items, subject, subject.words)
     elif isinstance(subject, Dimension):
-        labelled_set = _with_ratings_of_judge(
-            labelled_set, subject, is_any_scale=label_source.scale == ANY_SCALE
+        labelled_items = _with_ratings_of_judge(
+            labelled_items, subject, is_any_scale=label_source.scale == ANY_SCALE
         )
-    if name in labelled_set.words and (agreement := agreement_text(labelled_set, name)):
-        labelled_set = replace(labelled_set, notes=(f"{name}: {agreement}", *labelled_set.notes))
-    return with_ratings(labelled_set, name)
+    if name in labelled_items.words and (agreement := agreement_text(labelled_items, name)):
+        labelled_items = replace(
+            labelled_items, notes=(f"{name}: {agreement}", *labelled_items.notes)
+        )
+    return with_ratings(labelled_items, name)
 
 
 def read_any_labels(

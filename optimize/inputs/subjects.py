@@ -82,26 +82,28 @@ def subject_from_labels(
         columns_by_name = {name: written_name, **columns_by_name}
     try:
         on_any_scale = replace(label_source, columns_by_name=columns_by_name, scale=None)
-        labelled_set = read_any_labels(on_any_scale, name, pairwise=pairwise)
+        labelled_items = read_any_labels(on_any_scale, name, pairwise=pairwise)
     except LabelError as error:
         problem_kinds = {problem.kind for problem in error.problems}
         if definition or not problem_kinds <= MISSING_LABEL_PROBLEMS:
             raise
         raise UnknownDimensionError(f"{unknown_message}; and in the labels: {error}") from error
-    if isinstance(labelled_set, LabelledPairs):
-        text_names = shared_texts(labelled_set)
-        return make_comparison(name, text_names, labelled_set.candidate, definition), labelled_set
-    if name not in labelled_set.words and not definition:
+    if isinstance(labelled_items, LabelledPairs):
+        text_names = shared_texts(labelled_items)
+        return make_comparison(
+            name, text_names, labelled_items.candidate, definition
+        ), labelled_items
+    if name not in labelled_items.words and not definition:
         raise UnknownDimensionError(
             f"no judge {name!r} in the catalogue: say in one line what earns a high rating, "
             f"--dimension '{name}=...', or define it in FILE.yaml"
         )
     scale_text = label_source.scale
-    answers = verdict_words(labelled_set, name) or scale_for_new_judge(
-        labelled_set, name, scale_text
+    answers = verdict_words(labelled_items, name) or scale_for_new_judge(
+        labelled_items, name, scale_text
     )
-    text_names = text_names_for_judge(labelled_set, columns_by_name)
-    return make_dimension(name, answers, text_names, definition), labelled_set
+    text_names = text_names_for_judge(labelled_items, columns_by_name)
+    return make_dimension(name, answers, text_names, definition), labelled_items
 
 
 def _split_definition(argument: str, label_source: LabelSource) -> tuple[str, str]:
@@ -170,9 +172,9 @@ def _judged_output(
     raise LabelError(f"{labelled_set.name}: say which text is judged: {' or '.join(flags)}")
 
 
-def usable_texts(names: Iterable[str], labelled_set: AnyLabels) -> list[str]:
+def usable_texts(names: Iterable[str], labelled_items: AnyLabels) -> list[str]:
     """Return the names that every row has a text for, and that can be used in a prompt."""
-    texts_by_row = [item.texts for item in labelled_set.items]
+    texts_by_row = [item.texts for item in labelled_items.items]
     return [
         name
         for name in names

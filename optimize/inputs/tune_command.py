@@ -41,28 +41,28 @@ def dimensions_to_tune(labelled_set: LabelledSet, options: ReadOptions) -> Seque
 
 
 def next_step_lines(
-    labelled_set: AnyLabels, flags: argparse.Namespace, options: ReadOptions
+    labelled_items: AnyLabels, flags: argparse.Namespace, options: ReadOptions
 ) -> Iterator[TitledLine]:
     """Yield the next command for these labels, or what the user has to define before tuning."""
-    if len(labelled_set.documents) < MIN_DOCUMENTS_TO_SPLIT or flags.file in STARTER_FILE_BY_NAME:
+    if len(labelled_items.documents) < MIN_DOCUMENTS_TO_SPLIT or flags.file in STARTER_FILE_BY_NAME:
         return
-    if SWAP_SAMPLE_COLUMN in labelled_set.reading.unread:
+    if SWAP_SAMPLE_COLUMN in labelled_items.reading.unread:
         yield "swap", "two judges differ on these rows: verify --against OLD --changed takes them"
         return
-    if isinstance(labelled_set, LabelledPairs):
+    if isinstance(labelled_items, LabelledPairs):
         argument = "preference=which response is better"
         yield COMMAND_TITLE, _command_text("--pairwise", argument, flags)
         yield "define", "write your own definition there, or a comparison of `dspy-judges list`"
         return
-    dimension = dimensions_to_tune(labelled_set, options)[0]
-    rated_set = with_ratings(labelled_set, dimension)
+    dimension = dimensions_to_tune(labelled_items, options)[0]
+    rated_set = with_ratings(labelled_items, dimension)
     if len({rated_set.label(output, dimension) for output in rated_set.outputs}) == 1:
         return  # a note says that all labels are the same
     argument = arguments_by_dimension(flags).get(dimension, dimension)
     if dimension in catalog.judge_names() or argument != dimension:
         yield _tune_line(dimension, argument, flags, options)
     else:
-        yield from _lines_without_definition(labelled_set, dimension, flags, options)
+        yield from _lines_without_definition(labelled_items, dimension, flags, options)
 
 
 def _lines_without_definition(

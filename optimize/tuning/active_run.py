@@ -137,7 +137,7 @@ class ActiveRun:
     def _score_split(self, name: str, candidate: Candidate, items: Items) -> ScoredItems:
         """Judge the items of a held-out split with a candidate, which reports call `name`."""
         prepared_run, evaluator = self.prepared_run, self.problem.evaluator
-        labelled_set, subject = prepared_run.labels.labelled_set, prepared_run.subject
+        labelled_items, subject = prepared_run.labels.labelled_items, prepared_run.subject
         choices = candidate.prompt(prepared_run.untuned_prompt).choice_fields
         return ScoredItems(
             judge_name=name,
@@ -149,9 +149,9 @@ class ActiveRun:
                 for judgement in evaluator.judgements(candidate, items)
             ),
             scale=subject.scale,
-            labelled_items=labelled_in_order(labelled_set, items),
-            n_tied=labelled_set.n_tied,
-            verdict_words=verdict_words(labelled_set, subject.name) or PASS_FAIL,
+            labelled_items=labelled_in_order(labelled_items, items),
+            n_tied=labelled_items.n_tied,
+            verdict_words=verdict_words(labelled_items, subject.name) or PASS_FAIL,
         )
 
     def freeze(self, candidate: Candidate, provenance: Mapping[str, object]) -> Judge:

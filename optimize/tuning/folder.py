@@ -97,7 +97,7 @@ def open_run(
 
 def run_config(prepared_run: PreparedRun) -> RunConfig:
     """Return the content of a tuning run's config.json."""
-    settings, labelled_set = prepared_run.settings, prepared_run.labels.labelled_set
+    settings, labelled_items = prepared_run.settings, prepared_run.labels.labelled_items
     prompt_text = str(template_for_model(settings.lm, prepared_run.untuned_prompt))
     if prepared_run.subject.questions:
         prompt_text += str(prepared_run.subject.questions)
@@ -108,7 +108,7 @@ def run_config(prepared_run: PreparedRun) -> RunConfig:
             "judge": endpoint_of(settings.lm, settings.api_base),
             "proposer": endpoint_of(settings.proposer_model.lm, settings.proposer_model.api_base),
         },
-        data={"name": labelled_set.name, "sha256": labelled_set.sha256},
+        data={"name": labelled_items.name, "sha256": labelled_items.sha256},
         prompt=sha256(prompt_text.encode(errors="backslashreplace")).hexdigest(),
     )
 

@@ -59,12 +59,12 @@ def tune_in_folder(
         splits = run_folder.splits_json(labels.splits, settings.seed)
         write_json(folder / run_folder.SPLITS_FILE, splits)
         print_line(f"{folder}: {metric_name(prepared_run.goal)}, {len(labels.all_items)} outputs")
-        reading = labels.labelled_set.reading
+        reading = labels.labelled_items.reading
         # In a file of pairs, the outputs may have other names than in the comparison.
         texts = {*subject.texts, *(RESPONSE_NAMES if subject.kind == "pairwise" else ())}
         if unread := unread_columns(reading, texts, is_new=subject.name not in SUBJECT_BY_NAME):
             print_line(f"columns not read: {unread}")
-        for note in labels.labelled_set.notes:
+        for note in labels.labelled_items.notes:
             print_line(f"note: {note}")
         if subject.questions and subject.name not in SUBJECT_BY_NAME and is_embedded(settings.lm):
             print_line(

@@ -39,7 +39,7 @@ class RunLabels:
     were drawn; None if no labels were held out.
     """
 
-    labelled_set: AnyLabels
+    labelled_items: AnyLabels
     all_items: Items
     train: Items
     dev: Items
@@ -109,13 +109,13 @@ def prepare_run(
     subject, notes = subject or find_subject(settings.subject), list[str]()
     if subject is None:
         pairwise = settings.pairwise is not None
-        subject, labelled_set = subject_from_labels(settings.subject, source, pairwise=pairwise)
-        source = LabelSource(data=labelled_set, scale=settings.scale)
+        subject, labelled_items = subject_from_labels(settings.subject, source, pairwise=pairwise)
+        source = LabelSource(data=labelled_items, scale=settings.scale)
         notes = [_new_judge_note(subject, settings.subject)]
     subject = apply_scale_setting(subject, settings)
-    labelled_set = load_labels(source, subject.name, subject)
-    labelled_set = replace(labelled_set, notes=(*labelled_set.notes, *notes))
-    labels = split_labelled(labelled_set, subject, settings.seed)
+    labelled_items = load_labels(source, subject.name, subject)
+    labelled_items = replace(labelled_items, notes=(*labelled_items.notes, *notes))
+    labels = split_labelled(labelled_items, subject, settings.seed)
     reasoning = None if settings.reasoning == "auto" else settings.reasoning
     if is_decision_model(settings.lm):  # a decision model cannot write its reasoning
         reasoning = "none"
@@ -127,7 +127,7 @@ def prepare_run(
     # any call is paid for.
     Judge.of(subject, questions=subject.questions)
     provenance = {
-        "data": {"name": labelled_set.name, "sha256": labelled_set.sha256},
+        "data": {"name": labelled_items.name, "sha256": labelled_items.sha256},
         "seed": settings.seed,
     }
     replace(untuned_judge, plan=SamplingPlan(kind="one"), provenance=provenance).dumps()
@@ -152,17 +152,17 @@ def _new_judge_note(subject: Subject, argument: str) -> str:
     )
 
 
-def split_labelled(labelled_set: AnyLabels, subject: Subject, seed: int) -> RunLabels:
+def split_labelled(labelled_items: AnyLabels, subject: Subject, seed: int) -> RunLabels:
     """Split labels by document, and also by system if enough systems were labelled.
 
     Raises LabelError if all labels in train and dev are equal.
     """
-    splits = split(labelled_set, seed=seed)
-    labelled_parts = (labelled_set, splits.train, splits.dev)
+    splits = split(labelled_items, seed=seed)
+    labelled_parts = (labelled_items, splits.train, splits.dev)
     all_items, train, dev = (make_items(part, subject.name, subject) for part in labelled_parts)
     held_out = HeldOut(splits.test, splits.test_unseen_systems)
     labels = RunLabels(
-        labelled_set=labelled_set,
+        labelled_items=labelled_items,
         all_items=all_items,
         train=train,
         dev=dev,
@@ -173,11 +173,11 @@ def split_labelled(labelled_set: AnyLabels, subject: Subject, seed: int) -> RunL
         splits_text = " in train and dev" if np.ptp(all_items.human) else ""
         only_rating, words = (
             labels.train_and_dev.human[0],
-            verdict_words(labelled_set, subject.name),
+            verdict_words(labelled_items, subject.name),
         )
         label = words[int(only_rating < 1)] if words else f"{only_rating:g}"
         raise LabelError(
-            f"{labelled_set.name}: every label on {subject.name}{splits_text} is {label}: "
+            f"{labelled_items.name}: every label on {subject.name}{splits_text} is {label}: "
             "there is nothing to learn"
         )
     return labels

@@ -65,7 +65,7 @@ def summarize_run(
         seed=settings.seed,
         level=prepared_run.level,
         objective=prepared_run.objective,
-        data=DataCounts.from_items(labels.labelled_set, labels.all_items),
+        data=DataCounts.from_items(labels.labelled_items, labels.all_items),
         test=splits.get("test"),
         unseen=splits.get("test_unseen_systems"),
         shipped=search_result.shipped,
@@ -132,9 +132,9 @@ def save_judges(
     summary = tuning_result.to_json()
     provenance = {
         "data": {
-            "name": labels.labelled_set.name,
-            "sha256": labels.labelled_set.sha256,
-            "constructed": is_constructed(labels.labelled_set.sha256),
+            "name": labels.labelled_items.name,
+            "sha256": labels.labelled_items.sha256,
+            "constructed": is_constructed(labels.labelled_items.sha256),
         },
         "tuned_on": tuning_digests(labels.train_and_dev, run.prepared_run.subject),
         "split": {"by": labels.splits.by, "sha256": labels.splits.sha256},
