@@ -1,4 +1,4 @@
-"""Find the answer, a rating or a word, that a text states in one of three forms.
+"""Find the rating or the word that a model's reply states as its answer, in one of three forms.
 
 1. The answer alone, such as "4" or "**(B)**", as the whole text or as one of its lines.
 2. The answer after a heading at the start of a line, such as "Rating: 4". The key of a JSON object
@@ -34,13 +34,14 @@ def _word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Words in headings: words that mark a final answer, which takes precedence; words that mark an
-# answer; and words that say nothing about what follows.
+# Words in the heading of a final answer, which takes precedence over other answers.
 _FINAL_WORDS = _word_set("final overall revised updated corrected correction edit")
+# Words in the heading of an answer.
 _ANSWER_WORDS = _word_set(
     "rating ratings rate score scores grade mark answer verdict result judgement judgment label"
     " evaluation assessment preferred preference choice winner decision best"
 )
+# Words in a heading that say nothing about what follows.
 _NEUTRAL_WORDS = _word_set(
     "the a an my your our is i it for of on this here s total would give to level"
 )
@@ -59,8 +60,8 @@ _DENYING_WORDS = _word_set(
     "says say claims claimed states reads wrote asks wants contains ends example if not no never"
     " less least worse worst weaker loser rejected before after"
 )
-# A heading in the plural counts things: "errors", "errors found". "Correctness", "analysis" and
-# "ethics" are not plurals.
+# The end of a heading in the plural, after which a number counts things: "errors", "errors found".
+# "Correctness", "analysis" and "ethics" are not plurals.
 _PLURAL_NOUN = re.compile(r"[^siu]s(?<!ics)(?: \w+ed| found| made)?\Z")
 
 # Maps some white space and characters beyond ASCII to ASCII characters.
@@ -113,60 +114,67 @@ _HEADING_MARKUP = re.compile(
 )
 
 
-class AnswerPatterns:
-    """The patterns that find an answer in a text: a number on a scale, or one of several words."""
+# A number as an answer, such as "4", "-1", "four" or "4 stars".
+_NUMBER_ANSWER = (
+    rf"(?P<value>-?{NUMBER_REGEX})(?: *(?:(?i:stars?|points?|pts?)|[⭐★分点点]+))?(?!\w)"
+)
 
-    def __init__(self, choices: tuple[FieldValue, ...], allow_fractions: bool) -> None:
-        self.choices, self.allow_fractions = choices, allow_fractions  # fractions: "3.5"
+
+class AnswerPatterns:
+    """The patterns that find an answer in a text: a number on a scale, or one of several words.
+
+    If `allow_fractions` is true, numbers between two ratings count, such as 3.5.
+    """
+
+    def __init__(self, choices: tuple[FieldValue, ...], allow_fractions: bool = False) -> None:
+        self.choices, self.allow_fractions = choices, allow_fractions
         self.is_numeric = all(isinstance(choice, int) for choice in choices)
-        # Maps the lower-case text of an answer to the choice.
+        # Maps the text of a choice in lower case, such as "4" or "four", to the choice.
         self.choice_by_text = {str(choice).lower(): choice for choice in choices}
-        scale_pattern, clause_start, excluded_words, end_pattern = "(?!)", "^", "than|to|over", ""
+        clause_start, excluded_words, clause_end = "^", "than|to|over", ""
         if self.is_numeric:
             self.choice_by_text |= {word: n for n, word in enumerate(NUMBER_WORDS) if n in choices}
-            lowest, highest = choices[0], choices[-1]
-            highest_pattern = "|".join(
-                word for word, number in self.choice_by_text.items() if number == highest
-            )
-            scale_pattern = (
-                rf"\([^()\n]{{0,40}}\b{lowest}\b[^()/\n]{{0,40}}\b{highest}\b[^()\n]{{0,40}}\)|\b{highest}-point\b"
-                rf"|\b{lowest} ?(?:to|-|–|and) ?{highest}\b"
-                rf"|(?i:\bout of|(?<=\d )of|/) ?(?i:{highest_pattern})\b(?:\.0+\b)?"
-            )
-            value_pattern = (
-                rf"(?P<value>-?{NUMBER_REGEX})"
-                r"(?: *(?:(?i:stars?|points?|pts?)|[⭐★分点점]+))?(?!\w)"
-            )
+            value_regex, scale_regex = _NUMBER_ANSWER, self._scale_regex()
         else:
             # The longest word first, so that "not ok" is not read as "ok".
             words_by_length = sorted(self.choice_by_text, key=len, reverse=True)
-            words_pattern = "|".join(map(re.escape, words_by_length))
-            value_pattern = (
-                rf"(?:{CANDIDATE_NOUN} )?[(*\[]{{0,4}}\b(?P<value>(?i:{words_pattern}))"
+            words_regex = "|".join(map(re.escape, words_by_length))
+            value_regex = (
+                rf"(?:{CANDIDATE_NOUN} )?[(*\[]{{0,4}}\b(?P<value>(?i:{words_regex}))"
                 r"(?![\w&+/'-])"
             )
-            end_pattern = "| ?[:–—-] "
+            scale_regex = "(?!)"  # matches nothing
+            clause_end = "| ?[:–—-] "
             if min(map(len, words_by_length)) > 1:  # single letters occur in much other text
                 clause_start = "^(?:[-+•*] )?"
                 excluded_words += r"|(?:not|never|no)\b|\w+n't\b"
-        filler_pattern = rf"(?:(?!{excluded_words})[A-Za-z']{{1,12}},? ){{0,6}}"
-        clause_pattern = rf"(?:{clause_start}|[.!?;:=,(–—]| -) ?{filler_pattern}[*_\"(]{{0,4}}"
-        end_pattern = rf"(?=[*\")\]}} ]*(?:$|\(|[.!,;](?:\s|\Z){end_pattern}))"
-        self.answer_pattern = re.compile(rf"{_BULLET}{_BEFORE_ANSWER}{value_pattern}")
+        filler_regex = rf"(?:(?!{excluded_words})[A-Za-z']{{1,12}},? ){{0,6}}"
+        clause_regex = rf"(?:{clause_start}|[.!?;:=,(–—]| -) ?{filler_regex}[*_\"(]{{0,4}}"
+        end_regex = rf"(?=[*\")\]}} ]*(?:$|\(|[.!,;](?:\s|\Z){clause_end}))"
+        self.answer_pattern = re.compile(rf"{_BULLET}{_BEFORE_ANSWER}{value_regex}")
         # A further answer in the text after the first answer; it makes up nearly all of a clause.
-        self.later_pattern = re.compile(clause_pattern + value_pattern + end_pattern, re.MULTILINE)
+        self.later_pattern = re.compile(clause_regex + value_regex + end_regex, re.MULTILINE)
         # A mention of the judge's own scale, such as "out of 5".
-        self.scale_pattern = re.compile(scale_pattern)
+        self.scale_pattern = re.compile(scale_regex)
 
-    def value(self, match: re.Match[str]) -> float | str | None:
-        """Return the choice that a match of a pattern states; None for a number off the scale."""
+    def _scale_regex(self) -> str:
+        lowest, highest = self.choices[0], self.choices[-1]
+        highest_texts = [text for text, choice in self.choice_by_text.items() if choice == highest]
+        return (
+            rf"\([^()\n]{{0,40}}\b{lowest}\b[^()/\n]{{0,40}}\b{highest}\b[^()\n]{{0,40}}\)"
+            rf"|\b{highest}-point\b|\b{lowest} ?(?:to|-|–|and) ?{highest}\b"
+            rf"|(?i:\bout of|(?<=\d )of|/) ?(?i:{'|'.join(highest_texts)})\b(?:\.0+\b)?"
+        )
+
+    def stated_value(self, match: re.Match[str]) -> float | str | None:
+        """Return the value that a match of a pattern states; None for a number off the scale."""
         word = match["value"].lower()
         if word in self.choice_by_text or not self.is_numeric or word in NUMBER_WORDS:
             return self.choice_by_text.get(word)
         number = float(word)
         lowest, highest = float(self.choices[0]), float(self.choices[-1])
-        is_on_scale = self.allow_fractions and lowest <= number <= highest
-        return number if is_on_scale or number in self.choices else None
+        is_fraction_on_scale = self.allow_fractions and lowest <= number <= highest
+        return number if is_fraction_on_scale or number in self.choices else None
 
 
 answer_patterns = lru_cache(maxsize=64)(AnswerPatterns)
@@ -186,41 +194,51 @@ class Answer(NamedTuple):
 
 
 def find_answer(
-    text: str, form: AnswerPatterns, names: Collection[str] = (), *, strict: bool = False
+    text: str,
+    patterns: AnswerPatterns,
+    headings: Collection[str] = (),
+    *,
+    needs_heading: bool = False,
 ) -> Answer | None:
     """Return the answer that a text states; None for a text without an answer.
 
-    `names` are words that count as headings of the answer. If `strict` is true, an answer counts
-    only with such a heading, or alone on its line. Raises NoScoreError if the answer is unclear.
+    `headings` are words that name the answer, such as "rating". If `needs_heading` is true, an
+    answer counts only with such a heading, or alone on its line. Raises NoScoreError if the answer
+    is unclear.
     """
     stripped_text = text.strip(_SURROUNDING_CHARACTERS).rstrip(".*")
-    if (value := form.choice_by_text.get(stripped_text.lower())) is not None:
+    choice = patterns.choice_by_text.get(stripped_text.lower())
+    if choice is not None:
         start = text.index(stripped_text)
-        return Answer(value, 2, start, start + len(stripped_text))
+        return Answer(choice, 2, start, start + len(stripped_text))
     if len(text.strip()) > MAX_REPLY_LENGTH:
         raise NoScoreError(f"more than {MAX_REPLY_LENGTH:,} characters: {quote(text)}")
-    name_words = frozenset(re.findall(r"[^\W\d_]+", " ".join(names).lower()))
-    answers, other_texts = _find_answers(plain_text(text, form), form, name_words)
+    name_words = frozenset(re.findall(r"[^\W\d_]+", " ".join(headings).lower()))
+    answers, other_texts = _find_answers(plain_text(text, patterns), patterns, name_words)
     priority = max((answer.priority for answer in answers), default=0)
-    if priority <= strict:
+    if priority < (2 if needs_heading else 1):
         return None
     answers = [answer for answer in answers if answer.priority == priority]
-    text_after = "\n".join(other for start, other in other_texts if start >= answers[-1].start)
+    last_answer = answers[-1]
+    text_after = "\n".join(other for start, other in other_texts if start >= last_answer.start)
     values = {answer.value for answer in answers}
-    values |= {form.value(match) for match in form.later_pattern.finditer(text_after)} - {None}
+    for match in patterns.later_pattern.finditer(text_after):
+        later_value = patterns.stated_value(match)
+        if later_value is not None:
+            values.add(later_value)
     if None in values or len(values) > 1 or _WITHDRAWAL_PHRASE.search(text_after):
         raise NoScoreError(f"not one clear answer in {quote(text)}")
-    return answers[-1]
+    return last_answer
 
 
-def plain_text(text: str, form: AnswerPatterns) -> str:
+def plain_text(text: str, patterns: AnswerPatterns) -> str:
     """Return the text in ASCII, with headers, tags and JSON keys as headings at the same positions.
 
     Raises NoScoreError if the text mentions another scale.
     """
     text = text.translate(_ASCII_MAP)
-    text = form.scale_pattern.sub(lambda match: " " * len(match[0]), text)
-    if form.is_numeric and _OTHER_SCALE.search(text):
+    text = patterns.scale_pattern.sub(lambda match: " " * len(match[0]), text)
+    if patterns.is_numeric and _OTHER_SCALE.search(text):
         raise NoScoreError(f"an answer on another scale: {quote(text)}")
 
     def as_heading(markup_match: re.Match[str]) -> str:
@@ -246,6 +264,11 @@ class _Line(NamedTuple):
     def is_answer_alone(self) -> bool:
         return self.reason is not None and not self.reason.strip(_SURROUNDING_CHARACTERS + "}|$.!")
 
+    def has_unclear_answer(self, heading_priority: int) -> bool:
+        """Return whether the line has an incomplete answer, or one such as "N/A" or "~4"."""
+        is_unclear = heading_priority > 1 and _UNCLEAR_ANSWER.match(self.text)
+        return self.answer is not None or bool(is_unclear)
+
     def heading_priority(
         self, name_words: frozenset[str], priority_above: int | None
     ) -> int | None:
@@ -261,43 +284,42 @@ class _Line(NamedTuple):
         return priority_above if self.is_answer_alone else None
 
 
-def _read_line(line: str, form: AnswerPatterns) -> _Line:
+def _read_line(line: str, patterns: AnswerPatterns) -> _Line:
     heading = _HEADING_PATTERN.match(line)
-    if heading and form.answer_pattern.fullmatch(heading["heading"]):
+    if heading and patterns.answer_pattern.fullmatch(heading["heading"]):
         heading = None  # "B: it is precise" begins with an answer and not with a heading
-    start = heading.end() if heading else 0
-    answer, reason = form.answer_pattern.match(line, start), None
+    heading_end = heading.end() if heading else 0
+    answer, reason = patterns.answer_pattern.match(line, heading_end), None
     if answer and _REASON_PATTERN.match(line, answer.end()):
         reason = line[answer.end() :]
-    return _Line(heading["heading"] if heading else None, line[start:], answer, reason)
+    return _Line(heading["heading"] if heading else None, line[heading_end:], answer, reason)
 
 
 def _find_answers(
-    cleaned_text: str, form: AnswerPatterns, name_words: frozenset[str]
+    cleaned_text: str, patterns: AnswerPatterns, name_words: frozenset[str]
 ) -> tuple[list[Answer], list[tuple[int, str]]]:
     """Return the answers in all lines of a plain text, and all other texts with their positions."""
     answers: list[Answer] = []
     other_texts: list[tuple[int, str]] = []
     priority_above: int | None = None
     for line_match in re.finditer(r"\S[^\n]*", cleaned_text):
-        content, position = line_match[0].rstrip(), line_match.start()
-        line = _read_line(content, form)
+        line_text, position = line_match[0].rstrip(), line_match.start()
+        line = _read_line(line_text, patterns)
         heading_priority = line.heading_priority(name_words, priority_above)
         priority_above = heading_priority if line.is_heading_alone else None
         priority = heading_priority
         if priority is None and line.is_answer_alone:
             priority = 2
-        elif priority is None and not other_texts and not content.endswith("?"):
+        elif priority is None and not other_texts and not line_text.endswith("?"):
             priority = 1  # the answer opens the reply
         if line.answer and line.reason is not None and priority is not None:
-            value = form.value(line.answer) if priority else None
+            value = patterns.stated_value(line.answer) if priority else None
             start, end = position + line.answer.start("value"), position + line.answer.end()
             answers.append(Answer(value, max(priority, 1), start, end))
             other_texts.append((end, line.reason))
             continue
-        other_texts.append((position, content))
-        is_unclear = _UNCLEAR_ANSWER.match(line.text)
-        if heading_priority and (line.answer or (heading_priority > 1 and is_unclear)):
+        other_texts.append((position, line_text))
+        if heading_priority and line.has_unclear_answer(heading_priority):
             answers.append(Answer(None, heading_priority, position, position))
     return answers, other_texts
 
@@ -310,15 +332,15 @@ def _heading_priority(heading: str, name_words: frozenset[str]) -> int:
         return 0
     # The head noun is "clarity" in "clarity of terms", and "count" in "word count".
     phrase = re.split(r" (?:of|in|for|to|across|between|from|with)\b", " ".join(words))[0]
-    head_noun = next(
-        (word for word in reversed(phrase.split()) if word not in _NEUTRAL_WORDS), "number"
-    )
+    nouns = [word for word in phrase.split() if word not in _NEUTRAL_WORDS]
+    head_noun = nouns[-1] if nouns else "number"
+    answer_words = _ANSWER_WORDS | name_words
     is_denied = content_words & _DENYING_WORDS - name_words
-    is_count = head_noun not in _ANSWER_WORDS | name_words and _PLURAL_NOUN.search(phrase)
+    is_count = head_noun not in answer_words and _PLURAL_NOUN.search(phrase)
     other_words = content_words & _NON_ANSWER_WORDS - name_words
-    is_other = other_words and head_noun in _NON_ANSWER_WORDS | _ANSWER_WORDS
-    if is_denied or is_count or is_other:
+    is_of_something_else = other_words and head_noun in _NON_ANSWER_WORDS | _ANSWER_WORDS
+    if is_denied or is_count or is_of_something_else:
         return 0
     if content_words & _FINAL_WORDS:
         return 3
-    return 2 if content_words <= _ANSWER_WORDS | name_words else 1
+    return 2 if content_words <= answer_words else 1

@@ -100,7 +100,7 @@ def template_for_model(lm: str, prompt: Prompt) -> list[Message]:
 def fill_template(lm: str, template: Sequence[Message], texts: Mapping[str, str]) -> list[Message]:
     """Fill the texts in a template's messages; raises KeyError if a text is missing."""
     encode_json = partial(json.dumps, ensure_ascii=False)
-    return fill_slots(template, texts, encode=encode_json if is_decision_model(lm) else str)
+    return fill_slots(template, texts, encode_text=encode_json if is_decision_model(lm) else str)
 
 
 def decision_state(prompt: Prompt) -> dict[str, object]:

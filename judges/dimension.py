@@ -14,7 +14,6 @@ from judges.prompt import (
     Prompt,
     Reasoning,
     are_verdict_words,
-    reasoning_of,
     with_questions,
     with_reasoning,
 )
@@ -243,9 +242,7 @@ def _prompt_problem(subject: Subject, prompt: Prompt) -> str | None:
     for question in prompt.question_fields:
         if problem := _problem_with_question(subject, question, field_names):
             return problem
-    untuned_prompt = with_questions(
-        subject.prompt(reasoning_of(prompt.output_fields)), prompt.question_fields
-    )
+    untuned_prompt = with_questions(subject.prompt(prompt.reasoning), prompt.question_fields)
     if _field_outlines(prompt) != _field_outlines(untuned_prompt):
         needed = ", ".join(field.name for field in untuned_prompt.fields)
         return f"the prompt has the fields {', '.join(field_names)}, and needs the fields {needed}"

@@ -1,7 +1,7 @@
 """Turn rows into a judge's messages, send them through a client, and turn replies into judgements.
 
-A row that lacks a text, or whose text has no visible character, gets a failed judgement and is not
-sent.
+A row gets a failed judgement, and is not sent, if it lacks a text or if a text has no visible
+character.
 """
 
 import math
@@ -46,7 +46,8 @@ from judges.tables.text import plain_value
 if TYPE_CHECKING:
     from judges.client import Client
 
-PAIR_ORDERS = ("ab", "ba")  # the two orders of a pair: output A or output B is shown first
+# The two orders of a pair: output A or output B is shown first.
+PAIR_ORDERS = ("ab", "ba")
 # Unicode categories of invisible characters: control, format (zero-width, bidi), and blanks.
 INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
 
@@ -69,8 +70,8 @@ class Exchange:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        self.is_decision_model = is_decision_model(self.lm)
-        if self.is_decision_model and self.plan.kind != "weighted":
+        self.asks_decision_model = is_decision_model(self.lm)
+        if self.asks_decision_model and self.plan.kind != "weighted":
             raise OptionError(
                 f"{self.subject.name}: the plan {self.plan.kind!r} is not for {self.lm}: a "
                 "decision model always gives probabilities; leave the plan out"
@@ -84,35 +85,35 @@ class Exchange:
             name, orders = self.subject.name, " or ".join(map(repr, self.orders))
             raise OptionError(f"{name}: unknown order {order!r}; use {orders}")
         if order == "ba":
-            *_, a, b = self.subject.texts
-            texts = {**texts, a: texts[b], b: texts[a]}
+            *_, name_a, name_b = self.subject.texts
+            texts = {**texts, name_a: texts[name_b], name_b: texts[name_a]}
         return fill_template(self.lm, self.template, texts)
 
-    def sample_of(self, reply: Reply) -> ReplyContent:
-        """Read one reply; raises NoScoreError or NoProbabilitiesError (see `read_text_reply`)."""
-        if self.is_decision_model:
+    def read_content(self, reply: Reply) -> ReplyContent:
+        """Read a reply; raises NoScoreError, or NoProbabilitiesError (see `read_text_reply`)."""
+        if self.asks_decision_model:
             return read_decision_reply(self.prompt, reply)
-        return read_text_reply(self.plan, self.prompt, reply, names=(self.subject.name,))
+        return read_text_reply(self.plan, self.prompt, reply, (self.subject.name,))
 
-    def response_of(self, outputs: Iterable[object]) -> Response:
+    def response_from_outputs(self, outputs: Iterable[object]) -> Response:
         """Return the outputs of an inference engine as a client's Response (see `Judge.read`)."""
-        samples, failures = list[ReplyContent](), list[str]()
+        contents, failures = list[ReplyContent](), list[str]()
         for output in [outputs] if isinstance(outputs, str) else outputs:
             try:
                 check_reply(reply := self._read_output(output))
-                samples.append(self.sample_of(reply))
+                contents.append(self.read_content(reply))
             except (RefusedError, NoScoreError, NoProbabilitiesError) as failure:
                 failures.append(str(failure))
-        return Response(values=tuple(samples), failures=tuple(failures))
+        return Response(values=tuple(contents), failures=tuple(failures))
 
-    def judgement_of(self, responses: Sequence[Response]) -> AnyJudgement:
-        """Return the judgement from a response; a pair has one response for each order."""
-        samples = [cast(Sequence[ReplyContent], response.values) for response in responses]
+    def judgement_from_responses(self, responses: Sequence[Response]) -> AnyJudgement:
+        """Return the judgement from one response; a pair has a response for each order."""
+        fields = self.prompt.choice_fields
         if self.subject.kind == "pairwise":
-            preference = _preference(samples, [response.failure for response in responses])
-            return preference.rescored(self.prompt.choice_fields, self.weights)
-        judgement = judgement_from_contents(self.plan, samples[0], responses[0].failures)
-        return judgement.rescored(self.prompt.choice_fields, self.weights, self.threshold)
+            return _preference(responses).rescored(fields, self.weights)
+        (response,) = responses
+        judgement = judgement_from_contents(self.plan, _contents(response), response.failures)
+        return judgement.rescored(fields, self.weights, self.threshold)
 
     def judge_rows(
         self, rows: Iterable[Mapping[str, object]], client: "Client"
@@ -120,49 +121,52 @@ class Exchange:
         """Yield a judgement for each row, in order; a pair is asked in both orders."""
         if self.plan.kind == "weighted" and client.model.has_logprobs is False:
             raise NoProbabilitiesError(f"{client.model.name} gives no log-probabilities")
-        # A repeated request restates the form of the reply, except for the plan "mean", whose
-        # samples all have to come from the same prompt.
-        is_restated = self.plan.kind != "mean" and not self.is_decision_model
-        restate = partial(restate_format, self.prompt) if is_restated else None
-        has_probabilities = False
         # For each row without a judgement so far: why the row was not sent, or None if it was sent.
         skip_reasons: deque[str | None] = deque()
+        # The responses are closed before the store, so that after Ctrl-C the store gets the answers
+        # to requests in flight.
+        with closing(client.run(self._requests(rows, skip_reasons))) as responses:
+            for response in responses:
+                while (skip_reason := skip_reasons.popleft()) is not None:
+                    yield failed_judgement(self.subject, skip_reason)
+                further_responses = islice(responses, len(self.orders) - 1)
+                yield self.judgement_from_responses([response, *further_responses])
+        for skip_reason in skip_reasons:  # the rows after the last row that was sent
+            yield failed_judgement(self.subject, str(skip_reason))
 
-        def accept(reply: Reply) -> ReplyContent:
+    def _requests(
+        self, rows: Iterable[Mapping[str, object]], skip_reasons: deque[str | None]
+    ) -> Iterator[Request]:
+        """Yield the requests of all rows; `skip_reasons` gets a reason or None for each row."""
+        # A repeated request restates the format of the reply, except for the plan "mean", whose
+        # replies all have to come from the same prompt.
+        is_restated = self.plan.kind != "mean" and not self.asks_decision_model
+        restate = partial(restate_format, self.prompt) if is_restated else None
+        has_probabilities = False
+
+        def read_reply(reply: Reply) -> ReplyContent:
             nonlocal has_probabilities
             has_probabilities = has_probabilities or bool(reply.tokens)
             try:
-                return self.sample_of(reply)
+                return self.read_content(reply)
             except NoProbabilitiesError as error:
                 if has_probabilities:  # earlier replies had some, so only this reply fails
                     raise NoScoreError(str(error)) from error
                 raise
 
-        def requests() -> Iterator[Request]:
-            for row in rows:
-                try:
-                    texts = readable_texts(self.subject, row)
-                except NoScoreError as error:
-                    skip_reasons.append(str(error))
-                    continue
-                skip_reasons.append(None)
-                for order in self.orders:
-                    messages = self.messages(texts, order)
-                    yield Request(messages, self.sampling, accept, restate)
-
-        # The responses are closed before the store, so that after Ctrl-C the store gets the answers
-        # to requests in flight.
-        with closing(client.run(requests())) as responses:
-            for response in responses:
-                while (skip_reason := skip_reasons.popleft()) is not None:
-                    yield failed_judgement(self.subject, skip_reason)
-                yield self.judgement_of([response, *islice(responses, len(self.orders) - 1)])
-        for skip_reason in skip_reasons:  # the rows after the last row that was sent
-            yield failed_judgement(self.subject, str(skip_reason))
+        for row in rows:
+            try:
+                texts = readable_texts(self.subject, row)
+            except NoScoreError as error:
+                skip_reasons.append(str(error))
+                continue
+            skip_reasons.append(None)
+            for order in self.orders:
+                yield Request(self.messages(texts, order), self.sampling, read_reply, restate)
 
     def _read_output(self, output: object) -> Reply:
         try:
-            if self.is_decision_model:
+            if self.asks_decision_model:
                 task = DecisionTask.parse(self.template[0]["content"])
                 return reply_from_answers(output, task.questions)
             return reply_from_output(output)
@@ -175,39 +179,48 @@ def readable_texts(subject: Subject, row: Mapping[str, object]) -> dict[str, str
 
     One of the two outputs of a pair may be blank: a system that says nothing loses its comparisons.
     """
-    texts, blank_names = {}, []
+    texts: dict[str, str] = {}
     for name in subject.texts:
         text = as_text(row.get(name))
-        if not isinstance(text, str):
-            is_missing = plain_value(text) is None
-            raise NoScoreError(
-                f"no {name}" if is_missing else f"{name} is {type(text).__name__}, not a text"
-            )
-        if all(unicodedata.category(character) in INVISIBLE_CATEGORIES for character in text):
-            blank_names.append(name)
-        texts[name] = text
+        if isinstance(text, str):
+            texts[name] = text
+        elif plain_value(text) is None:
+            raise NoScoreError(f"no {name}")
+        else:
+            raise NoScoreError(f"{name} is {type(text).__name__}, not a text")
+    blank_names = [name for name, text in texts.items() if _is_blank(text)]
     outputs = subject.texts[-2:] if subject.kind == "pairwise" else ()
     if len(blank_names) > 1 or not set(blank_names) <= set(outputs):
         raise NoScoreError(f"{blank_names[0]} is empty")
     return texts
 
 
+def _is_blank(text: str) -> bool:
+    return all(unicodedata.category(character) in INVISIBLE_CATEGORIES for character in text)
+
+
 def failed_judgement(subject: Subject, reason: str) -> AnyJudgement:
-    return (Preference if subject.kind == "pairwise" else Judgement).failed(reason)
+    judgement_class = Preference if subject.kind == "pairwise" else Judgement
+    return judgement_class.failed(reason)
 
 
-def _preference(
-    samples_by_order: Sequence[Sequence[ReplyContent]], error_by_order: Sequence[str | None]
-) -> Preference:
-    """Return the preference from the replies and the error of each order of a pair."""
+def _contents(response: Response) -> Sequence[ReplyContent]:
+    return cast(Sequence[ReplyContent], response.values)
+
+
+def _preference(responses: Sequence[Response]) -> Preference:
+    """Return the preference from the responses to both orders of a pair."""
+    contents_by_order = [_contents(response) for response in responses]
+    answers_ab, answers_ba = map(mean_answers, contents_by_order)
     # In the order "ba", the answers are positive for output B.
-    ab, ba = map(mean_answers, samples_by_order)
-    margin_ab, margin_ba = (next(reversed(answers.values()), math.nan) for answers in (ab, ba))
-    comparisons = (
-        sample.free_text for sample in chain.from_iterable(samples_by_order) if sample.free_text
-    )
-    preference = Preference.from_orders(margin_ab, -margin_ba, next(comparisons, None))
-    for order, error in zip(PAIR_ORDERS, error_by_order, strict=True):
-        if error is not None:
-            return replace(preference, preferred=None, failure=f"in the order {order}: {error}")
-    return replace(preference, answers_ab=ab, answers_ba=ba) if len(ab) > 1 else preference
+    margin_ab = [math.nan, *answers_ab.values()][-1]
+    margin_ba = [math.nan, *answers_ba.values()][-1]
+    free_texts = (content.free_text for content in chain.from_iterable(contents_by_order))
+    preference = Preference.from_orders(margin_ab, -margin_ba, next(filter(None, free_texts), None))
+    for order, response in zip(PAIR_ORDERS, responses, strict=True):
+        if response.failure is not None:
+            failure = f"in the order {order}: {response.failure}"
+            return replace(preference, preferred=None, failure=failure)
+    if len(answers_ab) == 1:  # the judge asks no questions
+        return preference
+    return replace(preference, answers_ab=answers_ab, answers_ba=answers_ba)

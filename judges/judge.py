@@ -205,7 +205,7 @@ class Judge(BaseJudge):
         except NoScoreError:
             return None
         sampling = exchange.sampling
-        if exchange.is_decision_model:
+        if exchange.asks_decision_model:
             system, user = (message["content"] for message in messages)
             return DecisionTask.parse(system).body(self.lm, json.loads(user))
         if is_reasoning_model(self.lm):
@@ -237,8 +237,8 @@ class Judge(BaseJudge):
         except NoScoreError as error:
             judgement = failed_judgement(self.subject, str(error))
         else:
-            responses = [exchange.response_of(each) for each in (outputs, outputs_ba)]
-            judgement = exchange.judgement_of(responses[: len(exchange.orders)])
+            responses = [exchange.response_from_outputs(each) for each in (outputs, outputs_ba)]
+            judgement = exchange.judgement_from_responses(responses[: len(exchange.orders)])
         entries = {
             "score": judgement.score if judgement.failure is None else None,
             "distribution": None,

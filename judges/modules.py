@@ -193,8 +193,9 @@ class JudgeAdapter(dspy.ChatAdapter):
 
     def parse(self, signature: SignatureMeta, completion: str) -> dict[str, FieldValue]:
         try:
-            outputs = prompt_of(signature).output_fields
-            return dict(read_reply(completion, outputs, names=self.dimension_names).values)
+            prompt = prompt_of(signature)
+            reply_values = read_reply(completion, prompt, dimension_names=self.dimension_names)
+            return dict(reply_values.values)
         except NoScoreError as error:
             name = type(self).__name__
             raise AdapterParseError(name, signature, completion, str(error)) from error

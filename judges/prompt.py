@@ -1,7 +1,8 @@
-"""Render a judge's prompt as chat messages.
+"""A judge's prompt: its instruction, fields and demonstrations, and the chat messages they make.
 
-Texts are neutralised, so that no text can add a field, a demonstration or an image to the messages.
-The part that is the same for every row comes first, so that providers' prompt caches apply.
+Markup in texts is broken, so that no text can add a field, a demonstration or an image to the
+messages. The part that is the same for every row comes first, so that providers' prompt caches
+apply.
 """
 
 import inspect
@@ -14,26 +15,30 @@ from typing import Literal
 
 from judges.protocol import Message
 
-FieldValue = str | int  # of a field: a text, a word or a rating
-# The text that a judge writes before its answer: nothing, one sentence, reasoning in steps, or
-# questions that the judge poses and answers itself.
+# The value of a field: a text, a word or a rating.
+FieldValue = str | int
+# What a judge writes before its answer: nothing, one sentence, reasoning in steps, or questions
+# that the judge poses and answers itself.
 Reasoning = Literal["none", "brief", "steps", "questions"]
-# The forms of reasoning in which a reply may have ratings of parts before its answer.
+# The kinds of reasoning that may contain other ratings than the answer, such as one for each step.
 LONG_REASONING = ("steps", "questions")
 # The most demonstrations in a prompt.
 MAX_DEMOS = 1000
 # The two answers of a pairwise judge.
 PAIR_ANSWERS = ("A", "B")
+# The header above the value of each field in a message, as in DSPy's chat format.
 FIELD_HEADER = "[[ ## {name} ## ]]"
 END_HEADER = FIELD_HEADER.format(name="completed")
-# Replaces a free text, such as a rationale, that a demonstration lacks.
+# What a demonstration shows in place of a free text that it lacks, such as a rationale.
 NOT_GIVEN_TEXT = "(not given)"
+# The name of a field: lower-case letters, digits and underscores.
 VALID_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
 # A word of a verdict, such as "pass" or "not ok": letters, in one or more parts.
 VERDICT_WORD = re.compile(r"(?=.{1,30}\Z)[^\W\d_]{2,}(?:[ '-][^\W\d_]+)*\Z")
+# A slot of a message template, such as `{{summary}}`, in which a row's text is filled.
 SLOT_PATTERN = re.compile(r"\{\{([a-z][a-z0-9_]*)\}\}")
 
-# The header of a field, in any of the variants that models write.
+# A field's header in a reply, in any of the variants that models write.
 FIELD_HEADER_PATTERN = re.compile(r"\[\[\s{0,3}#{1,3}\s{0,3}(\w{1,64})\s{0,3}#{1,3}\s{0,3}\]\]")
 # The tags around a model's thoughts in its reply; they differ between model families.
 _THOUGHT_TAG = r"(?:seed:)?(?:think|thinking|thoughts?|reasoning|scratchpad)"
@@ -47,9 +52,9 @@ THOUGHT_END = re.compile(
     r"|<\|channel\|>final(?:\s?<\|message\|>)?",
     re.IGNORECASE,
 )
-# Markup in a text that our reader, DSPy or a chat template would take for a part of the messages'
-# structure. `break_markup` breaks the markup by a space after the first character. All
-# alternatives of the pattern begin with one of three characters, which makes the search fast.
+# Markup in a text that would look like a part of the messages' structure to the code that reads
+# replies, to DSPy or to a chat template. `break_markup` inserts a space after its first character.
+# All alternatives of the pattern begin with one of three characters, which makes the search fast.
 MARKUP_PATTERN = re.compile(
     rf"""
     \[ (?= \[\s{{0,3}}\#{{1,3}}\s{{0,3}}\w{{1,64}}\s{{0,3}}\#  # a field's header
@@ -64,7 +69,7 @@ MARKUP_PATTERN = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """A field that a judge reads or writes; without `choices` it is free text."""
+    """A field that a judge reads or writes. Its value is a free text if there are no `choices`."""
 
     name: str
     description: str
@@ -73,27 +78,28 @@ class Field:
 
     @property
     def allowed_values(self) -> tuple[FieldValue, ...]:
-        """The choices; empty for free text."""
+        """The field's choices; empty for a free text."""
         return self.choices or ()
 
 
 def verdict_words_of(choices: tuple[FieldValue, ...] | None) -> tuple[FieldValue, ...]:
     """Return the two words of a verdict, the good one first; empty for ratings, and for A and B."""
-    return choices if choices and choices != PAIR_ANSWERS and isinstance(choices[0], str) else ()
+    is_verdict = choices and choices != PAIR_ANSWERS and isinstance(choices[0], str)
+    return choices if choices and is_verdict else ()
 
 
 def are_verdict_words(words: Sequence[object]) -> bool:
     """Return whether `words` are two words that a verdict may have."""
     folded_words = [str(word).casefold() for word in words]
     # The first tokens have to differ, since their probabilities are compared.
-    first_tokens = {text.split(" ")[0] for text in folded_words}
+    first_tokens = {word.split(" ")[0] for word in folded_words}
     return len(words) == len(first_tokens) == 2 and all(
-        VERDICT_WORD.match(text) and " or " not in text for text in folded_words
+        VERDICT_WORD.match(word) and " or " not in word for word in folded_words
     )
 
 
 def choice_number(choice: FieldValue, choices: tuple[FieldValue, ...]) -> float:
-    """Return an answer as a number: the rating, 1 or 0 for one of two words, 1 or -1 for A or B."""
+    """Return a choice as a number: the rating, 1 or 0 for a verdict's words, 1 or -1 for A or B."""
     if choices == PAIR_ANSWERS:
         return 1.0 if choice == PAIR_ANSWERS[0] else -1.0
     words = verdict_words_of(choices)
@@ -110,27 +116,46 @@ class Prompt:
     demos: tuple[Mapping[str, FieldValue], ...] = dataclass_field(default=(), repr=False)
 
     @cached_property
-    def answer_field(self) -> Field:
-        """The output field for the rating, verdict or choice: the last field with choices."""
-        return self.choice_fields[-1]
-
-    @cached_property
-    def choice_fields(self) -> tuple[Field, ...]:
-        """The output fields that have choices: the questions, then the answer."""
-        return tuple(field for field in self.output_fields if field.choices)
-
-    @cached_property
-    def question_fields(self) -> tuple[Field, ...]:
-        """The fields of the questions, which are answered before the answer in the same reply."""
-        return self.choice_fields[:-1]
-
-    @cached_property
     def input_fields(self) -> tuple[Field, ...]:
+        """The fields that the judge reads: the texts."""
         return tuple(field for field in self.fields if field.role == "input")
 
     @cached_property
     def output_fields(self) -> tuple[Field, ...]:
+        """The fields that the judge writes: free texts, answers to questions, and its answer."""
         return tuple(field for field in self.fields if field.role == "output")
+
+    @cached_property
+    def choice_fields(self) -> tuple[Field, ...]:
+        """The output fields that have choices: the questions, then the judge's answer."""
+        return tuple(field for field in self.output_fields if field.choices)
+
+    @cached_property
+    def question_fields(self) -> tuple[Field, ...]:
+        """The fields of the questions, which are answered before the judge's answer."""
+        return self.choice_fields[:-1]
+
+    @cached_property
+    def answer_field(self) -> Field:
+        """The field of the rating, verdict or choice: the last field that has choices."""
+        return self.choice_fields[-1]
+
+    @property
+    def has_answer_alone(self) -> bool:
+        """Whether a reply is the answer alone, without headers and free texts."""
+        return self.output_fields == self.choice_fields[:1]
+
+    @cached_property
+    def reasoning(self) -> Reasoning:
+        """What the judge writes before its answer; "brief" if its free text was defined by a user.
+
+        A user's own signature in DSPy may define a free text with a description of its own.
+        """
+        descriptions = {field.description for field in self.output_fields if not field.choices}
+        for reasoning, reasoning_descriptions in _REASONING_DESCRIPTIONS.items():
+            if not descriptions.isdisjoint(reasoning_descriptions):
+                return reasoning
+        return "brief" if descriptions else "none"
 
     def with_clean_texts(self) -> "Prompt":
         """Return the prompt in valid UTF-8, with the instruction unindented as DSPy does."""
@@ -153,8 +178,9 @@ class Prompt:
         return [*messages, Message(role="user", content=_user_content(self, slots))]
 
 
-# For each form of reasoning, the description of the free text before a rating, and before A or B.
-_REASONING_TEXTS: Mapping[Reasoning, tuple[str, str]] = {
+# For each kind of reasoning, the description of its field: in a judge of one output, and in a judge
+# that compares two.
+_REASONING_DESCRIPTIONS: Mapping[Reasoning, tuple[str, str]] = {
     "brief": ("one sentence of reasons", "one sentence: which is preferred, and why"),
     "steps": (
         "the reasoning in steps, one point a line: what it shows of the quality, and how much that "
@@ -171,38 +197,30 @@ _REASONING_TEXTS: Mapping[Reasoning, tuple[str, str]] = {
 }
 
 
-def reasoning_of(outputs: Sequence[Field]) -> Reasoning:
-    """Return the form of reasoning in a reply; "brief" for a free text with its own description."""
-    free_texts = [field.description for field in outputs if not field.choices]
-    for reasoning, descriptions in _REASONING_TEXTS.items():
-        if not {*descriptions}.isdisjoint(free_texts):
-            return reasoning
-    return "brief" if free_texts else "none"
-
-
 def with_reasoning(prompt: Prompt, reasoning: Reasoning) -> Prompt:
-    """Return the prompt with another form of reasoning; the demos lose their rationales."""
-    if reasoning_of(prompt.output_fields) == reasoning:
+    """Return the prompt with another kind of reasoning; the demos lose their rationales."""
+    if prompt.reasoning == reasoning:
         return prompt
     fields = [field for field in prompt.fields if field.role == "input" or field.choices]
     if reasoning != "none":
-        compares = prompt.answer_field.choices == PAIR_ANSWERS
-        name = "comparison" if compares else "rationale"
-        description = _REASONING_TEXTS[reasoning][compares]
-        free_text = Field(name=name, description=description, role="output")
-        fields.insert(fields.index(prompt.choice_fields[0]), free_text)
-    demos = tuple(
-        {
-            field.name: demo[field.name] if field in prompt.fields else NOT_GIVEN_TEXT
-            for field in fields
-        }
-        for demo in prompt.demos
-    )
-    return replace(prompt, fields=tuple(fields), demos=demos)
+        is_comparison = prompt.answer_field.choices == PAIR_ANSWERS
+        reasoning_field = Field(
+            name="comparison" if is_comparison else "rationale",
+            description=_REASONING_DESCRIPTIONS[reasoning][is_comparison],
+            role="output",
+        )
+        fields.insert(fields.index(prompt.choice_fields[0]), reasoning_field)
+    # A rationale of the old kind would be a wrong example of the new kind.
+    missing_texts = {field.name: NOT_GIVEN_TEXT for field in fields if field not in prompt.fields}
+    demos = []
+    for demo in prompt.demos:
+        new_demo = {**demo, **missing_texts}
+        demos.append({field.name: new_demo[field.name] for field in fields})
+    return replace(prompt, fields=tuple(fields), demos=tuple(demos))
 
 
 def with_questions(prompt: Prompt, questions: Sequence[Field]) -> Prompt:
-    """Return the prompt with other questions, and without demos, which lack the answers."""
+    """Return the prompt with other questions, and without demos, which lack their answers."""
     if prompt.question_fields == tuple(questions):
         return prompt
     other_fields = [field for field in prompt.fields if field not in prompt.choice_fields]
@@ -215,11 +233,14 @@ def break_markup(text: str) -> str:
 
 
 def demo_values(
-    demo: Mapping[str, FieldValue], fields: Sequence[Field], clean: Callable[[str], str]
+    demo: Mapping[str, FieldValue], fields: Sequence[Field], clean_text: Callable[[str], str]
 ) -> dict[str, FieldValue]:
-    """Return a demonstration's values for these fields, with each text passed through `clean`."""
+    """Return a demonstration's values for these fields, with each text cleaned by `clean_text`."""
     values = {field.name: demo[field.name] for field in fields}
-    return {name: clean(v) if isinstance(v, str) else v for name, v in values.items()}
+    return {
+        name: clean_text(value) if isinstance(value, str) else value
+        for name, value in values.items()
+    }
 
 
 def utf8_text(text: str) -> str:
@@ -228,67 +249,73 @@ def utf8_text(text: str) -> str:
 
 
 def fill_slots(
-    template: Sequence[Message], texts: Mapping[str, str], encode: Callable[[str], str] = str
+    template: Sequence[Message], texts: Mapping[str, str], encode_text: Callable[[str], str] = str
 ) -> list[Message]:
-    """Return the messages with neutralised texts in the slots; KeyError if a text is missing."""
+    """Return the messages with texts in their slots; raises KeyError if a text is missing.
+
+    Markup in the texts is broken (see `break_markup`).
+    """
+
+    def slot_text(slot: re.Match[str]) -> str:
+        return encode_text(break_markup(texts[slot[1]]))
+
     last_message = template[-1]
     # All slots are filled in one pass, so that a `{{name}}` inside a text stays as it is.
-    content = SLOT_PATTERN.sub(
-        lambda slot: encode(break_markup(texts[slot.group(1)])), last_message["content"]
-    )
+    content = SLOT_PATTERN.sub(slot_text, last_message["content"])
     return [*template[:-1], Message(role=last_message["role"], content=content)]
 
 
 def restate_format(prompt: Prompt, messages: Sequence[Message]) -> list[Message]:
     """Return the messages to send after a reply that could not be read.
 
-    The form of a reply is repeated at the end, so that providers' prompt caches apply.
+    The format of a reply is repeated at the end, so that providers' prompt caches apply.
     """
-    last_message, form_text = messages[-1], _reply_format(prompt.output_fields)
-    for field in prompt.choice_fields if len(prompt.output_fields) > 1 else ():
-        header = FIELD_HEADER.format(name=field.name)
-        choices_text = _choices_phrase(field.allowed_values)
-        form_text += f" What follows {header} is {choices_text} alone, without any other word."
-    note = f"An earlier reply was not of this form and was not read. {form_text}"
+    format_text = _reply_format(prompt)
+    if not prompt.has_answer_alone:
+        for field in prompt.choice_fields:
+            header, choices_text = FIELD_HEADER.format(name=field.name), _choices_text(field)
+            format_text += (
+                f" What follows {header} is {choices_text} alone, without any other word."
+            )
+    last_message = messages[-1]
+    note = f"An earlier reply was not of this form and was not read. {format_text}"
     content = f"{last_message['content']}\n\n{note}"
     return [*messages[:-1], Message(role=last_message["role"], content=content)]
 
 
 def _system_content(prompt: Prompt) -> str:
-    lines = [
-        "You read:",
-        *(f"- {field.name}: {field.description}" for field in prompt.input_fields),
-    ]
+    lines = ["You read:"]
+    lines += [f"- {field.name}: {field.description}" for field in prompt.input_fields]
     lines += ["", "You write:"]
     for field in prompt.output_fields:
-        allowed_choices = f" ({_choices_phrase(field.choices)})" if field.choices else ""
-        lines.append(f"- {field.name}{allowed_choices}: {field.description}")
+        choices_text = f" ({_choices_text(field)})" if field.choices else ""
+        lines.append(f"- {field.name}{choices_text}: {field.description}")
     lines += ["", "Your task:", prompt.instruction.strip()]
     return "\n".join(break_markup(line) for line in lines)
 
 
-def _choices_phrase(choices: Sequence[FieldValue]) -> str:
-    """Return the choices as a phrase, such as "1, 2 or 3"."""
-    *first_choices, last_choice = map(str, choices)
+def _choices_text(field: Field) -> str:
+    """Return the choices of a field as a phrase, such as "1, 2 or 3"."""
+    *first_choices, last_choice = map(str, field.allowed_values)
     return f"{', '.join(first_choices)} or {last_choice}"
 
 
 def _field_blocks(fields: Sequence[Field], values: Mapping[str, FieldValue]) -> list[str]:
-    """Return the header and value of each field; a missing value is an empty text."""
-    return [
-        f"{FIELD_HEADER.format(name=field.name)}\n{break_markup(str(values.get(field.name, '')))}"
-        for field in fields
-    ]
+    """Return the header and the value of each field; a missing value is an empty text."""
+    blocks = []
+    for field in fields:
+        value_text = break_markup(str(values.get(field.name, "")))
+        blocks.append(f"{FIELD_HEADER.format(name=field.name)}\n{value_text}")
+    return blocks
 
 
-def _reply_format(outputs: Sequence[Field]) -> str:
-    """Return the sentence on the reply's form: the choice alone, or outputs under headers."""
-    last_field = outputs[-1]
-    if len(outputs) == 1 and last_field.choices:
+def _reply_format(prompt: Prompt) -> str:
+    """Return the sentence on a reply's format: the answer alone, or all outputs under headers."""
+    if prompt.has_answer_alone:
         # The instruction may ask the model to think in steps, but the reply must not contain them.
-        choices = _choices_phrase(last_field.choices)
-        return f"Reply with the {last_field.name} alone, without any working: {choices}."
-    headers = ", then ".join(FIELD_HEADER.format(name=field.name) for field in outputs)
+        field = prompt.answer_field
+        return f"Reply with the {field.name} alone, without any working: {_choices_text(field)}."
+    headers = ", then ".join(FIELD_HEADER.format(name=field.name) for field in prompt.output_fields)
     return (
         f"Reply with {headers}, each on its own line and followed by its content; "
         f"end with {END_HEADER}."
@@ -296,13 +323,10 @@ def _reply_format(outputs: Sequence[Field]) -> str:
 
 
 def _user_content(prompt: Prompt, values: Mapping[str, FieldValue]) -> str:
-    return "\n\n".join(
-        [*_field_blocks(prompt.input_fields, values), _reply_format(prompt.output_fields)]
-    )
+    return "\n\n".join([*_field_blocks(prompt.input_fields, values), _reply_format(prompt)])
 
 
 def _answer_content(prompt: Prompt, values: Mapping[str, FieldValue]) -> str:
-    outputs = prompt.output_fields
-    if len(outputs) == 1 and outputs[0].choices:
-        return str(values[outputs[0].name])
-    return "\n\n".join([*_field_blocks(outputs, values), END_HEADER])
+    if prompt.has_answer_alone:
+        return str(values[prompt.answer_field.name])
+    return "\n\n".join([*_field_blocks(prompt.output_fields, values), END_HEADER])

@@ -1,7 +1,7 @@
 """Read every field of a judge's reply: its free text, its answers to questions, and its rating.
 
 An answer is read from the text under its header, such as `[[ ## rating ## ]]`, in one of the forms
-of `judges.answer`. If a header occurs more than once, the text under the last one counts; if the
+of `judges.answer`. If a header occurs more than once, the text under the last one counts. If the
 judge's only answer has no header, the whole reply is read. If a reply also answers questions, each
 answer must be under the header of its field, or after the field's name as a heading ("rating: 4").
 A reply that cannot be read raises NoScoreError, and the model is asked again.
@@ -20,7 +20,7 @@ from judges.prompt import (
     THOUGHT_START,
     Field,
     FieldValue,
-    reasoning_of,
+    Prompt,
 )
 from judges.protocol import REFUSAL, RefusedError, Reply
 
@@ -29,6 +29,9 @@ _COMPLETED_HEADER = re.compile(
     r"^[ *_`>#-]{0,20}\[\[[ #]{0,9}completed\b", re.MULTILINE | re.IGNORECASE
 )
 _HEADER = re.compile(rf"[*_`]{{0,3}}{FIELD_HEADER_PATTERN.pattern}[*_`:]{{0,3}}")
+
+# The start and the end of a part of a reply.
+Span = tuple[int, int]
 
 
 def check_reply(reply: Reply) -> None:
@@ -43,98 +46,109 @@ def check_reply(reply: Reply) -> None:
 
 
 class ReplyValues(NamedTuple):
-    """The values of all fields, and the position in the reply of each value that is a choice."""
+    """The value of each output field of a reply, and where the reply states each choice."""
 
     values: dict[str, FieldValue]
-    position_by_name: dict[str, tuple[int, int]]
+    choice_spans: dict[str, Span]
 
 
 def read_reply(
-    reply: str, outputs: Sequence[Field], *, is_truncated: bool = False, names: Collection[str] = ()
+    reply: str,
+    prompt: Prompt,
+    *,
+    is_truncated: bool = False,
+    dimension_names: Collection[str] = (),
 ) -> ReplyValues:
-    """Read every output field; the last field with choices is the answer, the others are questions.
+    """Read the values of the prompt's output fields; raises NoScoreError for an unclear reply.
 
-    A free text is the text under its header, else the text above the first header. `names` are the
-    names of the dimension, which count as headings of the answer. If the reply does not state one
-    clear answer, raises NoScoreError with a quotation of the reply.
+    A free text is the text under its header, else the text above the first header. A name of the
+    dimension counts as a heading of the answer, as in "Fluency: 4".
     """
-    start, end = reply_text_span(reply)
-    headers = list(_HEADER.finditer(reply, start, end))
-    sections = _sections(headers, end)
-    *questions, answer_field = [field for field in outputs if field.choices]
-    is_strict = False
-    if questions:
-        names = ()
-        sections = _question_sections(sections, reply, (start, end), outputs)
-    elif answer_field.name not in sections:
+    reply_start, reply_end = reply_span = reply_text_span(reply)
+    headers = list(_HEADER.finditer(reply, reply_start, reply_end))
+    sections = _sections(headers, reply_end)
+    needs_heading = False
+    if prompt.question_fields:
+        dimension_names = ()
+        sections = _answer_sections(sections, reply, reply_span, prompt)
+    elif prompt.answer_field.name not in sections:
+        sections[prompt.answer_field.name] = reply_span
         # Steps and questions may have ratings of their own, so the answer must have a heading.
-        is_strict = reasoning_of(outputs) in LONG_REASONING
-        names = () if is_strict else names
-        sections[answer_field.name] = (start, end)
-    preface = reply[start : headers[0].start() if headers else end].strip()
-    if " " not in preface:  # a single word is not a rationale
-        preface = ""
-    texts = {name: reply[slice(*section)].strip() for name, section in sections.items()}
-    values: dict[str, FieldValue] = {
-        output.name: texts.get(output.name, preface) for output in outputs
-    }
-    position_by_name = {}
-    for field in (*questions, answer_field):
+        if prompt.reasoning in LONG_REASONING:
+            needs_heading, dimension_names = True, ()
+    text_above = reply[reply_start : headers[0].start() if headers else reply_end].strip()
+    rationale = text_above if " " in text_above else ""  # a single word is not a rationale
+    values: dict[str, FieldValue] = {}
+    choice_spans: dict[str, Span] = {}
+    for field in prompt.output_fields:
+        if field.name not in sections:
+            values[field.name] = rationale
+            continue
         section_start, section_end = sections[field.name]
+        section = reply[section_start:section_end]
+        if not field.choices:
+            values[field.name] = section.strip()
+            continue
         # In a truncated reply, even a lone "1" may be the beginning of "10".
         if is_truncated and section_end == len(reply):
-            raise NoScoreError(f"the reply is cut short: {quote(reply[start:])}")
-        text, headings = reply[section_start:section_end], (field.name, *names)
-        answer = _read_choice(text, field, headings, is_strict=is_strict)
-        values[field.name], answer_start, answer_end = answer
-        position_by_name[field.name] = section_start + answer_start, section_start + answer_end
-    return ReplyValues(values, position_by_name)
+            raise NoScoreError(f"the reply is cut short: {quote(reply[reply_start:])}")
+        headings = (field.name, *dimension_names)
+        values[field.name], start, end = _read_choice(section, field, headings, needs_heading)
+        choice_spans[field.name] = section_start + start, section_start + end
+    return ReplyValues(values, choice_spans)
 
 
-def _sections(headings: Sequence[re.Match[str]], end: int) -> dict[str, tuple[int, int]]:
-    """Return the start and end of the text after each header or heading, by the field's name."""
-    starts = [*(heading.start() for heading in headings), end]
-    pairs = zip(headings, starts[1:], strict=True)
-    return {heading[1].lower(): (heading.end(), section_end) for heading, section_end in pairs}
+def _sections(headings: Sequence[re.Match[str]], reply_end: int) -> dict[str, Span]:
+    """Return the span of the text after each header or heading, by the name in the heading."""
+    section_ends = [*(heading.start() for heading in headings), reply_end][1:]
+    return {
+        heading[1].lower(): (heading.end(), section_end)
+        for heading, section_end in zip(headings, section_ends, strict=True)
+    }
 
 
-def _question_sections(
-    sections: dict[str, tuple[int, int]],
-    reply: str,
-    span: tuple[int, int],
-    outputs: Sequence[Field],
-) -> dict[str, tuple[int, int]]:
-    """Return each answer's section: after its header, else after its name, as in "rating: 4"."""
-    names = [field.name for field in outputs if field.choices]
-    if not sections.keys() >= set(names):
-        names_pattern = "|".join(re.escape(field.name) for field in outputs)
+def _answer_sections(
+    sections: dict[str, Span], reply: str, reply_span: Span, prompt: Prompt
+) -> dict[str, Span]:
+    """Return the span of each answer: after its header, else after its name, as in "rating: 4".
+
+    Raises NoScoreError if an answer is missing, or if there are two answers to one question.
+    """
+    choice_names = [field.name for field in prompt.choice_fields]
+    if not sections.keys() >= set(choice_names):
+        names_pattern = "|".join(re.escape(field.name) for field in prompt.output_fields)
         heading_pattern = rf"(?:^|[{{,])[\s*_`\"'>#-]{{0,9}}({names_pattern})[*_`\"' ]{{0,5}}[:=]"
         heading_finder = re.compile(heading_pattern, re.MULTILINE | re.IGNORECASE)
-        headings = list(heading_finder.finditer(reply, *span))
-        sections = _sections(headings, span[1]) or sections
+        headings = list(heading_finder.finditer(reply, *reply_span))
+        sections = _sections(headings, reply_span[1]) or sections
         if len(sections) < len(headings):
-            raise NoScoreError(f"a question is answered twice in {quote(reply[slice(*span)])}")
-    for name in names:
+            raise NoScoreError(
+                f"a question is answered twice in {quote(reply[slice(*reply_span)])}"
+            )
+    for name in choice_names:
         if name not in sections:
-            raise NoScoreError(f"no answer for {name} in {quote(reply[slice(*span)])}")
+            raise NoScoreError(f"no answer for {name} in {quote(reply[slice(*reply_span)])}")
     return sections
 
 
 def _read_choice(
-    text: str, field: Field, headings: Collection[str], *, is_strict: bool
+    section: str, field: Field, headings: Collection[str], needs_heading: bool
 ) -> tuple[FieldValue, int, int]:
-    """Return a text's answer, its start and its end; raises NoScoreError if it is unclear."""
-    form = answer_patterns(field.allowed_values, False)
-    answer = find_answer(text, form, headings, strict=is_strict)
+    """Return the choice that a section states, its start and its end.
+
+    Raises NoScoreError if the section states no choice, or not clearly.
+    """
+    patterns = answer_patterns(field.allowed_values)
+    answer = find_answer(section, patterns, headings, needs_heading=needs_heading)
     if answer is None or answer.value is None:
-        first, *_, last = form.choices
-        choices = f"from {first} to {last}" if form.is_numeric else f"{first} or {last}"
-        raise NoScoreError(f"no {field.name} {choices} in {quote(text)}")
-    value = answer.value if isinstance(answer.value, str) else int(answer.value)
-    return value, answer.start, answer.end
+        first, *_, last = field.allowed_values
+        choices_text = f"from {first} to {last}" if patterns.is_numeric else f"{first} or {last}"
+        raise NoScoreError(f"no {field.name} {choices_text} in {quote(section)}")
+    choice = answer.value if isinstance(answer.value, str) else int(answer.value)
+    return choice, answer.start, answer.end
 
 
-def reply_text_span(reply: str) -> tuple[int, int]:
+def reply_text_span(reply: str) -> Span:
     """Return where a reply starts, after its thoughts, and ends, before its header "completed"."""
     start = max((tag.end() for tag in THOUGHT_END.finditer(reply)), default=0)
     if THOUGHT_START.search(reply, start):

@@ -1,4 +1,4 @@
-"""Plans that turn replies into a score: one reply, the mean of n replies, or weighted ratings."""
+"""How replies become a score: one reply, the mean of n, or ratings weighted by probabilities."""
 
 import math
 import unicodedata
@@ -19,7 +19,6 @@ from judges.prompt import (
     Prompt,
     Reasoning,
     choice_number,
-    reasoning_of,
     verdict_words_of,
 )
 from judges.protocol import (
@@ -27,6 +26,7 @@ from judges.protocol import (
     Model,
     Reply,
     Sampling,
+    Token,
     is_decision_model,
     is_embedded,
     is_reasoning_model,
@@ -36,13 +36,14 @@ from judges.reading import read_reply
 PlanKind = Literal["one", "mean", "weighted"]
 MAX_SAMPLES = 100
 # The default `max_tokens` of replies without, and with, reasoning in steps or questions.
-SHORT_REPLY_TOKENS, LONG_REPLY_TOKENS = 512, 1024
-# The tokens of an average reply by the form of reasoning, and of a reasoning model's thoughts.
+SHORT_REPLY_MAX_TOKENS, LONG_REPLY_MAX_TOKENS = 512, 1024
+# The tokens of an average reply, by the kind of reasoning in it.
 REPLY_TOKENS: Mapping[Reasoning, int] = {"none": 4, "brief": 60, "steps": 200, "questions": 220}
+# The tokens that a reasoning model thinks before an average reply.
 THOUGHT_TOKENS = 400
-# Tokens of the answer to one question, with its header.
+# The tokens of the answer to one question, with its header.
 TOKENS_PER_ANSWER = 9
-# The number of alternatives to ask for at each token: the most that OpenAI's API allows.
+# The number of likeliest tokens to ask for at each position: the most that OpenAI's API allows.
 N_TOKEN_ALTERNATIVES = 20
 # Maps white space in the notation of raw tokenizer vocabularies to plain white space.
 _RAW_BLANK_MAP = str.maketrans("Ġ▁Ċ", "  \n")
@@ -125,27 +126,25 @@ def default_plan_for_name(lm: str) -> SamplingPlan:
 
 
 def sampling_for(plan: SamplingPlan, prompt: Prompt, *, seed: int = 0, lm: str = "") -> Sampling:
-    """Return the sampling parameters for a plan; reasoning in steps or questions gets more tokens.
+    """Return the sampling parameters with which the model `lm` is asked; any model by default.
 
     Raises NoProbabilitiesError if the plan is "weighted" and a rating may be two tokens, such as
     10: the probability of the token "1" is then not the probability of the rating 1.
     """
     if is_decision_model(lm):
         return DECISION_SAMPLING
-    if lm and plan.kind == "weighted" and not is_embedded(lm):
-        ratings = [
-            choice for choice in prompt.answer_field.allowed_values if isinstance(choice, int)
-        ]
-        for rating in ratings:
-            if rating not in range(10):
+    is_weighted = plan.kind == "weighted"
+    if lm and is_weighted and not is_embedded(lm):
+        for rating in prompt.answer_field.allowed_values:
+            if isinstance(rating, int) and rating not in range(10):
                 raise NoProbabilitiesError(f"{rating} on this scale may be several tokens")
-    has_long_reply = reasoning_of(prompt.output_fields) in LONG_REASONING
+    has_long_reply = prompt.reasoning in LONG_REASONING
     return Sampling(
         temperature=plan.temperature,
         n=plan.samples,
         seed=seed,
-        max_tokens=LONG_REPLY_TOKENS if has_long_reply else SHORT_REPLY_TOKENS,
-        top_logprobs=N_TOKEN_ALTERNATIVES if plan.kind == "weighted" else 0,
+        max_tokens=LONG_REPLY_MAX_TOKENS if has_long_reply else SHORT_REPLY_MAX_TOKENS,
+        top_logprobs=N_TOKEN_ALTERNATIVES if is_weighted else 0,
     )
 
 
@@ -153,7 +152,7 @@ def estimate_reply_tokens(prompt: Prompt, lm: str = "") -> int:
     """Estimate the tokens of a reply with its thoughts; 0 for a decision model."""
     if is_decision_model(lm):
         return 0
-    n_tokens = REPLY_TOKENS[reasoning_of(prompt.output_fields)]
+    n_tokens = REPLY_TOKENS[prompt.reasoning]
     if is_reasoning_model(lm):
         n_tokens += THOUGHT_TOKENS
     if prompt.question_fields:
@@ -162,121 +161,143 @@ def estimate_reply_tokens(prompt: Prompt, lm: str = "") -> int:
 
 
 def read_text_reply(
-    plan: SamplingPlan, prompt: Prompt, reply: Reply, names: Collection[str] = ()
+    plan: SamplingPlan, prompt: Prompt, reply: Reply, dimension_names: Collection[str] = ()
 ) -> ReplyContent:
-    """Read one reply. One of the dimension's `names` may stand before the answer: "Accuracy: 4".
+    """Read a chat model's reply. A name of the dimension may stand before the answer: "Tone: 4".
 
     Raises NoScoreError if the reply states no clear answer, and NoProbabilitiesError if the plan is
     "weighted" and the reply has no log-probabilities.
     """
-    values, position_by_name = read_reply(
-        reply.text, prompt.output_fields, is_truncated=reply.is_truncated, names=names
+    values, choice_spans = read_reply(
+        reply.text, prompt, is_truncated=reply.is_truncated, dimension_names=dimension_names
     )
     is_weighted = plan.kind == "weighted"
     if is_weighted and not any(token.top_logprobs for token in reply.tokens):
         raise NoProbabilitiesError("the model gives no log-probabilities")
-    distributions: dict[str, dict[float, float]] = {}
+    distribution_by_field: dict[str, dict[float, float]] = {}
     for field in prompt.choice_fields:
-        choice, probabilities = values[field.name], {values[field.name]: 1.0}
+        choice, choices = values[field.name], field.allowed_values
+        probability_by_choice = {choice: 1.0}
         if is_weighted:
-            position = position_by_name[field.name][0]
-            probabilities = _choice_probabilities(reply, position, choice, field.allowed_values)
-        distributions[field.name] = {
-            choice_number(each, field.allowed_values): p for each, p in probabilities.items()
+            position = choice_spans[field.name][0]
+            probability_by_choice = _token_probabilities(reply, position, choice, choices)
+        distribution_by_field[field.name] = {
+            choice_number(choice, choices): p for choice, p in probability_by_choice.items()
         }
-    value = choice_number(values[prompt.answer_field.name], prompt.answer_field.allowed_values)
-    free_texts = [str(values[output.name]) for output in prompt.output_fields if not output.choices]
-    free_text = "\n".join(filter(None, free_texts)) or None
+    answer_field = prompt.answer_field
+    free_texts = [str(values[field.name]) for field in prompt.output_fields if not field.choices]
     return ReplyContent(
-        answer_number=value, free_text=free_text, distribution_by_field=distributions
+        answer_number=choice_number(values[answer_field.name], answer_field.allowed_values),
+        free_text="\n".join(filter(None, free_texts)) or None,
+        distribution_by_field=distribution_by_field,
     )
 
 
 def read_decision_reply(prompt: Prompt, reply: Reply) -> ReplyContent:
     """Read the reply of a decision model; raises NoScoreError if an answer cannot be used."""
-    answers = read_option_probabilities(
-        {field.name: typed_question(field) for field in prompt.choice_fields}, reply
-    )
-    distributions: dict[str, dict[float, float]] = {}
+    questions = {field.name: typed_question(field) for field in prompt.choice_fields}
+    probabilities_by_field = read_option_probabilities(questions, reply)
+    distribution_by_field: dict[str, dict[float, float]] = {}
     for field in prompt.choice_fields:
         # A question's options have the order of the choices: a verdict's good word comes first.
         numbers = [choice_number(choice, field.allowed_values) for choice in field.allowed_values]
-        distributions[field.name] = dict(zip(numbers, answers[field.name].values(), strict=True))
-    distribution = distributions[prompt.answer_field.name]
-    likeliest = max(distribution, key=distribution.__getitem__)
+        probabilities = probabilities_by_field[field.name].values()
+        distribution_by_field[field.name] = dict(zip(numbers, probabilities, strict=True))
+    answer_distribution = distribution_by_field[prompt.answer_field.name]
     return ReplyContent(
-        answer_number=likeliest, free_text=None, distribution_by_field=distributions
+        answer_number=max(answer_distribution, key=answer_distribution.__getitem__),
+        free_text=None,
+        distribution_by_field=distribution_by_field,
     )
 
 
 def judgement_from_contents(
-    plan: SamplingPlan, samples: Sequence[ReplyContent], failures: Sequence[str] = ()
+    plan: SamplingPlan, contents: Sequence[ReplyContent], failures: Sequence[str] = ()
 ) -> Judgement:
     """Return the judgement from the replies that were read; `failures` says why others were not."""
-    if not samples:
+    if not contents:
         return Judgement.failed([*failures, "no reply"][0], unparsable=len(failures))
-    answers = mean_answers(samples)
-    distribution = {}
-    for rating in sorted(set().union(*(sample.answer_distribution for sample in samples))):
-        total = math.fsum(sample.answer_distribution.get(rating, 0.0) for sample in samples)
-        distribution[int(rating)] = total / len(samples)
+    answers = mean_answers(contents)
     return Judgement(
         score=list(answers.values())[-1],
-        rating=int(samples[0].answer_number) if len(samples) == 1 else None,
-        distribution=None if plan.kind == "one" else distribution,
-        rationale=next((sample.free_text for sample in samples if sample.free_text), None),
-        samples=len(samples),
+        rating=int(contents[0].answer_number) if len(contents) == 1 else None,
+        distribution=None if plan.kind == "one" else _mean_distribution(contents),
+        rationale=next((content.free_text for content in contents if content.free_text), None),
+        samples=len(contents),
         unparsable=len(failures),
         answers=answers if len(answers) > 1 else None,
     )
 
 
-def mean_answers(samples: Sequence[ReplyContent]) -> dict[str, float]:
-    """Return the mean of each answer over the samples, by field; the rating or verdict is last."""
-    expectations: dict[str, list[float]] = {}
-    for sample in samples:
-        for name, distribution in sample.distribution_by_field.items():
-            expectation = math.fsum(number * p for number, p in distribution.items())
-            expectations.setdefault(name, []).append(expectation)
-    return {name: math.fsum(values) / len(samples) for name, values in expectations.items()}
+def _mean_distribution(contents: Sequence[ReplyContent]) -> dict[int, float]:
+    """Return the mean probability of each rating over the replies."""
+    distributions = [content.answer_distribution for content in contents]
+    mean_distribution = {}
+    for rating in sorted(set().union(*distributions)):
+        probabilities = [distribution.get(rating, 0.0) for distribution in distributions]
+        mean_distribution[int(rating)] = math.fsum(probabilities) / len(contents)
+    return mean_distribution
 
 
-def _choice_probabilities(
-    reply: Reply, position: int, value: FieldValue, choices: tuple[FieldValue, ...]
+def mean_answers(contents: Sequence[ReplyContent]) -> dict[str, float]:
+    """Return the mean of each answer over the replies, by field; the rating or verdict is last."""
+    numbers_by_field: dict[str, list[float]] = {}
+    for content in contents:
+        for name, distribution in content.distribution_by_field.items():
+            expected_number = math.fsum(number * p for number, p in distribution.items())
+            numbers_by_field.setdefault(name, []).append(expected_number)
+    return {name: math.fsum(numbers) / len(contents) for name, numbers in numbers_by_field.items()}
+
+
+def _token_probabilities(
+    reply: Reply, position: int, choice: FieldValue, choices: tuple[FieldValue, ...]
 ) -> dict[FieldValue, float]:
-    """Return the choices' probabilities at the token of `value`; NoScoreError without any."""
+    """Return the probability of each choice at the token at `position`, which states `choice`.
+
+    Raises NoScoreError if there is no such token, or if it has no probabilities of the choices.
+    """
+    token = _token_at(reply, position)
+    if token is None or _choice_of_token(token.text, choices) != choice:
+        raise NoScoreError(f"no single token of the reply is the answer {choice!r}")
+    # The minimum keeps an impossible log-probability from overflowing; a NaN fails the comparison.
+    probability_sum = sum(math.exp(min(logprob, 1.0)) for logprob in token.top_logprobs.values())
+    if not probability_sum <= MAX_PROBABILITY_SUM:
+        raise NoScoreError("the log-probabilities of a token are impossible")
+    probability_by_choice = dict.fromkeys(choices, 0.0)
+    for token_text, logprob in token.top_logprobs.items():
+        token_choice = _choice_of_token(token_text, choices)
+        if token_choice is not None:
+            probability_by_choice[token_choice] += math.exp(logprob)
+    total = math.fsum(probability_by_choice.values())
+    if total <= 0:
+        raise NoScoreError("none of the choices is among the likeliest tokens")
+    return {choice: p / total for choice, p in probability_by_choice.items()}
+
+
+def _token_at(reply: Reply, position: int) -> Token | None:
+    """Return the token at a position of the reply's text; None if the tokens do not match it."""
     token_texts = [token.text.translate(_RAW_BLANK_MAP) for token in reply.tokens]
     # The tokens may include white space, or an end-of-turn token, that the reply's text lacks.
     reply_start = "".join(token_texts).find(reply.text)
+    if reply_start < 0:
+        return None
     token_ends = accumulate(map(len, token_texts))
-    tokens = zip(reply.tokens, token_ends, strict=True)
-    token = next((token for token, end in tokens if end - reply_start > position), None)
-    if token is None or reply_start < 0 or _choice_of_token(token.text, choices) != value:
-        raise NoScoreError(f"no single token of the reply is the answer {value!r}")
-    # The minimum keeps an impossible log-probability from overflowing; a NaN fails the comparison.
-    top_probability = sum(math.exp(min(logprob, 1.0)) for logprob in token.top_logprobs.values())
-    if not top_probability <= MAX_PROBABILITY_SUM:
-        raise NoScoreError("the log-probabilities of a token are impossible")
-    probability_sums = dict.fromkeys(choices, 0.0)
-    for text, logprob in token.top_logprobs.items():
-        if (choice := _choice_of_token(text, choices)) is not None:
-            probability_sums[choice] += math.exp(logprob)
-    total = math.fsum(probability_sums.values())
-    if total <= 0:
-        raise NoScoreError("none of the choices is among the likeliest tokens")
-    return {choice: p / total for choice, p in probability_sums.items()}
+    for token, token_end in zip(reply.tokens, token_ends, strict=True):
+        if token_end - reply_start > position:
+            return token
+    return None
 
 
 @lru_cache(maxsize=4096)
-def _choice_of_token(token: str, choices: tuple[FieldValue, ...]) -> FieldValue | None:
+def _choice_of_token(token_text: str, choices: tuple[FieldValue, ...]) -> FieldValue | None:
     """Return the choice of a token: a digit, a number word, or the start of a verdict's word."""
-    text = unicodedata.normalize("NFKC", token.translate(_RAW_BLANK_MAP)).strip(_TOKEN_PADDING)
+    text = unicodedata.normalize("NFKC", token_text.translate(_RAW_BLANK_MAP))
+    text = text.strip(_TOKEN_PADDING)
     if choices == PAIR_ANSWERS:  # the token "a" is usually an article
         return text if text in PAIR_ANSWERS else None
-    text, choice_by_text = text.lower(), answer_patterns(choices, False).choice_by_text
-    if text in choice_by_text:
-        return choice_by_text[text]
-    words = [
-        word for word in verdict_words_of(choices) if text and str(word).lower().startswith(text)
-    ]
+    text = text.lower()
+    choice_by_text = answer_patterns(choices).choice_by_text
+    if not text or text in choice_by_text:
+        return choice_by_text.get(text)
+    words = [word for word in verdict_words_of(choices) if str(word).lower().startswith(text)]
     return words[0] if len(words) == 1 else None

@@ -268,7 +268,7 @@ def judgement_of(
     rating_of_word = {
         word: rating for word, rating in (values or {}).items() if isinstance(rating, int | float)
     }
-    form = answer_patterns(tuple(scale), True)
+    form = answer_patterns(tuple(scale), allow_fractions=True)
     scores, failures = [], []
     for reply in replies:
         with suppress(NoScoreError):
@@ -309,7 +309,7 @@ def preference_of(replies: Sequence[str], values: WordValues | None = None) -> P
 
 def read_choice(text: str, choices: Sequence[str]) -> str:
     """Return the choice that a reply states; raises NoScoreError unless it states one."""
-    return str(_read_answer(text, answer_patterns(tuple(choices), False)))
+    return str(_read_answer(text, answer_patterns(tuple(choices))))
 
 
 # How judges with other prompts express a rating or a choice in a sentence.
@@ -354,7 +354,7 @@ def _read_answer(text: str, form: AnswerPatterns, names: Collection[str] = ()) -
         choice_pattern = "|".join(map(re.escape, form.choice_by_text))
         pattern = rf"(?:{CANDIDATE_NOUN} )?\(?\b(?P<value>{choice_pattern})\b\)?{_AFTER_CHOICE}"
     values = {
-        form.value(match)
+        form.stated_value(match)
         for line in plain_text(sentences, form).splitlines()
         for match in re.finditer(pattern, line, re.IGNORECASE)
         if not _NOT_AN_ANSWER.search(line[: match.end()].rpartition(",")[2])

@@ -22,7 +22,6 @@ from judges.prompt import (
     Prompt,
     Reasoning,
     choice_number,
-    reasoning_of,
     utf8_text,
     with_questions,
     with_reasoning,
@@ -113,9 +112,7 @@ class Candidate:
         prompt = replace(untuned_prompt, instruction=self.instruction, demos=self.demo_set.demos)
         if self.questions is not None:
             prompt = with_questions(prompt, self.questions)
-        prompt = with_reasoning(
-            prompt, self.reasoning or reasoning_of(untuned_prompt.output_fields)
-        )
+        prompt = with_reasoning(prompt, self.reasoning or untuned_prompt.reasoning)
         reason_names = _reason_names(prompt)
         demos = []
         for demo, comment in zip(prompt.demos, self.demo_set.comments, strict=True):

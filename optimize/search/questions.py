@@ -20,7 +20,7 @@ import numpy as np
 
 from dspy_judges.errors import JudgesError
 from judges.judgement import AnyJudgement
-from judges.prompt import PAIR_ANSWERS, Field, Prompt, reasoning_of
+from judges.prompt import PAIR_ANSWERS, Field, Prompt
 from judges.questions import AnswerWeights, answer_range
 from optimize.items import Items
 from optimize.search.budget import SearchBudgetSpentError
@@ -289,7 +289,7 @@ def _affordable_judges(
     """
     evaluator, budget = search_problem.evaluator, search_problem.evaluator.budget
     # In a candidate, None stands for the untuned judge's form of reasoning, which may be "none".
-    untuned_reasons = reasoning_of(evaluator.untuned_prompt.output_fields) != "none"
+    untuned_reasons = evaluator.untuned_prompt.reasoning != "none"
     without_reasoning = [
         replace(judge, reasoning="none" if untuned_reasons else None) for judge in judges
     ]

@@ -90,7 +90,7 @@ def test_questions_that_clash_with_the_judge_are_refused(judge, questions, why):
 )
 def test_each_answer_is_read_from_its_own_part_of_the_reply(reply):
     reply = reply.replace("[[ ## completed ## ]]\n", "")
-    values = read_reply(reply, PLAIN.prompt.output_fields).values
+    values = read_reply(reply, PLAIN.prompt).values
     assert [values[name] for name in ("deadline", "tone", "rating")] == ["yes", 2, 4]
 
 
@@ -106,7 +106,7 @@ def test_each_answer_is_read_from_its_own_part_of_the_reply(reply):
 )
 def test_a_reply_without_one_clear_answer_to_every_question_is_refused(reply, why):
     with pytest.raises(NoScoreError, match=why):
-        read_reply(reply, PLAIN.prompt.output_fields)
+        read_reply(reply, PLAIN.prompt)
 
 
 # Weighing.
@@ -242,7 +242,7 @@ def test_what_a_template_asks_for_is_read_back(subject, form, reasons, data):
     value = data.draw(st.sampled_from(answer.choices))
     prompt = prompt_with_demo(subject, form, reasons, **{answer.name: value})
     reply = Reply(text=prompt.template()[2]["content"])
-    sample = read_text_reply(ONE_REPLY_PLAN, prompt, reply, names=(subject.name,))
+    sample = read_text_reply(ONE_REPLY_PLAN, prompt, reply, (subject.name,))
     assert sample.answer_number == choice_number(value, answer.choices)
     if form == "none":
         assert sample.free_text is None

@@ -12,8 +12,8 @@ from refusals import refuses
 
 from judges.catalog import find_subject
 from judges.judgement import NoScoreError
-from judges.prompt import Field, with_reasoning
-from judges.reading import read_reply
+from judges.prompt import Field, Prompt, with_reasoning
+from judges.reading import ReplyValues, read_reply
 
 RATIONALE = Field(name="rationale", description="", role="output")
 RATING = Field(name="rating", description="", role="output", choices=(1, 2, 3, 4, 5))
@@ -78,20 +78,24 @@ UNCHOSEN = [
 ]  # fmt: skip
 
 
+def read(reply: str, outputs: Sequence[Field], *names: str, truncated: bool = False) -> ReplyValues:
+    """The values in the reply of a judge with these output fields."""
+    prompt = Prompt(instruction="", fields=tuple(outputs))
+    return read_reply(reply, prompt, dimension_names=names, is_truncated=truncated)
+
+
 def answer(reply: str, outputs: Sequence[Field], *names: str, truncated: bool = False) -> Any:
     """What the reply answers, or None where it is refused."""
     try:
-        return read_reply(reply, outputs, names=names, is_truncated=truncated).values[
-            outputs[-1].name
-        ]
+        return read(reply, outputs, *names, truncated=truncated).values[outputs[-1].name]
     except NoScoreError:
         return None
 
 
 @pytest.mark.parametrize(("reply", "rating"), RATED)
 def test_a_reply_that_states_one_rating_gives_it(reply, rating):
-    values, position_by_name = read_reply(reply, [RATING], names=["coherence"])
-    start, end = position_by_name["rating"]
+    values, choice_spans = read(reply, [RATING], "coherence")
+    start, end = choice_spans["rating"]
     assert values == {"rating": rating}
     assert str(rating) in reply[start:end] or reply[start:end].lower() in ("four", "４")
 
@@ -99,7 +103,7 @@ def test_a_reply_that_states_one_rating_gives_it(reply, rating):
 @pytest.mark.parametrize("reply", UNRATED)
 def test_any_other_reply_is_refused_and_quoted(reply):
     with pytest.raises(NoScoreError) as refusal:
-        read_reply(reply, [RATING], names=["coherence"])
+        read(reply, [RATING], "coherence")
     assert " ".join(reply.split())[:50] in str(refusal.value).replace("\\\\", "\\")
 
 
@@ -112,9 +116,9 @@ def test_a_reply_that_makes_one_choice_gives_it_and_no_other(reply, choice):
 def test_no_text_makes_the_reader_do_anything_but_answer_or_refuse(rating, text):
     for reply in (text, f"{text}\n\nFinal score: {rating}"):
         with contextlib.suppress(NoScoreError):
-            reading = read_reply(reply, BOTH)
+            reading = read(reply, BOTH)
             assert reading.values["rating"] in RATING.choices
-            start, end = reading.position_by_name["rating"]
+            start, end = reading.choice_spans["rating"]
             assert 0 <= start < end <= len(reply)
 
 
@@ -134,14 +138,14 @@ def test_a_hostile_reply_is_read_or_refused_in_seconds(piece):
         reply = piece * (size // len(piece)) + "?"
         for outputs in (BOTH, (COMPARISON, PREFERRED)):
             with contextlib.suppress(NoScoreError):
-                read_reply(reply, outputs)
+                read(reply, outputs)
     assert time.process_time() - start < 2
 
 
 def test_a_long_text_is_no_answer_and_is_quoted_by_its_two_ends():
     words = r"20,000 characters: 'Begin x.* \.\.\. .*x end'"
     with refuses(NoScoreError, words, limit=250):
-        read_reply("Begin " + "x " * 12_000 + "end", [RATING])
+        read("Begin " + "x " * 12_000 + "end", [RATING])
 
 
 @pytest.mark.parametrize(
@@ -172,7 +176,7 @@ def test_a_long_text_is_no_answer_and_is_quoted_by_its_two_ends():
     ],
 )  # fmt: skip
 def test_fields_are_found_by_their_headers_however_decorated(reply, rationale, rating):
-    values = read_reply(reply, BOTH).values
+    values = read(reply, BOTH).values
     assert values["rating"] == rating
     assert values["rationale"] == rationale or "[[" in rationale
 
@@ -180,7 +184,7 @@ def test_fields_are_found_by_their_headers_however_decorated(reply, rationale, r
 @pytest.mark.parametrize("content", ["", "none", "It is good."])
 def test_what_stands_under_the_header_is_not_made_up_for_from_elsewhere(content):
     with pytest.raises(NoScoreError, match="no rating from 1 to 5 in"):
-        read_reply(f"[[ ## rationale ## ]]\nScore: 4\n\n[[ ## rating ## ]]\n{content}", BOTH)
+        read(f"[[ ## rationale ## ]]\nScore: 4\n\n[[ ## rating ## ]]\n{content}", BOTH)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +197,7 @@ def test_what_stands_under_the_header_is_not_made_up_for_from_elsewhere(content)
 )  # fmt: skip
 def test_a_thought_without_its_end_holds_no_rating(reply):
     with pytest.raises(NoScoreError, match="a thought that does not end"):
-        read_reply(reply, BOTH)
+        read(reply, BOTH)
 
 
 # Steps and questions rate parts of the whole: 2 is the answer.

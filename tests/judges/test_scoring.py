@@ -195,9 +195,9 @@ UNSTATED = [
     ],
 )
 def test_a_verdict_is_read_where_it_is_stated(words, reply, verdict):
-    outputs = replace(SAFE, words=words).prompt().output_fields
+    prompt = replace(SAFE, words=words).prompt()
     try:
-        value = read_reply(reply, outputs, names=["safe"]).values["verdict"]
+        value = read_reply(reply, prompt, dimension_names=["safe"]).values["verdict"]
     except NoScoreError:
         value = None
     assert value == verdict
