@@ -18,7 +18,7 @@ from optimize.statistics.intervals import Interval, Mask, Vector, student_quanti
 # The margin of a noninferiority test, in standard errors: the normal quantiles of an error rate of
 # 5 % (a new judge that is worse by the margin passes) and a power of 80 % (an equal one passes).
 MARGIN_IN_SE = 1.644854 + 0.841621
-# Lower bound on the number of changed rows to label.
+# The smallest number of changed rows that `rows_to_label` returns.
 MIN_ROWS_TO_LABEL = 30
 
 
@@ -34,10 +34,10 @@ def gain_contributions(gain: ArrayLike, changed: Mask, document: ArrayLike) -> t
     document_codes = np.unique(np.asarray(document), return_inverse=True)[1]
     n_documents = int(document_codes.max(initial=-1)) + 1
     is_labelled = is_changed & ~np.isnan(gains)
-    n_rows, n_changed, n_labelled = (
-        np.bincount(document_codes, mask, n_documents)
-        for mask in (is_changed | True, is_changed, is_labelled)
-    )
+    # The numbers of rows, of changed rows and of labelled changed rows in each document.
+    n_rows = np.bincount(document_codes, minlength=n_documents)
+    n_changed = np.bincount(document_codes, is_changed, n_documents)
+    n_labelled = np.bincount(document_codes, is_labelled, n_documents)
     if not is_changed.any():
         return np.zeros(n_documents), n_documents * float(((n_rows / n_rows.sum()) ** 2).sum())
     changed_share, total_labelled = n_changed.sum() / n_rows.sum(), n_labelled.sum()
@@ -47,21 +47,23 @@ def gain_contributions(gain: ArrayLike, changed: Mask, document: ArrayLike) -> t
     excess_gains = np.bincount(
         document_codes[is_labelled], gains[is_labelled] - mean_gain, n_documents
     )
-    share_terms = n_documents / n_rows.sum() * mean_gain * (n_changed - changed_share * n_rows)
-    terms = (
+    excess_changes = n_changed - changed_share * n_rows
+    contributions = (
         changed_share * mean_gain
-        + share_terms
+        + n_documents / n_rows.sum() * mean_gain * excess_changes
         + changed_share * n_documents / total_labelled * excess_gains
     )
-    return terms, float(changed_share * n_documents * ((n_labelled / total_labelled) ** 2).sum())
+    squared_label_shares = (n_labelled / total_labelled) ** 2
+    return contributions, float(changed_share * n_documents * squared_label_shares.sum())
 
 
 def interval_on_these_rows(gain: ArrayLike, changed: Mask) -> Interval | None:
     """Return the 90 % interval for the difference in accuracy on exactly these rows.
 
-    The only error comes from which changed rows were drawn for labelling. If all changed rows have
-    a label, the interval is a single point. If no changed row has a label, the interval is None. As
-    in `cautious_interval`, two pseudo-rows, with the gains 1 and -1, are added.
+    `gain` and `changed` have shape (rows,), as for `gain_contributions`. The only error comes from
+    which changed rows were drawn for labelling. If all changed rows have a label, the interval is a
+    single point. If no changed row has a label, the interval is None. As in `cautious_interval`,
+    two pseudo-rows, with the gains 1 and -1, are added.
     """
     gains, is_changed = np.asarray(gain, dtype=float), np.asarray(changed, dtype=bool)
     known_gains = gains[is_changed & ~np.isnan(gains)]
@@ -71,13 +73,15 @@ def interval_on_these_rows(gain: ArrayLike, changed: Mask) -> Interval | None:
     changed_share = float(is_changed.mean())
     gain_sd = float(np.append(known_gains, [1, -1]).std(ddof=1))
     error_factor = math.sqrt((1 - n_labelled / n_changed) / n_labelled)
-    half_width = (
-        student_quantile(n_labelled, confidence=0.95) * changed_share * gain_sd * error_factor
-    )
+    quantile = student_quantile(n_labelled, confidence=0.95)
+    half_width = quantile * changed_share * gain_sd * error_factor
     difference = changed_share * float(known_gains.mean())
     return Interval(difference - half_width, difference + half_width)
 
 
 def rows_to_label(n_changed: int, n_rows: int, margin: float) -> int:
-    """Return how many rows to label: 80 % of equally good judges are then shown to be no worse."""
+    """Return how many changed rows to label, to show that the new judge is no worse by `margin`.
+
+    If the new judge is as good as the old one, this many labels show it with a probability of 80 %.
+    """
     return max(MIN_ROWS_TO_LABEL, math.ceil((MARGIN_IN_SE * n_changed / n_rows / margin) ** 2))

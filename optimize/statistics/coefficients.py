@@ -1,4 +1,4 @@
-"""The coefficients of correlation (`COEFFICIENTS`), and the ranks that they use."""
+"""Spearman's rho, Kendall's tau-b and Pearson's r (`COEFFICIENTS`), and ranks of scores."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,31 +8,34 @@ import numpy as np
 from optimize.statistics.intervals import Matrix, Vector
 
 
-def midranks(x: Matrix) -> Matrix:
+def midranks(values: Matrix) -> Matrix:
     """Return each value's rank within its row, from 1; ties get the mean of their ranks."""
-    sort_order = np.argsort(x, axis=-1, kind="stable")
-    sorted_values = np.take_along_axis(x, sort_order, -1)
-    positions = np.broadcast_to(np.arange(1.0, x.shape[-1] + 1), x.shape)
-    starts_tie_group = np.ones(x.shape, dtype=bool)
-    starts_tie_group[..., 1:] = sorted_values[..., 1:] != sorted_values[..., :-1]
-    tie_group = np.cumsum(starts_tie_group) - 1
-    mean_positions = np.bincount(tie_group, positions.ravel()) / np.bincount(tie_group)
-    ranks = np.empty(x.shape)
-    np.put_along_axis(ranks, sort_order, mean_positions[tie_group].reshape(x.shape), -1)
+    sort_order = np.argsort(values, axis=-1, kind="stable")
+    sorted_values = np.take_along_axis(values, sort_order, -1)
+    positions = np.broadcast_to(np.arange(1.0, values.shape[-1] + 1), values.shape)
+    is_new_value = np.ones(values.shape, dtype=bool)
+    is_new_value[..., 1:] = sorted_values[..., 1:] != sorted_values[..., :-1]
+    tie_codes = np.cumsum(is_new_value) - 1
+    mean_positions = np.bincount(tie_codes, positions.ravel()) / np.bincount(tie_codes)
+    ranks = np.empty(values.shape)
+    np.put_along_axis(ranks, sort_order, mean_positions[tie_codes].reshape(values.shape), -1)
     return ranks
 
 
-def _pearson(x: Matrix, y: Matrix, weight: Vector | None = None) -> Vector:
-    """Return Pearson's coefficient of each row; the weights of the outputs have a mean of 1."""
-    is_varied = (np.ptp(x, axis=-1) > 0) & (np.ptp(y, axis=-1) > 0)
-    products = _scale_rows(x, weight) * _scale_rows(y, weight)
+def _pearson(scores: Matrix, ratings: Matrix, weight: Vector | None = None) -> Vector:
+    """Return Pearson's r between each row of scores and the same row of ratings.
+
+    The weights of the outputs have a mean of 1. The result is NaN for constant rows.
+    """
+    is_varied = (np.ptp(scores, axis=-1) > 0) & (np.ptp(ratings, axis=-1) > 0)
+    products = _scale_rows(scores, weight) * _scale_rows(ratings, weight)
     r = (products if weight is None else products * weight).sum(axis=-1)
     return np.where(is_varied, np.clip(r, -1, 1), np.nan)
 
 
-def _scale_rows(x: Matrix, weight: Vector | None = None) -> Matrix:
-    """Scale each row to a mean of 0 and a sum of squares of 1."""
-    deviations = x - np.average(x, axis=-1, weights=weight, keepdims=True)
+def _scale_rows(values: Matrix, weight: Vector | None = None) -> Matrix:
+    """Scale each row to a weighted mean of 0 and a weighted sum of squares of 1."""
+    deviations = values - np.average(values, axis=-1, weights=weight, keepdims=True)
     # Divide first, because squares of very large or very small scores overflow or underflow.
     largest = np.abs(deviations).max(axis=-1, keepdims=True)
     deviations = deviations / np.where(largest > 0, largest, 1)
@@ -42,18 +45,22 @@ def _scale_rows(x: Matrix, weight: Vector | None = None) -> Matrix:
     return scaled_rows
 
 
-def _kendall(x: Matrix, y: Matrix) -> Vector:
-    """Return Kendall's tau-b of each row, without scipy.stats, whose import takes half a second."""
-    # Numbers of pairs: concordant minus discordant, not tied in x, and not tied in y.
-    concordant, untied_x, untied_y = np.zeros((3, len(x)))
-    for lag in range(1, x.shape[-1]):
-        x_signs, y_signs = (np.sign(values[:, lag:] - values[:, :-lag]) for values in (x, y))
-        concordant += (x_signs * y_signs).sum(axis=-1)
-        untied_x += np.abs(x_signs).sum(axis=-1)
-        untied_y += np.abs(y_signs).sum(axis=-1)
-    with np.errstate(invalid="ignore"):  # constant rows are NaN
-        tau: Vector = np.clip(concordant / np.sqrt(untied_x) / np.sqrt(untied_y), -1, 1)
-    return tau
+def _kendall(scores: Matrix, ratings: Matrix) -> Vector:
+    """Return Kendall's tau-b of each row; NaN for constant rows.
+
+    scipy.stats has this function, too, but importing it takes half a second.
+    """
+    # Numbers of pairs of outputs: concordant minus discordant, and not tied by judge or people.
+    concordance, n_untied_scores, n_untied_ratings = np.zeros((3, len(scores)))
+    for distance in range(1, scores.shape[-1]):
+        score_signs = np.sign(scores[:, distance:] - scores[:, :-distance])
+        rating_signs = np.sign(ratings[:, distance:] - ratings[:, :-distance])
+        concordance += (score_signs * rating_signs).sum(axis=-1)
+        n_untied_scores += np.abs(score_signs).sum(axis=-1)
+        n_untied_ratings += np.abs(rating_signs).sum(axis=-1)
+    with np.errstate(invalid="ignore"):  # a constant row divides 0 by 0
+        tau: Vector = concordance / np.sqrt(n_untied_scores) / np.sqrt(n_untied_ratings)
+    return np.clip(tau, -1, 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,12 +68,12 @@ class Coefficient:
     """The functions that compute a correlation coefficient.
 
     Attributes:
-        of_rows: Returns the coefficient between each row of the judge's scores and the same row of
-            people's ratings, or NaN if one of the rows is constant.
-        of_weighted: Returns the weighted coefficient of a vector of the judge's scores and one of
-            people's ratings, with weights that have a mean of 1. None if the coefficient has no
-            weighted form.
-        symbol: The coefficient's sign in printed figures; by default, its name.
+        of_rows: A function of two matrices, the judge's scores and people's ratings. It returns
+            the coefficient between each row of scores and the same row of ratings; NaN if one of
+            the rows is constant.
+        of_weighted: A function of three vectors: scores, ratings and the outputs' weights, which
+            have a mean of 1. It returns the weighted coefficient. None if there is no such form.
+        symbol: The coefficient's symbol in printed figures; by default, its name.
     """
 
     of_rows: Callable[[Matrix, Matrix], Vector]
@@ -77,16 +84,16 @@ class Coefficient:
 # The coefficients by name. `verify --all` prints every coefficient at every level.
 COEFFICIENTS = {
     "spearman": Coefficient(
-        of_rows=lambda x, y: _pearson(midranks(x), midranks(y)),
-        of_weighted=lambda x, y, weight: float(
-            _pearson(weighted_midranks(x, weight), weighted_midranks(y, weight), weight)
+        of_rows=lambda scores, ratings: _pearson(midranks(scores), midranks(ratings)),
+        of_weighted=lambda scores, ratings, weight: float(
+            _pearson(weighted_midranks(scores, weight), weighted_midranks(ratings, weight), weight)
         ),
         symbol="rho",
     ),
     "kendall": Coefficient(of_rows=_kendall, symbol="tau-b"),
     "pearson": Coefficient(
         of_rows=_pearson,
-        of_weighted=lambda x, y, weight: float(_pearson(x, y, weight)),
+        of_weighted=lambda scores, ratings, weight: float(_pearson(scores, ratings, weight)),
         symbol="r",
     ),
 }
@@ -99,12 +106,15 @@ def standardise(values: Vector, weight: Vector) -> Vector:
 
 
 def weighted_midranks(scores: Vector, weight: Vector) -> Vector:
-    """Return mid-ranks up to a constant, in which each output counts as `weight` outputs."""
+    """Return mid-ranks, up to a constant, if each output counts as `weight` outputs."""
     return -sums_above(scores, weight)
 
 
 def sums_above(scores: Vector, values: Vector) -> Vector:
-    """Return the sum of `values` over higher scores, plus half the sum over equal scores."""
+    """Return, for each output, the sum of `values` over all outputs with a higher score.
+
+    An output with an equal score adds half of its value.
+    """
     sort_order = np.argsort(scores, kind="stable")
     sorted_scores = scores[sort_order]
     cumulative = np.concatenate([[0.0], np.cumsum(values[sort_order])])

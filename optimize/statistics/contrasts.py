@@ -23,7 +23,8 @@ from optimize.statistics.intervals import (
 )
 from optimize.statistics.rows import ScoredRows, scored_rows
 
-# Random swaps of two judges' scores, for the standard error of their difference at system level.
+# How often the two judges' scores are swapped at random, to estimate the standard error of the
+# difference at system level.
 N_SWAPS = 1000
 
 
@@ -47,8 +48,8 @@ def contrast_judges(
         level: "dataset", "summary" or "system".
 
     Returns:
-        The difference, in [-2, 2], with an interval and data for a permutation test. The attribute
-        `documents` is empty if people rate all outputs alike.
+        The difference, in [-2, 2], with an interval and data for a permutation test. Its attribute
+        `documents` is empty if people give all outputs the same rating.
 
     Raises:
         ValueError: The vectors differ in length or have invalid values (see `scored_rows`), or
@@ -63,7 +64,7 @@ def contrast_judges(
     )
     document_names = tuple(map(str, np.unique(np.asarray(document)[both_scored])))
     if level == "system":
-        return _contrast_systems(rows_a, rows_b, document_names)
+        return _contrast_at_system_level(rows_a, rows_b, document_names)
     differences = rho_contributions(rows_a, level) - rho_contributions(rows_b, level)
     contrast = contrast_from_documents(differences, document_names)
     if level == "summary":
@@ -73,49 +74,55 @@ def contrast_judges(
     return replace(contrast, interval=interval, n_untied=n_untied)
 
 
-def _contrast_systems(
+def _contrast_at_system_level(
     rows_a: ScoredRows, rows_b: ScoredRows, document_names: tuple[str, ...]
 ) -> Contrast:
-    """Return the contrast of two judges at system level.
+    """Return judge A's rho minus judge B's, over the mean scores of systems.
 
-    Scores are standardised first, because a swap exchanges the two judges' scores on a document.
+    The scores of each judge are standardised first, because a permutation test swaps the two
+    judges' scores on a document.
     """
-    human = system_means(rows_a)[1]
-    if rows_a.n_systems < 2 or np.ptp(human) == 0:
+    mean_ratings = system_means(rows_a)[1]
+    if rows_a.n_systems < 2 or np.ptp(mean_ratings) == 0:
         return contrast_from_documents(np.empty(0), ())
-    n_documents, n_systems = rows_a.n_documents, rows_a.n_systems
-    cells = rows_a.document_codes * n_systems + rows_a.system_codes
-    # Of shape (documents, systems): each document's part of each system's mean score.
-    contributions_a, contributions_b = (
-        np.bincount(cells, standardise(rows.scores, rows.weights), n_documents * n_systems).reshape(
-            n_documents, n_systems
-        )
-        / np.bincount(rows.system_codes, minlength=n_systems)
-        for rows in (rows_a, rows_b)
-    )
-    mean_of_judges = (contributions_a + contributions_b).sum(axis=0) / 2
+    n_documents = rows_a.n_documents
+    parts_a, parts_b = _parts_of_system_means(rows_a), _parts_of_system_means(rows_b)
+    mean_of_judges = (parts_a + parts_b).sum(axis=0) / 2
 
     def rho_of_means(means: Matrix) -> Vector:
         # The means of standardised scores are of size 1. Rounding errors must not break ties.
-        rows = np.round(means, 12), np.broadcast_to(human, means.shape)
-        return np.nan_to_num(COEFFICIENTS["spearman"].of_rows(*rows))
+        rounded_means, ratings = np.round(means, 12), np.broadcast_to(mean_ratings, means.shape)
+        return np.nan_to_num(COEFFICIENTS["spearman"].of_rows(rounded_means, ratings))
 
-    def differences(signs: Matrix) -> Vector:
-        half_difference = signs @ (contributions_a - contributions_b) / 2
+    def rho_differences(signs: Matrix) -> Vector:
+        half_difference = signs @ (parts_a - parts_b) / 2
         rho_a = rho_of_means(mean_of_judges + half_difference)
         return rho_a - rho_of_means(mean_of_judges - half_difference)
 
-    random_signs = random_generator(0, "swaps").choice([-1.0, 1.0], (N_SWAPS, n_documents))
-    error = float(np.sqrt((differences(random_signs) ** 2).mean())) if n_documents > 1 else np.inf
-    terms_a, terms_b = (
-        rho_contributions(scored_rows(system_means(rows)[0], human), "dataset")
-        for rows in (rows_a, rows_b)
-    )
+    standard_error = np.inf
+    if n_documents > 1:
+        random_signs = random_generator(0, "swaps").choice([-1.0, 1.0], (N_SWAPS, n_documents))
+        standard_error = float(np.sqrt((rho_differences(random_signs) ** 2).mean()))
+    differences = _system_contributions(rows_a) - _system_contributions(rows_b)
     return Contrast(
-        value=float(differences(np.ones((1, n_documents)))[0]),
-        error=error,
+        value=float(rho_differences(np.ones((1, n_documents)))[0]),
+        error=standard_error,
         documents=document_names,
-        terms=terms_a - terms_b,
-        interval=interval_of_mean(terms_a - terms_b, bound=2),
-        swapped=differences,
+        terms=differences,
+        interval=interval_of_mean(differences, bound=2),
+        swapped=rho_differences,
     )
+
+
+def _parts_of_system_means(rows: ScoredRows) -> Matrix:
+    """Return each document's part of each system's mean score; shape (documents, systems)."""
+    shape = rows.n_documents, rows.n_systems
+    cell_codes = rows.document_codes * rows.n_systems + rows.system_codes
+    scores = standardise(rows.scores, rows.weights)
+    sums = np.bincount(cell_codes, scores, rows.n_documents * rows.n_systems).reshape(shape)
+    return sums / np.bincount(rows.system_codes, minlength=rows.n_systems)
+
+
+def _system_contributions(rows: ScoredRows) -> Vector:
+    """Return each system's contribution to rho over the mean scores of systems."""
+    return rho_contributions(scored_rows(*system_means(rows)), "dataset")

@@ -1,11 +1,13 @@
 """Rank correlation of a judge's scores with people's ratings, at three levels.
 
-The three levels are: over all outputs (dataset), within each document and then averaged (summary),
-and over the systems' means (system). All functions take vectors of shape (outputs,): the judge's
-scores, people's mean ratings, and the ids (of any type) of the outputs' documents or systems. A
-score is NaN if the judgement failed; these outputs are left out and counted. If documents were
-drawn with unequal probabilities, `weight` is the weight of each output's document. An interval is
-for the population that the documents (at system level, the systems) are a sample of.
+Dataset level: over all outputs. Summary level: within each document, then averaged over documents.
+System level: over the systems' mean scores and mean ratings.
+
+All functions take vectors of shape (outputs,): the judge's scores, people's mean ratings, and the
+ids (of any type) of the outputs' documents or systems. A score is NaN if the judgement failed;
+these outputs are left out and counted. If documents were drawn with unequal probabilities, `weight`
+is the weight of each output's document. An interval is for the population that the documents (at
+system level, the systems) are a sample of.
 """
 
 from collections.abc import Collection
@@ -30,8 +32,8 @@ from optimize.statistics.rows import ScoredRows, scored_rows
 Level = Literal["summary", "dataset", "system"]
 UndefinedRule = Literal["judge_zero", "left_out"]
 
-# By default, a document is left out if people rate all of its outputs alike, and counts as a rho of
-# 0 if only the judge scores all alike.
+# By default, a document is left out if people give all of its outputs the same rating. It counts as
+# a rho of 0 if only the judge gives all of its outputs the same score.
 DEFAULT_UNDEFINED_RULE: UndefinedRule = "judge_zero"
 
 
@@ -40,18 +42,19 @@ class Correlation:
     """A rank correlation with its interval and its counts.
 
     Attributes:
-        value: The correlation, in [-1, 1]; NaN if undefined.
+        value: The coefficient, in [-1, 1]; NaN if it is undefined.
         coefficient: A name of `COEFFICIENTS`, such as "spearman".
-        level: "dataset", "summary" or "system".
+        level: "dataset" (over all outputs), "summary" (the mean over documents) or "system" (over
+            the systems' means).
         interval: The 95 % interval; None for fewer than 15 documents (at system level, systems),
             for a perfect or undefined value, and at dataset level if nearly all labels or scores
             are equal. At dataset and system level only Spearman's rho has an interval.
         n_outputs: How many outputs have a score.
         n_documents: From how many documents the value is computed.
-        n_undefined: At summary level, how many documents have no correlation.
+        n_undefined: At summary level, on how many documents the coefficient is undefined.
         n_failed: How many outputs have no score because the judge failed.
-        n_zero: How many of the `n_undefined` documents count as a correlation of 0.
-        undefined: The convention for documents without a correlation (see `summary_level`).
+        n_zero: How many of the `n_undefined` documents count as 0.
+        undefined: What such documents count as: "judge_zero" or "left_out" (see `summary_level`).
     """
 
     coefficient: str
@@ -81,7 +84,7 @@ def dataset_level(
 ) -> Correlation:
     """Return the correlation of scores with ratings over all outputs.
 
-    The correlation is undefined if the judge gives every output the same score.
+    The correlation is undefined if all scores, or all ratings, are equal.
 
     Args:
         judge: (outputs,) scores, NaN for failed judgements.
@@ -109,10 +112,11 @@ def summary_level(
     undefined: UndefinedRule = DEFAULT_UNDEFINED_RULE,
     weight: ArrayLike | None = None,
 ) -> Correlation:
-    """Return the mean over documents of the correlation within each document (arXiv:2010.07100).
+    """Return the mean over documents of the correlation within each document.
 
-    The correlation within a document is undefined if its scores or its ratings are constant.
-    Documents with fewer than two scored outputs are left out.
+    This is the summary-level correlation of Bhandari et al. (2020, arXiv:2010.07100). The
+    correlation within a document is undefined if its scores or its ratings are constant. Documents
+    with fewer than two scored outputs are left out.
 
     Args:
         judge: (outputs,) scores, NaN for failed judgements.
@@ -172,7 +176,12 @@ def correlation(
     undefined: UndefinedRule = DEFAULT_UNDEFINED_RULE,
     weight: ArrayLike | None = None,
 ) -> Correlation:
-    """Return the correlation at one level; ValueError for unknown names or missing systems."""
+    """Return the correlation at the given level ("dataset", "summary" or "system").
+
+    Raises:
+        ValueError: A name is unknown, `system` is missing at system level, or the vectors are
+            invalid (see `scored_rows`).
+    """
     rows = scored_rows(judge, human, document, required_systems(level, system), weight)
     return _correlation(level, rows, coefficient, undefined)
 
@@ -195,27 +204,17 @@ def _correlation(
 ) -> Correlation:
     _check_name("coefficient", coefficient, COEFFICIENTS)
     _check_name("undefined", undefined, get_args(UndefinedRule))
-    is_spearman, interval = coefficient == "spearman", None
-    n_documents, n_undefined, n_zero = rows.n_documents, 0, 0
     if level == "summary":
-        document_values = _summary_coefficients(rows, coefficient)
-        values = _fill_undefined(document_values, rows, undefined)
-        is_defined, n_defined = ~np.isnan(values), int((~np.isnan(document_values)).sum())
-        values, weights = values[is_defined], rows.weights[rows.first_output_rows][is_defined]
-        value = np.nan
-        if values.size:
-            value = float(np.average(values, weights=weights))
-            # Shift the values so that their plain mean is the weighted mean.
-            values += (weights / weights.mean() - 1) * (values - value)
-        interval = correlation_interval(value, values)
-        n_documents, n_zero = values.size, values.size - n_defined
-        n_undefined = rows.n_documents - n_defined + rows.n_unscored_documents
-    elif level == "system":
-        value = _dataset_coefficient(scored_rows(*system_means(rows)), coefficient, undefined)
-        interval = system_interval(value, rows.n_systems) if is_spearman else None
+        return _summary_correlation(rows, coefficient, undefined)
+    interval = None
+    if level == "system":
+        means = scored_rows(*system_means(rows))
+        value = _coefficient_over_outputs(means, coefficient, undefined)
+        if coefficient == "spearman":
+            interval = system_interval(value, rows.n_systems)
     else:
-        value = _dataset_coefficient(rows, coefficient, undefined)
-        if is_spearman and rows.n_untied_documents >= MIN_DOCUMENTS_FOR_INTERVAL:
+        value = _coefficient_over_outputs(rows, coefficient, undefined)
+        if coefficient == "spearman" and rows.n_untied_documents >= MIN_DOCUMENTS_FOR_INTERVAL:
             interval = correlation_interval(value, rho_contributions(rows, "dataset"))
     return Correlation(
         value=value,
@@ -223,107 +222,135 @@ def _correlation(
         level=level,
         interval=interval,
         n_outputs=rows.scores.size,
-        n_documents=n_documents,
-        n_undefined=n_undefined,
+        n_documents=rows.n_documents,
         n_failed=rows.n_failed,
-        n_zero=n_zero,
         undefined=undefined,
     )
 
 
-def _dataset_coefficient(rows: ScoredRows, coefficient: str, undefined: UndefinedRule) -> float:
-    """Return the coefficient over all outputs; with "judge_zero", 0 for constant scores."""
-    judge, human, weight = rows.scores, rows.labels, rows.weights
-    if weight.size < 2:
+def _summary_correlation(
+    rows: ScoredRows, coefficient: str, undefined: UndefinedRule
+) -> Correlation:
+    """Return the weighted mean over documents of the coefficient within each document."""
+    coefficients = _coefficients_within_documents(rows, coefficient)
+    n_defined = int((~np.isnan(coefficients)).sum())
+    values = _fill_undefined(coefficients, rows, undefined)
+    is_counted = ~np.isnan(values)
+    values, weights = values[is_counted], rows.weights[rows.first_output_rows][is_counted]
+    mean = np.nan
+    if values.size:
+        mean = float(np.average(values, weights=weights))
+        # Shift the values so that their plain mean is the weighted mean.
+        values += (weights / weights.mean() - 1) * (values - mean)
+    return Correlation(
+        value=mean,
+        coefficient=coefficient,
+        level="summary",
+        interval=correlation_interval(mean, values),
+        n_outputs=rows.scores.size,
+        n_documents=values.size,
+        n_undefined=rows.n_documents - n_defined + rows.n_unscored_documents,
+        n_failed=rows.n_failed,
+        n_zero=values.size - n_defined,
+        undefined=undefined,
+    )
+
+
+def _coefficient_over_outputs(
+    rows: ScoredRows, coefficient: str, undefined: UndefinedRule
+) -> float:
+    """Return the coefficient over all outputs; with "judge_zero", 0 if only scores are constant."""
+    scores, ratings, weights = rows.scores, rows.labels, rows.weights
+    if weights.size < 2:
         return np.nan
-    is_constant = min(np.ptp(judge), np.ptp(human)) == 0
-    if is_constant and np.ptp(human) > 0 and undefined == "judge_zero":
+    is_rating_constant = np.ptp(ratings) == 0
+    is_constant = is_rating_constant or np.ptp(scores) == 0
+    if is_constant and not is_rating_constant and undefined == "judge_zero":
         return 0.0
-    if is_constant or np.ptp(weight) == 0:
-        return float(COEFFICIENTS[coefficient].of_rows(judge[None], human[None])[0])
+    if is_constant or np.ptp(weights) == 0:
+        return float(COEFFICIENTS[coefficient].of_rows(scores[None], ratings[None])[0])
     of_weighted = COEFFICIENTS[coefficient].of_weighted
     if of_weighted is None:
         raise ValueError(f"{coefficient} over all outputs has no weighted form")
-    return of_weighted(judge, human, weight)
+    return of_weighted(scores, ratings, weights)
 
 
 def system_means(rows: ScoredRows) -> list[Vector]:
-    """Return the judge's and people's mean for each system, divided by the largest mean.
+    """Return each system's mean score and mean rating, divided by the largest absolute mean.
 
     The means are rounded to 12 digits, because rounding errors of the sums must not break ties.
     """
-    weights = np.bincount(rows.system_codes, rows.weights, rows.n_systems)
+    system_weights = np.bincount(rows.system_codes, rows.weights, rows.n_systems)
     scaled_means = []
     for values in (rows.scores, rows.labels):
-        means = np.bincount(rows.system_codes, values * rows.weights, rows.n_systems) / weights
+        sums = np.bincount(rows.system_codes, values * rows.weights, rows.n_systems)
+        means = sums / system_weights
         largest_mean = float(np.abs(means).max(initial=0.0)) or 1.0
         scaled_means.append(np.round(means / largest_mean, 12))
     return scaled_means
 
 
 def rho_contributions(rows: ScoredRows, level: Level) -> Vector:
-    """Return one term for each document; the mean of the terms is Spearman's rho.
+    """Return each document's contribution to Spearman's rho, which is the mean of contributions.
 
-    At summary level, a term is the rho within the document, with 0 or NaN (left out of the mean) by
-    the default convention. At dataset level, a term is the rho over all outputs plus the document's
-    influence on rho.
+    At summary level, a contribution is the rho within the document. If that is undefined, it is 0
+    or NaN (left out of the mean) by the default rule. At dataset level, a contribution is the rho
+    over all outputs plus the document's influence on it.
     """
     if level == "summary":
-        return _fill_undefined(
-            _summary_coefficients(rows, "spearman"), rows, DEFAULT_UNDEFINED_RULE
-        )
+        rhos = _coefficients_within_documents(rows, "spearman")
+        return _fill_undefined(rhos, rows, DEFAULT_UNDEFINED_RULE)
     if rows.labels.size < 2 or np.ptp(rows.labels) == 0:
         return np.full(rows.n_documents, np.nan)
     if np.ptp(rows.scores) == 0:
         return np.zeros(rows.n_documents)
-    return _dataset_terms(rows)
+    return _dataset_rho_contributions(rows)
 
 
-def _summary_coefficients(rows: ScoredRows, coefficient: str) -> Vector:
+def _coefficients_within_documents(rows: ScoredRows, coefficient: str) -> Vector:
     """Return the coefficient within each document; NaN if constant or for fewer than two scores."""
-    sizes = np.bincount(rows.document_codes, minlength=rows.n_documents)
-    values = np.full(sizes.size, np.nan)
-    for size in np.unique(sizes[sizes > 1]):
-        documents_of_size = np.flatnonzero(sizes == size)
+    n_outputs = np.bincount(rows.document_codes, minlength=rows.n_documents)
+    coefficients = np.full(n_outputs.size, np.nan)
+    for size in np.unique(n_outputs[n_outputs > 1]):
+        documents_of_size = np.flatnonzero(n_outputs == size)
         output_rows = rows.first_output_rows[documents_of_size, None] + np.arange(size)
-        values[documents_of_size] = COEFFICIENTS[coefficient].of_rows(
+        coefficients[documents_of_size] = COEFFICIENTS[coefficient].of_rows(
             rows.scores[output_rows], rows.labels[output_rows]
         )
-    return values
+    return coefficients
 
 
 def _fill_undefined(coefficients: Vector, rows: ScoredRows, undefined: UndefinedRule) -> Vector:
-    """Return the documents' coefficients, with 0 in place of NaN if the convention asks for it."""
+    """Return the documents' coefficients, with 0 in place of NaN if the rule asks for it."""
     if undefined == "left_out" or not rows.n_documents:
         return coefficients
-    highest_rating, lowest_rating = (
-        extreme.reduceat(rows.labels, rows.first_output_rows)
-        for extreme in (np.maximum, np.minimum)
-    )
-    return np.where(np.isnan(coefficients) & (highest_rating > lowest_rating), 0.0, coefficients)
+    highest_ratings = np.maximum.reduceat(rows.labels, rows.first_output_rows)
+    lowest_ratings = np.minimum.reduceat(rows.labels, rows.first_output_rows)
+    is_zero = np.isnan(coefficients) & (highest_ratings > lowest_ratings)
+    return np.where(is_zero, 0.0, coefficients)
 
 
-def _dataset_terms(rows: ScoredRows) -> Vector:
+def _dataset_rho_contributions(rows: ScoredRows) -> Vector:
     """Return, for each document, rho over all outputs plus the document's influence on rho.
 
-    Let x and y be the standardised mid-ranks of scores and labels; then rho is r = mean(xy). An
+    Let x and y be the standardised mid-ranks of scores and ratings; then rho is r = mean(xy). An
     output influences r in two ways: directly, by xy - r (xx + yy) / 2, and through its effect on
-    the ranks of all other outputs. A document's influence is the sum over its outputs.
+    the ranks of all other outputs. A document's influence is the sum over its outputs (the
+    infinitesimal jackknife, Jaeckel 1972).
     """
-    n, weight = rows.n_documents, rows.weights
-    x, y = (
-        standardise(weighted_midranks(values, weight), weight)
-        for values in (rows.scores, rows.labels)
-    )
-    r = float(np.average(x * y, weights=weight))
+    n, weights = rows.n_documents, rows.weights
+    x = standardise(weighted_midranks(rows.scores, weights), weights)
+    y = standardise(weighted_midranks(rows.labels, weights), weights)
+    r = float(np.average(x * y, weights=weights))
     influence = (
         x * y
         - r * (x * x + y * y) / 2
-        + _effect_through_ranks(rows.scores, y - r * x, weight)
-        + _effect_through_ranks(rows.labels, x - r * y, weight)
+        + _effect_through_ranks(rows.scores, y - r * x, weights)
+        + _effect_through_ranks(rows.labels, x - r * y, weights)
     )
-    terms: Vector = r + np.bincount(rows.document_codes, influence * weight, n) * n / influence.size
-    return terms
+    document_sums = np.bincount(rows.document_codes, influence * weights, n)
+    contributions: Vector = r + document_sums * n / influence.size
+    return contributions
 
 
 def _effect_through_ranks(scores: Vector, slope: Vector, weight: Vector) -> Vector:
@@ -331,7 +358,7 @@ def _effect_through_ranks(scores: Vector, slope: Vector, weight: Vector) -> Vect
 
     An output raises the rank of each output with a higher score by one, and the rank of each output
     with an equal score by a half. `slope` is how much rho changes with an output's standardised
-    rank. The result is centred.
+    rank. The effects have a mean of 0.
     """
     ranks = weighted_midranks(scores, weight)
     deviations = ranks - np.average(ranks, weights=weight)

@@ -1,11 +1,13 @@
-"""Floors for a statistic: whether a judge holds one, which to suggest, how many labels to plan.
+"""The floors of a judge in CI: whether a figure is above one, which to suggest, labels to decide.
 
-A floor is the lowest acceptable value. A judge holds a floor if the whole interval of its statistic
-is above the floor. A judge that stays as good as today holds a suggested floor on as many new
-labels with a probability of 90 %: the floor is the low end of the interval around the value below
-which the statistic on new labels falls with a probability of 10 %. Today's statistic and the
-statistic on new labels have the same standard error around the same true value, so their difference
-has twice the variance.
+A floor is the lowest acceptable value of a figure, such as a judge's TPR, TNR or rho. The judge
+"holds" a floor if the whole interval of the figure is above the floor.
+
+A floor is suggested so that a judge that stays as good as today holds it with a probability of 90 %
+on as many new labels. First we compute the value below which the figure on new labels falls with a
+probability of 10 %; the suggested floor is the low end of the interval around this value. The
+figures on today's labels and on new labels have the same standard error around the same true value,
+so their difference has twice the variance.
 """
 
 import math
@@ -18,81 +20,94 @@ from optimize.statistics.correlations import Correlation
 from optimize.statistics.intervals import MIN_PERFECT, Codes, Interval, Vector, student_quantile
 from optimize.statistics.verdict_rates import MIN_OUTPUTS_FOR_RATES, Rate, wilson_interval
 
-# Upper bounds on the numbers that are reported: further labels, and labels in total.
+# Larger numbers of labels are not reported: labels to add, and labels in total.
 MAX_FURTHER_LABELS, MAX_LABELS = 10_000, 100_000
-# Labels are planned so that a judge holds its floors with the probability `PLANNED_POWER`, if it
-# errs half or three quarters as often as the floors allow: with floors of .8, at rates of .9 and
-# .85.
+# The number of labels is planned so that a judge holds its floors with this probability, if it errs
+# half or three quarters as often as the floors allow. With a floor of .8, it is then right in a
+# share of .9 or .85.
 PLANNED_POWER, ERROR_RATIOS = 0.9, (0.5, 0.75)
-# Normal quantiles: with a probability of 90 %, the one floor for rho holds, and both floors for TPR
-# and TNR hold.
+# Normal quantiles for a probability of 90 %: that the one floor for rho holds, and that the floors
+# for TPR and TNR both hold.
 QUANTILE_OF_ONE_FLOOR, QUANTILE_OF_TWO_FLOORS = 1.281552, 1.632219
-# The width of an interval is itself an estimate, with a relative error of 1 / sqrt(2 f); f is the
-# effective number of outputs divided by (1 + the design effect). So the figure on new labels varies
-# more against the floor: to first order its variance grows by 1 + 4.5 / f, with two floors by 1 +
-# 5.5 / f.
+# The width of an interval is itself an estimate. Its relative error is 1 / sqrt(2 f), where f is
+# the effective number of outputs divided by (1 + the design effect). To first order, this increases
+# the variance of a new figure's distance from its floor by the factor 1 + 4.5 / f, with two floors
+# by 1 + 5.5 / f. We use 1 + 5 / f.
 WIDTH_NOISE = 5
 
 
-def suggested_rho_floor(value: float, low: float) -> float:
-    """Return the suggested floor for a correlation whose interval has the low end `low`."""
-    z, low_z = math.atanh(value), math.atanh(low)
+def suggested_rho_floor(rho: float, interval_low: float) -> float:
+    """Return the suggested floor for a rho whose 95 % interval has this low end."""
+    z, low_z = math.atanh(rho), math.atanh(interval_low)
     standard_error = (z - low_z) / student_quantile(math.inf)
     return math.tanh(low_z - math.sqrt(2) * QUANTILE_OF_ONE_FLOOR * standard_error)
 
 
-def suggested_rate_floor(share: float, low: float, n_outputs: int) -> float:
-    """Return the suggested floor for TPR or TNR, whose Wilson interval has the low end `low`.
+def suggested_rate_floor(rate: float, interval_low: float, n_outputs: int) -> float:
+    """Return the suggested floor for a TPR or TNR whose Wilson interval has this low end.
 
-    The effective number of outputs follows from the low end. Both variances are computed at the
-    mean of today's share and the share on new labels.
+    The low end determines the effective number of outputs. With a probability of 10 %, the rate on
+    new labels is below `new`, which solves (rate - new)^2 = 2 a m (1 - m). Here a is the squared
+    quantile divided by the effective number of outputs, and m = (rate + new) / 2 is the mean of
+    today's rate and the new rate, at which both variances are computed.
     """
-    n_effective = n_outputs_from_interval(share, low)
+    n_effective = n_outputs_from_interval(rate, interval_low)
     variance_factor = 1 + WIDTH_NOISE * (1 + n_outputs / n_effective) / n_effective
-    a, b = QUANTILE_OF_TWO_FLOORS**2 * variance_factor / n_effective, 2 * share - 1
-    # The solution for `new` of (share - new)^2 = 2 a m (1 - m), where m = (share + new) / 2.
-    discriminant_root = math.sqrt((a * b) ** 2 + 8 * a * share * (1 - share) * (1 + a / 2))
-    return wilson_interval(max(0.0, share - (a * b + discriminant_root) / (2 + a)), n_effective).low
+    a = QUANTILE_OF_TWO_FLOORS**2 * variance_factor / n_effective
+    a_times_b = a * (2 * rate - 1)
+    root = math.sqrt(a_times_b**2 + 8 * a * rate * (1 - rate) * (1 + a / 2))
+    new_rate = rate - (a_times_b + root) / (2 + a)
+    return wilson_interval(max(0.0, new_rate), n_effective).low
 
 
 def interval_for_looks(figure: Correlation | Rate, looks: int) -> Interval | None:
-    """Return the 95 % interval of a statistic, widened so that all looks hold together."""
+    """Return the 95 % interval of a figure, widened so that the intervals of all looks hold.
+
+    At each look, the figure is computed again on more labels.
+    """
     value, interval = figure.value, figure.interval
     if interval is None or looks == 1:
         return interval
     if isinstance(figure, Rate):
-        end = max(interval.low, interval.high, key=lambda bound: abs(bound - value))
-        return wilson_interval(value, n_outputs_from_interval(value, end), looks)
-    freedom = math.inf if figure.level == "system" else figure.n_documents - 1
-    widening = student_quantile(freedom, looks) / student_quantile(freedom)
-    z, *ends = np.arctanh(np.clip([value, interval.low, interval.high], -MIN_PERFECT, MIN_PERFECT))
-    return Interval(*(math.tanh(z + widening * (end - z)) for end in ends))
+        farther_end = max(interval.low, interval.high, key=lambda end: abs(end - value))
+        return wilson_interval(value, n_outputs_from_interval(value, farther_end), looks)
+    degrees_of_freedom = math.inf if figure.level == "system" else figure.n_documents - 1
+    widening = student_quantile(degrees_of_freedom, looks) / student_quantile(degrees_of_freedom)
+    z, low_z, high_z = _fisher_z(value, interval.low, interval.high)
+    low, high = math.tanh(z + widening * (low_z - z)), math.tanh(z + widening * (high_z - z))
+    return Interval(low, high)
+
+
+def _fisher_z(*correlations: float) -> Vector:
+    """Return Fisher's z of each correlation, which is finite for a perfect correlation, too."""
+    z: Vector = np.arctanh(np.clip(correlations, -MIN_PERFECT, MIN_PERFECT))
+    return z
 
 
 def n_outputs_from_interval(share: float, interval_end: float) -> float:
-    """Return for how many independent outputs the Wilson interval of `share` has this end."""
+    """Return for how many independent outputs the 95 % Wilson interval of a share has this end."""
     z = student_quantile(math.inf)
     return z**2 * interval_end * (1 - interval_end) / (share - interval_end) ** 2
 
 
 def check_floor(interval: Interval | None, floor: float) -> str:
-    """Return whether a judge "holds" the floor, "falls short" of it, or is "undecided"."""
+    """Return whether a judge "holds" a floor, "falls short" of it, or this is "undecided"."""
     if interval is None or interval.low < floor <= interval.high:
         return "undecided"
     return "holds" if interval.low >= floor else "falls short"
 
 
 def labels_to_add(figure: Correlation | Rate, floor: float) -> int | None:
-    """Return about how many more outputs (for rho, documents) would decide whether a floor holds.
+    """Return about how many more labels would decide whether a judge holds a floor.
 
-    With that many outputs, the end of the interval that is nearer to the floor reaches the floor,
-    if the figure stays the same. With n outputs, an end e of a share's Wilson interval satisfies
-    (share - e)^2 = z^2 e (1 - e) / n; on Fisher's z, the width of rho's interval falls with the
-    root of n. The result is None if no number suffices, or if more than `MAX_FURTHER_LABELS` are
-    needed.
+    The number is of outputs; for rho, it is of documents. With so many labels, the end of the
+    interval that is nearer to the floor reaches the floor, if the figure stays the same. With n
+    outputs, an end e of a share's Wilson interval satisfies (share - e)^2 = z^2 e (1 - e) / n. The
+    width of rho's interval on Fisher's z falls with the root of the number of documents. The result
+    is None if no number suffices, or if more than `MAX_FURTHER_LABELS` are needed.
     """
     value, interval = figure.value, figure.interval
-    if interval is None or (isinstance(figure, Correlation) and figure.level == "system"):
+    if interval is None:
         return None
     nearer_end = interval.low if floor < value else interval.high
     if value in (floor, nearer_end):
@@ -100,17 +115,16 @@ def labels_to_add(figure: Correlation | Rate, floor: float) -> int | None:
     if isinstance(figure, Rate):
         if not 0 < nearer_end < 1:
             return None
-        n = figure.n
-        growth_factor = n_outputs_from_interval(value, floor) / n_outputs_from_interval(
-            value, nearer_end
-        )
+        n_needed = n_outputs_from_interval(value, floor)
+        growth_factor = n_needed / n_outputs_from_interval(value, nearer_end)
+        n_today = figure.n
     else:
-        n = figure.n_documents
-        z, z_end, z_floor = np.arctanh(
-            np.clip([value, nearer_end, floor], -MIN_PERFECT, MIN_PERFECT)
-        )
+        if figure.level == "system":
+            return None
+        z, z_end, z_floor = _fisher_z(value, nearer_end, floor)
         growth_factor = float(((z - z_end) / (z - z_floor)) ** 2)
-    n_further = n * (growth_factor - 1)
+        n_today = figure.n_documents
+    n_further = n_today * (growth_factor - 1)
     return None if n_further > MAX_FURTHER_LABELS else round_up_to_two_digits(max(1.0, n_further))
 
 
@@ -123,31 +137,40 @@ def round_up_to_two_digits(number: float) -> int:
 def labels_to_decide(
     floors: Mapping[str, float], fail_share: float, error_ratio: float
 ) -> int | None:
-    """Return how many independent labels decide that a judge holds its floors; None over 100,000.
+    """Return how many independent labels a judge needs to hold its floors for TPR and TNR.
 
-    With that many labels, the judge holds all of its `floors` ("tpr" and "tnr") with a probability
-    of 90 % (`PLANNED_POWER`). `fail_share` is the share of fails among the labels, and
-    `error_ratio` is the judge's true error rates, divided by those that its floors allow. The
-    number is exact for Wilson's intervals, whose low end reaches a floor f if the share is at least
-    f + z sqrt(f (1 - f) / n).
+    With so many labels, the judge holds all of its floors with a probability of 90 %
+    (`PLANNED_POWER`). The number is exact for Wilson's intervals, whose low end reaches a floor f
+    if the share is at least f + z sqrt(f (1 - f) / n).
+
+    Args:
+        floors: The floors by name, "tpr" and "tnr" or one of them; each in (0, 1].
+        fail_share: The share of fails among the labels.
+        error_ratio: The judge's true error rates, divided by the rates that its floors allow.
+
+    Returns:
+        The number of labels; None if it is larger than `MAX_LABELS`.
     """
     from scipy.special import bdtr, bdtrc
 
     def probability_to_hold(n: Codes, floor: float) -> Vector:
+        """Return the probability that a share of `n` outputs holds its floor."""
         margin = student_quantile(math.inf) * np.sqrt(n * floor * (1 - floor))
         fewest_right = np.ceil(n * floor + margin - 1e-9) if floor < 1 else n + 1
         probabilities = bdtrc(np.minimum(fewest_right - 1, n), n, 1 - error_ratio * (1 - floor))
         return np.where(n >= MIN_OUTPUTS_FOR_RATES, probabilities, 0.0)
 
     def probability_to_hold_all(n: int) -> float:
+        """Return the probability that all floors hold on `n` labels, of which some are fails."""
         # Numbers of fails that are more than six standard deviations off have no probability.
         mean = n * fail_share
         margin = 6 * math.sqrt(mean * (1 - fail_share))
         n_fails = np.arange(max(0, int(mean - margin)), min(n, int(mean + margin)) + 1)
         probabilities = np.diff(bdtr(n_fails, n, fail_share), prepend=0)
-        for n_of_class, name in ((n - n_fails, "tpr"), (n_fails, "tnr")):
-            if name in floors:
-                probabilities = probabilities * probability_to_hold(n_of_class, floors[name])
+        if "tpr" in floors:
+            probabilities = probabilities * probability_to_hold(n - n_fails, floors["tpr"])
+        if "tnr" in floors:
+            probabilities = probabilities * probability_to_hold(n_fails, floors["tnr"])
         return float(probabilities.sum())
 
     upper_bound = MIN_OUTPUTS_FOR_RATES

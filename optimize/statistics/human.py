@@ -40,9 +40,9 @@ def _read_ratings(
 
 
 def _rho(level: Level, judge: Vector, human: Vector, *ids: NDArray[np.generic]) -> float:
-    """Return rho between two vectors, without outputs that are NaN in either.
+    """Return Spearman's rho of scores with ratings, without outputs that are NaN in either.
 
-    `ids` are the documents and the systems of the outputs.
+    `ids` are two vectors: the ids of the outputs' documents, and the ids of their systems.
     """
     both_rated = ~np.isnan(judge + human)
     return correlation(level, *(vector[both_rated] for vector in (judge, human, *ids))).value
@@ -50,10 +50,15 @@ def _rho(level: Level, judge: Vector, human: Vector, *ids: NDArray[np.generic]) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnnotatorAgreement:
-    """The agreement of two annotators, or of the judge (`first` is None) and an annotator.
+    """The agreement of two annotators, or of the judge and an annotator.
 
-    `first` and `second` are columns of `ratings`. `equal` is the share of outputs to which the two
-    give the same label, and `kappa` has quadratic weights.
+    Attributes:
+        first: The first annotator's column in `ratings`; None if it is the judge.
+        second: The second annotator's column in `ratings`.
+        equal: The share of outputs to which the two give the same label.
+        kappa: Cohen's kappa with quadratic weights.
+        rho: Spearman's rho.
+        n_outputs: How many outputs have a label by both.
     """
 
     first: int | None
@@ -78,10 +83,11 @@ def annotator_agreement(
     Args:
         ratings: (outputs, annotators) ratings, NaN if the annotator did not rate the output.
         document: (outputs,) document ids. By default each output is its own document.
-        level: The level of rho: "dataset", "summary" or "system".
+        level: The level of rho: "dataset" (over all outputs), "summary" (the mean over documents)
+            or "system" (over the systems' means).
         system: (outputs,) system ids, for the system level.
         judge: (outputs,) the judge's scores, NaN for failed judgements.
-        scale: All possible ratings, to which scores are rounded for `equal` and `kappa`.
+        scale: All possible ratings. Scores are rounded to these for `equal` and `kappa`.
 
     Returns:
         The judge with each annotator, then each pair of annotators who share an output.
@@ -90,24 +96,22 @@ def annotator_agreement(
         ValueError: The shapes of the arguments do not match.
     """
     matrix, *ids = _read_ratings(ratings, document, system)
-    columns = list(enumerate(matrix.T))
+    rating_columns = list(enumerate(matrix.T))
     agreements = []
     if judge is not None:
         scores = np.asarray(judge, dtype=float)
         rounded_scores = scores if scale is None else nearest_ratings(scores, scale)
-        for second, column in columns:
-            rho = _rho(level, scores, column, *ids)
-            agreements.append(_agreement(None, second, rounded_scores, column, rho))
-    for (first, ratings_a), (second, ratings_b) in itertools.combinations(columns, 2):
+        for second, ratings_b in rating_columns:
+            rho = _rho(level, scores, ratings_b, *ids)
+            agreements.append(_agreement(None, second, rounded_scores, ratings_b, rho))
+    for (first, ratings_a), (second, ratings_b) in itertools.combinations(rating_columns, 2):
         if np.isnan(ratings_a + ratings_b).all():
             continue
-        # `rho` depends on the order of its arguments: on a document on which one annotator gives
-        # the same rating to all outputs, it is 0 or NaN. The mean over both orders does not depend
-        # on the order.
-        rho = (
-            _rho(level, ratings_a, ratings_b, *ids) + _rho(level, ratings_b, ratings_a, *ids)
-        ) / 2
-        agreements.append(_agreement(first, second, ratings_a, ratings_b, rho))
+        # If one annotator gives all outputs of a document the same rating, rho on this document is
+        # 0 or NaN, depending on the order of the arguments. The mean does not depend on the order.
+        rho_ab = _rho(level, ratings_a, ratings_b, *ids)
+        rho_ba = _rho(level, ratings_b, ratings_a, *ids)
+        agreements.append(_agreement(first, second, ratings_a, ratings_b, (rho_ab + rho_ba) / 2))
     return tuple(agreement for agreement in agreements if agreement.n_outputs)
 
 
@@ -157,15 +161,15 @@ def one_annotator(
     """Compare the judge with a single annotator by their agreement with all other annotators.
 
     Each annotator in turn, and the judge, are compared with the mean rating of all other
-    annotators, on the outputs that the judge, the annotator and at least one other annotator rated.
-    A document is left out if the mean ratings of its outputs are all equal, and counts as 0 for an
-    annotator or judge whose own ratings are all equal.
+    annotators. The outputs are those that the judge, the annotator and at least one other annotator
+    rated. A document is left out if the mean ratings of its outputs are all equal. It counts as 0
+    for an annotator or judge whose own ratings of its outputs are all equal.
 
     Args:
         judge: (outputs,) scores, NaN for failed judgements.
         ratings: (outputs, annotators) ratings, NaN if the annotator did not rate the output.
         document: (outputs,) document ids. By default each output is its own document.
-        level: "dataset", "summary" or "system".
+        level: The level of rho: "dataset", "summary" or "system" (see `annotator_agreement`).
         system: (outputs,) system ids, for the system level.
 
     Returns:
@@ -179,62 +183,72 @@ def one_annotator(
     is_compared = ((~np.isnan(matrix)).sum(axis=1) > 1) & ~np.isnan(scores)
     scores, matrix, systems = scores[is_compared], matrix[is_compared], systems[is_compared]
     document_codes = np.unique(documents[is_compared], return_inverse=True)[1]
-    rhos, rho_terms = [], []
-    for column, annotator_ratings in enumerate(matrix.T if scores.size else ()):
+    if not scores.size:
+        return None
+    n_documents = int(document_codes.max()) + 1
+    # Of each annotator who is compared: two rhos and two vectors of contributions, the judge's and
+    # the annotator's.
+    rhos, contributions = [], []
+    for column, annotator_ratings in enumerate(matrix.T):
         # Round, because rounding errors of the sums must not break ties.
         mean_of_others: Vector = np.nanmean(np.delete(matrix, column, axis=1), axis=1).round(10)
         mean_of_others[np.isnan(annotator_ratings)] = np.nan
-        pair = scores, annotator_ratings
-        pair_rhos = [_rho(level, rater, mean_of_others, document_codes, systems) for rater in pair]
-        if not np.isnan(pair_rhos).any():
-            rhos.append(pair_rhos)
-            rho_terms.append(
-                [_rho_terms(level, rater, mean_of_others, document_codes) for rater in pair]
+        raters = scores, annotator_ratings
+        rater_rhos = [
+            _rho(level, rater, mean_of_others, document_codes, systems) for rater in raters
+        ]
+        if not np.isnan(rater_rhos).any():
+            rhos.append(rater_rhos)
+            contributions.append(
+                [
+                    _contributions(level, rater, mean_of_others, document_codes, n_documents)
+                    for rater in raters
+                ]
             )
     if not rhos:
         return None
     judge_rho, annotator_rho = np.mean(rhos, axis=0).tolist()
-    judge_terms, annotator_terms = _mean_terms(np.array(rho_terms))
+    of_judge, of_annotator = _mean_over_annotators(np.array(contributions))
+    difference_interval = interval_of_mean(of_judge - of_annotator, bound=2)
     return OneAnnotatorComparison(
         annotator_rho=IntervalEstimate(
-            annotator_rho, correlation_interval(annotator_rho, annotator_terms)
+            annotator_rho, correlation_interval(annotator_rho, of_annotator)
         ),
-        judge_rho=IntervalEstimate(judge_rho, correlation_interval(judge_rho, judge_terms)),
-        rho_difference=IntervalEstimate(
-            judge_rho - annotator_rho, interval_of_mean(judge_terms - annotator_terms, bound=2)
-        ),
+        judge_rho=IntervalEstimate(judge_rho, correlation_interval(judge_rho, of_judge)),
+        rho_difference=IntervalEstimate(judge_rho - annotator_rho, difference_interval),
         n_outputs=scores.size,
-        n_documents=int(document_codes.max()) + 1,
+        n_documents=n_documents,
     )
 
 
-def _rho_terms(level: Level, judge: Vector, human: Vector, document_codes: Codes) -> Vector:
-    """Return the documents' terms of rho (`rho_contributions`); NaN if rho can have no interval."""
-    terms = np.full(int(document_codes.max()) + 1, np.nan)
+def _contributions(
+    level: Level, judge: Vector, human: Vector, document_codes: Codes, n_documents: int
+) -> Vector:
+    """Return the documents' contributions to rho; NaN if rho can have no interval."""
+    contributions = np.full(n_documents, np.nan)
     both_rated = ~np.isnan(judge + human)
     rows = scored_rows(judge[both_rated], human[both_rated], document_codes[both_rated])
-    if level == "summary" or (
-        level == "dataset" and rows.n_untied_documents >= MIN_DOCUMENTS_FOR_INTERVAL
-    ):
-        terms[np.unique(document_codes[both_rated])] = rho_contributions(rows, level)
-    return terms
+    has_enough = level == "dataset" and rows.n_untied_documents >= MIN_DOCUMENTS_FOR_INTERVAL
+    if level == "summary" or has_enough:
+        contributions[np.unique(document_codes[both_rated])] = rho_contributions(rows, level)
+    return contributions
 
 
-def _mean_terms(terms: NDArray[np.float64]) -> Matrix:
-    """Average terms of shape (annotators, 2, documents) over annotators, for each document.
+def _mean_over_annotators(contributions: NDArray[np.float64]) -> Matrix:
+    """Average contributions of shape (annotators, 2, documents) over annotators.
 
-    The result has no document if an annotator has no terms.
+    The result has shape (2, documents). It has no document if an annotator has no contributions.
     """
-    has_term = ~np.isnan(terms)
-    if not has_term.any(axis=-1).all():
+    is_known = ~np.isnan(contributions)
+    if not is_known.any(axis=-1).all():
         return np.empty((2, 0))
-    document_has_term = has_term.any(axis=(0, 1))
-    annotator_means = np.nanmean(terms, axis=-1, keepdims=True)
+    is_document_known = is_known.any(axis=(0, 1))
+    means = np.nanmean(contributions, axis=-1, keepdims=True)
     # A document that an annotator did not rate adds nothing to the error of that annotator's mean.
-    scale_factors = document_has_term.sum() / has_term.sum(axis=-1, keepdims=True)
-    scaled_terms = annotator_means + np.where(has_term, terms - annotator_means, 0) * scale_factors
-    mean_terms: Matrix = scaled_terms.mean(axis=0)[:, document_has_term]
-    return mean_terms
+    scale_factors = is_document_known.sum() / is_known.sum(axis=-1, keepdims=True)
+    scaled = means + np.where(is_known, contributions - means, 0) * scale_factors
+    means_by_document: Matrix = scaled.mean(axis=0)[:, is_document_known]
+    return means_by_document
 
 
 def reliability(
@@ -244,16 +258,16 @@ def reliability(
     level: Level = "dataset",
     system: ArrayLike | None = None,
 ) -> float:
-    """Return the reliability of an output's mean rating, by the Spearman-Brown formula.
+    """Return the reliability of an output's mean rating (Spearman 1910, Brown 1910).
 
     The reliability is k r / (1 + (k - 1) r), where r is the mean rho between two single ratings of
-    the same outputs, and k the harmonic mean of the number of ratings per output. A judge's rho
+    the same outputs, and k is the harmonic mean of the number of ratings per output. A judge's rho
     with the mean rating cannot be much higher than the square root of the reliability.
 
     Args:
         ratings: (outputs, annotators) ratings, NaN if the annotator did not rate the output.
         document: (outputs,) document ids. By default each output is its own document.
-        level: The level of rho: "dataset", "summary" or "system".
+        level: The level of rho: "dataset", "summary" or "system" (see `annotator_agreement`).
         system: (outputs,) system ids, for the system level.
 
     Returns:
@@ -267,9 +281,9 @@ def reliability(
     # The first column holds the first rating of each output, the second column the second rating,
     # and so on. The ratings in a column may come from different annotators.
     sorted_ratings = np.take_along_axis(matrix, np.argsort(np.isnan(matrix), axis=1), axis=1)
-    columns = sorted_ratings.T[: rating_counts.max(initial=0)]
+    rating_columns = sorted_ratings.T[: rating_counts.max(initial=0)]
     rhos, n_shared_outputs = [], []
-    for ratings_a, ratings_b in itertools.permutations(columns, 2):
+    for ratings_a, ratings_b in itertools.permutations(rating_columns, 2):
         rho = _rho(level, ratings_a, ratings_b, *ids)
         if not np.isnan(rho):
             rhos.append(rho)
@@ -282,7 +296,7 @@ def reliability(
 
 
 def krippendorff_alpha(annotations: ArrayLike) -> float:
-    """Return Krippendorff's alpha at interval level.
+    """Return Krippendorff's alpha, with the difference function for interval data.
 
     Args:
         annotations: (outputs, annotators) ratings, NaN if the annotator did not rate the output.

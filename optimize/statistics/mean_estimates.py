@@ -6,25 +6,27 @@ The interval is valid however bad the judge is, and a good judge makes it narrow
 drawn for labelling with unequal probabilities (active inference, arXiv:2403.03208), each label has
 the weight 1 / probability.
 
-If all of 16 labelled outputs pass, this does not show that all outputs pass. So pseudo-counts are
-added before the interval is computed, as Agresti and Min (2005) do for the four cells of paired
-proportions: an equal part for each of the four combinations of a label (the lowest or the highest
-of the scale) with a score (the judge's lowest or highest). Together the pseudo-counts amount to
-three documents if labels vary as much as they can and a document has one output. Otherwise their
-number is proportional to the relative variance of the labels, and grows with the square root of the
-number of labelled outputs per document, because labels within a document are similar. For the
-difference between two systems, the pseudo-counts always amount to three documents, and the
-pseudo-labels are a difference of the usual size in either direction, since systems that have equal
-labels on a few documents may still differ. The interval for the mean over exactly the given outputs
-has a finite population correction.
+If all of 16 labelled outputs pass, this does not show that all outputs pass. So pseudo-documents
+are added before the interval is computed, as Agresti and Min (2005) do for the four cells of paired
+proportions. There is one for each combination of a label (the lowest or the highest of the scale)
+with a score (the judge's lowest or highest). Together they count as three documents if labels vary
+as much as they can and a document has one output. Otherwise they count in proportion to the
+relative variance of the labels. They also count more, by the square root of the number of labelled
+outputs per document, because labels within a document are similar.
 
-The package ppi-python is not used, because it treats outputs as independent, while several outputs
-here share a document.
+For the difference between two systems, the pseudo-documents always count as three documents, since
+systems that have equal labels on a few documents may still differ. Their labels are a difference of
+the usual size in either direction.
+
+The interval for the mean over exactly the given outputs has a finite population correction. The
+package ppi-python is not used, because it treats outputs as independent, while several outputs here
+share a document.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -39,7 +41,7 @@ from optimize.statistics.intervals import (
     student_quantile,
 )
 
-# The pseudo-counts for the interval amount to this many documents if labels vary most.
+# The pseudo-documents together count as this many documents if labels vary as much as they can.
 N_PSEUDO_DOCUMENTS = 3.0
 
 
@@ -47,14 +49,19 @@ N_PSEUDO_DOCUMENTS = 3.0
 class MeanEstimate:
     """An estimate of the mean human rating, with its counts.
 
-    The 95 % `interval` is for the mean over the population that the outputs are a sample of, and
-    `given_interval` for the mean over exactly the given outputs. `labels_only` is the mean of the
-    labels without the judge; `judge_only`, the mean of the judge's scores, may be biased. `weight`
-    is the weight of the judge's scores in `value`, in [0, 1]. `n_labels` outputs have a label (and
-    a score), and `n_judgements` a score and no label. `label_sd` is the standard deviation of a
-    label, with the design effect of documents. `agreement` is a correlation of labels with scores,
-    in [0, 1]: with n labels on N outputs, the judge reduces the variance by the share
-    agreement^2 (N - n) / N.
+    Attributes:
+        interval: The 95 % interval for the mean over the population that the outputs are a sample
+            of.
+        given_interval: The 95 % interval for the mean over exactly the given outputs.
+        labels_only: The mean of the labels, without the judge.
+        judge_only: The mean of the judge's scores, which may be biased.
+        weight: The weight of the judge's scores in `value`, in [0, 1].
+        n_labels: How many outputs have a label and a score.
+        n_judgements: How many outputs have a score and no label.
+        n_failed: How many outputs have no score.
+        label_sd: The standard deviation of a label, with the design effect of documents.
+        agreement: A correlation of labels with scores, in [0, 1]. With n labels on N outputs, the
+            judge reduces the variance by the share agreement^2 (N - n) / N.
     """
 
     value: float
@@ -83,18 +90,25 @@ def estimate_mean(
 ) -> MeanEstimate:
     """Estimate the mean human rating of the population that the outputs are a sample of.
 
-    Outputs with a score of NaN are left out. The labelled outputs (the others have a label of NaN)
-    must be a random sample of all outputs, unless `weight` says how they were drawn: it is 1 / the
-    probability with which the output's document was drawn. Without the `bounds` of the scale,
-    intervals for skewed labels are too narrow. `pseudo_labels` are the labels of the pseudo-counts,
-    if these are not the bounds. The intervals of `n_comparisons` estimates hold simultaneously.
+    The labelled outputs must be a random sample of all outputs, unless `weight` says how they were
+    drawn.
 
-    Raises ValueError if fewer than two documents have a label.
+    Args:
+        label: (outputs,) people's mean ratings, NaN for outputs without a label.
+        score: (outputs,) the judge's scores. Outputs with NaN are left out.
+        document: (outputs,) document ids. By default each output is its own document.
+        weight: (outputs,) 1 / the probability with which the output's document was drawn.
+        bounds: The lowest and the highest rating of the scale. Without it, intervals for skewed
+            labels are too narrow.
+        pseudo_labels: The labels of the pseudo-documents, if these are not the bounds.
+        n_comparisons: The intervals of this many estimates hold simultaneously.
+
+    Raises:
+        ValueError: Fewer than two documents have a label.
     """
     sums, pseudo_sums = _document_sums(label, score, document, weight, bounds, pseudo_labels)
-    all_sums = np.hstack([sums, pseudo_sums])
-    label_counts, weight_sums, _, _, output_counts, score_sums = sums
-    n_labels, n_outputs = int(label_counts.sum()), int(output_counts.sum())
+    all_sums = _DocumentSums(*np.hstack([sums, pseudo_sums]))
+    n_labels, n_outputs = int(sums.n_labels.sum()), int(sums.n_outputs.sum())
     labelled_share = n_labels / n_outputs
     label_mean, correction = _label_mean_and_correction(sums)
     label_centre, correction_centre = _label_mean_and_correction(all_sums)
@@ -106,77 +120,89 @@ def estimate_mean(
     correction_variance = float((correction_errors**2).sum())
     best_weight = -float(label_errors @ correction_errors) / (correction_variance or 1.0)
     judge_weight = min(max(best_weight, 0.0), largest_weight)
-    label_error = _norm(label_errors)
-    estimate_error = _norm(label_errors + judge_weight * correction_errors)
+    label_error = _root_sum_of_squares(label_errors)
+    estimate_error = _root_sum_of_squares(label_errors + judge_weight * correction_errors)
     # Each document's probability of being drawn for labelling follows from its weight. The error
     # of the mean over the given outputs comes from the documents that were not drawn.
-    all_label_counts, all_weight_sums = all_sums[:2]
-    probability = labelled_share * all_label_counts / np.where(all_weight_sums, all_weight_sums, 1)
+    label_weights = np.where(all_sums.weights, all_sums.weights, 1)
+    probabilities = np.minimum(labelled_share * all_sums.n_labels / label_weights, 1)
     omission_errors = label_errors - judge_weight * labelled_score_errors
-    given_error = _norm(np.sqrt(1 - np.minimum(probability, 1)) * omission_errors)
-    low, high = bounds or (-np.inf, np.inf)
-    value = min(max(label_mean + judge_weight * correction, low), high)
+    given_error = _root_sum_of_squares(np.sqrt(1 - probabilities) * omission_errors)
+    lowest, highest = bounds or (-np.inf, np.inf)
+    value = min(max(label_mean + judge_weight * correction, lowest), highest)
     centre = label_centre + judge_weight * correction_centre
+    is_labelled = sums.n_labels > 0
+    mean_weights = sums.weights[is_labelled] / sums.n_labels[is_labelled]
+    n_pseudo_documents = len(pseudo_sums.n_labels)
+    label_degrees_of_freedom = max(effective_sample_size(mean_weights) + n_pseudo_documents - 1, 1)
     # Tuning the judge's weight costs one degree of freedom, like fitting a slope.
-    is_labelled = label_counts > 0
-    n_effective_documents = effective_sample_size(
-        weight_sums[is_labelled] / label_counts[is_labelled]
-    )
-    label_freedom = max(n_effective_documents + pseudo_sums.shape[1] - 1, 1)
-    freedom = max(label_freedom - (judge_weight > 0), 1)
-    quantile = student_quantile(freedom, n_comparisons)
-    width_factor = np.sqrt(label_freedom / freedom)
+    degrees_of_freedom = max(label_degrees_of_freedom - (judge_weight > 0), 1)
+    quantile = student_quantile(degrees_of_freedom, n_comparisons)
+    width_factor = np.sqrt(label_degrees_of_freedom / degrees_of_freedom)
 
-    def interval(estimate: float, middle: float, half_width: float) -> Interval:
+    def clipped_interval(estimate: float, middle: float, half_width: float) -> Interval:
         """Return the interval around `middle`, extended to the estimate, clipped to the scale."""
         ends = min(middle - half_width, estimate), max(middle + half_width, estimate)
-        return Interval(*(float(end) for end in np.clip(ends, low, high)))
+        low, high = np.clip(ends, lowest, highest)
+        return Interval(float(low), float(high))
 
-    label_half_width = student_quantile(label_freedom, n_comparisons) * label_error
+    given_centre = value + (1 - labelled_share) * (centre - value)
+    label_half_width = student_quantile(label_degrees_of_freedom, n_comparisons) * label_error
     agreement = 0.0
     if label_error > 0 and n_labels < n_outputs:
         reduction = (1 - (estimate_error / label_error) ** 2) * largest_weight
         agreement = float(np.sqrt(np.clip(reduction, 0, 1)))
     return MeanEstimate(
         value=value,
-        interval=interval(value, centre, quantile * (width_factor * estimate_error)),
-        given_interval=interval(
-            value,
-            value + (1 - labelled_share) * (centre - value),
-            quantile * (width_factor * given_error),
+        interval=clipped_interval(value, centre, quantile * (width_factor * estimate_error)),
+        given_interval=clipped_interval(
+            value, given_centre, quantile * (width_factor * given_error)
         ),
         labels_only=IntervalEstimate(
-            label_mean, interval(label_mean, label_centre, label_half_width)
+            label_mean, clipped_interval(label_mean, label_centre, label_half_width)
         ),
-        judge_only=float(score_sums.sum() / n_outputs),
+        judge_only=float(sums.all_scores.sum() / n_outputs),
         weight=judge_weight / largest_weight,
         n_labels=n_labels,
         n_judgements=n_outputs - n_labels,
-        n_documents=sums.shape[1],
+        n_documents=sums.n_labels.size,
         n_failed=np.size(score) - n_outputs,
         label_sd=label_error * np.sqrt(n_labels),
         agreement=agreement,
     )
 
 
+class _DocumentSums(NamedTuple):
+    """Six sums for each document, each a vector of shape (documents,).
+
+    `n_labels`, `weights`, `labels` and `scores` are over the labelled outputs: their number, and
+    the sums of the weights, the weighted labels and the weighted scores. `n_outputs` and
+    `all_scores` are over all outputs: their number, and the sum of the scores.
+    """
+
+    n_labels: Vector
+    weights: Vector
+    labels: Vector
+    scores: Vector
+    n_outputs: Vector
+    all_scores: Vector
+
+
 def _document_sums(
     label: ArrayLike,
     score: ArrayLike,
-    document_ids: ArrayLike | None,
+    document: ArrayLike | None,
     weight: ArrayLike | None,
     bounds: tuple[float, float] | None,
     pseudo_labels: tuple[float, float] | None,
-) -> tuple[Matrix, Matrix]:
-    """Return six sums for each document, and the same sums for each pseudo-document.
+) -> tuple[_DocumentSums, _DocumentSums]:
+    """Return the sums of the documents and of the pseudo-documents.
 
-    `label`, `score`, `document_ids` and `weight` have a value for each output.
-    Over the document's labelled outputs: their number, and the sums of the weights, of the weighted
-    labels and of the weighted scores. Over all outputs of the document: their number, and the sum
-    of the scores. The four pseudo-documents combine two labels with the judge's lowest and highest
-    score; there is none without `bounds` and `pseudo_labels`.
+    The arguments are those of `estimate_mean`. The four pseudo-documents combine two labels with
+    the judge's lowest and highest score; there is none without `bounds` and `pseudo_labels`.
     """
     labels, scores = np.asarray(label, dtype=float), np.asarray(score, dtype=float)
-    documents = np.arange(labels.size) if document_ids is None else np.asarray(document_ids)
+    documents = np.arange(labels.size) if document is None else np.asarray(document)
     weights = np.ones(labels.size) if weight is None else np.asarray(weight, dtype=float)
     has_score = ~np.isnan(scores)
     labels, scores, weights = labels[has_score], scores[has_score], weights[has_score]
@@ -192,16 +218,17 @@ def _document_sums(
     weights = weights * (n_labels / weights.sum())
     n_outputs = np.ones(scores.size)
     columns = has_label, weights, weights * labels, weights * scores, n_outputs, scores
-    sums: Matrix = np.array([np.bincount(document_codes, column) for column in columns], float)
-    size = N_PSEUDO_DOCUMENTS
+    sums = (np.bincount(document_codes, column).astype(float) for column in columns)
+    pseudo_size = N_PSEUDO_DOCUMENTS
     if bounds and not pseudo_labels:
-        size *= np.sqrt(n_labels / n_documents) * _relative_variance(labels, weights, bounds)
+        pseudo_size *= np.sqrt(n_labels / n_documents) * _relative_variance(labels, weights, bounds)
     pseudo_documents = [
-        (1, 1, label, score, 1, score)
-        for label in pseudo_labels or bounds or ()
-        for score in (scores.min(), scores.max())
+        (1, 1, pseudo_label, extreme_score, 1, extreme_score)
+        for pseudo_label in pseudo_labels or bounds or ()
+        for extreme_score in (scores.min(), scores.max())
     ]
-    return sums, size / 4 * np.reshape(pseudo_documents, (-1, 6)).T
+    pseudo_sums = pseudo_size / 4 * np.reshape(pseudo_documents, (-1, 6)).T
+    return _DocumentSums(*sums), _DocumentSums(*pseudo_sums)
 
 
 def _relative_variance(labels: Vector, weights: Vector, bounds: tuple[float, float]) -> float:
@@ -209,10 +236,11 @@ def _relative_variance(labels: Vector, weights: Vector, bounds: tuple[float, flo
 
     One label at each end of the scale is added to the labels first.
     """
-    low, high = bounds
+    lowest, highest = bounds
     labels, weights = np.append(labels, bounds), np.append(weights, [1, 1])
     mean = np.average(labels, weights=weights)
-    return float(np.average((labels - mean) ** 2, weights=weights) / ((mean - low) * (high - mean)))
+    variance = np.average((labels - mean) ** 2, weights=weights)
+    return float(variance / ((mean - lowest) * (highest - mean)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,8 +248,8 @@ class SystemDifference:
     """The mean human rating of one system minus the mean human rating of another system.
 
     In `estimate` each document counts as one output, whose label and score are differences between
-    the two systems. The interval of `estimate` is for this pair of systems alone;
-    `simultaneous_interval` holds simultaneously for all pairs.
+    the two systems. Its interval is for this pair of systems alone. The simultaneous intervals hold
+    for all pairs of systems together.
     """
 
     system: str
@@ -245,34 +273,33 @@ def system_differences(
     The mean of the later system in `names` is subtracted from the mean of the earlier system.
     Labels and scores are compared within a document, so that the document's difficulty cancels out.
     If a system has several outputs on a document, their mean counts. A pair of systems is left out
-    if fewer than 15 documents have a label for both systems. The vectors are as for
-    `estimate_mean`.
+    if fewer than 15 documents have a label for both systems. `system` has shape (outputs,); the
+    other arguments are those of `estimate_mean`.
     """
     is_used = np.isin(system, names) & ~np.isnan(score)
     first_outputs, document_codes = np.unique(
         np.asarray(document)[is_used], return_index=True, return_inverse=True
     )[1:]
     document_weights = weight[is_used][first_outputs]
-    systems = [names.index(name) for name in np.asarray(system)[is_used].tolist()]
+    system_codes = [names.index(name) for name in np.asarray(system)[is_used].tolist()]
     shape = first_outputs.size, len(names)
-    cells = document_codes * len(names) + np.array(systems, dtype=int)
+    cell_codes = document_codes * len(names) + np.array(system_codes, dtype=int)
 
     def means_of(values: Vector) -> Matrix:
         """Return each system's mean on each document; NaN if the system has no value there."""
         has_value = ~np.isnan(values)
-        sums = np.bincount(cells, np.where(has_value, values, 0), math.prod(shape))
-        counts = np.bincount(cells, has_value, math.prod(shape))
+        sums = np.bincount(cell_codes, np.where(has_value, values, 0), math.prod(shape))
+        counts = np.bincount(cell_codes, has_value, math.prod(shape))
         return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan).reshape(shape)
 
+    label_means, score_means = means_of(label[is_used]), means_of(score[is_used])
     firsts, seconds = np.triu_indices(len(names), 1)
-    label_differences, score_differences = (
-        means[:, firsts] - means[:, seconds]
-        for means in (means_of(label[is_used]), means_of(score[is_used]))
-    )
+    label_differences = label_means[:, firsts] - label_means[:, seconds]
+    score_differences = score_means[:, firsts] - score_means[:, seconds]
     scale_width = bounds[1] - bounds[0]
     squares = label_differences[np.abs(label_differences) > 0] ** 2
     usual_difference = float(np.sqrt(squares.mean())) if squares.size else scale_width
-    system_pairs = []
+    differences = []
     for pair, (first, second) in enumerate(zip(firsts.tolist(), seconds.tolist(), strict=True)):
         if np.isfinite(label_differences[:, pair]).sum() < MIN_DOCUMENTS_FOR_INTERVAL:
             continue
@@ -289,10 +316,10 @@ def system_differences(
         )
         # Documents without outputs of both systems do not count as failures.
         pair_estimate = replace(pair_estimate, n_failed=0)
-        system_pairs.append(
+        differences.append(
             SystemDifference(names[first], names[second], pair_estimate, joint_estimate.interval)
         )
-    return system_pairs
+    return differences
 
 
 def labels_needed(estimate: MeanEstimate, width: float) -> int | None:
@@ -312,24 +339,26 @@ def labels_needed(estimate: MeanEstimate, width: float) -> int | None:
     return int(sufficient_numbers[0]) if sufficient_numbers.size else None
 
 
-def _norm(errors: Vector) -> float:
+def _root_sum_of_squares(errors: Vector) -> float:
     return float(np.sqrt((errors**2).sum()))
 
 
-def _label_mean_and_correction(sums: Matrix) -> tuple[float, float]:
+def _label_mean_and_correction(sums: _DocumentSums) -> tuple[float, float]:
     """Return the mean label, and the correction that the judge's scores add to the mean label."""
-    _, weight, labels, scores, n_outputs, all_scores = sums.sum(axis=1)
-    return float(labels / weight), float(all_scores / n_outputs - scores / weight)
+    weight = sums.weights.sum()
+    mean_of_all_scores = sums.all_scores.sum() / sums.n_outputs.sum()
+    correction = mean_of_all_scores - sums.scores.sum() / weight
+    return float(sums.labels.sum() / weight), float(correction)
 
 
-def _error_contributions(sums: Matrix) -> Matrix:
+def _error_contributions(sums: _DocumentSums) -> Matrix:
     """Return each document's contribution to the errors of three means, of shape (3, documents).
 
     The rows are for the mean of the labels, of all scores, and of the scores on labelled outputs.
     The sum of squares of a row is an unbiased estimate of the variance of the row's mean.
     """
-    _, weight, labels, scores, n_outputs, all_scores = sums
-    counts, values = np.array([weight, n_outputs, weight]), np.array([labels, all_scores, scores])
+    counts = np.array([sums.weights, sums.n_outputs, sums.weights])
+    values = np.array([sums.labels, sums.all_scores, sums.scores])
     totals = counts.sum(axis=1, keepdims=True)
     means = values.sum(axis=1, keepdims=True) / totals
     n_documents = np.maximum((counts > 0).sum(axis=1, keepdims=True), 2)

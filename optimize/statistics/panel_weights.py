@@ -1,4 +1,4 @@
-"""Learn from human labels the weights of several answers in a weighted sum, the score."""
+"""Learn from human labels how much each of several answers counts in a score, a weighted sum."""
 
 import numpy as np
 
@@ -14,12 +14,17 @@ def fit_joining_weights(
 ) -> Vector:
     """Fit non-negative weights, which sum to 1, so that the weighted answers predict the labels.
 
-    The fit is a ridge regression that shrinks the weights towards `prior`, which counts as much as
-    `shrinkage` labelled outputs. Without shrinkage, weights that fit the outputs of some systems do
-    not fit those of new systems. Each column of `answers` (outputs, answers), and `human`, have a
-    mean of 0 within each group of outputs that are ranked together (see `subtract_group_means`);
-    the columns have a mean square of about 1. If the sum weighted by `prior` does not correlate
-    positively with the labels, the result is `prior` itself.
+    The fit is a ridge regression that shrinks the weights towards a prior. Without shrinkage,
+    weights that fit the outputs of some systems do not fit those of new systems. If the sum
+    weighted by the prior does not correlate positively with the labels, the prior is returned.
+
+    Args:
+        answers: (outputs, answers) the answers as numbers. A column has a mean of 0 over the
+            outputs that are ranked together (see `subtract_group_means`), and a mean square of
+            about 1.
+        human: (outputs,) people's labels, with a mean of 0 over outputs that are ranked together.
+        prior: (answers,) the weights before any label is known.
+        shrinkage: The prior counts as much as this many labelled outputs.
     """
     from scipy.optimize import nnls
 
@@ -33,12 +38,12 @@ def fit_joining_weights(
     return weights / weights.sum() if weights.any() else prior
 
 
-def subtract_group_means(values: Matrix, group: Codes) -> Matrix:
+def subtract_group_means(values: Matrix, group_codes: Codes) -> Matrix:
     """Subtract from each value the mean of its column over the rows of the same group.
 
-    `values` has shape (rows, columns). `group` holds the number of each row's group, from 0.
+    `values` has shape (rows, columns), and `group_codes` the number of each row's group, from 0.
     """
-    group_sizes = np.maximum(np.bincount(group), 1)
-    means = [np.bincount(group, column) / group_sizes for column in values.T]
-    centred_values: Matrix = values - np.column_stack(means)[group]
+    group_sizes = np.maximum(np.bincount(group_codes), 1)
+    means = [np.bincount(group_codes, column) / group_sizes for column in values.T]
+    centred_values: Matrix = values - np.column_stack(means)[group_codes]
     return centred_values

@@ -1,8 +1,9 @@
 """Agreement in units that need no statistics: shares of pairs, and points on the rating scale.
 
-The share of pairs of outputs that judge and people put in the same order replaces a correlation.
-The difference in points between mean score and mean rating shows, for example, that a judge ranks
-perfectly but rates one point too high. Scores are NaN for failed judgements.
+Pairwise accuracy is the share of pairs of outputs that judge and people put in the same order; it
+can be read without knowing a correlation. The difference in points between the mean score and the
+mean rating shows, for example, that a judge ranks perfectly but rates one point too high. Scores
+are NaN for failed judgements.
 """
 
 from dataclasses import dataclass
@@ -30,9 +31,16 @@ MIN_SHIFT_IN_SDS = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairwiseAccuracy:
-    """The share of pairs that a judge orders as people do. Pairs tied by people are left out.
+    """The share of pairs that a judge orders as people do, in [0, 1].
 
-    A pair on which the judge is tied counts half. `value` is NaN if there is no pair.
+    Pairs that people tied are left out. A pair that only the judge tied counts half.
+
+    Attributes:
+        value: The share; NaN if there is no pair.
+        interval: The 95 % interval, clustered by document.
+        n_ties: How many of the pairs the judge tied.
+        n_documents: From how many documents the pairs come.
+        n_pairs: How many pairs people did not tie.
     """
 
     value: float
@@ -47,19 +55,26 @@ def preference_accuracy(
 ) -> PairwiseAccuracy:
     """Return the share of pairs on which a pairwise judge has the same preference as people.
 
-    Margins are positive for a preference for A, negative for B, and 0 for a tie; only the sign
-    counts. Pairs are left out if people tied, or if the judge's margin is NaN.
+    The vectors have shape (pairs,). A margin is positive if A is preferred, negative if B is, and 0
+    for a tie; only the sign counts. Pairs are left out if people tied, or if the judge's margin is
+    NaN.
     """
     judge_margins, human_margins = np.asarray(margin, dtype=float), np.asarray(human, dtype=float)
-    is_decided = (human_margins != 0) & ~np.isnan(judge_margins)
-    correct = (1 + np.sign(judge_margins[is_decided]) * np.sign(human_margins[is_decided])) / 2
-    documents = np.asarray(document)[is_decided]
-    document_names, codes = np.unique(documents, return_inverse=True)
+    is_compared = (human_margins != 0) & ~np.isnan(judge_margins)
+    judge_signs, human_signs = (
+        np.sign(judge_margins[is_compared]),
+        np.sign(human_margins[is_compared]),
+    )
+    credits = (1 + judge_signs * human_signs) / 2
+    document_names, document_codes = np.unique(
+        np.asarray(document)[is_compared], return_inverse=True
+    )
+    credits_by_document = np.bincount(document_codes, credits)
     return PairwiseAccuracy(
-        value=float(correct.mean()) if correct.size else np.nan,
-        interval=_interval_of_share(np.bincount(codes, correct), np.bincount(codes)),
-        n_pairs=int(correct.size),
-        n_ties=int((judge_margins[is_decided] == 0).sum()),
+        value=float(credits.mean()) if credits.size else np.nan,
+        interval=_interval_of_share(credits_by_document, np.bincount(document_codes)),
+        n_pairs=int(credits.size),
+        n_ties=int((judge_signs == 0).sum()),
         n_documents=document_names.size,
     )
 
@@ -67,14 +82,17 @@ def preference_accuracy(
 def contrast_pair_accuracy(
     margin_a: ArrayLike, margin_b: ArrayLike, human: ArrayLike, document: ArrayLike
 ) -> Contrast:
-    """Return pairwise judge A's accuracy minus B's, without pairs tied by people or failed."""
-    signs_of_a, signs_of_b, human_signs = (
+    """Return the accuracy of pairwise judge A minus that of pairwise judge B.
+
+    Pairs are left out if people tied, or if one of the judges failed (a margin of NaN).
+    """
+    signs_a, signs_b, human_signs = (
         np.sign(np.asarray(margins, dtype=float)) for margins in (margin_a, margin_b, human)
     )
-    differences = (signs_of_a - signs_of_b) * human_signs / 2
+    differences = (signs_a - signs_b) * human_signs / 2
     is_compared = (human_signs != 0) & ~np.isnan(differences)
-    contributions = differences[is_compared] / max(is_compared.sum(), 1)
-    return contrast_from_outputs(contributions, np.asarray(document)[is_compared])
+    summands = differences[is_compared] / max(is_compared.sum(), 1)
+    return contrast_from_outputs(summands, np.asarray(document)[is_compared])
 
 
 def pairwise_accuracy(
@@ -85,11 +103,19 @@ def pairwise_accuracy(
     level: Level = "summary",
     weight: ArrayLike | None = None,
 ) -> PairwiseAccuracy:
-    """Return the share of pairs of outputs that the judge orders as people do: (1 + Somers' D) / 2.
+    """Return the share of pairs of outputs that the judge orders as people do.
 
-    At summary level, only two outputs of the same document form a pair. At dataset level, or if
-    every document has only one output, any two outputs form a pair. Pairs are weighted by the
-    weights of their documents, also in the counts `n_pairs` and `n_ties`.
+    The share is (1 + D) / 2, where D is Somers' (1962) D. At summary level, two outputs of the same
+    document form a pair. At dataset level, or if every document has only one output, any two
+    outputs form a pair. Pairs are weighted by the weights of their documents, also in `n_pairs` and
+    `n_ties`.
+
+    Args:
+        judge: (outputs,) scores, NaN for failed judgements.
+        human: (outputs,) people's mean ratings.
+        document: (outputs,) document ids.
+        level: "dataset", or any other level for pairs within documents.
+        weight: (outputs,) weights of the outputs' documents.
     """
     rows = scored_rows(judge, human, document, weight=weight)
     # Round, because rounding errors of the sums must not break ties.
@@ -100,56 +126,61 @@ def pairwise_accuracy(
     else:
         values_by_document = np.split(scores_and_ratings, rows.first_output_rows[1:], axis=1)
         pair_weights = np.hstack(
-            [_pair_weights(columns, np.ones(columns.shape[1])) for columns in values_by_document]
+            [_pair_weights(values, np.ones(values.shape[1])) for values in values_by_document]
         )
-    concordant_weight, decided_weight, tied_weight = (
+    concordant_weights, decided_weights, tied_weights = (
         np.bincount(rows.document_codes, weights, rows.n_documents).astype(float)
         for weights in pair_weights * rows.weights
     )
-    has_pair = decided_weight > 0
+    has_pair = decided_weights > 0
     interval = None
     if not across_documents or rows.n_untied_documents >= MIN_DOCUMENTS_FOR_INTERVAL:
         # If any two outputs form a pair, each pair is in the sums of two documents.
+        documents_per_pair = 2 if across_documents else 1
         interval = _interval_of_share(
-            concordant_weight[has_pair], decided_weight[has_pair], 2 if across_documents else 1
+            concordant_weights[has_pair], decided_weights[has_pair], documents_per_pair
         )
+    share = np.nan
+    if has_pair.any():
+        share = float(concordant_weights.sum() / decided_weights.sum())
     return PairwiseAccuracy(
-        value=float(concordant_weight.sum() / decided_weight.sum()) if has_pair.any() else np.nan,
+        value=share,
         interval=interval,
-        n_pairs=round(decided_weight.sum() / 2),
-        n_ties=round(tied_weight.sum() / 2),
+        n_pairs=round(decided_weights.sum() / 2),
+        n_ties=round(tied_weights.sum() / 2),
         n_documents=int(has_pair.sum()),
     )
 
 
-def _pair_weights(values: Matrix, weight: Vector) -> Matrix:
+def _pair_weights(scores_and_ratings: Matrix, weight: Vector) -> Matrix:
     """Return three sums of weights over each output's pairs with others; shape (3, outputs).
 
-    The first row sums over pairs that the judge orders as people do, the second row over all pairs
-    that people have not tied, and the third row over pairs that only the judge has tied.
+    The first row sums over pairs that the judge orders as people do (a tie counts half), the second
+    row over all pairs that people have not tied, and the third row over pairs that only the judge
+    has tied. `scores_and_ratings` has shape (2, outputs).
     """
     pair_sums = np.empty((3, weight.size))
     for output in range(weight.size):
-        judge_signs, human_signs = np.sign(values[:, [output]] - values)
-        is_decided = human_signs != 0
+        score_signs, rating_signs = np.sign(scores_and_ratings[:, [output]] - scores_and_ratings)
+        is_decided = rating_signs != 0
         decided_weight = is_decided @ weight
-        same_order_weight = (decided_weight + (judge_signs * human_signs) @ weight) / 2
-        tied_weight = (is_decided & (judge_signs == 0)) @ weight
+        same_order_weight = (decided_weight + (score_signs * rating_signs) @ weight) / 2
+        tied_weight = (is_decided & (score_signs == 0)) @ weight
         pair_sums[:, output] = same_order_weight, decided_weight, tied_weight
     return pair_sums
 
 
 def _interval_of_share(
-    n_same_order: NDArray[np.number], counts: NDArray[np.number], documents_per_pair: int = 1
+    n_concordant: NDArray[np.number], n_pairs: NDArray[np.number], documents_per_pair: int = 1
 ) -> Interval | None:
-    """Return one interval for the share of pairs in the same order, clustered by document.
+    """Return the 95 % interval for the share of concordant pairs, clustered by document.
 
-    A share s is treated as a correlation of 2s - 1.
+    Both vectors have one number for each document. A share s is treated as a correlation of 2s - 1.
     """
-    if not counts.size:
+    if not n_pairs.size:
         return None
-    share = float(n_same_order.sum() / counts.sum())
-    document_errors = 2 * documents_per_pair * (n_same_order - share * counts) / counts.mean()
+    share = float(n_concordant.sum() / n_pairs.sum())
+    document_errors = 2 * documents_per_pair * (n_concordant - share * n_pairs) / n_pairs.mean()
     interval = correlation_interval(2 * share - 1, document_errors)
     return None if interval is None else Interval((1 + interval.low) / 2, (1 + interval.high) / 2)
 
@@ -177,9 +208,10 @@ class ScaleComparison:
 def compare_scales(
     judge: ArrayLike, human: ArrayLike, document: ArrayLike | None = None
 ) -> ScaleComparison | None:
-    """Compare the scale use of judge and people: means and standard deviations.
+    """Compare the means and standard deviations of a judge's scores and people's ratings.
 
-    NaN scores are left out. Returns None if all scores are NaN.
+    The vectors have shape (outputs,). Outputs with a score of NaN are left out. The result is None
+    if all scores are NaN.
     """
     rows = scored_rows(judge, human, document)
     n = rows.scores.size
@@ -189,7 +221,8 @@ def compare_scales(
     shift = float(differences.mean())
     document_sums = np.bincount(rows.document_codes, differences - shift)
     interval = interval_of_mean(shift + document_sums * rows.n_documents / n)
-    excludes_zero, human_sd = interval is not None and 0 not in interval, float(rows.labels.std())
+    human_sd = float(rows.labels.std())
+    excludes_zero = interval is not None and 0 not in interval
     return ScaleComparison(
         judge_mean=float(rows.scores.mean()),
         human_mean=float(rows.labels.mean()),
@@ -205,17 +238,23 @@ def compare_scales(
 
 def nearest_ratings(values: ArrayLike, scale: ArrayLike) -> Vector:
     """Round each value to the nearest rating, halfway to the higher one; NaN stays NaN."""
-    numbers, ratings = np.asarray(values, dtype=float), np.unique(np.asarray(scale, dtype=float))
+    scores, ratings = np.asarray(values, dtype=float), np.unique(np.asarray(scale, dtype=float))
     midpoints = (ratings[1:] + ratings[:-1]) / 2
-    nearest_index = np.searchsorted(midpoints, np.nan_to_num(numbers), side="right")
-    return np.where(np.isnan(numbers), np.nan, ratings[nearest_index])
+    nearest_index = np.searchsorted(midpoints, np.nan_to_num(scores), side="right")
+    return np.where(np.isnan(scores), np.nan, ratings[nearest_index])
 
 
-def quadratic_kappa(a: Vector, b: Vector) -> float:
-    """Return Cohen's kappa with quadratic weights: 1 - mean((a - b)^2) / expected mean((a - b)^2).
+def quadratic_kappa(ratings_a: Vector, ratings_b: Vector) -> float:
+    """Return Cohen's (1968) kappa with quadratic weights, for two annotators' ratings.
 
-    The expected mean, over random pairings of the ratings, is var(a) + var(b) + (mean(a) -
-    mean(b))^2. If this is 0, because all ratings are equal, kappa is NaN.
+    Kappa is 1 minus the mean squared difference of the ratings, divided by the mean that is
+    expected if the ratings are paired at random: var(a) + var(b) + (mean(a) - mean(b))^2. If this
+    is 0, because all ratings are equal, kappa is NaN.
     """
-    expected_square = a.var() + b.var() + (a.mean() - b.mean()) ** 2 if a.size else 0.0
-    return float(1 - ((a - b) ** 2).mean() / expected_square) if expected_square > 0 else np.nan
+    if not ratings_a.size:
+        return np.nan
+    mean_difference = ratings_a.mean() - ratings_b.mean()
+    expected_square = ratings_a.var() + ratings_b.var() + mean_difference**2
+    if expected_square == 0:
+        return np.nan
+    return float(1 - ((ratings_a - ratings_b) ** 2).mean() / expected_square)
