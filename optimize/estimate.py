@@ -67,108 +67,124 @@ class EstimateResult:
     every two systems; the system with the higher mean is named first.
     """
 
-    data: LabelledSet
+    labelled_set: LabelledSet
     dimension: str
     scale: Scale
     is_rate: bool
     is_weighted: bool
     overall: MeanEstimate
-    systems: Mapping[str, MeanEstimate | None]
+    estimate_by_system: Mapping[str, MeanEstimate | None]
     unlabelled_systems: Sequence[str]
     differences: Sequence[SystemDifference]
 
     def to_json(self) -> JsonObject:
+        systems = self.estimate_by_system.items()
         return {
-            "data": {"name": self.data.name, "sha256": self.data.sha256},
+            "data": {"name": self.labelled_set.name, "sha256": self.labelled_set.sha256},
             "dimension": self.dimension,
             "scale": self.scale,
             "weighted": self.is_weighted,
             "estimates": {"mean": _estimate_json(self.overall)},
-            "systems": {name: item and _estimate_json(item) for name, item in self.systems.items()},
+            "systems": {name: figures and _estimate_json(figures) for name, figures in systems},
             "unlabelled_systems": [*self.unlabelled_systems],
-            "differences": [
-                {**fields_json(item, "estimate", decimals=None), **_estimate_json(item.estimate)}
-                for item in self.differences
-            ],
+            "differences": [_difference_json(difference) for difference in self.differences],
         }
 
 
 def estimate(flags: argparse.Namespace) -> CommandOutcome:
     """Estimate the mean label, over all outputs and by system, from the files that flags name."""
-    labelled, dimension = read_rated_outputs(flags, LabelSource.from_flags(flags))
-    sample = _read_sample(flags, labelled, dimension)
-    bounds = label_bounds(flags, labelled, dimension, sample)
-    is_rate = bounds == (0, 1) and are_fractions(sample.score) and sample.is_two_valued
+    labelled_set, dimension = read_rated_outputs(flags, LabelSource.from_flags(flags))
+    labels = _read_labels_and_scores(flags, labelled_set, dimension)
+    scale = label_bounds(flags, labelled_set, dimension, labels)
+    is_rate = scale == (0, 1) and are_fractions(labels.score) and labels.is_two_valued
 
-    def mean_of(sample_part: PartialLabels) -> MeanEstimate:
-        mean = sample_part.mean(bounds)
-        # For pass and fail, `judge_only` is the share of passes, not the mean of the scores.
-        judge_only = float(np.nanmean(verdicts(sample_part.score))) if is_rate else mean.judge_only
-        return replace(mean, judge_only=judge_only)
+    def estimate_mean(part_of_labels: PartialLabels) -> MeanEstimate:
+        estimate = part_of_labels.mean(scale)
+        if is_rate:
+            # The judge's rate is its share of passes, not the mean of its scores.
+            judge_rate = float(np.nanmean(verdicts(part_of_labels.score)))
+            estimate = replace(estimate, judge_only=judge_rate)
+        return estimate
 
     try:
-        overall = mean_of(sample)
+        overall = estimate_mean(labels)
     except ValueError as error:
-        raise LabelError(f"{labelled.name}: {error}") from error
-    systems = sorted(set(sample.system.tolist()) - {""})
+        raise LabelError(f"{labelled_set.name}: {error}") from error
+    systems = sorted(set(labels.system.tolist()) - {""})
     estimate_by_system: dict[str, MeanEstimate | None] = dict.fromkeys(systems)
+    mean_by_system: dict[str, float] = {}
     for name in systems:
         with suppress(ValueError):
-            estimate_by_system[name] = mean_of(sample.select(sample.system == name))
-    means = {name: each.value for name, each in estimate_by_system.items() if each}
+            estimate = estimate_mean(labels.select(labels.system == name))
+            estimate_by_system[name], mean_by_system[name] = estimate, estimate.value
     result = EstimateResult(
-        data=labelled,
+        labelled_set=labelled_set,
         dimension=dimension,
-        scale=bounds,
+        scale=scale,
         is_rate=is_rate,
-        is_weighted=np.unique(sample.weight[sample.has_label]).size > 1,
+        is_weighted=np.unique(labels.weight[labels.has_label]).size > 1,
         overall=overall,
-        systems=estimate_by_system,
-        unlabelled_systems=sample.unlabelled_systems,
+        estimate_by_system=estimate_by_system,
+        unlabelled_systems=labels.unlabelled_systems,
         differences=system_differences(
-            sorted(means, key=means.__getitem__, reverse=True),
-            sample.label,
-            sample.score,
-            sample.document,
-            sample.system,
-            weight=sample.weight,
-            bounds=bounds,
+            sorted(mean_by_system, key=mean_by_system.__getitem__, reverse=True),
+            labels.label,
+            labels.score,
+            labels.document,
+            labels.system,
+            weight=labels.weight,
+            bounds=scale,
         ),
     )
     return CommandOutcome(result, estimate_lines(result))
 
 
-def _read_sample(flags: argparse.Namespace, labelled: LabelledSet, dimension: str) -> PartialLabels:
-    scores = read_scores_by_id(flags.scores, labelled, dimension)
-    outputs = [output for output in labelled.outputs if output.id in scores]
-    n_without_score = len(labelled.outputs) - len(outputs)
-    n_unknown = len(scores) - len(outputs)
-    is_complete = all(output.ratings.get(dimension) for output in outputs)
-    if n_unknown and is_complete and flags.annotations is None:
+def _read_labels_and_scores(
+    flags: argparse.Namespace, labelled_set: LabelledSet, dimension: str
+) -> PartialLabels:
+    """Return the labels and scores of all outputs with a score; some outputs have no label.
+
+    Raises LabelError if --data has only the labelled outputs, and --scores has more.
+    """
+    score_by_id = read_scores_by_id(flags.scores, labelled_set, dimension)
+    outputs = [output for output in labelled_set.outputs if output.id in score_by_id]
+    n_without_score = len(labelled_set.outputs) - len(outputs)
+    n_without_output = len(score_by_id) - len(outputs)
+    all_have_labels = all(output.ratings.get(dimension) for output in outputs)
+    if n_without_output and all_have_labels and flags.annotations is None:
         raise LabelError(
-            f"{labelled.name}: {n_unknown:,} scores are of outputs that the file lacks; --data "
-            "needs all outputs (with an empty label if nobody rated them), or add "
+            f"{labelled_set.name}: {n_without_output:,} scores are of outputs that the file lacks; "
+            "--data needs all outputs (with an empty label if nobody rated them), or add "
             "--annotations FILE"
         )
     if n_without_score:
         print_error(f"left out: {count_text(n_without_score, 'output')} without a score")
-    if n_unknown:
-        print_error(f"left out: {count_text(n_unknown, 'score')} without an output")
-    return PartialLabels.from_outputs(labelled, outputs, dimension, scores)
+    if n_without_output:
+        print_error(f"left out: {count_text(n_without_output, 'score')} without an output")
+    return PartialLabels.from_outputs(labelled_set, outputs, dimension, score_by_id)
 
 
-def _labels_for_half_width(estimate: MeanEstimate) -> tuple[float | None, int | None]:
-    """Return half the interval's width, and how many more labels make it so narrow, if known."""
-    if not (target_width := estimate.interval.half_width):
+def _labels_to_halve_interval(estimate: MeanEstimate) -> tuple[float | None, int | None]:
+    """Return half the interval's width, and how many more labels make the interval so narrow.
+
+    The number is None if no number of labels does; both are None if the interval is unknown.
+    """
+    target_width = estimate.interval.half_width
+    if not target_width:
         return None, None
     n_needed = labels_needed(estimate, target_width)
     return target_width, None if n_needed is None else max(n_needed - estimate.n_labels, 0)
 
 
 def _estimate_json(estimate: MeanEstimate) -> JsonObject:
-    target_width, n_more = _labels_for_half_width(estimate)
-    record = fields_json(estimate, "label_sd", "agreement", decimals=None)
-    return {**record, "target_width": target_width, "more_labels_needed": n_more}
+    target_width, n_more_labels = _labels_to_halve_interval(estimate)
+    figures = fields_json(estimate, "label_sd", "agreement", decimals=None)
+    return {**figures, "target_width": target_width, "more_labels_needed": n_more_labels}
+
+
+def _difference_json(difference: SystemDifference) -> JsonObject:
+    figures = fields_json(difference, "estimate", decimals=None)
+    return {**figures, **_estimate_json(difference.estimate)}
 
 
 def estimate_lines(result: EstimateResult) -> list[str]:
@@ -185,32 +201,35 @@ def estimate_lines(result: EstimateResult) -> list[str]:
     ]
     if result.is_weighted:
         lines.append("  Weighted: documents were drawn with unequal chances.")
-    if missing := result.unlabelled_systems:
+    if n_unlabelled := len(result.unlabelled_systems):
+        systems = count_text(len(result.estimate_by_system), "system")
         lines.append(
-            f"  Warning: {len(missing):,} of {count_text(len(result.systems), 'system')} have no "
-            "label, so this is no random sample: trust only the systems' own estimates."
+            f"  Warning: {n_unlabelled:,} of {systems} have no label, so this is no random sample: "
+            "trust only the systems' own estimates."
         )
-    target_width, n_more = _labels_for_half_width(overall)
-    if n_more is not None:
-        lines.append(f"  An interval half as wide takes {count_text(n_more, 'more label')}.")
+    target_width, n_more_labels = _labels_to_halve_interval(overall)
+    if n_more_labels is not None:
+        lines.append(f"  An interval half as wide takes {count_text(n_more_labels, 'more label')}.")
     elif target_width:
         lines.append("  Even labels on all outputs would not halve the interval.")
     n_outputs = overall.n_labels + overall.n_judgements
-    on_these = IntervalEstimate(overall.value, overall.given_interval)
-    lines.append(f"  of these {n_outputs:,} outputs themselves {figure_text(on_these)}")
-    # The first difference is between the best system and another system.
-    best_system = result.differences[0].system if result.differences else ""
-    from_best = {
-        pair.subtracted_system: pair for pair in result.differences if pair.system == best_system
-    }
-    for name, system_estimate in result.systems.items():
-        line = f"{name}: too few labels (two documents or more are needed)"
+    mean_of_these = IntervalEstimate(overall.value, overall.given_interval)
+    lines.append(f"  of these {n_outputs:,} outputs themselves {figure_text(mean_of_these)}")
+    differences_text = dict.fromkeys(result.estimate_by_system, "")
+    for difference in result.differences:
+        # The first difference is between the best system and another system.
+        if difference.system == result.differences[0].system:
+            interval = difference.simultaneous_interval
+            from_best = IntervalEstimate(difference.estimate.value, interval)
+            differences_text[difference.subtracted_system] = (
+                f"; {difference.system} less {difference.subtracted_system} "
+                f"{figure_text(from_best, signed=True)}"
+            )
+    for name, system_estimate in result.estimate_by_system.items():
+        text = "too few labels (two documents or more are needed)"
         if system_estimate is not None:
-            line = f"{name}: {figure_text(system_estimate)} n={system_estimate.n_labels} labels"
-        if difference := from_best.get(name):
-            joint = IntervalEstimate(difference.estimate.value, difference.simultaneous_interval)
-            line += f"; {best_system} less {name} {figure_text(joint, signed=True)}"
-        lines.append(line)
+            text = f"{figure_text(system_estimate)} n={system_estimate.n_labels} labels"
+        lines.append(f"{name}: {text}{differences_text[name]}")
     if result.differences:
         lines.append("Differences are on shared documents; their intervals hold all at once.")
     return lines
