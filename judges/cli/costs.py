@@ -97,7 +97,7 @@ class RunCost(NamedTuple):
     @classmethod
     def of(cls, session: Session, seconds: float) -> "RunCost":
         accounts, total = session.budget.accounts, session.budget.total
-        prices_are_known = all(account.price for account in accounts.values())
+        prices_are_known = all(account.token_price for account in accounts.values())
         return cls(
             lm=sorted(accounts),
             lm_calls=total.calls,

@@ -239,7 +239,7 @@ def _check_max_cost(run: TableRun) -> None:
     if (max_cost := run.args.max_cost) is None:
         return
     if (cost := run.estimate.cost_usd) is None:
-        Budget(max_cost=max_cost).account(price=None)  # raises OptionError
+        Budget(max_cost=max_cost).account(token_price=None)  # raises OptionError
     elif cost > max_cost:
         print_note(
             f"note: --max-cost {max_cost:g} will end the run before all rows are judged, unless "

@@ -1,9 +1,9 @@
-"""Count calls, tokens and dollars, and keep them within limits.
+"""Count the requests, tokens and US dollars of a run, and keep them within the run's budget.
 
 Before a request is sent, its worst-case cost is booked: the cost if every byte of the prompt is a
 token and every reply has `max_tokens` tokens. When the request is answered, its real cost replaces
 the worst-case cost. So a run never exceeds its limits. The worst-case cost of a request that is
-never answered stays booked; if the run has a store, it also counts in later starts.
+never answered stays booked. If the run has a store, it also counts in later starts of the run.
 """
 
 import threading
@@ -26,7 +26,8 @@ class BudgetSpentError(JudgesError, RuntimeError):
 class Spending:
     """The requests, tokens and dollars that were spent on one purpose, such as "test".
 
-    `cost_usd` includes the worst-case cost of unanswered requests; None if the price is unknown.
+    `cost_usd` includes the worst-case cost of unanswered requests. It is None if the model's price
+    is unknown.
     """
 
     purpose: str
@@ -41,9 +42,10 @@ class Booking:
     """The dollars that are reserved for one request until it is answered.
 
     `worst_cost` is the most that the request can cost if the endpoint respects `max_tokens`.
+    `reserved_cost` is larger if earlier answers were longer than `max_tokens`.
     """
 
-    reserved: float
+    reserved_cost: float
     worst_cost: float
     purpose: str
     request_id: int | None
@@ -53,9 +55,10 @@ class Booking:
 class Counts:
     """The numbers of an account's requests for one purpose, with their tokens and costs.
 
-    `calls` counts the requests that were sent, including retries, and `open_calls` the requests in
-    flight. `answered_cost` is the real cost of answered requests, `lost_cost` the worst-case cost
-    of unanswered requests, and `open_cost` the worst-case cost of requests in flight.
+    `calls` counts the requests that were sent, including retries. `cached_calls` counts those that
+    the reply cache answered, and `open_calls` those in flight. `answered_cost` is the real cost of
+    answered requests. `lost_cost` is the worst-case cost of unanswered requests, and `open_cost`
+    that of requests in flight.
     """
 
     calls: int = 0
@@ -80,24 +83,25 @@ class Counts:
     @property
     def cache_note(self) -> str | None:
         """A line on how many requests the reply cache answered; None if it answered no request."""
+        if not self.cached_calls:
+            return None
         n_requests = self.cached_calls + self.calls
-        note = f"reply cache: {self.cached_calls:,} of {n_requests:,} requests answered, for free"
-        return note if self.cached_calls else None
+        return f"reply cache: {self.cached_calls:,} of {n_requests:,} requests answered, for free"
 
     @classmethod
     def sum(cls, summands: Iterable["Counts"]) -> "Counts":
         """Return the sum of several counts, field by field."""
-        counts = list(summands)
-        return cls(**{name: sum(getattr(c, name) for c in counts) for name in cls.__slots__})
+        all_counts = list(summands)
+        return cls(**{name: sum(getattr(c, name) for c in all_counts) for name in cls.__slots__})
 
 
 @dataclass(eq=False, repr=False)
 class Budget:
-    """Limits on the calls and the US dollars of a run. Each of its models has an account.
+    """Limits on the calls and the US dollars of a run. Each of the run's models has an account.
 
     The limits hold for all accounts together. Retries count as calls. The requests of earlier
-    starts, which are in the run's `store`, count as well; without a store, the limits hold for each
-    start separately.
+    starts of the run, which are in its `store`, count as well. Without a store, the limits hold for
+    each start separately.
     """
 
     max_calls: int | None = None
@@ -112,7 +116,7 @@ class Budget:
         self.excess_ratio = 1.0
         # The calls and dollars that `set_aside` keeps for a later step of the run.
         self._calls_set_aside = self._cost_set_aside = 0.0
-        # The counts by the account's name and the purpose.
+        # The counts, by the account's name and the purpose.
         self.counts: dict[str, defaultdict[str, Counts]] = defaultdict(lambda: defaultdict(Counts))
         for total in self.store.totals() if self.store else ():
             counts = self.counts[total.role][total.purpose]
@@ -127,16 +131,16 @@ class Budget:
             else:
                 counts.lost_cost += total.cost
 
-    def account(self, name: str = "model", price: Price | None = None) -> "Account":
+    def account(self, name: str = "model", token_price: Price | None = None) -> "Account":
         """Return the account of this name; raises OptionError if `max_cost` needs a price."""
-        if self.max_cost is not None and price is None:
+        if self.max_cost is not None and token_price is None:
             raise OptionError(
                 "max_cost needs the model's price, which is unknown: give the price (--price "
                 "IN,OUT), or limit calls by max_calls (--max-calls) instead"
             )
         with self.lock:
             if name not in self.accounts:
-                self.accounts[name] = Account(self, name, price)
+                self.accounts[name] = Account(self, name, token_price)
             return self.accounts[name]
 
     @property
@@ -165,17 +169,18 @@ class Budget:
         A request that is not allowed now may be allowed later, since requests in flight may cost
         less than their worst case. Raises BudgetSpentError if it can never be allowed.
         """
-        advice = "; run the same command again with a larger budget to continue"
-        if self.store is None:
-            advice = "; the limit holds for one start: the same command has the whole limit again"
-        total = self.total
-        kept_calls, kept_cost = round(self._calls_set_aside), self._cost_set_aside
-        if kept_calls or kept_cost:
+        total, calls_set_aside = self.total, round(self._calls_set_aside)
+        if calls_set_aside or self._cost_set_aside:
             advice = "; the rest is kept for later steps"
-        if self.max_calls is not None and total.calls >= self.max_calls - kept_calls:
+        elif self.store is None:
+            advice = "; the limit holds for one start: the same command has the whole limit again"
+        else:
+            advice = "; run the same command again with a larger budget to continue"
+        if self.max_calls is not None and total.calls >= self.max_calls - calls_set_aside:
             raise BudgetSpentError(f"the budget of {self.max_calls} calls is spent{advice}")
-        spent_and_open = total.spent + total.open_cost
-        if self.max_cost is None or spent_and_open + cost <= self.max_cost - kept_cost:
+        if self.max_cost is None:
+            return True
+        if total.spent + total.open_cost + cost <= self.max_cost - self._cost_set_aside:
             return True
         if total.open_calls:
             return False
@@ -189,12 +194,12 @@ class Budget:
 class Account:
     """One model's account in a budget: its requests and costs over a run and its earlier starts.
 
-    New requests are counted under `purpose`. An unknown `price` is None.
+    New requests are counted under `purpose`. An unknown `token_price` is None.
     """
 
     budget: Budget
     name: str
-    price: Price | None
+    token_price: Price | None
     purpose: str = ""
 
     def __post_init__(self) -> None:
@@ -226,20 +231,23 @@ class Account:
                 calls=counts.calls,
                 tokens_in=counts.tokens_in,
                 tokens_out=counts.tokens_out,
-                cost_usd=None if self.price is None else round(counts.spent, 6),
+                cost_usd=None if self.token_price is None else round(counts.spent, 6),
             )
             for purpose, counts in list(self._counts.items())
             if counts.calls
         ]
 
-    def book(self, key: bytes, messages: Sequence[Message], sampling: Sampling) -> Booking | None:
+    def book(
+        self, request_key: bytes, messages: Sequence[Message], sampling: Sampling
+    ) -> Booking | None:
         """Reserve the most that one request can cost, and count the call.
 
         Returns None if the budget may allow the request later, once requests in flight are settled.
         """
-        budget, purpose, price = self.budget, self.purpose, self.price or FREE
-        tokens = max_prompt_tokens(messages), sampling.n * sampling.max_tokens
-        worst_cost = price.worst_cost(*tokens)
+        budget, purpose = self.budget, self.purpose
+        max_tokens_out = sampling.n * sampling.max_tokens
+        token_price = self.token_price or FREE
+        worst_cost = token_price.worst_cost(max_prompt_tokens(messages), max_tokens_out)
         with budget.lock:
             cost = worst_cost * budget.excess_ratio
             if worst_cost and budget.max_cost is not None:
@@ -248,42 +256,47 @@ class Account:
                     return None
             if not budget.may_spend(cost):
                 return None
-            store = budget.store
-            request_id = store.record_sent(key, self.name, purpose, cost) if store and key else None
+            request_id = None
+            if budget.store and request_key:
+                request_id = budget.store.record_sent(request_key, self.name, purpose, cost)
             counts = self._counts[purpose]
             counts.calls += 1
             counts.open_calls += 1
             counts.open_cost += cost
             return Booking(cost, worst_cost, purpose, request_id)
 
-    def settle(self, booking: Booking, outcome: Usage | ModelError) -> None:
+    def settle(self, booking: Booking, usage_or_error: Usage | ModelError) -> None:
         """Replace a request's booking by its real tokens and cost, and store its replies.
 
         A failed request costs its worst case if the provider may bill the request, else nothing.
         """
-        budget, usage = self.budget, None
+        budget, usage, cost = self.budget, None, 0.0
         with budget.lock:
             counts = self._counts[booking.purpose]
-            if isinstance(outcome, ModelError):
-                state, cost = (LOST, booking.reserved) if outcome.may_be_billed else (REFUSED, 0.0)
-                counts.lost_cost += cost
-            else:
-                state, cost, usage = ANSWERED, (self.price or FREE).cost_of(outcome), outcome
+            if isinstance(usage_or_error, Usage):
+                request_state, usage = ANSWERED, usage_or_error
+                cost = (self.token_price or FREE).cost_of(usage)
                 counts.answered_cost += cost
-                counts.tokens_in += outcome.tokens_in
-                counts.tokens_out += outcome.tokens_out
+                counts.tokens_in += usage.tokens_in
+                counts.tokens_out += usage.tokens_out
                 self._n_settled += 1
                 if cost > booking.worst_cost > 0:
                     budget.excess_ratio = max(budget.excess_ratio, cost / booking.worst_cost)
+            elif usage_or_error.may_be_billed:
+                request_state, cost = LOST, booking.reserved_cost
+                counts.lost_cost += cost
+            else:
+                request_state = REFUSED
             counts.open_calls -= 1
-            # With no open call, the open cost is exactly 0: subtracting leaves a rounding error.
-            counts.open_cost = counts.open_cost - booking.reserved if counts.open_calls else 0.0
+            counts.open_cost -= booking.reserved_cost
+            if not counts.open_calls:
+                counts.open_cost = 0.0  # without the rounding error of the subtractions
             if booking.request_id is not None and budget.store:
-                budget.store.record_outcome(booking.request_id, state, cost, usage)
+                budget.store.record_outcome(booking.request_id, request_state, cost, usage)
 
-    def record_cached(self, key: bytes, completion: Completion) -> None:
+    def record_cached(self, request_key: bytes, completion: Completion) -> None:
         """Copy an answer from the user's reply cache to the run's store."""
         with self.budget.lock:
             self._counts[self.purpose].cached_calls += 1
             if self.budget.store:
-                self.budget.store.put(key, completion, self.name, self.purpose)
+                self.budget.store.put(request_key, completion, self.name, self.purpose)

@@ -1,6 +1,6 @@
-"""Find the prices of models in the table that litellm bundles, and estimate numbers of tokens.
+"""Find the prices of models in the table that LiteLLM bundles, and estimate numbers of tokens.
 
-The table is read as a file, since importing litellm takes two seconds and may use the network.
+The table is read as a file, since importing LiteLLM takes two seconds and may use the network.
 """
 
 import math
@@ -20,7 +20,7 @@ PRICE_TABLE_FILE = "model_prices_and_context_window_backup.json"
 CHARACTERS_PER_TOKEN = 4
 TOKENS_PER_MESSAGE = 4  # an estimate of the tokens that an endpoint adds to each message
 FRAMING_BYTES_PER_MESSAGE = 16  # an upper bound on the tokens that an endpoint adds to each message
-# A key of the table for the price of long prompts, such as input_cost_per_token_above_200k_tokens.
+# The name of a price for long prompts in the table: input_cost_per_token_above_200k_tokens.
 LONG_PROMPT_RATE_NAME = re.compile(r"(.+)_above_(\d{1,6})k_tokens")
 DATE_SUFFIX = re.compile(r"-\d{4}-?\d{2}-?\d{2}\Z")
 
@@ -70,11 +70,11 @@ DECISION_PRICES = {"decisions/gpt-6-luna": Price(per_token_in=0.1e-6, per_token_
 
 def read_price(text: str) -> tuple[float, float]:
     """Read a price IN,OUT such as "0.4,1.6"; raises ValueError unless both are 0 or more."""
-    return _check_price(tuple(float(part) for part in text.split(",")))
+    return _check_price(tuple(float(number) for number in text.split(",")))
 
 
 def price_of(dollars: tuple[float, float] | Price | None) -> Price | None:
-    """Return the price for a pair: dollars per million input and per million output tokens."""
+    """Return the price for a pair: US dollars per million input and per million output tokens."""
     if dollars is None or isinstance(dollars, Price):
         return dollars
     try:
@@ -104,20 +104,21 @@ def find_price(model: str) -> Price | None:
         return DECISION_PRICES.get(DATE_SUFFIX.sub("", model))
     prefix, _, name = model.rpartition("/")
     named_provider = prefix.rpartition("/")[2]
-    for key in (model, DATE_SUFFIX.sub("", model), name, DATE_SUFFIX.sub("", name)):
-        entry = _price_table().get(key, {})
+    for table_name in (model, DATE_SUFFIX.sub("", model), name, DATE_SUFFIX.sub("", name)):
+        entry = _price_table().get(table_name, {})
+        if "input_cost_per_token" not in entry or "output_cost_per_token" not in entry:
+            continue
         provider = str(entry.get("litellm_provider"))
         # Another provider's model with the same name may have another price.
-        has_same_provider = "/" in key or provider.startswith(named_provider)
+        has_same_provider = "/" in table_name or provider.startswith(named_provider)
         # Perplexity's models are left out: they also bill a web search for every request.
-        has_prices = "input_cost_per_token" in entry and "output_cost_per_token" in entry
-        if has_same_provider and has_prices and provider != "perplexity":
-            return _price_of_entry(entry)
+        if has_same_provider and provider != "perplexity":
+            return _read_table_entry(entry)
     return None
 
 
 def choose_price(lm: str, lms: Collection[str], price: Price | None) -> Price | None:
-    """Return the price of `lm`, which is one of a run's models `lms`; `price` is the user's.
+    """Return the price of the model `lm`. `price` is the user's, and `lms` are all models of a run.
 
     The user's price is for the only paid model. If there are several paid models, it is for the
     models that are not in the table.
@@ -128,23 +129,25 @@ def choose_price(lm: str, lms: Collection[str], price: Price | None) -> Price | 
     return price or find_price(lm)
 
 
-def _price_of_entry(entry: Mapping[str, object]) -> Price:
+def _read_table_entry(entry: Mapping[str, object]) -> Price:
     """Read an entry of the price table; a cache price of 0 stands for an unknown price."""
-    rates = {name: value for name, value in entry.items() if isinstance(value, int | float)}
-    long_prompt_rates = [
-        (int(match[2]) * 1000, rate / rates[match[1]])
-        for name, rate in rates.items()
-        if (match := LONG_PROMPT_RATE_NAME.fullmatch(name)) and rates.get(match[1])
-    ]
-    reasoning_rate = rates.get("output_cost_per_reasoning_token", 0.0)
+    numbers = {name: value for name, value in entry.items() if isinstance(value, int | float)}
+    long_prompt_tokens: list[int] = []
+    long_prompt_factors: list[float] = []
+    for name, rate in numbers.items():
+        match = LONG_PROMPT_RATE_NAME.fullmatch(name)
+        if match and (usual_rate := numbers.get(match[1])):
+            long_prompt_tokens.append(int(match[2]) * 1000)
+            long_prompt_factors.append(rate / usual_rate)
+    reasoning_rate = numbers.get("output_cost_per_reasoning_token", 0.0)
     return Price(
-        per_token_in=float(rates["input_cost_per_token"]),
+        per_token_in=float(numbers["input_cost_per_token"]),
         # The higher rate is used, since answers do not say how many tokens are reasoning tokens.
-        per_token_out=float(max(rates["output_cost_per_token"], reasoning_rate)),
-        per_token_cache_read=rates.get("cache_read_input_token_cost") or None,
-        per_token_cache_write=rates.get("cache_creation_input_token_cost") or None,
-        long_prompt_tokens=min((tokens for tokens, _ in long_prompt_rates), default=math.inf),
-        long_prompt_factor=max((factor for _, factor in long_prompt_rates), default=1.0),
+        per_token_out=float(max(numbers["output_cost_per_token"], reasoning_rate)),
+        per_token_cache_read=numbers.get("cache_read_input_token_cost") or None,
+        per_token_cache_write=numbers.get("cache_creation_input_token_cost") or None,
+        long_prompt_tokens=min(long_prompt_tokens, default=math.inf),
+        long_prompt_factor=max(long_prompt_factors, default=1.0),
     )
 
 
@@ -156,16 +159,15 @@ def estimate_tokens(messages: Sequence[Message]) -> int:
 
 def max_prompt_tokens(messages: Sequence[Message]) -> int:
     """Return an upper bound on the tokens of a prompt: its bytes, since every token has one."""
-    n_bytes = FRAMING_BYTES_PER_MESSAGE * len(messages)
-    for message in messages:
-        content = message["content"]
-        n_bytes += len(content) if content.isascii() else len(content.encode("utf-8", "replace"))
-    return n_bytes
+    n_bytes = sum(len(message["content"].encode("utf-8", "replace")) for message in messages)
+    return n_bytes + FRAMING_BYTES_PER_MESSAGE * len(messages)
 
 
 @lru_cache(maxsize=1)
 def _price_table() -> dict[str, dict[str, object]]:
     spec = find_spec("litellm")
-    path = Path(spec.origin).with_name(PRICE_TABLE_FILE) if spec and spec.origin else None
-    table_json = path.read_bytes() if path and path.exists() else b"{}"
+    if spec is None or spec.origin is None:
+        return {}
+    path = Path(spec.origin).with_name(PRICE_TABLE_FILE)
+    table_json = path.read_bytes() if path.exists() else b"{}"
     return msgspec.json.decode(table_json, type=dict[str, dict[str, object]])

@@ -264,7 +264,7 @@ def _usage(plan: str, clients: Sequence[Client], n_rows: int, seconds: float) ->
     list_price_cost = spent_dollars = 0.0
     for client in paid_clients:
         account = client.account
-        if (price := account.price) is None:
+        if (price := account.token_price) is None:
             list_price_cost = spent_dollars = math.nan
             break
         list_price_cost += price.cost(client.tokens_in, client.tokens_out)

@@ -26,7 +26,7 @@ def took(tokens_in, tokens_out):
 
 
 def account_of(max_cost):
-    return Budget(max_cost=max_cost).account(price=DOLLAR)
+    return Budget(max_cost=max_cost).account(token_price=DOLLAR)
 
 
 def book(account, sampling=SHORT):
@@ -38,7 +38,7 @@ def book(account, sampling=SHORT):
 def test_a_request_is_booked_at_its_worst_and_settled_at_what_it_took():
     account = account_of(1000.0)
     booking = book(account, Sampling(n=2, max_tokens=50))
-    assert booking.reserved == account.total.cost_unconfirmed == 200
+    assert booking.reserved_cost == account.total.cost_unconfirmed == 200
     account.settle(booking, took(30, 12))
     account.settle(book(account), took(60, 10))
     total = account.total
@@ -89,7 +89,7 @@ def test_no_order_of_outcomes_and_kills_passes_a_limit(limit, ends, tmp_path_fac
     path = tmp_path_factory.mktemp("budget") / "s"
     bill = n_sent = 0
     store, open_ = Store(path), list[Booking]()
-    account = Budget(12, float(limit), store).account(price=DOLLAR)
+    account = Budget(12, float(limit), store).account(token_price=DOLLAR)
     try:
         for outcome, tokens_in, tokens_out, which in ends:
             while len(open_) < 7 and (booking := account.book(b"key", PROMPT, SHORT)) is not None:
@@ -104,7 +104,7 @@ def test_no_order_of_outcomes_and_kills_passes_a_limit(limit, ends, tmp_path_fac
                 bill += (tokens_in + tokens_out) * len(open_)
                 store.close()
                 store, open_ = Store(path), []
-                account = Budget(12, float(limit), store).account(price=DOLLAR)
+                account = Budget(12, float(limit), store).account(token_price=DOLLAR)
             bill += (tokens_in + tokens_out) * (outcome != "refused")
     except BudgetSpentError:
         pass
@@ -170,13 +170,13 @@ def test_what_is_in_flight_when_the_budget_ends_is_kept_and_the_same_command_goe
 def test_what_timed_out_stays_booked_in_the_next_start(tmp_path, monkeypatch):
     monkeypatch.setattr("judges.client.throttle.FIRST_WAIT_SECONDS", 0.002)
     store = Store(tmp_path / "s")
-    account = Budget(store=store).account(price=DOLLAR)
+    account = Budget(store=store).account(token_price=DOLLAR)
     with account.spending_on("search"):
         client = Client(Model(echo, wait=60.0), account=account, timeout=0.02)
         response = client.ask(next(asks(1)))
     assert response.failure == "gave up after 6 attempts: no answer within 0.02 s"
     for budget in (account.budget, Budget(store=store)):
-        (spending,) = budget.account(price=DOLLAR).spending()
+        (spending,) = budget.account(token_price=DOLLAR).spending()
         # Six attempts of 1 byte + 16 and 512 tokens.
         assert (spending.purpose, spending.calls, spending.cost_usd) == ("search", 6, 6 * 529)
         assert budget.spent == 6 * 529
@@ -190,16 +190,16 @@ def test_an_endpoint_that_ignores_max_tokens_is_found_out_before_many_requests_a
     assert account.book(b"", PROMPT, sampling) is None
     account.settle(first, took(100, 1_900))
     pair = book(account, sampling), book(account, sampling)
-    assert pair[0].reserved == pytest.approx(2_000.0)
+    assert pair[0].reserved_cost == pytest.approx(2_000.0)
     assert account.book(b"", PROMPT, sampling) is None
     for one in pair:
         account.settle(one, took(100, 1_900))
-    assert book(account, sampling).reserved == pytest.approx(2_000.0)  # and not 20,000
+    assert book(account, sampling).reserved_cost == pytest.approx(2_000.0)  # and not 20,000
 
 
 def test_an_unknown_price_is_no_zero():
     for price, dollars in ((None, None), (FREE, 0)):
-        account = Budget().account(price=price)
+        account = Budget().account(token_price=price)
         account.settle(book(account), took(30, 12))
         assert [row.cost_usd for row in account.spending()] == [dollars]
     with pytest.raises(ValueError, match="give the price"):
