@@ -22,7 +22,7 @@ from judges.client import Price, Session, open_model
 from judges.client.keys import read_key
 from judges.client.openai import EndpointModel, read_error
 from judges.client.prices import FREE, max_prompt_tokens
-from judges.client.store import ANSWERED, REFUSED, request_key
+from judges.client.store import ANSWERED, REFUSED, make_request_key
 from judges.protocol import Completion, FatalModelError, Message, ModelError, RefusedError, Sampling
 from judges.tables.atomic_write import write_atomically
 from judges.tables.formats import batch_state_path
@@ -125,7 +125,7 @@ class Batch:
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         """Return the stored answer; without one, queue the request and raise RefusedError."""
-        key = request_key(self.endpoint, self.name, messages, sampling)
+        key = make_request_key(self.endpoint, self.name, messages, sampling)
         if (completion := self._store.get(key)) is not None:
             return completion
         if key.hex() not in self._worst_cost_by_key:

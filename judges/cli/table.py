@@ -23,7 +23,7 @@ from judges.cli.costs import CostEstimate, RunCost, estimate_costs, total_estima
 from judges.cli.flags import read_map_flags, request_options
 from judges.cli.results import Preferences, Scores
 from judges.client import Budget, BudgetSpentError, Session, find_price, price_of
-from judges.client.window import FailingRunError
+from judges.client.request_queue import FailingRunError
 from judges.judgement import AnyJudgement
 from judges.labels.cells import KEY_SEPARATOR, as_object, value_at
 from judges.labels.columns import MAX_INSPECTED_ROWS, Columns

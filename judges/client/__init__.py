@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from judges.client.prices import find_price as find_price
     from judges.client.prices import price_of as price_of
     from judges.client.prices import read_price as read_price
+    from judges.client.request_queue import FailureMonitor as FailureMonitor
     from judges.client.session import ModelOptions as ModelOptions
     from judges.client.session import Options as Options
     from judges.client.session import Session as Session
     from judges.client.session import read_options as read_options
     from judges.client.session import shared_client as shared_client
     from judges.client.store import Store as Store
-    from judges.client.window import FailureMonitor as FailureMonitor
     from judges.protocol import Request as Request
 
 __getattr__, __dir__ = lazy_names(__name__)

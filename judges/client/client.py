@@ -5,7 +5,7 @@
 
 A request passes through four methods. `run` starts requests and yields their responses in order.
 `answer` sends a request again if its reply cannot be read. `_find_or_send` first looks for an
-answer in the run's store and the user's cache. `Sender.send` books the request's cost in the
+answer in the run's store and in the user's cache. `Sender.send` books the request's cost in the
 budget, sends the request, and retries after errors.
 """
 
@@ -19,21 +19,22 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from judges.client.budget import Account, Budget, BudgetSpentError
 from judges.client.event_loop import event_loop, run_at_once
 from judges.client.log import warn_once
-from judges.client.sender import KeyedRequest, Sender
-from judges.client.store import ReplyCache, StoreError, request_key
-from judges.client.window import (
+from judges.client.request_queue import (
     WAKE_DELAY_SECONDS,
     FailingRunError,
     FailureMonitor,
-    RequestWindow,
+    RequestQueue,
     RunState,
 )
+from judges.client.sender import KeyedRequest, Sender
+from judges.client.store import ReplyCache, StoreError, make_request_key
 from judges.judgement import NoScoreError
 from judges.protocol import (
     MAX_REPEATS,
     REASONING_FACTOR,
     SAMPLE_SEED_STEP,
     Completion,
+    Message,
     Model,
     ModelError,
     RefusedError,
@@ -47,55 +48,60 @@ from judges.protocol import (
 from judges.reading import check_reply
 
 TIMEOUT_SECONDS = 120.0
-# If a reply is cut off at max_tokens, the request is sent again once with this multiple of it.
+# If a reply is cut off at max_tokens, the request is sent again once with max_tokens times this.
 LONGER_REPLY_FACTOR = 4
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class _Replies:
+class _SampledReplies:
     """The replies to one request so far, by the index of their sample.
 
-    `n_repeats` is how often the request was sent again because replies could not be read.
+    A request may ask for several samples. `accepted` has each reply that could be read, with its
+    value. `unreadable` has each other reply, with the reason. `n_repeats` is how often the request
+    was sent again because replies could not be read.
     """
 
     request: Request
-    run: RunState
+    run_state: RunState
     n_repeats: int = 0
     accepted: dict[int, tuple[Reply, object]] = field(default_factory=dict)
     unreadable: dict[int, tuple[Reply, str]] = field(default_factory=dict)
-    errors: list[str] = field(default_factory=list)
+    error_messages: list[str] = field(default_factory=list)
     tokens_in: int = 0
     tokens_out: int = 0
-    cached: bool = True
+    is_cached: bool = True
 
-    def add(self, indices: Iterable[int], completion: Completion, *, cached: bool) -> None:
-        """Read the replies for the samples `indices`, and keep their values or their errors."""
+    def add(
+        self, sample_indices: Iterable[int], completion: Completion, *, is_cached: bool
+    ) -> None:
+        """Read the replies for these samples, and keep their values or their errors."""
         self.tokens_in += completion.tokens_in
         self.tokens_out += completion.tokens_out
-        self.cached = self.cached and cached
-        for index, reply in zip(indices, completion.replies, strict=False):
+        self.is_cached = self.is_cached and is_cached
+        for index, reply in zip(sample_indices, completion.replies, strict=False):
             try:
                 check_reply(reply)
                 self.accepted[index] = reply, self.request.read_reply(reply)
                 self.unreadable.pop(index, None)
             except RefusedError as error:
-                self.errors.append(str(error))
+                self.error_messages.append(str(error))
             except NoScoreError as error:
                 _log.info("a reply cannot be read: %s", error)
                 self.unreadable[index] = reply, str(error)
 
-    def response(self) -> Response:
-        accepted = [self.accepted[i] for i in sorted(self.accepted)]
-        unreadable = [self.unreadable[i] for i in sorted(self.unreadable)]
+    def make_response(self) -> Response:
+        """Return the accepted replies with their values, then the unreadable replies."""
+        accepted = [pair for _, pair in sorted(self.accepted.items())]
+        unreadable = [pair for _, pair in sorted(self.unreadable.items())]
         return Response(
             replies=tuple(reply for reply, _ in [*accepted, *unreadable]),
             values=tuple(value for _, value in accepted),
-            failures=(*self.errors, *(reason for _, reason in unreadable)),
+            failures=(*self.error_messages, *(reason for _, reason in unreadable)),
             tokens_in=self.tokens_in,
             tokens_out=self.tokens_out,
-            is_cached=self.cached and bool(accepted or unreadable),
+            is_cached=self.is_cached and bool(accepted or unreadable),
         )
 
 
@@ -103,7 +109,7 @@ class _Replies:
 class Client:
     """Sends requests to one model within a budget, from any thread.
 
-    A request that fails has a Response with an `error`. A run ends if FatalModelError or
+    The Response to a request that fails says why in `failure`. A run ends if FatalModelError or
     BudgetSpentError is raised. A client need not be closed.
 
     Args:
@@ -135,23 +141,20 @@ class Client:
         # The stores whose writes are committed after an answer, and where answers are looked up.
         self._stores = [store for store in (self._store, self.cache) if store]
         self._is_in_process = answers_in_process(self.model)
-        self._native_n = self.model.native_n
-        self._identity = str(getattr(self.model, "identity", self.model.endpoint))
+        self._accepts_n = self.model.native_n
+        self._endpoint_identity = str(getattr(self.model, "identity", self.model.endpoint))
         self._sender = Sender(
-            self.model,
-            self.account,
-            self.concurrency,
-            self.timeout,
-            keep_going=self.keep_going,
+            self.model, self.account, self.concurrency, self.timeout, keep_going=self.keep_going
         )
         has_store = self._store is not None
-        self._monitor = None if self.keep_going else FailureMonitor(has_store=has_store)
-        self._pending: dict[bytes, asyncio.Future[Completion]] = {}
+        self._failure_monitor = None if self.keep_going else FailureMonitor(has_store=has_store)
+        # The answers to the requests in flight, by the requests' keys.
+        self._pending_answers: dict[bytes, asyncio.Future[Completion]] = {}
         self._commit_is_scheduled = False
 
     def ask(self, request: Request) -> Response:
         """Answer a single request, from any thread."""
-        future = self._start(request)
+        future = self._start_request(request)
         try:
             return future.result()
         except BaseException:
@@ -160,9 +163,9 @@ class Client:
 
     async def ask_async(self, request: Request) -> Response:
         """Answer a single request, from any event loop."""
-        return await asyncio.wrap_future(self._start(request))
+        return await asyncio.wrap_future(self._start_request(request))
 
-    def _start(self, request: Request) -> "Future[Response]":
+    def _start_request(self, request: Request) -> "Future[Response]":
         if not self._is_in_process:
             return asyncio.run_coroutine_threadsafe(self.answer(request, RunState()), event_loop())
         future = Future[Response]()
@@ -186,29 +189,29 @@ class Client:
                 yield self._count_response(self._answer_in_process(request))
             return
         remaining_requests, grace_seconds = iter(requests), None
-        window = RequestWindow(self.answer, self.concurrency, self._monitor)
+        queue = RequestQueue(self.answer, self.concurrency, self._failure_monitor)
         try:
-            while window.start_requests(remaining_requests):
-                if (response := window.take_response()) is not None:
+            while queue.start_requests(remaining_requests):
+                if (response := queue.take_response()) is not None:
                     yield self._count_response(response)
-            if window.state.spent_error is not None:
-                raise window.state.spent_error
+            if queue.run_state.spent_error is not None:
+                raise queue.run_state.spent_error
         except (BudgetSpentError, FailingRunError):
             grace_seconds = self.timeout  # wait for requests in flight, since they are paid for
             raise
         finally:
-            window.close(grace_seconds)
+            queue.close(grace_seconds)
 
     def _count_response(self, response: Response) -> Response:
         self.tokens_in += response.tokens_in
         self.tokens_out += response.tokens_out
-        if self._monitor is not None:
-            self._monitor.record(response.failure)
+        if self._failure_monitor is not None:
+            self._failure_monitor.record(response.failure)
         return response
 
     def _answer_in_process(self, request: Request) -> Response:
         """Return the response of a model in this process, without retries and without a store."""
-        replies = _Replies(request, RunState())
+        replies = _SampledReplies(request, RunState())
         booking = self.account.book(b"", request.messages, request.sampling)
         if booking is None:
             raise BudgetSpentError("the rest of the budget is reserved for other requests")
@@ -218,96 +221,106 @@ class Client:
             self.account.settle(booking, error)
             if not isinstance(error, RefusedError):
                 raise
-            replies.errors.append(str(error))
+            replies.error_messages.append(str(error))
         else:
             self.account.settle(booking, completion)
-            replies.add(range(request.sampling.n), completion, cached=False)
-        return replies.response()
+            replies.add(range(request.sampling.n), completion, is_cached=False)
+        return replies.make_response()
 
-    async def answer(self, request: Request, run: RunState) -> Response:
+    async def answer(self, request: Request, run_state: RunState) -> Response:
         """Return the response to a request: `sampling.n` accepted replies, or why some failed."""
-        replies, may_raise_limit = _Replies(request, run), self.max_tokens is None
-        factor = REASONING_FACTOR if is_reasoning_model(self.model.name) else 1
+        replies = _SampledReplies(request, run_state)
+        may_raise_max_tokens = self.max_tokens is None
+        max_tokens = self.max_tokens or request.sampling.max_tokens
+        if self.max_tokens is None and is_reasoning_model(self.model.name):
+            max_tokens *= REASONING_FACTOR
+        reasoning_effort = self.reasoning_effort or request.sampling.reasoning_effort
         sampling = replace(
-            request.sampling,
-            max_tokens=self.max_tokens or factor * request.sampling.max_tokens,
-            reasoning_effort=self.reasoning_effort or request.sampling.reasoning_effort,
+            request.sampling, max_tokens=max_tokens, reasoning_effort=reasoning_effort
         )
         while True:
             await self._draw_samples(replies, sampling)
-            if replies.errors or len(replies.accepted) == sampling.n:
-                return replies.response()
+            if replies.error_messages or len(replies.accepted) == sampling.n:
+                return replies.make_response()
             is_cut_off = any(reply.is_out_of_tokens for reply, _ in replies.unreadable.values())
-            if is_cut_off and may_raise_limit:
-                may_raise_limit = False
+            if is_cut_off and may_raise_max_tokens:
+                may_raise_max_tokens = False
                 sampling = replace(sampling, max_tokens=LONGER_REPLY_FACTOR * sampling.max_tokens)
                 warn_once(
                     f"{self.model.name}: a reply was cut off at its limit of tokens; such requests "
                     f"are sent again with up to {sampling.max_tokens:,} (not with --max-tokens N)"
                 )
             elif is_cut_off or replies.n_repeats == MAX_REPEATS:
-                return replies.response()
+                return replies.make_response()
             else:
                 replies.n_repeats += 1
 
-    async def _draw_samples(self, replies: _Replies, sampling: Sampling) -> None:
+    async def _draw_samples(self, replies: _SampledReplies, sampling: Sampling) -> None:
         """Request the missing samples: together if the model accepts `n`, else one by one.
 
         Only answers show whether an endpoint accepts `n`. So samples that an earlier start drew in
         one way are not drawn again in the other way.
         """
-        indices = [i for i in range(sampling.n) if i not in replies.accepted]
+        sample_indices = [i for i in range(sampling.n) if i not in replies.accepted]
         sampling = replace(sampling, seed=sampling.seed + replies.n_repeats)
-        joint = replace(sampling, n=len(indices))
-        singles = {
-            i: replace(sampling, n=1, seed=sampling.seed + SAMPLE_SEED_STEP * i) for i in indices
+        joint_sampling = replace(sampling, n=len(sample_indices))
+        sampling_by_index = {
+            index: replace(sampling, n=1, seed=sampling.seed + SAMPLE_SEED_STEP * index)
+            for index in sample_indices
         }
-        is_joint = sampling.n == 1 or self._is_answered(replies, [joint])
-        if is_joint or (self._native_n and not self._is_answered(replies, singles.values())):
-            n_replies = await self._request_samples(replies, joint, indices)
-            if n_replies == 1 < len(indices):
-                self._native_n = False  # the endpoint ignores n
-            indices = indices[n_replies:] if n_replies else []
-        requests = [self._request_samples(replies, singles[i], [i]) for i in indices]
+        draws_jointly = sampling.n == 1 or self._has_answer(replies, [joint_sampling])
+        if not draws_jointly and self._accepts_n:
+            draws_jointly = not self._has_answer(replies, sampling_by_index.values())
+        if draws_jointly:
+            n_replies = await self._request_samples(replies, joint_sampling, sample_indices)
+            if n_replies == 1 < len(sample_indices):
+                self._accepts_n = False  # the endpoint ignores n
+            sample_indices = sample_indices[n_replies:] if n_replies else []
+        requests = [
+            self._request_samples(replies, sampling_by_index[index], [index])
+            for index in sample_indices
+        ]
         # If one request does not fit into the budget, the others are still answered.
-        for result in await asyncio.gather(*requests, return_exceptions=True):
-            if isinstance(result, BaseException):
-                raise result
+        for error in await asyncio.gather(*requests, return_exceptions=True):
+            if isinstance(error, BaseException):
+                raise error
 
-    def _is_answered(self, replies: _Replies, samplings: Iterable[Sampling]) -> bool:
+    def _has_answer(self, replies: _SampledReplies, samplings: Iterable[Sampling]) -> bool:
         """Whether the run's store or the cache has the answer to one of these requests."""
-        messages = replies.request.messages
-        keys = [request_key(self._identity, self.model.name, messages, each) for each in samplings]
+        request_keys = [self._request_key(replies.request.messages, s) for s in samplings]
         with suppress(StoreError):
-            return any(store.get(key) for store in self._stores for key in keys)
+            return any(store.get(key) for store in self._stores for key in request_keys)
         return False
 
+    def _request_key(self, messages: Sequence[Message], sampling: Sampling) -> bytes:
+        return make_request_key(self._endpoint_identity, self.model.name, messages, sampling)
+
     async def _request_samples(
-        self, replies: _Replies, sampling: Sampling, indices: Sequence[int]
+        self, replies: _SampledReplies, sampling: Sampling, sample_indices: Sequence[int]
     ) -> int:
-        """Make one request for the samples `indices`, and return the number of its replies."""
+        """Make one request for these samples, and return the number of its replies."""
         messages = replies.request.messages
         if replies.n_repeats and replies.request.restate_messages:
             messages = replies.request.restate_messages(messages)
-        key = request_key(self._identity, self.model.name, messages, sampling)
+        request_key = self._request_key(messages, sampling)
+        request = KeyedRequest(replies.run_state, request_key, messages, sampling)
         try:
-            request = KeyedRequest(replies.run, key, messages, sampling)
-            completion, cached = await self._find_or_send(request)
+            completion, is_cached = await self._find_or_send(request)
         except (TransientError, RefusedError) as error:
             _log.info("%s", error)
-            replies.errors.append(str(error))
+            replies.error_messages.append(str(error))
             return 0
         n_accepted = len(replies.accepted)
-        replies.add(indices, completion, cached=cached)
+        replies.add(sample_indices, completion, is_cached=is_cached)
         # Unreadable replies are not cached, since another run may get readable replies.
-        if self.cache is not None and not cached and len(replies.accepted) > n_accepted:
-            self.cache.put(key, completion)
+        if self.cache is not None and not is_cached and len(replies.accepted) > n_accepted:
+            self.cache.put(request_key, completion)
         if not self._commit_is_scheduled:
             self._commit_is_scheduled = True
-            asyncio.get_running_loop().call_later(WAKE_DELAY_SECONDS, self._commit)
+            asyncio.get_running_loop().call_later(WAKE_DELAY_SECONDS, self._commit_stores)
         return len(completion.replies)
 
-    def _commit(self) -> None:
+    def _commit_stores(self) -> None:
         self._commit_is_scheduled = False
         for store in self._stores:
             with suppress(StoreError):  # the next booking raises the error again
@@ -315,25 +328,25 @@ class Client:
 
     async def _find_or_send(self, request: KeyedRequest) -> tuple[Completion, bool]:
         """Return the answer to a request, and whether it came from the store or the cache."""
-        key = request.key
-        if self._store is not None and (completion := self._store.get(key)) is not None:
+        request_key = request.request_key
+        if self._store is not None and (completion := self._store.get(request_key)) is not None:
             return completion, True
-        while (pending := self._pending.get(key)) is not None:
-            await asyncio.wait([pending])
-            if not pending.cancelled():  # otherwise it was not answered: send this one
-                return pending.result(), True
-        if self.cache is not None and (completion := self.cache.get(key)) is not None:
-            self.account.record_cached(key, completion)
+        while (pending_answer := self._pending_answers.get(request_key)) is not None:
+            await asyncio.wait([pending_answer])
+            if not pending_answer.cancelled():  # otherwise it was not answered: send this one
+                return pending_answer.result(), True
+        if self.cache is not None and (completion := self.cache.get(request_key)) is not None:
+            self.account.record_cached(request_key, completion)
             return completion, True
-        pending = self._pending[key] = asyncio.get_running_loop().create_future()
+        pending_answer = self._pending_answers[request_key] = asyncio.Future()
         try:
-            pending.set_result(await self._sender.send(request))
+            pending_answer.set_result(await self._sender.send(request))
         except ModelError as error:
-            pending.set_exception(error)
+            pending_answer.set_exception(error)
         finally:
-            pending.cancel()  # has no effect if there is a result or an error
-            del self._pending[key]
-        return pending.result(), False
+            pending_answer.cancel()  # has no effect if there is a result or an error
+            del self._pending_answers[request_key]
+        return pending_answer.result(), False
 
 
 def answers_in_process(model: Model) -> bool:

@@ -7,8 +7,8 @@ from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple
 
 from judges.client.budget import Account, Booking, BudgetSpentError
+from judges.client.request_queue import POLL_SECONDS, RunState
 from judges.client.throttle import Throttle, retry_wait
-from judges.client.window import POLL_SECONDS, RunState
 from judges.protocol import (
     Completion,
     FatalModelError,
@@ -21,9 +21,10 @@ from judges.protocol import (
     UnreachableError,
 )
 
-# The most attempts to send one request, without those that are answered with a 429. The second
-# number is for a host that has not answered any request.
-MAX_ATTEMPTS, MAX_ATTEMPTS_UNREACHABLE = 6, 4
+# The most attempts to send one request, without those that are answered with a 429.
+MAX_ATTEMPTS = 6
+# The same for a host that has not answered any request.
+MAX_ATTEMPTS_UNREACHABLE = 4
 # A request is given up after this many 429s if no other request is answered meanwhile.
 MAX_THROTTLES_IN_A_ROW = 24
 # A run ends after this many requests are given up in a row, with no request answered in between.
@@ -33,10 +34,10 @@ _log = logging.getLogger(__name__)
 
 
 class KeyedRequest(NamedTuple):
-    """One request to the model, with its key in the store and its run's count of requests."""
+    """One request to the model, with its key in the store and the state of its run."""
 
-    run: RunState
-    key: bytes
+    run_state: RunState
+    request_key: bytes
     messages: Sequence[Message]
     sampling: Sampling
 
@@ -45,8 +46,8 @@ class KeyedRequest(NamedTuple):
 class Sender:
     """Sends requests to one model, at most `concurrency` at a time.
 
-    `timeout` is the seconds after which an unanswered request is sent again. A model that never
-    answers ends the run; unless `keep_going` is true, so does a model that stops answering.
+    `timeout` is the seconds after which an unanswered request is sent again. The run ends if the
+    model never answers, or, unless `keep_going` is true, if the model stops answering.
     """
 
     model: Model
@@ -71,7 +72,7 @@ class Sender:
             n_attempts += 1
             n_answered_before = self._n_answered
             try:
-                return await self._attempt(request)
+                return await self._send_once(request)
             except ThrottledError as error:
                 # While other requests are answered, this request will be answered, too.
                 n_throttles = n_throttles + 1 if self._n_answered == n_answered_before else 1
@@ -82,9 +83,9 @@ class Sender:
                 was_never_reached = isinstance(error, UnreachableError) and not self._n_answered
                 if n_failures >= (MAX_ATTEMPTS_UNREACHABLE if was_never_reached else MAX_ATTEMPTS):
                     raise self._final_error(error, n_attempts, n_answered_at_start) from error
-                wait = retry_wait(error, n_failures)
-                _log.info("%s; attempt %d, the next in %.1f s", error, n_failures, wait)
-                await asyncio.sleep(wait)
+                wait_seconds = retry_wait(error, n_failures)
+                _log.info("%s; attempt %d, the next in %.1f s", error, n_failures, wait_seconds)
+                await asyncio.sleep(wait_seconds)
 
     def _final_error(
         self, error: TransientError, n_attempts: int, n_answered_at_start: int
@@ -95,51 +96,56 @@ class Sender:
         is_unreachable = isinstance(error, UnreachableError) and not was_answered
         has_stopped = is_unreachable or self._n_given_up >= MAX_GIVEN_UP_IN_A_ROW
         if has_stopped and not (self.keep_going and self._n_answered):
-            return FatalModelError(
-                f"the endpoint does not answer ({error}); run the same command again once it "
-                "answers"
-            )
+            advice = "run the same command again once it answers"
+            return FatalModelError(f"the endpoint does not answer ({error}); {advice}")
         return TransientError(f"gave up after {n_attempts} attempts: {error}")
 
-    async def _attempt(self, request: KeyedRequest) -> Completion:
-        """Send a request once; raises TransientError if a retry may succeed."""
-        async with self._throttle as entered_at:
+    async def _send_once(self, request: KeyedRequest) -> Completion:
+        """Send a request without retries; raises TransientError if a retry may succeed."""
+        async with self._throttle as sent_at:
             booking = await self._book(request)
-            request.run.n_in_flight += 1
-            outcome: Completion | ModelError = TransientError("cancelled", may_be_billed=True)
+            request.run_state.n_in_flight += 1
+            completion_or_error: Completion | ModelError = TransientError(
+                "cancelled", may_be_billed=True
+            )
             try:
                 if self._store is not None:
                     await asyncio.sleep(0)  # so that one commit covers all requests booked now
                     self._store.commit()
                 async with asyncio.timeout(self.timeout):
-                    outcome = await self.model.complete(request.messages, request.sampling)
+                    completion_or_error = await self.model.complete(
+                        request.messages, request.sampling
+                    )
             except TimeoutError:
-                outcome = TransientError(f"no answer within {self.timeout:g} s", may_be_billed=True)
+                completion_or_error = TransientError(
+                    f"no answer within {self.timeout:g} s", may_be_billed=True
+                )
             except ModelError as error:
-                outcome = error
+                completion_or_error = error
             finally:
-                self.account.settle(booking, outcome)
-                request.run.n_in_flight -= 1
-            if isinstance(outcome, ThrottledError):
-                wait = retry_wait(outcome, self._throttle.n_bursts + 1)
-                self._throttle.lower_limit(entered_at, wait)
-            if not isinstance(outcome, TransientError):
+                self.account.settle(booking, completion_or_error)
+                request.run_state.n_in_flight -= 1
+            if isinstance(completion_or_error, ThrottledError):
+                wait_seconds = retry_wait(completion_or_error, self._throttle.n_bursts + 1)
+                self._throttle.lower_limit(sent_at, wait_seconds)
+            if not isinstance(completion_or_error, TransientError):
                 self._n_answered, self._n_given_up = self._n_answered + 1, 0
-            if isinstance(outcome, ModelError):
-                raise outcome
+            if isinstance(completion_or_error, ModelError):
+                raise completion_or_error
             self._throttle.raise_limit()
-            return outcome
+            return completion_or_error
 
     async def _book(self, request: KeyedRequest) -> Booking:
         """Wait until the budget allows the request, and book it."""
         async with self._booking_lock:  # so that requests are booked in the order of arrival
-            while not request.run.is_stopped:
-                if request.run.spent_error is not None:
-                    raise request.run.spent_error
+            run_state, key, messages, sampling = request
+            while not run_state.is_stopped:
+                if run_state.spent_error is not None:
+                    raise run_state.spent_error
                 try:
-                    booking = self.account.book(request.key, request.messages, request.sampling)
+                    booking = self.account.book(key, messages, sampling)
                 except BudgetSpentError as error:
-                    request.run.spent_error = error
+                    run_state.spent_error = error
                     raise
                 if booking is not None:
                     return booking

@@ -299,7 +299,7 @@ def _open_once(path: Path, process_id: int) -> ReplyCache:
     return cache
 
 
-def request_key(
+def make_request_key(
     endpoint: str, model: str, messages: Sequence[Message], sampling: Sampling
 ) -> bytes:
     """Return a hash of all that determines a reply; repeated requests differ by the seed."""

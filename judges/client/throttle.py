@@ -1,4 +1,4 @@
-"""Decide when a request may be sent: how many are in flight, and how long a retry waits."""
+"""Decide when a request may be sent: how many may be in flight, and how long a retry waits."""
 
 import asyncio
 import random
@@ -21,21 +21,23 @@ class Throttle:
     """Limits the requests in flight: a 429 lowers the limit, and every answer raises it again."""
 
     def __init__(self, max_in_flight: int) -> None:
-        # The highest limit, the current limit, and the number of requests in flight.
-        self._max_limit, self._limit, self._n_in_flight = max_in_flight, float(max_in_flight), 0
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._max_limit = max_in_flight
+        self._limit = float(max_in_flight)  # the number of requests that may be in flight now
+        self._n_in_flight = 0
+        self._waiting_requests: deque[asyncio.Future[None]] = deque()
         self._resumes_at = self._lowered_at = 0.0
         # The number of bursts of 429s since the last answer; a burst lowers the limit only once.
         self.n_bursts = 0
 
     async def __aenter__(self) -> float:
         """Wait until a request may be sent, and return the time of sending for `lower_limit`."""
-        self._waiting.append(admission := asyncio.get_running_loop().create_future())
-        self._admit_waiting()
+        admission = asyncio.get_running_loop().create_future()
+        self._waiting_requests.append(admission)
+        self._admit_requests()
         try:
             await admission
-            while (wait := self._resumes_at - time.monotonic()) > 0:
-                await asyncio.sleep(wait)
+            while (wait_seconds := self._resumes_at - time.monotonic()) > 0:
+                await asyncio.sleep(wait_seconds)
         except asyncio.CancelledError:
             if admission.done() and not admission.cancelled():
                 await self.__aexit__()
@@ -44,27 +46,29 @@ class Throttle:
 
     async def __aexit__(self, *_: object) -> None:
         self._n_in_flight -= 1
-        self._admit_waiting()
+        self._admit_requests()
 
     def raise_limit(self) -> None:
         """Raise the limit by 2 % after an answer, at most to the highest limit."""
         self.n_bursts = 0
         self._limit = min(self._max_limit, 1.02 * self._limit)
 
-    def lower_limit(self, entered_at: float, wait: float) -> None:
-        """After a 429, send nothing for `wait` seconds, and lower the limit by 30 %.
+    def lower_limit(self, sent_at: float, wait_seconds: float) -> None:
+        """After a 429, send nothing for `wait_seconds`, and lower the limit by 30 %.
 
-        A burst of 429s lowers the limit only once: requests that were sent earlier do not count.
+        The limit is not lowered again for requests that were sent before it was last lowered.
         """
         now = time.monotonic()
-        self._resumes_at = max(self._resumes_at, now + wait)
-        if entered_at >= self._lowered_at:
-            self._lowered_at, self.n_bursts = now, self.n_bursts + 1
+        self._resumes_at = max(self._resumes_at, now + wait_seconds)
+        if sent_at >= self._lowered_at:
+            self._lowered_at = now
+            self.n_bursts += 1
             self._limit = max(1.0, 0.7 * self._limit)
 
-    def _admit_waiting(self) -> None:
-        while self._waiting and self._n_in_flight < int(self._limit):
-            if not (admission := self._waiting.popleft()).done():
+    def _admit_requests(self) -> None:
+        while self._waiting_requests and self._n_in_flight < int(self._limit):
+            admission = self._waiting_requests.popleft()
+            if not admission.done():
                 self._n_in_flight += 1
                 admission.set_result(None)
 
@@ -81,10 +85,10 @@ def retry_wait(error: TransientError, n_failures: int) -> float:
             f"{error}; the endpoint asks clients to wait {retry_after / 60:.0f} minutes "
             "(Retry-After): run the same command again after that"
         ) from error
-    backoff = min(FIRST_WAIT_SECONDS * 2.0 ** (n_failures - 1), MAX_WAIT_SECONDS)
-    wait = backoff * _rng.uniform(0.5, 1.0)
+    wait_seconds = min(FIRST_WAIT_SECONDS * 2.0 ** (n_failures - 1), MAX_WAIT_SECONDS)
+    wait_seconds *= _rng.uniform(0.5, 1.0)
     if 0 < retry_after <= MAX_HEADER_WAIT_SECONDS:
-        wait = retry_after + _rng.uniform(0.0, min(0.1 * retry_after, 1.0))
-    if wait >= MIN_LOGGED_WAIT_SECONDS:
-        warn_once(f"{error}; waiting {wait:.0f} s before the next attempt")
-    return wait
+        wait_seconds = retry_after + _rng.uniform(0.0, min(0.1 * retry_after, 1.0))
+    if wait_seconds >= MIN_LOGGED_WAIT_SECONDS:
+        warn_once(f"{error}; waiting {wait_seconds:.0f} s before the next attempt")
+    return wait_seconds

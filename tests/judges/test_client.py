@@ -18,9 +18,9 @@ from processes import TIMEOUT, until
 from judges.client.budget import Budget, BudgetSpentError
 from judges.client.client import Client
 from judges.client.event_loop import event_loop
+from judges.client.request_queue import FailingRunError
 from judges.client.session import Session
-from judges.client.store import Store, request_key
-from judges.client.window import FailingRunError
+from judges.client.store import Store, make_request_key
 from judges.protocol import (
     FatalModelError,
     RefusedError,
@@ -118,7 +118,7 @@ def test_a_consumer_that_stops_early_leaves_nothing_running_and_keeps_what_was_s
 
 
 def test_what_hangs_when_its_user_stops_is_given_up_soon_and_leaves_no_lock(tmp_path, monkeypatch):
-    monkeypatch.setattr("judges.client.window.GRACE_SECONDS", 0.1)
+    monkeypatch.setattr("judges.client.request_queue.GRACE_SECONDS", 0.1)
     end = threading.Event()
 
     async def reluctant(prompt, sampling, before):
@@ -181,7 +181,7 @@ def test_what_may_pass_is_asked_again_until_it_does_or_fails_its_row_and_says_wh
     ],
 )
 def test_what_cannot_pass_ends_the_run_at_once(error, message, monkeypatch):
-    monkeypatch.setattr("judges.client.window.GRACE_SECONDS", 0.1)
+    monkeypatch.setattr("judges.client.request_queue.GRACE_SECONDS", 0.1)
 
     async def behave(prompt, sampling, before):
         if prompt != "5":
@@ -257,7 +257,7 @@ def test_each_request_is_on_disk_before_it_is_sent(tmp_path):
         for suffix in ("", "-wal"):
             copyfile(f"{tmp_path / 'store'}{suffix}", f"{copy}{suffix}")
         messages = [{"role": "user", "content": prompt}]
-        key = request_key(model.endpoint, model.name, messages, sampling)
+        key = make_request_key(model.endpoint, model.name, messages, sampling)
         with closing(sqlite3.connect(copy)) as store:
             statement = "SELECT state FROM requests WHERE key = ?"
             assert store.execute(statement, [key]).fetchall() == [("sent",)]

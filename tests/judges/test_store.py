@@ -21,7 +21,7 @@ from refusals import refuses
 from judges.client.budget import Budget
 from judges.client.client import Response
 from judges.client.session import Session
-from judges.client.store import CACHE_FILE, Store, StoreError, open_reply_cache, request_key
+from judges.client.store import CACHE_FILE, Store, StoreError, make_request_key, open_reply_cache
 from judges.protocol import Completion, Message, Reply, Sampling, Token, Usage
 
 OPEN = "import sys; from judges.client.store import Store; Store(sys.argv[1])"
@@ -53,14 +53,14 @@ CUT_SHORT = "UPDATE requests SET reply = '{'"
 def test_everything_that_determines_a_reply_is_in_its_key():
     def key(*texts: str, endpoint: str = "e", model: str = "m", **sampling: Any) -> bytes:
         messages: list[Message] = [{"role": "user", "content": text} for text in texts]
-        return request_key(endpoint, model, messages, Sampling(**sampling))
+        return make_request_key(endpoint, model, messages, Sampling(**sampling))
 
     keys = [key("a"), key("b"), key("a", endpoint="f"), key("a", model="n"), key("a", seed=1)]
     keys += [key("a", temperature=None), key("a", n=2), key("a", top_logprobs=5)]
     keys += [key("a", max_tokens=2), key("a", reasoning_effort="low")]
     # No text can pass for two.
     keys += [key("a", "b"), key("b", "a"), key("ab"), key("a4:user1:b")]
-    keys += [request_key("e", "m", [{"role": "system", "content": "a"}], Sampling())]
+    keys += [make_request_key("e", "m", [{"role": "system", "content": "a"}], Sampling())]
     assert len(set(keys)) == len(keys)
     assert key("a", temperature=0) == key("a", temperature=0.0) == key("a")
 
