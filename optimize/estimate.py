@@ -12,15 +12,16 @@ from dspy_judges.startup import run as start
 from judges.labels.types import LabelError, LabelledSet
 from judges.labels.values import Scale
 from judges.tables.problems import count_text
-from judges.terminal import print_error
+from judges.terminal import print_error, print_note
 from optimize.figures.as_json import JsonObject, fields_json
 from optimize.figures.as_text import figure_text, number_text
 from optimize.inputs.flags import CommandOutcome, CommandParser, run_and_print
 from optimize.inputs.labelled import LabelSource
+from optimize.inputs.subjects import find_subject
 from optimize.measuring.partial_labels import (
     PartialLabels,
     add_partial_label_flags,
-    label_bounds,
+    find_label_scale,
     read_rated_outputs,
     read_scores_by_id,
 )
@@ -93,16 +94,19 @@ class EstimateResult:
 
 def estimate(flags: argparse.Namespace) -> CommandOutcome:
     """Estimate the mean label, over all outputs and by system, from the files that flags name."""
-    labelled_set, dimension = read_rated_outputs(flags, LabelSource.from_flags(flags))
+    labelled_set, dimension = read_rated_outputs(LabelSource.from_flags(flags), flags.dimension)
+    for note in labelled_set.notes:
+        print_note(f"note: {note}")
     labels = _read_labels_and_scores(flags, labelled_set, dimension)
-    scale = label_bounds(flags, labelled_set, dimension, labels)
-    is_rate = scale == (0, 1) and are_fractions(labels.score) and labels.is_two_valued
+    subject = find_subject(flags.dimension or dimension)
+    scale = find_label_scale(labelled_set, dimension, labels, scale=flags.scale, subject=subject)
+    is_rate = scale == (0, 1) and are_fractions(labels.scores) and labels.is_two_valued
 
     def estimate_mean(part_of_labels: PartialLabels) -> MeanEstimate:
-        estimate = part_of_labels.mean(scale)
+        estimate = part_of_labels.estimate_mean(scale)
         if is_rate:
             # The judge's rate is its share of passes, not the mean of its scores.
-            judge_rate = float(np.nanmean(verdicts(part_of_labels.score)))
+            judge_rate = float(np.nanmean(verdicts(part_of_labels.scores)))
             estimate = replace(estimate, judge_only=judge_rate)
         return estimate
 
@@ -110,29 +114,29 @@ def estimate(flags: argparse.Namespace) -> CommandOutcome:
         overall = estimate_mean(labels)
     except ValueError as error:
         raise LabelError(f"{labelled_set.name}: {error}") from error
-    systems = sorted(set(labels.system.tolist()) - {""})
+    systems = sorted(set(labels.system_ids.tolist()) - {""})
     estimate_by_system: dict[str, MeanEstimate | None] = dict.fromkeys(systems)
     mean_by_system: dict[str, float] = {}
     for name in systems:
         with suppress(ValueError):
-            estimate = estimate_mean(labels.select(labels.system == name))
+            estimate = estimate_mean(labels.of_rows(labels.system_ids == name))
             estimate_by_system[name], mean_by_system[name] = estimate, estimate.value
     result = EstimateResult(
         labelled_set=labelled_set,
         dimension=dimension,
         scale=scale,
         is_rate=is_rate,
-        is_weighted=np.unique(labels.weight[labels.has_label]).size > 1,
+        is_weighted=np.unique(labels.weights[labels.has_label]).size > 1,
         overall=overall,
         estimate_by_system=estimate_by_system,
         unlabelled_systems=labels.unlabelled_systems,
         differences=system_differences(
             sorted(mean_by_system, key=mean_by_system.__getitem__, reverse=True),
-            labels.label,
-            labels.score,
-            labels.document,
-            labels.system,
-            weight=labels.weight,
+            labels.labels,
+            labels.scores,
+            labels.document_ids,
+            labels.system_ids,
+            weight=labels.weights,
             bounds=scale,
         ),
     )

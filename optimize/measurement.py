@@ -217,7 +217,7 @@ def _measure_scores(
                 f"an id has two scores ({key!r:.60}); give every output an id of its own"
             )
         number = math.nan if score is None else float(score)
-        judgement_by_id[row_id] = judgement_of_score(number, pairwise=task.is_pairwise)
+        judgement_by_id[row_id] = judgement_of_score(number, is_pairwise=task.is_pairwise)
         if key in tuned_keys:
             tuned_row_ids.add(row_id)
     scale = recorded_scale(label_source.scale, subject)

@@ -257,7 +257,7 @@ def _learn(scored: Mapping[str, ScoredItems], learning_ids: frozenset[str], seed
         first.document_ids,
         first.system_ids,
         level=first.level,
-        pairs=first.is_pairwise,
+        is_pairwise=first.is_pairwise,
         rng=random_generator(seed, "panel"),
     )
 
@@ -267,7 +267,7 @@ def _measure(scored: Mapping[str, ScoredItems], fit: PanelFit, ids: frozenset[st
     held_out = {name: member.of_ids(ids) for name, member in scored.items()}
     best = held_out[fit.best_member]
     scores = fit.scores({name: member.scores for name, member in held_out.items()}).tolist()
-    judgements = [judgement_of_score(score, pairwise=best.is_pairwise) for score in scores]
+    judgements = [judgement_of_score(score, is_pairwise=best.is_pairwise) for score in scores]
     panel, best = rows_scored_by_both(replace(best, judgements=tuple(judgements)), best)
     figures = [each.pairwise_accuracy if each.is_pairwise else each.rho for each in (best, panel)]
     rates = [Rate(figure.value, figure.interval, figure.n_documents) for figure in figures]
@@ -315,9 +315,10 @@ def _result_sentences(run: PanelRun) -> list[str]:
         result_text = "does not clearly do better"
     return [
         f"{run.dimension}: {kind_text} ({fit.best_member} is the best alone).",
-        f"On {count_text(fit.gain.n, 'document')}, each scored with weights learned on the other "
-        f"documents, a panel {result_text} than the judge that is best on the other documents: "
-        f"{number_text(fit.gain.value, signed=True)} rho ± {number_text(fit.gain.error)} "
+        f"On {count_text(fit.gain.n_documents, 'document')}, each scored with weights learned "
+        f"on the other documents, a panel {result_text} than the judge that is best on the other "
+        "documents: "
+        f"{number_text(fit.gain.value, signed=True)} rho ± {number_text(fit.gain.standard_error)} "
         "(standard error).",
         *(
             f"On {SPLIT_TITLES[name]} ({count_text(split.difference.n, unit)}), "
@@ -336,7 +337,7 @@ def _member_table(run: PanelRun) -> tuple[tuple[str, ...], list[tuple[str, ...]]
     for name in order:
         entry, adds = entry_by_name[name], fit.rho_added[name]
         cost = cost_text(entry.usage.cost_per_1000_rows) if entry.judge else "recorded"
-        adds_text = f"{number_text(adds.value, signed=True)} ± {number_text(adds.error)}"
+        adds_text = f"{number_text(adds.value, signed=True)} ± {number_text(adds.standard_error)}"
         weight, rho = f"{run.weights[name]:.3f}", number_text(fit.rho_alone[name])
         rows.append((name, weight, rho, adds_text, cost))
     return ("member", "weight", "alone", "adds", "1,000 rows"), rows

@@ -19,6 +19,7 @@ from judges.labels.types import LabelledSet
 from judges.labels.values import Scale
 from judges.tables.atomic_write import write_atomically
 from judges.tables.problems import count_text
+from judges.terminal import print_note
 from optimize.figures.as_json import JsonObject, figure_json
 from optimize.figures.as_text import TOO_FEW_FOR_INTERVAL, figure_text, wrap_lines
 from optimize.inputs.flags import (
@@ -29,7 +30,7 @@ from optimize.inputs.flags import (
     run_and_print,
 )
 from optimize.inputs.labelled import PASS_FAIL, LabelSource
-from optimize.inputs.subjects import dimension_name
+from optimize.inputs.subjects import dimension_name, find_subject
 from optimize.items import Items, choose_level, make_items
 from optimize.measuring.capacity import (
     LabelsNeeded,
@@ -39,7 +40,7 @@ from optimize.measuring.capacity import (
 from optimize.measuring.partial_labels import (
     PartialLabels,
     add_partial_label_flags,
-    label_bounds,
+    find_label_scale,
     read_rated_outputs,
     read_scores_by_id,
 )
@@ -144,15 +145,16 @@ def plan(flags: argparse.Namespace) -> CommandOutcome:
             raise SettingsError("--scores needs --dimension NAME if no labels name it")
         scores = read_scores_by_id(flags.scores, labelled, dimension)
     sample = PartialLabels.from_outputs(labelled, labelled.outputs, dimension, scores)
-    if np.ptp(sample.weight):
+    if np.ptp(sample.weights):
         raise SettingsError(
             f"{labelled.name}: its documents were drawn with unequal chances, and plan draws at "
             "random: draw further documents as these were drawn, and give them a sampling_weight"
         )
-    documents = np.unique(sample.document)
-    labelled_documents = np.unique(sample.document[sample.has_label])
+    documents = np.unique(sample.document_ids)
+    labelled_documents = np.unique(sample.document_ids[sample.has_label])
     unlabelled_documents = np.setdiff1d(documents, labelled_documents)
-    n_labelled_and_scored = np.unique(sample.document[~np.isnan(sample.label + sample.score)]).size
+    is_complete = ~np.isnan(sample.labels + sample.scores)
+    n_labelled_and_scored = np.unique(sample.document_ids[is_complete]).size
     figures: dict[str, PlannedFigure] = {}
     needed = (
         [labels_needed_for_floors(floors, share) for share in ASSUMED_FAIL_SHARES] if floors else []
@@ -161,14 +163,14 @@ def plan(flags: argparse.Namespace) -> CommandOutcome:
         n_to_label = FIRST_ROUND_DOCUMENTS - n_labelled_and_scored
     elif floors:
         needed = [
-            _labels_for_floors(sample, label_bounds(flags, labelled, dimension, sample), floors)
+            _labels_for_floors(sample, _label_scale(flags, labelled, dimension, sample), floors)
         ]
         n_labels = next(iter(needed[0].n_labels.values())) or math.inf
         n_missing = max(0, n_labels - np.count_nonzero(sample.has_label))
-        documents_per_output = documents.size / sample.score.size
+        documents_per_output = documents.size / sample.scores.size
         n_to_label = math.ceil(min(unlabelled_documents.size, n_missing * documents_per_output))
     else:
-        bounds = label_bounds(flags, labelled, dimension, sample)
+        bounds = _label_scale(flags, labelled, dimension, sample)
         figures = plan_figures(sample, make_items(labelled, dimension), bounds, flags.target_width)
         more_by_figure = [figure.more_documents for figure in figures.values()]
         n_if_unreachable = unlabelled_documents.size if None in more_by_figure else 0
@@ -196,7 +198,7 @@ def _labels_for_floors(
 ) -> LabelsNeeded:
     if bounds != (0, 1) or not sample.is_two_valued:
         raise SettingsError("--min-tpr and --min-tnr need labels that say pass or fail")
-    verdicts = sample.label[sample.has_label & (sample.label != 0.5)]
+    verdicts = sample.labels[sample.has_label & (sample.labels != 0.5)]
     return labels_needed_for_floors(floors, float(1 - verdicts.mean()))
 
 
@@ -208,26 +210,40 @@ def _read_labels_so_far(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
         assert isinstance(outputs, LabelledSet)
         if not outputs.reading.ratings:
             return outputs, dimension_name(flags.dimension) if flags.dimension else ""
-    return read_rated_outputs(flags, label_source)
+    labelled, dimension = read_rated_outputs(label_source, flags.dimension)
+    for note in labelled.notes:
+        print_note(f"note: {note}")
+    return labelled, dimension
+
+
+def _label_scale(
+    flags: argparse.Namespace, labelled: LabelledSet, dimension: str, sample: PartialLabels
+) -> Scale:
+    subject = find_subject(flags.dimension or dimension)
+    return find_label_scale(labelled, dimension, sample, scale=flags.scale, subject=subject)
 
 
 def plan_figures(
     sample: PartialLabels, items: Items, bounds: Scale, target: float
 ) -> dict[str, PlannedFigure]:
     """Return how many more documents the mean label and the judge's agreement need."""
-    labelled_part = sample.select(sample.has_label)
-    n_labelled = np.unique(labelled_part.document).size
-    n_unlabelled = np.unique(sample.document).size - n_labelled
-    is_rate, mean = bounds == (0, 1) and sample.is_two_valued, sample.mean(bounds)
+    labelled_part = sample.of_rows(sample.has_label)
+    n_labelled = np.unique(labelled_part.document_ids).size
+    n_unlabelled = np.unique(sample.document_ids).size - n_labelled
+    is_rate, mean = bounds == (0, 1) and sample.is_two_valued, sample.estimate_mean(bounds)
     figures: dict[str, Figure] = {"true rate" if is_rate else "true mean": mean}
     missing_by_figure, n_for_interval = dict[str, int](), MIN_DOCUMENTS_FOR_INTERVAL
-    if np.nanmax(sample.score) > np.nanmin(sample.score):
+    if np.nanmax(sample.scores) > np.nanmin(sample.scores):
         if is_rate:  # leave out the outputs whose annotators are tied
-            labelled_part = labelled_part.select(labelled_part.label != 0.5)
+            labelled_part = labelled_part.of_rows(labelled_part.labels != 0.5)
             items = items.of_rows(np.flatnonzero(items.human != 0.5).tolist())
-        score_label_document = labelled_part.score, labelled_part.label, labelled_part.document
+        score_label_document = (
+            labelled_part.scores,
+            labelled_part.labels,
+            labelled_part.document_ids,
+        )
         level = choose_level(items)
-        if is_rate and are_fractions(sample.score):
+        if is_rate and are_fractions(sample.scores):
             n_for_interval = MIN_OUTPUTS_FOR_RATES
             rates = verdict_agreement(*score_label_document)
             figures |= {"balanced accuracy": rates.balanced_accuracy}

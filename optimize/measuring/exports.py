@@ -6,7 +6,7 @@ The formats were taken from files that the tools wrote; docs/other_tools.md list
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, product
 from pathlib import Path
@@ -34,8 +34,8 @@ from optimize.measuring.recorded import (
     score_of_cell,
 )
 
-# The columns in which tools put a row's id and texts, and a score's metric, value and reason. A dot
-# leads into a nested object. The first of these columns that a row has is read.
+# The columns in which tools put a row's id and texts, and a score's metric, value and reason. The
+# first of these columns that a row has is read. With a dot, the column is a key in a nested object.
 COLUMNS_BY_CONTENT: dict[str, tuple[str, ...]] = {
     "id": (
         *("id", "name", "example_id", "metadata.id", "vars.id", "inputs.id", "request.id"),
@@ -52,7 +52,7 @@ COLUMNS_BY_CONTENT: dict[str, tuple[str, ...]] = {
 
 
 class ToolScore(NamedTuple):
-    """A tool's score for an output, NaN if its evaluation failed, and its reason for the score."""
+    """A tool's score for an output, with the tool's reason; NaN if the tool's evaluation failed."""
 
     value: float
     reason: str | None
@@ -79,8 +79,12 @@ class Tool(NamedTuple):
     places: Mapping[str, tuple[str, ...]] = {}
 
     @property
-    def score_of_word(self) -> dict[str, float]:
-        return {**SCORE_OF_WORD, **self.words}
+    def score_by_word(self) -> dict[str, float]:
+        return {**SCORE_BY_WORD, **self.words}
+
+    def matches(self, columns: Collection[str]) -> bool:
+        """Return whether a file with these columns is the tool's."""
+        return all(any(re.fullmatch(pattern, name) for name in columns) for pattern in self.columns)
 
     def columns_of(self, content: str) -> tuple[str, ...]:
         """Return the columns that may hold this content, the tool's own columns first."""
@@ -97,8 +101,8 @@ class Tool(NamedTuple):
         return {*_texts_inside([*values, *(value_at(row, column) for column in columns)])}
 
 
-# The last tool that matches a file is used, so that a tool that a user appends (docs/extend.md) has
-# precedence.
+# If several tools match a file, the last of them is used. So a tool that a user appends
+# (docs/extend.md) has precedence.
 TOOLS = [
     # In Ragas' files every other column is a metric. Columns with the sample's texts and id are
     # excluded, since an id may be a number like a score.
@@ -118,10 +122,13 @@ TOOLS = [
         words={"c": 1.0, "p": 0.5, "i": 0.0, "n": 0.0},
     ),
 ]
-# Fewer words than for labels: a column with "correct" may hold people's labels beside the scores.
-SCORE_OF_WORD = {
+# Words that count as scores. Labels may have more words, such as "correct": a column with that word
+# may hold people's labels beside the scores.
+SCORE_BY_WORD = {
     word: NUMBER_BY_YES_NO_WORD[word] for word in ("yes", "true", "pass", "no", "false", "fail")
 }
+# The columns of a tool's row that hold an error of the whole row.
+_ERROR_COLUMNS = ("error.message", "error")
 # A file with such a column was written by `dspy-judges score`, even if a tool's columns are there.
 _OWN_COLUMN = re.compile("judgements|dimension|.+_failure")
 
@@ -129,46 +136,48 @@ _OWN_COLUMN = re.compile("judgements|dimension|.+_failure")
 def read_any_scores(
     path: Path,
     dimension: str,
-    labelled: AnyLabels,
+    labelled_items: AnyLabels,
     metric: str = "",
-    values: WordValues | None = None,
+    value_by_word: WordValues | None = None,
 ) -> Recording:
-    """Read scores from another tool's results, or from our own format (`recorded`).
+    """Read scores from another tool's results, or in our own format (`recorded.py`).
 
-    In our own format a score may be a word in `values`, or one of people's words for pass and fail.
-    Raises RecordingError for a file in another format, and for scores of other rows.
+    In our own format a score may be a word of `value_by_word`, or one of people's words for pass
+    and fail. Raises RecordingError for a file in another format, and for scores of other rows.
     """
-    if (judgements := read_export(path, dimension, labelled, metric)) is not None:
-        return Recording(judgements)
-    words: dict[str, float | Vote | None] = {}
-    if verdict_words := labelled.words.get(dimension):
-        words = {**SCORE_OF_WORD, verdict_words[0]: 1.0, verdict_words[1]: 0.0}
-    words |= values or {}
-    pairwise = isinstance(labelled, LabelledPairs)
-    recording = read_own_scores(path, dimension, words, pairwise=pairwise)
-    ids = {item.id for item in labelled.items}
-    if _has_row_numbers(labelled) and not ids.isdisjoint(recording.judgements):
-        _check_row_numbers(path, labelled)
+    judgement_by_id = read_export(path, dimension, labelled_items, metric)
+    if judgement_by_id is not None:
+        return Recording(judgement_by_id)
+    score_by_word: dict[str, float | Vote | None] = {}
+    if verdict_words := labelled_items.words.get(dimension):
+        score_by_word = {**SCORE_BY_WORD, verdict_words[0]: 1.0, verdict_words[1]: 0.0}
+    score_by_word |= value_by_word or {}
+    is_pairwise = isinstance(labelled_items, LabelledPairs)
+    recording = read_own_scores(path, dimension, score_by_word, is_pairwise=is_pairwise)
+    if _ids_are_row_numbers(labelled_items):
+        labelled_ids = {item.id for item in labelled_items.items}
+        if not labelled_ids.isdisjoint(recording.judgement_by_id):
+            _check_row_numbers(path, labelled_items)
     return recording
 
 
-def _has_row_numbers(labelled: AnyLabels) -> bool:
+def _ids_are_row_numbers(labelled_items: AnyLabels) -> bool:
     """Return whether the labels' ids are row numbers, which mean nothing in another file."""
-    return labelled.reading.rows.get("id") == (ROW_NUMBER_COLUMN,)
+    return labelled_items.reading.rows.get("id") == (ROW_NUMBER_COLUMN,)
 
 
-def _check_row_numbers(path: Path, labelled: AnyLabels) -> None:
+def _check_row_numbers(path: Path, labelled_items: AnyLabels) -> None:
     """Raise RecordingError if scores, joined to labels by row numbers, may be of other rows.
 
     If the file of scores has texts, they must equal the texts of the labels' rows. Without texts,
     both files must have the same number of rows.
     """
-    texts_by_id = {item.id: item.texts for item in labelled.items}
+    texts_by_id = {item.id: item.texts for item in labelled_items.items}
     rows, has_texts = [*read_recorded_rows(path)], False
     for location, row in rows:
         cells = cells_with_texts(row)
         for name, text in texts_by_id.get(str(row.get("id")).strip(), {}).items():
-            column = labelled.reading.texts.get(name, name)
+            column = labelled_items.reading.texts.get(name, name)
             if not isinstance(other_text := cells.get(column), str):
                 continue
             has_texts = True
@@ -180,10 +189,11 @@ def _check_row_numbers(path: Path, labelled: AnyLabels) -> None:
                 )
     if has_texts:
         return
-    if len(rows) != len(labelled.items):
+    n_labels = len(labelled_items.items)
+    if len(rows) != n_labels:
         raise RecordingError(
-            f"{path.name}: {len(rows):,} rows, but {len(labelled.items):,} labels without ids or "
-            "texts to join them by; give both files the same ids (--map id=COLUMN)"
+            f"{path.name}: {len(rows):,} rows, but {n_labels:,} labels without ids or texts to "
+            "join them by; give both files the same ids (--map id=COLUMN)"
         )
     print_note(
         f"note: {path.name}: joined to the labels by row numbers, since the labels have no ids"
@@ -191,7 +201,7 @@ def _check_row_numbers(path: Path, labelled: AnyLabels) -> None:
 
 
 def read_export(
-    path: Path, dimension: str, labelled: AnyLabels, metric: str = ""
+    path: Path, dimension: str, labelled_items: AnyLabels, metric: str = ""
 ) -> JudgementsById | None:
     """Read another tool's scores by labelled id; None for a file that no known tool wrote.
 
@@ -204,48 +214,61 @@ def read_export(
     if (export := _recognise_tool(path)) is None:
         return None
     tool, rows = export
-    file = f"{path.name} ({tool.name})"
-    ids = _match_rows(tool, rows, labelled)
-    if not any(ids):
+    file_and_tool = f"{path.name} ({tool.name})"
+    matching_ids = _match_rows(tool, rows, labelled_items)
+    if not any(matching_ids):
         raise RecordingError(
-            f"{file}: no row has a labelled row's id, or its texts; see docs/other_tools.md"
+            f"{file_and_tool}: no row has a labelled row's id, or its texts; see "
+            "docs/other_tools.md"
         )
     entries_by_row = [[*_metric_entries(tool, row)] for row in rows]
-    metric = _choose_metric(file, (metric, dimension), tool, [*chain.from_iterable(entries_by_row)])
-    items, has_verdicts = {item.id: item for item in labelled.items}, dimension in labelled.words
-    repeats: dict[str, list[ToolScore]] = defaultdict(list)
+    all_entries = [*chain.from_iterable(entries_by_row)]
+    metric = _choose_metric(file_and_tool, (metric, dimension), tool, all_entries)
+    item_by_id = {item.id: item for item in labelled_items.items}
+    has_verdicts = dimension in labelled_items.words
+    scores_by_id: dict[str, list[ToolScore]] = defaultdict(list)
     n_other_outputs = 0
-    for number, (row, row_id, entries) in enumerate(zip(rows, ids, entries_by_row, strict=True), 1):
+    for number, (row, item_id, entries) in enumerate(
+        zip(rows, matching_ids, entries_by_row, strict=True), start=1
+    ):
         row_location = f"{path.name}, row {number}"
         metric_entries = [entry for name, entry in entries if name == metric]
         try:
             score = _read_score(tool, row, metric_entries, has_verdicts=has_verdicts)
         except ValueError as error:
             raise RecordingError(f"{row_location}: {metric!r} {error}") from None
-        if row_id and not math.isnan(score.value) and _has_other_output(tool, row, items[row_id]):
+        is_failed = math.isnan(score.value)
+        if item_id and not is_failed and _has_other_output(tool, row, item_by_id[item_id]):
             n_other_outputs += 1
         else:
-            repeats[row_id or row_location].append(score)
-    n_matched = len({*ids} - {None})
-    print_note(f"note: {file}: {metric!r}; matched {n_matched:,} of {len(items):,} labelled rows")
+            scores_by_id[item_id or row_location].append(score)
+    n_matched = len({*matching_ids} - {None})
+    print_note(
+        f"note: {file_and_tool}: {metric!r}; matched {n_matched:,} of {len(item_by_id):,} labelled "
+        "rows"
+    )
     if n_other_outputs:
-        n_text = count_text(n_other_outputs, "row")
-        print_error(f"warning: {file}: {n_text} left out, whose output is not the labelled one")
-    if (n_repeats := max(map(len, repeats.values()), default=0)) > 1:
-        print_note(
-            f"note: {file}: up to {n_repeats} scores of one output (epochs, repeats) are averaged"
+        rows_text = count_text(n_other_outputs, "row")
+        print_error(
+            f"warning: {file_and_tool}: {rows_text} left out, whose output is not the labelled one"
         )
-    pairwise = isinstance(labelled, LabelledPairs)
+    if (n_repeats := max(map(len, scores_by_id.values()), default=0)) > 1:
+        print_note(
+            f"note: {file_and_tool}: up to {n_repeats} scores of one output (epochs, repeats) are "
+            "averaged"
+        )
+    is_pairwise = isinstance(labelled_items, LabelledPairs)
     return {
-        item_id: _mean_judgement(scores, pairwise=pairwise) for item_id, scores in repeats.items()
+        item_id: _mean_judgement(scores, is_pairwise=is_pairwise)
+        for item_id, scores in scores_by_id.items()
     }
 
 
-def _mean_judgement(repeats: Sequence[ToolScore], *, pairwise: bool) -> AnyJudgement:
+def _mean_judgement(repeated_scores: Sequence[ToolScore], *, is_pairwise: bool) -> AnyJudgement:
     """Return the mean of the scores that are not NaN, with the first score's reason."""
-    scores = [score for score in repeats if not math.isnan(score.value)] or repeats
+    scores = [score for score in repeated_scores if not math.isnan(score.value)] or repeated_scores
     mean = math.fsum(score.value for score in scores) / len(scores)
-    return judgement_of_score(mean, scores[0].reason, pairwise=pairwise)
+    return judgement_of_score(mean, scores[0].reason, is_pairwise=is_pairwise)
 
 
 def _read_score(
@@ -262,13 +285,13 @@ def _read_score(
     value = tool.value_of(entry, "value")
     if has_verdicts and value is not None:
         value = tool.value_of(entry, "verdict", "value")
-    failure, error = tool.value_of(entry, "failure"), first_value(row, ("error.message", "error"))
+    failure, row_error = tool.value_of(entry, "failure"), first_value(row, _ERROR_COLUMNS)
     # promptfoo also reports a failed assertion as an error, but such a row has an output.
     if not failure and not tool.texts_of(row, "output"):
-        failure = error
-    reasons = (failure, tool.value_of(entry, "reason"), error)
-    reason = next((reason for reason in reasons if isinstance(reason, str)), None)
-    score = math.nan if failure else score_of_cell(value, tool.score_of_word)
+        failure = row_error
+    reasons = (failure, tool.value_of(entry, "reason"), row_error)
+    reason = next((text for text in reasons if isinstance(text, str)), None)
+    score = math.nan if failure else score_of_cell(value, tool.score_by_word)
     if score is None:
         raise ValueError(f"is {excerpt(value)}; a number is wanted")
     return ToolScore(score, reason)
@@ -276,70 +299,71 @@ def _read_score(
 
 def _has_other_output(tool: Tool, row: Record, item: LabelledItem) -> bool:
     """Return whether a row is about another output than the labelled one."""
-    texts = {*_texts_inside([*item.texts.values()])}
-    output = tool.texts_of(row, "output")
-    return bool(texts and output and output.isdisjoint(texts))
+    labelled_texts = {*_texts_inside([*item.texts.values()])}
+    output_texts = tool.texts_of(row, "output")
+    return bool(labelled_texts and output_texts and output_texts.isdisjoint(labelled_texts))
 
 
 def _recognise_tool(path: Path) -> tuple[Tool, list[Record]] | None:
     """Return the tool that wrote a file, and the file's rows; None for an unknown format."""
-    content: object = None
+    json_value: object = None
     # A file that is not valid JSON is read as a table below, which reports what is wrong.
     with suppress(OSError, ValueError):
-        content = read_json_file(path) if path.suffix.lower() == ".json" else None
-    if not isinstance(content, dict):
-        content = [row for _, row in read_recorded_rows(path)]
+        json_value = read_json_file(path) if path.suffix.lower() == ".json" else None
+    json_object = json_value if isinstance(json_value, dict) else None
+    table_rows = [row for _, row in read_recorded_rows(path)] if json_object is None else []
     for tool in reversed(TOOLS):
-        rows = objects_in(value_at(content, tool.rows) if isinstance(content, dict) else content)
+        rows = objects_in(value_at(json_object, tool.rows) if json_object else table_rows)
         columns = {*chain.from_iterable(rows)}
-        matches = all(any(map(re.compile(pattern).fullmatch, columns)) for pattern in tool.columns)
-        if matches and not any(map(_OWN_COLUMN.fullmatch, columns)):
-            if not tool.scores:
-                export_command = "`promptfoo eval -o results.json`"
-                raise RecordingError(f"{path.name} rounds scores; export by {export_command}")
-            return tool, rows
+        if not tool.matches(columns) or any(map(_OWN_COLUMN.fullmatch, columns)):
+            continue
+        if not tool.scores:
+            export_command = "`promptfoo eval -o results.json`"
+            raise RecordingError(f"{path.name} rounds scores; export by {export_command}")
+        return tool, rows
     return None
 
 
-def _match_rows(tool: Tool, rows: Sequence[Record], labelled: AnyLabels) -> list[str | None]:
+def _match_rows(tool: Tool, rows: Sequence[Record], labelled_items: AnyLabels) -> list[str | None]:
     """Return for each row the id of the labelled row that matches; None unless just one does."""
-    ids_of_key: dict[object, set[str]] = defaultdict(set)
-    for item in labelled.items:
+    ids_by_key: dict[object, set[str]] = defaultdict(set)
+    for item in labelled_items.items:
         for key in _matching_keys(item):
-            ids_of_key[key].add(item.id)
-    texts = {text.strip() for item in labelled.items for text in item.texts.values()}
-    id_columns = () if _has_row_numbers(labelled) else tool.columns_of("id")
-    labelled_ids: list[str | None] = []
+            ids_by_key[key].add(item.id)
+    texts = {text.strip() for item in labelled_items.items for text in item.texts.values()}
+    id_columns = () if _ids_are_row_numbers(labelled_items) else tool.columns_of("id")
+    matching_ids: list[str | None] = []
     for row in rows:
-        ids = {str(value_at(row, column)).strip() for column in id_columns}
-        shared_texts = (tool.texts_of(row, content) & texts for content in ("input", "output"))
+        row_ids = {str(value_at(row, column)).strip() for column in id_columns}
+        inputs, outputs = tool.texts_of(row, "input") & texts, tool.texts_of(row, "output") & texts
         # If several labelled rows have the same context and output, the question decides.
-        n_shared = Counter(
-            item_id
-            for key in (*ids, *product(*shared_texts))
-            for item_id in ids_of_key.get(key, ())
-        )
-        best_ids = [row_id for row_id, n in n_shared.items() if n == max(n_shared.values())]
-        labelled_ids.append(best_ids[0] if len(best_ids) == 1 else None)
-    return labelled_ids
+        n_matches = Counter[str]()
+        for key in (*row_ids, *product(inputs, outputs)):
+            n_matches.update(ids_by_key.get(key, ()))
+        most_matches = max(n_matches.values(), default=0)
+        best_ids = [item_id for item_id, n in n_matches.items() if n == most_matches]
+        matching_ids.append(best_ids[0] if len(best_ids) == 1 else None)
+    return matching_ids
 
 
 def _matching_keys(item: LabelledItem) -> Iterator[object]:
     """Yield what identifies a labelled row: its id, and each pair of an input and an output."""
     yield item.id
     texts = {name: text.strip() for name, text in item.texts.items()}
-    outputs = [name for name in texts if name_key(name) in OUTPUT_NAMES] or [*texts]
-    for input_name, output_name in product(texts, outputs):
+    output_names = [name for name in texts if name_key(name) in OUTPUT_NAMES] or [*texts]
+    for input_name, output_name in product(texts, output_names):
         if input_name != output_name:
             yield texts[input_name], texts[output_name]
 
 
 def _texts_inside(value: object) -> Iterator[str]:
+    """Yield all texts in a value, which may be a text or nested lists and objects."""
     if isinstance(value, str) and value.strip():
         yield value.strip()
-    elif isinstance(value, dict | list):
-        parts = value.values() if isinstance(value, dict) else value
-        yield from chain.from_iterable(map(_texts_inside, parts))
+    elif isinstance(value, dict):
+        yield from _texts_inside([*value.values()])
+    elif isinstance(value, list):
+        yield from chain.from_iterable(map(_texts_inside, value))
 
 
 def _metric_entries(tool: Tool, row: Record) -> Iterator[tuple[str, Record]]:
@@ -359,35 +383,40 @@ def _metric_entries(tool: Tool, row: Record) -> Iterator[tuple[str, Record]]:
         # MLflow lists people's labels as well, which may have the same name as a judge's scores.
         elif value_at(entry, "source.source_type") != "HUMAN":
             yield metric, entry
-    pattern = re.compile(tool.scores)
-    for column_match in filter(None, map(pattern.fullmatch, row if pattern.groups else ())):
-        yield column_match[1], {"value": row[column_match[0]]}
+    score_pattern = re.compile(tool.scores)
+    for column in row if score_pattern.groups else ():
+        if column_match := score_pattern.fullmatch(column):
+            yield column_match[1], {"value": row[column]}
 
 
 def _choose_metric(
-    file: str, names: Sequence[str], tool: Tool, entries: Sequence[tuple[str, Record]]
+    file_and_tool: str, names: Sequence[str], tool: Tool, entries: Sequence[tuple[str, Record]]
 ) -> str:
     """Return the first of `names` that is a metric, else the only metric with a score."""
+    metrics = {metric for metric, _ in entries}
     for name in names:
+        if name in metrics:
+            return name
         # DeepEval adds the kind of metric to its name, as in "Correctness [GEval]".
-        same_name = {
-            metric for metric, _ in entries if name_key(metric.partition(" [")[0]) == name_key(name)
-        }
-        if name in same_name or len(same_name) == 1:
-            return name if name in same_name else same_name.pop()
-    scores = (
-        (metric, score_of_cell(tool.value_of(entry, "value"), tool.score_of_word))
-        for metric, entry in entries
-    )
-    metrics = {metric for metric, score in scores if score is not None and not math.isnan(score)}
-    if not metrics:
+        same_name = [
+            metric for metric in metrics if name_key(metric.partition(" [")[0]) == name_key(name)
+        ]
+        if len(same_name) == 1:
+            return same_name[0]
+    scored_metrics = set[str]()
+    for metric, entry in entries:
+        score = score_of_cell(tool.value_of(entry, "value"), tool.score_by_word)
+        if score is not None and not math.isnan(score):
+            scored_metrics.add(metric)
+    if not scored_metrics:
         raise RecordingError(
-            f"{file}: no column holds a score; the file is read as {tool.name}'s "
+            f"{file_and_tool}: no column holds a score; the file is read as {tool.name}'s "
             f"(docs/other_tools.md) because of the columns {', '.join(tool.columns)}"
         )
-    if len(metrics) > 1:
+    if len(scored_metrics) > 1:
         raise RecordingError(
-            f"{file}: no score is called {names[-1]!r}; its scores: "
-            f"{joined_names(sorted(metrics))}; say which is meant, as in --scores METRIC=FILE"
+            f"{file_and_tool}: no score is called {names[-1]!r}; its scores: "
+            f"{joined_names(sorted(scored_metrics))}; say which is meant, as in "
+            "--scores METRIC=FILE"
         )
-    return metrics.pop()
+    return scored_metrics.pop()

@@ -48,29 +48,29 @@ _USUAL_SCORE_COLUMNS = ("score", "verdict", "verdict_preferred", "preferred")
 
 
 class RecordingError(JudgesError, ValueError):
-    """A file of replies or scores that cannot be used; the message names file, line and field."""
+    """A file of replies or scores that cannot be used; the message names file, line and column."""
 
 
 class Recording(NamedTuple):
     """Judgements by id from a file, and the ids of the rows that the judge was tuned on."""
 
-    judgements: JudgementsById
+    judgement_by_id: JudgementsById
     tuned_ids: frozenset[str] = frozenset()
 
 
 def judgement_of_score(
-    score: float, reason: str | None = None, *, pairwise: bool = False
+    score: float, reason: str | None = None, *, is_pairwise: bool = False
 ) -> AnyJudgement:
     """Return the judgement with this score, or for pairs this margin for A; NaN means failed."""
     if math.isnan(score):
-        return (Preference if pairwise else Judgement).failed(reason or "no score")
-    if not pairwise:
+        return (Preference if is_pairwise else Judgement).failed(reason or "no score")
+    if not is_pairwise:
         return Judgement(score=score, rationale=reason)
     return Preference(margin=score, preferred=preferred_output(score) or "tie", comparison=reason)
 
 
 def read_recorded_rows(path: Path) -> Iterator[tuple[str, Record]]:
-    """Yield each row with its place, which names the file without its folder."""
+    """Yield each row with its location: the file without its folder, and the line."""
     try:
         for location, row in read_records(path):
             yield location.replace(str(path), path.name, 1), row
@@ -79,7 +79,7 @@ def read_recorded_rows(path: Path) -> Iterator[tuple[str, Record]]:
 
 
 def _rows_on_dimension(path: Path, dimension: str | None) -> Iterator[tuple[str, str, Record]]:
-    """Yield place, id and cells of each row that does not name another dimension."""
+    """Yield location, id and cells of each row that does not name another dimension."""
     for location, row in read_recorded_rows(path):
         row_dimension = row.get("dimension")
         if isinstance(row_dimension, str) and dimension not in (None, row_dimension):
@@ -93,17 +93,21 @@ def _rows_on_dimension(path: Path, dimension: str | None) -> Iterator[tuple[str,
 
 
 def read_own_scores(
-    path: Path, dimension: str, values: WordValues | None = None, *, pairwise: bool = False
+    path: Path,
+    dimension: str,
+    value_by_word: WordValues | None = None,
+    *,
+    is_pairwise: bool = False,
 ) -> Recording:
     """Read rows `{"id", "dimension", "score"}` on a dimension; an empty score becomes NaN.
 
-    `values` has the score or vote that each word stands for. The score of a pair is its margin: 1
-    or "A", -1 or "B", 0 or "tie". Rows that `dspy-judges score` and `winrate` wrote can be read as
-    well. Raises RecordingError for any other row, for a second score with the same id, if no row is
-    on the dimension, and for scores of pairs that do not look like margins.
+    `value_by_word` has the score or vote that each word stands for. The score of a pair is its
+    margin: 1 or "A", -1 or "B", 0 or "tie". Rows that `dspy-judges score` and `winrate` wrote can
+    be read as well. Raises RecordingError for any other row, for a second score with the same id,
+    if no row is on the dimension, and for scores of pairs that do not look like margins.
     """
-    number_of_word = _numbers_of_words(values or {}, pairwise=pairwise)
-    judgements: dict[str, AnyJudgement] = {}
+    number_by_word = _number_by_word(value_by_word or {}, is_pairwise=is_pairwise)
+    judgement_by_id: dict[str, AnyJudgement] = {}
     tuned_ids, numbers = set[str](), set[float]()
     for location, item_id, row in _rows_on_dimension(path, dimension):
         if (record := _record_on_dimension(row, dimension)) is None:
@@ -117,35 +121,35 @@ def read_own_scores(
         cell = record[column]
         if isinstance(cell, dict):
             cell = cell.get("preferred", cell)
-        if (score := score_of_cell(cell, number_of_word)) is None:
+        if (score := score_of_cell(cell, number_by_word)) is None:
             raise RecordingError(
                 f'{location}: expected {{"id", "dimension", "score"}}, with a number as '
                 f"score, at most {MAX_SCORE:g}, or one of the labels' words, and not "
                 f"{excerpt(cell)}; give other words a number, as in --values pass=1,fail=0"
             )
-        if item_id in judgements:
+        if item_id in judgement_by_id:
             raise RecordingError(f"{location}: {item_id!r:.60} has two scores")
-        judgements[item_id] = judgement_of_score(score, pairwise=pairwise)
+        judgement_by_id[item_id] = judgement_of_score(score, is_pairwise=is_pairwise)
         if looks_like_number(cell) and not math.isnan(score):
             numbers.add(score)
         if _is_tuned_on(record, column):
             tuned_ids.add(item_id)
-    if not judgements:
+    if not judgement_by_id:
         raise RecordingError(
             f"{path.name}: no score on {dimension!r}; use the same name in labels and scores"
         )
-    if pairwise:
+    if is_pairwise:
         _check_margins(path.name, sorted(numbers))
-    return Recording(judgements, frozenset(tuned_ids))
+    return Recording(judgement_by_id, frozenset(tuned_ids))
 
 
-def score_of_cell(cell: object, number_of_word: Mapping[str, float]) -> float | None:
+def score_of_cell(cell: object, number_by_word: Mapping[str, float]) -> float | None:
     """Return the number that a cell stands for: NaN for a blank cell, None if it is not a score."""
     if is_blank(cell):
         return math.nan
     word = str(cell).strip().casefold()
-    if word in number_of_word:
-        return number_of_word[word]
+    if word in number_by_word:
+        return number_by_word[word]
     parsed_cell = parse_cell(cell)
     if parsed_cell.kind == MISSING:
         return math.nan
@@ -154,14 +158,19 @@ def score_of_cell(cell: object, number_of_word: Mapping[str, float]) -> float | 
     return parsed_cell.number
 
 
-def _numbers_of_words(values: WordValues, *, pairwise: bool) -> dict[str, float]:
-    """Return the score that each word stands for; numbers in `values` recode only the labels."""
-    numbers = {word.casefold(): MARGIN_OF_VOTE[word] for word in MARGIN_OF_VOTE if pairwise}
-    for word, value in values.items():
+def _number_by_word(value_by_word: WordValues, *, is_pairwise: bool) -> dict[str, float]:
+    """Return the score that each word stands for, in small letters.
+
+    Words that are numbers are left out: --values gives them another value in labels, not in scores.
+    """
+    number_by_word: dict[str, float] = {}
+    if is_pairwise:
+        number_by_word = {word.casefold(): margin for word, margin in MARGIN_OF_VOTE.items()}
+    for word, value in value_by_word.items():
         number = MARGIN_OF_VOTE[value] if isinstance(value, str) else value
         if not looks_like_number(word):
-            numbers[word.casefold()] = math.nan if number is None else number
-    return numbers
+            number_by_word[word.casefold()] = math.nan if number is None else number
+    return number_by_word
 
 
 def _record_on_dimension(row: Record, dimension: str) -> Mapping[str, object] | None:
@@ -185,23 +194,22 @@ def _score_column(record: Mapping[str, object], dimension: str) -> str:
 def _is_tuned_on(record: Mapping[str, object], column: str) -> bool:
     """Return whether `score` or `winrate` noted that the judge was tuned on the row."""
     prefix = column.removesuffix("_preferred")
-    mark = first_value(
-        record, (TUNED_ON_KEY, f"{column}.{TUNED_ON_KEY}", f"{prefix}_{TUNED_ON_KEY}")
-    )
-    return str(mark).casefold() == "true"
+    mark_columns = TUNED_ON_KEY, f"{column}.{TUNED_ON_KEY}", f"{prefix}_{TUNED_ON_KEY}"
+    return str(first_value(record, mark_columns)).casefold() == "true"
 
 
-def _check_margins(name: str, numbers: Sequence[float]) -> None:
+def _check_margins(file_name: str, numbers: Sequence[float]) -> None:
     """Raise RecordingError if scores of pairs can hardly be margins, since none is negative."""
     if len(numbers) > 1 and numbers[0] >= 0:
         raise RecordingError(
-            f"{name}: scores of pairs are margins, positive for A, negative for B and 0 for a tie, "
-            f"and these are {numbers[0]:g} to {numbers[-1]:g}: write 1, -1 and 0, or A, B and tie"
+            f"{file_name}: scores of pairs are margins, positive for A, negative for B and 0 for a "
+            f"tie, and these are {numbers[0]:g} to {numbers[-1]:g}: write 1, -1 and 0, or A, B and "
+            "tie"
         )
 
 
 def read_replies(
-    path: Path, dimension: str | None = None, *, pairwise: bool = False
+    path: Path, dimension: str | None = None, *, is_pairwise: bool = False
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield ids and raw replies from rows `{"id", "dimension", "replies": [...]}`.
 
@@ -210,73 +218,83 @@ def read_replies(
     are skipped. Raises RecordingError for a row in another format.
     """
     for location, item_id, row in _rows_on_dimension(path, dimension):
-        if not pairwise:
+        if not is_pairwise:
             yield item_id, _read_texts(location, row, "replies")
             continue
         judge = row.get("judge")
         record = next(iter(judge.values())) if isinstance(judge, dict) and len(judge) == 1 else row
-        orders = [_read_texts(location, record, order) for order in ("order_ab", "order_ba")]
-        if [*map(len, orders)] != [1, 1]:
+        texts_ab = _read_texts(location, record, "order_ab")
+        texts_ba = _read_texts(location, record, "order_ba")
+        if len(texts_ab) != 1 or len(texts_ba) != 1:
             raise RecordingError(f"{location}: 'order_ab' and 'order_ba' must hold one text each")
-        yield item_id, (*orders[0], *orders[1])
+        yield item_id, (*texts_ab, *texts_ba)
 
 
-def _read_texts(location: str, row: object, field: str) -> tuple[str, ...]:
-    """Return the texts in a field, which holds a text or a list of texts."""
-    value = row.get(field) if isinstance(row, dict) else None
+def _read_texts(location: str, record: object, key: str) -> tuple[str, ...]:
+    """Return the texts under a key of the record: one text, or a list of texts."""
+    value = record.get(key) if isinstance(record, dict) else None
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise RecordingError(f"{location}: {field!r} must be a text or a list of texts")
+        raise RecordingError(f"{location}: {key!r} must be a text or a list of texts")
     return tuple(texts)
 
 
 def judgements_from_replies(
-    path: Path, dimension: str, scale: Sequence[int], values: WordValues, *, pairwise: bool = False
+    path: Path,
+    dimension: str,
+    scale: Sequence[int],
+    value_by_word: WordValues,
+    *,
+    is_pairwise: bool = False,
 ) -> JudgementsById:
     """Read judgements by id from a file with any judge's raw replies.
 
-    Several replies on one output are averaged. `values` has the rating or vote that each word in a
-    reply stands for; numbers on the scale always count.
+    Several replies on one output are averaged. `value_by_word` has the rating or vote that each
+    word in a reply stands for; numbers on the scale always count.
     """
-    judgements: dict[str, AnyJudgement] = {}
-    for item_id, replies in read_replies(path, dimension, pairwise=pairwise):
-        if item_id in judgements:
+    judgement_by_id: dict[str, AnyJudgement] = {}
+    for item_id, replies in read_replies(path, dimension, is_pairwise=is_pairwise):
+        if item_id in judgement_by_id:
             raise RecordingError(
                 f"{path.name}: {item_id!r:.60} is recorded twice; keep one record for each id, and "
                 "put replies to different prompts into separate files"
             )
-        if pairwise:
-            judgements[item_id] = preference_of(replies, values)
+        if is_pairwise:
+            judgement_by_id[item_id] = preference_of_replies(replies, value_by_word)
         else:
-            judgements[item_id] = judgement_of(replies, scale, values, names=(dimension,))
-    if not judgements:
+            judgement_by_id[item_id] = judgement_of_replies(
+                replies, scale, value_by_word, headings=(dimension,)
+            )
+    if not judgement_by_id:
         raise RecordingError(f"{path.name}: no replies on {dimension!r}")
-    return judgements
+    return judgement_by_id
 
 
-def judgement_of(
+def judgement_of_replies(
     replies: Sequence[str],
     scale: Sequence[int],
-    values: WordValues | None = None,
-    names: Collection[str] = (),
+    value_by_word: WordValues | None = None,
+    headings: Collection[str] = (),
 ) -> Judgement:
-    """Return the mean of the scores that replies state; other replies are counted.
+    """Return the mean of the scores that the replies state; replies without a score are counted.
 
-    Scores between two ratings ("3.5") count, since recorded prompts seldom forbid them. `names` are
-    names of the dimension that a reply may put before its score.
+    Scores between two ratings ("3.5") count, since recorded prompts seldom forbid them. `headings`
+    are names of the dimension, which a reply may put before its score.
     """
-    rating_of_word = {
-        word: rating for word, rating in (values or {}).items() if isinstance(rating, int | float)
+    rating_by_word = {
+        word: rating
+        for word, rating in (value_by_word or {}).items()
+        if isinstance(rating, int | float)
     }
-    form = answer_patterns(tuple(scale), allow_fractions=True)
+    patterns = answer_patterns(tuple(scale), allow_fractions=True)
     scores, failures = [], []
     for reply in replies:
         with suppress(NoScoreError):
-            if rating_of_word:
-                scores.append(rating_of_word[read_choice(reply, list(rating_of_word))])
+            if rating_by_word:
+                scores.append(rating_by_word[read_choice(reply, list(rating_by_word))])
                 continue
         try:
-            scores.append(float(_read_answer(reply, form, names)))
+            scores.append(float(_read_answer(reply, patterns, headings)))
         except NoScoreError as error:
             failures.append(str(error))
     if not scores:
@@ -290,26 +308,30 @@ def judgement_of(
     )
 
 
-def preference_of(replies: Sequence[str], values: WordValues | None = None) -> Preference:
+def preference_of_replies(
+    replies: Sequence[str], value_by_word: WordValues | None = None
+) -> Preference:
     """Return the preference by the replies in both orders; a tie if the two orders disagree.
 
-    `values` says which words stand for the output shown first ("A"), second ("B") or for neither
-    ("tie"). The letters A and B need not be in `values`.
+    `value_by_word` says which words stand for the output shown first ("A"), second ("B") or for
+    neither ("tie"). The letters A and B always count.
     """
-    vote_of_word = {word: vote for word, vote in (values or {}).items() if isinstance(vote, str)}
-    vote_of_choice: dict[str, str] = {"A": "A", "B": "B", **vote_of_word}
+    vote_by_choice: dict[str, str] = {"A": "A", "B": "B"}
+    for word, vote in (value_by_word or {}).items():
+        if isinstance(vote, str):
+            vote_by_choice[word] = vote
     try:
-        choices = [read_choice(text, list(vote_of_choice)) for text in replies]
+        choices = [read_choice(reply, list(vote_by_choice)) for reply in replies]
     except NoScoreError as error:
         return Preference.failed(str(error))
-    margin_ab, margin_ba = (MARGIN_OF_VOTE[vote_of_choice[choice]] for choice in choices)
+    margin_ab, margin_ba = (MARGIN_OF_VOTE[vote_by_choice[choice]] for choice in choices)
     # In the second order, A is the letter of the second output.
     return Preference.from_orders(margin_ab, -margin_ba)
 
 
-def read_choice(text: str, choices: Sequence[str]) -> str:
+def read_choice(reply: str, choices: Sequence[str]) -> str:
     """Return the choice that a reply states; raises NoScoreError unless it states one."""
-    return str(_read_answer(text, answer_patterns(tuple(choices))))
+    return str(_read_answer(reply, answer_patterns(tuple(choices))))
 
 
 # How judges with other prompts express a rating or a choice in a sentence.
@@ -341,27 +363,33 @@ _NOT_AN_ANSWER = re.compile(
 _SUPPOSITION_STARTS = ("if ", "unless ", "for example")
 
 
-def _read_answer(text: str, form: AnswerPatterns, names: Collection[str] = ()) -> float | str:
+def _read_answer(
+    reply: str, patterns: AnswerPatterns, headings: Collection[str] = ()
+) -> float | str:
     """Return the only answer that a reply states, in our own judges' format or in a sentence."""
-    text = text[slice(*reply_text_span(text))]
+    text = reply[slice(*reply_text_span(reply))]
     sentences = _SENTENCE_END.sub("\n", text)
-    answer = find_answer(text, form, names) or find_answer(sentences, form, names)
+    answer = find_answer(text, patterns, headings) or find_answer(sentences, patterns, headings)
     if answer and answer.value is not None:
         return answer.value
-    if form.is_numeric:
-        pattern = rf"{_BEFORE_RATING}(?P<value>-?{NUMBER_REGEX}){_AFTER_RATING}"
-    else:
-        choice_pattern = "|".join(map(re.escape, form.choice_by_text))
-        pattern = rf"(?:{CANDIDATE_NOUN} )?\(?\b(?P<value>{choice_pattern})\b\)?{_AFTER_CHOICE}"
-    values = {
-        form.stated_value(match)
-        for line in plain_text(sentences, form).splitlines()
-        for match in re.finditer(pattern, line, re.IGNORECASE)
-        if not _NOT_AN_ANSWER.search(line[: match.end()].rpartition(",")[2])
-        and not line.lower().startswith(_SUPPOSITION_STARTS)
-        and not line.endswith("?")
-    }
+    values = set(_values_in_sentences(plain_text(sentences, patterns), patterns))
     value = values.pop() if len(values) == 1 else None
     if value is None:
         raise NoScoreError(f"no single answer in {quote(text)}")
     return value
+
+
+def _values_in_sentences(text: str, patterns: AnswerPatterns) -> Iterator[float | str | None]:
+    """Yield the answers that sentences state; each line of the text is a sentence."""
+    if patterns.is_numeric:
+        pattern = rf"{_BEFORE_RATING}(?P<value>-?{NUMBER_REGEX}){_AFTER_RATING}"
+    else:
+        choice_pattern = "|".join(map(re.escape, patterns.choice_by_text))
+        pattern = rf"(?:{CANDIDATE_NOUN} )?\(?\b(?P<value>{choice_pattern})\b\)?{_AFTER_CHOICE}"
+    for sentence in text.splitlines():
+        if sentence.endswith("?") or sentence.lower().startswith(_SUPPOSITION_STARTS):
+            continue
+        for match in re.finditer(pattern, sentence, re.IGNORECASE):
+            clause = sentence[: match.end()].rpartition(",")[2]
+            if not _NOT_AN_ANSWER.search(clause):
+                yield patterns.stated_value(match)

@@ -177,7 +177,7 @@ def _read_recordings(
         yield _recorded_entry(name or Path(file).stem, task, recording, scale)
     for name, file in map(split_name, flags.replies):
         judgements = judgements_from_replies(
-            Path(file), task.dimension, scale, values, pairwise=pairwise
+            Path(file), task.dimension, scale, values, is_pairwise=pairwise
         )
         yield _recorded_entry(name or Path(file).stem, task, Recording(judgements), scale)
 
@@ -186,7 +186,9 @@ def _recorded_entry(
     name: str, task: Task, recording: Recording, scale: Sequence[int]
 ) -> JudgeEntry:
     """Return the entry of a recording; warn if all scores equal the labels, or are incomplete."""
-    scored = task.match_judgements(name, recording.judgements, None, scale, recording.tuned_ids)
+    scored = task.match_judgements(
+        name, recording.judgement_by_id, None, scale, recording.tuned_ids
+    )
     if np.array_equal(scored.scores, scored.human):
         print_error(
             f"warning: {name}: every score equals people's label; are these scores a judge's?"

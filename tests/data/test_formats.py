@@ -106,7 +106,7 @@ def test_rows_without_ids_are_numbered_by_row_in_every_format(write):
     path = write([{n: cell for n, cell in row.items() if n != "id"} for row in ROWS])
     assert [output.id for output in data.read_labels(path).outputs] == [*"123456"]
     assert main(["score", "relevance", "--data", str(path), "--out", "scored.jsonl"]) == 0
-    assert [*read_own_scores(Path("scored.jsonl"), "relevance").judgements] == [*"123456"]
+    assert [*read_own_scores(Path("scored.jsonl"), "relevance").judgement_by_id] == [*"123456"]
 
 
 def test_a_frame_whose_columns_are_numbers_is_mapped_by_them():

@@ -147,10 +147,10 @@ def test_what_is_merged_downwards_stands_in_every_row():
 def test_scores_may_stand_in_sheets():
     scores = ("x", "engaging", "3,5"), ("y", "engaging", ""), ("x", "other", "yes")
     path = file_of(csv_of(("id", "dimension", "score"), *scores), "scores.csv")
-    judgements = read_own_scores(path, "engaging").judgements
+    judgements = read_own_scores(path, "engaging").judgement_by_id
     assert (judgements["x"].score, judgements["y"].failure) == (3.5, "no score")
     # As `judges score` writes them.
     flat = file_of("id,engaging,engaging_failure\n7,4.5,\n", "flat.csv")
-    assert read_own_scores(flat, "engaging").judgements["7"].score == 4.5
+    assert read_own_scores(flat, "engaging").judgement_by_id["7"].score == 4.5
     with pytest.raises(RecordingError, match=r"2: expected .*, with a number as score"):
         read_own_scores(file_of("id,score\nx,fair\n", "faulty.csv"), "engaging")

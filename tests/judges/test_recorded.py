@@ -16,8 +16,8 @@ from scipy.stats import kendalltau, pearsonr, spearmanr
 from judges.judgement import NoScoreError
 from optimize.measuring.recorded import (
     RecordingError,
-    judgement_of,
-    preference_of,
+    judgement_of_replies,
+    preference_of_replies,
     read_choice,
     read_replies,
 )
@@ -83,7 +83,7 @@ def test_replies_of_gpt4_and_gpt35_read_strictly_give_their_published_rho(
     scores: dict[str, dict[str, float]] = defaultdict(dict)
     for row, (id_, replies) in summeval_replies(model):
         if row["prompt"] == prompt:
-            result = judgement_of(replies[-1:], SUMMEVAL, values=values)
+            result = judgement_of_replies(replies[-1:], SUMMEVAL, value_by_word=values)
             scores[row["dimension"]][id_] = result.score
     assert tuple(sum(map(math.isnan, scores[name].values())) for name in DIMENSIONS) == failed
     for name, rho in zip(DIMENSIONS, rhos, strict=True):
@@ -106,7 +106,7 @@ def test_twenty_samples_averaged_give_the_published_figures_on_topical_chat():
     human, scores = labels("topical_chat"), defaultdict(dict)
     file = "replies_gpt-3.5-turbo_auto_cot_score_only.jsonl"
     for row, (id_, replies) in with_rows(DATA / "topical_chat_judges" / file):
-        result = judgement_of(replies, TOPICAL[row["dimension"]][0])
+        result = judgement_of_replies(replies, TOPICAL[row["dimension"]][0])
         scores[row["dimension"]][id_] = result.score
     for dimension, (_, pearson, kendall) in TOPICAL.items():
         documents, judge, people = zip(*vectors(scores[dimension], human, dimension), strict=True)
@@ -122,7 +122,7 @@ def test_gpt4s_accuracy_on_llmbar_is_the_published_one_but_for_one_reply():
     gold = {row["id"]: (row["subset"], row["preferred"]) for row in rows("llmbar")}
     right, total = Counter(), Counter()
     path = DATA / "llmbar" / "replies_GPT-4.jsonl"
-    for row, (id_, replies) in with_rows(path, pairwise=True):
+    for row, (id_, replies) in with_rows(path, is_pairwise=True):
         subset, choice = gold[id_]
         # Each order is counted by itself, and a reply without a choice as wrong, as published.
         for text, answer in zip(replies, (choice, "AB".strip(choice)), strict=True):
@@ -150,10 +150,10 @@ def _chooses(text: str, answer: str) -> bool:
 def test_gpt35_agrees_with_itself_in_both_orders_on_2853_of_4400_pairs():
     path = DATA / "summeval_judges" / "h2h_gpt-3.5-turbo-0301.jsonl"
     other, same = {"A": "B", "B": "A", "C": "C"}, []
-    for _, replies in read_replies(path, pairwise=True):
+    for _, replies in read_replies(path, is_pairwise=True):
         first, second = (read_choice(text, "ABC") for text in replies)
         same.append(first == other[second])
-        assert preference_of(replies, values={"C": "tie"}).failure is None
+        assert preference_of_replies(replies, value_by_word={"C": "tie"}).failure is None
     assert (sum(same), len(same)) == (2853, 4400)
 
 
@@ -170,7 +170,7 @@ def test_gpt35_agrees_with_itself_in_both_orders_on_2853_of_4400_pairs():
     ],
 )
 def test_a_pairs_replies_give_a_verdict(replies, values, verdict):
-    result = preference_of(replies, values=values)
+    result = preference_of_replies(replies, value_by_word=values)
     assert (result.failure is None) == (verdict is not None)
     if verdict is not None:
         assert (result.preferred, result.order_ba, result.margin) == verdict
@@ -202,7 +202,7 @@ SAMPLES = [
 
 @pytest.mark.parametrize(("replies", "values", "score", "unparsable"), SAMPLES)
 def test_samples_are_read_or_counted(replies, values, score, unparsable):
-    result = judgement_of(replies, SUMMEVAL, values=values)
+    result = judgement_of_replies(replies, SUMMEVAL, value_by_word=values)
     assert (None if result.failure else result.score) == score
     assert (result.samples, result.unparsable) == (len(replies) - unparsable, unparsable)
 

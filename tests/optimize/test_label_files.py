@@ -75,8 +75,8 @@ def test_the_error_on_a_file_without_labels_says_how_to_get_some():
 def test_the_unlabelled_starter_set_does_not_name_the_systems():
     items, starter = read_items("starter_unlabelled"), data.starter()
     assert (len(items.items), len(items.documents)) == (30, 10)
-    names = " ".join(f"{item.id} {item.document_id} {item.system}" for item in items)
+    names = " ".join(f"{item.id} {item.document_id} {item.system}" for item in items.items)
     assert not any(system in names for system in starter.systems)
     # Every text is one of the starter set's.
     texts = {output.texts["summary"] for output in starter.outputs}
-    assert {item.texts["summary"] for item in items} <= texts
+    assert {item.texts["summary"] for item in items.items} <= texts

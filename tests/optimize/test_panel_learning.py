@@ -166,7 +166,7 @@ def test_swapping_the_sides_of_pairs_keeps_the_panel_and_flips_margins():
     panels = []
     for sign in (np.ones(120), rng.choice([-1.0, 1.0], 120)):
         mirror = {name: scores * sign for name, scores in margins.items()}
-        how = {"level": "dataset", "pairs": True, "rng": np.random.default_rng(0)}
+        how = {"level": "dataset", "is_pairwise": True, "rng": np.random.default_rng(0)}
         fit = learn_panel(mirror, np.sign(truth) * sign, names, names, **how)
         assert fit.kind == "learned"
         # A frozen panel of pairs may not shift a margin or enlarge it.

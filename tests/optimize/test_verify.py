@@ -298,8 +298,8 @@ def test_verify_reads_the_output_of_winrate_as_margins(flat):
     rows = [{"id": name, "verdict": {"preferred": vote}} for name, vote in preferences.items()]
     if flat:
         rows = [{"id": name, "verdict_preferred": vote} for name, vote in preferences.items()]
-    read = read_own_scores(Path(write_jsonl("w.jsonl", rows)), "preference", pairwise=True)
-    assert [read.judgements[name].preferred for name in "abcd"] == ["A", "B", "tie", None]
+    read = read_own_scores(Path(write_jsonl("w.jsonl", rows)), "preference", is_pairwise=True)
+    assert [read.judgement_by_id[name].preferred for name in "abcd"] == ["A", "B", "tie", None]
 
 
 @pytest.mark.parametrize("column", ["verdict", "score", "label"])
@@ -367,7 +367,7 @@ MARKED = {"id": "a", "charm": 1, "charm_failure": None, "charm_tuned_on": True}
 )
 def test_a_mark_counts_for_the_scores_that_it_stands_beside(row, is_tuned_on):
     path, pairwise = Path(write_jsonl("s.jsonl", [row])), "charm" not in str(row)
-    recording = read_own_scores(path, "charm", pairwise=pairwise)
+    recording = read_own_scores(path, "charm", is_pairwise=pairwise)
     assert (recording.tuned_ids == {"a"}) is is_tuned_on
 
 
