@@ -70,6 +70,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def add_judges_flags(command_parser: argparse.ArgumentParser, run_name: str) -> None:
+    """Add the flags that `compare` and `panel` share."""
     add = command_parser.add_argument
     help_text = "[NAME=]JUDGE[@MODEL]: a catalogue name, a run folder or a judge's file; repeatable"
     add("judges", nargs="*", metavar="JUDGE", help=help_text)
@@ -101,24 +102,28 @@ def compare(flags: argparse.Namespace) -> CommandOutcome:
     """Ask all judges and write the run; with --dry-run, only estimate its cost."""
     start_time = time.monotonic()
     set_only_dimension(flags)
-    judges, prompt_source = [*map(split_name, flags.judges)], flags.dimension or flags.pairwise
-    if flags.lm and not (prompt_source and find_subject(prompt_source)):
-        if not judges:
+    named_judges = [split_name(argument) for argument in flags.judges]
+    # Each model of --lm is asked with the prompt of the subject, or else of the first JUDGE.
+    judge_with_prompt = flags.dimension or flags.pairwise
+    if flags.lm and not (judge_with_prompt and find_subject(judge_with_prompt)):
+        if not named_judges:
             raise SettingsError(
                 "--lm MODEL needs a prompt: name a catalogue dimension by --dimension (see "
                 "dspy-judges list), or a JUDGE (a run folder or FILE.yaml)"
             )
-        prompt_source = judges[0][1].partition("@")[0]
-    model_specs = [(name or lm, f"{prompt_source}@{lm}") for name, lm in map(split_name, flags.lm)]
-    specs = [*model_specs, *judges]
-    task, entries = read_task(flags, specs)
-    check_names(entries)
+        _, first_judge = named_judges[0]
+        judge_with_prompt, _, _ = first_judge.partition("@")
+    named_models = [
+        (name or lm, f"{judge_with_prompt}@{lm}") for name, lm in map(split_name, flags.lm)
+    ]
+    task, judge_entries = read_task(flags, [*named_models, *named_judges])
+    check_names(judge_entries)
     if flags.dry_run:
-        costs = cost_lines(entries, flags.price)
-        return CommandOutcome(costs, costs)
-    with open_run_and_ask(flags, "compare", task, entries) as (folder, entries):
+        lines = cost_lines(judge_entries, flags.price)
+        return CommandOutcome(lines, lines)
+    with open_run_and_ask(flags, "compare", task, judge_entries) as (folder, judge_entries):
         result = CompareRun(
-            comparison=compare_judges(entries, task),
+            comparison=compare_judges(judge_entries, task),
             seed=flags.seed,
             seconds=round(time.monotonic() - start_time, 3),
             folder=str(folder),
@@ -126,25 +131,29 @@ def compare(flags: argparse.Namespace) -> CommandOutcome:
         write_json(folder / run_folder.SUMMARY_FILE, to_json(result))
         write_comparison(folder / run_folder.REPORT_FILE, result.comparison)
     lines = comparison_lines(result.comparison, result.seconds, result.folder)
-    left_out = result.comparison.left_out
-    faults = [f"not measured: {entry.name}: {entry.why_unscored}" for entry in left_out]
+    faults = [
+        f"not measured: {entry.name}: {entry.why_unscored}" for entry in result.comparison.left_out
+    ]
     return CommandOutcome(result, lines, faults)
 
 
 @contextmanager
 def open_run_and_ask(
-    flags: argparse.Namespace, name: str, task: Task, entries: Sequence[JudgeEntry]
+    flags: argparse.Namespace, command_name: str, task: Task, judge_entries: Sequence[JudgeEntry]
 ) -> Iterator[tuple[Path, list[JudgeEntry]]]:
-    """Open a new or interrupted run's folder and ask all judges; yields folder and entries."""
+    """Open a new or interrupted run's folder and ask all judges.
+
+    Yields the folder, and the judges' entries with scores.
+    """
     config = RunConfig(
-        command=f"optimize.{name}",
+        command=f"optimize.{command_name}",
         settings={"dimension": task.dimension, "seed": flags.seed},
         data={"name": task.labelled_items.name, "sha256": task.labelled_items.sha256},
-        judges=[entry.name for entry in entries],
+        judges=[entry.name for entry in judge_entries],
     )
-    with open_run(flags.out, name, config, print_note) as folder:
-        for line in cost_lines(entries, flags.price):
+    with open_run(flags.out, command_name, config, print_note) as folder:
+        for line in cost_lines(judge_entries, flags.price):
             print_note(line)
         options = asking_options(flags)
         options["store"] = folder / run_folder.REPLIES_FILE
-        yield folder, ask_judges(entries, task, seed=flags.seed, **options)
+        yield folder, ask_judges(judge_entries, task, seed=flags.seed, **options)

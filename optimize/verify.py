@@ -57,6 +57,7 @@ failed; 2 wrong usage; 3 a floor or the margin lies within the interval, so that
 these labels cannot tell"""
 # The exit code if the labels do not suffice to decide about the floors or the margin.
 UNDECIDED_EXIT_CODE = 3
+# Upper bound on --looks, the number of times that growing labels are checked.
 MAX_LOOKS = 100
 
 
@@ -94,51 +95,56 @@ def command(arguments: Sequence[str]) -> int:
 
 def verify(flags: argparse.Namespace) -> CommandOutcome:
     """Measure the judge that flags name, alone or against an old judge."""
-    floors = read_floors(flags)
-    _check_flags(flags, floors)
+    floor_by_figure = read_floors(flags)
+    _check_flags(flags, has_floors=bool(floor_by_figure))
     result: Verification | SwapDecision
     if flags.against is None:
-        result = _verify_one(flags, floors)
+        result = _verify_one(flags, floor_by_figure)
         lines = verification_lines(result, everything=flags.all, page=flags.report)
     else:
         result, lines = verify_swap(flags)
-    code = UNDECIDED_EXIT_CODE if result.is_undecided else FAILED_EXIT_CODE
-    return CommandOutcome(result, lines, result.faults, code)
+    exit_code = UNDECIDED_EXIT_CODE if result.is_undecided else FAILED_EXIT_CODE
+    return CommandOutcome(result, lines, result.faults, exit_code)
 
 
-def _verify_one(flags: argparse.Namespace, floors: Mapping[str, float]) -> Verification:
-    sources = [*flags.judges, *flags.scores, *flags.replies]
-    if len(sources) != 1:
+def _verify_one(flags: argparse.Namespace, floor_by_figure: Mapping[str, float]) -> Verification:
+    """Measure one judge; raises JudgesError if the floors for rates fit no label or score."""
+    judge_arguments = [*flags.judges, *flags.scores, *flags.replies]
+    if len(judge_arguments) != 1:
         raise SettingsError("name one thing to verify: a JUDGE, --replies FILE or --scores FILE")
     task, (entry,) = read_task(flags, map(split_name, flags.judges), flags.lm or "")
-    if floors.keys() - {"spearman"} and not is_two_valued(task.items().human):
+    has_rate_floors = bool(floor_by_figure.keys() - {"spearman"})
+    if has_rate_floors and not is_two_valued(task.items().human):
         raise SettingsError("--min-tpr and --min-tnr need labels that say pass or fail")
     (entry,) = ask_judges([entry], task, seed=flags.seed, **asking_options(flags))
     if entry.scored_items is None:
         raise JudgesError(entry.why_unscored)
-    measured = Measurement.of(entry.scored_items, task.labelled_items)
-    result = replace(measured.result, judge=sources[0])
-    if floors.keys() - {"spearman"} and not result.scorecard.verdict_figures:
+    measurement = Measurement.of(entry.scored_items, task.labelled_items)
+    result = replace(measurement.result, judge=judge_arguments[0])
+    if has_rate_floors and not result.scorecard.verdict_figures:
         raise JudgesError("--min-tpr and --min-tnr: the scores are not between 0 and 1")
-    result = replace(result, floor_check=check_floors(result, floors, flags.looks))
+    result = replace(result, floor_check=check_floors(result, floor_by_figure, flags.looks))
     if flags.report:
-        write_verification(Path(flags.report), result, measured.held_out)
+        write_verification(Path(flags.report), result, measurement.held_out)
     return result
 
 
-def _check_flags(flags: argparse.Namespace, floors: Mapping[str, float]) -> None:
+def _check_flags(flags: argparse.Namespace, *, has_floors: bool) -> None:
+    """Raise SettingsError for flags that do not go together, and for --report with a wrong path."""
     is_swap = flags.against is not None
-    if flags.looks > MAX_LOOKS or (flags.looks > 1 and not (floors or is_swap)):
+    decides = has_floors or is_swap
+    if flags.looks > MAX_LOOKS or (flags.looks > 1 and not decides):
         raise SettingsError(
             f"--looks {flags.looks:,}: it needs a floor (--min-...) or --against OLD, and is at "
             f"most {MAX_LOOKS}"
         )
-    page = Path(flags.report) if flags.report else None
-    # A file with another ending may hold labels or scores, which the page would overwrite.
-    if page and (page.suffix != ".html" or not page.parent.is_dir()):
-        raise SettingsError(
-            f"--report {flags.report}: name a file that ends in .html, in a folder that exists"
-        )
+    if flags.report:
+        report_path = Path(flags.report)
+        # A file with another ending may hold labels or scores, which the page would overwrite.
+        if report_path.suffix != ".html" or not report_path.parent.is_dir():
+            raise SettingsError(
+                f"--report {flags.report}: name a file that ends in .html, in a folder that exists"
+            )
     if not is_swap and (flags.margin is not None or flags.changed is not None):
         raise SettingsError(
             "--margin and --changed need --against OLD, which names the judge to replace"
