@@ -296,12 +296,12 @@ def write_report(path: Path, run: PanelRun) -> None:
     report_answer = ReportAnswer(
         title=f"A panel for {run.dimension}",
         headline=verdict,
-        why=[("", sentence) for sentence in sentences],
+        reasons=[("", sentence) for sentence in sentences],
         tiles=[
             Tile(f"{figure_name} of the best single judge", test.best),
             Tile(f"{figure_name} of what ships", test.panel),
         ],
-        steps=[run.why_no_judge or next_step],
+        next_steps=[run.why_no_judge or next_step],
     )
     members = Section(title="Members", tables=[ReportTable(header, rows, ADDS_NOTE)])
     save_page(path, page_html(report_answer, [members]))

@@ -22,7 +22,7 @@ from optimize.measuring.comparison import ComparedJudge
 from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.swap import SwapDecision, SwapResult, decide_swap
 from optimize.measuring.task_flags import asking_options, check_names, read_task
-from optimize.report.answer import VERIFY_LINES, Fact, ReportAnswer, Tile
+from optimize.report.answer import MAX_VERIFY_LINES, Fact, ReportAnswer, Tile
 from optimize.report.card import LOOKS_ADVICE, measured_sentence, tuning_warnings
 from optimize.report.misses import change_text, changed_rows_group, label_text
 from optimize.report.page import Section, page_html, save_page, source_section
@@ -151,7 +151,9 @@ def swap_lines(result: SwapResult, report_path: str | None = None) -> list[str]:
         change = f"{change_text(result, row)} (people {label_text(result, row.human)})"
         row_lines.append(row.remarks.as_line(change, row.id))
     page_lines = [f"What changes: {Path(report_path).resolve().as_uri()}"] if report_path else []
-    return swap_answer(result).lines(VERIFY_LINES, extra=row_lines, last=page_lines)
+    return swap_answer(result).lines(
+        MAX_VERIFY_LINES, optional_sentences=row_lines, last_sentences=page_lines
+    )
 
 
 def swap_answer(result: SwapResult) -> ReportAnswer:
@@ -174,14 +176,14 @@ def swap_answer(result: SwapResult) -> ReportAnswer:
     return ReportAnswer(
         title=f"{comparison.dimension}: may {new} replace {old}?",
         headline=result.sentence,
-        why=reasons,
+        reasons=reasons,
         tiles=[
             *(_judge_tile(name, judge.scorecard) for name, judge in named_judges),
             Tile("Difference", result.difference, interval_note, is_difference=True),
         ],
-        measured=measured_sentence(scorecard, comparison.data),
+        measured_on=measured_sentence(scorecard, comparison.data),
         facts=[*_error_facts(named_judges), *_cost_facts(named_judges)],
-        steps=[swap_step(result)],
+        next_steps=[swap_step(result)],
     )
 
 

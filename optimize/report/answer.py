@@ -10,14 +10,14 @@ from optimize.statistics.intervals import Figure
 # A short title, which may be empty, and a sentence.
 Fact = tuple[str, str]
 # Upper bounds on the lines that a tuning run and `verify` print in the terminal.
-RUN_LINES, VERIFY_LINES = 24, 12
+MAX_RUN_LINES, MAX_VERIFY_LINES = 24, 12
 
 
 @dataclass(frozen=True, slots=True)
 class ReportTable:
-    """A table: the head has the names of the columns, and the rows have the cells."""
+    """A table with a caption; the cells of each row are in the order of the columns."""
 
-    head: Sequence[str]
+    column_names: Sequence[str]
     rows: Sequence[Sequence[str]]
     caption: str = ""
 
@@ -33,62 +33,78 @@ class Tile:
     is_difference: bool = False
 
     @property
-    def number(self) -> str:
+    def value_text(self) -> str:
         if self.is_share:
             return share_text(self.figure.value)
         return number_text(self.figure.value, signed=self.is_difference)
 
     @property
-    def interval(self) -> str:
-        """The ends of the interval; empty if it is withheld."""
-        if not (bounds := self.figure.interval):
+    def interval_text(self) -> str:
+        """The ends of the interval, such as "0.2 to 0.4"; empty if there is no interval."""
+        if not (interval := self.figure.interval):
             return ""
-        format_value = share_text if self.is_share else number_text
-        return f"{format_value(bounds.low)} to {format_value(bounds.high)}"
+        end_text = share_text if self.is_share else number_text
+        return f"{end_text(interval.low)} to {end_text(interval.high)}"
 
     @property
-    def value_text(self) -> str:
-        """The number, and the interval in brackets if there is one."""
-        return f"{self.number} ({self.interval})" if self.interval else self.number
+    def figure_text(self) -> str:
+        """The value, and the interval in brackets if there is one."""
+        return (
+            f"{self.value_text} ({self.interval_text})" if self.interval_text else self.value_text
+        )
 
     def __str__(self) -> str:
         note = f"; {self.note}" if self.note else ""
-        return f"{self.title}: {self.value_text}{note}."
+        return f"{self.title}: {self.figure_text}{note}."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportAnswer:
     """All sentences and figures on a result; the most important come first.
 
-    `headline` answers the question in the title, and `why` has reasons and warnings, which are
-    always shown. `measured` says which rows the `tiles` were measured on. `steps` says what to do
-    next, the most urgent step first; code in a step is between backticks.
+    Attributes:
+        title: The reader's question, or what was measured.
+        headline: The answer in one or two sentences.
+        reasons: Reasons and warnings, which are always shown.
+        tiles: The main figures.
+        measured_on: A sentence on the rows that the tiles were measured on.
+        facts: Less important facts, which are left out if the terminal has too few lines.
+        next_steps: What to do next, the most urgent step first. Code is between backticks.
     """
 
     title: str
     headline: str
-    why: Sequence[Fact] = ()
+    reasons: Sequence[Fact] = ()
     tiles: Sequence[Tile] = ()
-    measured: str = ""
+    measured_on: str = ""
     facts: Sequence[Fact] = ()
     tables: Sequence[ReportTable] = ()
-    steps: Sequence[str] = ()
+    next_steps: Sequence[str] = ()
 
     def lines(
-        self, max_lines: float = math.inf, *, extra: Sequence[str] = (), last: Sequence[str] = ()
+        self,
+        max_lines: float = math.inf,
+        *,
+        optional_sentences: Sequence[str] = (),
+        last_sentences: Sequence[str] = (),
     ) -> list[str]:
-        """Return the answer for a terminal; facts and `extra` are left out above `max_lines`."""
-        why = fact_lines(self.why)
-        top_sentences = self.title, self.headline, *why, *map(str, self.tiles), self.measured
-        bottom = [
-            *wrap_lines(*(f"Next: {step.replace('`', '')}" for step in self.steps[:1])),
-            *(line for one in self.tables for line in ("", *table_lines(one.head, one.rows))),
-            *wrap_lines(*last),
-        ]
-        top, middle = wrap_lines(*top_sentences), list[str]()
-        for sentence in (*fact_lines(self.facts), *extra):
+        """Return the answer as lines for a terminal, if possible at most `max_lines`.
+
+        Facts and optional sentences are left out if they do not fit.
+        """
+        tile_sentences = map(str, self.tiles)
+        top = wrap_lines(
+            self.title, self.headline, *fact_lines(self.reasons), *tile_sentences, self.measured_on
+        )
+        bottom = wrap_lines(*(f"Next: {step.replace('`', '')}" for step in self.next_steps[:1]))
+        for table in self.tables:
+            bottom += ["", *table_lines(table.column_names, table.rows)]
+        bottom += wrap_lines(*last_sentences)
+        middle: list[str] = []
+        for sentence in (*fact_lines(self.facts), *optional_sentences):
             lines = wrap_lines(sentence)
-            middle += lines if len([*top, *middle, *lines, *bottom]) <= max_lines else []
+            if len(top) + len(middle) + len(lines) + len(bottom) <= max_lines:
+                middle += lines
         return [*top, *middle, *bottom]
 
 

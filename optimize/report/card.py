@@ -148,7 +148,7 @@ def _rank_quality(card: Scorecard) -> tuple[str, str]:
     """Return how well a judge orders outputs or pairs, and how it compares with one annotator."""
     if card.is_pairwise:
         pairs = Tile("Pairs decided as people do", card.share_right, is_share=True)
-        return f"It decides {pairs.value_text} of pairs as people do, more than a coin's 50%", ""
+        return f"It decides {pairs.figure_text} of pairs as people do, more than a coin's 50%", ""
     comparison, annotator = "", card.people_figures.one_annotator if card.people_figures else None
     if annotator and (gap := annotator.rho_difference.interval):
         comparison = ", and perhaps orders outputs as well as one annotator"
@@ -157,7 +157,7 @@ def _rank_quality(card: Scorecard) -> tuple[str, str]:
         elif gap.low > 0:
             comparison = ", and orders outputs better than one annotator"
     rho = Tile(f"{card.rho.level.capitalize()}-level rho", card.rho)
-    return f"{rho.title} is {rho.value_text}: it beats a coin", comparison
+    return f"{rho.title} is {rho.figure_text}: it beats a coin", comparison
 
 
 def tiles_of(card: Scorecard) -> list[Tile]:
@@ -214,7 +214,7 @@ def measured_sentence(card: Scorecard, data: DataCounts, remark: str = "") -> st
     if rho.n_outputs == n_documents:
         amount_text = count_text(n_documents, "pair" if card.is_pairwise else "row")
     weighted_text = ", drawn with unequal chances" if data.is_weighted else ""
-    has_interval = any(tile.interval for tile in tiles_of(card))
+    has_interval = any(tile.interval_text for tile in tiles_of(card))
     interval_text = "intervals are 95%" if has_interval else "too few for an interval"
     if is_perfect(card) and not has_interval:
         interval_text = "without an error there is no interval"

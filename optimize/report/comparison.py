@@ -35,7 +35,7 @@ def comparison_lines(result: JudgeComparison, seconds: float, folder: str) -> li
     left_out = [("Left out", f"{entry.name}: {entry.why_unscored}") for entry in result.left_out]
     cost = ("Cost", f"{cost_text(result.cost_usd)} in {seconds:,.0f} s.")
     report_answer = replace(report_answer, facts=[*report_answer.facts, *left_out, cost])
-    return report_answer.lines(last=[TABLE_NOTE, f"Report: {folder}/report.html"])
+    return report_answer.lines(last_sentences=[TABLE_NOTE, f"Report: {folder}/report.html"])
 
 
 def comparison_answer(result: JudgeComparison) -> ReportAnswer:
@@ -55,9 +55,9 @@ def comparison_answer(result: JudgeComparison) -> ReportAnswer:
     return ReportAnswer(
         title=f"{result.dimension}: {count_text(len(result.judges), 'judge')}{side_by_side}",
         headline=comparison_step(result),
-        why=[("", figures), *rate_facts(judge.scorecard), *warnings],
+        reasons=[("", figures), *rate_facts(judge.scorecard), *warnings],
         tiles=tiles_of(judge.scorecard),
-        measured=measured_sentence(judge.scorecard, result.data),
+        measured_on=measured_sentence(judge.scorecard, result.data),
         facts=[*facts, ("Labels", labels_text(result.data, judge.scorecard.unit))],
         tables=_tables(result),
     )

@@ -10,7 +10,7 @@ from judges.protocol import is_embedded
 from judges.tables.problems import count_text
 from optimize.figures.as_text import SPLIT_TITLES, cost_text, figure_text, number_text
 from optimize.measuring.tuning_result import SplitResult, TuningResult
-from optimize.report.answer import RUN_LINES, Fact, ReportAnswer, ReportTable
+from optimize.report.answer import MAX_RUN_LINES, Fact, ReportAnswer, ReportTable
 from optimize.report.card import (
     LABEL_MORE,
     MOST_FAILED,
@@ -47,7 +47,7 @@ def tuning_lines(result: TuningResult, folder: str = "") -> list[str]:
     if result.tuned_file:
         files_text += f"; {result.tuned_file} did not ship"
     report_answer = tuning_answer(result, folder=folder or "FOLDER")
-    return report_answer.lines(RUN_LINES, last=[files_text] if folder else [])
+    return report_answer.lines(MAX_RUN_LINES, last_sentences=[files_text] if folder else [])
 
 
 def tuning_answer(result: TuningResult, folder: str = "FOLDER") -> ReportAnswer:
@@ -59,18 +59,18 @@ def tuning_answer(result: TuningResult, folder: str = "FOLDER") -> ReportAnswer:
     report_answer = ReportAnswer(
         title=f"{result.dimension} judged by {model}",
         headline="Do not use it yet: no labels were held out, so nobody knows if it agrees.",
-        why=[shipped, cost],
+        reasons=[shipped, cost],
         facts=[labels],
-        steps=tuning_steps(result, folder),
+        next_steps=tuning_steps(result, folder),
     )
     if not (test and card):
         return report_answer
     return replace(
         report_answer,
         headline=recommendation(card, obstacle_to_use(card, result.data)),
-        why=[shipped, ("Gain", gain_sentence(result, test)), *rate_facts(card), cost],
+        reasons=[shipped, ("Gain", gain_sentence(result, test)), *rate_facts(card), cost],
         tiles=tiles_of(card),
-        measured=measured_sentence(card, result.data, " that tuning did not see"),
+        measured_on=measured_sentence(card, result.data, " that tuning did not see"),
         facts=[*_tuning_facts(result, test), *scale_facts(card), labels],
         tables=[_split_table(result)],
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 from judges.tables.problems import count_text
 from optimize.figures.as_text import correlation_line, number_text, wrap_lines
 from optimize.measuring.verification import Associations, Verification, exceeds_people
-from optimize.report.answer import VERIFY_LINES, Fact, ReportAnswer, fact_lines
+from optimize.report.answer import MAX_VERIFY_LINES, Fact, ReportAnswer, fact_lines
 from optimize.report.card import (
     LABEL_MORE,
     LOOKS_ADVICE,
@@ -46,7 +46,9 @@ def verification_lines(
     alternating = filter(None, chain(*zip_longest(false_passes, false_alarms)))
     miss_lines = [miss.remarks.as_line(miss.kind, miss.id) for miss in alternating]
     lines = report_answer.lines(
-        VERIFY_LINES - n_faults, extra=miss_lines, last=[f"Its errors: {errors}"]
+        MAX_VERIFY_LINES - n_faults,
+        optional_sentences=miss_lines,
+        last_sentences=[f"Its errors: {errors}"],
     )
     if not everything:
         return lines
@@ -75,16 +77,16 @@ def verification_answer(result: Verification, *, with_faults: bool = True) -> Re
     return ReportAnswer(
         title=f"How far does the judge {judge} agree with people on {result.dimension}?",
         headline=recommendation(card, obstacle, floor_check.outcome if floor_check else None),
-        why=[
+        reasons=[
             *([("Gate", "; ".join(floor_texts))] if floor_texts else []),
             *rate_facts(card),
             *tuning_warnings(result.overlap, card.unit),
             *_association_warnings(result.associations),
         ],
         tiles=tiles_of(card),
-        measured=measured,
+        measured_on=measured,
         facts=[*scale_facts(card)],
-        steps=[verification_step(result, obstacle)],
+        next_steps=[verification_step(result, obstacle)],
     )
 
 

@@ -23,7 +23,7 @@ NAN = math.nan
 def answer_to(**changes: Any) -> dict[str, str]:
     """All sentences of a run's answer by what they are about."""
     answer = tuning_answer(run_result(**changes))
-    return dict([*answer.why, *answer.facts])
+    return dict([*answer.reasons, *answer.facts])
 
 
 def text(own: Scorecard) -> str:
@@ -99,7 +99,7 @@ def test_failures_of_either_judge_are_counted():
     failures = card(rho(n_outputs=90, n_failed=10))
     assert answer_to(test=on_split(untuned=failures))["No score"].endswith("failed on 10 outputs.")
     assert "No score" not in answer_to()
-    own = tuning_answer(run_result(test=on_split(tuned=failures))).measured
+    own = tuning_answer(run_result(test=on_split(tuned=failures))).measured_on
     assert own.endswith("10 outputs got no score.")
 
 
@@ -196,11 +196,11 @@ def test_the_next_steps_follow_from_the_figures_and_never_contradict_the_headlin
     if isinstance(changes, Scorecard):
         changes = {"test": on_split(untuned=changes, tuned=changes)}
     answer = tuning_answer(run_result(**changes))
-    assert answer.steps[0].startswith(first)
-    assert others in " ".join(answer.steps)
-    assert len(answer.steps) <= 3
+    assert answer.next_steps[0].startswith(first)
+    assert others in " ".join(answer.next_steps)
+    assert len(answer.next_steps) <= 3
     is_refused = answer.headline.startswith("Do not use")
-    assert not (is_refused and "Load it" in " ".join(answer.steps))
+    assert not (is_refused and "Load it" in " ".join(answer.next_steps))
 
 
 def test_constructed_labels_give_one_step():
