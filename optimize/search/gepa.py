@@ -1,7 +1,7 @@
 """The optimizer "gepa": the package gepa, which DSPy also offers, run on the search's objective.
 
 Each document is one example for GEPA. The documents of a batch get scores whose mean is the
-objective over the whole batch. The proposer writes instructions from the evidence on judged
+objective over the whole batch. GEPA asks the proposer for instructions with evidence on judged
 documents, and the search's budget pays for these requests.
 """
 
@@ -33,8 +33,8 @@ from optimize.statistics.rows import scored_rows
 # GEPA writes a proposal from a minibatch, and scores the proposal on it. A minibatch has at least
 # this many documents and about this many outputs; on fewer outputs the objective is too noisy.
 MIN_MINIBATCH_DOCUMENTS, MIN_MINIBATCH_OUTPUTS = 6, 30
-# In runs with the seeds s and s + 1, the proposer's first seeds are this far apart. A run has fewer
-# requests, each with the next seed, so no seed is used in both runs.
+# The requests to the proposer have consecutive seeds, which begin at a multiple of this number: the
+# run's seed plus 1. A run has fewer requests, so two runs share no seed of a request.
 PROPOSER_SEED_STEP = 10_000
 # The search ends after this many replies in a row without a new instruction; GEPA would go on.
 MAX_FRUITLESS_REPLIES = 25
@@ -45,31 +45,35 @@ INSTRUCTION_NAME = "instruction"
 class GepaAdapter:
     """The adapter through which GEPA scores documents, draws minibatches and asks the proposer.
 
-    GEPA learns from the documents in `learning`, and selects on those in `selection`, where
-    `values` is the objective of each candidate. `fatal_error` ends the search; the error is kept
-    here, because GEPA would treat it as a single bad reply.
+    Attributes:
+        learning_documents: The documents from which GEPA learns.
+        selection_documents: The documents on which GEPA selects candidates.
+        selection_values: The objective of each candidate on `selection_documents`.
+        fatal_error: The error that ends the search. It is kept here, because GEPA would treat it as
+            a single bad reply.
     """
 
     propose_new_texts = None  # None: GEPA uses its own prompt for proposals
 
     def __init__(self, search_problem: SearchProblem) -> None:
-        self.search_problem = search_problem
-        documents = list(informative_documents(search_problem.train, search_problem.goal))
+        self.search_problem, train = search_problem, search_problem.train
+        documents = list(informative_documents(train, search_problem.goal))
         random_generator(search_problem.options.seed, "stock").shuffle(documents)
-        half = len(documents) // 2
-        self.learning, self.selection = documents[:half], documents[half:]
-        outputs_per_document = len(search_problem.train) / max(
-            1, len(search_problem.train.documents)
-        )
+        n_learning = len(documents) // 2
+        self.learning_documents = documents[:n_learning]
+        self.selection_documents = documents[n_learning:]
+        outputs_per_document = len(train) / max(1, len(train.documents))
         minibatch_size = max(
             MIN_MINIBATCH_DOCUMENTS, round(MIN_MINIBATCH_OUTPUTS / outputs_per_document)
         )
-        self.n_minibatches = max(1, half // minibatch_size)
-        # The cost of a proposal, and of scoring it on a minibatch and on all of `selection`.
-        n_outputs = (half / self.n_minibatches + len(self.selection)) * outputs_per_document
-        item_cost = search_problem.evaluator.item_cost(search_problem.untuned)
-        self.proposal_cost = search_problem.evaluator.budget.proposal_cost + n_outputs * item_cost
-        self.values: dict[Candidate, float] = {}
+        self.n_minibatches = max(1, n_learning // minibatch_size)
+        # The cost of a proposal, and of scoring it on a minibatch and on `selection_documents`.
+        n_documents = n_learning / self.n_minibatches + len(self.selection_documents)
+        n_outputs = n_documents * outputs_per_document
+        evaluator = search_problem.evaluator
+        scoring_cost = n_outputs * evaluator.item_cost(search_problem.untuned)
+        self.proposal_cost = evaluator.budget.proposal_cost + scoring_cost
+        self.selection_values: dict[Candidate, float] = {}
         self.candidate_ids: set[str] = set()
         self.fatal_error: JudgesError | None = None
         self.n_requests = self.n_fruitless = 0
@@ -91,24 +95,24 @@ class GepaAdapter:
         self, batch: Sequence[str], texts: Mapping[str, str], capture_traces: bool = False
     ) -> EvaluationBatch:
         """Score the documents of the batch, in order."""
-        candidate, search_problem = (
-            Candidate(instruction=texts[INSTRUCTION_NAME]),
-            self.search_problem,
-        )
+        search_problem = self.search_problem
+        candidate = Candidate(instruction=texts[INSTRUCTION_NAME])
         items = search_problem.train.of_documents(batch)
         scores = search_problem.evaluator.scores(candidate, items)
         if candidate.id not in self.candidate_ids:
             self.candidate_ids.add(candidate.id)
             self.n_fruitless = 0
-        if set(self.selection) == set(batch) and candidate not in self.values:
-            value = self.values[candidate] = objective(scores, items, search_problem.goal)
+        is_selection = set(self.selection_documents) == set(batch)
+        if is_selection and candidate not in self.selection_values:
+            value = objective(scores, items, search_problem.goal)
+            self.selection_values[candidate] = value
             search_problem.record_candidate("stock", candidate, value=value)
-        by_document = document_scores(scores, items, search_problem.goal)
+        score_by_document = document_scores(scores, items, search_problem.goal)
         # Every document gets all items as its trajectory, because the evidence is written from all
         # items.
         return EvaluationBatch(
             outputs=list(batch),
-            scores=[by_document[name] for name in batch],
+            scores=[score_by_document[name] for name in batch],
             trajectories=[items] * len(batch) if capture_traces else None,
         )
 
@@ -117,21 +121,16 @@ class GepaAdapter:
     ) -> dict[str, list[dict[str, str]]]:
         """Write the evidence on the documents of an evaluation, for GEPA's prompt."""
         items: Items = evaluation.trajectories[0]
-        search_problem, evaluator, search_goal = (
-            self.search_problem,
-            self.search_problem.evaluator,
-            self.search_problem.goal,
-        )
+        evaluator, search_goal = self.search_problem.evaluator, self.search_problem.goal
         judgements = evaluator.judgements(Candidate(instruction=texts[INSTRUCTION_NAME]), items)
-        rng = random_generator(search_problem.options.seed, "lesson", self.n_requests)
-        (evidence,) = JudgedItems(items, judgements, evaluator.untuned_prompt).write_evidence([rng])
-        metric = (
-            "balanced accuracy"
-            if search_goal == "balanced"
-            else f"Spearman's rho, {search_goal} level"
-        )
+        rng = random_generator(self.search_problem.options.seed, "lesson", self.n_requests)
+        judged_items = JudgedItems(items, judgements, evaluator.untuned_prompt)
+        (evidence_text,) = judged_items.write_evidence([rng])
+        metric = f"Spearman's rho, {search_goal} level"
+        if search_goal == "balanced":
+            metric = "balanced accuracy"
         score = f"{np.mean(evaluation.scores):.2f} (1 is best): {metric} on {len(items)} outputs"
-        return {INSTRUCTION_NAME: [{"Score": score, "Evidence": evidence}]}
+        return {INSTRUCTION_NAME: [{"Score": score, "Evidence": evidence_text}]}
 
     def reflect(self, prompt: str) -> str:
         """Ask the proposer for an instruction, and return it in a code block, as GEPA expects."""
@@ -161,52 +160,54 @@ class GepaAdapter:
 def document_scores(scores: Vector, items: Items, search_goal: Goal) -> dict[str, float]:
     """Return a score for each document, by its id, so that the mean score is the objective.
 
-    At summary level, the score is the rho within the document. Otherwise the score is a sum over
-    the document's outputs of what each output adds to the objective: at dataset level 1 minus half
-    the squared difference of the standardised mid-ranks, for balanced accuracy the weight of a
-    right verdict. If the objective is not such a sum, each document gets the objective over all
-    items, or 0 if the objective is undefined.
+    At summary level, the score is the rho within the document. At dataset level, each output adds 1
+    minus half the squared difference of its standardised mid-ranks. For balanced accuracy, each
+    output with a right verdict adds a weight. If the objective is not such a sum, each document
+    gets the objective over all items, or 0 if the objective is undefined.
     """
-    value = float(np.nan_to_num(objective(scores, items, search_goal)))
-    score_of = dict.fromkeys(items.documents, value)
-    scored = np.flatnonzero(~np.isnan(scores))
-    judge, human = scores[scored], items.human[scored]
+    objective_value = float(np.nan_to_num(objective(scores, items, search_goal)))
+    score_by_document = dict.fromkeys(items.documents, objective_value)
+    rows = np.flatnonzero(~np.isnan(scores))
+    judge, human = scores[rows], items.human[rows]
     if search_goal == "summary":
-        document_ids = np.array(items.document_ids)[scored]
+        document_ids = np.array(items.document_ids)[rows]
         rhos = rho_contributions(scored_rows(judge, human, document_ids), search_goal)
         rho_by_document = zip(np.unique(document_ids).tolist(), rhos.tolist(), strict=True)
-        return score_of | {name: rho for name, rho in rho_by_document if not np.isnan(rho)}
-    if search_goal == "system" or not scored.size or min(np.ptp(judge), np.ptp(human)) == 0:
-        return score_of
+        return score_by_document | {name: rho for name, rho in rho_by_document if not np.isnan(rho)}
+    if search_goal == "system" or not rows.size or min(np.ptp(judge), np.ptp(human)) == 0:
+        return score_by_document
     contributions = np.zeros(len(items))
     if search_goal == "balanced":
         is_right = verdicts(judge, best_threshold(judge, human)) == human
         label_shares = np.where(human == 1, human.mean(), 1 - human.mean())
-        contributions[scored] = is_right / label_shares / 2
+        contributions[rows] = is_right / label_shares / 2
     else:
         ranks = midranks(np.array([judge, human]))
         ranks -= ranks.mean(axis=1, keepdims=True)
         ranks /= ranks.std(axis=1, keepdims=True)
-        contributions[scored] = 1 - (ranks[0] - ranks[1]) ** 2 / 2
-    contributions *= len(items.documents) / scored.size
-    return {name: float(contributions[rows].sum()) for name, rows in items.rows_by_document.items()}
+        contributions[rows] = 1 - (ranks[0] - ranks[1]) ** 2 / 2
+    contributions *= len(items.documents) / rows.size
+    return {
+        name: float(contributions[document_rows].sum())
+        for name, document_rows in items.rows_by_document.items()
+    }
 
 
 def explore(search_problem: SearchProblem) -> Exploration:
     """Run GEPA on train: it learns from half of the documents, and selects on the other half."""
     adapter = GepaAdapter(search_problem)
-    n_documents = len(adapter.learning) + len(adapter.selection)
-    if n_left_out := len(search_problem.train.documents) - n_documents:
+    n_used = len(adapter.learning_documents) + len(adapter.selection_documents)
+    if n_left_out := len(search_problem.train.documents) - n_used:
         search_problem.print_line(
             f"GEPA leaves out {n_left_out} documents, because they cannot tell judges apart or "
             "because their label is too common"
         )
     with suppress(*BUDGET_ERRORS):
-        if adapter.learning:
+        if adapter.learning_documents:
             gepa.optimize(
                 seed_candidate={INSTRUCTION_NAME: search_problem.untuned.instruction},
-                trainset=adapter.learning,
-                valset=adapter.selection,
+                trainset=adapter.learning_documents,
+                valset=adapter.selection_documents,
                 adapter=adapter,
                 batch_sampler=adapter,
                 reflection_lm=adapter.reflect,
@@ -217,9 +218,7 @@ def explore(search_problem: SearchProblem) -> Exploration:
             )
     if isinstance(adapter.fatal_error, FatalModelError):
         raise adapter.fatal_error
-    values = adapter.values
-    better = [
-        candidate for candidate in values if values[candidate] > values[search_problem.untuned]
-    ]
+    values, untuned = adapter.selection_values, search_problem.untuned
+    better = [candidate for candidate in values if values[candidate] > values[untuned]]
     better.sort(key=lambda candidate: (-values[candidate], candidate.id))
     return Exploration(finalists=better[:MAX_FINALISTS], candidate_ids=adapter.candidate_ids)

@@ -5,7 +5,7 @@ once for each half of the labels, and its finalists are tested on the other half
 """
 
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 
@@ -27,7 +27,7 @@ class LastRound:
     """How much the last round of a search improved the best candidate, measured on train.
 
     `standard_error` is that of the best candidate's gain. `is_final` is false if a limit ended the
-    search.
+    search before it was finished.
     """
 
     gain: float
@@ -36,16 +36,17 @@ class LastRound:
     is_final: bool
 
     @classmethod
-    def combine(cls, halves: Sequence["LastRound | None"]) -> "LastRound | None":
+    def combine(cls, last_rounds: Iterable["LastRound | None"]) -> "LastRound | None":
         """Return mean gain, mean error and the sum of the costs; None if no half had a round."""
-        rounds = list(filter(None, halves))
+        rounds = list(filter(None, last_rounds))
         if not rounds:
             return None
-        gain, standard_error, cost = np.mean(
-            [(each.gain, each.standard_error, each.cost) for each in rounds], axis=0
+        return cls(
+            gain=float(np.mean([each.gain for each in rounds])),
+            standard_error=float(np.mean([each.standard_error for each in rounds])),
+            cost=float(sum(each.cost for each in rounds)),
+            is_final=all(each.is_final for each in rounds),
         )
-        is_final = all(each.is_final for each in rounds)
-        return cls(float(gain), float(standard_error), float(len(rounds) * cost), is_final)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +54,8 @@ class Exploration:
     """The result of an optimizer: finalists, best first, and the ids of all scored candidates.
 
     `cross_validation` tests a finalist whose demonstrations are from dev as well as train.
-    `questions` are those that the proposer wrote from train. `limit_reached` is true if the limit
-    was too small for proposals, or for a test of better candidates.
+    `questions` are the questions that the proposer wrote from train. `limit_reached` is true if the
+    limit was too small for proposals, or for a test of the better candidates.
     """
 
     finalists: Sequence[Candidate] = ()
@@ -71,7 +72,7 @@ QUESTION_WRITERS: set[Optimizer] = set()
 
 
 def writes_questions(optimizer: Optimizer) -> Optimizer:
-    """Declare, as a decorator, that an optimizer asks the proposer for questions."""
+    """Decorate an optimizer that asks the proposer for questions."""
     QUESTION_WRITERS.add(optimizer)
     return optimizer
 
@@ -84,7 +85,10 @@ OPTIMIZERS = {
 
 
 def optimizer_name(optimizer: str | Optimizer) -> str:
-    """Return an optimizer's name; raise SettingsError if `find_optimizer` cannot find that name."""
+    """Return the name by which `find_optimizer` finds the optimizer.
+
+    Raises SettingsError if `find_optimizer` could not find it.
+    """
     if isinstance(optimizer, str):
         return optimizer
     module, function = optimizer.__module__, getattr(optimizer, "__qualname__", "")
@@ -97,7 +101,10 @@ def optimizer_name(optimizer: str | Optimizer) -> str:
 
 
 def find_optimizer(name: str) -> Optimizer:
-    """Find "rank", "gepa" or MODULE:FUNCTION; raises SettingsError for any other name."""
+    """Return the optimizer that is named "rank", "gepa" or MODULE:FUNCTION.
+
+    Raises SettingsError if there is no such optimizer.
+    """
     module, _, function = OPTIMIZERS.get(name, name).partition(":")
     if not function:
         option, choices = option_name("optimizer", repr(name)), ", ".join(OPTIMIZERS)

@@ -8,7 +8,7 @@ from optimize.items import Items
 from optimize.search.problem import Goal
 from optimize.statistics.rows import scored_rows
 
-# For dataset-level rho, the gate needs this many untied documents
+# For dataset-level rho, the gate needs this many documents without ties
 # (`ScoredRows.n_untied_documents`). With 6, judges that are no better would ship in .12 of runs;
 # without a minimum, in up to .29 of runs (benchmarks/gate.py).
 MIN_UNTIED_DOCUMENTS = 10
@@ -19,7 +19,7 @@ PLANNED_GAIN, TARGET_POWER = 0.1, 0.8
 DISAGREEMENT_SHARE = 0.25
 # The assumed standard deviation, over documents, of the difference between two judges' rho within a
 # document, multiplied by sqrt(outputs in the document - 1). Measured values are .79 to 1.02 on
-# SummEval, and .91 in benchmarks/simulated.py. At dataset level the factor is sqrt(outputs in the
+# SummEval, and .91 in benchmarks/simulated.py. At dataset level, the factor is sqrt(outputs in the
 # document) (benchmarks/gate.py).
 RHO_DIFFERENCE_SD = 1.0
 
@@ -33,7 +33,8 @@ def fewest_documents(risk: float) -> int:
 def power(n_documents: int, n_outputs: float, gain: float, risk: float = DEFAULT_RISK) -> float:
     """Return the probability that a tuned judge with this true gain ships: a t test's power.
 
-    `n_outputs` is the effective number of outputs in a document: one less at summary level.
+    `n_outputs` is the effective number of outputs in a document. At summary level, it is one less
+    than the number of outputs.
     """
     from scipy.special import nctdtr, stdtrit
 
@@ -41,26 +42,26 @@ def power(n_documents: int, n_outputs: float, gain: float, risk: float = DEFAULT
         return 0.0
     standard_error = RHO_DIFFERENCE_SD / math.sqrt(n_documents * n_outputs)
     degrees_of_freedom = n_documents - 1
-    return float(
-        1 - nctdtr(degrees_of_freedom, gain / standard_error, stdtrit(degrees_of_freedom, 1 - risk))
-    )
+    critical_value = stdtrit(degrees_of_freedom, 1 - risk)
+    return float(1 - nctdtr(degrees_of_freedom, gain / standard_error, critical_value))
 
 
-def documents_needed(chance: float, n_outputs: float, gain: float, risk: float) -> int:
-    """Return the fewest documents with which a gain ships with the probability `chance`."""
-    sizes = itertools.count(fewest_documents(risk))
-    return next(n for n in sizes if power(n, n_outputs, gain, risk) >= chance)
+def documents_needed(target_power: float, n_outputs: float, gain: float, risk: float) -> int:
+    """Return the fewest documents with which a gain ships with the probability `target_power`."""
+    document_counts = itertools.count(fewest_documents(risk))
+    return next(n for n in document_counts if power(n, n_outputs, gain, risk) >= target_power)
 
 
 def power_text(
-    everything: Items, items: Items, *, search_goal: Goal, risk: float = DEFAULT_RISK
+    all_items: Items, train_and_dev: Items, *, search_goal: Goal, risk: float = DEFAULT_RISK
 ) -> tuple[str, int]:
     """Return a sentence on the chance that `PLANNED_GAIN` ships, and how many documents are needed.
 
     The second value is the number of labelled documents with which the chance is `TARGET_POWER`.
-    `everything` holds all labelled items, and `items` the labelled items of train and dev.
+    `all_items` are all labelled items, also those that are held out from the search.
     """
-    n, metric = len(items.documents), "rho"
+    items, metric = train_and_dev, "rho"
+    n = len(items.documents)
     n_outputs = len(items) / n
     if search_goal == "balanced":
         # With a share p of passes, one output contributes a standard deviation of
@@ -70,14 +71,15 @@ def power_text(
     elif search_goal != "dataset":
         n_outputs = max(1.0, n_outputs - 1)
     chance = power(n, n_outputs, PLANNED_GAIN, risk)
-    n_sufficient = documents_needed(TARGET_POWER, n_outputs, PLANNED_GAIN, risk)
+    n_needed = documents_needed(TARGET_POWER, n_outputs, PLANNED_GAIN, risk)
     if search_goal == "dataset":
         n_untied = scored_rows(items.human, items.human, items.document_ids).n_untied_documents
         chance *= n_untied >= MIN_UNTIED_DOCUMENTS
         # Assume that the share of untied documents stays the same, or one if there are none.
-        n_sufficient = max(n_sufficient, math.ceil(MIN_UNTIED_DOCUMENTS * n / max(n_untied, 1)))
-    n_sufficient = math.ceil(n_sufficient * len(everything.documents) / n)
+        n_needed = max(n_needed, math.ceil(MIN_UNTIED_DOCUMENTS * n / max(n_untied, 1)))
+    # Only a part of all labelled documents is in train and dev.
+    n_needed = math.ceil(n_needed * len(all_items.documents) / n)
     text = f"A gain of {PLANNED_GAIN:g} {metric} ships with a chance of {chance:.0%}"
-    if n_sufficient > len(everything.documents):
-        text += f"; with {n_sufficient:,} labelled documents, {TARGET_POWER:.0%}"
-    return f"{text}.", n_sufficient
+    if n_needed > len(all_items.documents):
+        text += f"; with {n_needed:,} labelled documents, {TARGET_POWER:.0%}"
+    return f"{text}.", n_needed

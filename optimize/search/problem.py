@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import Literal
 
 import numpy as np
@@ -29,7 +29,7 @@ from optimize.statistics.intervals import Contrast, Vector
 # The metric that a search maximises: Spearman's rho at one of the three levels ("summary",
 # "dataset" or "system"), or balanced accuracy over all outputs.
 Goal = Level | Literal["balanced"]
-# For each document with the rarer label, at most this many with the commoner label are judged: more
+# For each document with the rarer label, at most this many with the commoner label are judged. More
 # would lower the standard error of balanced accuracy by 6 % at most.
 MAX_COMMONER_PER_RARER = 2
 
@@ -38,14 +38,14 @@ MAX_COMMONER_PER_RARER = 2
 class SearchOptions:
     """The options of a search, most of which are upper bounds.
 
-    The proposer is asked for `proposals` instructions in a round. All demonstrations in a prompt
-    have at most `max_demo_characters` characters, and judging one item has at most the price
-    `max_item_price`. `reasoning` has the forms of reasoning to try besides the untuned judge's.
+    The proposer is asked for `n_proposals` instructions in a round. `max_demo_characters` bounds
+    the characters of all demonstrations in a prompt, and `max_item_price` the price of judging one
+    item. `reasoning` has the forms of reasoning to try besides the untuned judge's.
     """
 
     seed: int = 0
     max_rounds: int = 8
-    proposals: int = 4
+    n_proposals: int = 4
     max_demos: int = 16
     max_demo_characters: int = 40_000
     max_item_price: float = math.inf
@@ -55,12 +55,12 @@ class SearchOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class SearchProblem:
-    """The task of an optimizer: find a prompt that judges outputs as people do.
+    """The problem that an optimizer solves: find a prompt that judges outputs as people do.
 
-    The optimizer learns from `train`, and its finalists are tested on `dev`, for which
-    `test_reserve` is reserved. `proposer` is the language model that writes instructions.
-    Candidates may ask the `questions`, the most promising first; without `may_add_questions`, they
-    ask only the untuned judge's questions.
+    The optimizer learns from `train`. Its finalists are tested on `dev`, and `test_reserve` is the
+    part of the budget that is reserved for this test. `proposer` is the language model that writes
+    instructions. Candidates may ask the `questions`, the most promising first. If
+    `may_add_questions` is false, they ask only the untuned judge's questions.
     """
 
     evaluator: Evaluator
@@ -76,7 +76,7 @@ class SearchProblem:
     print_line: Callable[[str], object] = lambda line: None
 
     def with_threshold(self, candidate: Candidate, items: Items) -> Candidate:
-        """Return the candidate; for balanced accuracy, with the best threshold for its scores."""
+        """Return the candidate, with the best threshold on the items if verdicts are the goal."""
         if self.goal != "balanced":
             return candidate
         items = self.evaluator.scored_items(candidate, items)
@@ -98,8 +98,8 @@ class SearchProblem:
     @cached_property
     def text_hashes(self) -> set[int]:
         """The hashes of all word runs in the labelled texts, which no instruction may copy."""
-        texts = {text for item in self.train_and_dev.items for text in item.texts.values()}
-        return {run for text in texts for run in word_run_hashes(text)}
+        texts = chain.from_iterable(item.texts.values() for item in self.train_and_dev)
+        return set(chain.from_iterable(map(word_run_hashes, set(texts))))
 
     def record(self, stage: str, round_number: int | None = None, **fields: object) -> None:
         """Add a line to trials.jsonl, with the number of calls so far."""
@@ -123,30 +123,33 @@ class SearchProblem:
 
 
 def informative_documents(items: Items, search_goal: Goal) -> tuple[str, ...]:
-    """Return the ids of documents that can tell judges apart; even the first few can do so.
+    """Return the ids of the documents that can tell judges apart, or else of all documents.
 
     At summary level, these are the documents whose outputs have different labels. For balanced
-    accuracy, if every document has only one label, the labels alternate, and at most twice as many
-    documents have the commoner label as the rarer label. In all other cases, all documents are
-    returned.
+    accuracy, if every document has only one label, the labels alternate, so that even the first few
+    documents have both labels. At most `MAX_COMMONER_PER_RARER` times as many documents have the
+    commoner label as the rarer label.
     """
     labels_by_document = {name: items.human[rows] for name, rows in items.rows_by_document.items()}
     varied_documents = [name for name, labels in labels_by_document.items() if np.ptp(labels) > 0]
-    informative = varied_documents if search_goal == "summary" else []
-    if search_goal == "balanced" and not varied_documents:
-        by_label: list[list[str]] = [[], []]
-        for name, labels in labels_by_document.items():
-            by_label[int(labels[0] >= 0.5)].append(name)
-        rarer, commoner = sorted(by_label, key=len)
-        alternating = zip_longest(rarer, commoner[: MAX_COMMONER_PER_RARER * len(rarer)])
-        informative = [name for pair in alternating for name in pair if name]
-    return tuple(informative) or items.documents
+    if search_goal == "summary":
+        return tuple(varied_documents) or items.documents
+    if search_goal != "balanced" or varied_documents:
+        return items.documents
+    passed = [name for name, labels in labels_by_document.items() if labels[0] >= 0.5]
+    failed = [name for name, labels in labels_by_document.items() if labels[0] < 0.5]
+    rarer, commoner = sorted((failed, passed), key=len)
+    alternating = zip_longest(rarer, commoner[: MAX_COMMONER_PER_RARER * len(rarer)])
+    return tuple(filter(None, chain.from_iterable(alternating))) or items.documents
 
 
 def first_documents(
     items: Items, search_goal: Goal, limit: float, cost: Callable[[Items], float]
 ) -> Items:
-    """Return items of the documents that `limit` pays for, at least one, the informative first."""
+    """Return the items of as many documents as `limit` pays for, the informative ones first.
+
+    The items of at least one document are returned, whatever they cost.
+    """
     names = list(dict.fromkeys((*informative_documents(items, search_goal), *items.documents)))
     costs = np.cumsum([cost(items.of_documents([name])) for name in names])
     return items.of_documents(names[: max(1, int((costs <= limit).sum()))])
@@ -155,43 +158,37 @@ def first_documents(
 def objective(scores: Vector, items: Items, search_goal: Goal) -> float:
     """Return rho at the goal's level, or balanced accuracy; NaN if the metric is undefined.
 
-    Scores become verdicts by the threshold that is best on these items, so use it on train only.
+    For balanced accuracy, scores become verdicts by the threshold that is best on these same items.
+    So call this function on train only.
     """
     if search_goal == "balanced":
         return balanced_accuracy(_best_verdicts(scores, items), items.human)
-    ids = items.document_ids, items.system_ids
-    return correlation(search_goal, scores, items.human, *ids).value
+    document_ids, system_ids = items.document_ids, items.system_ids
+    return correlation(search_goal, scores, items.human, document_ids, system_ids).value
 
 
 def estimate_gain(
     scores: Vector, reference_scores: Vector, items: Items, search_goal: Goal
 ) -> Contrast:
-    """Return the objective of `scores` minus the objective of `reference_scores`.
+    """Return the objective of the scores minus the objective of the reference judge's scores.
 
     Items on which either judge failed (NaN) are left out.
     """
+    human, document_ids = items.human, items.document_ids
     if search_goal == "balanced":
-        return contrast_balanced_accuracy(
-            _best_verdicts(scores, items),
-            _best_verdicts(reference_scores, items),
-            items.human,
-            items.document_ids,
-        )
+        tuned, reference = (_best_verdicts(each, items) for each in (scores, reference_scores))
+        return contrast_balanced_accuracy(tuned, reference, human, document_ids)
     return contrast_judges(
-        scores,
-        reference_scores,
-        items.human,
-        items.document_ids,
-        items.system_ids,
-        level=search_goal,
+        scores, reference_scores, human, document_ids, items.system_ids, level=search_goal
     )
 
 
 @dataclass(frozen=True)
 class CandidateTrial:
-    """A candidate and a base judge, usually the untuned judge, with their scores on the same items.
+    """The scores of a candidate and of a reference judge on the same items.
 
-    If thresholds were learned on other items, the scores are verdicts.
+    The reference judge is usually the untuned judge. If thresholds were learned on other items, the
+    scores are verdicts.
     """
 
     candidate: Candidate
@@ -205,7 +202,7 @@ class CandidateTrial:
         return estimate_gain(self.scores, self.reference_scores, self.items, self.goal)
 
     @cached_property
-    def value(self) -> float:
+    def objective_value(self) -> float:
         return objective(self.scores, self.items, self.goal)
 
     @property
@@ -227,7 +224,7 @@ class CandidateTrial:
             stage,
             self.candidate,
             round_number,
-            value=self.value,
+            value=self.objective_value,
             gain=self.gain_estimate.value,
             error=self.standard_error,
             n_documents=self.n_documents,
@@ -235,7 +232,7 @@ class CandidateTrial:
 
     @property
     def is_reliable(self) -> bool:
-        """Whether the candidate fails (NaN) on few outputs, or on no more than the base judge."""
+        """Whether the candidate fails on few outputs, or on no more than the reference judge."""
         n_failed, n_reference_failed = np.isnan([self.scores, self.reference_scores]).sum(axis=1)
         return bool(n_failed <= max(MAX_FAILED_SHARE * len(self.scores), n_reference_failed))
 

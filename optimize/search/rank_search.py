@@ -167,7 +167,9 @@ class RankSearch:
         round_budget = min(full_budget, budget.remaining)
         end_cost = budget.total_cost + round_budget
         # The untuned judge is scored first, within its share of the round's budget.
-        size = race.max_affordable_size(partial(race.cost, []), UNTUNED_BUDGET_SHARE * round_budget)
+        size = race.max_affordable_documents(
+            partial(race.cost, []), UNTUNED_BUDGET_SHARE * round_budget
+        )
         min_size = min(MIN_ROUND_DOCUMENTS, len(race.document_ids))
         if round_budget < MIN_ROUND_SHARE * full_budget or size < min_size:
             return False
@@ -220,7 +222,7 @@ class RankSearch:
         return next(iter(self._candidates_with_gain()), self.search_problem.untuned)
 
     def _propose_instructions(self, round_number: int, parent: Candidate) -> list[str]:
-        budget, n_proposals = self.budget, self.options.proposals
+        budget, n_proposals = self.budget, self.options.n_proposals
         if budget.remaining < budget.proposal_cost * n_proposals:
             # Ask for fewer instructions, so that half of the budget remains for their race.
             n_proposals = int(budget.remaining / 2 / budget.proposal_cost)
@@ -231,7 +233,10 @@ class RankSearch:
         evidence = self.proposer.write_evidence(parent, self.search_problem.train, generators)
         best_values: dict[str, float] = {}
         for trial in self.trials.values():
-            text, value = trial.candidate.instruction, float(np.nan_to_num(trial.value, nan=-1))
+            text, value = (
+                trial.candidate.instruction,
+                float(np.nan_to_num(trial.objective_value, nan=-1)),
+            )
             best_values[text] = max(value, best_values.get(text, -1))
         history = sorted(best_values.items(), key=lambda pair: (-pair[1], pair[0]))[:HISTORY_LENGTH]
         return self.proposer.propose(
@@ -312,7 +317,7 @@ class RankSearch:
         entrants = race.affordable_entrants(
             [leader, *sorted(versions, key=self.evaluator.item_price)], limit
         )
-        size = race.max_affordable_size(partial(race.cost, entrants), limit)
+        size = race.max_affordable_documents(partial(race.cost, entrants), limit)
         for candidate in entrants[1:]:
             self._record_trial(round_number, race.compare(candidate, size))
         trials = [race.compare(candidate, size, leader) for candidate in entrants or [leader]]

@@ -91,7 +91,7 @@ class RunBudget:
         n_proposals = sum(row.calls for row in self.rows if row.purpose == PROPOSALS)
         n_judge_calls = self.expected.calls - n_proposals
         judge_seconds = n_judge_calls / self.calls_in_flight * CALL_SECONDS
-        return (judge_seconds + n_proposals / self.options.proposals * PROPOSAL_SECONDS) / 60
+        return (judge_seconds + n_proposals / self.options.n_proposals * PROPOSAL_SECONDS) / 60
 
     @property
     def calls_in_flight(self) -> int:
