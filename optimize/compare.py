@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from judges.cli.flags import add_model_flags, add_reporting_flags, split_name
+from judges.cli.flags import add_model_flags, add_reporting_flags, split_named_value
 from judges.terminal import print_note
 from optimize.figures.as_json import INLINED_IN_JSON, to_json
 from optimize.inputs.flags import CommandOutcome, CommandParser, SettingsError, run_and_print
@@ -102,7 +102,7 @@ def compare(flags: argparse.Namespace) -> CommandOutcome:
     """Ask all judges and write the run; with --dry-run, only estimate its cost."""
     start_time = time.monotonic()
     set_only_dimension(flags)
-    named_judges = [split_name(argument) for argument in flags.judges]
+    named_judges = [split_named_value(argument) for argument in flags.judges]
     # Each model of --lm is asked with the prompt of the subject, or else of the first JUDGE.
     judge_with_prompt = flags.dimension or flags.pairwise
     if flags.lm and not (judge_with_prompt and find_subject(judge_with_prompt)):
@@ -114,7 +114,7 @@ def compare(flags: argparse.Namespace) -> CommandOutcome:
         _, first_judge = named_judges[0]
         judge_with_prompt, _, _ = first_judge.partition("@")
     named_models = [
-        (name or lm, f"{judge_with_prompt}@{lm}") for name, lm in map(split_name, flags.lm)
+        (name or lm, f"{judge_with_prompt}@{lm}") for name, lm in map(split_named_value, flags.lm)
     ]
     task, judge_entries = read_task(flags, [*named_models, *named_judges])
     check_names(judge_entries)

@@ -79,7 +79,7 @@ def parser() -> CommandParser:
     help_text = f"a judge; its answers that differ from yours are shown at the end: {JUDGE_HELP}"
     add_repeatable("--judge", metavar="JUDGE", help=help_text)
     add("--port", type=int, default=0, metavar="N", help="the port of the page (any free port)")
-    add_model_flags(command_parser, limits=" for each start")
+    add_model_flags(command_parser, limit_note=" for each start")
     return command_parser
 
 

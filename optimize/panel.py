@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from judges.cli.flags import split_name
+from judges.cli.flags import split_named_value
 from judges.labels.splits import split
 from judges.panel import AnyJudge, Member, Panel
 from judges.tables.problems import count_text
@@ -165,7 +165,7 @@ def join_judges(flags: argparse.Namespace) -> CommandOutcome:
             "--data FILE is needed: without labels nobody knows whether a panel is better than the "
             "best of its members"
         )
-    task, entries = read_task(flags, map(split_name, flags.judges), flags.lm or "")
+    task, entries = read_task(flags, map(split_named_value, flags.judges), flags.lm or "")
     check_names(entries)
     judges = {entry.name: entry.judge for entry in entries if entry.judge}
     if judges:

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from judges.cli.flags import split_name
+from judges.cli.flags import split_named_value
 from judges.tables.problems import count_text
 from optimize.figures.as_text import (
     cost_text,
@@ -38,7 +38,7 @@ def verify_swap(flags: argparse.Namespace) -> tuple[SwapDecision, list[str]]:
     """Decide whether the new judge may replace the old one; returns lines on the decision, too."""
     margin = DEFAULT_MARGIN if flags.margin is None else flags.margin
     _check_flags(flags, margin)
-    recordings = [split_name(argument) for argument in (*flags.scores, *flags.replies)]
+    recordings = [split_named_value(argument) for argument in (*flags.scores, *flags.replies)]
     old_is_recorded = flags.against in [name or Path(file).stem for name, file in recordings]
     asked_judges = [*flags.judges] if old_is_recorded else [*flags.judges, flags.against]
     if len(asked_judges) + len(recordings) != 2:
@@ -46,7 +46,7 @@ def verify_swap(flags: argparse.Namespace) -> tuple[SwapDecision, list[str]]:
             "name one new judge (JUDGE, --scores FILE or --replies FILE), and the old judge by "
             "--against JUDGE, or if it is recorded by --scores OLD=FILE --against OLD"
         )
-    task, judge_entries = read_task(flags, map(split_name, asked_judges), flags.lm or "")
+    task, judge_entries = read_task(flags, map(split_named_value, asked_judges), flags.lm or "")
     if task.items().is_weighted:
         raise SettingsError(
             f"{task.labelled_items.name}: its documents were drawn with unequal chances, and a "

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dspy_judges.errors import JudgesError
-from judges.cli.flags import add_model_flags, add_reporting_flags, split_name
+from judges.cli.flags import add_model_flags, add_reporting_flags, split_named_value
 from judges.terminal import FAILED_EXIT_CODE
 from optimize.inputs.flags import (
     CommandOutcome,
@@ -79,7 +79,7 @@ def parser() -> argparse.ArgumentParser:
     add("--margin", type=float, metavar="X", help=help_text)
     help_text = "decide by labels on the outputs whose verdict changes"
     add("--changed", metavar="FILE", help=help_text)
-    add_model_flags(command_parser, limits=" for each start")
+    add_model_flags(command_parser, limit_note=" for each start")
     add("--report", metavar="FILE", help="write a page with the figures and the judge's errors")
     add("--all", action="store_true", help="print every level and coefficient, too")
     add_reporting_flags(command_parser)
@@ -112,7 +112,7 @@ def _verify_one(flags: argparse.Namespace, floor_by_figure: Mapping[str, float])
     judge_arguments = [*flags.judges, *flags.scores, *flags.replies]
     if len(judge_arguments) != 1:
         raise SettingsError("name one thing to verify: a JUDGE, --replies FILE or --scores FILE")
-    task, (entry,) = read_task(flags, map(split_name, flags.judges), flags.lm or "")
+    task, (entry,) = read_task(flags, map(split_named_value, flags.judges), flags.lm or "")
     has_rate_floors = bool(floor_by_figure.keys() - {"spearman"})
     if has_rate_floors and not is_two_valued(task.items().human):
         raise SettingsError("--min-tpr and --min-tnr need labels that say pass or fail")

@@ -1,8 +1,7 @@
-"""What judging a table is expected to cost, and what it did cost."""
+"""The estimated cost of judging a table, and its real cost afterwards."""
 
 import math
 from collections.abc import Collection, Sequence
-from itertools import chain
 from typing import NamedTuple
 
 from judges.client import (
@@ -18,12 +17,12 @@ from judges.scoring import estimate_reply_tokens
 
 
 class CostEstimate(NamedTuple):
-    """The estimated requests, tokens and cost of judging a table with one or several models.
+    """The estimated requests, tokens and cost of judging a table with the models `lms`.
 
     Four characters count as one token. The cost is None if a model's price is unknown.
     """
 
-    models: tuple[str, ...]
+    lms: tuple[str, ...]
     n_requests: int
     tokens_in: int
     tokens_out: int
@@ -31,57 +30,63 @@ class CostEstimate(NamedTuple):
 
     def as_json(self) -> dict[str, object]:
         return {
-            "lm": [*self.models],
+            "lm": [*self.lms],
             "requests": self.n_requests,
             "tokens": {"in": self.tokens_in, "out": self.tokens_out},
             "cost_usd": self.cost_usd,
         }
 
     def __str__(self) -> str:
-        models = ", ".join(self.models)
+        lms = ", ".join(self.lms)
         if self.cost_usd == 0:
-            return f"estimate: {self.n_requests:,} judgements; {models}, free"
+            return f"estimate: {self.n_requests:,} judgements; {lms}, free"
         cost = "price unknown" if self.cost_usd is None else f"about ${self.cost_usd:,.4f}"
         return (
             f"estimate: {self.n_requests:,} requests, about {self.tokens_in:,} tokens in and "
-            f"{self.tokens_out:,} out; {models}, {cost}"
+            f"{self.tokens_out:,} out; {lms}, {cost}"
         )
 
 
 def estimate_costs(
-    judge: AnyJudge, *, n_rows: int, n_characters: int, models: Collection[str], price: Price | None
+    judge: AnyJudge, *, n_rows: int, n_characters: int, lms: Collection[str], price: Price | None
 ) -> list[CostEstimate]:
-    """Return an estimate for each model of a judge, by the length of all rows' texts."""
-    estimates, n_orders = [], 2 if judge.kind == "pairwise" else 1
-    for part in judge.single_judges:
-        n_samples, n_prompts = part.plan.samples if part.plan else 1, n_rows * n_orders
+    """Return an estimate for each model that a judge asks.
+
+    `n_characters` is the length of all rows' texts, and `lms` are all models of the run, which
+    share `price`.
+    """
+    n_orders = 2 if judge.kind == "pairwise" else 1
+    n_prompts, estimates = n_rows * n_orders, []
+    text_tokens = n_characters * n_orders // CHARACTERS_PER_TOKEN
+    for single_judge in judge.single_judges:
+        lm, plan = single_judge.lm, single_judge.plan
+        n_samples = plan.samples if plan else 1
         # If a request brings only one reply, each sample pays for the prompt again.
-        requests_per_prompt = 1 if gives_n_replies(part.lm) else n_samples
-        text_tokens = n_characters * n_orders // CHARACTERS_PER_TOKEN
-        template_tokens = estimate_tokens(part.template()) * n_prompts
+        requests_per_prompt = 1 if gives_n_replies(lm) else n_samples
+        template_tokens = estimate_tokens(single_judge.template()) * n_prompts
         tokens_in = (template_tokens + text_tokens) * requests_per_prompt
-        tokens_out = estimate_reply_tokens(part.prompt, part.lm) * n_prompts * n_samples
-        price_used = choose_price(part.lm, models, price)
-        cost = price_used.cost(tokens_in, tokens_out) if price_used else None
+        tokens_out = estimate_reply_tokens(single_judge.prompt, lm) * n_prompts * n_samples
+        lm_price = choose_price(lm, lms, price)
+        cost = lm_price.cost(tokens_in, tokens_out) if lm_price else None
         n_requests = n_prompts * requests_per_prompt
-        estimates.append(CostEstimate((part.lm,), n_requests, tokens_in, tokens_out, cost))
+        estimates.append(CostEstimate((lm,), n_requests, tokens_in, tokens_out, cost))
     return estimates
 
 
 def total_estimate(estimates: Sequence[CostEstimate]) -> CostEstimate:
     """Return the sum of several estimates; the cost is None if any of their costs is None."""
-    models, requests, tokens_in, tokens_out, costs = zip(*estimates, strict=True)
+    costs = [estimate.cost_usd for estimate in estimates]
     return CostEstimate(
-        tuple(sorted(set(chain.from_iterable(models)))),
-        sum(requests),
-        sum(tokens_in),
-        sum(tokens_out),
-        None if None in costs else math.fsum(costs),
+        tuple(sorted({lm for estimate in estimates for lm in estimate.lms})),
+        sum(estimate.n_requests for estimate in estimates),
+        sum(estimate.tokens_in for estimate in estimates),
+        sum(estimate.tokens_out for estimate in estimates),
+        None if None in costs else math.fsum(filter(None, costs)),
     )
 
 
 class RunCost(NamedTuple):
-    """The calls, tokens, cost and time of a run and its earlier starts, by their keys in --json.
+    """The calls, tokens, cost and time of a run, with its earlier starts; the fields of --json.
 
     `cost_unconfirmed_usd` is the worst-case cost of requests that were not answered.
     """
@@ -95,7 +100,7 @@ class RunCost(NamedTuple):
     seconds: float
 
     @classmethod
-    def of(cls, session: Session, seconds: float) -> "RunCost":
+    def of_session(cls, session: Session, seconds: float) -> "RunCost":
         accounts, total = session.budget.accounts, session.budget.total
         prices_are_known = all(account.token_price for account in accounts.values())
         return cls(

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from judges.panel import AnyJudge
     from judges.scoring import PlanKind, SamplingPlan
 
-Flags: TypeAlias = "argparse.ArgumentParser | argparse._ArgumentGroup"
+FlagGroup: TypeAlias = "argparse.ArgumentParser | argparse._ArgumentGroup"
 Number = TypeVar("Number", int, float)
 
-MEAN_TEMPERATURE = 1.0
+DEFAULT_MEAN_TEMPERATURE = 1.0
 # The model that `export` writes into the request for a judge that names no model.
 DEFAULT_EXPORT_LM = "openai/gpt-4.1-mini"
 # Help texts that several commands share. Defaults are in parentheses.
@@ -35,12 +35,13 @@ REASONING_EFFORT_HELP = "minimal, low, medium or high (the model's default)"
 JUDGE_HELP = "a catalogue name, a frozen judge's file, a run folder or FILE.yaml"
 
 
-# Flags that take one file with labels or scores; of any other flag, the last value counts.
+# Flags that take one file with labels or scores. Any other flag may be repeated, and its last value
+# counts.
 _ONE_FILE_FLAGS = ("data", "labels", "annotations", "scores")
 
 
-class _Store(argparse._StoreAction):
-    """Stores the value of a flag; refuses a second file for a flag that reads one file."""
+class _StoreAction(argparse._StoreAction):
+    """Stores a flag's value, and refuses a second file for a flag that takes one file."""
 
     def __call__(
         self,
@@ -49,10 +50,10 @@ class _Store(argparse._StoreAction):
         values: Any,
         option_string: str | None = None,
     ) -> None:
-        first = getattr(namespace, self.dest, None)
-        if self.dest in _ONE_FILE_FLAGS and first not in (None, self.default, values):
+        earlier_value = getattr(namespace, self.dest, None)
+        if self.dest in _ONE_FILE_FLAGS and earlier_value not in (None, self.default, values):
             raise argparse.ArgumentError(
-                self, f"{first} and {values}: the flag takes one file; join these files"
+                self, f"{earlier_value} and {values}: the flag takes one file; join these files"
             )
         super().__call__(parser, namespace, values, option_string)
 
@@ -60,36 +61,40 @@ class _Store(argparse._StoreAction):
 class Parser(argparse.ArgumentParser):
     """An argument parser that reports wrong usage in one line and exits with code 2.
 
-    Flags cannot be abbreviated, and a flag that reads one file cannot be repeated. An argument
-    such as `-1:1` is read as a value, not as a flag.
+    Flags cannot be abbreviated, and a flag that takes one file cannot be repeated. An argument such
+    as `-1:1` is read as a value, not as a flag.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         kwargs.setdefault("allow_abbrev", False)
         kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(*args, **kwargs)
-        self.register("action", None, _Store)
+        self.register("action", None, _StoreAction)
         self._negative_number_matcher = re.compile(r"-[\d.]")
 
     def parse_known_args(  # type: ignore[override]
         self, args: Iterable[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
         arguments = sys.argv[1:] if args is None else list(args)
-        defined_flags = self._option_string_actions
         if not self._subparsers:
-            # Unknown flags are reported first: if a required flag is misspelt, argparse would only
-            # report that it is missing.
-            for argument in takewhile("--".__ne__, arguments):
-                flag = argument.partition("=")[0]
-                if flag.startswith("--") and " " not in argument and flag not in defined_flags:
-                    similar_flags = get_close_matches(flag, list(defined_flags), n=1)
-                    hint = f"; did you mean {similar_flags[0]}?" if similar_flags else ""
-                    self.error(f"unrecognized arguments: {flag}{hint}")
-        flags, unknown = super().parse_known_args(arguments, namespace)
-        takes_no_file = "--data" in defined_flags and not self._get_positional_actions()
-        if unknown and takes_no_file and Path(unknown[0]).is_file():
-            self.error(f"unrecognized arguments: {unknown[0]}; did you mean --data {unknown[0]}?")
-        return flags, unknown
+            self._refuse_unknown_flags(arguments)
+        flags, unknown_arguments = super().parse_known_args(arguments, namespace)
+        takes_data = "--data" in self._option_string_actions
+        if unknown_arguments and takes_data and not self._get_positional_actions():
+            unknown = unknown_arguments[0]
+            if Path(unknown).is_file():
+                self.error(f"unrecognized arguments: {unknown}; did you mean --data {unknown}?")
+        return flags, unknown_arguments
+
+    def _refuse_unknown_flags(self, arguments: Sequence[str]) -> None:
+        """Exit if a flag does not exist; argparse would first report a missing required flag."""
+        known_flags = list(self._option_string_actions)
+        for argument in takewhile("--".__ne__, arguments):
+            flag = argument.partition("=")[0]
+            if flag.startswith("--") and " " not in argument and flag not in known_flags:
+                similar_flags = get_close_matches(flag, known_flags, n=1)
+                suggestion = f"; did you mean {similar_flags[0]}?" if similar_flags else ""
+                self.error(f"unrecognized arguments: {flag}{suggestion}")
 
     def error(self, message: str) -> NoReturn:
         line = escape_invisible(Redactor().redact(" ".join(message.split())))
@@ -104,26 +109,26 @@ def read_number(text: str) -> float:
     return int(number) if number.is_integer() else number
 
 
-def _number_parser(
-    number_class: type[Number], low: Number, high: float, description: str
+def _make_number_reader(
+    number_class: type[Number], min_number: Number, max_number: float, description: str
 ) -> Callable[[str], Number]:
-    """Return a function for argparse's `type` that reads a number from `low` to `high`."""
+    """Return a function for argparse's `type` that reads a number within bounds."""
 
     def read(text: str) -> Number:
         with suppress(ValueError):
-            value = read_number(text)
-            if low <= value <= high and value == number_class(value):
-                return number_class(value)
+            number = read_number(text)
+            if min_number <= number <= max_number and number == number_class(number):
+                return number_class(number)
         raise argparse.ArgumentTypeError(f"{text!r}: must be {description}")
 
     return read
 
 
 # Functions for the `type` of `add_argument`.
-parse_count = _number_parser(int, 1, 1e15, "a whole number, 1 or more")
-parse_seed = _number_parser(int, 0, 1e15, "a whole number, 0 or more")
-parse_dollars = _number_parser(float, 0.0, 1e12, "a number, 0 or more")
-parse_temperature = _number_parser(float, 0.0, 10.0, "a number from 0 to 10")
+parse_count = _make_number_reader(int, 1, 1e15, "a whole number, 1 or more")
+parse_seed = _make_number_reader(int, 0, 1e15, "a whole number, 0 or more")
+parse_dollars = _make_number_reader(float, 0.0, 1e12, "a number, 0 or more")
+parse_temperature = _make_number_reader(float, 0.0, 10.0, "a number from 0 to 10")
 
 
 def parse_address(text: str) -> str:
@@ -146,81 +151,88 @@ def parse_price(text: str) -> tuple[float, float]:
 
 
 def add_table_flags(parser: argparse.ArgumentParser, *, data_help: str) -> None:
-    files = parser.add_argument_group(
+    file_group = parser.add_argument_group(
         "files (.jsonl, .csv or .parquet; --data also .json, .tsv or .xlsx)"
     )
-    files.add_argument("--data", required=True, type=Path, metavar="FILE", help=data_help)
+    file_group.add_argument("--data", required=True, type=Path, metavar="FILE", help=data_help)
     help_text = "the file to write; the same command resumes an interrupted run"
-    files.add_argument("--out", type=Path, metavar="FILE", help=help_text)
+    file_group.add_argument("--out", type=Path, metavar="FILE", help=help_text)
     help_text = "the column of a text, or FILE.yaml with columns; repeatable"
-    files.add_argument("--map", action="append", default=[], metavar="NAME=COLUMN", help=help_text)
+    file_group.add_argument(
+        "--map", action="append", default=[], metavar="NAME=COLUMN", help=help_text
+    )
 
 
-def add_model_flags(parser: argparse.ArgumentParser, limits: str = "") -> None:
-    """Add the flags of a model; `limits`, such as " for each start", ends the help on limits."""
-    add = parser.add_argument_group("model and budget").add_argument
+def add_model_flags(parser: argparse.ArgumentParser, limit_note: str = "") -> None:
+    """Add the flags of a model; the help on limits ends in `limit_note`: " for each start"."""
+    add_flag = parser.add_argument_group("model and budget").add_argument
     help_text = (
         "embedded (free), openai/NAME, decisions/NAME, systemone/NAME or any model of DSPy "
         "(the judge's)"
     )
-    add("--lm", metavar="MODEL", help=help_text)
+    add_flag("--lm", metavar="MODEL", help=help_text)
     help_text = "server's URL (OPENAI_BASE_URL, SYSTEMONE_BASE_URL)"
-    add("--api-base", type=parse_address, metavar="URL", help=help_text)
-    add("--api-key-env", metavar="NAME", help=API_KEY_ENV_HELP)
-    add("--price", type=parse_price, metavar="IN,OUT", help=PRICE_HELP)
-    add("--max-tokens", type=parse_count, metavar="N", help=MAX_TOKENS_HELP)
-    add("--reasoning-effort", metavar="LEVEL", help=REASONING_EFFORT_HELP)
-    add("--max-calls", type=parse_count, metavar="N", help=f"maximum requests{limits} (no limit)")
-    help_text = f"maximum cost in US dollars{limits} (no limit)"
-    add("--max-cost", type=parse_dollars, metavar="USD", help=help_text)
+    add_flag("--api-base", type=parse_address, metavar="URL", help=help_text)
+    add_flag("--api-key-env", metavar="NAME", help=API_KEY_ENV_HELP)
+    add_flag("--price", type=parse_price, metavar="IN,OUT", help=PRICE_HELP)
+    add_flag("--max-tokens", type=parse_count, metavar="N", help=MAX_TOKENS_HELP)
+    add_flag("--reasoning-effort", metavar="LEVEL", help=REASONING_EFFORT_HELP)
+    add_flag(
+        "--max-calls",
+        type=parse_count,
+        metavar="N",
+        help=f"maximum requests{limit_note} (no limit)",
+    )
+    help_text = f"maximum cost in US dollars{limit_note} (no limit)"
+    add_flag("--max-cost", type=parse_dollars, metavar="USD", help=help_text)
     help_text = "maximum requests at the same time (64)"
-    add("--concurrency", type=parse_count, default=64, metavar="N", help=help_text)
-    add("--seed", type=parse_seed, default=0, metavar="N", help="the random seed (0)")
+    add_flag("--concurrency", type=parse_count, default=64, metavar="N", help=help_text)
+    add_flag("--seed", type=parse_seed, default=0, metavar="N", help="the random seed (0)")
 
 
-def request_options(args: argparse.Namespace) -> "ModelOptions":
+def request_options(flags: argparse.Namespace) -> "ModelOptions":
     """Return the options of a `Session`, as set by the flags that `add_model_flags` adds."""
     return {
-        "api_key_env": args.api_key_env,
-        "price": args.price,
-        "max_tokens": args.max_tokens,
-        "reasoning_effort": args.reasoning_effort,
-        "concurrency": args.concurrency,
+        "api_key_env": flags.api_key_env,
+        "price": flags.price,
+        "max_tokens": flags.max_tokens,
+        "reasoning_effort": flags.reasoning_effort,
+        "concurrency": flags.concurrency,
     }
 
 
 def add_plan_flags(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("from replies to a score").add_argument
-    add(
+    add_flag = parser.add_argument_group("from replies to a score").add_argument
+    add_flag(
         "--plan",
         choices=("one", "mean", "weighted"),
         metavar="PLAN",
         help="one: one reply; mean: mean of --samples replies; weighted: ratings weighted by "
         "probability (one; weighted for the embedded model)",
     )
-    add("--samples", type=parse_count, metavar="N", help="number of replies for --plan mean")
+    add_flag("--samples", type=parse_count, metavar="N", help="number of replies for --plan mean")
     help_text = "temperature of the replies (0; for --plan mean 1)"
-    add("--temperature", type=parse_temperature, metavar="T", help=help_text)
+    add_flag("--temperature", type=parse_temperature, metavar="T", help=help_text)
 
 
 def read_plan(
-    kind: "PlanKind | None", samples: int | None, temperature: float | None
+    plan_kind: "PlanKind | None", samples: int | None, temperature: float | None
 ) -> "SamplingPlan | None":
-    """Return the sampling plan for the values of --plan, --samples and --temperature, if any."""
+    """Return the plan that --plan, --samples and --temperature choose; None without these flags."""
     from judges.scoring import SamplingPlan
 
-    if (kind == "mean") != (samples is not None):
+    if (plan_kind == "mean") != (samples is not None):
         options = f"{option_name('plan', 'mean')} and {option_name('samples', 'N')}"
         raise UsageError(f"{options} go together: give both or neither")
     if samples is not None:
-        temperature = MEAN_TEMPERATURE if temperature is None else temperature
+        temperature = DEFAULT_MEAN_TEMPERATURE if temperature is None else temperature
         if temperature == 0 and samples > 1:
             option = option_name("temperature", 0)
             raise UsageError(f"{option} draws the same reply every time; use 1 or more")
         return SamplingPlan(kind="mean", samples=samples, temperature=temperature)
-    if kind is None and temperature is None:
+    if plan_kind is None and temperature is None:
         return None
-    return SamplingPlan(kind=kind or "one", temperature=temperature or 0.0)
+    return SamplingPlan(kind=plan_kind or "one", temperature=temperature or 0.0)
 
 
 def add_reasoning_flag(parser: argparse.ArgumentParser) -> None:
@@ -234,36 +246,38 @@ def add_reasoning_flag(parser: argparse.ArgumentParser) -> None:
 
 
 def add_run_flags(parser: argparse.ArgumentParser) -> None:
-    run = parser.add_argument_group("the run")
+    run_group = parser.add_argument_group("the run")
     help_text = "print an estimate of requests and cost, and ask no model"
-    run.add_argument("--dry-run", action="store_true", help=help_text)
-    run.add_argument(
+    run_group.add_argument("--dry-run", action="store_true", help=help_text)
+    run_group.add_argument(
         "--batch-api",
         choices=("submit", "collect"),
         metavar="STEP",
         help="use batch files at half price: submit, and collect within a day",
     )
-    add_reporting_flags(run)
-    run.add_argument("--quiet", action="store_true", help=QUIET_HELP)
+    add_reporting_flags(run_group)
+    run_group.add_argument("--quiet", action="store_true", help=QUIET_HELP)
 
 
-def add_reporting_flags(run: Flags) -> None:
-    run.add_argument("--json", action="store_true", help="print the result as JSON")
+def add_reporting_flags(group: FlagGroup) -> None:
+    group.add_argument("--json", action="store_true", help="print the result as JSON")
     help_text = "print retries, failed requests and tracebacks"
-    run.add_argument("--verbose", action="store_true", help=help_text)
+    group.add_argument("--verbose", action="store_true", help=help_text)
 
 
-def with_reasoning_flag(judge: "AnyJudge", name: str, args: argparse.Namespace) -> "AnyJudge":
-    """Return the judge with the form of reasoning that --reasoning names, if the flag is set."""
-    if args.reasoning is None:
+def with_reasoning_flag(
+    judge: "AnyJudge", judge_name: str, flags: argparse.Namespace
+) -> "AnyJudge":
+    """Return the judge with the reasoning that --reasoning names, if the flag is set."""
+    if flags.reasoning is None:
         return judge
     if judge.is_frozen:
         raise UsageError(
-            f"{name} is frozen: --reasoning is for judges that are not frozen; leave it out"
+            f"{judge_name} is frozen: --reasoning is for judges that are not frozen; leave it out"
         )
     from judges.judge import Judge
 
-    return Judge.of(judge.subject, reasoning=args.reasoning, lm=judge.lm)
+    return Judge.of(judge.subject, reasoning=flags.reasoning, lm=judge.lm)
 
 
 def constructed_labels_note(judge: "AnyJudge") -> str | None:
@@ -276,27 +290,26 @@ def constructed_labels_note(judge: "AnyJudge") -> str | None:
     )
 
 
-def with_model_flags(judge: "AnyJudge", name: str, args: argparse.Namespace) -> "AnyJudge":
+def with_model_flags(judge: "AnyJudge", judge_name: str, flags: argparse.Namespace) -> "AnyJudge":
     """Return the judge with the model, server, plan and reasoning that the flags choose.
 
     Prints a note if the judge was tuned on constructed labels, or was frozen for another model or
-    plan. Raises UsageError if this judge does not support the plan or the reasoning, and
+    plan. Raises UsageError if the judge does not support the plan or the reasoning, and
     FatalModelError if the judge's file names a model or server that only the user may choose.
     """
     from judges.judge import Judge
 
-    judge = with_reasoning_flag(judge, name, args)
-    if args.lm:
-        check_model_name(args.lm)  # also for a dry run, which does not open the model
+    judge = with_reasoning_flag(judge, judge_name, flags)
+    if flags.lm:
+        check_model_name(flags.lm)  # also for a dry run, which does not open the model
     if note := constructed_labels_note(judge):
         print_note(f"note: {note}")
-    plan = read_plan(args.plan, args.samples, args.temperature)
-    changed_judge = judge.with_model(args.lm, args.api_base)
+    plan = read_plan(flags.plan, flags.samples, flags.temperature)
+    changed_judge = judge.with_model(flags.lm, flags.api_base)
     if plan is not None and not isinstance(changed_judge, Judge):
         raise UsageError(f"{judge.name}: each judge of a panel has its own plan: leave out --plan")
-    if is_decision_model(changed_judge.lm) and (
-        plan is not None or args.reasoning not in (None, "none")
-    ):
+    needs_text = plan is not None or flags.reasoning not in (None, "none")
+    if needs_text and is_decision_model(changed_judge.lm):
         raise UsageError(
             "--plan, --samples, --temperature and --reasoning cannot be used with "
             f"{changed_judge.lm}: a decision model gives probabilities, and writes no text"
@@ -312,22 +325,22 @@ def with_model_flags(judge: "AnyJudge", name: str, args: argparse.Namespace) -> 
     return changed_judge
 
 
-def split_name(text: str) -> tuple[str, str]:
-    """Split NAME=VALUE into the name and the value; the name is "" if the text has none.
+def split_named_value(named_value: str) -> tuple[str, str]:
+    """Split NAME=VALUE into the name and the value; a text without a name gives "" and the text.
 
     A text has no name if it lacks "=", has a "/" before "=", or is the path of a file.
     """
-    name, equals, value = text.partition("=")
-    if not equals or Path(text).exists() or "/" in name:
-        return "", text
+    name, equals, value = named_value.partition("=")
+    if not equals or Path(named_value).exists() or "/" in name:
+        return "", named_value
     if not (name and value):
-        raise UsageError(f"{text}: expected NAME=VALUE, and both must not be empty")
+        raise UsageError(f"{named_value}: expected NAME=VALUE, and both must not be empty")
     return name, value
 
 
-def read_map_flags(arguments: Sequence[str]) -> dict[str, MappingValue]:
-    """Read the arguments of --map, each NAME=COLUMN or FILE.yaml."""
+def read_map_flags(map_flags: Sequence[str]) -> dict[str, MappingValue]:
+    """Return the columns that --map gives, as NAME=COLUMN or as FILE.yaml, by their names."""
     try:
-        return read_mapping(arguments)
+        return read_mapping(map_flags)
     except ValueError as error:
         raise UsageError(f"{option_name('map')} {error}") from None

@@ -61,17 +61,19 @@ judge is exported with one reply. A warning on stderr says what the request
 cannot express."""
 
 
-def command(argv: Sequence[str]) -> int:
+def command(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code."""
-    name = " ".join(["dspy-judges", *(name for name in argv[:1] if not name.startswith("-"))])
-    args = make_parser().parse_args(argv)
+    flags = make_parser().parse_args(arguments)
     with exit_on_ctrl_c():
         # The command's module is imported only now, since --help and wrong flags do not need it.
-        module, _, function = args.run.partition(":")
-        run = getattr(import_module(module), function)
-
-    verbose, quiet = getattr(args, "verbose", False), getattr(args, "quiet", False)
-    return run_command(name, lambda: run(args), verbose=verbose, quiet=quiet)
+        module_name, _, function_name = flags.function_path.partition(":")
+        run = getattr(import_module(module_name), function_name)
+    return run_command(
+        f"dspy-judges {arguments[0]}",
+        lambda: run(flags),
+        verbose=getattr(flags, "verbose", False),
+        quiet=getattr(flags, "quiet", False),
+    )
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -80,13 +82,13 @@ def make_parser() -> argparse.ArgumentParser:
     commands = main_parser.add_subparsers(metavar="COMMAND", required=True)
 
     def add_command(
-        name: str, run: str, description: str, usage: str | None = None
+        name: str, function_path: str, description: str, usage: str | None = None
     ) -> argparse.ArgumentParser:
-        """Add a command; `run` is the function that runs the command, as MODULE:FUNCTION."""
+        """Add a command, whose function is given as MODULE:FUNCTION."""
         command_parser: argparse.ArgumentParser = commands.add_parser(
             name, description=description, usage=usage
         )
-        command_parser.set_defaults(run=run)
+        command_parser.set_defaults(function_path=function_path)
         return command_parser
 
     list_parser = add_command("list", "judges.cli.show:show_list", ABOUT_LIST)

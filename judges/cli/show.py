@@ -18,111 +18,115 @@ from judges.prompt import SLOT_PATTERN, FieldValue
 from judges.protocol import is_decision_model
 from judges.questions import AnswerShare, AnswerWeights
 from judges.scoring import ONE_REPLY_PLAN, sampling_for
-from judges.terminal import print_error, print_output
+from judges.terminal import print_error, print_lines
 
 
-def show_list(args: argparse.Namespace) -> int:
+def show_list(flags: argparse.Namespace) -> int:
     """Print the catalogue of judges: one line per judge, or the whole catalogue as JSON."""
     subjects = [catalog.find_subject(name) for name in catalog.judge_names()]
-    if args.json:
-        print(json.dumps([_json_entry(subject) for subject in subjects], indent=1))
+    if flags.json:
+        print(json.dumps([_subject_json(subject) for subject in subjects], indent=1))
         return 0
     terminal_width = shutil.get_terminal_size((80, 24)).columns
     rows = [("name", "texts", "scale", "source")]
     for subject in subjects:
         outputs = [f"2 x {subject.candidate}"] if isinstance(subject, Comparison) else []
         texts = ", ".join([*subject.inputs, *outputs])
-        rows.append((subject.name, texts, _range_text(subject.answers), subject.source))
+        rows.append((subject.name, texts, _answer_range(subject.answers), subject.source))
     column_widths = [max(map(len, column)) + 2 for column in zip(*rows, strict=True)]
-    for *cells, source in rows:
-        line = "".join(f"{cell:<{n}}" for cell, n in zip(cells, column_widths, strict=False))
-        max_width = max(terminal_width - len(line), 12)
-        print(line + textwrap.shorten(source, max_width, placeholder=" ..."))
+    name_width, texts_width, scale_width, _ = column_widths
+    for name, texts, scale, source in rows:
+        line = f"{name:<{name_width}}{texts:<{texts_width}}{scale:<{scale_width}}"
+        source_width = max(terminal_width - len(line), 12)
+        print(line + textwrap.shorten(source, source_width, placeholder=" ..."))
     return 0
 
 
-def show_judge(args: argparse.Namespace) -> int:
+def show_judge(flags: argparse.Namespace) -> int:
     """Print a judge and the messages that it sends; for a panel, the messages of each member."""
-    judge = with_reasoning_flag(load(args.judge), args.judge, args)
+    judge = with_reasoning_flag(load(flags.judge), flags.judge, flags)
     members = judge.members if isinstance(judge, Panel) else ()
     names = [member.name for member in members] or [judge.name]
-    templates = {
-        name: part.template() for name, part in zip(names, judge.single_judges, strict=True)
-    }
-    answers = _answer_shares(judge)
-    if args.json:
-        record = {**_json_entry(judge.subject), "provenance": judge.provenance}
-        record["messages"] = templates
-        if answers:
-            record["questions"] = [_set_fields(answer) for answer in answers[:-1]]
-        print(json.dumps(record, indent=1))
+    templates = [single_judge.template() for single_judge in judge.single_judges]
+    messages_by_name = dict(zip(names, templates, strict=True))
+    answer_shares = _answer_shares(judge)
+    if flags.json:
+        judge_json = {**_subject_json(judge.subject), "provenance": judge.provenance}
+        judge_json["messages"] = messages_by_name
+        if answer_shares:
+            judge_json["questions"] = [_without_none(asdict(share)) for share in answer_shares[:-1]]
+        print(json.dumps(judge_json, indent=1))
         return 0
-    lines = [part for line in _description_lines(judge) for part in textwrap.wrap(line, 79)]
-    lines += _answer_lines(answers)
+    lines = []
+    for paragraph in _description_lines(judge):
+        lines += textwrap.wrap(paragraph, 79)
+    lines += _answer_lines(answer_shares)
     for member in members:
         lines.append(f"  {member.weight:.3f}  {member.name} (asks {member.judge.lm})")
-    for name, messages in templates.items():
+    for name, messages in messages_by_name.items():
         for message in messages:
             lines += ["", f"--- {name}: {message['role']} ---", message["content"]]
-    print_output("\n".join(lines))
+    print_lines(lines)
     return 0
 
 
-def _set_fields(answer: AnswerShare) -> dict[str, object]:
-    return {name: value for name, value in asdict(answer).items() if value is not None}
+def _without_none(value_by_key: dict[str, object]) -> dict[str, object]:
+    return {key: value for key, value in value_by_key.items() if value is not None}
 
 
-def _answer_lines(answers: Sequence[AnswerShare]) -> list[str]:
-    """Return lines on each answer: its share of the score, and the loss without the answer."""
-    if not answers:
+def _answer_lines(answer_shares: Sequence[AnswerShare]) -> list[str]:
+    """Return lines on each answer: its share in the score, and the loss without the answer."""
+    if not answer_shares:
         return []
     heading = "answers, with the share of each in the score"
-    if any(answer.loss for answer in answers):
+    if any(answer.loss for answer in answer_shares):
         heading += ", and the change in agreement with people if the answer is left out"
     lines = textwrap.wrap(f"{heading}:", 79)
-    for answer in answers:
-        loss = f" ({-answer.loss:+.3f})" if answer.loss else ""
-        line = f"  {answer.share:4.0%}  {answer.name} ({_range_text(answer.answers)}){loss}: "
+    for answer in answer_shares:
+        loss_text = f" ({-answer.loss:+.3f})" if answer.loss else ""
+        line = (
+            f"  {answer.share:4.0%}  {answer.name} ({_answer_range(answer.answers)}){loss_text}: "
+        )
         lines += textwrap.wrap(line + answer.text, 79, subsequent_indent=" " * 8)
     return lines
 
 
 def _description_lines(judge: AnyJudge) -> list[str]:
-    subject, origin = judge.subject, judge.typed_provenance
+    subject, provenance = judge.subject, judge.typed_provenance
     lines = [
         f"{judge.name}: {subject.definition}",
-        f"{judge.kind}; reads {', '.join(judge.texts)}; scale {_range_text(subject.answers)}",
+        f"{judge.kind}; reads {', '.join(judge.texts)}; scale {_answer_range(subject.answers)}",
     ]
     if subject.source:
         lines.append(f"source: {subject.source}")
     if subject.questions and not judge.provenance:
-        names = ", ".join(question.name for question in subject.questions)
-        lines.append(f"questions that tuning may ask: {names}")
+        question_names = ", ".join(question.name for question in subject.questions)
+        lines.append(f"questions that tuning may ask: {question_names}")
     if isinstance(judge, Judge) and (plan := judge.plan) is not None:
-        samples = f" of {plan.samples}" if plan.kind == "mean" else ""
-        lines.append(f"frozen for {judge.lm}, plan {plan.kind}{samples}")
-    if labels := origin.tuning_labels:
-        shipped_judge = origin.shipped_judge or "tuned, not shipped:"
+        samples_phrase = f" of {plan.samples}" if plan.kind == "mean" else ""
+        lines.append(f"frozen for {judge.lm}, plan {plan.kind}{samples_phrase}")
+    if tuning_labels := provenance.tuning_labels:
+        shipped_judge = provenance.shipped_judge or "tuned, not shipped:"
         judge_phrase = "untuned" if shipped_judge == "seed" else shipped_judge
-        labels_phrase = ", whose labels no person gave" if labels.is_constructed else ""
+        labels_phrase = ", whose labels no person gave" if tuning_labels.is_constructed else ""
         lines.append(
-            f"{judge_phrase} judge of optimizer {origin.optimizer}, on {labels.name}{labels_phrase}"
+            f"{judge_phrase} judge of optimizer {provenance.optimizer}, "
+            f"on {tuning_labels.name}{labels_phrase}"
         )
     return lines
 
 
 def _answer_shares(judge: AnyJudge) -> list[AnswerShare]:
-    """Return the shares of a judge's answers and, last, of its rating; [] without questions."""
+    """Return the shares of a judge's answers, the rating's last; [] if it asks no questions."""
     if not isinstance(judge, Judge) or not judge.prompt.question_fields:
         return []
     rating_only = AnswerWeights(intercept=0.0, slopes={judge.prompt.answer_field.name: 1.0})
-    loss_by_answer = {
-        answer.name: answer.loss for answer in judge.typed_provenance.answer_losses if answer.loss
-    }
+    answer_losses = judge.typed_provenance.answer_losses
+    loss_by_answer = {answer.name: answer.loss for answer in answer_losses if answer.loss}
     return (judge.weights or rating_only).describe(judge.prompt.choice_fields, loss_by_answer)
 
 
-def _json_entry(subject: Subject) -> dict[str, object]:
+def _subject_json(subject: Subject) -> dict[str, object]:
     return {
         "name": subject.name,
         "kind": subject.kind,
@@ -133,24 +137,26 @@ def _json_entry(subject: Subject) -> dict[str, object]:
     }
 
 
-def _range_text(answers: Sequence[FieldValue]) -> str:
-    first, *_, last = answers
-    return f"{first}-{last}" if isinstance(first, int) else f"{first}/{last}"
+def _answer_range(answers: Sequence[FieldValue]) -> str:
+    first_answer, *_, last_answer = answers
+    separator = "-" if isinstance(first_answer, int) else "/"
+    return f"{first_answer}{separator}{last_answer}"
 
 
-def export(args: argparse.Namespace) -> int:
+def export(flags: argparse.Namespace) -> int:
     """Print a judge as a chat-completions request with {{slots}} for the texts."""
     from judges.client.openai import RequestFormat
 
-    judge = load(args.judge)
+    judge = load(flags.judge)
     if isinstance(judge, Panel):
-        raise UsageError(f"{args.judge} is a panel: export the judges of the panel one by one")
-    judge = judge.with_model(args.lm or (None if judge.plan else DEFAULT_EXPORT_LM))
+        raise UsageError(f"{flags.judge} is a panel: export the judges of the panel one by one")
+    judge = judge.with_model(flags.lm or (None if judge.plan else DEFAULT_EXPORT_LM))
     if is_decision_model(judge.lm):
         raise UsageError(f"{judge.lm} does not read chat requests: name a chat model by --lm")
     messages, plan = judge.template(), judge.plan or ONE_REPLY_PLAN
-    *earlier_contents, last_content = (message["content"] for message in messages)
-    if any("{{" in content for content in (*earlier_contents, SLOT_PATTERN.sub("", last_content))):
+    message_texts = [message["content"] for message in messages]
+    message_texts[-1] = SLOT_PATTERN.sub("", message_texts[-1])
+    if "{{" in "\n".join(message_texts):
         raise UsageError(
             f"{judge.name}: the prompt has double braces, which would be taken for slots"
         )

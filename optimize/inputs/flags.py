@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from dspy_judges.errors import UsageError, option_name
-from judges.cli.flags import Flags, Parser, parse_count, read_map_flags
+from judges.cli.flags import FlagGroup, Parser, parse_count, read_map_flags
 from judges.client import url_has_secret
 from judges.dimension import MAX_RATINGS, Dimension, Subject
 from judges.labels.flags import ANY_SCALE, read_scale, read_values, split_mapping
@@ -147,13 +147,13 @@ class CommandParser(Parser):
         self.add_argument("--quiet", action="store_true", help=QUIET_HELP)
 
 
-def add_label_flags(group: Flags) -> None:
+def add_label_flags(group: FlagGroup) -> None:
     """Add the flags that name the labels and say how to read them."""
     group.add_argument("--data", metavar="FILE", help=DATA_HELP)
     add_reading_flags(group)
 
 
-def add_reading_flags(group: Flags) -> None:
+def add_reading_flags(group: FlagGroup) -> None:
     """Add the flags that say how the columns, words and conversations of a file are read."""
     add_repeatable = partial(group.add_argument, action="append", default=[])
     add_repeatable("--map", metavar="NAME=COLUMN", help=MAP_HELP)
@@ -161,7 +161,7 @@ def add_reading_flags(group: Flags) -> None:
     add_turns_flag(group)
 
 
-def add_turns_flag(group: Flags) -> None:
+def add_turns_flag(group: FlagGroup) -> None:
     """Add the flag --turns, which is short for --map turns=last or --map turns=all."""
 
     def as_map_argument(turns: str) -> str:
@@ -174,7 +174,7 @@ def add_turns_flag(group: Flags) -> None:
     add_repeatable("--turns", dest="map", metavar="TURNS", type=as_map_argument, help=help_text)
 
 
-def add_floor_flags(group: Flags) -> None:
+def add_floor_flags(group: FlagGroup) -> None:
     """Add --min-spearman, --min-tpr, --min-tnr and --looks."""
     for name, figure in FLOOR_FIGURES.items():
         help_text = f"exit 1 if {figure.name}'s interval is below X, 3 if X lies in it"

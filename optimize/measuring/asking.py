@@ -212,7 +212,7 @@ def ask_judges(
         ]
         if note := session.budget.total.cache_note:
             print_note(note)
-        cost = RunCost.of(session, seconds=0.0)
+        cost = RunCost.of_session(session, seconds=0.0)
     if cost.cost_usd:
         print_note(str(cost))
     return asked_entries

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from judges.cli.flags import Flags, split_name
+from judges.cli.flags import FlagGroup, split_named_value
 from judges.dimension import Dimension, Subject
 from judges.labels.cells import without_keys
 from judges.labels.types import LabelError, LabelledOutput, LabelledSet
@@ -27,7 +27,7 @@ from optimize.statistics.mean_estimates import MeanEstimate, estimate_mean
 MAX_CHANCE_OF_RANDOM_SAMPLE = 0.01
 
 
-def add_partial_label_flags(group: Flags, *, needs_scores: bool) -> None:
+def add_partial_label_flags(group: FlagGroup, *, needs_scores: bool) -> None:
     """Add the flags that say how the labels are read, and where the judge's scores are."""
     add = group.add_argument
     help_text = "the judge's scores for all outputs"
@@ -69,7 +69,7 @@ def read_scores_by_id(spec: str, labelled_set: LabelledSet, dimension: str) -> d
 
     Scores of rows that the judge was tuned on are left out, since the judge errs less on them.
     """
-    metric, file = split_name(spec)
+    metric, file = split_named_value(spec)
     recording = read_any_scores(Path(file), dimension, labelled_set, metric)
     if recording.tuned_ids:
         n_scores = count_text(len(recording.tuned_ids), "score")

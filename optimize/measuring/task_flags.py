@@ -13,7 +13,12 @@ from typing import NamedTuple, get_args
 import numpy as np
 
 from judges.cli.costs import CostEstimate, estimate_costs, total_estimate
-from judges.cli.flags import constructed_labels_note, read_map_flags, request_options, split_name
+from judges.cli.flags import (
+    constructed_labels_note,
+    read_map_flags,
+    request_options,
+    split_named_value,
+)
 from judges.client import ModelOptions, check_model_name, price_of
 from judges.dimension import Comparison, Subject
 from judges.labels.readers import read_items
@@ -172,10 +177,10 @@ def _read_recordings(
         scale, values = (0, 1), {words[0]: 1.0, words[1]: 0.0, **values}
     if flags.replies and not (scale or pairwise):
         raise SettingsError("--scale LOW-HIGH is needed: the dimension is not in the catalogue")
-    for name, file in map(split_name, flags.scores):
+    for name, file in map(split_named_value, flags.scores):
         recording = read_any_scores(Path(file), task.dimension, task.labelled_items, name, values)
         yield _recorded_entry(name or Path(file).stem, task, recording, scale)
-    for name, file in map(split_name, flags.replies):
+    for name, file in map(split_named_value, flags.replies):
         judgements = judgements_from_replies(
             Path(file), task.dimension, scale, values, is_pairwise=pairwise
         )
@@ -260,10 +265,10 @@ def cost_lines(entries: Sequence[JudgeEntry], price: tuple[float, float] | None)
             entry.judge,
             n_rows=len(entry.items),
             n_characters=sum(map(len, texts)),
-            models=models,
+            lms=models,
             price=price_of(price),
         )
-        paid_estimates = [each for each in estimates if not all(map(is_embedded, each.models))]
+        paid_estimates = [each for each in estimates if not all(map(is_embedded, each.lms))]
         estimates_by_name[entry.name] = paid_estimates
     if len(estimates_by_name) > 1:
         estimates_by_name["all together"] = [*chain.from_iterable(estimates_by_name.values())]
