@@ -1,4 +1,4 @@
-"""Open clients that share one budget, one store and one cache, by the options of a run."""
+"""Open the clients of a run by its options; they share one budget, one store and one cache."""
 
 import os
 from collections.abc import Collection, Mapping
@@ -17,15 +17,15 @@ from judges.protocol import Model, is_decision_model, is_embedded
 
 LIMIT_NAMES = ("max_calls", "max_cost", "concurrency", "max_tokens")
 # The clients that all callers in this process share, by the model and the folder of the cache.
-_shared_clients: dict[tuple[Model, str | None], Client] = {}
+_client_by_model_and_cache: dict[tuple[Model, str | None], Client] = {}
 
 
 class ModelOptions(TypedDict, total=False):
     """The options that choose a model and its limits; each option may be left out.
 
     Args:
-        lm: The model: "embedded", "openai/NAME", or any model that DSPy supports. Default: the
-            model that the judge names.
+        lm: The model: "embedded" (this project's small statistical model, which needs no network),
+            "openai/NAME", or any model that DSPy supports. Default: the model that the judge names.
         api_base: The address of an OpenAI-compatible server. Default: the provider's address.
         max_calls: The most requests, 1 or more. Default: no limit.
         max_cost: The most US dollars, 0 or more. Requests without an answer count at their
@@ -90,8 +90,8 @@ class Session:
     ) -> None:
         self._options = ModelOptions(**{"concurrency": 64, **options})
         check_limits(**{name: self._options.get(name) for name in LIMIT_NAMES})
-        path = options.get("store")
-        self.store = Store(path) if path else None
+        store_path = options.get("store")
+        self.store = Store(store_path) if store_path else None
         self.budget = Budget(options.get("max_calls"), options.get("max_cost"), self.store)
         # The cache is opened together with the first client whose replies may be cached.
         self.cache: ReplyCache | None = None
@@ -116,10 +116,12 @@ class Session:
         """
         role = role or lm
         if role not in self._clients:
-            set_options = {name: v for name, v in overrides.items() if v is not None}
+            given_overrides = {
+                name: value for name, value in overrides.items() if value is not None
+            }
             budget = Budget() if unlimited else self.budget
             self._clients[role] = self._open_client(
-                lm, role, budget, cast(ModelOptions, set_options)
+                lm, role, budget, cast(ModelOptions, given_overrides)
             )
         return self._clients[role]
 
@@ -130,13 +132,13 @@ class Session:
                 raise OptionError(f"{name}: {lm} is a decision model, which writes no text")
         model = self._models.get(role) or self._models.get(lm)
         if model is None:
-            address, key_variable = options.get("api_base") or None, options.get("api_key_env")
-            model = open_model(lm, api_base=address, api_key_env=key_variable)
-        price = choose_price(lm, self._lms, price_of(options.get("price")))
+            api_base = options.get("api_base") or None
+            model = open_model(lm, api_base=api_base, api_key_env=options.get("api_key_env"))
+        token_price = choose_price(lm, self._lms, price_of(options.get("price")))
         return Client(
             model,
-            account=budget.account(role, price),
-            cache=self._cache_for(model, options),
+            account=budget.account(role, token_price),
+            cache=self._open_cache_for(model, options),
             concurrency=options["concurrency"],
             keep_going=self._keep_going,
             timeout=getattr(model, "timeout", None) or TIMEOUT_SECONDS,
@@ -145,7 +147,7 @@ class Session:
             open_client_for=partial(self._open_client_for, role, lm, overrides),
         )
 
-    def _cache_for(self, model: Model, options: ModelOptions) -> ReplyCache | None:
+    def _open_cache_for(self, model: Model, options: ModelOptions) -> ReplyCache | None:
         if not getattr(model, "cacheable", not answers_in_process(model)):
             return None
         self.cache = self.cache or open_reply_cache(options.get("cache"))
@@ -155,11 +157,12 @@ class Session:
         self, role: str, own_lm: str, overrides: ModelOptions, lm: str, api_base: str | None
     ) -> Client:
         """Return a client for a panel's member, whose own model `own_lm` has the client `role`."""
-        own_address = overrides.get("api_base")
-        if lm == own_lm and api_base in (own_address, own_address or self._options.get("api_base")):
+        own_api_base = overrides.get("api_base")
+        own_addresses = (own_api_base, own_api_base or self._options.get("api_base"))
+        if lm == own_lm and api_base in own_addresses:
             return self._clients[role]
         options = ModelOptions(**{**overrides, "api_base": api_base or ""})
-        role = f"{role}: {lm}" + (f" at {api_base}" if api_base else "")
+        role = f"{role}: {lm} at {api_base}" if api_base else f"{role}: {lm}"
         return self.client(lm, role=role, unlimited=is_embedded(lm), **options)
 
     def close(self) -> None:
@@ -177,10 +180,11 @@ def shared_client(lm: str, api_base: str | None = None) -> Client:
     """Return a client of the model without limits; all callers in this process share one."""
     # If the address or the key in the environment changes, `open_model` returns another model,
     # which needs another client.
-    key = open_model(lm, api_base=api_base), os.environ.get(CACHE_VARIABLE)
-    return _shared_clients.get(key) or _shared_clients.setdefault(
-        key, Session(api_base=api_base).client(lm)
-    )
+    model_and_cache = open_model(lm, api_base=api_base), os.environ.get(CACHE_VARIABLE)
+    if client := _client_by_model_and_cache.get(model_and_cache):
+        return client
+    client = Session(api_base=api_base).client(lm)
+    return _client_by_model_and_cache.setdefault(model_and_cache, client)
 
 
 def check_limits(**limits: object) -> None:
@@ -188,20 +192,20 @@ def check_limits(**limits: object) -> None:
     for name, value in limits.items():
         if value is None and name != "concurrency":
             continue  # no limit
-        is_valid = isinstance(value, Integral) and int(value) >= 1
+        is_valid, expected = isinstance(value, Integral) and int(value) >= 1, "a whole number, 1"
         if name == "max_cost":
-            is_valid = isinstance(value, Real) and float(value) >= 0
+            is_valid, expected = isinstance(value, Real) and float(value) >= 0, "a number, 0"
         if isinstance(value, bool) or not is_valid:
-            description = "a number, 0" if name == "max_cost" else "a whole number, 1"
-            raise OptionError(f"{name} {value!r}: expected {description} or more")
+            raise OptionError(f"{name} {value!r}: expected {expected} or more")
 
 
 def read_options(
     options: Mapping[str, object], texts: Collection[str] = ()
 ) -> tuple[Options, dict[str, str]]:
-    """Return the checked options without `map`, and `map`, which may name `texts` and "id".
+    """Return the checked options without `map`, and the column of each text by the text's name.
 
-    Raises TypeError for an unknown option, and OptionError for a wrong seed or name in `map`.
+    `map` may name the judge's `texts` and "id". Raises TypeError for an unknown option, and
+    OptionError for a wrong seed or an unknown name in `map`.
     """
     for name in options:
         if name not in Options.__annotations__:
@@ -211,8 +215,9 @@ def read_options(
     if not isinstance(seed, Integral) or seed < 0:
         raise OptionError(f"seed {seed!r}: expected a whole number, 0 or more")
     other_options = cast(Options, {**options})
-    column_of = other_options.pop("map", None) or {}
-    # `map` may also name the column of ids, as on the command line.
-    if unknown_names := [name for name in column_of if name not in (*texts, "id")]:
-        raise OptionError(f"map: the judge reads {', '.join(texts)}, and no {unknown_names[0]!r}")
-    return other_options, {name: str(column) for name, column in column_of.items()}
+    column_by_text = other_options.pop("map", None) or {}
+    for name in column_by_text:
+        # `map` may also name the column of ids, as on the command line.
+        if name not in (*texts, "id"):
+            raise OptionError(f"map: the judge reads {', '.join(texts)}, and no {name!r}")
+    return other_options, {name: str(column) for name, column in column_by_text.items()}

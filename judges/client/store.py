@@ -23,8 +23,8 @@ from dspy_judges.files import claim_file
 from judges.client.log import warn_once
 from judges.protocol import Completion, Message, Sampling, Usage
 
-# The states of a request. A lost request was not answered but may be billed; a refused request is
-# not billed.
+# The states of a request. A cached request was answered by the reply cache. A lost request was not
+# answered but may be billed; a refused request is not billed.
 SENT, ANSWERED, CACHED, LOST, REFUSED = "sent", "answered", "cached", "lost", "refused"
 # `cost` is in US dollars: the worst-case cost of a request until its answer, then the real cost.
 SCHEMA = """
@@ -42,8 +42,8 @@ BUSY_TIMEOUT_SECONDS = 2.0
 CACHE_VARIABLE, NO_CACHE = "DSPY_JUDGES_CACHE", "none"
 CACHE_FILE = "replies.sqlite"
 MAX_CACHE_BYTES = 2**30
-_encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(Completion)
+_encode_json = msgspec.json.Encoder().encode
+_decode_completion = msgspec.json.Decoder(Completion).decode
 
 
 class StoreError(JudgesError):
@@ -86,37 +86,39 @@ class Store:
                     raise StoreError(f"{journal}: not written by a run; delete it and {self.path}")
         self._database: sqlite3.Connection | None = None
         self._closed = False
-        with self._locked_connection():
-            pass  # opens the database, so a file that cannot be used raises here
+        self.commit()  # opens the database, so that a file that cannot be used raises here
 
-    def get(self, key: bytes) -> Completion | None:
+    def get(self, request_key: bytes) -> Completion | None:
         """Return the answer to the request with this key; None for an unanswered request."""
         statement = "SELECT CAST(reply AS BLOB) FROM requests WHERE key = ? AND reply IS NOT NULL"
         with self._locked_connection() as database:
-            row = database.execute(statement, (key,)).fetchone()
-            return None if row is None else _decoder.decode(row[0])
+            row = database.execute(statement, (request_key,)).fetchone()
+            return None if row is None else _decode_completion(row[0])
 
-    def record_sent(self, key: bytes, role: str, purpose: str, worst_cost: float) -> int:
+    def record_sent(self, request_key: bytes, role: str, purpose: str, worst_cost: float) -> int:
         """Record a request before it is sent, and return its id."""
-        return self._insert(key, role, purpose, SENT, worst_cost, 0, 0, None)
+        return self._insert(request_key, role, purpose, SENT, worst_cost, 0, 0, None)
 
     def record_outcome(self, request_id: int, state: str, cost: float, usage: Usage | None) -> None:
-        """Record the outcome of a request, with the replies if there are any."""
+        """Record whether a request was ANSWERED, LOST or REFUSED, and its replies if it has any."""
         if self._closed:
             return  # the request keeps its worst-case cost, as if the process had been killed
-        reply = _encoder.encode(usage) if isinstance(usage, Completion) else None
-        tokens = (usage.tokens_in, usage.tokens_out) if usage else (0, 0)
+        reply = _encode_json(usage) if isinstance(usage, Completion) else None
+        token_counts = (usage.tokens_in, usage.tokens_out) if usage else (0, 0)
         statement = (
             "UPDATE requests SET state = ?, cost = ?, tokens_in = ?, tokens_out = ?, reply = ?"
             " WHERE id = ?"
         )
         with self._locked_connection() as database:
-            database.execute(statement, (state, cost, *tokens, reply, request_id))
+            database.execute(statement, (state, cost, *token_counts, reply, request_id))
 
-    def put(self, key: bytes, completion: Completion, role: str = "", purpose: str = "") -> None:
+    def put(
+        self, request_key: bytes, completion: Completion, role: str = "", purpose: str = ""
+    ) -> None:
         """Record an answer that costs this run nothing, such as an answer from the cache."""
-        tokens = completion.tokens_in, completion.tokens_out
-        self._insert(key, role, purpose, CACHED, 0.0, *tokens, _encoder.encode(completion))
+        token_counts = completion.tokens_in, completion.tokens_out
+        reply = _encode_json(completion)
+        self._insert(request_key, role, purpose, CACHED, 0.0, *token_counts, reply)
 
     def _insert(self, *row: object) -> int:
         statement = (
@@ -200,13 +202,13 @@ class Store:
                 yield self._database
             # In a damaged file, the JSON may be malformed, missing, or nested too deeply.
             except (sqlite3.Error, TypeError, ValueError, RecursionError) as error:
-                advice = (
-                    "another run is using the file; wait until that run ends"
-                    if "locked" in str(error)
-                    else f"{error}; make sure that the disk has space and the file can be written, "
-                    "or delete the file to start again (answered requests are then paid for again)"
+                problem = (
+                    f"{error}; make sure that the disk has space and the file can be written, or "
+                    "delete the file to start again (answered requests are then paid for again)"
                 )
-                raise StoreError(f"{self.path}: {advice}") from error
+                if "locked" in str(error):
+                    problem = "another run is using the file; wait until that run ends"
+                raise StoreError(f"{self.path}: {problem}") from error
 
     def _connect(self) -> sqlite3.Connection:
         database = sqlite3.connect(
@@ -218,10 +220,11 @@ class Store:
         try:
             # In a file that somebody else made, a trigger or an index on an expression could keep
             # SQLite busy for ever.
-            query = "SELECT name, sql FROM sqlite_master"
-            with closing(sqlite3.connect(":memory:")) as reference:
-                reference.executescript(SCHEMA)
-                if {*database.execute(query)} - {*reference.execute(query)}:
+            schema_query = "SELECT name, sql FROM sqlite_master"
+            with closing(sqlite3.connect(":memory:")) as expected_database:
+                expected_database.executescript(SCHEMA)
+                expected_schema = {*expected_database.execute(schema_query)}
+                if {*database.execute(schema_query)} - expected_schema:
                     raise sqlite3.DatabaseError(
                         "it has tables or indices that this version does not write"
                     )
@@ -247,18 +250,20 @@ class ReplyCache(Store):
 
     is_shared = True
 
-    def get(self, key: bytes) -> Completion | None:
-        with _warning_of_errors():
-            return super().get(key)
+    def get(self, request_key: bytes) -> Completion | None:
+        with _warn_of_errors():
+            return super().get(request_key)
         return None
 
-    def put(self, key: bytes, completion: Completion, role: str = "", purpose: str = "") -> None:
-        with _warning_of_errors():
-            super().put(key, completion, role, purpose)
+    def put(
+        self, request_key: bytes, completion: Completion, role: str = "", purpose: str = ""
+    ) -> None:
+        with _warn_of_errors():
+            super().put(request_key, completion, role, purpose)
 
 
 @contextmanager
-def _warning_of_errors() -> Iterator[None]:
+def _warn_of_errors() -> Iterator[None]:
     """Turn a StoreError into a warning, since a run goes on without its reply cache."""
     try:
         yield
@@ -279,7 +284,7 @@ def open_reply_cache(name: str | os.PathLike[str] | None = None) -> ReplyCache |
 
     try:
         folder = Path(folder_name or user_cache_dir("dspy-judges")).expanduser()
-        return _open_once(folder / CACHE_FILE, os.getpid())
+        return _open_cache_once(folder / CACHE_FILE, os.getpid())
     except (OSError, RuntimeError, StoreError) as error:
         if folder_name:
             raise OptionError(
@@ -291,7 +296,7 @@ def open_reply_cache(name: str | os.PathLike[str] | None = None) -> ReplyCache |
 
 
 @lru_cache(maxsize=8)
-def _open_once(path: Path, process_id: int) -> ReplyCache:
+def _open_cache_once(path: Path, process_id: int) -> ReplyCache:
     """Open the cache in a file once in each process, since opening is slow."""
     cache = ReplyCache(path)
     with suppress(StoreError):  # another process is writing; a later one shrinks the cache
@@ -308,8 +313,9 @@ def make_request_key(
         *(sampling.n, sampling.top_logprobs, sampling.max_tokens, sampling.seed),
         sampling.reasoning_effort,
     )
-    parts = [endpoint, model, repr(parameters)]
-    parts += [part for message in messages for part in (message["role"], message["content"])]
-    # With its length before each part, different parts never join to the same string.
-    joined_parts = "".join([f"{len(part)}:{part}" for part in parts])
-    return sha256(joined_parts.encode("utf-8", "surrogatepass")).digest()
+    texts = [endpoint, model, repr(parameters)]
+    for message in messages:
+        texts += [message["role"], message["content"]]
+    # With its length before each text, different texts never join to the same string.
+    joined_texts = "".join([f"{len(text)}:{text}" for text in texts])
+    return sha256(joined_texts.encode("utf-8", "surrogatepass")).digest()
