@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from judges.cli.flags import split_named_value
+from judges.cli.flags import read_map_flags, split_named_value
 from judges.tables.problems import count_text
 from optimize.figures.as_text import (
     cost_text,
@@ -15,9 +15,13 @@ from optimize.figures.as_text import (
     short_name,
     wrap_lines,
 )
-from optimize.inputs.flags import SettingsError, read_floors
+from optimize.inputs.flags import SettingsError, read_floors, read_word_values
 from optimize.measuring.asking import ask_judges
-from optimize.measuring.changed_swap import ChangedRowsSwap, decide_by_changed_rows
+from optimize.measuring.changed_swap import (
+    ChangedRowsSwap,
+    decide_by_changed_rows,
+    read_changed_labels,
+)
 from optimize.measuring.comparison import ComparedJudge
 from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.swap import SwapDecision, SwapResult, decide_swap
@@ -61,7 +65,22 @@ def verify_swap(flags: argparse.Namespace) -> tuple[SwapDecision, list[str]]:
         old_index = [entry.name for entry in judge_entries].index(flags.against)
     new_judge, old_judge = judge_entries[1 - old_index], judge_entries[old_index]
     if flags.changed is not None:
-        changed_swap = decide_by_changed_rows(flags, new_judge, old_judge, task, margin)
+        label_by_id = read_changed_labels(
+            flags.changed,
+            task.dimension,
+            read_map_flags(flags.map) or None,
+            read_word_values(flags.values),
+        )
+        changed_swap = decide_by_changed_rows(
+            new_judge,
+            old_judge,
+            task,
+            flags.changed,
+            label_by_id,
+            margin=margin,
+            looks=flags.looks,
+            seed=flags.seed,
+        )
         return changed_swap, changed_swap_lines(changed_swap)
     swap_result = decide_swap(new_judge, old_judge, task, margin, flags.looks)
     if flags.report:
@@ -99,13 +118,17 @@ def changed_swap_lines(result: ChangedRowsSwap) -> list[str]:
 
     If these outputs have labels, the lines say whether to swap; else they say what to label.
     """
-    n_changed, new, old = result.n_changed, short_name(result.new), short_name(result.old)
+    n_changed, new, old = (
+        result.n_changed,
+        short_name(result.new_judge),
+        short_name(result.old_judge),
+    )
     n_outputs = count_text(result.n_outputs, "output")
     changes_text = f"{new} and {old} differ on {n_changed:,} of {n_outputs}"
     if (difference := result.difference) is None:
         what_to_label = (
-            f"{result.file}: {count_text(result.n_drawn, 'changed output')} to label. If both "
-            f"judges are equally good, {result.n_needed:,} labels of independent outputs show it "
+            f"{result.file_to_label}: {count_text(result.n_drawn, 'changed output')} to label. "
+            f"If both judges are equally good, {result.n_needed:,} labels of independent outputs show it "
             "in 80% of cases."
         )
         if result.n_needed > max(n_changed, MIN_ROWS_TO_LABEL):
@@ -119,7 +142,7 @@ def changed_swap_lines(result: ChangedRowsSwap) -> list[str]:
             what_to_label,
             "Next: label them, then verify again with --changed and the file of the labels:",
         )
-        return [*lines, str(result.next)]
+        return [*lines, str(result.label_command)]
     labelled_text = f"{result.n_labelled:,} of these outputs have a label"
     return wrap_lines(
         result.sentence,
@@ -159,7 +182,7 @@ def swap_lines(result: SwapResult, report_path: str | None = None) -> list[str]:
 def swap_answer(result: SwapResult) -> ReportAnswer:
     """Return the answer on a swap: verdict, both judges' figures, changes, and next step."""
     comparison, scorecard = result.comparison, result.comparison.scorecard
-    new, old = short_name(result.new), short_name(result.old)
+    new, old = short_name(result.new_judge), short_name(result.old_judge)
     named_judges = [*zip((new, old), comparison.judges, strict=True)]
     reasons: list[Fact] = [("", _changes_sentence(result, new, old))]
     failed_texts = [

@@ -1,23 +1,22 @@
 """Decide a swap of pass/fail judges by labels on the rows whose verdict changes."""
 
-import argparse
 import json
 import math
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
-from judges.cli.flags import read_map_flags
+from judges.labels.flags import MappingValue
 from judges.labels.preparation import SWAP_SAMPLE_COLUMN
 from judges.labels.readers import read_items, read_labels
 from judges.labels.types import LabelError, LabelledSet
+from judges.labels.values import WordValues
 from judges.tables.atomic_write import write_atomically
 from optimize.figures.as_text import short_name
-from optimize.inputs.flags import SettingsError, read_word_values
+from optimize.inputs.flags import SettingsError
 from optimize.inputs.labelled import only_dimension
 from optimize.items import make_items
 from optimize.measuring.asking import JudgeEntry, Task
@@ -34,27 +33,28 @@ from optimize.statistics.changed_rows import (
 from optimize.statistics.intervals import Interval, Vector, cautious_interval, random_generator
 
 
-class ClearLoss(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClearLoss:
     """The class of outputs (people's passes or fails) on which the new judge is clearly worse.
 
     Only the new judge is right on `n_gained` outputs of the class, only the old judge on `n_lost`.
     """
 
-    word: str
+    class_name: str = field(metadata={"json": "word"})
     n_gained: int
     n_lost: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedRowsSwap(SwapDecision):
-    """The decision whether to swap judges, if only rows on which they differ are labelled.
+    """The decision whether to swap judges, by labels on only the rows on which the judges differ.
 
     `difference` is the difference in accuracy over all outputs, and `sample_interval` its 90 %
-    interval for these outputs alone. Accuracy hardly shows errors in the rarer class: with a
+    interval for these outputs alone. Accuracy hardly shows errors in the rarer class. So with a
     `clear_loss` in a class, the swap is undecided, whatever the difference. If two judges are
     equally good, `n_needed` labels show in 80 % of cases that the new judge is not worse by the
-    margin. If no changed row has a label, `file` has the `n_drawn` rows to label, and `next` is the
-    command that labels these rows.
+    margin. If no changed row has a label, `file_to_label` has `n_drawn` rows to label, and
+    `label_command` is the command that labels them.
     """
 
     dimension: str
@@ -69,66 +69,71 @@ class ChangedRowsSwap(SwapDecision):
     clear_loss: ClearLoss | None = None
     n_needed: int = 0
     n_drawn: int = 0
-    file: str | None = None
-    next: str | None = None
+    file_to_label: str | None = field(default=None, metadata={"json": "file"})
+    label_command: str | None = field(default=None, metadata={"json": "next"})
 
     @property
     def why_undecided(self) -> str:
+        """The class in which the new judge is clearly worse, or that no label was given yet."""
         if self.difference is None:
             return "no changed output has a label yet"
         if (loss := self.clear_loss) is None:
             return ""
-        new, old = short_name(self.new), short_name(self.old)
+        new, old = short_name(self.new_judge), short_name(self.old_judge)
         return (
-            f"{new} is clearly worse on {loss.word}: of those labelled, only {old} gets "
+            f"{new} is clearly worse on {loss.class_name}: of those labelled, only {old} gets "
             f"{loss.n_lost:,} right, and only {new} {loss.n_gained:,}. To decide about balanced "
             "accuracy, label outputs at random and leave out --changed."
         )
 
 
 def decide_by_changed_rows(
-    flags: argparse.Namespace,
-    new_judge: JudgeEntry,
-    old_judge: JudgeEntry,
+    new_entry: JudgeEntry,
+    old_entry: JudgeEntry,
     task: Task,
+    changed_file: str,
+    label_by_id: Mapping[str, float],
+    *,
     margin: float,
+    looks: int,
+    seed: int,
 ) -> ChangedRowsSwap:
-    """Decide by the labels in the file --changed; without labels, write the rows to label."""
-    new_scores, old_scores = paired_scores(new_judge, old_judge)
+    """Decide by labels on rows that change; without labels, write the rows to label to the file."""
+    new_scored, old_scored = paired_scores(new_entry, old_entry)
     # A judge of pass or fail gives verdicts (0 or 1), or probabilities of a pass.
-    for scored in (new_scores, old_scores):
-        if scored.scale not in ((), (0, 1)) or not are_fractions(scored.scores):
+    for scored_items in (new_scored, old_scored):
+        if scored_items.scale not in ((), (0, 1)) or not are_fractions(scored_items.scores):
             raise SettingsError(NEEDS_VERDICTS_MESSAGE)
-    rows = zip(new_scores.items.items, new_scores.verdicts != old_scores.verdicts, strict=True)
-    changed_ids = [item.id for item, is_changed in rows if is_changed]
-    labels = _labels_by_id(flags, task.dimension)
-    if unexpected_ids := sorted(labels.keys() - {*changed_ids}):
+    changed = np.flatnonzero(new_scored.verdicts != old_scored.verdicts)
+    changed_ids = [new_scored.items[row].id for row in changed]
+    if unexpected_ids := sorted(label_by_id.keys() - {*changed_ids}):
         raise LabelError(
-            f"{flags.changed}: {len(unexpected_ids):,} labels are on outputs that do not change, "
-            f"or that {task.labelled_items.name} lacks, such as {unexpected_ids[0]!r}; --changed "
+            f"{changed_file}: {len(unexpected_ids):,} labels are on outputs that do not change, or "
+            f"that {task.labelled_items.name} lacks, such as {unexpected_ids[0]!r}; --changed "
             "takes only labels on the rows that it wrote (for labels on random outputs leave it "
             "out)"
         )
-    result = _compare_on_changed_rows(new_scores, old_scores, labels, task, margin, flags.looks)
-    if labels or not changed_ids:
+    result = _compare_on_changed_rows(new_scored, old_scored, label_by_id, task, margin, looks)
+    if label_by_id or not changed_ids:
         return result
-    drawn_ids = random_generator(flags.seed, "changed").permutation(changed_ids)[: result.n_drawn]
-    _write_rows(Path(flags.changed), task, drawn_ids.tolist())
-    command = shlex.join(["dspy-judges", "label", flags.changed, "--dimension", task.dimension])
-    return replace(result, difference=None, file=flags.changed, next=command)
+    drawn_ids = random_generator(seed, "changed").permutation(changed_ids)[: result.n_drawn]
+    _write_rows(Path(changed_file), task, drawn_ids.tolist())
+    command = ["dspy-judges", "label", changed_file, "--dimension", task.dimension]
+    label_command = shlex.join(command)
+    return replace(result, difference=None, file_to_label=changed_file, label_command=label_command)
 
 
 def _compare_on_changed_rows(
     new_scored: ScoredItems,
     old_scored: ScoredItems,
-    labels: Mapping[str, float],
+    label_by_id: Mapping[str, float],
     task: Task,
     margin: float,
     looks: int,
 ) -> ChangedRowsSwap:
     """Decide by people's labels by id; rows without a label leave the swap undecided."""
     items, is_changed = new_scored.items, new_scored.verdicts != old_scored.verdicts
-    human = np.array([labels.get(item.id, math.nan) for item in items])
+    human = np.array([label_by_id.get(item.id, math.nan) for item in items])
     gain = (new_scored.verdicts == human) * 1.0 - (old_scored.verdicts == human)
     # Outputs without a label, or on which annotators are tied, show nothing.
     gain[np.isnan(human) | (human == 0.5)] = np.nan
@@ -144,8 +149,8 @@ def _compare_on_changed_rows(
     return ChangedRowsSwap(
         dimension=task.dimension,
         data={"name": task.labelled_items.name, "sha256": task.labelled_items.sha256},
-        new=new_scored.judge_name,
-        old=old_scored.judge_name,
+        new_judge=new_scored.judge_name,
+        old_judge=old_scored.judge_name,
         n_outputs=len(items),
         n_documents=len(items.documents),
         n_changed=n_changed,
@@ -167,24 +172,30 @@ def _compare_on_changed_rows(
 
 def _find_clear_loss(gain: Vector, human: Vector) -> ClearLoss | None:
     """Return the class on which the new judge is clearly worse; None for no such class."""
-    for word, label in (("fails", 0), ("passes", 1)):
+    for class_name, label in (("fails", 0), ("passes", 1)):
         gains = gain[human == label]
         n_gained, n_lost = int((gains == 1).sum()), int((gains == -1).sum())
         if is_clearly_worse(n_lost, n_gained):
-            return ClearLoss(word=word, n_gained=n_gained, n_lost=n_lost)
+            return ClearLoss(class_name=class_name, n_gained=n_gained, n_lost=n_lost)
     return None
 
 
-def _labels_by_id(flags: argparse.Namespace, dimension: str) -> dict[str, float]:
+def read_changed_labels(
+    changed_file: str,
+    dimension: str,
+    columns_by_name: Mapping[str, MappingValue] | None,
+    value_by_word: WordValues,
+) -> dict[str, float]:
     """Read people's labels by id from the file --changed; {} if there is no such file."""
-    path, columns = flags.changed, read_map_flags(flags.map) or None
-    if not Path(path).exists() or not read_items(path, map=columns).reading.ratings:
+    if not Path(changed_file).exists():
         return {}
-    labelled = read_labels(
-        path, map=columns, dimensions=[dimension], values=read_word_values(flags.values), texts=()
+    if not read_items(changed_file, map=columns_by_name).reading.ratings:
+        return {}
+    labelled_set = read_labels(
+        changed_file, map=columns_by_name, dimensions=[dimension], values=value_by_word, texts=()
     )
-    only_dimension(labelled)
-    return {item.id: item.human for item in make_items(labelled, dimension).items}
+    only_dimension(labelled_set)
+    return {item.id: item.human for item in make_items(labelled_set, dimension)}
 
 
 def _write_rows(path: Path, task: Task, ids: Sequence[str]) -> None:
@@ -192,10 +203,10 @@ def _write_rows(path: Path, task: Task, ids: Sequence[str]) -> None:
     assert isinstance(task.labelled_items, LabelledSet)
     row_by_id = {output.id: output.row for output in task.labelled_items.outputs}
     rows = ({**row_by_id[output_id], SWAP_SAMPLE_COLUMN: "two judges differ"} for output_id in ids)
-    content = "".join(f"{json.dumps(row)}\n" for row in rows).encode()
-    if path.exists() and path.read_bytes() != content:
+    lines = "".join(f"{json.dumps(row)}\n" for row in rows).encode()
+    if path.exists() and path.read_bytes() != lines:
         raise SettingsError(
             f"--changed {path}: it holds no labels on {task.dimension}, and its rows are not the "
             "rows to label: name a file with the labels, or a new file"
         )
-    write_atomically(path, content, overwrite=True)
+    write_atomically(path, lines, overwrite=True)

@@ -36,22 +36,21 @@ from optimize.statistics.rows import scored_rows
 
 SwapOutcome = Literal["better", "not worse", "worse", "undecided"]
 Side = Literal["neither", "new", "old"]
-SIDES: tuple[Side, Side, Side] = ("neither", "new", "old")
 # Upper bound on the changed rows that JSON lists.
 MAX_CHANGED_ROWS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwapDecision:
-    """The decision whether a new judge may replace an old one.
+    """The decision whether a new judge may replace an old one; the judges' names are given.
 
     `difference` is the new judge's figure minus the old judge's; None if there are no labels yet.
     The 90 % interval of `difference` is widened to hold in all of `looks` looks at a growing set of
     labels.
     """
 
-    new: str
-    old: str
+    new_judge: str = field(metadata={"json": "new"})
+    old_judge: str = field(metadata={"json": "old"})
     outcome: SwapOutcome = field(metadata={"json": "swap"})
     margin: float
     looks: int
@@ -73,7 +72,7 @@ class SwapDecision:
         """The outcome and its risk of error, in one or two sentences."""
         if self.why_undecided:
             return self.why_undecided
-        new, old = short_name(self.new), short_name(self.old)
+        new, old = short_name(self.new_judge), short_name(self.old_judge)
         margin, by_more = f"{self.margin:g}", f"by more than {self.margin:g}"
         if self.outcome == "undecided" and not self.is_interval_negative:
             return f"These labels cannot tell whether {new} is worse than {old} {by_more}."
@@ -105,19 +104,20 @@ class SwapDecision:
     @property
     def faults(self) -> list[str]:
         """The sentence as a fault for CI; empty if the new judge may replace the old judge."""
-        faults = {"worse": "falls short", "undecided": "undecided"}
-        return [f"{faults[self.outcome]}: {self.sentence}"] if self.outcome in faults else []
+        title_by_outcome = {"worse": "falls short", "undecided": "undecided"}
+        title = title_by_outcome.get(self.outcome)
+        return [f"{title}: {self.sentence}"] if title else []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedRow:
-    """A row on which two judges differ, and the judge that people side with."""
+    """A row to which two judges give different verdicts, preferences or ranks."""
 
     id: str
     moved: Literal["up", "down"]
     people_side_with: Side
-    new: float
-    old: float
+    new_score: float = field(metadata={"json": "new"})
+    old_score: float = field(metadata={"json": "old"})
     human: float
     remarks: Remarks = field(metadata=INLINED_IN_JSON)
 
@@ -127,7 +127,7 @@ class ChangedRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwapResult(SwapDecision):
-    """The decision whether to swap judges, if the labelled outputs are a random sample.
+    """The decision whether to swap judges, by labels on a random sample of outputs.
 
     In `comparison`, the new judge is the first. `documents_to_decide` is the total number of
     documents that would decide, or None if that number is too large. `changed` has the rows that
@@ -144,15 +144,16 @@ class SwapResult(SwapDecision):
 
     @property
     def why_undecided(self) -> str:
-        tuned_on_these = [
+        """Which judges were tuned on these labels; empty if no judge was."""
+        tuned_judges = [
             short_name(judge.name)
             for judge in self.comparison.judges
             if judge.overlap.tuned_on_these_labels
         ]
-        if not tuned_on_these:
+        if not tuned_judges:
             return ""
-        verb = "was" if len(tuned_on_these) == 1 else "were"
-        return f"These labels cannot decide: {' and '.join(tuned_on_these)} {verb} tuned on them."
+        verb = "was" if len(tuned_judges) == 1 else "were"
+        return f"These labels cannot decide: {' and '.join(tuned_judges)} {verb} tuned on them."
 
     def to_json(self) -> JsonObject:
         """Return all fields, and the sentence in `short` or `undecided`, as `FloorCheck` has it."""
@@ -162,29 +163,31 @@ class SwapResult(SwapDecision):
 
 
 def decide_swap(
-    new_judge: JudgeEntry, old_judge: JudgeEntry, task: Task, margin: float, looks: int = 1
+    new_entry: JudgeEntry, old_entry: JudgeEntry, task: Task, margin: float, looks: int = 1
 ) -> SwapResult:
-    """Decide whether `new_judge` may replace `old_judge`, on the rows of `paired_scores`."""
-    new_scored, old_scored = paired_scores(new_judge, old_judge)
-    comparison = compare_judges([new_judge, old_judge], task)
-    judges = sorted(comparison.judges, key=lambda compared: compared.name != new_judge.name)
+    """Decide whether the new judge may replace the old one, on the rows of `paired_scores`."""
+    new_scored, old_scored = paired_scores(new_entry, old_entry)
+    comparison = compare_judges([new_entry, old_entry], task)
+    judges = sorted(comparison.judges, key=lambda judge: judge.name != new_entry.name)
     contrast, interval, possible_contribution = swap_difference(new_scored, old_scored, looks)
-    outcome, n_documents_needed = swap_outcome(interval, margin), None
-    changed = changed_rows(new_scored, old_scored)
-    if any(compared.overlap.tuned_on_these_labels for compared in judges):
+    contributions = contrast.terms
+    outcome, documents_to_decide = swap_outcome(interval, margin), None
+    if any(judge.overlap.tuned_on_these_labels for judge in judges):
         outcome = "undecided"  # more labels like these would not help
     elif interval and outcome == "undecided":
-        n_documents_needed = documents_needed(contrast.terms, possible_contribution, margin, looks)
-    n_terms = contrast.terms.size
+        documents_to_decide = documents_needed(contributions, possible_contribution, margin, looks)
+    changed = changed_rows(new_scored, old_scored)
     return SwapResult(
-        new=new_judge.name,
-        old=old_judge.name,
+        new_judge=new_entry.name,
+        old_judge=old_entry.name,
         comparison=replace(comparison, judges=judges),
         outcome=outcome,
         margin=margin,
         looks=looks,
-        difference=Difference(value=contrast.value, interval=interval, n_documents=n_terms),
-        documents_to_decide=n_documents_needed,
+        difference=Difference(
+            value=contrast.value, interval=interval, n_documents=contributions.size
+        ),
+        documents_to_decide=documents_to_decide,
         n_changed=len(changed),
         n_by_direction=Counter(row.moved for row in changed),
         n_by_side=Counter(row.people_side_with for row in changed),
@@ -192,24 +195,24 @@ def decide_swap(
     )
 
 
-def paired_scores(new_judge: JudgeEntry, old_judge: JudgeEntry) -> tuple[ScoredItems, ScoredItems]:
+def paired_scores(new_entry: JudgeEntry, old_entry: JudgeEntry) -> tuple[ScoredItems, ScoredItems]:
     """Return both judges on the rows that both scored, without rows that either was tuned on.
 
     Raises JudgesError if a judge has no score for more than a tenth of the labels.
     """
-    scores: dict[str, ScoredItems] = {}
-    for entry in (new_judge, old_judge):
-        if (scored := entry.scored_items) is None:
+    scores_by_name: dict[str, ScoredItems] = {}
+    for entry in (new_entry, old_entry):
+        if (scored_items := entry.scored_items) is None:
             raise JudgesError(f"{entry.name}: {entry.why_unscored}")
-        n_missing = len(scored.failures) + scored.n_unjudged
-        n_labels = len(scored.items) + scored.n_unjudged
+        n_missing = len(scored_items.failures) + scored_items.n_unjudged
+        n_labels = len(scored_items.items) + scored_items.n_unjudged
         if n_missing > MAX_FAILED_SHARE * n_labels:
             raise JudgesError(
                 f"no verdict: {entry.name} has no score for {n_missing:,} of {n_labels:,} labels; "
                 f"at most {MAX_FAILED_SHARE:.0%} may fail or be missing"
             )
-        scores[entry.name] = scored
-    return rows_scored_by_both(*without_tuned_rows(on_common_rows(scores)).values())
+        scores_by_name[entry.name] = scored_items
+    return rows_scored_by_both(*without_tuned_rows(on_common_rows(scores_by_name)).values())
 
 
 def swap_difference(
@@ -222,59 +225,62 @@ def swap_difference(
     """
     has_verdicts = new_scored.has_verdicts and old_scored.has_verdicts
     contrast = figure_contrast(new_scored, old_scored, has_verdicts=has_verdicts)
+    document_ids, human = new_scored.document_ids, new_scored.human
     n_terms, possible_contribution = contrast.terms.size, 0.0
     if has_verdicts:
-        labels, counts = np.unique(new_scored.human, return_counts=True)
+        labels, counts = np.unique(human, return_counts=True)
         if counts.min() < MIN_OUTPUTS_FOR_INTERVAL:
             return contrast, None, possible_contribution
-        is_rarer = new_scored.human == labels[counts.argmin()]
-        possible_contribution = n_terms / 2 * _share_of_document(new_scored.document_ids, is_rarer)
+        is_rarer = human == labels[counts.argmin()]
+        possible_contribution = n_terms / 2 * _share_of_document(document_ids, is_rarer)
     elif contrast.interval is None and np.unique(contrast.terms).size > 1:
         return contrast, None, possible_contribution
     elif new_scored.is_pairwise:
-        possible_contribution = n_terms * _share_of_document(
-            new_scored.document_ids, new_scored.human != 0
-        )
+        possible_contribution = n_terms * _share_of_document(document_ids, human != 0)
     elif new_scored.level != "system" and n_terms:
         possible_contribution = _loss_of_document(old_scored)
     interval = cautious_interval(contrast.terms, possible_contribution, looks)
     return contrast, interval, possible_contribution
 
 
-def _share_of_document(documents: Sequence[str], is_chosen: Mask) -> float:
+def _share_of_document(document_ids: Sequence[str], is_chosen: Mask) -> float:
     """Return the share of the chosen outputs that one document has, as a mean over outputs."""
     # A judge may err on all outputs of a document at once.
-    counts = np.unique(np.asarray(documents)[is_chosen], return_counts=True)[1]
+    counts = np.unique(np.asarray(document_ids)[is_chosen], return_counts=True)[1]
     shares = counts / counts.sum()
     return float(shares @ shares)
 
 
-def _loss_of_document(old_judge: ScoredItems) -> float:
+def _loss_of_document(old_scored: ScoredItems) -> float:
     """Return how much the old judge's rho falls if one document's outputs are ranked at random.
 
     The loss is the document's contribution to rho, here as the 90 % quantile over documents. A
     random order of k outputs is the right order in one of k! cases, and then nothing is lost. So
     the quantile is divided by the chance of a loss.
     """
-    rows = scored_rows(old_judge.scores, old_judge.human, old_judge.document_ids)
-    n_outputs = rows.scores.size / rows.n_documents if old_judge.level == "summary" else math.inf
+    rows = scored_rows(old_scored.scores, old_scored.human, old_scored.document_ids)
+    n_outputs = rows.scores.size / rows.n_documents if old_scored.level == "summary" else math.inf
     chance_of_loss = max(0.5, 1 - math.exp(-math.lgamma(n_outputs + 1)))
-    return float(np.nanquantile(rho_contributions(rows, old_judge.level), 0.9)) / chance_of_loss
+    return float(np.nanquantile(rho_contributions(rows, old_scored.level), 0.9)) / chance_of_loss
 
 
 def documents_needed(
-    terms: Vector, possible_contribution: float, margin: float, looks: int
+    contributions: Vector, possible_contribution: float, margin: float, looks: int
 ) -> int | None:
     """Return how many documents would decide, if all are like these; None if that is too many."""
-    for multiple in range(2, MAX_FURTHER_LABELS // terms.size + 1):
-        interval = cautious_interval(np.tile(terms, multiple), possible_contribution, looks)
+    for multiple in range(2, MAX_FURTHER_LABELS // contributions.size + 1):
+        further_contributions = np.tile(contributions, multiple)
+        interval = cautious_interval(further_contributions, possible_contribution, looks)
         if swap_outcome(interval, margin) != "undecided":
-            return multiple * int(terms.size)
+            return int(further_contributions.size)
     return None
 
 
 def swap_outcome(interval: Interval | None, margin: float) -> SwapOutcome:
-    """Return the outcome: the interval is compared with the margin, or for "better" with 0."""
+    """Return the outcome for the interval of the new judge's figure minus the old judge's.
+
+    The new judge is not worse if the interval lies above -margin, and better if it lies above 0.
+    """
     if interval is None or interval.low <= -margin <= interval.high:
         return "undecided"
     if interval.high < -margin:
@@ -288,23 +294,29 @@ def changed_rows(new_scored: ScoredItems, old_scored: ScoredItems) -> list[Chang
     The rows that moved most come first; of rows that moved equally far, those on which people side
     with the old judge.
     """
-    has_verdicts = new_scored.has_verdicts and old_scored.has_verdicts
-    score_columns = np.stack([new_scored.scores, old_scored.scores, new_scored.human])
-    positions = verdicts(score_columns) if has_verdicts else np.sign(score_columns)
-    for rows in [] if has_verdicts or new_scored.is_pairwise else new_scored.rows_ranked_together:
-        positions[:, rows] = midranks(score_columns[:, rows]) / rows.size
+    scores = np.stack([new_scored.scores, old_scored.scores, new_scored.human])
+    if new_scored.has_verdicts and old_scored.has_verdicts:
+        positions = verdicts(scores)
+    elif new_scored.is_pairwise:
+        positions = np.sign(scores)
+    else:
+        positions = np.zeros(scores.shape)
+        for rows in new_scored.rows_ranked_together:
+            positions[:, rows] = midranks(scores[:, rows]) / rows.size
     new_positions, old_positions, human_positions = positions
-    gain = np.abs(old_positions - human_positions) - np.abs(new_positions - human_positions)
-    order = np.lexsort((gain, -np.abs(new_positions - old_positions)))
+    # How much closer to people the new judge is than the old judge; negative if it is farther.
+    gains = np.abs(old_positions - human_positions) - np.abs(new_positions - human_positions)
+    sides: dict[int, Side] = {0: "neither", 1: "new", -1: "old"}
+    row_order = np.lexsort((gains, -np.abs(new_positions - old_positions)))
     return [
         ChangedRow(
             id=new_scored.items[row].id,
             moved="up" if new_positions[row] > old_positions[row] else "down",
-            people_side_with=SIDES[int(np.sign(gain[row]))],
-            new=new_scored.scores[row],
-            old=old_scored.scores[row],
+            people_side_with=sides[int(np.sign(gains[row]))],
+            new_score=new_scored.scores[row],
+            old_score=old_scored.scores[row],
             human=new_scored.human[row],
             remarks=Remarks.from_row(new_scored, row),
         )
-        for row in order[new_positions[order] != old_positions[order]].tolist()
+        for row in row_order[new_positions[row_order] != old_positions[row_order]].tolist()
     ]

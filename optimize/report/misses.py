@@ -78,7 +78,7 @@ def changed_rows_group(result: SwapResult) -> MissGroup:
             id=row.id,
             label=label_text(result, row.human),
             verdict=change_text(result, row),
-            score=row.new,
+            score=row.new_score,
             remarks=row.remarks,
         )
         texts = {**row.remarks.texts, "output": row.remarks.output}
@@ -89,7 +89,7 @@ def changed_rows_group(result: SwapResult) -> MissGroup:
 
 
 def change_text(result: SwapResult, row: ChangedRow) -> str:
-    return f"{label_text(result, row.old)} → {label_text(result, row.new)}"
+    return f"{label_text(result, row.old_score)} → {label_text(result, row.new_score)}"
 
 
 def label_text(result: SwapResult, value: float) -> str:
