@@ -34,8 +34,8 @@ ScoredSplits = ByJudge[HeldOut[ScoredItems]]
 class ActiveRun:
     """A tuning run while its models are open: the steps from the plan to the frozen judge.
 
-    `scorer` judges items with any prompt of the search. `may_add_questions` says whether candidates
-    may ask further questions.
+    `judge_items` judges items with any prompt of the search. `may_add_questions` says whether the
+    search may add questions to the judge.
     """
 
     def __init__(
@@ -43,13 +43,13 @@ class ActiveRun:
         prepared_run: PreparedRun,
         folder: Path,
         clients: RunClients,
-        scorer: JudgeItems,
+        judge_items: JudgeItems,
         print_line: PrintLine,
         *,
         may_add_questions: bool = True,
     ) -> None:
         self.prepared_run, self.folder, self.clients = prepared_run, folder, clients
-        self.scorer, self.print_line = scorer, print_line
+        self.judge_items, self.print_line = judge_items, print_line
         self.may_add_questions = may_add_questions
         self.trials = Trials(folder / TRIALS_FILE)
         self.budget = self._plan_budget()
@@ -68,28 +68,33 @@ class ActiveRun:
             stride = max(1, len(train) // ITEMS_FOR_MEAN_COST)
             items = train.items[::stride][:ITEMS_FOR_MEAN_COST]
             with clients.judge.account.spending_on(SEARCH):
-                judgements = list(self.scorer(prepared_run.untuned_prompt, items))
+                judgements = list(self.judge_items(prepared_run.untuned_prompt, items))
             # Some endpoints report no token counts; one token is assumed for them.
-            tokens_in = max(1.0, sum(each.tokens_in for each in judgements) / len(items))
-            tokens_out = max(1.0, sum(each.tokens_out for each in judgements) / len(items))
+            tokens_in = max(1.0, sum(one.tokens_in for one in judgements) / len(items))
+            tokens_out = max(1.0, sum(one.tokens_out for one in judgements) / len(items))
             budget = plan_budget(prepared_run, native_n, (tokens_in, tokens_out))
             self.print_line(planned_line(budget))
-        budget.search.on_reserve = lambda cost: clients.budget.set_aside(*budget.reservation(cost))
-        budget.search.on_reserve(0)
+
+        def reserve(cost: float) -> None:
+            """Set aside the final measurement, and `cost` for the next steps of the search."""
+            clients.budget.set_aside(*budget.reservation(cost))
+
+        budget.search_budget.on_reserve = reserve
+        reserve(0)
         return budget
 
     @cached_property
-    def problem(self) -> SearchProblem:
+    def search_problem(self) -> SearchProblem:
         """What the optimizer gets: labels, questions, models and budget."""
         prepared_run = self.prepared_run
-        # The embedded model computes features of the texts, and cannot answer questions.
+        # The embedded model is no language model, and cannot answer questions.
         can_ask = self.may_add_questions and not is_embedded(prepared_run.settings.lm)
         questions = candidate_questions(prepared_run.subject, MAX_QUESTIONS) if can_ask else ()
         return SearchProblem(
             evaluator=Evaluator(
                 untuned_prompt=prepared_run.untuned_prompt,
-                judge_items=self.scorer,
-                budget=self.budget.search,
+                judge_items=self.judge_items,
+                budget=self.budget.search_budget,
             ),
             proposer=self.clients.language_proposer,
             questions=tuple(question.field for question in questions),
@@ -97,7 +102,7 @@ class ActiveRun:
             train=prepared_run.labels.train,
             dev=prepared_run.labels.dev,
             goal=prepared_run.goal,
-            options=self.budget.options,
+            options=self.budget.search_options,
             add_record=self.trials.record,
             print_line=self.print_line,
         )
@@ -106,7 +111,7 @@ class ActiveRun:
         """Search with the optimizer that the settings name, and decide which judge ships."""
         settings = self.prepared_run.settings
         with self.clients.judge.account.spending_on(SEARCH):
-            result = two_fold_search(find_optimizer(settings.optimizer), self.problem)
+            result = two_fold_search(find_optimizer(settings.optimizer), self.search_problem)
         tuning_changed_judge = result.tuned_candidate.id != result.untuned_candidate.id
         if settings.ship == "tuned" and tuning_changed_judge and not result.decision.ships:
             decision = replace(result.decision, ships=True, is_forced=True)
@@ -122,30 +127,25 @@ class ActiveRun:
         # The reserve was made for these judgements. If they cost more than the run's limit leaves,
         # the models' own budget ends the run.
         self.clients.budget.set_aside()
-        self.problem.evaluator.budget = SearchBudget(math.inf, self.budget.pricing)
+        self.search_problem.evaluator.budget = SearchBudget(math.inf, self.budget.pricing)
+        score_untuned = partial(self._score_split, "untuned judge", result.untuned_candidate)
+        score_tuned = partial(self._score_split, "tuned judge", result.tuned_candidate)
+        held_out = self.prepared_run.labels.held_out
         with self.clients.judge.account.spending_on(TEST):
-            held_out = self.prepared_run.labels.held_out
-            return ByJudge(
-                untuned=held_out.map(
-                    partial(self._score_split, "untuned judge", result.untuned_candidate)
-                ),
-                tuned=held_out.map(
-                    partial(self._score_split, "tuned judge", result.tuned_candidate)
-                ),
-            )
+            return ByJudge(untuned=held_out.map(score_untuned), tuned=held_out.map(score_tuned))
 
-    def _score_split(self, name: str, candidate: Candidate, items: Items) -> ScoredItems:
-        """Judge the items of a held-out split with a candidate, which reports call `name`."""
-        prepared_run, evaluator = self.prepared_run, self.problem.evaluator
+    def _score_split(self, judge_name: str, candidate: Candidate, items: Items) -> ScoredItems:
+        """Judge the items of a held-out split with a candidate; reports print `judge_name`."""
+        prepared_run, evaluator = self.prepared_run, self.search_problem.evaluator
         labelled_items, subject = prepared_run.labels.labelled_items, prepared_run.subject
-        choices = candidate.prompt(prepared_run.untuned_prompt).choice_fields
+        choice_fields = candidate.prompt(prepared_run.untuned_prompt).choice_fields
         return ScoredItems(
-            judge_name=name,
+            judge_name=judge_name,
             dimension=subject.name,
             level=prepared_run.level,
             items=items,
             judgements=tuple(
-                judgement.rescored(choices, candidate.weights, candidate.threshold)
+                judgement.rescored(choice_fields, candidate.weights, candidate.threshold)
                 for judgement in evaluator.judgements(candidate, items)
             ),
             scale=subject.scale,

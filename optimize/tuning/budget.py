@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dspy_judges.errors import option_name
-from judges.client import CHARACTERS_PER_TOKEN, Spending
+from judges.client import CHARACTERS_PER_TOKEN, Price, Spending
 from judges.prompt import MAX_DEMOS
 from judges.protocol import is_embedded
 from optimize.inputs.flags import SettingsError
@@ -65,20 +65,20 @@ class RunBudget:
     """What a run may spend, and what it is expected to spend, in the unit of `pricing`.
 
     The whole run may spend `limit`. `reserved_cost` and `reserved_calls` are kept for the final
-    measurement. `rows` has the expected spending for each purpose.
+    measurement. `expected_by_purpose` has the expected spending for each purpose.
     """
 
     prepared_run: PreparedRun
-    search: SearchBudget
-    options: SearchOptions
+    search_budget: SearchBudget
+    search_options: SearchOptions
     limit: float
     reserved_cost: float
     reserved_calls: int
-    rows: Sequence[Spending]
+    expected_by_purpose: Sequence[Spending]
 
     @property
     def pricing(self) -> Pricing:
-        return self.search.pricing
+        return self.search_budget.pricing
 
     @property
     def has_price(self) -> bool:
@@ -86,21 +86,23 @@ class RunBudget:
         return self.prepared_run.settings.judge_model.price is not None and not self.pricing.is_free
 
     @property
-    def minutes(self) -> float:
+    def expected_total(self) -> Spending:
+        return total_spending(self.expected_by_purpose, "expected")
+
+    @property
+    def expected_minutes(self) -> float:
         """The expected duration of the run in minutes."""
-        n_proposals = sum(row.calls for row in self.rows if row.purpose == PROPOSALS)
-        n_judge_calls = self.expected.calls - n_proposals
+        proposals = [row for row in self.expected_by_purpose if row.purpose == PROPOSALS]
+        n_proposals = sum(row.calls for row in proposals)
+        n_judge_calls = self.expected_total.calls - n_proposals
         judge_seconds = n_judge_calls / self.calls_in_flight * CALL_SECONDS
-        return (judge_seconds + n_proposals / self.options.n_proposals * PROPOSAL_SECONDS) / 60
+        proposal_seconds = n_proposals / self.search_options.n_proposals * PROPOSAL_SECONDS
+        return (judge_seconds + proposal_seconds) / 60
 
     @property
     def calls_in_flight(self) -> int:
         """The expected average number of calls in flight."""
         return min(self.prepared_run.settings.concurrency, MAX_IN_FLIGHT)
-
-    @property
-    def expected(self) -> Spending:
-        return total_spending(self.rows, "expected")
 
     @property
     def limit_in_dollars(self) -> float | None:
@@ -130,101 +132,103 @@ def plan_budget(
     settings, labels = prepared_run.settings, prepared_run.labels
     pricing = plan_pricing(prepared_run, native_n, measured_tokens)
     item_cost, n_held_out = pricing.untuned_cost, labels.n_held_out
-    in_dollars = pricing.budget_unit == "dollars"
-    limit = _run_limit(prepared_run, pricing, is_checked=measured_tokens is not None)
+    is_in_dollars = pricing.budget_unit == "dollars"
+    limit = _run_limit(prepared_run, pricing, has_begun=measured_tokens is not None)
     max_item_price = (1.0 if pricing.is_free else MAX_CANDIDATE_RATIO) * pricing.untuned_price
     affordable_price = max_item_price
-    if in_dollars:
+    if is_in_dollars:
         # If dev and test are to fit into their share of the limit, judging one item may cost this.
         affordable_price = MAX_CANDIDATE_SHARE * limit / max(1, len(labels.dev) + n_held_out)
-    options = _search_options(prepared_run, pricing, affordable_price)
-    if options.max_demos:
+    search_options = _search_options(prepared_run, pricing, affordable_price)
+    if search_options.max_demos:
         max_item_price = max(max_item_price, affordable_price)
-    reserve = n_held_out * (item_cost + (max_item_price if in_dollars else item_cost))
+    # The untuned judge and the tuned one judge the held-out items.
+    reserved_cost = n_held_out * (item_cost + (max_item_price if is_in_dollars else item_cost))
     n_probes = len(ATTACKS) * min(N_PROBED_OUTPUTS, len(labels.held_out.test))
     probes_are_free = (
-        is_embedded(settings.lm) and reserve + n_probes * pricing.calls_per_item <= limit
+        is_embedded(settings.lm) and reserved_cost + n_probes * pricing.calls_per_item <= limit
     )
     if not (settings.probes or probes_are_free):
         n_probes = 0
-    reserve = min(reserve + n_probes * item_cost, (1.0 if pricing.is_free else 0.5) * limit)
-    search = SearchBudget(limit - reserve, pricing, SLACK_SHARE * limit if in_dollars else 0.0)
+    max_reserved_share = 1.0 if pricing.is_free else 0.5
+    reserved_cost = min(reserved_cost + n_probes * item_cost, max_reserved_share * limit)
+    slack = SLACK_SHARE * limit if is_in_dollars else 0.0
+    search_budget = SearchBudget(limit - reserved_cost, pricing, slack)
     return RunBudget(
         prepared_run=prepared_run,
-        search=search,
-        options=replace(options, max_item_price=max_item_price),
+        search_budget=search_budget,
+        search_options=replace(search_options, max_item_price=max_item_price),
         limit=limit,
-        reserved_cost=reserve,
+        reserved_cost=reserved_cost,
         reserved_calls=(2 * n_held_out + n_probes) * pricing.calls_per_item,
-        rows=_expected_spending(prepared_run, search, n_probes),
+        expected_by_purpose=_expected_by_purpose(prepared_run, search_budget, n_probes),
     )
 
 
-def _expected_spending(
-    prepared_run: PreparedRun, search: SearchBudget, n_probes: int
+def _expected_by_purpose(
+    prepared_run: PreparedRun, search_budget: SearchBudget, n_probes: int
 ) -> list[Spending]:
     """Return what a run usually spends for each purpose."""
-    settings, pricing = prepared_run.settings, search.pricing
-    n_judged, price_ratio, n_proposals = _usual_search(prepared_run, search)
-    tokens = pricing.untuned_tokens_in, pricing.untuned_tokens_out
-    search_tokens = (
-        price_ratio * pricing.untuned_tokens_in,
-        price_ratio * pricing.untuned_tokens_out,
-    )
-    judge, proposer = settings.judge_model.price, settings.proposer_model.price
-    table = [
-        (SEARCH, n_judged, pricing.calls_per_item, search_tokens, judge),
-        (PROPOSALS, n_proposals, 1, pricing.proposal_tokens, proposer),
-        (TEST, 2 * prepared_run.labels.n_held_out, pricing.calls_per_item, tokens, judge),
-        (PROBES, n_probes, pricing.calls_per_item, tokens, judge),
-    ]
-    rows = []
-    for purpose, number, calls_each, tokens_each, price in table:
-        tokens_in, tokens_out = (round(number * n_tokens) for n_tokens in tokens_each)
-        cost_usd = None if price is None else price.cost(tokens_in, tokens_out)
-        if n_calls := round(number * calls_each):
-            rows.append(
-                Spending(
-                    purpose=purpose,
-                    calls=n_calls,
-                    tokens_in=tokens_in,
-                    tokens_out=tokens_out,
-                    cost_usd=cost_usd,
-                )
-            )
-    return rows
+    settings, pricing = prepared_run.settings, search_budget.pricing
+    n_judgements, price_ratio, n_proposals = _usual_search(prepared_run, search_budget)
+    tokens_in, tokens_out = pricing.untuned_tokens_in, pricing.untuned_tokens_out
+    search_tokens = price_ratio * tokens_in, price_ratio * tokens_out
+    judge_price, proposer_price = settings.judge_model.price, settings.proposer_model.price
+    expected_by_purpose = []
+
+    def add(
+        purpose: str, number: float, n_calls: int, tokens: PromptAndReplyTokens, price: Price | None
+    ) -> None:
+        """Add the spending for this number of judgements or proposals, if it takes any calls."""
+        total_tokens = [round(number * n_tokens) for n_tokens in tokens]
+        spending = Spending(
+            purpose=purpose,
+            calls=round(number * n_calls),
+            tokens_in=total_tokens[0],
+            tokens_out=total_tokens[1],
+            cost_usd=None if price is None else price.cost(*total_tokens),
+        )
+        if spending.calls:
+            expected_by_purpose.append(spending)
+
+    n_calls, n_test_judgements = pricing.calls_per_item, 2 * prepared_run.labels.n_held_out
+    add(SEARCH, n_judgements, n_calls, search_tokens, judge_price)
+    add(PROPOSALS, n_proposals, 1, pricing.proposal_tokens, proposer_price)
+    add(TEST, n_test_judgements, n_calls, (tokens_in, tokens_out), judge_price)
+    add(PROBES, n_probes, n_calls, (tokens_in, tokens_out), judge_price)
+    return expected_by_purpose
 
 
-def _usual_search(prepared_run: PreparedRun, search: SearchBudget) -> tuple[float, float, int]:
-    """Return the outputs that a search usually judges, their relative price, and the proposals.
+def _usual_search(
+    prepared_run: PreparedRun, search_budget: SearchBudget
+) -> tuple[float, float, int]:
+    """Return the usual numbers of judgements and proposals, with the judgements' relative price.
 
-    Proposals take at most half of the budget.
+    The price of a judgement is divided by the untuned judge's. The numbers come first and last, and
+    proposals take at most half of the budget.
     """
-    settings, labels, item_cost = (
-        prepared_run.settings,
-        prepared_run.labels,
-        search.pricing.untuned_cost,
-    )
-    n_learned = len(labels.train_and_dev)
+    settings, labels = prepared_run.settings, prepared_run.labels
+    item_cost, limit = search_budget.pricing.untuned_cost, search_budget.limit
+    n_learning_items = len(labels.train_and_dev)
     if is_embedded(settings.lm):
-        return min(2 * n_learned, search.limit / item_cost), 1.0, 0
+        return min(2 * n_learning_items, limit / item_cost), 1.0, 0
     n_proposals = 0
     if not is_embedded(settings.proposer_model.lm):
-        n_proposals = min(USUAL_PROPOSALS, int(search.limit / 2 / search.proposal_cost))
-    n_affordable = (search.limit - n_proposals * search.proposal_cost) / item_cost
+        n_proposals = min(USUAL_PROPOSALS, int(limit / 2 / search_budget.proposal_cost))
+    n_affordable = (limit - n_proposals * search_budget.proposal_cost) / item_cost
     if settings.optimizer != "rank":
         return n_affordable, 1.0, n_proposals
-    n_raced = min(1.0, MAX_RACE_DOCUMENTS / len(labels.train.documents)) * len(labels.train)
-    n_judged_usually = (
-        USUAL_RACES * n_raced
-        + (1 + MAX_FINALISTS) * n_learned
-        + QUESTION_TEST_COST * min(n_learned, 2 * MAX_OUTPUTS_ASKED)
+    race_share = min(1.0, MAX_RACE_DOCUMENTS / len(labels.train.documents))
+    n_usual = (
+        USUAL_RACES * (race_share * len(labels.train))
+        + (1 + MAX_FINALISTS) * n_learning_items
+        + QUESTION_TEST_COST * min(n_learning_items, 2 * MAX_OUTPUTS_ASKED)
     )
     price_ratio = USUAL_PRICE_RATIO
-    if search.pricing.budget_unit == "dollars":
-        price_ratio = min(USUAL_PRICE_RATIO, max(1.0, n_affordable / n_judged_usually))
+    if search_budget.pricing.budget_unit == "dollars":
+        price_ratio = min(USUAL_PRICE_RATIO, max(1.0, n_affordable / n_usual))
         n_affordable /= price_ratio
-    return min(n_judged_usually, n_affordable), price_ratio, n_proposals
+    return min(n_usual, n_affordable), price_ratio, n_proposals
 
 
 def _planned_limits(prepared_run: PreparedRun, pricing: Pricing) -> tuple[float, float]:
@@ -235,9 +239,8 @@ def _planned_limits(prepared_run: PreparedRun, pricing: Pricing) -> tuple[float,
         n_calls = FREE_CALLS_PER_OUTPUT * item_cost * len(labels.all_items)
         return test_cost, max(FREE_CALLS, n_calls)
     race_cost = min(len(labels.train), MAX_RACE_OUTPUTS) * item_cost
-    questions_cost = (
-        QUESTION_TEST_COST * min(len(labels.train_and_dev), 2 * MAX_OUTPUTS_ASKED) * item_cost
-    )
+    n_outputs_asked = min(len(labels.train_and_dev), 2 * MAX_OUTPUTS_ASKED)
+    questions_cost = QUESTION_TEST_COST * n_outputs_asked * item_cost
     finalists_cost = (1 + MIN_FINALISTS) * (test_cost + dev_cost)
     proposals_cost = MIN_PROPOSALS * pricing.proposal_cost
     smallest_limit = finalists_cost + MIN_RACES * race_cost + proposals_cost
@@ -256,43 +259,43 @@ def _planned_limits(prepared_run: PreparedRun, pricing: Pricing) -> tuple[float,
     return smallest_limit, default_limit
 
 
-def _run_limit(prepared_run: PreparedRun, pricing: Pricing, *, is_checked: bool) -> float:
+def _run_limit(prepared_run: PreparedRun, pricing: Pricing, *, has_begun: bool) -> float:
     """Return what a run may spend: the user's limit, else the default limit.
 
-    Raises SettingsError if the user's limit is too small to learn anything, unless the limit
-    `is_checked`: a run that has begun goes on, even if judgements prove dearer than estimated.
+    Raises SettingsError if the user's limit is too small to learn anything. A run that has begun
+    goes on, even if judgements prove dearer than estimated.
     """
     settings = prepared_run.settings
     smallest_limit, default_limit = _planned_limits(prepared_run, pricing)
     # What a call or a dollar of the user's limit pays for, in the unit of the costs; the rest is
     # spare.
-    per_call = (1 - SPARE_CALLS_SHARE) * pricing.untuned_cost / pricing.calls_per_item
-    per_dollar = 1 - SPARE_COST_SHARE
-    # For each setting: its name, the user's value, this factor, and the decimals in a message.
+    cost_per_call = (1 - SPARE_CALLS_SHARE) * pricing.untuned_cost / pricing.calls_per_item
+    cost_per_dollar = 1 - SPARE_COST_SHARE
     max_cost = settings.max_cost if pricing.budget_unit == "dollars" else None
-    user_limits = (
-        ("max_calls", settings.max_calls, per_call, 0),
-        ("max_cost", max_cost, per_dollar, 2),
-    )
     limits = []
-    for name, value, factor, decimals in user_limits:
-        if value is None:
+    for name, user_limit, cost_per_unit, n_decimals in (
+        ("max_calls", settings.max_calls, cost_per_call, 0),
+        ("max_cost", max_cost, cost_per_dollar, 2),
+    ):
+        if user_limit is None:
             continue
-        limits.append(value * factor)
-        if limits[-1] < smallest_limit and not is_checked:
-            needed = math.ceil(smallest_limit / factor * 10**decimals) / 10**decimals
+        limit = user_limit * cost_per_unit
+        if limit < smallest_limit and not has_begun:
+            needed_limit = smallest_limit / cost_per_unit
+            needed_limit = math.ceil(needed_limit * 10**n_decimals) / 10**n_decimals
             raise SettingsError(
-                f"{option_name(name, f'{value:g}')}: too little to learn anything from "
+                f"{option_name(name, f'{user_limit:g}')}: too little to learn anything from "
                 f"{len(prepared_run.labels.all_items)} labels; the smallest useful limit is "
-                f"{option_name(name, f'{needed:g}')}"
+                f"{option_name(name, f'{needed_limit:g}')}"
             )
+        limits.append(limit)
     return min(limits, default=default_limit)
 
 
 def _search_options(
-    prepared_run: PreparedRun, pricing: Pricing, item_price: float
+    prepared_run: PreparedRun, pricing: Pricing, max_item_price: float
 ) -> SearchOptions:
-    """Return the options of a search in which judging one item may cost at most `item_price`.
+    """Return the options of a search in which judging one item may cost at most `max_item_price`.
 
     Prompts get no demonstrations if fewer than MIN_DEMOS of average length would fit.
     """
@@ -302,13 +305,10 @@ def _search_options(
         max_demos, max_demo_characters = MAX_FREE_DEMOS, MAX_FREE_DEMO_CHARACTERS
     if settings.max_demos is not None:
         max_demos = min(max_demos, settings.max_demos)
-    if (
-        per_character := pricing.judge_price.per_token_in
-        * pricing.calls_per_item
-        / CHARACTERS_PER_TOKEN
-    ):
-        n_affordable = max(0.0, item_price - pricing.untuned_price) / per_character
-        max_demo_characters = min(max_demo_characters, int(n_affordable))
+    price_per_token = pricing.judge_price.per_token_in * pricing.calls_per_item
+    if price_per_character := price_per_token / CHARACTERS_PER_TOKEN:
+        price_for_demos = max(0.0, max_item_price - pricing.untuned_price)
+        max_demo_characters = min(max_demo_characters, int(price_for_demos / price_per_character))
     n_characters = sum(len(text) for item in items for text in item.texts.values())
     needed_characters = min(MIN_DEMOS, max_demos) * n_characters / len(items)
     return SearchOptions(

@@ -1,4 +1,4 @@
-"""A run's budget as lines for a terminal, and as the JSON object of a dry run."""
+"""The planned spending of a tuning run, as lines for a terminal and as JSON for a dry run."""
 
 from dspy_judges.errors import option_name
 from judges.catalog import candidate_questions
@@ -17,75 +17,83 @@ TABLE_ROW = "{:<12}{:>14}{:>14}{:>14}{:>14}"
 
 def budget_lines(budget: RunBudget) -> list[str]:
     """Return a table of expected spending, and notes on the run."""
-    prepared_run = budget.prepared_run
     table = [TABLE_ROW.format("", "calls", "tokens in", "tokens out", "dollars")]
-    for row in (*budget.rows, budget.expected):
-        counts = map(_two_digit_text, (row.calls, row.tokens_in, row.tokens_out))
-        dollars = "free" if row.cost_usd == 0 else _cost_text(row)
-        table.append(TABLE_ROW.format(row.purpose, *counts, dollars))
+    for spending in (*budget.expected_by_purpose, budget.expected_total):
+        numbers = spending.calls, spending.tokens_in, spending.tokens_out
+        dollars = "free" if spending.cost_usd == 0 else _cost_text(spending)
+        row = TABLE_ROW.format(spending.purpose, *map(_two_digit_text, numbers), dollars)
+        table.append(row)
     sentences = []
     if not budget.pricing.is_free:
         sentences.append(
-            f"It takes about {budget.minutes:.1f} minutes if {budget.calls_in_flight} calls are in "
-            f"flight, a call takes {CALL_SECONDS:g} s, and a proposal {PROPOSAL_SECONDS} s."
+            f"It takes about {budget.expected_minutes:.1f} minutes if {budget.calls_in_flight} "
+            f"calls are in flight, a call takes {CALL_SECONDS:g} s, and a proposal "
+            f"{PROPOSAL_SECONDS} s."
         )
     return [
         *table,
         f"at most: {_limit_text(budget) or 'no limit is given (--max-cost, --max-calls)'}",
-        *wrap_lines(*sentences, *tuning_notes(budget), _chance_sentence(prepared_run)),
+        *wrap_lines(*sentences, *tuning_notes(budget), _chance_sentence(budget.prepared_run)),
         "One token is assumed per four characters. Nothing has been sent or spent.",
     ]
 
 
 def planned_line(budget: RunBudget) -> str:
     """Return the calls and dollars that a run is expected to take, on one line."""
-    limit_text = f", at most {limit}" if (limit := _limit_text(budget)) else ""
-    calls, dollars = _two_digit_text(budget.expected.calls), _cost_text(budget.expected)
-    return f"planned: about {calls} calls, {dollars}{limit_text}"
+    expected = budget.expected_total
+    line = f"planned: about {_two_digit_text(expected.calls)} calls, {_cost_text(expected)}"
+    limits = _limit_text(budget)
+    return f"{line}, at most {limits}" if limits else line
 
 
 def tuning_notes(budget: RunBudget) -> list[str]:
     """Return a note on what can be tuned if the judge is a decision model without a proposer."""
-    prepared_run = budget.prepared_run
-    if not is_decision_model(prepared_run.settings.lm) or prepared_run.settings.proposer_lm:
+    prepared_run, settings = budget.prepared_run, budget.prepared_run.settings
+    if not is_decision_model(settings.lm) or settings.proposer_lm:
         return []
     can_be_tuned = {
         "questions": bool(candidate_questions(prepared_run.subject, 1)),
-        "demonstrations": budget.options.max_demos > 0,
+        "demonstrations": budget.search_options.max_demos > 0,
         "the threshold": prepared_run.goal == "balanced",
     }
     names = " and ".join(name for name, is_tunable in can_be_tuned.items() if is_tunable)
     return [
-        f"{prepared_run.settings.lm} writes no instruction: {names or 'nothing'} can be tuned. "
+        f"{settings.lm} writes no instruction: {names or 'nothing'} can be tuned. "
         f"Name a chat model with {option_name('proposer_lm')} for instructions and questions."
     ]
 
 
 def _limit_text(budget: RunBudget) -> str:
-    """Return the limits in dollars and in calls, and if they end the search; "" without a limit."""
+    """Return the limits in dollars and in calls, and whether they are too small for a usual search.
+
+    Without a limit, the text is "".
+    """
+    expected = budget.expected_total
     max_cost, max_calls = budget.limit_in_dollars, budget.prepared_run.settings.max_calls
     limits = [dollars_text(max_cost)] if max_cost else []
     if max_calls is not None:
         limits.append(f"{max_calls:,} calls")
-    is_too_small = (max_cost and (budget.expected.cost_usd or 0) > max_cost) or (
-        max_calls is not None and budget.expected.calls > max_calls
-    )
-    return " and ".join(limits) + ("; the search stops at the limit" if is_too_small else "")
+    cost_is_too_low = max_cost and (expected.cost_usd or 0) > max_cost
+    calls_are_too_few = max_calls is not None and expected.calls > max_calls
+    text = " and ".join(limits)
+    if cost_is_too_low or calls_are_too_few:
+        text += "; the search stops at the limit"
+    return text
 
 
 def budget_json(budget: RunBudget) -> JsonObject:
     """Return the JSON object that `--dry-run --json` prints."""
-    expected, labels = budget.expected, budget.prepared_run.labels
+    expected, labels = budget.expected_total, budget.prepared_run.labels
     cost = expected.cost_usd and round(expected.cost_usd, JSON_DECIMALS)
     splits = {"train": labels.train, "dev": labels.dev, "test": labels.held_out.test}
     return {
         "documents": {name: len(items.documents) for name, items in splits.items()},
         "chance": _chance_sentence(budget.prepared_run),
         "calls": {"expected": expected.calls, "at_most": budget.prepared_run.settings.max_calls},
-        "minutes": round(budget.minutes, 1),
+        "minutes": round(budget.expected_minutes, 1),
         "tokens": {"in": expected.tokens_in, "out": expected.tokens_out},
         "cost_usd": {"expected": cost, "at_most": budget.limit_in_dollars},
-        "spending": to_json(budget.rows),
+        "spending": to_json(budget.expected_by_purpose),
     }
 
 
@@ -103,5 +111,5 @@ def _two_digit_text(number: float) -> str:
     return f"{round(number, -digits):,.0f}"
 
 
-def _cost_text(row: Spending) -> str:
-    return "price unknown" if row.cost_usd is None else dollars_text(row.cost_usd)
+def _cost_text(spending: Spending) -> str:
+    return "price unknown" if spending.cost_usd is None else dollars_text(spending.cost_usd)

@@ -84,7 +84,7 @@ def run_prepared(
     """Do a prepared run: search, measure both judges, and write all files to its folder."""
     started = time.monotonic()
     with open_clients(prepared_run.settings, folder, opened_models) as clients:
-        n_expected = plan_budget(prepared_run, clients.judge.model.native_n).expected.calls
+        n_expected = plan_budget(prepared_run, clients.judge.model.native_n).expected_total.calls
         with _progress_line(clients, n_expected, stderr) as progress:
             scorer = item_scorer(prepared_run, clients, progress)
             run = ActiveRun(prepared_run, folder, clients, scorer, print_line)
@@ -134,7 +134,7 @@ def _progress_line(
 def _probe(run: ActiveRun, search_result: SearchResult, scored_splits: ScoredSplits) -> ProbeResult:
     """Attack the judge that ships on the outputs of test, or return why this was not done."""
     settings, client = run.prepared_run.settings, run.clients.judge
-    if not any(row.purpose == PROBES for row in run.budget.rows):
+    if not any(row.purpose == PROBES for row in run.budget.expected_by_purpose):
         return ProbeResult(reason="the probes cost calls; --probes asks for them")
     scored = scored_splits.for_judge(search_result.shipped).test
     judge = run.freeze(search_result.judges.for_judge(search_result.shipped), {})

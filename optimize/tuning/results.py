@@ -46,7 +46,9 @@ def summarize_run(
     cost_per_1000_rows = None
     if run.budget.has_price:
         cost_per_1000_rows = search_result.judges.map(
-            lambda judge: round(1000 * run.problem.evaluator.item_price(judge), JSON_DECIMALS)
+            lambda judge: round(
+                1000 * run.search_problem.evaluator.item_price(judge), JSON_DECIMALS
+            )
         )
     request_changes = [*read_summary(run.folder).request_changes]
     for client in (clients.judge, clients.proposer):
@@ -54,7 +56,7 @@ def summarize_run(
         request_changes += [f"{client.model.name} takes {change}" for change in changes]
     answers = None
     if tuned.weights:
-        loss_of = question_losses(run.problem, tuned, labels.train_and_dev)
+        loss_of = question_losses(run.search_problem, tuned, labels.train_and_dev)
         answers = tuned.weights.describe(
             tuned.prompt(prepared_run.untuned_prompt).choice_fields, loss_of
         )

@@ -34,17 +34,17 @@ def test_a_free_run_plans_its_judgements_by_purpose():
     n_test = labels.n_held_out
     # The untuned judge and one that shows the labels; six added lines on 16 outputs.
     calls = {"search": 2 * len(labels.train_and_dev), "test": 2 * n_test, "probes": 6 * 16}
-    assert {row.purpose: row.calls for row in budget.rows} == calls
-    assert budget.expected.cost_usd == 0
+    assert {row.purpose: row.calls for row in budget.expected_by_purpose} == calls
+    assert budget.expected_total.cost_usd == 0
 
 
 def test_the_cost_of_the_final_measurement_is_reserved_and_the_search_may_spend_the_rest():
     budget = plan(max_cost=1.0)
-    assert budget.search.limit == pytest.approx(budget.limit - budget.reserved_cost)
+    assert budget.search_budget.limit == pytest.approx(budget.limit - budget.reserved_cost)
     n_test = budget.prepared_run.labels.n_held_out
     assert budget.reserved_cost >= 2 * n_test * budget.pricing.untuned_price
     assert budget.reserved_calls == 2 * n_test
-    assert budget.expected.cost_usd <= budget.limit <= 1.0 == budget.limit_in_dollars
+    assert budget.expected_total.cost_usd <= budget.limit <= 1.0 == budget.limit_in_dollars
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_the_error_on_a_limit_that_is_too_small_names_the_smallest_useful_limit(
         plan(**limit)
     assert f"the smallest useful limit is {smallest}" in str(error.value)
     enough = float(str(error.value).rpartition(" ")[2])
-    assert plan(**dict.fromkeys(limit, enough)).search.limit > 0
+    assert plan(**dict.fromkeys(limit, enough)).search_budget.limit > 0
 
 
 def test_a_running_budget_is_planned_from_measured_costs():
@@ -64,15 +64,15 @@ def test_a_running_budget_is_planned_from_measured_costs():
     dearer = plan((expected.untuned_tokens_in, expected.untuned_tokens_out + 2000), max_cost=4.0)
     # 2,000 tokens at 1.6 dollars a million.
     assert dearer.pricing.untuned_price == pytest.approx(expected.untuned_price + 0.0032)
-    assert dearer.rows[0].calls < plan(max_cost=4.0).rows[0].calls
+    assert dearer.expected_by_purpose[0].calls < plan(max_cost=4.0).expected_by_purpose[0].calls
 
 
 def test_with_max_calls_alone_the_budget_is_in_calls():
     for lm in (LM, "openai/x"):
         budget = plan(lm=lm, max_calls=2000)
-        assert (budget.pricing.budget_unit, budget.search.proposal_cost) == ("calls", 1)
+        assert (budget.pricing.budget_unit, budget.search_budget.proposal_cost) == ("calls", 1)
         # A twentieth is kept for replies that have to be asked for again.
-        assert budget.search.limit + budget.reserved_cost == pytest.approx(0.95 * 2000)
+        assert budget.search_budget.limit + budget.reserved_cost == pytest.approx(0.95 * 2000)
         assert "at most 2,000 calls" in planned_line(budget)
     assert plan(max_calls=2000, max_cost=1.0).pricing.budget_unit == "dollars"
     # A model with a price for output tokens alone is not free.
