@@ -1,4 +1,4 @@
-"""The base class of judges and panels: judging rows and DataFrames, and saving to a file."""
+"""The base class of judges and panels: judge rows and DataFrames, and save the judge to a file."""
 
 import sys
 import warnings
@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from html import escape
 from importlib import import_module
 from itertools import chain, tee
@@ -21,6 +21,8 @@ from judges.dimension import Kind, Subject
 from judges.exchange import failed_judgement
 from judges.frozen import AnyJudgeFile, Provenance, texts_digest, to_json_data
 from judges.judgement import AnyJudgement
+from judges.labels.cells import value_at
+from judges.labels.conversations import cells_with_texts
 from judges.prompt import Field, Prompt
 from judges.protocol import EMBEDDED, FatalModelError, Model, is_embedded
 from judges.tables.atomic_write import write_atomically
@@ -45,13 +47,10 @@ class BaseJudge(ABC):
     """The base class of `Judge` and `Panel`.
 
     Args:
-        lm: The model that is asked; for a panel, the model of the first member without the
-            embedded model.
-        provenance: How and on which labels the judge was tuned, as data for JSON; None for an
-            untuned judge.
+        lm: The model that is asked; for a panel, the first model that is not the embedded model.
+        provenance: How and on which labels the judge was tuned, as data for JSON; None if untuned.
         api_base: The address of the model's endpoint, which only the user can set.
-        lm_source: Who chose the model: "default", "file" or "user". With "default", the LM of
-            `dspy.configure` is asked if there is one.
+        lm_source: Who chose the model. With "default", an LM of `dspy.configure` takes its place.
     """
 
     subject: Subject
@@ -63,23 +62,23 @@ class BaseJudge(ABC):
     @property
     @abstractmethod
     def single_judges(self) -> tuple["BaseJudge", ...]:
-        """The judges that ask models: the judge itself, or a panel's members."""
+        """The judges with one prompt and one model each: the judge itself, or a panel's members."""
 
     @property
     def prompts(self) -> tuple[Prompt, ...]:
         """The prompt of each of `single_judges`."""
-        return tuple(chain.from_iterable(part.prompts for part in self.single_judges))
+        return tuple(chain.from_iterable(judge.prompts for judge in self.single_judges))
 
     @property
     def is_frozen(self) -> bool:
         """Whether the judge has its own sampling plan, like every judge loaded from a file."""
-        return all(part.is_frozen for part in self.single_judges)
+        return all(judge.is_frozen for judge in self.single_judges)
 
     @abstractmethod
     def judge_rows(
         self, rows: Iterable[Mapping[str, object]], client: "Client", *, seed: int = 0
     ) -> Generator[AnyJudgement, None, None]:
-        """Yield the judgement of each row, in the order of the rows; `client` sends the requests.
+        """Yield the judgement of each row, in order; `client` sends the requests.
 
         A row that lacks a text gets a failed judgement and is not sent.
         """
@@ -124,38 +123,33 @@ class BaseJudge(ABC):
     @property
     def uses_constructed_labels(self) -> bool:
         """Whether the judge was tuned on labels that were constructed, not given by people."""
-        tuning_labels = self.typed_provenance.tuning_labels
-        return self.typed_provenance.shipped_judge != "seed" and bool(
-            tuning_labels and tuning_labels.is_constructed
-        )
+        labels = self.typed_provenance.tuning_labels
+        is_tuned = self.typed_provenance.shipped_judge != "seed"
+        return is_tuned and bool(labels and labels.is_constructed)
 
     @cached_property
     def tuning_digests(self) -> frozenset[str]:
         """Digests of the rows and documents on which the judge or one of its members was tuned."""
-        tuned_parts = (
-            part
-            for part in (self, *self.single_judges)
-            if part.typed_provenance.shipped_judge != "seed"
-            or getattr(part, "threshold", 0.5) != 0.5
-        )
-        return frozenset(
-            chain.from_iterable(part.typed_provenance.tuned_row_digests for part in tuned_parts)
-        )
+        digests: set[str] = set()
+        for judge in (self, *self.single_judges):
+            provenance = judge.typed_provenance
+            # An untuned judge may still have learned its threshold from the labels.
+            if provenance.shipped_judge != "seed" or getattr(judge, "threshold", 0.5) != 0.5:
+                digests.update(provenance.tuned_row_digests)
+        return frozenset(digests)
 
     def was_tuned_on(self, texts: Mapping[str, object]) -> bool:
         """Return whether the judge was tuned on a row with these texts."""
-        if not self.tuning_digests:
-            return False
-        strings = {name: str(text) for name, text in texts.items()}
-        return texts_digest(strings) in self.tuning_digests
+        text_strings = {name: str(text) for name, text in texts.items()}
+        return bool(self.tuning_digests) and texts_digest(text_strings) in self.tuning_digests
 
     def _repr_html_(self) -> str:
         """Return HTML for a notebook; a click shows the instructions, questions and answers."""
-        texts = []
+        paragraphs = []
         for prompt in self.prompts:
-            fields = [f"{field.name}: {field.description}" for field in prompt.choice_fields]
-            texts += [prompt.instruction, *fields]
-        details = escape("\n\n".join(texts))
+            paragraphs.append(prompt.instruction)
+            paragraphs += [f"{field.name}: {field.description}" for field in prompt.choice_fields]
+        details = escape("\n\n".join(paragraphs))
         return f"<details><summary>{escape(f'{self}')}</summary><pre>{details}</pre></details>"
 
     def check_destination(self) -> None:
@@ -203,9 +197,9 @@ class BaseJudge(ABC):
             >>> judge(summary="The mill burnt down at night.").score
         """
         if texts.keys() != set(self.texts):
-            names = ", ".join(texts) or "nothing"
+            expected_names, given_names = ", ".join(self.texts), ", ".join(texts) or "nothing"
             raise TypeError(
-                f"the judge {self.name!r} reads {', '.join(self.texts)}; you gave {names}"
+                f"the judge {self.name!r} reads {expected_names}; you gave {given_names}"
             )
         with self.open_client() as client:
             (judgement,) = self.judge_rows([texts], client)
@@ -237,27 +231,26 @@ class BaseJudge(ABC):
         if model is None and keep_going and not options:
             yield shared_client(self.lm, self.api_base)
             return
-        models = {} if model is None else {model.name: model}
-        options = {"api_base": None if models else self.api_base, **options}
-        lms = [part.lm for part in self.single_judges]
+        models, lm, api_base = {}, self.lm, self.api_base
+        if model is not None:
+            models, lm, api_base = {model.name: model}, model.name, None
+        options = {"api_base": api_base, **options}
+        lms = [judge.lm for judge in self.single_judges]
         with Session(keep_going=keep_going, models=models, lms=lms, **options) as session:
-            yield session.client(next(iter(models), self.lm))
+            yield session.client(lm)
 
     @contextmanager
     def open(self, **options: "Unpack[Options]") -> Iterator[JudgeRowsFunction]:
         """Open the judge's model once for many calls; the options are those of `score`.
 
         Yields:
-            A function from rows to their judgements, which any thread may call. A row that the
-            budget does not cover gets a failed judgement that says so.
+            A function from rows to judgements, for any thread. A row beyond the budget fails.
 
         Example:
             >>> with judge.open(lm="openai/gpt-4.1-mini", max_cost=2.0) as judge_rows:
             ...     first, second = judge_rows([{"summary": "..."}, {"summary": "..."}])
         """
         from judges.client import BudgetSpentError, read_options
-        from judges.labels.cells import value_at
-        from judges.labels.conversations import cells_with_texts
 
         client_options, column_mapping = read_options(options, self.texts)
         seed = client_options.pop("seed", 0)
@@ -270,15 +263,17 @@ class BaseJudge(ABC):
                 f"figures do not hold, and each request has its {n_demos} demonstrations",
                 stacklevel=3,
             )
-        # Cached, since almost all rows have the same keys.
-        columns_among = lru_cache(maxsize=256)(partial(match_columns, self.subject, column_mapping))
+
+        @lru_cache(maxsize=256)  # almost all rows have the same keys
+        def column_by_text(keys: frozenset[str]) -> dict[str, str]:
+            return match_columns(self.subject, column_mapping, keys)
 
         def texts_in(row: Mapping[str, object]) -> dict[str, object]:
-            columns = columns_among(frozenset(map(str, row)))
-            return {name: value_at(row, column) for name, column in columns.items()}
+            cells = cells_with_texts(row)
+            return _texts_in(cells, column_by_text(frozenset(map(str, cells))))
 
         def judge_rows(rows: Iterable[Mapping[str, object]]) -> Iterator[AnyJudgement]:
-            text_rows, unjudged_rows = tee(map(texts_in, map(cells_with_texts, rows)))
+            text_rows, unjudged_rows = tee(map(texts_in, rows))
             try:
                 for judgement in judge.judge_rows(text_rows, client, seed=seed):
                     next(unjudged_rows)
@@ -312,7 +307,7 @@ class BaseJudge(ABC):
                 and `map`, a dict from each text's name to its column.
 
         Returns:
-            A Series with the frame's index and NaN for failed judgements. The name is the judge's
+            A Series with the frame's index and NaN for failed judgements. Its name is the judge's
             name, or NAME_judge if the frame already has a column of that name. Ratings are on the
             judge's scale, verdicts in [0, 1]; a pairwise judge gives its margin in [-1, 1],
             positive for A. `attrs["n_failed"]` counts failed judgements, `attrs["failures"]` their
@@ -330,21 +325,22 @@ class BaseJudge(ABC):
         import pandas as pd
 
         from judges.client import read_options
+        from judges.terminal import Progress
 
         judge_options, column_mapping = read_options(options, self.texts)
         if not isinstance(frame, pd.DataFrame):
-            library = type(frame).__module__.partition(".")[0]
-            if library == "polars" and hasattr(frame, "to_pandas"):
-                return import_module(library).from_pandas(self.score(frame.to_pandas(), **options))
+            library_name = type(frame).__module__.partition(".")[0]
+            if library_name == "polars" and hasattr(frame, "to_pandas"):
+                series = self.score(frame.to_pandas(), **options)
+                return import_module("polars").from_pandas(series)
             raise TypeError(
-                f"score() takes a DataFrame of pandas or polars, not {library}'s "
+                f"score() takes a DataFrame of pandas or polars, not {library_name}'s "
                 f"{type(frame).__name__}; convert it by to_pandas(), collect() or df(), or give "
                 "rows to judge_all()"
             )
-        from judges.terminal import Progress
-
-        column_names, records = [*map(str, frame.columns)], frame.itertuples(index=False, name=None)
-        text_rows = self.row_texts(column_names, records, column_mapping)
+        column_names = [str(name) for name in frame.columns]
+        frame_rows = frame.itertuples(index=False, name=None)
+        text_rows = self.row_texts(column_names, frame_rows, column_mapping)
         scores, failure_counts = [], Counter[str]()
         with Progress(self.name, len(frame), sys.stderr, interactive_only=True) as progress:
             for judgement in self.judge_all(text_rows, **judge_options):
@@ -357,35 +353,30 @@ class BaseJudge(ABC):
         series = pd.Series(scores, index=frame.index, name=series_name, dtype="float64")
         n_failed = failure_counts.total()
         series.attrs.update(n_failed=n_failed, failures=dict(failure_counts.most_common(100)))
-        if any(tuned_rows := [*map(self.was_tuned_on, text_rows)]):
-            series.attrs["tuned_on"] = series.index[tuned_rows].tolist()
+        is_tuned_row = [self.was_tuned_on(texts) for texts in text_rows]
+        if any(is_tuned_row):
+            series.attrs["tuned_on"] = series.index[is_tuned_row].tolist()
         if failure_counts:
-            ((reason, count),) = failure_counts.most_common(1)
-            message = f"{n_failed} of {len(frame)} judgements failed; {count} of them: {reason}"
-            warnings.warn(f"{self.name}: {message}", FailedJudgementWarning, stacklevel=2)
+            ((reason, n_with_reason),) = failure_counts.most_common(1)
+            message = f"{n_failed} of {len(frame)} judgements failed; {n_with_reason} of them"
+            warnings.warn(f"{self.name}: {message}: {reason}", FailedJudgementWarning, stacklevel=2)
         return series
 
     def row_texts(
         self,
         column_names: Sequence[str],
-        records: Iterable[Sequence[object]],
-        mapping: Mapping[str, str] | None = None,
+        table_rows: Iterable[Sequence[object]],
+        chosen_columns: Mapping[str, str],
     ) -> list[dict[str, object]]:
         """Return the texts of each row; raises MissingColumnError if a text has no column."""
-        from judges.labels.cells import value_at
-        from judges.labels.conversations import cells_with_texts
-
-        rows = [
-            cells_with_texts(dict(zip(column_names, record, strict=True))) for record in records
-        ]
+        named_rows = (dict(zip(column_names, cells, strict=True)) for cells in table_rows)
+        rows = [cells_with_texts(row) for row in named_rows]
         columns = {*column_names, *chain.from_iterable(rows)}
-        column_by_text = find_columns(self.subject, mapping or {}, columns)
-        duplicates = [name for name in column_by_text.values() if column_names.count(name) > 1]
-        if duplicates:
-            raise MissingColumnError(f"two columns are called {duplicates[0]!r}; rename one")
-        return [
-            {name: value_at(row, column) for name, column in column_by_text.items()} for row in rows
-        ]
+        column_by_text = find_columns(self.subject, chosen_columns, columns)
+        for column in column_by_text.values():
+            if column_names.count(column) > 1:
+                raise MissingColumnError(f"two columns are called {column!r}; rename one")
+        return [_texts_in(row, column_by_text) for row in rows]
 
     def save(self, path: Path | str, *, overwrite: bool = False) -> Path:
         """Freeze the judge into one JSON file, which is written completely or not at all.
@@ -403,3 +394,7 @@ class BaseJudge(ABC):
     def dumps(self) -> str:
         """Return the JSON that `save` writes; raises FrozenJudgeError if a file cannot hold it."""
         return frozen.dumps(self.freeze())
+
+
+def _texts_in(row: Mapping[str, object], column_by_text: Mapping[str, str]) -> dict[str, object]:
+    return {name: value_at(row, column) for name, column in column_by_text.items()}

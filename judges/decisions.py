@@ -5,7 +5,7 @@ object in the form that DSPy uses, with the instruction, the descriptions of the
 demonstrations and the texts. The type of a question depends on the judge's answer: it is `score`
 for a rating, with the ratings and their anchors as levels; `noul` (yes or no) for a verdict; and
 `choice` for a choice between two outputs. A decision model is not asked for free text, such as a
-rationale.
+rationale. There are two wire formats: System One's and OpenAI's.
 """
 
 import json
@@ -29,7 +29,7 @@ from judges.prompt import (
     verdict_words_of,
 )
 from judges.protocol import (
-    DECISIONS,
+    OPENAI_DECISIONS,
     REFUSAL,
     FatalModelError,
     Message,
@@ -50,7 +50,11 @@ DECISION_SAMPLING = Sampling(temperature=None, max_tokens=0)
 
 
 class TypedQuestion(Struct, kw_only=True, omit_defaults=True):
-    """A question to a decision model, in System One's form; the criteria of `score` are levels."""
+    """A question to a decision model in System One's format.
+
+    `criteria` are the levels of a `score`, or the options of a `choice` or `noul` with what each
+    means.
+    """
 
     type: Literal["noul", "score", "choice"]
     instructions: str
@@ -58,7 +62,10 @@ class TypedQuestion(Struct, kw_only=True, omit_defaults=True):
 
 
 class DecisionTask(Struct, kw_only=True):
-    """The content of the system message, which all requests to a decision model share."""
+    """What all of a judge's requests to a decision model share; it is the system message.
+
+    `state` has the instruction, the descriptions of the texts and the demonstrations.
+    """
 
     state: dict[str, object]
     questions: dict[str, TypedQuestion]
@@ -73,21 +80,20 @@ class DecisionTask(Struct, kw_only=True):
         content = json.dumps(msgspec.to_builtins(self), ensure_ascii=False)
         return Message(role="system", content=content)
 
-    def body(self, lm: str, inputs: object) -> dict[str, object]:
-        """Return a request's body without the model; `lm` begins with the protocol's name."""
-        state = {**self.state, "inputs": inputs}
-        if lm.partition("/")[0] != DECISIONS:
+    def request_body(self, lm: str, texts: object) -> dict[str, object]:
+        """Return a request's body without the model; the first part of `lm` decides the format."""
+        state = {**self.state, "inputs": texts}
+        if lm.partition("/")[0] != OPENAI_DECISIONS:
             return {"state": state, "questions": msgspec.to_builtins(self.questions)}
         message = {"role": "user", "content": [{"type": "input_json", "data": state}]}
-        openai_questions = [_openai_question(*each) for each in self.questions.items()]
-        return {"input": [message], "questions": openai_questions}
+        questions = [_openai_question(name, question) for name, question in self.questions.items()]
+        return {"input": [message], "questions": questions}
 
 
 def template_for_model(lm: str, prompt: Prompt) -> list[Message]:
     """Return the messages for the model `lm`; the last message has a `{{name}}` slot for each text.
 
-    For a model that gives probabilities, the contents are JSON: first instruction and questions,
-    then the texts.
+    For a decision model, the two messages are JSON: a `DecisionTask`, and the texts.
     """
     if not is_decision_model(lm):
         return prompt.template()
@@ -105,12 +111,12 @@ def fill_template(lm: str, template: Sequence[Message], texts: Mapping[str, str]
 
 def decision_state(prompt: Prompt) -> dict[str, object]:
     """Return the instruction, the input fields and the demos as a decision model reads them."""
+    input_lines = []
+    for number, field in enumerate(prompt.input_fields, start=1):
+        input_lines.append(f"{number}. `{field.name}` (str): {break_markup(field.description)}")
     state: dict[str, object] = {
         "instructions": break_markup(prompt.instruction),
-        "input_fields": "\n".join(
-            f"{n}. `{field.name}` (str): {break_markup(field.description)}"
-            for n, field in enumerate(prompt.input_fields, start=1)
-        ),
+        "input_fields": "\n".join(input_lines),
     }
     if prompt.demos:
         fields = (*prompt.input_fields, *prompt.choice_fields)
@@ -120,16 +126,18 @@ def decision_state(prompt: Prompt) -> dict[str, object]:
 
 @lru_cache(maxsize=256)
 def typed_question(field: Field) -> TypedQuestion:
-    """Return a field as a question to a decision model, in System One's form.
+    """Return a field as a question to a decision model.
 
     Raises FatalModelError if the field has more ratings than such a model takes.
     """
-    text, meanings = split_field_description(field)
+    text, meaning_by_choice = split_field_description(field)
     text = break_markup(text)
     if field.choices == PAIR_ANSWERS:
         return TypedQuestion(type="choice", instructions=text, criteria=dict.fromkeys(PAIR_ANSWERS))
-    names = map(str, field.allowed_values)
-    criteria = [f"{name}: {meanings[name]}" if name in meanings else name for name in names]
+    criteria = []
+    for choice in map(str, field.allowed_values):
+        meaning = meaning_by_choice.get(choice)
+        criteria.append(choice if meaning is None else f"{choice}: {meaning}")
     if verdict_words_of(field.choices):
         outcomes: dict[str, object] = dict(zip(("true", "false"), criteria, strict=True))
         return TypedQuestion(type="noul", instructions=text, criteria=outcomes)
@@ -150,27 +158,30 @@ def split_field_description(field: Field) -> tuple[str, dict[str, str]]:
     )
     if description_match is None:
         return field.description, {}
-    _, *choices_and_meanings = re.split(rf"(?:; |^)({choice_pattern}) = ", description_match[2])
-    pairs = zip(choices_and_meanings[::2], choices_and_meanings[1::2], strict=True)
-    return description_match[1], {choice: break_markup(meaning) for choice, meaning in pairs}
+    text, meanings_text = description_match.groups()
+    _, *choices_and_meanings = re.split(rf"(?:; |^)({choice_pattern}) = ", meanings_text)
+    choices, meanings = choices_and_meanings[::2], choices_and_meanings[1::2]
+    return text, dict(zip(choices, map(break_markup, meanings), strict=True))
 
 
 def _openai_question(name: str, question: TypedQuestion) -> dict[str, object]:
+    """Return a question in OpenAI's format."""
     text, criteria = question.instructions, question.criteria or {}
-    entry = {"type": question.type, "name": name, "instructions": text}
     if isinstance(criteria, list):
-        levels = [_option_entry("label", *_split_level(level)) for level in criteria]
-        return {**entry, "levels": levels}
+        levels = [_described("label", *_split_level(level)) for level in criteria]
+        return {"type": "score", "name": name, "instructions": text, "levels": levels}
     if question.type == "choice":
-        return {**entry, "choices": [_option_entry("value", *each) for each in criteria.items()]}
+        choices = [_described("value", option, meaning) for option, meaning in criteria.items()]
+        return {"type": "choice", "name": name, "instructions": text, "choices": choices}
     # OpenAI's predicate has no field for what true and false mean, so the instructions say this.
-    outcome_meanings = "; ".join(f"{outcome}: {meaning}" for outcome, meaning in criteria.items())
-    text = f"{text} ({outcome_meanings})" if outcome_meanings else text
-    return {**entry, "type": "predicate", "instructions": text}
+    meanings_text = "; ".join(f"{outcome}: {meaning}" for outcome, meaning in criteria.items())
+    if meanings_text:
+        text = f"{text} ({meanings_text})"
+    return {"type": "predicate", "name": name, "instructions": text}
 
 
-def _option_entry(key: str, option: str, description: object) -> dict[str, object]:
-    return {key: option} | ({"description": description} if description else {})
+def _described(key: str, option: str, description: object) -> dict[str, object]:
+    return {key: option, "description": description} if description else {key: option}
 
 
 def _split_level(criterion: object) -> tuple[str, str]:
@@ -182,8 +193,8 @@ def _split_level(criterion: object) -> tuple[str, str]:
 Probability = Annotated[float, Meta(ge=0, le=1)]
 
 
-class _Option(Struct):
-    """The probability of an option in OpenAI's form; for a level, `value` is its index."""
+class _OptionProbability(Struct):
+    """The probability of an option in OpenAI's format; for a level, `value` is its index."""
 
     value: str | int
     probability: Probability
@@ -194,40 +205,40 @@ class _TypedAnswer(Struct):
     type: Literal["noul", "predicate", "score", "choice"]
     noul: Probability | None = None
     probability: Probability | None = None
-    probabilities: dict[str, Probability] | list[_Option] = {}
+    probabilities: dict[str, Probability] | list[_OptionProbability] = {}
 
 
-def reply_from_answers(answers: object, questions: Collection[str]) -> Reply:
+def reply_from_answers(answers: object, question_names: Collection[str]) -> Reply:
     """Return a Reply with `{question: answer}` as JSON, from System One's or OpenAI's answers.
 
     If a question is not answered, the Reply is a refusal. Malformed answers raise JSON_ERRORS.
     """
-    if isinstance(answers, list):  # OpenAI's form
+    if isinstance(answers, list):  # OpenAI's format
         n_answers, answers = len(answers), {answer["name"]: answer for answer in answers}
         if len(answers) < n_answers:
             raise ValueError("two answers have the same name")
     if not isinstance(answers, dict):
         raise TypeError(f"{type(answers).__name__} is neither a list nor an object of answers")
-    for name in questions:
+    for name in question_names:
         answer = answers.get(name)
         if answer is None or (isinstance(answer, dict) and answer.get("type") == REFUSAL):
             return Reply(text=f"no answer to {name}", finish_reason=REFUSAL)
-    return Reply(text=json.dumps({name: answers[name] for name in questions}))
+    return Reply(text=json.dumps({name: answers[name] for name in question_names}))
 
 
 def read_option_probabilities(
     questions: Mapping[str, TypedQuestion], reply: Reply
 ) -> dict[str, dict[str, float]]:
     """Read each option's probability, by question; raises NoScoreError for an unusable answer."""
-    answers, probabilities = json.loads(reply.text), {}
+    answers, probabilities_by_question = json.loads(reply.text), {}
     for name, question in questions.items():
         try:
             answer = msgspec.convert(answers.get(name), _TypedAnswer)
-            probabilities[name] = _option_probabilities(question, answer)
+            probabilities_by_question[name] = _option_probabilities(question, answer)
         except ValueError as error:
             reason = quote(str(error))
             raise NoScoreError(f"the answer to {name!r} cannot be used: {reason}") from None
-    return probabilities
+    return probabilities_by_question
 
 
 def _option_probabilities(question: TypedQuestion, answer: _TypedAnswer) -> dict[str, float]:
@@ -239,18 +250,21 @@ def _option_probabilities(question: TypedQuestion, answer: _TypedAnswer) -> dict
         if p_true is None:
             raise ValueError("it has no probability")
         return {"true": p_true, "false": 1 - p_true}
-    # Maps each option to the name of its level in OpenAI's form; "" for the options of a choice.
-    options = dict.fromkeys(map(str, question.criteria or ()), "")
+    # Maps each option to its label in OpenAI's format: the name of a level, "" for a choice.
+    label_by_option = dict.fromkeys(map(str, question.criteria or ()), "")
     if question.type == "score":
-        options = {str(n): _split_level(level)[0] for n, level in enumerate(options)}
+        levels = enumerate(label_by_option)
+        label_by_option = {str(index): _split_level(level)[0] for index, level in levels}
     probabilities = answer.probabilities
     if isinstance(probabilities, list):
-        if any(options.get(str(each.value), each.label) != each.label for each in probabilities):
-            raise ValueError("its levels are not those of the question")
-        probabilities = {str(each.value): each.probability for each in probabilities}
-    if probabilities.keys() != options.keys():
-        raise ValueError(f"its options are {', '.join(probabilities)}, not {', '.join(options)}")
+        for option in probabilities:
+            if label_by_option.get(str(option.value), option.label) != option.label:
+                raise ValueError("its levels are not those of the question")
+        probabilities = {str(option.value): option.probability for option in probabilities}
+    if probabilities.keys() != label_by_option.keys():
+        expected_options = ", ".join(label_by_option)
+        raise ValueError(f"its options are {', '.join(probabilities)}, not {expected_options}")
     total = math.fsum(probabilities.values())
     if not abs(total - 1) <= MAX_ROUNDING_ERROR:
         raise ValueError(f"its probabilities add up to {total:.3g}")
-    return {option: probabilities[option] / total for option in options}
+    return {option: probabilities[option] / total for option in label_by_option}

@@ -1,4 +1,4 @@
-"""A judge with one prompt: it makes messages from rows, and judgements from replies."""
+"""A judge with one prompt and one model: made, copied, saved, and run on rows."""
 
 import json
 from collections.abc import Generator, Iterable, Mapping, Sequence
@@ -15,6 +15,7 @@ from judges.dimension import Subject, check_prompt
 from judges.exchange import Exchange, failed_judgement, readable_texts
 from judges.frozen import JudgeFile, SubjectEntry, to_json_data
 from judges.judgement import AnyJudgement, NoScoreError, Preference
+from judges.labels.conversations import cells_with_texts
 from judges.prompt import Field, Prompt, Reasoning, with_questions
 from judges.protocol import (
     EMBEDDED,
@@ -76,11 +77,11 @@ class Judge(BaseJudge):
 
     def __repr__(self) -> str:
         """Return a short description on one line, since a prompt may hold whole documents."""
-        plan = self.plan.kind if self.plan else "the model's own"
-        questions = f"{len(self.questions)} questions, " if self.questions else ""
+        plan_text = self.plan.kind if self.plan else "the model's own"
+        questions_text = f"{len(self.questions)} questions, " if self.questions else ""
         return (
-            f"Judge({self.name!r}, {self.kind}, reads {', '.join(self.texts)}, {questions}"
-            f"{len(self.prompt.demos)} demos, lm {self.lm!r}, plan {plan})"
+            f"Judge({self.name!r}, {self.kind}, reads {', '.join(self.texts)}, {questions_text}"
+            f"{len(self.prompt.demos)} demos, lm {self.lm!r}, plan {plan_text})"
         )
 
     @classmethod
@@ -102,8 +103,8 @@ class Judge(BaseJudge):
             questions: Questions that the model answers in the same reply. Without `weights`, the
                 answers are reported and do not count in the score.
         """
-        fields = [question.field for question in questions]
-        prompt = with_questions(subject.prompt(reasoning), fields)
+        question_fields = [question.field for question in questions]
+        prompt = with_questions(subject.prompt(reasoning), question_fields)
         return cls(subject=subject, prompt=prompt, lm=lm)
 
     @classmethod
@@ -125,16 +126,17 @@ class Judge(BaseJudge):
         predictors = program.predictors()
         if len(predictors) != 1:
             raise OptionError(f"a judge has one predictor; this program has {len(predictors)}")
-        prompt = prompt_of(predictors[0].signature, predictors[0].demos)
+        (predictor,) = predictors
+        prompt = prompt_of(predictor.signature, predictor.demos)
         scoring = scoring_of(program) or Scoring(prompt.choice_fields)
         judge = cls(
             subject=subject, prompt=prompt, weights=scoring.weights, threshold=scoring.threshold
         )
-        if (lm := predictors[0].lm or configured_lm()) is not None:
+        if (lm := predictor.lm or configured_lm()) is not None:
             model, api_base = open_lm(lm)
             return replace(judge, lm=model.name, api_base=api_base, lm_source="user")
         for _, module in program.named_sub_modules():
-            if isinstance(source_judge := getattr(module, "source", None), cls):
+            if isinstance(source_judge := getattr(module, "source_judge", None), cls):
                 api_base, lm_source = source_judge.api_base, source_judge.lm_source
                 return replace(judge, lm=source_judge.lm, api_base=api_base, lm_source=lm_source)
         raise OptionError("the program has no model: program.set_lm(...) or dspy.configure(lm=...)")
@@ -201,13 +203,13 @@ class Judge(BaseJudge):
         """
         exchange = self._exchange()
         try:
-            messages = exchange.messages(self._texts_of(row), order)
+            texts = readable_texts(self.subject, cells_with_texts(row))
         except NoScoreError:
             return None
-        sampling = exchange.sampling
+        messages, sampling = exchange.messages(texts, order), exchange.sampling
         if exchange.asks_decision_model:
-            system, user = (message["content"] for message in messages)
-            return DecisionTask.parse(system).body(self.lm, json.loads(user))
+            task_json, texts_json = (message["content"] for message in messages)
+            return DecisionTask.parse(task_json).request_body(self.lm, json.loads(texts_json))
         if is_reasoning_model(self.lm):
             sampling = replace(sampling, max_tokens=REASONING_FACTOR * sampling.max_tokens)
         return {"messages": messages, "sampling": sampling.request_fields()}
@@ -233,13 +235,14 @@ class Judge(BaseJudge):
         """
         exchange = self._exchange()
         try:
-            self._texts_of(row)
+            readable_texts(self.subject, cells_with_texts(row))
         except NoScoreError as error:
             judgement = failed_judgement(self.subject, str(error))
         else:
-            responses = [exchange.response_from_outputs(each) for each in (outputs, outputs_ba)]
-            judgement = exchange.judgement_from_responses(responses[: len(exchange.orders)])
-        entries = {
+            outputs_by_order = (outputs, outputs_ba)[: len(exchange.orders)]
+            responses = [exchange.response_from_outputs(each) for each in outputs_by_order]
+            judgement = exchange.judgement_from_responses(responses)
+        result = {
             "score": judgement.score if judgement.failure is None else None,
             "distribution": None,
             "rationale": judgement.rationale,
@@ -247,18 +250,11 @@ class Judge(BaseJudge):
             "failure": judgement.failure,
         }
         if isinstance(judgement, Preference):
-            return {**entries, "preference": judgement.preferred}
+            return {**result, "preference": judgement.preferred}
         words, rating = self.subject.words, judgement.rating
         answer = words[1 - rating] if words and rating is not None else rating
         distribution = judgement.as_json()["distribution"] or None
-        return {**entries, self.kind: answer, "distribution": distribution}
-
-    def _texts_of(self, row: Mapping[str, object]) -> dict[str, str]:
-        """Return the texts of a row or a chat; raises NoScoreError if they cannot be judged."""
-        # Imported late, since loading a judge does not need it.
-        from judges.labels.conversations import cells_with_texts
-
-        return readable_texts(self.subject, cells_with_texts(row))
+        return {**result, self.kind: answer, "distribution": distribution}
 
     def _exchange(
         self, plan: SamplingPlan | None = None, lm: str | None = None, seed: int = 0
@@ -326,7 +322,7 @@ class Judge(BaseJudge):
             weights=self.weights,
             threshold=self.threshold,
         )
-        module.source = self
+        module.source_judge = self
         return module
 
     def with_model(self, lm: str | None = None, api_base: str | None = None) -> Self:

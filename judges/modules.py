@@ -113,7 +113,7 @@ class JudgeModule(dspy.Module):
         prompt = prompt or subject.prompt()
         self.subject, self.default_lm = subject, default_lm
         # The judge from which the program was made, if any.
-        self.source: object = None
+        self.source_judge: object = None
         self.judge = dspy.Predict(signature_of(prompt))
         self.judge.demos = demos_of(prompt)
         self.scoring = Scoring(prompt.choice_fields, weights=weights, threshold=threshold)

@@ -28,8 +28,8 @@ MAX_NAME_LENGTH = 200
 REFUSAL = "refusal"
 
 EMBEDDED = "embedded"
-# The prefixes of the names of decision models, for OpenAI's protocol and for System One's.
-DECISIONS, SYSTEM_ONE = "decisions", "systemone"
+# The first part of a decision model's name, which says in whose wire format the model is asked.
+OPENAI_DECISIONS, SYSTEM_ONE = "decisions", "systemone"
 # For a reasoning model, which thinks before it answers, max_tokens is multiplied by this factor.
 REASONING_FACTOR = 8
 # The names of reasoning models: OpenAI's, and those of other providers.
@@ -48,7 +48,7 @@ def is_embedded(lm: str) -> bool:
 
 def is_decision_model(lm: str) -> bool:
     """Return whether `lm` names a decision model, which gives probabilities instead of text."""
-    return lm.partition("/")[0] in (DECISIONS, SYSTEM_ONE)
+    return lm.partition("/")[0] in (OPENAI_DECISIONS, SYSTEM_ONE)
 
 
 def is_reasoning_model(lm: str) -> bool:

@@ -259,7 +259,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         if not program.takes_demos:
             settings["max_demos"] = 0
         judge_lm = self.lm or program.predictor.lm or configured_lm()
-        source_judge = getattr(program.module, "source", None)  # `Judge.program` sets it
+        source_judge = getattr(program.module, "source_judge", None)  # `Judge.program` sets it
         if judge_lm is None and isinstance(source_judge, Judge):
             source_judge.check_destination()
             judge_lm, settings["api_base"] = source_judge.lm, source_judge.api_base

@@ -83,7 +83,7 @@ class DecisionModel(EndpointModel):
 def _split_body(name: str, system_content: str) -> tuple[dict[str, TypedQuestion], str, str]:
     """Return a judge's questions, and the request's JSON before and after the row's `inputs`."""
     task = DecisionTask.parse(system_content)
-    body = {"model": name.partition("/")[2], **task.body(name, None)}
+    body = {"model": name.partition("/")[2], **task.request_body(name, None)}
     # No text can contain '"inputs": null', since JSON escapes the quotation marks in a text.
     body_start, _, body_end = json.dumps(body, ensure_ascii=False).partition('"inputs": null')
     return task.questions, f'{body_start}"inputs": ', body_end
