@@ -7,8 +7,8 @@ human labels: they are never negative, and are shrunk towards the judge's own an
 centred within each document, otherwise over all outputs. The margins of pairs are not centred.
 
 Each document is scored with questions, weights and a threshold that were learned from other
-documents, and the questions and the instruction that came from one half of the labels are tested on
-the other half. So no score depends on the labels that it is compared with, and the gate can test
+documents. Questions and an instruction that came from one half of the labels are tested on the
+other half. So no score depends on the labels that it is compared with, and the gate can test
 questions like any other change.
 """
 
@@ -20,7 +20,7 @@ import numpy as np
 
 from dspy_judges.errors import JudgesError
 from judges.judgement import AnyJudgement
-from judges.prompt import PAIR_ANSWERS, Field, Prompt
+from judges.prompt import PAIR_ANSWERS, Field, Prompt, Reasoning
 from judges.questions import AnswerWeights, answer_range
 from optimize.items import Items
 from optimize.search.budget import SearchBudgetSpentError
@@ -38,11 +38,13 @@ MAX_QUESTIONS_TESTED = 12
 MAX_OUTPUTS_ASKED = 300
 # The expected cost of the test, as a multiple of judging the outputs to ask about once with the
 # untuned judge: all questions are asked with the best instruction of each half, and then the useful
-# ones again. At most the share `QUESTION_TEST_SHARE` of the search's budget is reserved for this.
-QUESTION_TEST_COST, QUESTION_TEST_SHARE = 4.5, 0.35
+# ones again.
+QUESTION_TEST_COST = 4.5
+# Upper bound on the share of the search's budget that is reserved for the test.
+QUESTION_TEST_SHARE = 0.35
 # If the budget pays for fewer than this share of the outputs to ask about, questions are not
 # tested.
-MIN_ASKED = 0.5
+MIN_ASKED_SHARE = 0.5
 # The folds for learning the weights of answers. Learning them anew sends no request, so there are
 # more of them than versions of a judge with other demonstrations (`cross_validation.N_FOLDS`).
 N_WEIGHT_FOLDS = 5
@@ -63,38 +65,44 @@ class QuestionsNotTestedError(JudgesError):
 class LabelledAnswers:
     """A judge's answers and the human labels on the same outputs (or pairs), as arrays.
 
-    `answers` has a row for each output (NaN if the judgement failed) and a column for each of the
-    `fields`: the questions, and last the judge's own answer. `group` holds the outputs that are
-    ranked together, and `fold` whole documents.
+    Attributes:
+        answers: (outputs, fields) the answers as numbers; NaN if the judgement failed.
+        human: (outputs,) people's labels.
+        group_codes: (outputs,) the number of the group of outputs that are ranked together.
+        fold_codes: (outputs,) the number of the fold; outputs of a document have the same fold.
+        choice_fields: The questions, and last the judge's own answer.
     """
 
     answers: Matrix
     human: Vector
-    group: Codes
-    fold: Codes
-    fields: tuple[Field, ...]
+    group_codes: Codes
+    fold_codes: Codes
+    choice_fields: tuple[Field, ...]
 
     @classmethod
-    def of(
+    def from_judgements(
         cls, prompt: Prompt, items: Items, judgements: Sequence[AnyJudgement], search_goal: Goal
     ) -> "LabelledAnswers":
         """Collect the answers of the judgements, one judgement for each item."""
-        field_names = [field.name for field in prompt.choice_fields]
-        answer_rows = [
-            [(judgement.answers or {}).get(name, math.nan) for name in field_names]
-            for judgement in judgements
-        ]
-        documents = np.unique(items.document_ids, return_inverse=True)[1]
-        shuffled = random_generator(FOLD_SEED, "answers").permutation(
-            int(documents.max(initial=-1)) + 1
-        )
+        names = [field.name for field in prompt.choice_fields]
+        answers = np.full((len(judgements), len(names)), np.nan)
+        for row, judgement in enumerate(judgements):
+            if judgement.answers:
+                answers[row] = [judgement.answers.get(name, math.nan) for name in names]
+        document_codes = np.unique(items.document_ids, return_inverse=True)[1]
+        n_documents = int(document_codes.max(initial=-1)) + 1
+        positions = random_generator(FOLD_SEED, "answers").permutation(n_documents)
         return cls(
-            answers=np.array(answer_rows, float).reshape(-1, len(field_names)),
+            answers=answers,
             human=items.human,
-            group=documents if search_goal == "summary" else np.zeros_like(documents),
-            fold=shuffled[documents] % N_WEIGHT_FOLDS,
-            fields=prompt.choice_fields,
+            group_codes=document_codes if search_goal == "summary" else 0 * document_codes,
+            fold_codes=positions[document_codes] % N_WEIGHT_FOLDS,
+            choice_fields=prompt.choice_fields,
         )
+
+    @property
+    def is_pairwise(self) -> bool:
+        return self.choice_fields[-1].choices == PAIR_ANSWERS
 
     def fit_weights(self) -> AnswerWeights:
         """Fit the weights of the answers to the human labels.
@@ -104,73 +112,82 @@ class LabelledAnswers:
         """
         has_answers: Mask = np.asarray(~np.isnan(self.answers).any(axis=1))
         if not has_answers.any():
-            return AnswerWeights(intercept=0.0, slopes={self.fields[-1].name: 1.0})
+            return AnswerWeights(intercept=0.0, slopes={self.choice_fields[-1].name: 1.0})
         slopes = self._fit_slopes(has_answers)
-        low, high = np.array([answer_range(field) for field in self.fields]).T
-        lowest, highest = low[-1], high[-1]
+        answer_ranges = np.array([answer_range(field) for field in self.choice_fields])
+        lowest_score, highest_score = answer_ranges[-1]
         # Scale the slopes so that the weighted sum has the range of the judge's own answer.
-        slopes *= (highest - lowest) / float(slopes @ (high - low))
-        is_pairwise = self.fields[-1].choices == PAIR_ANSWERS
-        shift = 0.0 if is_pairwise else lowest - float(slopes @ low)
+        range_of_sum = float(slopes @ (answer_ranges[:, 1] - answer_ranges[:, 0]))
+        slopes *= (highest_score - lowest_score) / range_of_sum
+        shift = 0.0
+        if not self.is_pairwise:
+            shift = lowest_score - float(slopes @ answer_ranges[:, 0])
         scores, human = shift + self.answers[has_answers] @ slopes, self.human[has_answers]
         line_slope, intercept = 1.0, 0.0
         if score_sd := float(scores.std()):
             line_slope = min(1.0, max(MIN_SCORE_SLOPE, float(human.std()) / score_sd))
-        if not is_pairwise:
+        if not self.is_pairwise:
             offset = float(human.mean()) - line_slope * float(scores.mean())
             # Clip the offset, because otherwise a score could leave the rating scale.
-            offset = min(max(offset, lowest * (1 - line_slope)), highest * (1 - line_slope))
+            lowest_offset = lowest_score * (1 - line_slope)
+            highest_offset = highest_score * (1 - line_slope)
+            offset = min(max(offset, lowest_offset), highest_offset)
             intercept = float(offset + line_slope * shift)
-        fields_with_slopes = zip(self.fields, (line_slope * slopes).tolist(), strict=True)
-        slopes_by_name = {field.name: slope for field, slope in fields_with_slopes if slope > 0}
-        return AnswerWeights(intercept=intercept, slopes=slopes_by_name)
+        names = [field.name for field in self.choice_fields]
+        slope_by_name = zip(names, (line_slope * slopes).tolist(), strict=True)
+        positive_slopes = {name: slope for name, slope in slope_by_name if slope > 0}
+        return AnswerWeights(intercept=intercept, slopes=positive_slopes)
 
     def _fit_slopes(self, rows: Mask) -> Vector:
         """Return the answers' relative slopes; 0 for all questions if labels teach nothing."""
-        own_answer_only = np.zeros(len(self.fields))
+        own_answer_only = np.zeros(len(self.choice_fields))
         own_answer_only[-1] = 1.0
-        answers, human, group = self.answers[rows], self.human[rows], self.group[rows]
-        if self.fields[-1].choices != PAIR_ANSWERS:
-            centred_columns = subtract_group_means(np.column_stack([answers, human]), group)
-            answers, human = centred_columns[:, :-1], centred_columns[:, -1]
+        answers, human = self.answers[rows], self.human[rows]
+        if not self.is_pairwise:
+            columns = np.column_stack([answers, human])
+            columns = subtract_group_means(columns, self.group_codes[rows])
+            answers, human = columns[:, :-1], columns[:, -1]
         answer_sd = np.sqrt((answers**2).mean(axis=0))
         is_varied = answer_sd > 0
         if not is_varied[-1]:
             return own_answer_only
         standardised_answers = answers[:, is_varied] / answer_sd[is_varied]
         prior = own_answer_only[is_varied]
-        if len(self.fields[-1].choices or ()) == 2 and standardised_answers[:, -1] @ human <= 0:
+        if (
+            len(self.choice_fields[-1].choices or ()) == 2
+            and standardised_answers[:, -1] @ human <= 0
+        ):
             # The answers to questions may be useful even if the judge's verdict is not, for example
             # because the judge passes nearly everything. So all answers get equal prior weights.
             prior = np.full(is_varied.sum(), 1 / is_varied.sum())
         if standardised_answers @ prior @ human <= 0:
             return own_answer_only
-        weights = np.zeros(len(self.fields))
+        weights = np.zeros(len(self.choice_fields))
         weights[is_varied] = fit_joining_weights(standardised_answers, human, prior)
         slopes: Vector = np.divide(weights, answer_sd, out=np.zeros_like(weights), where=is_varied)
         return slopes
 
     def scores_with(self, weights: AnswerWeights) -> Vector:
         """Compute the score of every output with these weights; NaN if the judgement failed."""
-        slopes = np.array([weights.slopes.get(field.name, 0.0) for field in self.fields])
+        slopes = np.array([weights.slopes.get(field.name, 0.0) for field in self.choice_fields])
         scores: Vector = np.round(weights.intercept + self.answers @ slopes, 12)
         return scores
 
     def of_rows(self, rows: Mask) -> "LabelledAnswers":
         """Select the answers on some of the outputs, by a mask."""
-        vectors = "answers", "human", "group", "fold"
-        return replace(self, **{name: getattr(self, name)[rows] for name in vectors})
+        vectors = self.human[rows], self.group_codes[rows], self.fold_codes[rows]
+        return LabelledAnswers(self.answers[rows], *vectors, self.choice_fields)
 
     def of_questions(self, questions: Sequence[Field]) -> "LabelledAnswers":
         """Select the answers to some of the questions; the judge's own answer is kept."""
-        fields = (*questions, self.fields[-1])
-        columns = [self.fields.index(field) for field in fields]
-        return replace(self, answers=self.answers[:, columns], fields=fields)
+        choice_fields = (*questions, self.choice_fields[-1])
+        columns = [self.choice_fields.index(field) for field in choice_fields]
+        return replace(self, answers=self.answers[:, columns], choice_fields=choice_fields)
 
     def of_useful_questions(self) -> "LabelledAnswers":
         """Drop questions with too small a share of the weights, fitting anew each time."""
-        questions = self.fields[:-1]
-        shares = self.fit_weights().shares(self.fields)
+        questions = self.choice_fields[:-1]
+        shares = self.fit_weights().shares(self.choice_fields)
         useful = [field for field in questions if shares[field.name] >= MIN_WEIGHT_SHARE]
         if len(useful) == len(questions):
             return self
@@ -183,27 +200,23 @@ def collect_answers(
     """Judge the items with the candidate, and return its answers."""
     judgements = search_problem.evaluator.judgements(candidate, items)
     prompt = candidate.prompt(search_problem.evaluator.untuned_prompt)
-    return LabelledAnswers.of(prompt, items, judgements, search_problem.goal)
+    return LabelledAnswers.from_judgements(prompt, items, judgements, search_problem.goal)
 
 
-def question_test_cost(search_problem: SearchProblem, *, proposes: bool) -> float:
+def question_test_cost(search_problem: SearchProblem, *, optimizer_asks: bool) -> float:
     """Return the cost to reserve for the test of questions; 0 if there will be none.
 
-    `proposes` says whether the optimizer asks the proposer for questions.
+    `optimizer_asks` says whether the optimizer asks the proposer for questions.
     """
-    proposes = proposes and search_problem.may_add_questions and search_problem.proposer is not None
-    if not (
-        search_problem.questions
-        or search_problem.evaluator.untuned_prompt.question_fields
-        or proposes
-    ):
+    evaluator, has_proposer = search_problem.evaluator, search_problem.proposer is not None
+    will_propose = optimizer_asks and search_problem.may_add_questions and has_proposer
+    known_questions = search_problem.questions or evaluator.untuned_prompt.question_fields
+    if not (known_questions or will_propose):
         return 0.0
-    n_outputs = sum(
-        len(_items_to_ask(half_problem, search_problem.goal))
-        for half_problem in (search_problem.train, search_problem.dev)
-    )
-    asking_cost = n_outputs * search_problem.evaluator.item_cost(search_problem.untuned)
-    largest_reserve = QUESTION_TEST_SHARE * search_problem.evaluator.budget.remaining
+    halves = search_problem.train, search_problem.dev
+    n_outputs = sum(len(_items_to_ask(items, search_problem.goal)) for items in halves)
+    asking_cost = n_outputs * evaluator.item_cost(search_problem.untuned)
+    largest_reserve = QUESTION_TEST_SHARE * evaluator.budget.remaining
     return min(QUESTION_TEST_COST * asking_cost, largest_reserve)
 
 
@@ -220,32 +233,27 @@ def ask_questions(
     asking, or if the judge fails too often; and SearchBudgetSpentError if a limit is too small.
     """
     search_problem, evaluator = half_problems[0], half_problems[0].evaluator
-    all_judges = [
-        _best_candidate_with_questions(*pair)
-        for pair in zip(half_problems, explorations, strict=True)
-    ]
-    if not all(judge.questions for judge in all_judges):
+    candidates = list(map(_best_judge_with_questions, half_problems, explorations))
+    if not all(candidate.questions for candidate in candidates):
         return None
-    parts = [_items_to_ask(half_problem.dev, search_problem.goal) for half_problem in half_problems]
-    judges, share = _affordable_judges(search_problem, all_judges, parts[0] + parts[1])
-    parts = [
-        _items_to_ask(half_problem.dev, search_problem.goal, share)
-        for half_problem in half_problems
-    ]
-    items = parts[0] + parts[1]
+    items_by_half = [_items_to_ask(half.dev, half.goal) for half in half_problems]
+    items = items_by_half[0] + items_by_half[1]
+    judges, share = _affordable_judges(search_problem, candidates, items)
+    items_by_half = [_items_to_ask(half.dev, half.goal, share) for half in half_problems]
+    items = items_by_half[0] + items_by_half[1]
     evaluator.scores(search_problem.untuned, items)
     trials: list[CandidateTrial] = []
     useful_answers: list[LabelledAnswers] = []
-    for half_problem, judge, half_items in zip(half_problems, judges, parts, strict=True):
+    for half_problem, judge, test_items in zip(half_problems, judges, items_by_half, strict=True):
         answers = _reliable_answers(half_problem, judge, items)
         useful_answers.append(_of_useful_questions(answers, half_problem))
-        if len(useful_answers[-1].fields) == 1:  # the judge's own answer
+        if len(useful_answers[-1].choice_fields) == 1:  # the judge's own answer
             n_asked = len(judge.questions or ())
             raise QuestionsNotTestedError(f"none of {n_asked} questions helps")
-        trials.append(_test_on_half(half_problem, judge, answers, items, half_items))
+        trials.append(_test_on_half(half_problem, judge, answers, items, test_items))
     best_half = max(range(len(half_problems)), key=lambda index: trials[index].gain)
     candidate, answers = judges[best_half], useful_answers[best_half]
-    useful_only = replace(candidate, questions=answers.fields[:-1])
+    useful_only = replace(candidate, questions=answers.choice_fields[:-1])
     if evaluator.cost(useful_only, items) <= evaluator.budget.remaining:
         candidate, answers = useful_only, collect_answers(search_problem, useful_only, items)
     if evaluator.item_price(candidate) > search_problem.options.max_item_price:
@@ -268,9 +276,8 @@ def _test_on_half(
     learned from the other half.
     """
     is_tested = np.isin(items.document_ids, test_items.documents)
-    untuned = half_problem.with_threshold(
-        half_problem.untuned, items.of_rows(np.flatnonzero(~is_tested))
-    )
+    other_items = items.of_rows(np.flatnonzero(~is_tested))
+    untuned = half_problem.with_threshold(half_problem.untuned, other_items)
     untuned_scores = half_problem.evaluator.scores(untuned, test_items)
     untuned_scores = half_problem.apply_threshold(untuned_scores, untuned.threshold)
     scores = held_out_scores(answers, is_tested, half_problem)[is_tested]
@@ -289,30 +296,30 @@ def _affordable_judges(
     """
     evaluator, budget = search_problem.evaluator, search_problem.evaluator.budget
     # In a candidate, None stands for the untuned judge's form of reasoning, which may be "none".
-    untuned_reasons = evaluator.untuned_prompt.reasoning != "none"
-    without_reasoning = [
-        replace(judge, reasoning="none" if untuned_reasons else None) for judge in judges
-    ]
-    for variants, min_share in ((judges, 1.0), (without_reasoning, MIN_ASKED)):
+    no_reasoning: Reasoning | None = "none"
+    if evaluator.untuned_prompt.reasoning == "none":
+        no_reasoning = None
+    without_reasoning = [replace(judge, reasoning=no_reasoning) for judge in judges]
+    for variants, min_share in ((judges, 1.0), (without_reasoning, MIN_ASKED_SHARE)):
         judge_by_id = {judge.id: judge for judge in (search_problem.untuned, *variants)}
         cost = sum(evaluator.cost(judge, items) for judge in judge_by_id.values())
         if min_share * cost <= budget.remaining:
             break
     else:
-        budget.check_cost(MIN_ASKED * cost)
-    return variants, max(MIN_ASKED, min(1.0, budget.remaining / cost)) if cost else 1.0
+        budget.check_cost(MIN_ASKED_SHARE * cost)
+    if cost == 0:
+        return variants, 1.0
+    return variants, max(MIN_ASKED_SHARE, min(1.0, budget.remaining / cost))
 
 
 def _reliable_answers(
     search_problem: SearchProblem, judge: Candidate, items: Items
 ) -> LabelledAnswers:
-    """Return the judge's answers; QuestionsNotTestedError if the judge fails on too many."""
+    """Return the judge's answers; raise QuestionsNotTestedError if the judge fails too often."""
     answers, evaluator = collect_answers(search_problem, judge, items), search_problem.evaluator
-    scores, untuned = (
-        evaluator.scores(judge, items),
-        evaluator.scores(search_problem.untuned, items),
-    )
-    if CandidateTrial(judge, items, scores, untuned, search_problem.goal).is_reliable:
+    scores = evaluator.scores(judge, items)
+    untuned_scores = evaluator.scores(search_problem.untuned, items)
+    if CandidateTrial(judge, items, scores, untuned_scores, search_problem.goal).is_reliable:
         return answers
     judgements = evaluator.judgements(judge, items)
     failures = [judgement.failure for judgement in judgements if judgement.failure]
@@ -331,8 +338,8 @@ def held_out_scores(
     that are learned from all outputs outside the fold.
     """
     scores = np.full(len(answers.human), np.nan)
-    for fold in set(answers.fold[is_tested].tolist()):
-        in_fold = is_tested & (answers.fold == fold)
+    for fold in set(answers.fold_codes[is_tested].tolist()):
+        in_fold = is_tested & (answers.fold_codes == fold)
         weights = _of_useful_questions(answers.of_rows(~in_fold), search_problem).fit_weights()
         fold_scores = answers.scores_with(weights)
         threshold = best_threshold(fold_scores[~in_fold], answers.human[~in_fold])
@@ -348,14 +355,12 @@ def _of_useful_questions(
 
 
 def _items_to_ask(items: Items, search_goal: Goal, share: float = 1.0) -> Items:
-    """Select whole documents with about `MAX_OUTPUTS_ASKED` items, times `share`; at least one."""
+    """Select whole documents, at least one, with about `MAX_OUTPUTS_ASKED` items times `share`."""
     n_outputs = len(first_documents(items, search_goal, MAX_OUTPUTS_ASKED, len))
     return first_documents(items, search_goal, share * n_outputs, len)
 
 
-def _best_candidate_with_questions(
-    half_problem: SearchProblem, exploration: Exploration
-) -> Candidate:
+def _best_judge_with_questions(half_problem: SearchProblem, exploration: Exploration) -> Candidate:
     """Add all questions to the half's best candidate without demonstrations.
 
     Demonstrations would need answers to the questions, which nobody has given.
@@ -363,13 +368,13 @@ def _best_candidate_with_questions(
     questions = half_problem.evaluator.untuned_prompt.question_fields
     if half_problem.may_add_questions:
         questions = (*questions, *half_problem.questions, *exploration.questions)
-    by_name: dict[str, Field] = {}
-    for field in questions:
-        by_name.setdefault(field.name, field)
+    question_by_name: dict[str, Field] = {}
+    for question in questions:
+        question_by_name.setdefault(question.name, question)
     max_questions = max(MAX_QUESTIONS_TESTED, len(half_problem.questions))
     without_demos = (each for each in exploration.finalists if not each.demo_set.demos)
     candidate = next(without_demos, half_problem.untuned)
-    return replace(candidate, questions=tuple(by_name.values())[:max_questions])
+    return replace(candidate, questions=tuple(question_by_name.values())[:max_questions])
 
 
 def question_losses(
@@ -378,17 +383,15 @@ def question_losses(
     """Return how much the objective on cross-validated scores would fall without each question."""
     items = search_problem.evaluator.scored_items(candidate, items)
     answers = collect_answers(search_problem, candidate, items)
-    is_tested, fixed_problem = (
-        np.ones(len(items), bool),
-        replace(search_problem, may_add_questions=False),
-    )
+    is_tested = np.ones(len(items), bool)
+    fixed_problem = replace(search_problem, may_add_questions=False)
 
     def objective_with(questions: Sequence[Field]) -> float:
         selected_answers = answers.of_questions(questions)
         scores = held_out_scores(selected_answers, is_tested, fixed_problem)
         return objective(scores, items, search_problem.goal)
 
-    questions, losses = answers.fields[:-1], dict[str, float]()
+    questions, losses = answers.choice_fields[:-1], dict[str, float]()
     objective_with_all = objective_with(questions)
     for omitted_question in questions:
         others = [question for question in questions if question != omitted_question]

@@ -116,7 +116,9 @@ def _explore_halves(
     initial_limit = budget.limit
     explorations: list[Exploration] = []
     trials: list[list[CandidateTrial]] = []
-    question_cost = question_test_cost(half_problems[0], proposes=optimizer in QUESTION_WRITERS)
+    question_cost = question_test_cost(
+        half_problems[0], optimizer_asks=optimizer in QUESTION_WRITERS
+    )
     with budget.reserving(question_cost), suppress(*BUDGET_ERRORS):
         # The first half may spend only half of the budget.
         limits = budget.total_cost + budget.remaining / 2, budget.limit

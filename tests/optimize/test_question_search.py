@@ -84,8 +84,9 @@ def read_answers(columns, human, documents, choices=(1, 2, 3, 4, 5)):
         Field(name=name, description=name, role="output", choices=choices) for name in columns
     )
     answers, documents = np.column_stack([*columns.values()]).astype(float), np.asarray(documents)
-    people = {"human": np.asarray(human, float), "group": documents, "fold": documents % 5}
-    return LabelledAnswers(answers=answers, **people, fields=fields)
+    codes = {"group_codes": documents, "fold_codes": documents % 5}
+    human = np.asarray(human, float)
+    return LabelledAnswers(answers=answers, human=human, **codes, choice_fields=fields)
 
 
 @given(
@@ -100,7 +101,7 @@ def test_weights_are_never_negative_and_their_scores_stay_on_the_scale(seed, cho
     human = rng.uniform(low, high, 40) + (-1 if reverse else 1) * columns["first"]
     answers = read_answers(columns, human, np.repeat(np.arange(10), 4), choices)
     weights = answers.fit_weights()
-    assert weights.problem(answers.fields) is None
+    assert weights.problem(answers.choice_fields) is None
     assert all(slope > 0 for slope in weights.slopes.values())
     scores = answers.scores_with(weights)
     assert np.clip(scores, low, high) == pytest.approx(scores, abs=1e-6)
@@ -112,9 +113,9 @@ def test_a_decisive_answer_gets_most_of_the_weight_and_random_answers_are_droppe
     noise = {f"noise_{n}": rng.integers(1, 6, 200) for n in range(6)}
     columns = {"true": truth, **noise, "own": own}
     answers = read_answers(columns, truth + 0.5 * own + rng.normal(0, 0.3, 200), documents)
-    assert [field.name for field in answers.of_useful_questions().fields] == ["true", "own"]
+    assert [field.name for field in answers.of_useful_questions().choice_fields] == ["true", "own"]
     useful = answers.of_useful_questions()
-    shares = useful.fit_weights().shares(useful.fields)
+    shares = useful.fit_weights().shares(useful.choice_fields)
     # The labels are made of twice as much of the true answer as of the judge's own.
     assert shares["true"] == pytest.approx(2 / 3, abs=0.1)
 
@@ -124,7 +125,7 @@ def test_if_labels_teach_nothing_only_the_judges_own_rating_counts():
     columns = {"other": rng.uniform(1, 5, 40), "own": rng.uniform(1, 5, 40)}
     flat = read_answers(columns, np.full(40, 3.0), np.repeat(np.arange(10), 4))
     assert set(flat.fit_weights().slopes) == {"own"}
-    assert [field.name for field in flat.of_useful_questions().fields] == ["own"]
+    assert [field.name for field in flat.of_useful_questions().choice_fields] == ["own"]
     silent = read_answers({"other": [np.nan] * 4, "own": [1, 2, 3, 4]}, [1, 2, 3, 4], [0, 0, 1, 1])
     assert silent.fit_weights().slopes == {"own": 1.0}
     assert np.isnan(silent.scores_with(silent.fit_weights())).all()
@@ -136,8 +137,11 @@ def test_useful_answers_count_even_if_the_verdict_contradicts_the_labels():
     against = np.where(np.arange(120) % 20 < 9, human, 1 - human)
     columns, documents = {"useful": useful, "own": against}, np.repeat(np.arange(30), 4)
     answers = read_answers(columns, human, documents, ("yes", "no"))
-    assert [field.name for field in answers.of_useful_questions().fields] == ["useful", "own"]
-    shares = answers.fit_weights().shares(answers.fields)
+    assert [field.name for field in answers.of_useful_questions().choice_fields] == [
+        "useful",
+        "own",
+    ]
+    shares = answers.fit_weights().shares(answers.choice_fields)
     assert shares["useful"] > 0.8
     # If the answers go against labels all together, the verdict counts alone.
     mirror = read_answers(columns, 1 - useful, documents, ("yes", "no"))
@@ -148,12 +152,12 @@ def test_a_documents_scores_do_not_depend_on_its_own_labels():
     items = world(20)
     prompt = replace(SEED, fields=(*SEED.input_fields, *QUESTIONS, SEED.answer_field))
     judgements = [one.judgement for one in judge(prompt, items.items)]
-    answers = LabelledAnswers.of(prompt, items, judgements, "summary")
+    answers = LabelledAnswers.from_judgements(prompt, items, judgements, "summary")
     problem = problem_of(items, items, by=judge)
     everything = np.ones(len(items), bool)
     scores = held_out_scores(answers, everything, problem)
     for fold in range(5):
-        own = answers.fold == fold
+        own = answers.fold_codes == fold
         other = replace(answers, human=np.where(own, 6 - answers.human, answers.human))
         assert held_out_scores(other, everything, problem)[own] == pytest.approx(scores[own])
 
