@@ -27,8 +27,8 @@ from optimize.statistics.intervals import Vector
 class SearchResult:
     """The result of a search: the tuned judge (or the untuned one), whether it ships, and why.
 
-    `untuned` has the threshold that was learned for the untuned judge. `last_round` combines the
-    last rounds of both halves.
+    `untuned_candidate` has the threshold that was learned for the untuned judge. `last_round`
+    combines the last rounds of both halves.
     """
 
     tuned_candidate: Candidate
@@ -49,27 +49,26 @@ class SearchResult:
 
 def two_fold_search(optimizer: Optimizer, search_problem: SearchProblem) -> SearchResult:
     """Run the optimizer on both halves, test what it finds, and decide which judge ships."""
-    first_half = replace(search_problem, add_record=partial(search_problem.add_record, half=1))
-    second_half = replace(search_problem, add_record=partial(search_problem.add_record, half=2))
+    train, dev, add_record = search_problem.train, search_problem.dev, search_problem.add_record
     half_problems = (
-        first_half,
-        replace(second_half, train=search_problem.dev, dev=search_problem.train),
+        replace(search_problem, add_record=partial(add_record, half=1)),
+        replace(search_problem, add_record=partial(add_record, half=2), train=dev, dev=train),
     )
-    explorations, trials = _explore_halves(optimizer, half_problems)
+    explorations, trials_by_half = _explore_halves(optimizer, half_problems)
     # A limit that ended a search without finalists was too small, whatever the optimizer says.
-    has_refused = search_problem.evaluator.budget.has_refused and not any(trials)
+    has_refused = search_problem.evaluator.budget.has_refused and not any(trials_by_half)
     was_cut_short = has_refused or all(each.limit_reached for each in explorations)
-    shows_all = any(exploration.cross_validation for exploration in explorations)
-    questions, why_untested, limit_reached = _test_questions(half_problems, explorations)
-    question_trials = questions.trials if questions else ()
-    tried_ids = {trial.candidate.id for trial in chain(*trials, question_trials)}
-    for exploration in explorations:
-        tried_ids |= set(exploration.candidate_ids)
+    question_test, why_untested, limit_reached = _test_questions(half_problems, explorations)
+    all_trials = [*chain(*trials_by_half), *(question_test.trials if question_test else ())]
+    tried_ids = {trial.candidate.id for trial in all_trials}
+    tried_ids.update(*(exploration.candidate_ids for exploration in explorations))
     n_tried = len(tried_ids - {search_problem.untuned.id})
-    are_all_tested = len(trials) == len(explorations)
-    tuned, decision = decide(search_problem, trials if are_all_tested else [], n_tried, questions)
+    was_tested = len(trials_by_half) == len(explorations)
+    tuned, decision = decide(
+        search_problem, trials_by_half if was_tested else [], n_tried, question_test
+    )
     reason = decision.reason + why_untested
-    if not are_all_tested and not questions:
+    if not was_tested and not question_test:
         limit_reached = True
         reason = (
             "The limit ended the search before a candidate was tested on documents held out from "
@@ -78,7 +77,8 @@ def two_fold_search(optimizer: Optimizer, search_problem: SearchProblem) -> Sear
     elif was_cut_short and not decision.ships:
         limit_reached = True
         reason += " The limit was too small to try more candidates."
-    threshold_items = search_problem.train_and_dev if shows_all else search_problem.train
+    shows_all = any(exploration.cross_validation for exploration in explorations)
+    threshold_items = search_problem.train_and_dev if shows_all else train
     untuned = search_problem.with_threshold(search_problem.untuned, threshold_items)
     return SearchResult(
         tuned_candidate=untuned if tuned.id == untuned.id else tuned,
@@ -96,7 +96,8 @@ def _test_questions(
     if any(exploration.cross_validation for exploration in explorations):
         return None, "", False  # no half is left that the judge did not learn from
     # If the budget ended before a half was explored, an empty exploration stands for the half.
-    both_explorations = [*explorations, Exploration(), Exploration()][: len(half_problems)]
+    n_unexplored = len(half_problems) - len(explorations)
+    both_explorations = [*explorations, *[Exploration()] * n_unexplored]
     try:
         return ask_questions(half_problems, both_explorations), "", False
     except QuestionsNotTestedError as error:
@@ -115,10 +116,9 @@ def _explore_halves(
     budget = half_problems[0].evaluator.budget
     initial_limit = budget.limit
     explorations: list[Exploration] = []
-    trials: list[list[CandidateTrial]] = []
-    question_cost = question_test_cost(
-        half_problems[0], optimizer_asks=optimizer in QUESTION_WRITERS
-    )
+    trials_by_half: list[list[CandidateTrial]] = []
+    optimizer_asks = optimizer in QUESTION_WRITERS
+    question_cost = question_test_cost(half_problems[0], optimizer_asks=optimizer_asks)
     with budget.reserving(question_cost), suppress(*BUDGET_ERRORS):
         # The first half may spend only half of the budget.
         limits = budget.total_cost + budget.remaining / 2, budget.limit
@@ -128,75 +128,88 @@ def _explore_halves(
             usual_cost = (1 + MAX_FINALISTS) * item_cost * len(half_problem.dev)
             test_reserve = min(usual_cost, budget.remaining / 2)
             with budget.reserving(test_reserve):
-                explorations.append(optimizer(replace(half_problem, test_reserve=test_reserve)))
+                exploration = optimizer(replace(half_problem, test_reserve=test_reserve))
+                explorations.append(exploration)
             budget.limit = limits[-1]
-            trials.append(score_finalists(half_problem, explorations[-1]))
-            if explorations[-1].cross_validation:
+            trials_by_half.append(score_finalists(half_problem, exploration))
+            if exploration.cross_validation:
                 break
     budget.limit = initial_limit
-    return explorations, trials
+    return explorations, trials_by_half
 
 
-def score_finalists(
-    search_problem: SearchProblem, exploration: Exploration
-) -> list[CandidateTrial]:
+def score_finalists(half_problem: SearchProblem, exploration: Exploration) -> list[CandidateTrial]:
     """Score the finalists and the untuned judge on items they did not learn from, and record this.
 
-    Finalists that fail too often are left out. Only as many finalists are scored as the budget can
-    pay for on all of dev, but always the first.
+    Finalists that fail too often are left out.
     """
     if not exploration.finalists:
         return []
-    evaluator, folds = search_problem.evaluator, exploration.cross_validation
-    budget, dev = evaluator.budget, search_problem.train_and_dev if folds else search_problem.dev
-    candidates, remaining_budget = list[Candidate](), budget.remaining
-    for candidate in (search_problem.untuned, *exploration.finalists):
-        cost = evaluator.cost(candidate, search_problem.dev)
-        cost += evaluator.cost(candidate, calibration_items(search_problem, candidate))
-        if cost <= remaining_budget or len(candidates) < 2:
-            candidates.append(candidate)
-            remaining_budget -= cost
+    evaluator, cross_validation = half_problem.evaluator, exploration.cross_validation
+    candidates = _affordable_finalists(half_problem, exploration.finalists)
     for candidate in candidates:
-        items = calibration_items(search_problem, candidate)
+        items = calibration_items(half_problem, candidate)
         # If little of the budget is left, the rest is kept for the test, and thresholds are learned
         # from the scores that are known already.
-        if evaluator.cost(candidate, items) <= budget.remaining / 2:
+        if evaluator.cost(candidate, items) <= evaluator.budget.remaining / 2:
             evaluator.scores(candidate, items)
     test_items = first_documents(
-        dev,
-        search_problem.goal,
-        budget.remaining,
+        half_problem.train_and_dev if cross_validation else half_problem.dev,
+        half_problem.goal,
+        evaluator.budget.remaining,
         lambda items: sum(evaluator.cost(candidate, items) for candidate in candidates),
     )
-    judge = folds.judge if folds else partial(_judge_items, search_problem)
-    _, untuned_scores = judge(search_problem.untuned, test_items)
+    judge_items = (
+        cross_validation.judge if cross_validation else partial(_judge_items, half_problem)
+    )
+    _, untuned_scores = judge_items(half_problem.untuned, test_items)
     trials = []
-    for candidate in candidates[1:]:
-        candidate, scores = judge(candidate, test_items)
-        trial = CandidateTrial(candidate, test_items, scores, untuned_scores, search_problem.goal)
-        trial.record(search_problem, "dev")
+    for finalist in candidates[1:]:
+        candidate, scores = judge_items(finalist, test_items)
+        trial = CandidateTrial(candidate, test_items, scores, untuned_scores, half_problem.goal)
+        trial.record(half_problem, "dev")
         if trial.is_reliable:
             trials.append(trial)
     return trials
 
 
+def _affordable_finalists(
+    half_problem: SearchProblem, finalists: Sequence[Candidate]
+) -> list[Candidate]:
+    """Return the untuned judge, and as many finalists as the budget can pay for on all of dev.
+
+    The first finalist is always among them.
+    """
+    evaluator, candidates = half_problem.evaluator, list[Candidate]()
+    remaining_budget = evaluator.budget.remaining
+    for candidate in (half_problem.untuned, *finalists):
+        cost = evaluator.cost(candidate, half_problem.dev)
+        cost += evaluator.cost(candidate, calibration_items(half_problem, candidate))
+        if cost <= remaining_budget or len(candidates) < 2:
+            candidates.append(candidate)
+            remaining_budget -= cost
+    return candidates
+
+
 def _judge_items(
-    search_problem: SearchProblem, candidate: Candidate, items: Items
+    half_problem: SearchProblem, candidate: Candidate, items: Items
 ) -> tuple[Candidate, Vector]:
     """Return the candidate with its threshold, and its scores or verdicts on the items.
 
     The threshold is learned neither on the items themselves nor on documents that the prompt shows.
     """
-    scores = search_problem.evaluator.scores(candidate, items)
-    candidate = search_problem.with_threshold(
-        candidate, calibration_items(search_problem, candidate)
-    )
-    return candidate, search_problem.apply_threshold(scores, candidate.threshold)
+    scores = half_problem.evaluator.scores(candidate, items)
+    calibrated = half_problem.with_threshold(candidate, calibration_items(half_problem, candidate))
+    return calibrated, half_problem.apply_threshold(scores, calibrated.threshold)
 
 
-def calibration_items(search_problem: SearchProblem, candidate: Candidate) -> Items:
-    """Return items of train to learn a threshold from: scored items, else all. Empty for rho."""
-    if search_problem.goal != "balanced":
+def calibration_items(half_problem: SearchProblem, candidate: Candidate) -> Items:
+    """Return the items of train from which the candidate's threshold is learned.
+
+    These are the items that the candidate has scored, or else all items. They are empty if the goal
+    is rho, which needs no threshold.
+    """
+    if half_problem.goal != "balanced":
         return Items(())
-    items = candidate.unseen(search_problem.train)
-    return search_problem.evaluator.scored_items(candidate, items) or items
+    items = candidate.unseen(half_problem.train)
+    return half_problem.evaluator.scored_items(candidate, items) or items
