@@ -2,8 +2,8 @@
 
 Instructions and forms of reasoning race in the first rounds, without demonstrations, because this
 costs least. Small sets of demonstrations race before large sets. Each round has twice the budget of
-the round before, and the search ends at its limit, or when a round gains less than a standard
-error. The same seed, items and replies give the same trials, also in a run that is resumed.
+the round before. The search ends at its limit, or when a round gains less than a standard error.
+The same seed, items and replies give the same trials, also in a run that is resumed.
 
 Without a proposer (the embedded model writes no instructions) there is nothing to search. Then the
 only finalist is a judge that shows all labels as demonstrations.
@@ -31,21 +31,27 @@ from optimize.search.race import MAX_RACE_DOCUMENTS, Race
 from optimize.statistics.intervals import random_generator
 
 # The budget of the first round, as a multiple of the cost of scoring the untuned judge on all race
-# documents; and the share of a round's budget for scoring the untuned judge.
-FIRST_ROUND_COST, UNTUNED_BUDGET_SHARE = 5.0, 0.25
-# A round begins only if at least this share of its full budget is left. Its race gets at least this
-# share of the round's budget, however much the proposals have cost.
-MIN_ROUND_SHARE, MIN_RACE_SHARE = 0.15, 0.5
+# documents.
+FIRST_ROUND_COST = 5.0
+# Upper bound on the share of a round's budget for scoring the untuned judge.
+UNTUNED_BUDGET_SHARE = 0.25
+# A round begins only if at least this share of its full budget is left.
+MIN_ROUND_SHARE = 0.15
+# A round's race gets at least this share of the round's budget, whatever the proposals have cost.
+MIN_RACE_SHARE = 0.5
 # A round needs at least this many documents, because chance would decide on fewer.
 MIN_ROUND_DOCUMENTS = 6
 # The number of the round that compares forms of reasoning, with the best instruction of round 1.
 REASONING_ROUND = 2
-# The sizes of the sets of demonstrations that race in round 3 (later, the size of the best set so
-# far and twice its size), and the share of train's documents that a set is drawn from.
-FIRST_DEMO_SIZES, DEMO_DOCUMENTS_SHARE = (4, 8), 0.5
-# How many of the best candidates race again in the next round, and how many earlier instructions
-# the proposer's prompt shows.
-N_LEADERS, HISTORY_LENGTH = 2, 5
+# The sizes of the sets of demonstrations that race in round 3. In later rounds, sets of the best
+# size so far and of twice this size race.
+FIRST_DEMO_SIZES = (4, 8)
+# The share of train's documents that a set of demonstrations is drawn from.
+DEMO_DOCUMENTS_SHARE = 0.5
+# How many of the best candidates race again in the next round.
+N_LEADERS = 2
+# How many earlier instructions the proposer's prompt shows.
+HISTORY_LENGTH = 5
 # Before finalists are chosen, this many of the best candidates are scored on the same documents.
 N_LEADERS_MEASURED = 4
 # The search has at least this many rounds, so that every kind of change is tried.
@@ -54,9 +60,10 @@ MIN_ROUNDS = 3
 PRIOR_DOCUMENTS = 30
 # The assumed standard deviation of the true gains: instructions differ more than demonstrations.
 DEMO_GAIN_SD, INSTRUCTION_GAIN_SD = 0.03, 0.08
-# At most this share of the limit is reserved for the test on dev. The usual cost of a finalist is
-# this multiple of the untuned judge's cost.
-MAX_DEV_SHARE, FINALIST_COST = 0.5, 1.2
+# At most this share of the limit is reserved for the test on dev.
+MAX_DEV_SHARE = 0.5
+# The usual cost of a finalist, as a multiple of the untuned judge's cost.
+FINALIST_COST = 1.2
 
 
 @writes_questions
@@ -66,9 +73,8 @@ def explore(search_problem: SearchProblem) -> Exploration:
     with search_problem.evaluator.budget.reserving(-search_problem.test_reserve):
         if search_problem.proposer is None:
             return explore_without_proposer(search_problem)
-        return RankSearch(
-            search_problem, Proposer(search_problem, search_problem.proposer)
-        ).explore()
+        proposer = Proposer(search_problem, search_problem.proposer)
+        return RankSearch(search_problem, proposer).explore()
 
 
 def explore_without_proposer(search_problem: SearchProblem) -> Exploration:
@@ -77,38 +83,35 @@ def explore_without_proposer(search_problem: SearchProblem) -> Exploration:
     if cross_validation.is_feasible:
         shows_all = replace(search_problem.untuned, demo_set=cross_validation.demo_set)
         return Exploration(finalists=[shows_all], cross_validation=cross_validation)
-    candidate = replace(
-        search_problem.untuned, demo_set=largest_demo_set(search_problem.train, search_problem)
-    )
-    return Exploration(finalists=[candidate] if candidate.demo_set.demos else [])
+    demo_set = largest_demo_set(search_problem.train, search_problem)
+    if not demo_set.demos:
+        return Exploration()
+    return Exploration(finalists=[replace(search_problem.untuned, demo_set=demo_set)])
 
 
 class RankSearch:
     """A rank search. Each round tries to improve on the best candidate so far.
 
-    `trials` holds the latest trial of each candidate, by its id, and `best_reasoning` the best
-    form of reasoning so far, where None means the untuned judge's form.
+    `trials` holds the latest trial of each candidate, by its id. `best_reasoning` is the best form
+    of reasoning so far; None means the untuned judge's form.
     """
 
     def __init__(self, search_problem: SearchProblem, proposer: Proposer) -> None:
-        self.search_problem, self.proposer, self.race = (
-            search_problem,
-            proposer,
-            Race(search_problem),
-        )
-        self.evaluator, self.options = search_problem.evaluator, search_problem.options
-        self.budget, self.item_cost = self.evaluator.budget, self.evaluator.item_cost
+        self.search_problem, self.options = search_problem, search_problem.options
+        self.proposer, self.race = proposer, Race(search_problem)
+        self.evaluator, self.budget = search_problem.evaluator, search_problem.evaluator.budget
+        self.item_cost = self.evaluator.item_cost
         self.trials: dict[str, CandidateTrial] = {}
         self.best_reasoning: Reasoning | None = None
         self.last_round: LastRound | None = None
         self.n_rounds = 0
         items = self.race.items(self.race.document_ids[:MAX_RACE_DOCUMENTS])
-        self.first_round_budget = (
-            FIRST_ROUND_COST * self.item_cost(search_problem.untuned) * len(items)
-        )
+        scoring_cost = self.item_cost(search_problem.untuned) * len(items)
+        self.first_round_budget = FIRST_ROUND_COST * scoring_cost
         self.max_dev_cost = MAX_DEV_SHARE * self.budget.remaining
 
     def explore(self) -> Exploration:
+        """Run the rounds, and choose the finalists."""
         with suppress(*BUDGET_ERRORS):
             self._run_rounds()
         # Score the best candidates on as many documents as any candidate was scored on.
@@ -130,17 +133,17 @@ class RankSearch:
         """Run rounds until a round gains no more than the standard error of the leader's gain."""
         for round_number in range(1, self.options.max_rounds + 1):
             self.n_rounds = round_number
-            former_leader, cost_before = self._best_candidate().id, self.budget.total_cost
+            former_leader_id, cost_before = self._best_candidate().id, self.budget.total_cost
             with self.budget.reserving(self._dev_cost()):
                 if not self._run_round(round_number):
                     return
             # Read the former leader's gain only now, because this round has changed the expected
             # gains of all candidates.
-            gains, leader = self._expected_gains(), self._best_candidate().id
-            gain = gains.get(leader, 0.0) - gains.get(former_leader, 0.0)
-            standard_error = (
-                self.trials[leader].standard_error if leader in self.trials else math.inf
-            )
+            gains, leader_id = self._expected_gains(), self._best_candidate().id
+            gain = gains.get(leader_id, 0.0) - gains.get(former_leader_id, 0.0)
+            standard_error = math.inf
+            if leader_id in self.trials:
+                standard_error = self.trials[leader_id].standard_error
             is_final = round_number >= MIN_ROUNDS and gain <= standard_error
             cost = self.budget.total_cost - cost_before
             self.last_round = LastRound(gain, standard_error, cost, is_final)
@@ -167,13 +170,12 @@ class RankSearch:
         round_budget = min(full_budget, budget.remaining)
         end_cost = budget.total_cost + round_budget
         # The untuned judge is scored first, within its share of the round's budget.
-        size = race.max_affordable_documents(
-            partial(race.cost, []), UNTUNED_BUDGET_SHARE * round_budget
-        )
-        min_size = min(MIN_ROUND_DOCUMENTS, len(race.document_ids))
-        if round_budget < MIN_ROUND_SHARE * full_budget or size < min_size:
+        untuned_cost, untuned_budget = partial(race.cost, []), UNTUNED_BUDGET_SHARE * round_budget
+        n_documents = race.max_affordable_documents(untuned_cost, untuned_budget)
+        min_documents = min(MIN_ROUND_DOCUMENTS, len(race.document_ids))
+        if round_budget < MIN_ROUND_SHARE * full_budget or n_documents < min_documents:
             return False
-        race.scores(self.search_problem.untuned, size)
+        race.scores(self.search_problem.untuned, n_documents)
         if round_number == REASONING_ROUND and self.options.reasoning:
             self._compare_reasoning(round_number, end_cost)
             return True
@@ -193,26 +195,32 @@ class RankSearch:
         trial.record(self.search_problem, "race", round_number)
 
     def _expected_gains(self) -> dict[str, float]:
-        """Return each candidate's expected gain: shrunk towards its kind's mean by its error."""
+        """Return each candidate's expected gain, by its id.
+
+        The larger the standard error of a gain, the more the gain is shrunk towards the mean gain
+        of the candidate's kind.
+        """
         trials = list(self.trials.values())
-        kinds = np.unique([trial.candidate.kind for trial in trials], return_inverse=True)[1]
+        kind_codes = np.unique([trial.candidate.kind for trial in trials], return_inverse=True)[1]
         is_proposed = [trial.candidate.round_number > 0 for trial in trials]
-        columns = [(trial.n_documents, trial.gain, trial.standard_error) for trial in trials]
-        n_documents, gains, errors = np.array(columns).reshape(-1, 3).T
-        sums = np.bincount(kinds, n_documents * gains)
-        means = (sums / (np.bincount(kinds, n_documents) + PRIOR_DOCUMENTS))[kinds]
+        gains = np.array([trial.gain for trial in trials], float)
+        standard_errors = np.array([trial.standard_error for trial in trials], float)
+        n_documents = np.array([trial.n_documents for trial in trials], float)
+        gain_sums = np.bincount(kind_codes, n_documents * gains)
+        document_sums = np.bincount(kind_codes, n_documents) + PRIOR_DOCUMENTS
+        kind_means = (gain_sums / document_sums)[kind_codes]
         gain_sds = np.where(is_proposed, INSTRUCTION_GAIN_SD, DEMO_GAIN_SD)
-        expected_gains = means + gain_sds**2 / (gain_sds**2 + errors**2) * (gains - means)
+        reliabilities = gain_sds**2 / (gain_sds**2 + standard_errors**2)
+        expected_gains = kind_means + reliabilities * (gains - kind_means)
         return dict(zip(self.trials, expected_gains.tolist(), strict=True))
 
     def _ranked_trials(self) -> list[CandidateTrial]:
-        """Return the trials of reliable candidates that the limit pays for, by expected gain."""
+        """Return the trials of reliable, affordable candidates, by expected gain, best first."""
         gains = self._expected_gains()
-        by_gain = sorted(self.trials.items(), key=lambda pair: (-gains[pair[0]], pair[0]))
+        ranked_ids = sorted(sorted(self.trials), key=lambda candidate_id: -gains[candidate_id])
+        trials = [self.trials[candidate_id] for candidate_id in ranked_ids]
         return [
-            trial
-            for _, trial in by_gain
-            if trial.is_reliable and self._is_affordable(trial.candidate)
+            trial for trial in trials if trial.is_reliable and self._is_affordable(trial.candidate)
         ]
 
     def _candidates_with_gain(self) -> list[Candidate]:
@@ -222,6 +230,7 @@ class RankSearch:
         return next(iter(self._candidates_with_gain()), self.search_problem.untuned)
 
     def _propose_instructions(self, round_number: int, parent: Candidate) -> list[str]:
+        """Ask the proposer for instructions that are better than the parent's."""
         budget, n_proposals = self.budget, self.options.n_proposals
         if budget.remaining < budget.proposal_cost * n_proposals:
             # Ask for fewer instructions, so that half of the budget remains for their race.
@@ -230,18 +239,16 @@ class RankSearch:
         generators = [
             random_generator(seed, "lesson", round_number, draw) for draw in range(n_proposals)
         ]
-        evidence = self.proposer.write_evidence(parent, self.search_problem.train, generators)
+        evidence_texts = self.proposer.write_evidence(parent, self.search_problem.train, generators)
         best_values: dict[str, float] = {}
         for trial in self.trials.values():
-            text, value = (
-                trial.candidate.instruction,
-                float(np.nan_to_num(trial.objective_value, nan=-1)),
-            )
-            best_values[text] = max(value, best_values.get(text, -1))
+            instruction = trial.candidate.instruction
+            value = float(np.nan_to_num(trial.objective_value, nan=-1))
+            best_values[instruction] = max(value, best_values.get(instruction, -1))
         history = sorted(best_values.items(), key=lambda pair: (-pair[1], pair[0]))[:HISTORY_LENGTH]
         return self.proposer.propose(
             parent.instruction,
-            evidence,
+            evidence_texts,
             history,
             round_number,
             ask_questions=round_number == 1 and self.search_problem.may_add_questions,
@@ -252,21 +259,27 @@ class RankSearch:
         if round_number <= REASONING_ROUND:
             return []
         options, train = self.options, self.search_problem.train
-        earlier_sizes = (len(trial.candidate.demo_set.demos) for trial in self._ranked_trials())
-        best_size = next(filter(None, earlier_sizes), 0)
-        sizes = {best_size, 2 * best_size} if best_size else {*FIRST_DEMO_SIZES}
+        sizes = FIRST_DEMO_SIZES
+        for trial in self._ranked_trials():
+            if best_size := len(trial.candidate.demo_set.demos):
+                sizes = best_size, 2 * best_size
+                break
         reasons = {} if parent.reasoning else reasons_when_right(self.evaluator, parent, train)
-        draw = partial(
-            draw_demo_set,
-            train,
-            self.evaluator.untuned_prompt,
-            rng=random_generator(options.seed, "demos", round_number),
-            max_characters=options.max_demo_characters,
-            share=DEMO_DOCUMENTS_SHARE,
-            reasons=reasons,
-        )
-        demo_sets = map(draw, sorted({min(size, options.max_demos) for size in sizes}))
-        return [demo_set for demo_set in demo_sets if demo_set.demos]
+        rng = random_generator(options.seed, "demos", round_number)
+        demo_sets = []
+        for size in sorted({min(size, options.max_demos) for size in sizes}):
+            demo_set = draw_demo_set(
+                train,
+                self.evaluator.untuned_prompt,
+                size,
+                rng,
+                max_characters=options.max_demo_characters,
+                share=DEMO_DOCUMENTS_SHARE,
+                reasons=reasons,
+            )
+            if demo_set.demos:
+                demo_sets.append(demo_set)
+        return demo_sets
 
     def _new_candidates(self, round_number: int, parent: Candidate) -> list[Candidate]:
         """Return the new candidates of a round, which are made from the best candidate, `parent`.
@@ -285,13 +298,13 @@ class RankSearch:
         new_forms = [form for form in reasoning_forms if form != parent.reasoning]
         demo_sets = self._draw_demo_sets(round_number, parent)
         candidates_by_kind = zip_longest(
-            [replace(new_version, instruction=text) for text in instructions],
+            [replace(new_version, instruction=instruction) for instruction in instructions],
             [replace(parent, reasoning=form) for form in new_forms],
             [replace(parent, demo_set=demo_set) for demo_set in demo_sets],
         )
         candidates = [without_demos, *filter(None, chain.from_iterable(candidates_by_kind))]
         return self._affordable_candidates(
-            each for each in candidates if each.id not in self.trials
+            candidate for candidate in candidates if candidate.id not in self.trials
         )
 
     def _affordable_candidates(self, candidates: Iterable[Candidate]) -> list[Candidate]:
@@ -311,20 +324,21 @@ class RankSearch:
         expensive forms are left out if the limit does not pay for all forms. Of the forms within a
         standard error of the largest gain, the cheapest is chosen.
         """
-        race, leader, limit = self.race, self._best_candidate(), end_cost - self.budget.total_cost
+        race, leader = self.race, self._best_candidate()
+        limit, price = end_cost - self.budget.total_cost, self.evaluator.item_price
         forms = [form for form in self.options.reasoning if form != "questions"]
         versions = self._affordable_candidates(replace(leader, reasoning=form) for form in forms)
-        entrants = race.affordable_entrants(
-            [leader, *sorted(versions, key=self.evaluator.item_price)], limit
-        )
-        size = race.max_affordable_documents(partial(race.cost, entrants), limit)
+        entrants = race.affordable_entrants([leader, *sorted(versions, key=price)], limit)
+        n_documents = race.max_affordable_documents(partial(race.cost, entrants), limit)
         for candidate in entrants[1:]:
-            self._record_trial(round_number, race.compare(candidate, size))
-        trials = [race.compare(candidate, size, leader) for candidate in entrants or [leader]]
+            self._record_trial(round_number, race.compare(candidate, n_documents))
+        trials = [
+            race.compare(candidate, n_documents, leader) for candidate in entrants or [leader]
+        ]
         best_trial = max(trials, key=lambda trial: trial.gain)
         lowest_gain = best_trial.gain - best_trial.standard_error
         nearly_best = [trial.candidate for trial in trials if trial.gain >= lowest_gain]
-        self.best_reasoning = min(nearly_best, key=self.evaluator.item_price).reasoning
+        self.best_reasoning = min(nearly_best, key=price).reasoning
 
     def _choose_finalists(self) -> list[Candidate]:
         """Return the best candidate, two cheaper versions of it, and the runners-up.
