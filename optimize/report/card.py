@@ -12,6 +12,7 @@ from optimize.measuring.scored import TuningOverlap
 from optimize.measuring.verification import floor_flags
 from optimize.report.answer import Fact, Tile
 from optimize.statistics.coefficients import COEFFICIENTS
+from optimize.statistics.human import OneAnnotatorComparison
 from optimize.statistics.intervals import (
     MIN_DOCUMENTS_FOR_INTERVAL,
     MIN_PERFECT,
@@ -30,11 +31,12 @@ WIDE_HALF_WIDTH = 0.10
 LABEL_MORE = "Label more documents."
 # A judge that is checked again and again passes by chance in the end, unless --looks allows for it.
 LOOKS_ADVICE = "add --looks 2 then, or as many looks as you plan"
-# A sentence for each outcome of a judge's floors.
+# A floor is the lowest acceptable TPR, TNR or rho, which the user sets (--min-tpr 0.8). These are
+# the sentences for each outcome of the check.
 FLOOR_SENTENCES = {
-    "holds": "It holds its floors.",
+    "holds": "It is above its floors.",
     "falls short": "It falls short of what is required.",
-    "undecided": "Undecided: these labels cannot tell if it holds its floors.",
+    "undecided": "Undecided: these labels cannot tell if it is above its floors.",
 }
 
 
@@ -75,208 +77,246 @@ SAME_SCORES = Obstacle(
 )
 
 
-def is_perfect(card: Scorecard) -> bool:
-    """Return whether a judge makes no error on documents that are enough for an interval."""
-    share, order = card.share_right, card.pairwise_accuracy
-    return share.value >= MIN_PERFECT and order.n_documents >= MIN_DOCUMENTS_FOR_INTERVAL
+def is_perfect(scorecard: Scorecard) -> bool:
+    """Return whether a judge makes no error, on enough documents for an interval."""
+    n_documents = scorecard.pairwise_accuracy.n_documents
+    return scorecard.share_right.value >= MIN_PERFECT and n_documents >= MIN_DOCUMENTS_FOR_INTERVAL
 
 
 def obstacle_to_use(
-    card: Scorecard, data: DataCounts, *, tuned_on_these: bool = False
+    scorecard: Scorecard, data_counts: DataCounts, *, tuned_on_these: bool = False
 ) -> Obstacle | None:
-    """Return the first reason not to use a judge; None if there is none.
+    """Return the most serious reason not to use a judge; None if there is no such reason."""
+    rho, interval = scorecard.rho, scorecard.share_right.interval
+    if not rho.n_outputs:
+        return NO_SCORE
+    if rho.n_failed > rho.n_outputs:
+        return MOST_FAILED
+    if data_counts.is_constructed:
+        return CONSTRUCTED_LABELS
+    if tuned_on_these:
+        return TUNED_ON_THESE_LABELS
+    if scorecard.has_same_scores:
+        return SAME_SCORES
+    if interval is None and not is_perfect(scorecard):
+        return NO_INTERVAL
+    if interval and interval.high < COIN_SHARE:
+        return OPPOSITE
+    if interval and interval.low <= COIN_SHARE:
+        return NO_BETTER_THAN_COIN
+    if scorecard.verdict_figures:
+        return _obstacle_to_verdicts(scorecard.verdict_figures)
+    # A coin's rho is 0.
+    if rho.interval and rho.interval.low <= 0 and not scorecard.is_pairwise:
+        return NO_BETTER_THAN_COIN
+    return None
 
-    A judge that passes or fails must be clearly better than always giving the commoner verdict.
-    """
-    interval, rho, binary = card.share_right.interval, card.rho.interval, card.verdict_figures
-    shows_rho = not (binary or card.is_pairwise)
-    obstacles = (
-        (NO_SCORE, not card.rho.n_outputs),
-        (MOST_FAILED, card.rho.n_failed > card.rho.n_outputs),
-        (CONSTRUCTED_LABELS, data.is_constructed),
-        (TUNED_ON_THESE_LABELS, tuned_on_these),
-        (SAME_SCORES, card.has_same_scores),
-        (NO_INTERVAL, interval is None and not is_perfect(card)),
-        (OPPOSITE, interval is not None and interval.high < COIN_SHARE),
-        (NO_BETTER_THAN_COIN, interval is not None and interval.low <= COIN_SHARE),
-        # A coin's rho is 0.
-        (NO_BETTER_THAN_COIN, shows_rho and rho is not None and rho.low <= 0),
-    )
-    for obstacle, applies in obstacles:
-        if applies:
-            return obstacle
-    if not binary:
+
+def _obstacle_to_verdicts(figures: VerdictFigures) -> Obstacle | None:
+    """Return an obstacle unless verdicts are clearly better than always the commoner verdict."""
+    accuracy, constant_share = figures.judge.accuracy, figures.constant_judge.accuracy.value
+    if accuracy.interval and accuracy.interval.low > constant_share:
         return None
-    accuracy, constant = binary.judge.accuracy, binary.constant_judge.accuracy.value
-    if accuracy.interval and accuracy.interval.low > constant:
-        return None
-    is_worse = accuracy.interval is not None and accuracy.interval.high < constant
+    remedy = ""
+    if accuracy.interval and accuracy.interval.high < constant_share:
+        remedy = "It needs another prompt or model; more labels would not help."
     return Obstacle(
         f"Do not use its verdicts yet: it agrees with people on {share_text(accuracy.value)}; "
-        f"always saying {binary.constant_verdict} would agree on {share_text(constant)}.",
-        "It needs another prompt or model; more labels would not help." if is_worse else "",
+        f"always saying {figures.constant_verdict} would agree on {share_text(constant_share)}.",
+        remedy,
     )
 
 
-def recommendation(card: Scorecard, obstacle: Obstacle | None, floors: str | None = None) -> str:
-    """Return a sentence on whether to use the judge; `floors` is the outcome for its floors.
+def recommendation(
+    scorecard: Scorecard, obstacle: Obstacle | None, floor_outcome: str | None = None
+) -> str:
+    """Return a sentence on whether to use the judge.
 
-    Only a judge that holds its floors is recommended. For any other judge the figures are given.
+    `floor_outcome` is a key of `FLOOR_SENTENCES` if the user has set floors. Only a judge that is
+    above its floors is recommended. If there are no floors and no obstacle, the sentence says how
+    good the judge is.
     """
-    binary = card.verdict_figures
-    strength, weakness = _verdict_quality(binary) if binary else _rank_quality(card)
-    if floors == "holds" and not obstacle:
-        return f"Use it: it holds its floors{weakness}."
-    sentence = obstacle.refusal if obstacle else f"{strength}{weakness}."
-    if not floors:
-        return sentence
-    return f"{FLOOR_SENTENCES[floors]} {sentence}" if obstacle else FLOOR_SENTENCES[floors]
+    floor_sentence = FLOOR_SENTENCES[floor_outcome] if floor_outcome else ""
+    if obstacle:
+        return f"{floor_sentence} {obstacle.refusal}".strip()
+    strength, weakness = _quality_texts(scorecard)
+    if floor_outcome == "holds":
+        return f"Use it: it is above its floors{weakness}."
+    return floor_sentence or f"{strength}{weakness}."
 
 
-def _verdict_quality(binary: VerdictFigures) -> tuple[str, str]:
+def _quality_texts(scorecard: Scorecard) -> tuple[str, str]:
+    """Return what a judge does well, and a clause on its errors or its comparison with people."""
+    if scorecard.verdict_figures:
+        return _verdict_quality_texts(scorecard.verdict_figures)
+    if scorecard.is_pairwise:
+        share = _pairs_tile(scorecard).figure_text
+        return f"It decides {share} of pairs as people do, more than a coin's 50%", ""
+    rho_tile = _rho_tile(scorecard)
+    strength = f"{rho_tile.title} is {rho_tile.figure_text}: it beats a coin"
+    one_annotator = _one_annotator(scorecard)
+    if not (one_annotator and (difference := one_annotator.rho_difference.interval)):
+        return strength, ""
+    if difference.high < 0:
+        return strength, ", but orders outputs worse than one annotator"
+    if difference.low > 0:
+        return strength, ", and orders outputs better than one annotator"
+    return strength, ", and perhaps orders outputs as well as one annotator"
+
+
+def _verdict_quality_texts(figures: VerdictFigures) -> tuple[str, str]:
     """Return what a judge of pass or fail does well, and the larger of its two kinds of errors."""
-    misses, alarms = 1 - binary.judge.tnr.value, 1 - binary.judge.tpr.value
-    error = f"misses {share_text(misses)} of the fails"
-    if alarms > misses:
-        error = f"fails {share_text(alarms)} of the passes"
-    conjunction = "but" if max(misses, alarms) else "and"
-    strength = f"It is better than always saying {binary.constant_verdict}"
-    return strength, f", {conjunction} it {error}"
+    miss_share, alarm_share = 1 - figures.judge.tnr.value, 1 - figures.judge.tpr.value
+    error_text = f"misses {share_text(miss_share)} of the fails"
+    if alarm_share > miss_share:
+        error_text = f"fails {share_text(alarm_share)} of the passes"
+    conjunction = "but" if max(miss_share, alarm_share) else "and"
+    strength = f"It is better than always saying {figures.constant_verdict}"
+    return strength, f", {conjunction} it {error_text}"
 
 
-def _rank_quality(card: Scorecard) -> tuple[str, str]:
-    """Return how well a judge orders outputs or pairs, and how it compares with one annotator."""
-    if card.is_pairwise:
-        pairs = Tile("Pairs decided as people do", card.share_right, is_share=True)
-        return f"It decides {pairs.figure_text} of pairs as people do, more than a coin's 50%", ""
-    comparison, annotator = "", card.people_figures.one_annotator if card.people_figures else None
-    if annotator and (gap := annotator.rho_difference.interval):
-        comparison = ", and perhaps orders outputs as well as one annotator"
-        if gap.high < 0:
-            comparison = ", but orders outputs worse than one annotator"
-        elif gap.low > 0:
-            comparison = ", and orders outputs better than one annotator"
-    rho = Tile(f"{card.rho.level.capitalize()}-level rho", card.rho)
-    return f"{rho.title} is {rho.figure_text}: it beats a coin", comparison
-
-
-def tiles_of(card: Scorecard) -> list[Tile]:
-    """Return at most three tiles on a judge; undefined figures are left out."""
-    tiles = _rate_tiles(card, card.verdict_figures) if card.verdict_figures else _rank_tiles(card)
+def main_tiles(scorecard: Scorecard) -> list[Tile]:
+    """Return at most three tiles with a judge's main figures; undefined figures are left out."""
+    tiles = _rank_tiles(scorecard)
+    if scorecard.verdict_figures:
+        tiles = _verdict_tiles(scorecard, scorecard.verdict_figures)
     return [tile for tile in tiles if not math.isnan(tile.figure.value)]
 
 
-def _rank_tiles(card: Scorecard) -> Iterator[Tile]:
-    """Yield tiles: pairs ordered as people do, rho, and one annotator's rho or order agreement."""
-    rho, pairs, coin_note = card.rho, card.pair_figures, "a coin reaches 50%"
-    if (tie_share := card.tie_share) and tie_share >= MIN_TIE_SHARE:
-        coin_note = f"{share_text(tie_share)} tied, which count half; {coin_note}"
-    title = f"Pairs{'' if rho.level == 'dataset' else ' of a document'} ordered as people do"
-    if pairs:
-        title, coin_note = "Pairs decided as people do", f"n={pairs.n_decided:,}; {coin_note}"
-    yield Tile(title, card.pairwise_accuracy, coin_note, is_share=True)
-    published_note = ""
-    if rho.n_zero and (further_correlations := card.correlations[1:]):
-        published_note = f"; most papers would print {number_text(further_correlations[0].value)}"
-    note = f"1 is people's ranking, 0 chance{published_note}"
-    yield Tile(f"{rho.level.capitalize()}-level rho", rho, note)
-    if pairs:
-        order_agreement = IntervalEstimate(pairs.order_agreement, None)
-        yield Tile("Same answer in both orders", order_agreement, is_share=True)
-    elif card.people_figures and (annotator := card.people_figures.one_annotator):
-        note = f"the judge's: {number_text(annotator.judge_rho.value)}"
-        if annotator.n_outputs < rho.n_outputs:  # only some were rated by two people or more
-            note += f"; n={annotator.n_outputs:,}"
-        yield Tile("One annotator's rho with others", annotator.annotator_rho, note)
+def _rank_tiles(scorecard: Scorecard) -> Iterator[Tile]:
+    yield _pairs_tile(scorecard)
+    yield _rho_tile(scorecard)
+    if scorecard.pair_figures:
+        same_answer_share = IntervalEstimate(scorecard.pair_figures.order_agreement, None)
+        yield Tile("Same answer in both orders", same_answer_share, is_share=True)
+    elif one_annotator := _one_annotator(scorecard):
+        note = f"the judge's: {number_text(one_annotator.judge_rho.value)}"
+        if one_annotator.n_outputs < scorecard.rho.n_outputs:  # the others have a single rating
+            note += f"; n={one_annotator.n_outputs:,}"
+        yield Tile("One annotator's rho with others", one_annotator.annotator_rho, note)
 
 
-def _rate_tiles(card: Scorecard, binary: VerdictFigures) -> Iterator[Tile]:
-    """Yield tiles: the share of fails caught, the share of false alarms, and the accuracy."""
-    judge, counts = binary.judge, binary.judge.confusion
+def _pairs_tile(scorecard: Scorecard) -> Tile:
+    """Return a tile with the share of pairs that the judge orders as people do."""
+    note = "a coin reaches 50%"
+    if (scorecard.tie_share or 0) >= MIN_TIE_SHARE:
+        note = f"{share_text(scorecard.tie_share)} tied, which count half; {note}"
+    title = "Pairs ordered as people do"
+    if scorecard.pair_figures:
+        title = "Pairs decided as people do"
+        note = f"n={scorecard.pair_figures.n_decided:,}; {note}"
+    elif scorecard.rho.level != "dataset":
+        title = "Pairs of a document ordered as people do"
+    return Tile(title, scorecard.pairwise_accuracy, note, is_share=True)
+
+
+def _rho_tile(scorecard: Scorecard) -> Tile:
+    note = "1 is people's ranking, 0 chance"
+    if scorecard.rho.n_zero and scorecard.correlations[1:]:
+        published_rho = number_text(scorecard.correlations[1].value)
+        note += f"; most papers would print {published_rho}"
+    return Tile(f"{scorecard.rho.level.capitalize()}-level rho", scorecard.rho, note)
+
+
+def _one_annotator(scorecard: Scorecard) -> OneAnnotatorComparison | None:
+    return scorecard.people_figures.one_annotator if scorecard.people_figures else None
+
+
+def _verdict_tiles(scorecard: Scorecard, figures: VerdictFigures) -> Iterator[Tile]:
+    """Yield the share of fails caught, the share of false alarms, and the accuracy."""
+    judge, counts = figures.judge, figures.judge.confusion
     misses_note = f"it misses {counts['fail_pass']:,} of {count_text(judge.tnr.n, 'fail')}"
     yield Tile("Fails caught (TNR)", judge.tnr, misses_note, is_share=True)
     alarms_note = f"it fails {counts['pass_fail']:,} of {count_text(judge.tpr.n, 'pass')}"
     yield Tile("False alarms (1 - TPR)", judge.tpr.complement, alarms_note, is_share=True)
-    note = f"always {binary.constant_verdict}: {share_text(binary.constant_judge.accuracy.value)}"
-    pairs = card.people_figures.among_annotators if card.people_figures else []
-    if shares := sorted(row.equal for row in pairs if row.n_outputs):
-        equal_text = " to ".join(dict.fromkeys(map(share_text, (shares[0], shares[-1]))))
-        note = f"two annotators agree on {equal_text}"
+    constant_share = share_text(figures.constant_judge.accuracy.value)
+    note = f"always {figures.constant_verdict}: {constant_share}"
+    people = scorecard.people_figures
+    equal_shares = [row.equal for row in people.among_annotators if row.n_outputs] if people else []
+    if equal_shares:
+        lowest, highest = share_text(min(equal_shares)), share_text(max(equal_shares))
+        note = f"two annotators agree on {lowest}"
+        if highest != lowest:
+            note += f" to {highest}"
     note += f"; kappa {figure_text(judge.kappa)}"
     yield Tile("Agreement", judge.accuracy, note, is_share=True)
 
 
-def measured_sentence(card: Scorecard, data: DataCounts, remark: str = "") -> str:
-    """Return a sentence with the numbers of outputs and documents that the figures rest on."""
-    rho, binary, unit = card.rho, card.verdict_figures, card.unit
-    n_documents = binary.judge.n_documents if binary else rho.n_documents
+def measured_sentence(scorecard: Scorecard, data_counts: DataCounts, remark: str = "") -> str:
+    """Return sentences on how many outputs and documents the figures were computed from."""
+    rho, figures, unit = scorecard.rho, scorecard.verdict_figures, scorecard.unit
+    n_documents = figures.judge.n_documents if figures else rho.n_documents
     amount_text = f"{count_text(rho.n_outputs, unit)} of {count_text(n_documents, 'document')}"
     if rho.n_outputs == n_documents:
-        amount_text = count_text(n_documents, "pair" if card.is_pairwise else "row")
-    weighted_text = ", drawn with unequal chances" if data.is_weighted else ""
-    has_interval = any(tile.interval_text for tile in tiles_of(card))
-    interval_text = "intervals are 95%" if has_interval else "too few for an interval"
-    if is_perfect(card) and not has_interval:
+        amount_text = count_text(n_documents, "pair" if scorecard.is_pairwise else "row")
+    weighted_text = ", drawn with unequal chances" if data_counts.is_weighted else ""
+    interval_text = "too few for an interval"
+    if any(tile.interval_text for tile in main_tiles(scorecard)):
+        interval_text = "intervals are 95%"
+    elif is_perfect(scorecard):
         interval_text = "without an error there is no interval"
     sentences = [f"Measured on {amount_text}{remark}{weighted_text}; {interval_text}."]
-    if rho.n_undefined and not binary:
+    if rho.n_undefined and not figures:
         zero_text = f" ({rho.n_zero:,} counted as 0)" if rho.n_zero else ""
-        documents = count_text(rho.n_undefined, "document")
-        sentences.append(f"Rho is undefined on {documents}{zero_text}.")
+        undefined_text = count_text(rho.n_undefined, "document")
+        sentences.append(f"Rho is undefined on {undefined_text}{zero_text}.")
     if rho.n_failed:
         sentences.append(f"{count_text(rho.n_failed, unit)} got no score.")
     return " ".join(sentences)
 
 
-def rate_facts(card: Scorecard) -> Iterator[Fact]:
-    """Yield people's and the judge's share of passes."""
-    if binary := card.verdict_figures:
-        rates = (binary.judge.base_rate, binary.judge.judge_rate)
-        people, judge = (share_text(rate.value) for rate in rates)
-        yield "Rates", f"People pass {people}, the judge {judge}."
+def rate_facts(scorecard: Scorecard) -> list[Fact]:
+    """Return people's and the judge's share of passes; none if it does not pass or fail."""
+    if not scorecard.verdict_figures:
+        return []
+    judge = scorecard.verdict_figures.judge
+    base_rate, judge_rate = share_text(judge.base_rate.value), share_text(judge.judge_rate.value)
+    return [("Rates", f"People pass {base_rate}, the judge {judge_rate}.")]
 
 
-def scale_facts(card: Scorecard) -> Iterator[Fact]:
-    """Yield people's and the judge's mean rating if they differ."""
-    if not card.verdict_figures and (scales := card.scale_comparison) and scales.is_shifted:
-        means = f"{scales.judge_mean:.2f}, the labels' mean {scales.human_mean:.2f}"
-        yield "Scores", f"Their mean is {means}. The figures compare only how outputs are ordered."
+def scale_facts(scorecard: Scorecard) -> list[Fact]:
+    """Return people's and the judge's mean rating if they differ."""
+    scales = scorecard.scale_comparison
+    if scorecard.verdict_figures or not (scales and scales.is_shifted):
+        return []
+    means = f"{scales.judge_mean:.2f}, the labels' mean {scales.human_mean:.2f}"
+    return [("Scores", f"Their mean is {means}. The figures compare only how outputs are ordered.")]
 
 
-def tuning_warnings(overlap: TuningOverlap, unit: str, name: str = "It") -> Iterator[Fact]:
-    """Yield warnings if the judge was tuned on some of these labels or on their documents."""
-    n_rows, n_document_rows = overlap.n_rows, overlap.n_document_rows
+def tuning_warnings(overlap: TuningOverlap, unit: str, judge_name: str = "It") -> list[Fact]:
+    """Return warnings if the judge was tuned on some of these labels or on their documents."""
+    warnings = []
     if overlap.tuned_on_these_labels:
-        yield (
-            "Warning",
-            f"{name} was tuned on {n_rows:,} of these {unit}s, which flatters it.",
-        )
-    elif n_rows:
-        yield "Warning", f"{name} was tuned on {n_rows:,} further {unit}s; these are not measured."
-    if n_document_rows:
-        yield (
-            "Warning",
-            f"{name} was tuned on documents of {n_document_rows:,} of these {unit}s, which may "
-            "flatter it.",
-        )
+        warnings.append(f"{overlap.n_rows:,} of these {unit}s, which flatters it.")
+    elif overlap.n_rows:
+        warnings.append(f"{overlap.n_rows:,} further {unit}s; these are not measured.")
+    if n_rows := overlap.n_document_rows:
+        warnings.append(f"documents of {n_rows:,} of these {unit}s, which may flatter it.")
+    return [("Warning", f"{judge_name} was tuned on {warning}") for warning in warnings]
 
 
-def order_facts(card: Scorecard) -> Iterator[Fact]:
-    """Yield a pairwise judge's accuracy in either order of the outputs."""
-    if pairs := card.pair_figures:
-        shares = map(share_text, (pairs.accuracy_order_ab, pairs.accuracy_order_ba))
-        yield "accuracy in one order", "{} with A first, {} with B first".format(*shares)
+def order_facts(scorecard: Scorecard) -> list[Fact]:
+    """Return a pairwise judge's accuracy in either order of the outputs."""
+    if not (figures := scorecard.pair_figures):
+        return []
+    share_ab = share_text(figures.accuracy_order_ab)
+    share_ba = share_text(figures.accuracy_order_ba)
+    return [("accuracy in one order", f"{share_ab} with A first, {share_ba} with B first")]
 
 
-def unweighted_sentence(data: DataCounts) -> str:
+def unweighted_sentence(data_counts: DataCounts) -> str:
     """Return a sentence on the coefficients that are left out for weighted labels, or ""."""
-    names = [each.symbol or name for name, each in COEFFICIENTS.items() if not each.of_weighted]
-    if not (data.is_weighted and names):
+    if not data_counts.is_weighted:
         return ""
-    return f"Left out at dataset level: {', '.join(names)} (no weighted form)."
+    symbols = [
+        coefficient.symbol or name
+        for name, coefficient in COEFFICIENTS.items()
+        if not coefficient.of_weighted
+    ]
+    return f"Left out at dataset level: {', '.join(symbols)} (no weighted form)."
 
 
-def annotator_facts(card: Scorecard | None, n_tied: int) -> Iterator[Fact]:
+def annotator_facts(scorecard: Scorecard | None, n_tied: int) -> Iterator[Fact]:
     """Yield the agreement of judge and annotators, or why `n_tied` outputs do not allow figures."""
     if n_tied:
         yield (
@@ -284,65 +324,75 @@ def annotator_facts(card: Scorecard | None, n_tied: int) -> Iterator[Fact]:
             f"not compared, because {count_text(n_tied, 'output')} on which they are tied are left "
             "out, and on the rest they agree too well; dspy-judges check compares them on all",
         )
-    if not (card and (people := card.people_figures)):
+    if not (scorecard and (people := scorecard.people_figures)):
         return
     for row in people.agreement:
-        text = f"equal labels {share_text(row.equal)}, kappa {number_text(row.kappa)}"
-        if not card.verdict_figures:
-            text += f", rho {number_text(row.rho)}"
-        names = (
-            f"annotator {name}" if name.isdecimal() else short_name(name)
-            for name in people.names_of(row)
-        )
-        yield " and ".join(names), text
+        sentence = f"equal labels {share_text(row.equal)}, kappa {number_text(row.kappa)}"
+        if not scorecard.verdict_figures:
+            sentence += f", rho {number_text(row.rho)}"
+        first_name, second_name = map(_rater_text, people.names_of(row))
+        yield f"{first_name} and {second_name}", sentence
     yield "all annotators", f"Krippendorff's alpha {number_text(people.alpha)}"
 
 
-def labels_text(data: DataCounts, unit: str) -> str:
+def _rater_text(name: str) -> str:
+    return f"annotator {name}" if name.isdecimal() else short_name(name)
+
+
+def labels_text(data_counts: DataCounts, unit: str) -> str:
     """Return the labels' name and how many documents, systems and outputs (or pairs) they cover."""
-    systems = f"{count_text(data.n_systems, 'system')}, " if data.n_systems else ""
-    documents = count_text(data.n_documents, "document")
-    if data.is_weighted:
-        documents += " (weighted; differences are unweighted)"
-    number = count_text(data.n_outputs, unit)
-    if unit == "output" and data.n_outputs == data.n_documents and not data.is_weighted:
-        return f"{systems}{count_text(data.n_outputs, 'row')} of {short_name(data.name, 40)}"
-    return f"{documents}, {systems}{number} of {short_name(data.name, 40)}"
+    systems_text = ""
+    if data_counts.n_systems:
+        systems_text = f"{count_text(data_counts.n_systems, 'system')}, "
+    labels_name, documents_text = (
+        short_name(data_counts.name, 40),
+        count_text(data_counts.n_documents, "document"),
+    )
+    if data_counts.is_weighted:
+        documents_text += " (weighted; differences are unweighted)"
+    elif unit == "output" and data_counts.n_outputs == data_counts.n_documents:
+        return f"{systems_text}{count_text(data_counts.n_outputs, 'row')} of {labels_name}"
+    units_text = count_text(data_counts.n_outputs, unit)
+    return f"{documents_text}, {systems_text}{units_text} of {labels_name}"
 
 
-def floors_advice(card: Scorecard, command: str = "") -> str:
-    """Return which floors suit CI, and how to set them (in `command`, if there is one)."""
-    floors = "--min-tpr X --min-tnr X" if card.verdict_figures else "--min-spearman X"
-    floors = f"`{command} {floors}`" if command else floors
+def floors_advice(scorecard: Scorecard, command: str = "") -> str:
+    """Return which floors suit CI, and the flags that set them (in `command`, if given)."""
+    figures = scorecard.verdict_figures
+    flags_text = "--min-tpr X --min-tnr X" if figures else "--min-spearman X"
+    if command:
+        flags_text = f"`{command} {flags_text}`"
     ci_advice = (
         "Labels are too few, or the judge is too weak, for a floor in CI with a safe margin: use "
         "`--against`."
     )
-    if flags := floor_flags(card.verdict_figures.judge if card.verdict_figures else card.rho):
-        ci_advice = f"For CI: `{flags}` (an equally good judge passes 9 of 10 times)."
-    return f"Give the floors that it must hold: {floors}. {ci_advice}"
+    if suggested_flags := floor_flags(figures.judge if figures else scorecard.rho):
+        ci_advice = f"For CI: `{suggested_flags}` (an equally good judge passes 9 of 10 times)."
+    return f"Give the floors that it must stay above: {flags_text}. {ci_advice}"
 
 
-def labels_advice(card: Scorecard, where: str) -> str:
-    """Return which labels to add for an interval or a narrower interval; "" if none are needed."""
-    binary, figure = card.verdict_figures, card.share_right
-    n_documents = card.pairwise_accuracy.n_documents
-    if binary:
-        n_documents = binary.judge.n_documents
-        need_text = (
-            f"it needs {MIN_OUTPUTS_FOR_RATES} {where}, from {MIN_DOCUMENTS_FOR_RATES} documents"
-        )
+def labels_advice(scorecard: Scorecard, place: str) -> str:
+    """Return which labels to add for an interval or a narrower interval; "" if none are needed.
+
+    `place` says in which part of the labels an interval needs them, such as "on test".
+    """
+    figure, n_documents = scorecard.share_right, scorecard.pairwise_accuracy.n_documents
+    if scorecard.verdict_figures:
+        judge = scorecard.verdict_figures.judge
+        n_documents = judge.n_documents
         sentences = [
-            f"Label {count_text(n_missing, f'more {label}')} for an interval: {need_text}."
-            for label, n_missing in binary.judge.n_missing_labels.items()
+            f"Label {count_text(n_missing, f'more {label}')} for an interval: it needs "
+            f"{MIN_OUTPUTS_FOR_RATES} {place}, from {MIN_DOCUMENTS_FOR_RATES} documents."
+            for label, n_missing in judge.n_missing_labels.items()
             if n_missing
         ]
         if sentences:
             return " ".join(sentences)
     documents_text = count_text(n_documents, "document")
-    if figure.interval is None and not is_perfect(card):
+    if figure.interval is None:
+        if is_perfect(scorecard):
+            return ""
         return f"Label more documents: too few for an interval ({documents_text}), or too alike."
-    interval = figure.interval
-    if interval and figure.value < MIN_PERFECT and interval.half_width > WIDE_HALF_WIDTH:
+    if figure.value < MIN_PERFECT and figure.interval.half_width > WIDE_HALF_WIDTH:
         return f"Label more documents: with {documents_text} the interval is still wide."
     return ""

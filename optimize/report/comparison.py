@@ -10,11 +10,11 @@ from optimize.report.answer import Fact, ReportAnswer, ReportTable
 from optimize.report.card import (
     RATE_COLUMNS,
     labels_text,
+    main_tiles,
     measured_sentence,
     obstacle_to_use,
     rate_facts,
     recommendation,
-    tiles_of,
     tuning_warnings,
 )
 
@@ -56,7 +56,7 @@ def comparison_answer(result: JudgeComparison) -> ReportAnswer:
         title=f"{result.dimension}: {count_text(len(result.judges), 'judge')}{side_by_side}",
         headline=comparison_step(result),
         reasons=[("", figures), *rate_facts(judge.scorecard), *warnings],
-        tiles=tiles_of(judge.scorecard),
+        tiles=main_tiles(judge.scorecard),
         measured_on=measured_sentence(judge.scorecard, result.data),
         facts=[*facts, ("Labels", labels_text(result.data, judge.scorecard.unit))],
         tables=_tables(result),

@@ -20,12 +20,12 @@ from optimize.report.card import (
     floors_advice,
     labels_advice,
     labels_text,
+    main_tiles,
     measured_sentence,
     obstacle_to_use,
     rate_facts,
     recommendation,
     scale_facts,
-    tiles_of,
 )
 from optimize.statistics.intervals import MIN_PERFECT
 
@@ -69,7 +69,7 @@ def tuning_answer(result: TuningResult, folder: str = "FOLDER") -> ReportAnswer:
         report_answer,
         headline=recommendation(card, obstacle_to_use(card, result.data)),
         reasons=[shipped, ("Gain", gain_sentence(result, test)), *rate_facts(card), cost],
-        tiles=tiles_of(card),
+        tiles=main_tiles(card),
         measured_on=measured_sentence(card, result.data, " that tuning did not see"),
         facts=[*_tuning_facts(result, test), *scale_facts(card), labels],
         tables=[_split_table(result)],

@@ -12,7 +12,7 @@ from optimize.measuring.asking import JudgeEntry, JudgeUsage
 from optimize.measuring.comparison import ComparedJudge, Difference, JudgeComparison
 from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.scored import TuningOverlap
-from optimize.report.card import obstacle_to_use, recommendation, tiles_of
+from optimize.report.card import main_tiles, obstacle_to_use, recommendation
 from optimize.report.comparison import comparison_answer, comparison_lines, comparison_step
 from optimize.report.tuning import tuning_answer, tuning_lines, tuning_steps
 from optimize.statistics.intervals import Interval
@@ -27,7 +27,7 @@ def answer_to(**changes: Any) -> dict[str, str]:
 
 
 def text(own: Scorecard) -> str:
-    return " ".join(map(str, tiles_of(own)))
+    return " ".join(map(str, main_tiles(own)))
 
 
 def test_the_answer_on_a_run_says_what_ships_the_gain_and_the_cost():
@@ -54,7 +54,7 @@ def test_for_pass_or_fail_the_answer_counts_misses_and_the_gain_in_balanced_accu
     own = of_verdicts([1.0, 0.0, 1.0, 1.0] * 20, people)
     untuned = of_verdicts([1.0] * 80, people)
     test = on_split(balanced=gain(0.25, 0.15, 0.35), untuned=untuned, tuned=own)
-    misses, alarms, kappa = map(str, tiles_of(own))
+    misses, alarms, kappa = map(str, main_tiles(own))
     assert misses.startswith("Fails caught (TNR): 50% (35% to 65%); it misses 20 of 40 fails.")
     assert alarms.startswith("False alarms (1 - TPR): 0% (0% to 9%); it fails 0 of 40 passes.")
     assert "always pass: 50%; kappa" in kappa
@@ -150,12 +150,16 @@ def verdicts(right: int) -> Scorecard:
         (card(None, order(0.7, 0.1)), None, "Summary-level rho is 0.400 (0.200 to 0.600)"),
         (card(rho(NAN, None, n_outputs=0)), None, "Do not use it yet: it gave no score."),
         (card(rho(n_outputs=13, n_failed=83)), None, "Do not use it yet: more than half of its"),
-        # Only a judge that holds its floors is recommended.
-        (verdicts(76), "holds", "Use it: it holds its floors, but it fails 7% of the passes."),
-        (card(), "holds", "Use it: it holds its floors."),
-        (verdicts(62), "holds", "It holds its floors. Do not use its verdicts yet: it agrees"),
+        # Only a judge that is above its floors is recommended.
+        (verdicts(76), "holds", "Use it: it is above its floors, but it fails 7% of the passes."),
+        (card(), "holds", "Use it: it is above its floors."),
+        (verdicts(62), "holds", "It is above its floors. Do not use its verdicts yet: it agrees"),
         (verdicts(76), "falls short", "It falls short of what is required."),
-        (verdicts(76), "undecided", "Undecided: these labels cannot tell if it holds its floors."),
+        (
+            verdicts(76),
+            "undecided",
+            "Undecided: these labels cannot tell if it is above its floors.",
+        ),
     ],
 )
 def test_the_headline_says_whether_to_use_the_judge(own, gate, says):

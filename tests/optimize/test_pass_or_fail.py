@@ -55,7 +55,8 @@ def test_the_first_screen_counts_false_passes_and_false_alarms():
     assert "false alarm d29o5: Answer 5 to 29. So." in text
     step = text.rpartition("Next:")[2]
     assert (
-        "Give the floors that it must hold: --min-tpr X --min-tnr X. For CI: --min-tpr 0." in step
+        "Give the floors that it must stay above: --min-tpr X --min-tnr X. For CI: --min-tpr 0."
+        in step
     )
     assert "Its errors: --report FILE.html shows them." in step
     assert "(an equally good judge passes 9 of 10 times)." in step
@@ -123,7 +124,7 @@ def test_a_gate_that_holds_prints_the_figure_and_the_next_step(here):
     assert re.search(gate, out.replace("\n", " "))
     assert len(out.splitlines()) <= 12
     text = (here / "page.html").read_text(encoding="utf-8")
-    advice = "Use it: it holds its floors, but it misses 33% of the fails."
+    advice = "Use it: it is above its floors, but it misses 33% of the fails."
     assert text.index(advice) < text.index("holds: rho") < text.index("People pass 67%, the judge")
     assert text.index("People pass 67%, the judge") < text.index('id="misses"')
     assert "Next:</b> The same command checks it in CI." in text
