@@ -59,14 +59,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         similar_names = get_close_matches(command_name, [*COMMANDS, "--help", "--version"], n=1)
         suggestion = f"; did you mean {similar_names[0]}?" if similar_names else ""
         argument_kind = "option" if command_name.startswith("-") else "command"
-        sys.stderr.write(
-            f"dspy-judges: no {argument_kind} {command_name!r}{suggestion} (--help lists them)\n"
-        )
+        message = f"no {argument_kind} {command_name!r}{suggestion} (--help lists them)"
+        print(f"dspy-judges: {message}", file=sys.stderr)
         return 2
     function_path = COMMANDS[command_name][1]
-    return run(
-        function_path, command_arguments if function_path.startswith("optimize.") else arguments
-    )
+    is_of_optimize = function_path.startswith("optimize.")
+    return run(function_path, command_arguments if is_of_optimize else arguments)
 
 
 def _help_text() -> str:

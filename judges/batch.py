@@ -134,9 +134,8 @@ class Batch:
             is_first = not self._worst_cost_by_key
             with claim_file(self._requests_path, replace=is_first).open("ab") as requests_file:
                 requests_file.write(msgspec.json.encode(request) + b"\n")
-            worst_cost = self._price.worst_cost(
-                max_prompt_tokens(messages), sampling.n * sampling.max_tokens
-            )
+            max_tokens = sampling.n * sampling.max_tokens
+            worst_cost = self._price.worst_cost(max_prompt_tokens(messages), max_tokens)
             self._worst_cost_by_key[key.hex()] = PRICE_FACTOR * worst_cost
         raise RefusedError("queued for a batch")
 

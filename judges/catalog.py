@@ -43,19 +43,13 @@ def same_publication_questions(subject: Subject) -> tuple[Question, ...]:
     """
     if SUBJECT_BY_NAME.get(subject.name) != subject:
         return ()
-    questions = []
-    for other in SUBJECT_BY_NAME.values():
-        judges_same_text = (other.source, other.texts[-1]) == (subject.source, subject.texts[-1])
-        if isinstance(other, Dimension) and judges_same_text and other != subject:
-            questions.append(
-                Question(
-                    name=other.name,
-                    text=other.definition,
-                    answers=other.scale,
-                    anchors=other.anchors,
-                )
-            )
-    return tuple(questions)
+    return tuple(
+        Question(name=other.name, text=other.definition, answers=other.scale, anchors=other.anchors)
+        for other in SUBJECT_BY_NAME.values()
+        if isinstance(other, Dimension)
+        and (other.source, other.texts[-1]) == (subject.source, subject.texts[-1])
+        and other != subject
+    )
 
 
 def candidate_questions(subject: Subject, max_questions: int) -> tuple[Question, ...]:

@@ -221,9 +221,8 @@ Subject = Dimension | Comparison
 
 def check_prompt(subject: Subject, prompt: Prompt) -> None:
     """Raise DimensionError if the prompt does not fit the subject's texts and possible answers."""
-    if reserved_names := sorted(
-        RESERVED_TEXT_NAMES & {field.name for field in prompt.input_fields}
-    ):
+    names = {field.name for field in prompt.input_fields}
+    if reserved_names := sorted(RESERVED_TEXT_NAMES & names):
         raise DimensionError(
             f"{subject.name}: a text may not be called {reserved_names[0]!r}, which a judge or "
             "DSPy uses itself; give it another name and map the column to it"
@@ -240,8 +239,12 @@ def _prompt_problem(subject: Subject, prompt: Prompt) -> str | None:
         return f"{len(prompt.question_fields)} questions; a judge asks at most {MAX_QUESTIONS}"
     field_names = [field.name for field in prompt.fields]
     for question in prompt.question_fields:
-        if problem := _problem_with_question(subject, question, field_names):
-            return problem
+        if question.name in RESERVED_QUESTION_NAMES or field_names.count(question.name) > 1:
+            return f"a question may not be called {question.name!r}; that name is taken"
+        if problem := question_problem(question):
+            return f"the question {question.name[:64]!r} {problem}"
+        if (question.choices == PAIR_ANSWERS) != (subject.kind == "pairwise"):
+            return f"the question {question.name!r}: the answers A and B are for comparisons alone"
     untuned_prompt = with_questions(subject.prompt(prompt.reasoning), prompt.question_fields)
     if _field_outlines(prompt) != _field_outlines(untuned_prompt):
         needed = ", ".join(field.name for field in untuned_prompt.fields)
@@ -249,16 +252,6 @@ def _prompt_problem(subject: Subject, prompt: Prompt) -> str | None:
     for demo_number, demo in enumerate(prompt.demos):
         if problem := _demo_problem(prompt, demo):
             return f"demo {demo_number} has {problem}"
-    return None
-
-
-def _problem_with_question(subject: Subject, question: Field, field_names: list[str]) -> str | None:
-    if question.name in RESERVED_QUESTION_NAMES or field_names.count(question.name) > 1:
-        return f"a question may not be called {question.name!r}; that name is taken"
-    if problem := question_problem(question):
-        return f"the question {question.name[:64]!r} {problem}"
-    if (question.choices == PAIR_ANSWERS) != (subject.kind == "pairwise"):
-        return f"the question {question.name!r}: the answers A and B are for comparisons alone"
     return None
 
 
@@ -289,17 +282,16 @@ def _input_fields(description_by_text: Mapping[str, str]) -> list[Field]:
     ]
 
 
-def _check_names(name: str, description_by_text: Mapping[str, str]) -> None:
-    if not isinstance(description_by_text, Mapping):
+def _check_names(name: str, inputs: Mapping[str, str]) -> None:
+    if not isinstance(inputs, Mapping):
         raise DimensionError(
-            f"{name}: inputs is {description_by_text!r}; write a dict with a description of each "
-            "text"
+            f"{name}: inputs is {inputs!r}; write a dict with a description of each text"
         )
-    for checked_name in (name, *description_by_text):
+    for checked_name in (name, *inputs):
         if not VALID_NAME.match(checked_name):
             raise DimensionError(
                 f"{name!r}: {checked_name!r} is not a name; use lower-case letters, digits and "
                 "underscores"
             )
-    if not description_by_text:
+    if not inputs:
         raise DimensionError(f"{name}: has no text to judge")

@@ -98,6 +98,7 @@ class _AnswerLoss(Struct):
 
 
 _Count = Annotated[int, Meta(ge=0, le=2**31)]
+_ErrorRow = tuple[_Count, _Count, _Count, _Count, _Count]
 
 
 class Provenance(Struct, kw_only=True):
@@ -114,9 +115,7 @@ class Provenance(Struct, kw_only=True):
     endpoint: str | None = None
     tuned_row_digests: list[str] = field(default_factory=list, name="tuned_on")
     answer_losses: list[_AnswerLoss] = field(default_factory=list, name="answers")
-    error_table: list[tuple[_Count, _Count, _Count, _Count, _Count]] = field(
-        default_factory=list, name="tested"
-    )
+    error_table: list[_ErrorRow] = field(default_factory=list, name="tested")
 
 
 def texts_digest(texts: Mapping[str, str]) -> str:
@@ -215,17 +214,12 @@ def loads(json_bytes: bytes) -> AnyJudgeFile:
 
 
 def json_digest(json_object: Mapping[str, object]) -> str:
-    """Return the SHA-256 of an object as canonical JSON, without the object's key "digest"."""
-    hashed_object = {key: value for key, value in json_object.items() if key != "digest"}
-    canonical_text = json.dumps(
-        hashed_object, sort_keys=True, separators=(",", ":"), allow_nan=False
-    )
+    """Return the SHA-256 of an object, as canonical JSON, without its digest."""
+    canonical_text = json.dumps(json_object, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return f"sha256:{hashlib.sha256(canonical_text.encode('ascii')).hexdigest()}"
 
 
-def count_demo_bytes(
-    prompt: Prompt, demo: Mapping[str, FieldValue], redactor: Redactor
-) -> int | None:
+def demo_size(prompt: Prompt, demo: Mapping[str, FieldValue], redactor: Redactor) -> int | None:
     """Return how many bytes a demonstration takes in a file; None if it cannot be saved there."""
     messages = replace(prompt, demos=(demo,)).template()[1:3]
     try:

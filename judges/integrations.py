@@ -54,29 +54,25 @@ class OpenJudge:
 
     def __call__(self, row: Mapping[str, object]) -> Judgement:
         """Judge one row of the tool; once the judge's budget is spent, all judgements fail."""
-        texts = {text_name: self._find_text(text_name, row) for text_name in self.judge.texts}
+        texts = {name: self._find_text(name, row) for name in self.judge.texts}
         (judgement,) = cast(list[Judgement], self._judge_rows([texts]))
         if None not in texts.values():
             return judgement
-        row_keys = ", ".join(sorted(row))
-        return Judgement.failed(
-            f"{judgement.failure} among {row_keys}; give the text's key by map="
-        )
+        keys = ", ".join(sorted(row))
+        return Judgement.failed(f"{judgement.failure} among {keys}; give the text's key by map=")
 
-    def _find_text(self, text_name: str, row: Mapping[str, object]) -> object:
+    def _find_text(self, name: str, row: Mapping[str, object]) -> object:
         """Return the text `text_name` from a row of the tool.
 
         If the row's value is a mapping, the text is the mapping's value of that name. If there is
         none, the text is the last message of a chat, or the mapping's only value.
         """
-        usual_key = (
-            text_name if text_name in row else self._default_key_by_text.get(text_name, text_name)
-        )
-        value = row.get(self._key_by_text.get(text_name, usual_key))
+        default_key = name if name in row else self._default_key_by_text.get(name, name)
+        value = row.get(self._key_by_text.get(name, default_key))
         if not isinstance(value, Mapping):
             return value
-        if text_name in value:
-            return value[text_name]
+        if name in value:
+            return value[name]
         only_value = next(iter(value.values())) if len(value) == 1 else None
         return _last_message_text(value) or only_value
 
@@ -86,26 +82,22 @@ def mlflow_scorer(judge: AnyJudge, **options: Unpack[Options]) -> Any:
 
     The texts may be in outputs, inputs or expectations. Of a chat, the last message is read.
     """
-    mlflow_genai = _import_library("mlflow.genai", "mlflow")
-    mlflow_entities = _import_library("mlflow.entities", "mlflow")
+    genai = _import_library("mlflow.genai", "mlflow")
+    entities = _import_library("mlflow.entities", "mlflow")
     open_judge = OpenJudge(judge, options, output_key="outputs", input_key="inputs")
-    source_type = mlflow_entities.AssessmentSourceType.LLM_JUDGE
+    source_type = entities.AssessmentSourceType.LLM_JUDGE
     source_id = f"{judge.name} by {open_judge.lm}"
-    assessment_source = mlflow_entities.AssessmentSource(
-        source_type=source_type, source_id=source_id
-    )
+    source = entities.AssessmentSource(source_type=source_type, source_id=source_id)
 
     def score(inputs: object = None, outputs: object = None, expectations: object = None) -> object:
         row = {"inputs": inputs, "outputs": outputs, "expectations": expectations}
-        judgement = open_judge({**_dict_or_empty(expectations), **_dict_or_empty(inputs), **row})
-        feedback_values: dict[str, object] = {"error": judgement.failure}
+        judgement = open_judge({**_as_dict(expectations), **_as_dict(inputs), **row})
+        values: dict[str, object] = {"error": judgement.failure}
         if judgement.failure is None:
-            feedback_values = {"value": judgement.score, "rationale": judgement.rationale}
-        return mlflow_entities.Feedback(
-            name=judge.name, source=assessment_source, **feedback_values
-        )
+            values = {"value": judgement.score, "rationale": judgement.rationale}
+        return entities.Feedback(name=judge.name, source=source, **values)
 
-    return mlflow_genai.scorer(score, name=judge.name)
+    return genai.scorer(score, name=judge.name)
 
 
 def inspect_scorer(judge: AnyJudge, **options: Unpack[Options]) -> Any:
@@ -116,7 +108,7 @@ def inspect_scorer(judge: AnyJudge, **options: Unpack[Options]) -> Any:
     """
     from anyio import to_thread
 
-    inspect_scoring = _import_library("inspect_ai.scorer", "inspect")
+    scoring = _import_library("inspect_ai.scorer", "inspect")
     open_judge = OpenJudge(judge, options, output_key="output", input_key="input")
     is_verdict = judge.kind == "verdict"
 
@@ -126,22 +118,19 @@ def inspect_scorer(judge: AnyJudge, **options: Unpack[Options]) -> Any:
         # anyio works with every event loop that Inspect may use.
         judgement = await to_thread.run_sync(open_judge, {**(state.metadata or {}), **row})
         if judgement.failure is not None:
-            return inspect_scoring.Score.unscored(
+            return scoring.Score.unscored(
                 answer=output, reason="grader_failed", explanation=judgement.failure
             )
         value, metadata = judgement.score, judgement.answers
         if is_verdict:
             metadata = {**(metadata or {}), "score": value}
-            value = inspect_scoring.CORRECT if value >= 0.5 else inspect_scoring.INCORRECT
-        return inspect_scoring.Score(
+            value = scoring.CORRECT if value >= 0.5 else scoring.INCORRECT
+        return scoring.Score(
             value=value, answer=output, explanation=judgement.rationale, metadata=metadata
         )
 
-    metrics = [
-        inspect_scoring.accuracy() if is_verdict else inspect_scoring.mean(),
-        inspect_scoring.stderr(),
-    ]
-    return inspect_scoring.scorer(metrics=metrics, name=judge.name)(lambda: score)()
+    metrics = [scoring.accuracy() if is_verdict else scoring.mean(), scoring.stderr()]
+    return scoring.scorer(metrics=metrics, name=judge.name)(lambda: score)()
 
 
 def deepeval_metric(
@@ -162,7 +151,7 @@ def deepeval_metric(
 
         def measure(self, test_case: object, *args: object, **kwargs: object) -> float:
             row = {name: getattr(test_case, name, None) for name in test_case_fields}
-            judgement = open_judge({**_dict_or_empty(getattr(test_case, "metadata", None)), **row})
+            judgement = open_judge({**_as_dict(getattr(test_case, "metadata", None)), **row})
             self.error, self.reason = judgement.failure, judgement.rationale
             self.score = None if math.isnan(judgement.score) else judgement.score
             self.is_successful()
@@ -202,12 +191,12 @@ def dspy_metric(
         pred_name: object = None,
         pred_trace: object = None,
     ) -> object:
-        prediction = _dict_or_empty(pred)
-        judgement = open_judge({**_dict_or_empty(example), **prediction, "prediction": prediction})
+        prediction = _as_dict(pred)
+        judgement = open_judge({**_as_dict(example), **prediction, "prediction": prediction})
         score = _rescaled_score(judge, judgement.score)
         # GEPA passes `pred_name` and wants feedback, with the same score as without `pred_name`.
         if pred_name is not None:
-            return dspy.Prediction(score=score, feedback=_explain_judgement(judge, judgement))
+            return dspy.Prediction(score=score, feedback=_explain(judge, judgement))
         if judgement.failure is not None:
             raise NoScoreError(f"{judge.name}: {judgement.failure}")
         return score if trace is None else judgement.score >= min_score
@@ -228,12 +217,12 @@ def promptfoo_assertion(
     open_judge = OpenJudge(judge, options, output_key="output", input_key="prompt")
 
     def get_assert(output: str, context: Mapping[str, object]) -> dict[str, object]:
-        judgement = open_judge({**context, **_dict_or_empty(context["vars"]), "output": output})
+        judgement = open_judge({**context, **_as_dict(context["vars"]), "output": output})
         is_failed = judgement.failure is not None
         return {
             "pass": judgement.score >= min_score,
             "score": 0.0 if is_failed else _rescaled_score(judge, judgement.score),
-            "reason": _explain_judgement(judge, judgement),
+            "reason": _explain(judge, judgement),
             "metadata": {"graderError": is_failed},
         }
 
@@ -255,9 +244,7 @@ def check(judge: AnyJudge, /, *, at_least: float | None = None, **texts: str) ->
     min_score = _min_score(judge, at_least)
     judgement = cast(Judgement, judge(**texts))
     if not judgement.score >= min_score:
-        raise AssertionError(
-            f"{_explain_judgement(judge, judgement)}\nneeded: {min_score:g} or more"
-        )
+        raise AssertionError(f"{_explain(judge, judgement)}\nneeded: {min_score:g} or more")
     return judgement
 
 
@@ -284,9 +271,9 @@ def evaluation_events(judge: AnyJudge, rows: Rows) -> Iterator[str]:
             "error.type": score is None and "no_score",
         }
         attributes = [
-            {"key": key, "value": {"stringValue": value}}
-            for key, value in string_attributes.items()
-            if value
+            {"key": key, "value": {"stringValue": text}}
+            for key, text in string_attributes.items()
+            if text
         ]
         if score is not None:
             number_value = {"doubleValue": score}
@@ -304,9 +291,7 @@ def _min_score(judge: AnyJudge, threshold: float | None) -> float:
     """Return `threshold`, or .5 for a pass-or-fail judge; other judges need a threshold."""
     _refuse_pairwise(judge)
     if threshold is None and judge.kind != "verdict":
-        raise OptionError(
-            f"{judge.name}: give the lowest score that passes, as threshold or at_least"
-        )
+        raise OptionError(f"{judge.name}: give the lowest passing score, as threshold or at_least")
     return 0.5 if threshold is None else threshold
 
 
@@ -321,7 +306,7 @@ def _verdict_word(judge: AnyJudge, score: float) -> str:
     return verdict_words[score < 0.5] if verdict_words else ""
 
 
-def _explain_judgement(judge: AnyJudge, judgement: Judgement) -> str:
+def _explain(judge: AnyJudge, judgement: Judgement) -> str:
     if judgement.failure is not None:
         return f"{judge.name}: no score: {judgement.failure}"
     min_rating, *_, max_rating = judge.subject.scale
@@ -340,9 +325,9 @@ def _last_message_text(chat: Mapping[str, Any]) -> object:
     with suppress(AttributeError, LookupError, TypeError):
         chats = [chat] if "messages" in chat else chat["choices"]
         content = (chats[-1].get("message") or chats[-1]["messages"][-1])["content"]
-        return as_text(
-            [part.get("text") for part in content] if isinstance(content, list) else content
-        )
+        if isinstance(content, list):
+            content = [part.get("text") for part in content]
+        return as_text(content)
     return None
 
 
@@ -350,10 +335,8 @@ def _import_library(module_name: str, extra_name: str) -> ModuleType:
     try:
         return import_module(module_name)
     except ModuleNotFoundError as error:
-        raise MissingExtraError(
-            f"{error}: pip install '.[{extra_name}]' in the project's checkout"
-        ) from None
+        raise MissingExtraError(f"{error}: pip install '.[{extra_name}]' in the project") from None
 
 
-def _dict_or_empty(value: object) -> dict[str, object]:
+def _as_dict(value: object) -> dict[str, object]:
     return dict(value.items()) if hasattr(value, "items") else {}

@@ -55,21 +55,17 @@ class JudgeBatch:
     def __call__(self, batch: Any) -> Any:
         """Add the columns to a batch: a dict of columns, a DataFrame or a pyarrow table."""
         is_arrow_table = hasattr(batch, "column_names")
-        column_names = batch.column_names if is_arrow_table else list(batch)
-        if self.judge.name in column_names:
+        column_keys = batch.column_names if is_arrow_table else list(batch)
+        names, columns = [*map(str, column_keys)], [batch[key] for key in column_keys]
+        if self.judge.name in names:
             raise OptionError(f"the batch has a column {self.judge.name!r} already; rename it")
-        columns = [batch[name] for name in column_names]
         if is_arrow_table:
             columns = [column.to_pylist() for column in columns]
-        cells_by_row = zip(*columns, strict=True)
-        text_rows = self.judge.row_texts(
-            [*map(str, column_names)], cells_by_row, self.column_by_text
-        )
+        text_rows = self.judge.row_texts(names, zip(*columns, strict=True), self.column_by_text)
         if self._judge_rows is None:
             # The judge is opened in the worker, since an open client cannot be pickled.
-            self._judge_rows = self._exit_stack.enter_context(
-                self.judge.open(**self.worker_options)
-            )
+            judge_context = self.judge.open(**self.worker_options)
+            self._judge_rows = self._exit_stack.enter_context(judge_context)
         new_columns = self._result_columns(list(self._judge_rows(text_rows)))
         if isinstance(batch, Mapping):
             return {**batch, **new_columns}
@@ -86,13 +82,10 @@ class JudgeBatch:
         name = self.judge.name
         scores = [judgement.score for judgement in judgements]
         failures = [judgement.failure for judgement in judgements]
-        result_columns = {
-            name: np.array(scores, float),
-            f"{name}_failure": np.array(failures, object),
-        }
+        columns = {name: np.array(scores, float), f"{name}_failure": np.array(failures, object)}
         if self.judge.questions:
             answers_by_row = [judgement.answers or {} for judgement in judgements]
             for answer_field in self.judge.prompts[0].choice_fields:
                 values = [answers.get(answer_field.name, math.nan) for answers in answers_by_row]
-                result_columns[f"{name}_{answer_field.name}"] = np.array(values, float)
-        return result_columns
+                columns[f"{name}_{answer_field.name}"] = np.array(values, float)
+        return columns

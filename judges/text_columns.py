@@ -29,13 +29,14 @@ def match_columns(
     column_by_text: dict[str, str] = {}
     for text_name in subject.texts:
         accepted_names = accepted_column_names(subject, text_name)
-        chosen_columns = [
-            chosen_column_by_name[name] for name in accepted_names if name in chosen_column_by_name
-        ]
-        column = _matching_column(chosen_columns[:1] or accepted_names, table_columns)
-        if column is None and chosen_columns:
-            object_column = chosen_columns[0].partition(".")[0]
-            column = chosen_columns[0] if object_column in table_columns else None
+        chosen_name = next(filter(chosen_column_by_name.__contains__, accepted_names), None)
+        if chosen_name is None:
+            column = _matching_column(accepted_names, table_columns)
+        else:
+            chosen_column = chosen_column_by_name[chosen_name]
+            column = _matching_column([chosen_column], table_columns)
+            if column is None and chosen_column.partition(".")[0] in table_columns:
+                column = chosen_column
         if column is not None:
             column_by_text[text_name] = column
     return column_by_text

@@ -37,11 +37,8 @@ class TrueRate:
 
     def as_json(self) -> dict[str, float | str | None]:
         """Return all attributes as data for JSON; NaN becomes None."""
-        keys = ("judge", "value", "low", "high", "withheld")
-        values = astuple(self)
-        return {
-            key: None if value != value else value for key, value in zip(keys, values, strict=True)
-        }
+        values = [None if value != value else value for value in astuple(self)]
+        return dict(zip(("judge", "value", "low", "high", "withheld"), values, strict=True))
 
     def __str__(self) -> str:
         judge_phrase = f"the judge passes {self.judge_share:.0%}"

@@ -61,6 +61,7 @@ def judge_file(lm: str, endpoint: str) -> Path:
     origin = {"endpoint": f"http://{endpoint}/v1"}
     frozen = replace(judges.load("coherence").with_plan(ONE_REPLY_PLAN), provenance=origin)
     document = {**json.loads(frozen.save("judge.json").read_text()), "lm": lm}
+    del document["digest"]
     return file_of(json.dumps(document | {"digest": json_digest(document)}), "judge.json")
 
 

@@ -177,12 +177,8 @@ def add_model_flags(parser: argparse.ArgumentParser, limit_note: str = "") -> No
     add_flag("--price", type=parse_price, metavar="IN,OUT", help=PRICE_HELP)
     add_flag("--max-tokens", type=parse_count, metavar="N", help=MAX_TOKENS_HELP)
     add_flag("--reasoning-effort", metavar="LEVEL", help=REASONING_EFFORT_HELP)
-    add_flag(
-        "--max-calls",
-        type=parse_count,
-        metavar="N",
-        help=f"maximum requests{limit_note} (no limit)",
-    )
+    help_text = f"maximum requests{limit_note} (no limit)"
+    add_flag("--max-calls", type=parse_count, metavar="N", help=help_text)
     help_text = f"maximum cost in US dollars{limit_note} (no limit)"
     add_flag("--max-cost", type=parse_dollars, metavar="USD", help=help_text)
     help_text = "maximum requests at the same time (64)"
@@ -265,15 +261,13 @@ def add_reporting_flags(group: FlagGroup) -> None:
     group.add_argument("--verbose", action="store_true", help=help_text)
 
 
-def with_reasoning_flag(
-    judge: "AnyJudge", judge_name: str, flags: argparse.Namespace
-) -> "AnyJudge":
+def with_reasoning_flag(judge: "AnyJudge", name: str, flags: argparse.Namespace) -> "AnyJudge":
     """Return the judge with the reasoning that --reasoning names, if the flag is set."""
     if flags.reasoning is None:
         return judge
     if judge.is_frozen:
         raise UsageError(
-            f"{judge_name} is frozen: --reasoning is for judges that are not frozen; leave it out"
+            f"{name} is frozen: --reasoning is for judges that are not frozen; leave it out"
         )
     from judges.judge import Judge
 

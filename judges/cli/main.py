@@ -117,9 +117,7 @@ def make_parser() -> argparse.ArgumentParser:
     winrate_parser.add_argument("judge", metavar="JUDGE", help="a pairwise judge: " + JUDGE_HELP)
     add_table_flags(winrate_parser, data_help="the pairs to judge")
     for table_parser in (score_parser, winrate_parser):
-        help_text = (
-            "add a column with the answer to each question of a judge (not needed for .jsonl)"
-        )
+        help_text = "add a column with the answer to each question (not needed for .jsonl)"
         table_parser.add_argument("--answers", action="store_true", help=help_text)
         add_reasoning_flag(table_parser)
         add_model_flags(table_parser)

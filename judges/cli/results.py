@@ -131,9 +131,8 @@ class Scores:
                 raise UsageError(f"{judge.name} compares two outputs; use: dspy-judges winrate")
             if judge.name in self.scores_by_judge:
                 raise UsageError("two judges have the same name; score them in two runs")
-            self.scores_by_judge[judge.name] = JudgeScores(
-                judge, is_as_tested=judge == loaded_judge, flags=flags
-            )
+            scores = JudgeScores(judge, is_as_tested=judge == loaded_judge, flags=flags)
+            self.scores_by_judge[judge.name] = scores
         self.judges = [scores.judge for scores in self.scores_by_judge.values()]
 
     def name_columns(self, table_columns: Collection[str]) -> list[str]:
@@ -237,9 +236,8 @@ class Preferences:
             if self.n_tuned_on:
                 print_output(f"  tuned on            {self.n_tuned_on:,} of these pairs (marked)")
         if rate.n == 0:
-            raise RowsError(
-                f"no pair got a preference; the first reason: {self.preferences[0].failure}"
-            )
+            reason = self.preferences[0].failure
+            raise RowsError(f"no pair got a preference; the first reason: {reason}")
 
 
 def _question_keys(judge: AnyJudge, flags: argparse.Namespace) -> list[str]:

@@ -84,9 +84,8 @@ def _answer_lines(answer_shares: Sequence[AnswerShare]) -> list[str]:
     lines = textwrap.wrap(f"{heading}:", 79)
     for answer in answer_shares:
         loss_text = f" ({-answer.loss:+.3f})" if answer.loss else ""
-        line = (
-            f"  {answer.share:4.0%}  {answer.name} ({_answer_range(answer.answers)}){loss_text}: "
-        )
+        answer_range = _answer_range(answer.answers)
+        line = f"  {answer.share:4.0%}  {answer.name} ({answer_range}){loss_text}: "
         lines += textwrap.wrap(line + answer.text, 79, subsequent_indent=" " * 8)
     return lines
 
@@ -157,9 +156,7 @@ def export(flags: argparse.Namespace) -> int:
     message_texts = [message["content"] for message in messages]
     message_texts[-1] = SLOT_PATTERN.sub("", message_texts[-1])
     if "{{" in "\n".join(message_texts):
-        raise UsageError(
-            f"{judge.name}: the prompt has double braces, which would be taken for slots"
-        )
+        raise UsageError(f"{judge.name}: the prompt has double braces, which mark slots")
     request_format = RequestFormat(judge.lm.removeprefix("openai/"))
     request = request_format.make_body(messages, sampling_for(plan, judge.prompt))
     print(json.dumps({"n": 1, **request}, indent=1))

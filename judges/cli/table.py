@@ -296,10 +296,8 @@ def _explain_early_end(run: TableRun, session: Session, progress: Progress) -> I
         if isinstance(error, FatalModelError) and not can_resume:
             raise  # there is nothing to continue, for example if the key is wrong
         reason = getattr(error, "strerror", None) or str(error) or "interrupted"
-        message = (
-            f"{reason}: {progress.n_done:,} of {run.n_rows:,} rows are in "
-            f"{partial_path(run.flags.out)}"
-        )
+        out, n_done = partial_path(run.flags.out), progress.n_done
+        message = f"{reason}: {n_done:,} of {run.n_rows:,} rows are in {out}"
         # The messages of a spent budget and of some failures already say how to go on.
         if can_resume and "same command" not in reason:
             message += "; run the same command again to continue"
@@ -322,10 +320,8 @@ def _judge_rows(
             judgements = judge.judge_rows(texts, client, seed=run.flags.seed)
             judgements_by_judge[judge.name] = exit_stack.enter_context(closing(judgements))
         for row, texts_by_judge in rows:
-            judgement_by_judge = {
-                name: next(judgements) for name, judgements in judgements_by_judge.items()
-            }
-            yield row, texts_by_judge, judgement_by_judge
+            row_judgements = {name: next(all_of) for name, all_of in judgements_by_judge.items()}
+            yield row, texts_by_judge, row_judgements
 
 
 def _texts_of_judge(

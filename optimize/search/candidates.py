@@ -12,7 +12,7 @@ from itertools import chain, islice, zip_longest
 import numpy as np
 
 from judges.client import Redactor
-from judges.frozen import MAX_DEMO_BYTES, count_demo_bytes
+from judges.frozen import MAX_DEMO_BYTES, demo_size
 from judges.prompt import (
     MAX_DEMOS,
     NOT_GIVEN_TEXT,
@@ -210,7 +210,7 @@ def _draw_demos(
             continue
         demo = _demo_of(item, prompt, reasons.get(item.id) or NOT_GIVEN_TEXT)
         n_characters = sum(map(len, texts)) + len(comment)
-        n_bytes = count_demo_bytes(prompt, {**demo, "comment": comment}, redactor)
+        n_bytes = demo_size(prompt, {**demo, "comment": comment}, redactor)
         if n_bytes is None or n_bytes > bytes_left or n_characters > characters_left:
             continue
         yield item, demo

@@ -60,6 +60,7 @@ def forge(judge: Judge, change: Callable[[dict[str, Any]], object]) -> bytes:
     """The judge's file with something changed, and the digest made right again."""
     document = json.loads(judge.dumps())
     change(document)
+    document.pop("digest", None)
     document["digest"] = frozen.json_digest(document)
     return json.dumps(document).encode()
 
