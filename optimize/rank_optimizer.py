@@ -198,7 +198,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
             folder = Path(self.folder or scratch)
             folder.mkdir(parents=True, exist_ok=True)
             with exclusive_lock(folder), open_clients(settings, folder, opened_models) as clients:
-                scorer = program.item_scorer(clients, settings)
+                scorer = program.make_item_judge(clients, settings)
                 run = ActiveRun(
                     prepared_run, folder, clients, scorer, print_line, may_add_questions=False
                 )

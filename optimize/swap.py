@@ -127,9 +127,9 @@ def changed_swap_lines(result: ChangedRowsSwap) -> list[str]:
     changes_text = f"{new} and {old} differ on {n_changed:,} of {n_outputs}"
     if (difference := result.difference) is None:
         what_to_label = (
-            f"{result.file_to_label}: {count_text(result.n_drawn, 'changed output')} to label. "
-            f"If both judges are equally good, {result.n_needed:,} labels of independent outputs show it "
-            "in 80% of cases."
+            f"{result.file_to_label}: {count_text(result.n_drawn, 'changed output')} to label. If "
+            f"both judges are equally good, {result.n_needed:,} labels of independent outputs show "
+            "it in 80% of cases."
         )
         if result.n_needed > max(n_changed, MIN_ROWS_TO_LABEL):
             n_to_bring = round_up_to_two_digits(result.n_outputs * result.n_needed / n_changed)

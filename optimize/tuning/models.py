@@ -1,4 +1,4 @@
-"""Open the two models of a run, judge and proposer, with one budget and one store of replies."""
+"""Open the models of a tuning run, the judge's and the proposer's, with one budget and store."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ from optimize.measuring.tuning_result import RunSpending
 from optimize.search.evaluator import ItemJudgement, JudgeItems
 from optimize.tuning.folder import REPLIES_FILE
 from optimize.tuning.preparation import PreparedRun
-from optimize.tuning.settings import Settings
+from optimize.tuning.settings import ModelSettings, Settings
 
 # The purposes of a run's calls, in the order of its tables of spending.
 SEARCH, PROPOSALS, TEST, PROBES = PURPOSES = ("search", "proposals", "test", "probes")
@@ -35,11 +35,13 @@ class RunClients:
     @property
     def language_proposer(self) -> Client | None:
         """The proposer's client; None if it or the judge is the embedded model."""
-        both_models = (self.judge.model, self.proposer.model)
-        return None if any(is_embedded(model.endpoint) for model in both_models) else self.proposer
+        if is_embedded(self.judge.model.endpoint) or is_embedded(self.proposer.model.endpoint):
+            return None
+        return self.proposer
 
     @property
     def budget(self) -> Budget:
+        """The budget for all calls of both models."""
         return self.judge.account.budget
 
     @property
@@ -70,11 +72,13 @@ def open_clients(
             models=opened_models,
         ) as session,
     ):
-        clients = []
-        for role, model in (("judge", settings.judge_model), ("proposer", settings.proposer_model)):
-            options = model._asdict()
-            clients.append(session.client(options.pop("lm"), role=role, **options))
-        judge, proposer = clients
+
+        def open_client(role: str, model_settings: ModelSettings) -> Client:
+            options = model_settings._asdict()
+            return session.client(options.pop("lm"), role=role, **options)
+
+        judge = open_client("judge", settings.judge_model)
+        proposer = open_client("proposer", settings.proposer_model)
         proposer.account.purpose = PROPOSALS
         sampling_plan = read_plan(settings.plan, settings.samples, settings.temperature)
         yield RunClients(
@@ -82,7 +86,7 @@ def open_clients(
         )
 
 
-def item_scorer(
+def make_item_judge(
     prepared_run: PreparedRun, clients: RunClients, progress: Progress | None
 ) -> JudgeItems:
     """Return a function that judges items, in order, with any prompt of the search."""
@@ -97,8 +101,9 @@ def item_scorer(
         for judgement in judge.judge_rows(texts, client, seed=settings.seed):
             if progress:
                 progress.step(failed=judgement.failure is not None)
-            tokens = client.tokens_in - tokens_in, client.tokens_out - tokens_out
-            yield ItemJudgement(judgement, *tokens)
+            yield ItemJudgement(
+                judgement, client.tokens_in - tokens_in, client.tokens_out - tokens_out
+            )
             tokens_in, tokens_out = client.tokens_in, client.tokens_out
 
     return judge_items
@@ -106,26 +111,27 @@ def item_scorer(
 
 def spending_summary(*accounts: Account) -> RunSpending:
     """Return what the models of these accounts spent, in total and by purpose."""
-    rows = [row for account in accounts for row in account.spending()]
-    rows.sort(key=lambda row: [*PURPOSES, row.purpose].index(row.purpose))
-    total = total_spending(rows, "total")
-    cost_unconfirmed = sum(account.total.cost_unconfirmed for account in accounts)
-    cost_unconfirmed = round(cost_unconfirmed, JSON_DECIMALS)
+    spending_by_purpose = [row for account in accounts for row in account.spending()]
+    # A purpose that a table does not list comes last.
+    spending_by_purpose.sort(key=lambda row: [*PURPOSES, row.purpose].index(row.purpose))
+    total = total_spending(spending_by_purpose, "total")
+    unconfirmed_cost = sum(account.total.cost_unconfirmed for account in accounts)
+    unconfirmed_cost = round(unconfirmed_cost, JSON_DECIMALS)
     return RunSpending(
         tokens={"in": total.tokens_in, "out": total.tokens_out},
         cost_usd=total.cost_usd,
-        cost_unconfirmed_usd=None if total.cost_usd is None else cost_unconfirmed or None,
-        spending=rows,
+        cost_unconfirmed_usd=None if total.cost_usd is None else unconfirmed_cost or None,
+        spending=spending_by_purpose,
     )
 
 
-def total_spending(rows: Sequence[Spending], purpose: str) -> Spending:
-    """Return the sum of all rows, under this purpose; its cost is None if a row's is unknown."""
-    costs = [row.cost_usd for row in rows if row.cost_usd is not None]
+def total_spending(spending_by_purpose: Sequence[Spending], total_name: str) -> Spending:
+    """Return the sum, called `total_name`; its cost is None if the cost of a purpose is unknown."""
+    costs = [row.cost_usd for row in spending_by_purpose if row.cost_usd is not None]
     return Spending(
-        purpose=purpose,
-        calls=sum(row.calls for row in rows),
-        tokens_in=sum(row.tokens_in for row in rows),
-        tokens_out=sum(row.tokens_out for row in rows),
-        cost_usd=sum(costs) if len(costs) == len(rows) else None,
+        purpose=total_name,
+        calls=sum(row.calls for row in spending_by_purpose),
+        tokens_in=sum(row.tokens_in for row in spending_by_purpose),
+        tokens_out=sum(row.tokens_out for row in spending_by_purpose),
+        cost_usd=sum(costs) if len(costs) == len(spending_by_purpose) else None,
     )

@@ -1,4 +1,4 @@
-"""A tuning run from its settings to its report: plan, search, measure once, write files."""
+"""A tuning run from its settings to its report: prepare, search, measure once, write files."""
 
 import time
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ from optimize.tuning import folder as run_folder
 from optimize.tuning.active_run import ActiveRun, PrintLine, ScoredSplits
 from optimize.tuning.budget import plan_budget
 from optimize.tuning.folder import write_json
-from optimize.tuning.models import PROBES, SEARCH, RunClients, item_scorer, open_clients
+from optimize.tuning.models import PROBES, SEARCH, RunClients, make_item_judge, open_clients
 from optimize.tuning.preparation import PreparedRun, prepare_run
 from optimize.tuning.results import save_judges, summarize_run
 from optimize.tuning.settings import Settings
@@ -53,28 +53,29 @@ def tune_in_folder(
     config = run_folder.run_config(prepared_run)
     with run_folder.open_run(out, subject.name, config, print_line) as folder:
         if rows is not None:
-            content = as_json_lines(rows_in_memory(rows))
-            write_atomically(folder / run_folder.LABELS_FILE, content, overwrite=True)
+            json_lines = as_json_lines(rows_in_memory(rows))
+            write_atomically(folder / run_folder.LABELS_FILE, json_lines, overwrite=True)
         assert labels.splits
         splits = run_folder.splits_json(labels.splits, settings.seed)
         write_json(folder / run_folder.SPLITS_FILE, splits)
         print_line(f"{folder}: {metric_name(prepared_run.goal)}, {len(labels.all_items)} outputs")
-        reading = labels.labelled_items.reading
+        is_new_judge = subject.name not in SUBJECT_BY_NAME
         # In a file of pairs, the outputs may have other names than in the comparison.
-        texts = {*subject.texts, *(RESPONSE_NAMES if subject.kind == "pairwise" else ())}
-        if unread := unread_columns(reading, texts, is_new=subject.name not in SUBJECT_BY_NAME):
-            print_line(f"columns not read: {unread}")
+        text_names = {*subject.texts, *(RESPONSE_NAMES if subject.kind == "pairwise" else ())}
+        reading = labels.labelled_items.reading
+        if columns := unread_columns(reading, text_names, is_new=is_new_judge):
+            print_line(f"columns not read: {columns}")
         for note in labels.labelled_items.notes:
             print_line(f"note: {note}")
-        if subject.questions and subject.name not in SUBJECT_BY_NAME and is_embedded(settings.lm):
+        if subject.questions and is_new_judge and is_embedded(settings.lm):
             print_line(
                 "note: the questions of the definition are not tried with the embedded model; name "
                 f"a language model with {option_name('lm')}"
             )
-        return folder, run_prepared(prepared_run, folder, print_line, opened_models, stderr)
+        return folder, tune_and_save(prepared_run, folder, print_line, opened_models, stderr)
 
 
-def run_prepared(
+def tune_and_save(
     prepared_run: PreparedRun,
     folder: Path,
     print_line: PrintLine,
@@ -82,31 +83,27 @@ def run_prepared(
     stderr: TextIO | None = None,
 ) -> TuningResult:
     """Do a prepared run: search, measure both judges, and write all files to its folder."""
-    started = time.monotonic()
+    start_time = time.monotonic()
     with open_clients(prepared_run.settings, folder, opened_models) as clients:
-        n_expected = plan_budget(prepared_run, clients.judge.model.native_n).expected_total.calls
-        with _progress_line(clients, n_expected, stderr) as progress:
-            scorer = item_scorer(prepared_run, clients, progress)
-            run = ActiveRun(prepared_run, folder, clients, scorer, print_line)
+        budget = plan_budget(prepared_run, clients.judge.model.native_n)
+        with _progress_line(clients, budget.expected_total.calls, stderr) as progress:
+            judge_items = make_item_judge(prepared_run, clients, progress)
+            run = ActiveRun(prepared_run, folder, clients, judge_items, print_line)
             search_result = run.search()
             scored_splits = run.measure(search_result)
             probes = _probe(run, search_result, scored_splits)
             if progress:
                 progress.n_total = clients.budget.calls  # so that the line ends at 100 %
-        seconds = time.monotonic() - started
+        seconds = time.monotonic() - start_time
         tuning_result = summarize_run(run, search_result, scored_splits, seconds)
         if note := clients.budget.total.cache_note:
             print_line(note)
     tuning_result = save_judges(run, search_result, scored_splits, tuning_result)
-    rows = []
-    for split, scored in scored_splits.untuned.by_name.items():
-        tuned_judgements = scored_splits.tuned.by_name[split].judgements
-        judgements = {"seed": scored.judgements, "tuned": tuned_judgements}
-        rows += judgement_rows(scored.items.items, judgements, split)
-    lines = "".join(json_text(row) + "\n" for row in rows)
-    run_folder.write_text(folder / run_folder.JUDGEMENTS_FILE, lines)
+    _write_judgements(folder / run_folder.JUDGEMENTS_FILE, scored_splits)
     write_json(folder / run_folder.SUMMARY_FILE, tuning_result.to_json())
-    prompts = search_result.judges.map(lambda judge: judge.prompt(prepared_run.untuned_prompt))
+    prompts = search_result.judges.map(
+        lambda candidate: candidate.prompt(prepared_run.untuned_prompt)
+    )
     # Imported only here, because the import is slow, and a run may fail before its report.
     from optimize.report.page import write_run
 
@@ -114,8 +111,18 @@ def run_prepared(
     return tuning_result
 
 
+def _write_judgements(path: Path, scored_splits: ScoredSplits) -> None:
+    """Write a row for each held-out output, with both judges' scores and people's label."""
+    rows = []
+    for split_name, untuned_scores in scored_splits.untuned.by_name.items():
+        tuned_scores = scored_splits.tuned.by_name[split_name]
+        judgements = {"seed": untuned_scores.judgements, "tuned": tuned_scores.judgements}
+        rows += judgement_rows(untuned_scores.items.items, judgements, split_name)
+    run_folder.write_text(path, "".join(json_text(row) + "\n" for row in rows))
+
+
 def _progress_line(
-    clients: RunClients, n_expected: int, stderr: TextIO | None
+    clients: RunClients, n_expected_calls: int, stderr: TextIO | None
 ) -> AbstractContextManager[Progress | None]:
     """Return the progress line of a run, which counts calls; None if no stream shows it."""
     if stderr is None:
@@ -127,7 +134,7 @@ def _progress_line(
 
     budget = clients.budget
     return Progress(
-        SEARCH, n_expected, stderr, item_noun="calls", budget=budget, refresh_counts=refresh
+        SEARCH, n_expected_calls, stderr, item_noun="calls", budget=budget, refresh_counts=refresh
     )
 
 
@@ -136,11 +143,11 @@ def _probe(run: ActiveRun, search_result: SearchResult, scored_splits: ScoredSpl
     settings, client = run.prepared_run.settings, run.clients.judge
     if not any(row.purpose == PROBES for row in run.budget.expected_by_purpose):
         return ProbeResult(reason="the probes cost calls; --probes asks for them")
-    scored = scored_splits.for_judge(search_result.shipped).test
+    test = scored_splits.for_judge(search_result.shipped).test
     judge = run.freeze(search_result.judges.for_judge(search_result.shipped), {})
     try:
         with client.account.spending_on(PROBES):
-            return probe_judge(judge, client, scored.items, scored.scores, seed=settings.seed)
+            return probe_judge(judge, client, test.items, test.scores, seed=settings.seed)
     except (ModelError, BudgetSpentError) as error:
         # The probes are an extra section of the report, so their failure does not end the run.
         return ProbeResult(reason=f"the probes could not be completed: {error}")

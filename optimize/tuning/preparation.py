@@ -35,8 +35,8 @@ from optimize.tuning.settings import Objective, Settings, apply_scale_setting
 class RunLabels:
     """The labels of a run: as they were read, and as items, all together and by split.
 
-    The untuned and the tuned judge are measured once on `held_out`. `splits` are the splits as they
-    were drawn; None if no labels were held out.
+    The untuned and the tuned judge are measured once on `held_out`. `splits` has the labels of each
+    split as they were read; None if no labels were held out.
     """
 
     labelled_items: AnyLabels
@@ -83,7 +83,7 @@ def prepare_for_prompt(
 ) -> PreparedRun:
     """Prepare a run that tunes this prompt, with the level and the objective that fit the labels.
 
-    `is_choice` says whether the answer is one of two outputs or two labels.
+    `is_choice` says whether the judge's answer is one of two outputs or one of two labels.
     """
     check_level(settings.level, labels.all_items, are_pairs=is_choice)
     level = choose_level(labels.train) if settings.level == "auto" else settings.level
@@ -105,16 +105,20 @@ def prepare_run(
     By default, the settings name the subject and the labels; `rows` are labels in memory. Raises
     SettingsError if the settings contradict the labels, and LabelError if the labels are no use.
     """
-    source = settings.label_source if rows is None else replace(settings.label_source, data=rows)
-    subject, notes = subject or find_subject(settings.subject), list[str]()
+    label_source = settings.label_source
+    if rows is not None:
+        label_source = replace(label_source, data=rows)
+    subject, new_judge_notes = subject or find_subject(settings.subject), list[str]()
     if subject is None:
-        pairwise = settings.pairwise is not None
-        subject, labelled_items = subject_from_labels(settings.subject, source, pairwise=pairwise)
-        source = LabelSource(data=labelled_items, scale=settings.scale)
-        notes = [_new_judge_note(subject, settings.subject)]
+        subject, labelled_items = subject_from_labels(
+            settings.subject, label_source, pairwise=settings.pairwise is not None
+        )
+        label_source = LabelSource(data=labelled_items, scale=settings.scale)
+        new_judge_notes = [_new_judge_note(subject, settings.subject)]
     subject = apply_scale_setting(subject, settings)
-    labelled_items = load_labels(source, subject.name, subject)
-    labelled_items = replace(labelled_items, notes=(*labelled_items.notes, *notes))
+    labelled_items = load_labels(label_source, subject.name, subject)
+    notes = (*labelled_items.notes, *new_judge_notes)
+    labelled_items = replace(labelled_items, notes=notes)
     labels = split_labelled(labelled_items, subject, settings.seed)
     reasoning = None if settings.reasoning == "auto" else settings.reasoning
     if is_decision_model(settings.lm):  # a decision model cannot write its reasoning
@@ -136,18 +140,20 @@ def prepare_run(
 
 def _new_judge_note(subject: Subject, argument: str) -> str:
     """Return a note on a judge that was made from the labels and NAME or NAME=DEFINITION."""
-    answers, option = " or ".join(subject.words or ()), "dimension"
+    option = "dimension"
     if isinstance(subject, Comparison):
         answers, option = "which is better", "pairwise"
-    elif not answers:
-        low, high = subject.scale[0], subject.scale[-1]
-        answers = f"a rating from {low} to {high} ({option_name('scale')})"
-    description = f"it reads {' and '.join(subject.texts)}, and answers {answers}"
+    elif subject.words:
+        answers = " or ".join(subject.words)
+    else:
+        lowest, highest = subject.scale[0], subject.scale[-1]
+        answers = f"a rating from {lowest} to {highest} ({option_name('scale')})"
+    reads_and_answers = f"it reads {' and '.join(subject.texts)}, and answers {answers}"
     if "=" in argument:
-        return f"{subject.name} is judged by your definition; {description}"
+        return f"{subject.name} is judged by your definition; {reads_and_answers}"
     return (
         f"{subject.name} has no definition, so the judge is only told: {subject.definition}; "
-        f"{description}. A definition of one line helps about as much as tuning: "
+        f"{reads_and_answers}. A definition of one line helps about as much as tuning: "
         + option_name(option, f"'{subject.name}=...'")
     )
 
@@ -158,24 +164,24 @@ def split_labelled(labelled_items: AnyLabels, subject: Subject, seed: int) -> Ru
     Raises LabelError if all labels in train and dev are equal.
     """
     splits = split(labelled_items, seed=seed)
-    labelled_parts = (labelled_items, splits.train, splits.dev)
-    all_items, train, dev = (make_items(part, subject.name, subject) for part in labelled_parts)
-    held_out = HeldOut(splits.test, splits.test_unseen_systems)
+
+    def items_of(labelled_split: AnyLabels) -> Items:
+        return make_items(labelled_split, subject.name, subject)
+
     labels = RunLabels(
         labelled_items=labelled_items,
-        all_items=all_items,
-        train=train,
-        dev=dev,
-        held_out=held_out.map(lambda part: make_items(part, subject.name, subject)),
+        all_items=items_of(labelled_items),
+        train=items_of(splits.train),
+        dev=items_of(splits.dev),
+        held_out=HeldOut(splits.test, splits.test_unseen_systems).map(items_of),
         splits=splits,
     )
     if np.ptp(labels.train_and_dev.human) == 0:
-        splits_text = " in train and dev" if np.ptp(all_items.human) else ""
-        only_rating, words = (
-            labels.train_and_dev.human[0],
-            verdict_words(labelled_items, subject.name),
-        )
-        label = words[int(only_rating < 1)] if words else f"{only_rating:g}"
+        splits_text = " in train and dev" if np.ptp(labels.all_items.human) else ""
+        only_label = labels.train_and_dev.human[0]
+        label = f"{only_label:g}"
+        if words := verdict_words(labelled_items, subject.name):
+            label = words[0] if only_label == 1 else words[1]
         raise LabelError(
             f"{labelled_items.name}: every label on {subject.name}{splits_text} is {label}: "
             "there is nothing to learn"
@@ -191,12 +197,12 @@ def choose_objective(
     Balanced accuracy needs labels and a scale of 0 and 1, and the level "auto" or "dataset".
     """
     has_verdicts = subject.scale == (0, 1) and is_two_valued(items.human)
-    fits_balanced = has_verdicts and level in ("auto", "dataset")
-    if setting == "balanced" and not fits_balanced:
+    may_be_balanced = has_verdicts and level in ("auto", "dataset")
+    if setting == "balanced" and not may_be_balanced:
         raise SettingsError(
             f"{option_name('objective', 'balanced')} needs labels of 0 and 1, a judge with this "
             f"scale ({option_name('scale', '0-1')}), and the dataset level"
         )
     if setting != "auto":
         return setting
-    return "balanced" if fits_balanced else "spearman"
+    return "balanced" if may_be_balanced else "spearman"

@@ -36,35 +36,32 @@ MIN_PROPOSAL_COST = 1e-9
 def plan_pricing(
     prepared_run: PreparedRun,
     native_n: bool | None = None,
-    measured: PromptAndReplyTokens | None = None,
+    measured_tokens: PromptAndReplyTokens | None = None,
 ) -> Pricing:
-    """Return the prices of a run; for `native_n` and `measured`, see `plan_budget`."""
-    settings, lm, price = (
-        prepared_run.settings,
-        prepared_run.settings.lm,
-        prepared_run.settings.judge_model.price,
-    )
+    """Return the prices of a run; for `native_n` and `measured_tokens`, see `plan_budget`."""
+    settings, lm = prepared_run.settings, prepared_run.settings.lm
     n_orders = 2 if settings.pairwise else 1
     n_replies = n_orders * (settings.samples or 1)
-    one_call_per_order = gives_n_replies(lm) if native_n is None else native_n
-    n_calls = n_orders if one_call_per_order else n_replies
-    tokens_in, tokens_out = measured or _estimate_tokens(prepared_run, n_calls, n_replies)
+    gives_all_replies = gives_n_replies(lm) if native_n is None else native_n
+    n_calls = n_orders if gives_all_replies else n_replies
+    tokens_in, tokens_out = measured_tokens or _estimate_tokens(prepared_run, n_calls, n_replies)
+    judge_price = settings.judge_model.price
     only_calls_limited = settings.max_calls is not None and settings.max_cost is None
     # Dollars are counted unless the model is free, its price is unknown, or only calls are limited.
-    in_dollars = not (price is None or price.is_free or only_calls_limited)
-    proposal_price = settings.proposer_model.price or price or ASSUMED_TOKEN_PRICE
-    tokens_of_proposal = proposal_tokens(prepared_run)
-    proposal_cost = max(MIN_PROPOSAL_COST, proposal_price.cost(*tokens_of_proposal))
+    is_in_dollars = not (judge_price is None or judge_price.is_free or only_calls_limited)
+    proposal_price = settings.proposer_model.price or judge_price or ASSUMED_TOKEN_PRICE
+    expected_proposal_tokens = proposal_tokens(prepared_run)
+    proposal_cost = max(MIN_PROPOSAL_COST, proposal_price.cost(*expected_proposal_tokens))
     return Pricing(
-        budget_unit="dollars" if in_dollars else "calls",
-        judge_price=price or ASSUMED_TOKEN_PRICE,
+        budget_unit="dollars" if is_in_dollars else "calls",
+        judge_price=judge_price or ASSUMED_TOKEN_PRICE,
         untuned_tokens_in=tokens_in,
         untuned_tokens_out=tokens_out,
         calls_per_item=n_calls,
         replies_per_item=0 if is_decision_model(lm) else n_replies,  # decision models write no text
         proposal_price=proposal_price,
-        proposal_tokens=tokens_of_proposal,
-        proposal_cost=proposal_cost if in_dollars else 1.0,
+        proposal_tokens=expected_proposal_tokens,
+        proposal_cost=proposal_cost if is_in_dollars else 1.0,
     )
 
 
@@ -76,9 +73,9 @@ def _estimate_tokens(
     if is_embedded(lm):  # its tokens cost nothing
         return 0, 0
     template = template_for_model(lm, prepared_run.untuned_prompt)
-    sample = train.items[:: max(1, len(train) // N_ITEMS_SAMPLED)]
-    prompts = (fill_template(lm, template, item.texts) for item in sample)
-    tokens_in = sum(map(estimate_tokens, prompts)) / len(sample)
+    sampled_items = train.items[:: max(1, len(train) // N_ITEMS_SAMPLED)]
+    prompts = (fill_template(lm, template, item.texts) for item in sampled_items)
+    tokens_in = sum(map(estimate_tokens, prompts)) / len(sampled_items)
     return tokens_in * n_calls, estimate_reply_tokens(prepared_run.untuned_prompt, lm) * n_replies
 
 
@@ -88,10 +85,10 @@ def proposal_tokens(prepared_run: PreparedRun, *, at_worst: bool = False) -> Pro
     if is_embedded(proposer.lm):  # the embedded model writes no proposals
         return 0, 0
     n_characters = PROPOSER_CHARACTERS + expected_evidence_length(prepared_run.labels.train)
-    thinks = is_reasoning_model(proposer.lm)
+    writes_reasoning = is_reasoning_model(proposer.lm)
     if at_worst:  # each character of the prompt is a token
-        longest_reply = MAX_PROPOSAL_TOKENS * (REASONING_FACTOR if thinks else 1)
-        return n_characters, proposer.max_tokens or longest_reply
+        max_reply_tokens = MAX_PROPOSAL_TOKENS * (REASONING_FACTOR if writes_reasoning else 1)
+        return n_characters, proposer.max_tokens or max_reply_tokens
     # A reply usually has half of the tokens that it may have.
-    usual_reply = MAX_PROPOSAL_TOKENS / 2 + PROPOSAL_THOUGHT_TOKENS * thinks
-    return n_characters / CHARACTERS_PER_TOKEN, usual_reply
+    reply_tokens = MAX_PROPOSAL_TOKENS / 2 + PROPOSAL_THOUGHT_TOKENS * writes_reasoning
+    return n_characters / CHARACTERS_PER_TOKEN, reply_tokens

@@ -177,7 +177,7 @@ class UserProgram:
         prompt_fields = (*inputs, *reason_fields, *choices)
         return subject, Prompt(instruction=self.signature.instructions, fields=prompt_fields)
 
-    def item_scorer(self, clients: RunClients, settings: Settings) -> JudgeItems:
+    def make_item_judge(self, clients: RunClients, settings: Settings) -> JudgeItems:
         """Return a function that judges items, in order, with a given prompt in the program."""
         client, temperature = clients.judge, clients.sampling_plan.temperature
         lm = as_lm(client, temperature=temperature, max_tokens=MAX_REPLY_TOKENS, seed=settings.seed)

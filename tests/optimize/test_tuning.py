@@ -101,7 +101,7 @@ def test_a_run_that_cannot_start_or_got_no_reply_leaves_no_folder(labels, monkey
         assert (folder / "config.json").is_file()
         raise ModelError("nobody answers")
 
-    monkeypatch.setattr("optimize.tuning.pipeline.run_prepared", unreachable)
+    monkeypatch.setattr("optimize.tuning.pipeline.tune_and_save", unreachable)
     with pytest.raises(ModelError):
         optimize.tune(PLAIN, data=labels, map=NAMED, out="no-answer", quiet=True)
     assert not Path("no-answer").exists()

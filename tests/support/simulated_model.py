@@ -9,7 +9,7 @@ from jsonl import read_jsonl, write_jsonl
 
 from judges.protocol import Completion, Message, Reply, Sampling
 from optimize.tuning.folder import open_run, run_config
-from optimize.tuning.pipeline import run_prepared
+from optimize.tuning.pipeline import tune_and_save
 from optimize.tuning.preparation import prepare_run
 from optimize.tuning.settings import Settings
 
@@ -78,6 +78,6 @@ def paid_run(folder: Path, seed: int, *, two_values: bool = False, **settings: A
     with open_run(
         folder / "run", prepared_run.subject.name, run_config(prepared_run), lambda line: None
     ):
-        summary = run_prepared(prepared_run, folder / "run", lambda line: None, models).to_json()
+        summary = tune_and_save(prepared_run, folder / "run", lambda line: None, models).to_json()
     trials = read_jsonl(folder / "run" / "trials.jsonl")
     return PaidRun(summary, trials, server.dollars, bodies, flags)
