@@ -24,7 +24,7 @@ import numpy as np
 from summeval import MODELS, labelled, recorded
 from swaps import ALIKE, draws
 
-from optimize.measuring.verification import floor_flags
+from optimize.measuring.verification import suggest_floors
 from optimize.statistics.contrasts import contrast_judges
 from optimize.statistics.correlations import Level, correlation, system_level
 from optimize.statistics.floor import interval_for_looks
@@ -211,7 +211,7 @@ def ranked(noise: float, cuts: Cuts, outputs: int, rng: np.random.Generator, n: 
     level: Level = "summary" if outputs > 1 else "dataset"
     rho = correlation(level, *rated_judge(noise, cuts, outputs, rng, n))
     shown = rho if rho.interval and rho.interval.low > 0 else replace(rho, interval=None)
-    return floor_flags(shown), [shown]
+    return suggest_floors(shown), [shown]
 
 
 def passed(
@@ -225,7 +225,7 @@ def passed(
     card = verdict_agreement(judge, people, np.arange(n * outputs) // outputs)
     balanced = card.balanced_accuracy.interval
     is_known = balanced is not None and balanced.low > 0.5
-    return floor_flags(card) if is_known else "", [card.tpr, card.tnr]
+    return suggest_floors(card) if is_known else "", [card.tpr, card.tnr]
 
 
 def print_floors(simulations: int) -> None:

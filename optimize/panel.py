@@ -85,7 +85,7 @@ class PanelRun:
     optimizer: str = "panel"
     seed: int
     level: Level
-    data: DataCounts
+    data_counts: DataCounts = field(metadata={"json": "data"})
     fit: PanelFit = field(metadata=INLINED_IN_JSON)
     splits: HeldOut[PanelSplit] = field(metadata=INLINED_IN_JSON)
     entries: Sequence[JudgeEntry]
@@ -186,7 +186,7 @@ def join_judges(flags: argparse.Namespace) -> CommandOutcome:
             kind="pairwise" if first.is_pairwise else "rating",
             seed=flags.seed,
             level=task.level,
-            data=DataCounts.from_items(task.labelled_items, first.items),
+            data_counts=DataCounts.from_items(task.labelled_items, first.items),
             fit=fit,
             splits=held_out_ids.map(partial(_measure, scored, fit)),
             entries=entries,
@@ -220,7 +220,7 @@ def _shipped_judge(
     if run.fit.kind == "own":
         return judges[run.fit.best_member]
     panel = _make_panel(judges, run.fit.members)
-    data_json = {**to_json(run.data), "constructed": run.data.is_constructed}
+    data_json = {**to_json(run.data_counts), "constructed": run.data_counts.is_constructed}
     tuned_on = tuning_digests(task.items(panel).of_ids(learning_ids), panel.subject)
     return replace(panel, provenance={**run.provenance, "data": data_json, "tuned_on": tuned_on})
 

@@ -90,7 +90,7 @@ def verify_swap(flags: argparse.Namespace) -> tuple[SwapDecision, list[str]]:
 
 def _write_page(path: Path, result: SwapResult) -> None:
     report_answer = swap_answer(result)
-    sections = [source_section(result.comparison.data)]
+    sections = [source_section(result.comparison.data_counts)]
     if report_answer.facts:
         sections.insert(0, Section(title="Figures", facts=report_answer.facts))
     groups = [changed_rows_group(result)]
@@ -204,7 +204,7 @@ def swap_answer(result: SwapResult) -> ReportAnswer:
             *(_judge_tile(name, judge.scorecard) for name, judge in named_judges),
             Tile("Difference", result.difference, interval_note, is_difference=True),
         ],
-        measured_on=measured_sentence(scorecard, comparison.data),
+        measured_on=measured_sentence(scorecard, comparison.data_counts),
         facts=[*_error_facts(named_judges), *_cost_facts(named_judges)],
         next_steps=[swap_step(result)],
     )
@@ -265,7 +265,7 @@ def _changes_sentence(result: SwapResult, new_name: str, old_name: str) -> str:
 def swap_step(result: SwapResult) -> str:
     """Return what to do after a new judge was compared with an old judge."""
     comparison, unit = result.comparison, interval_unit(result.comparison.level)
-    if comparison.data.is_constructed:
+    if comparison.data_counts.is_constructed:
         return "Measure both judges on labels that people gave (--data FILE)."
     if any(judge.overlap.tuned_on_these_labels for judge in comparison.judges):
         return (

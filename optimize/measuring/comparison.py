@@ -63,14 +63,14 @@ class ComparedJudge:
 class JudgeComparison:
     """Several judges with their figures, the best judge first.
 
-    `reference` is the name of the best judge. `data` counts the rows on which judges are compared,
-    of `n_labelled` rows. The judges in `left_out` have no figures.
+    `reference` is the name of the best judge. `data_counts` has the counts of the rows on which
+    judges are compared, of `n_labelled` rows. The judges in `left_out` have no figures.
     """
 
     dimension: str
     kind: Literal["pairwise", "rating"]
     level: Level
-    data: DataCounts
+    data_counts: DataCounts = field(metadata={"json": "data"})
     n_labelled: int
     reference: str
     judges: Sequence[ComparedJudge]
@@ -115,7 +115,7 @@ def compare_judges(judge_entries: Sequence[JudgeEntry], task: Task) -> JudgeComp
         dimension=task.dimension,
         kind="pairwise" if best.is_pairwise else "rating",
         level=task.level,
-        data=DataCounts.from_items(task.labelled_items, best.items),
+        data_counts=DataCounts.from_items(task.labelled_items, best.items),
         n_labelled=len(task.items()),
         reference=names[0],
         judges=judges,

@@ -65,7 +65,7 @@ class TuningResult:
     seed: int
     level: Level
     objective: str
-    data: DataCounts
+    data_counts: DataCounts = field(metadata={"json": "data"})
     test: SplitResult | None = None
     unseen: SplitResult | None = None
     shipped: JudgeName

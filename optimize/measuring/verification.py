@@ -30,7 +30,7 @@ from optimize.statistics.intervals import (
 )
 from optimize.statistics.verdict_rates import MIN_OUTPUTS_FOR_RATES, Rate, VerdictAgreement
 
-# An association is reported if it is at least this large and its interval excludes 0.
+# An influence on the scores is reported if its rho is at least this large.
 MIN_ASSOCIATION = 0.1
 # Upper bound on the false passes, and on the false alarms, in the result; a report has all.
 MAX_MISSES_SHOWN = 3
@@ -40,15 +40,16 @@ MIN_DOCUMENTS_FOR_DATASET_FLOOR = 100
 MIN_DOCUMENTS_FOR_FLOOR = 2 * MIN_DOCUMENTS_FOR_INTERVAL
 
 
-def exceeds_people(value: float, interval: Interval | None, people: float = 0.0) -> bool:
-    """Return whether the judge's scores are clearly more associated with something than labels are.
+def exceeds_people(judge_rho: float, interval: Interval | None, people_rho: float = 0.0) -> bool:
+    """Return whether the judge's scores depend clearly more on something than people's labels do.
 
     Args:
-        value: The association of the judge's scores, such as their rho with length.
-        interval: The interval of its difference from `people`; None if there is no interval.
-        people: The association of people's labels with the same.
+        judge_rho: The rho of the judge's scores with it, such as with length.
+        interval: The interval of `judge_rho` minus `people_rho`; None if there is no interval.
+        people_rho: The rho of people's labels with it.
     """
-    is_large = abs(value) > abs(people) and abs(value - people) >= MIN_ASSOCIATION
+    is_larger = abs(judge_rho) > abs(people_rho)
+    is_large = is_larger and abs(judge_rho - people_rho) >= MIN_ASSOCIATION
     return is_large and interval is not None and (interval.low > 0 or interval.high < 0)
 
 
@@ -59,8 +60,8 @@ class LengthAssociation:
     `interval` is the interval of their difference. For pairs, length means A's minus B's.
     """
 
-    judge: float
-    people: float
+    judge_rho: float = field(metadata={"json": "judge"})
+    people_rho: float = field(metadata={"json": "people"})
     interval: Interval | None
 
 
@@ -78,54 +79,72 @@ class Associations:
     repeat_agreement: float | None = field(metadata={"json": "repeats"})
 
     @classmethod
-    def from_scores(cls, scored: ScoredItems) -> "Associations":
-        position, repeats = None, None
-        if scored.is_pairwise:
-            preferences = [each for each in scored.judgements if isinstance(each, Preference)]
-            rates = win_rate(preferences, documents=scored.document_ids)
-            interval = Interval(rates.position_bias_low, rates.position_bias_high)
-            position = IntervalEstimate(rates.position_bias, interval)
-        elif scored.has_verdicts:
-            agreements = [
-                sum(comb(round(share * each.samples), 2) for share in each.distribution.values())
-                / comb(each.samples, 2)
-                for each in scored.judgements
-                if isinstance(each, Judgement) and each.distribution and each.samples > 1
-            ]
-            repeats = float(np.mean(agreements)) if agreements else None
-        length = _length_association(scored)
-        return cls(length=length, position_bias=position, repeat_agreement=repeats)
+    def from_scores(cls, scored_items: ScoredItems) -> "Associations":
+        return cls(
+            length=_length_association(scored_items),
+            position_bias=_position_bias(scored_items),
+            repeat_agreement=_repeat_agreement(scored_items),
+        )
 
 
-def _length_association(scored: ScoredItems) -> LengthAssociation | None:
+def _position_bias(scored_items: ScoredItems) -> IntervalEstimate | None:
+    if not scored_items.is_pairwise:
+        return None
+    judgements = scored_items.judgements
+    preferences = [judgement for judgement in judgements if isinstance(judgement, Preference)]
+    rates = win_rate(preferences, documents=scored_items.document_ids)
+    interval = Interval(rates.position_bias_low, rates.position_bias_high)
+    return IntervalEstimate(rates.position_bias, interval)
+
+
+def _repeat_agreement(scored_items: ScoredItems) -> float | None:
+    if not scored_items.has_verdicts:
+        return None
+    agreement_by_row = []
+    for judgement in scored_items.judgements:
+        if not isinstance(judgement, Judgement) or judgement.samples < 2:
+            continue
+        if judgement.distribution:
+            counts = [round(share * judgement.samples) for share in judgement.distribution.values()]
+            n_equal_pairs = sum(comb(n, 2) for n in counts)
+            agreement_by_row.append(n_equal_pairs / comb(judgement.samples, 2))
+    return float(np.mean(agreement_by_row)) if agreement_by_row else None
+
+
+def _length_association(scored_items: ScoredItems) -> LengthAssociation | None:
     lengths: list[float] = []
-    for row, label in enumerate(scored.labelled_items):
+    for row, label in enumerate(scored_items.labelled_items):
+        texts = scored_items.texts_of_row(row)
         if isinstance(label, LabelledPair):
             lengths.append(len(label.response_a.strip()) - len(label.response_b.strip()))
-        elif output := judged_output_name([*(texts := scored.texts_of_row(row))]):
-            lengths.append(len(texts[output].strip()))
-    if len(lengths) < len(scored.items):
+        elif output_name := judged_output_name([*texts]):
+            lengths.append(len(texts[output_name].strip()))
+    if len(lengths) < len(scored_items.items):
         return None
-    level: Level = "dataset" if scored.level == "dataset" else "summary"
-    scores = scored.verdicts if scored.has_verdicts else scored.scores
-    human: Vector = np.where(np.isnan(scores), np.nan, scored.human)
-    contrast = contrast_judges(scores, human, lengths, scored.document_ids, level=level)
-    rhos = [correlation(level, values, lengths, scored.document_ids) for values in (scores, human)]
-    return LengthAssociation(judge=rhos[0].value, people=rhos[1].value, interval=contrast.interval)
+    level: Level = "dataset" if scored_items.level == "dataset" else "summary"
+    document_ids = scored_items.document_ids
+    scores = scored_items.verdicts if scored_items.has_verdicts else scored_items.scores
+    human: Vector = np.where(np.isnan(scores), np.nan, scored_items.human)
+    return LengthAssociation(
+        judge_rho=correlation(level, scores, lengths, document_ids).value,
+        people_rho=correlation(level, human, lengths, document_ids).value,
+        interval=contrast_judges(scores, human, lengths, document_ids, level=level).interval,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FloorCheck:
-    """The floors that hold (`held`), and reasons why others fall `short` or are `undecided`.
+    """Whether a judge's figures are at or above the floors that the user set.
 
-    `outcome` is None if no floors were set and nothing is wrong. Intervals are widened to hold in
-    all of `looks` looks at a growing set of labels.
+    Each floor has a text: in `held` if the figure's interval lies above it, in `shortfalls` if the
+    interval lies below it, else in `undecided`. `outcome` is None if no floors were set and nothing
+    is wrong. Intervals are widened to hold in all of `looks` looks at a growing set of labels.
     """
 
     outcome: str | None = field(metadata={"json": "gate"})
     looks: int
     held: Sequence[str]
-    short: Sequence[str]
+    shortfalls: Sequence[str] = field(metadata={"json": "short"})
     undecided: Sequence[str]
     passed: bool
 
@@ -139,7 +158,7 @@ class Verification:
 
     judge: str
     dimension: str
-    data: DataCounts
+    data_counts: DataCounts = field(metadata={"json": "data"})
     level: Level
     n_unjudged: int
     overlap: TuningOverlap = field(metadata=INLINED_IN_JSON)
@@ -147,93 +166,111 @@ class Verification:
     scorecard: Scorecard = field(metadata=INLINED_IN_JSON)
     associations: Associations
     misses: Sequence[Miss] | None = None
-    words: tuple[str, str] | None
+    verdict_words: tuple[str, str] | None = field(metadata={"json": "words"})
     floor_check: FloorCheck | None = field(default=None, metadata=INLINED_IN_JSON)
 
     @classmethod
     def from_scores(
-        cls, scored: ScoredItems, held_out: ScoredItems, labelled: AnyLabels
+        cls, scored_items: ScoredItems, held_out: ScoredItems, labelled_items: AnyLabels
     ) -> "Verification":
-        """Return the figures on `held_out`, which holds the rows of `scored` that count."""
-        overlap = TuningOverlap.from_scores(scored, held_out)
-        is_left_out = overlap.n_rows and not overlap.tuned_on_these_labels
+        """Return the figures on `held_out`: the rows on which figures are computed."""
+        overlap = TuningOverlap.from_scores(scored_items, held_out)
+        rho_on_tuned_rows = misses = None
+        if overlap.n_rows and not overlap.tuned_on_these_labels:
+            rho_on_tuned_rows = scored_items.of_ids(scored_items.tuned_ids).rho
+        if held_out.has_verdicts:
+            misses = list_misses(held_out, MAX_MISSES_SHOWN)
         return cls(
-            judge=scored.judge_name,
-            dimension=scored.dimension,
-            data=DataCounts.from_items(labelled, held_out.items),
-            level=scored.level,
-            n_unjudged=scored.n_unjudged,
+            judge=scored_items.judge_name,
+            dimension=scored_items.dimension,
+            data_counts=DataCounts.from_items(labelled_items, held_out.items),
+            level=scored_items.level,
+            n_unjudged=scored_items.n_unjudged,
             overlap=overlap,
-            rho_on_tuned_rows=scored.of_ids(scored.tuned_ids).rho if is_left_out else None,
+            rho_on_tuned_rows=rho_on_tuned_rows,
             scorecard=Scorecard.all_figures(held_out),
             associations=Associations.from_scores(held_out),
-            misses=list_misses(held_out, MAX_MISSES_SHOWN) if held_out.has_verdicts else None,
-            words=labelled.words.get(scored.dimension),
+            misses=misses,
+            verdict_words=labelled_items.words.get(scored_items.dimension),
         )
 
     @property
     def faults(self) -> list[str]:
+        """The floors that the judge falls short of, and those that labels cannot decide."""
         if not self.floor_check:
             return []
-        short = [f"falls short: {reason}" for reason in self.floor_check.short]
-        return [*short, *(f"undecided: {reason}" for reason in self.floor_check.undecided)]
+        shortfalls = [f"falls short: {reason}" for reason in self.floor_check.shortfalls]
+        return [*shortfalls, *(f"undecided: {reason}" for reason in self.floor_check.undecided)]
 
     @property
     def is_undecided(self) -> bool:
-        """Whether the labels do not suffice to tell if the judge holds its floors."""
+        """Whether labels are too few to tell if the judge's figures are above their floors."""
         return self.floor_check is not None and self.floor_check.outcome == "undecided"
 
 
-def check_floors(result: Verification, floors: Mapping[str, float], looks: int = 1) -> FloorCheck:
-    """Return which floors hold, and for each other floor the reason."""
-    reasons: dict[str, list[str]] = {"holds": [], "falls short": [], "undecided": []}
-    reasons["falls short"] += _reasons_to_fail(result, has_floors=bool(floors))
-    if floors and result.scorecard.has_same_scores:
-        reasons["falls short"].append("outputs that people order all get the same score")
-        floors = {}
-    for name, floor_value in floors.items():
-        figure_name, label, _ = FLOOR_FIGURES[name]
-        two_values = result.scorecard.verdict_figures
-        figure = getattr(two_values.judge, name) if label and two_values else result.scorecard.rho
-        figure = replace(figure, interval=floor.interval_for_looks(figure, looks))
-        value_text = f"{figure.value:.4f} {interval_text(figure.interval)}{looks_text(looks)}"
-        if math.isnan(figure.value):
-            value_text = "undefined"
-        reason = f"{figure_name} {value_text}, --min-{name} {floor_value:g}"
-        floor_outcome = floor.check_floor(figure.interval, floor_value)
-        if floor_outcome == "holds":
-            reason = f"{figure_name} {value_text} >= {floor_value:g}"
-        elif floor_outcome == "undecided":
-            reason += f": {_labels_to_add(result, figure, label, floor_value)}"
-        reasons[floor_outcome].append(reason)
-    held, short, undecided = reasons.values()
-    outcome = next((name for name in ("falls short", "undecided", "holds") if reasons[name]), None)
+def check_floors(
+    result: Verification, floor_by_figure: Mapping[str, float], looks: int = 1
+) -> FloorCheck:
+    """Return for each floor whether the judge's figure is above it, with the reason."""
+    texts_by_outcome: dict[str, list[str]] = {"falls short": [], "undecided": [], "holds": []}
+    has_floors = bool(floor_by_figure)
+    texts_by_outcome["falls short"] += _reasons_to_fail(result, has_floors=has_floors)
+    if has_floors and result.scorecard.has_same_scores:
+        texts_by_outcome["falls short"].append("outputs that people order all get the same score")
+        floor_by_figure = {}
+    for name, floor_value in floor_by_figure.items():
+        outcome, text = _check_figure(result, name, floor_value, looks)
+        texts_by_outcome[outcome].append(text)
+    final_outcome = next((outcome for outcome, texts in texts_by_outcome.items() if texts), None)
+    shortfalls, undecided, held = texts_by_outcome.values()
     return FloorCheck(
-        outcome=outcome,
+        outcome=final_outcome,
         looks=looks,
         held=held,
-        short=short,
+        shortfalls=shortfalls,
         undecided=undecided,
-        passed=outcome in ("holds", None),
+        passed=final_outcome in ("holds", None),
     )
 
 
+def _check_figure(
+    result: Verification, name: str, floor_value: float, looks: int
+) -> tuple[str, str]:
+    """Return the outcome for one floor, and a text with the figure, its interval and the floor."""
+    floor_figure, verdict_figures = FLOOR_FIGURES[name], result.scorecard.verdict_figures
+    counted_label, figure = floor_figure.counted_label, result.scorecard.rho
+    if counted_label and verdict_figures:
+        figure = getattr(verdict_figures.judge, name)
+    figure = replace(figure, interval=floor.interval_for_looks(figure, looks))
+    value_text = f"{figure.value:.4f} {interval_text(figure.interval)}{looks_text(looks)}"
+    if math.isnan(figure.value):
+        value_text = "undefined"
+    outcome = floor.check_floor(figure.interval, floor_value)
+    if outcome == "holds":
+        return outcome, f"{floor_figure.name} {value_text} >= {floor_value:g}"
+    text = f"{floor_figure.name} {value_text}, --min-{name} {floor_value:g}"
+    if outcome == "undecided":
+        text += f": {_labels_to_add(result, figure, counted_label, floor_value)}"
+    return outcome, text
+
+
 def _labels_to_add(
-    result: Verification, figure: Correlation | Rate, label: str, floor_value: float
+    result: Verification, figure: Correlation | Rate, counted_label: str, floor_value: float
 ) -> str:
     """Return how many more labels would decide, if the figure stays the same."""
-    two_values = result.scorecard.verdict_figures
-    if two_values and label and (n_more := two_values.judge.n_missing_labels[label]):
-        return f"{count_text(n_more, f'more {label}')} would give an interval"
-    if n_further := floor.labels_to_add(figure, floor_value):
-        number = count_text(n_further, f"more {label or 'document'}")
+    verdict_figures = result.scorecard.verdict_figures
+    n_missing = verdict_figures.judge.n_missing_labels if verdict_figures else {}
+    if n := n_missing.get(counted_label):
+        return f"{count_text(n, f'more {counted_label}')} would give an interval"
+    if n_to_add := floor.labels_to_add(figure, floor_value):
+        number = count_text(n_to_add, f"more {counted_label or 'document'}")
         return f"about {number} would decide, if the judge does as well on them"
-    return f"label more {VERDICT_PLURALS.get(label, 'documents')}"
+    return f"label more {VERDICT_PLURALS.get(counted_label, 'documents')}"
 
 
 def _reasons_to_fail(result: Verification, *, has_floors: bool) -> Iterator[str]:
     """Yield each reason why the check fails, whatever the figures are."""
-    n_outputs, n_failed = result.data.n_outputs, result.scorecard.rho.n_failed
+    n_outputs, n_failed = result.data_counts.n_outputs, result.scorecard.rho.n_failed
     at_most = f"at most {MAX_FAILED_SHARE:.0%} may"
     if n_failed > MAX_FAILED_SHARE * n_outputs:
         share = n_failed / n_outputs
@@ -247,18 +284,19 @@ def _reasons_to_fail(result: Verification, *, has_floors: bool) -> Iterator[str]
         yield f"the judge was tuned on {result.overlap.n_rows:,} of these {result.scorecard.unit}s"
 
 
-def floor_flags(figures: Correlation | VerdictAgreement) -> str:
-    """Return floors that an equally good judge holds in nine of ten cases on as many new labels.
+def suggest_floors(figures: Correlation | VerdictAgreement) -> str:
+    """Return the flags --min-... with floors that suit a judge with these figures.
 
-    The text is empty if labels are too few: on new labels, figures may then have no interval.
+    With as many new labels, an equally good judge passes the floors in nine of ten cases. The text
+    is empty if labels are too few: on new labels, figures may then have no interval.
     """
     if isinstance(figures, VerdictAgreement):
         tpr, tnr = _rate_floor(figures.tpr), _rate_floor(figures.tnr)
-        # A judge that decides at random holds floors whose sum is 1 or less.
+        # A judge that decides at random passes floors whose sum is 1 or less.
         return f"--min-tpr {tpr:.2f} --min-tnr {tnr:.2f}" if tpr + tnr > 1 else ""
-    n_required = (
-        MIN_DOCUMENTS_FOR_DATASET_FLOOR if figures.level == "dataset" else MIN_DOCUMENTS_FOR_FLOOR
-    )
+    n_required = MIN_DOCUMENTS_FOR_FLOOR
+    if figures.level == "dataset":
+        n_required = MIN_DOCUMENTS_FOR_DATASET_FLOOR
     if figures.interval is None or figures.n_documents < n_required:
         return ""
     floor_value = _round_down(floor.suggested_rho_floor(figures.value, figures.interval.low))
@@ -271,11 +309,11 @@ def _rate_floor(rate: Rate) -> float:
     n_required = MIN_DOCUMENTS_FOR_FLOOR
     if n_documents == rate.n:
         n_required = 2 * MIN_OUTPUTS_FOR_RATES
-    low_end = rate.interval.low if rate.interval else 0.0
-    if low_end == 0 or n_documents < n_required:
+    if not rate.interval or rate.interval.low == 0 or n_documents < n_required:
         return 0.0
-    return _round_down(floor.suggested_rate_floor(rate.value, low_end, rate.n))
+    return _round_down(floor.suggested_rate_floor(rate.value, rate.interval.low, rate.n))
 
 
 def _round_down(value: float) -> float:
+    """Return the value with two decimals, rounded down."""
     return math.floor(100 * value) / 100

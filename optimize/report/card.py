@@ -9,7 +9,7 @@ from optimize.figures.as_text import figure_text, number_text, share_text, short
 from optimize.items import DataCounts
 from optimize.measuring.scorecard import Scorecard, VerdictFigures
 from optimize.measuring.scored import TuningOverlap
-from optimize.measuring.verification import floor_flags
+from optimize.measuring.verification import suggest_floors
 from optimize.report.answer import Fact, Tile
 from optimize.statistics.coefficients import COEFFICIENTS
 from optimize.statistics.human import OneAnnotatorComparison
@@ -366,7 +366,7 @@ def floors_advice(scorecard: Scorecard, command: str = "") -> str:
         "Labels are too few, or the judge is too weak, for a floor in CI with a safe margin: use "
         "`--against`."
     )
-    if suggested_flags := floor_flags(figures.judge if figures else scorecard.rho):
+    if suggested_flags := suggest_floors(figures.judge if figures else scorecard.rho):
         ci_advice = f"For CI: `{suggested_flags}` (an equally good judge passes 9 of 10 times)."
     return f"Give the floors that it must stay above: {flags_text}. {ci_advice}"
 

@@ -42,7 +42,7 @@ def comparison_answer(result: JudgeComparison) -> ReportAnswer:
     """Return the answer, which says which judge is best and has the figures of the judge to use."""
     judge, warnings = judge_to_use(result), list[Fact]()
     obstacle = obstacle_to_use(
-        judge.scorecard, result.data, tuned_on_these=judge.overlap.tuned_on_these_labels
+        judge.scorecard, result.data_counts, tuned_on_these=judge.overlap.tuned_on_these_labels
     )
     figures = f"These figures are of {judge.name}. {recommendation(judge.scorecard, obstacle)}"
     for each in result.judges:
@@ -57,8 +57,8 @@ def comparison_answer(result: JudgeComparison) -> ReportAnswer:
         headline=comparison_step(result),
         reasons=[("", figures), *rate_facts(judge.scorecard), *warnings],
         tiles=main_tiles(judge.scorecard),
-        measured_on=measured_sentence(judge.scorecard, result.data),
-        facts=[*facts, ("Labels", labels_text(result.data, judge.scorecard.unit))],
+        measured_on=measured_sentence(judge.scorecard, result.data_counts),
+        facts=[*facts, ("Labels", labels_text(result.data_counts, judge.scorecard.unit))],
         tables=_tables(result),
     )
 
@@ -109,7 +109,7 @@ def judge_to_use(result: JudgeComparison) -> ComparedJudge:
 
 def comparison_step(result: JudgeComparison) -> str:
     """Return a sentence on which judge is best, or on what to compare instead."""
-    if result.data.is_constructed:
+    if result.data_counts.is_constructed:
         return "Compare on labels of your own (`--data FILE`)."
     if any(judge.overlap.tuned_on_these_labels for judge in result.judges):
         return "Compare again on labels that no judge was tuned on."

@@ -114,7 +114,7 @@ def write_run(
     sections = [
         _figures_section(report_answer, result.scorecard, scored, _probe_table(probes)),
         _prompt_section(result, prompts),
-        source_section(result.data),
+        source_section(result.data_counts),
     ]
     save_page(path, page_html(report_answer, sections, miss_groups(scored)))
 
@@ -122,14 +122,14 @@ def write_run(
 def write_verification(path: Path, result: Verification, scored: ScoredItems) -> None:
     """Write the page on a verification; its figures were computed on `scored`."""
     report_answer, card = verification_answer(result), result.scorecard
-    counts = card.unit, result.data.n_systems
+    counts = card.unit, result.data_counts.n_systems
     levels = dict.fromkeys((correlation_line(rho, *counts),) for rho in card.correlations)
-    caption = f"Every level and coefficient. {unweighted_sentence(result.data)}"
+    caption = f"Every level and coefficient. {unweighted_sentence(result.data_counts)}"
     all_levels = ReportTable(("level and coefficient",), [*levels], caption)
     # Named after the page: a misses.csv of a run in the same folder must not be replaced.
     _write_misses(path.with_suffix(f".{MISSES_FILE}"), scored)
     figures = _figures_section(report_answer, card, scored, all_levels)
-    sections = [figures, source_section(result.data)]
+    sections = [figures, source_section(result.data_counts)]
     save_page(path, page_html(report_answer, sections, miss_groups(scored)))
 
 
@@ -179,7 +179,7 @@ def write_comparison(path: Path, result: JudgeComparison) -> None:
             ReportTable(("left out", "why"), left_out),
         ],
     )
-    save_page(path, page_html(report_answer, [section, source_section(result.data)]))
+    save_page(path, page_html(report_answer, [section, source_section(result.data_counts)]))
 
 
 def source_section(data: DataCounts) -> Section:

@@ -55,7 +55,8 @@ def tuning_answer(result: TuningResult, folder: str = "FOLDER") -> ReportAnswer:
     test, card = result.test, result.scorecard
     model = "the embedded model" if is_embedded(result.lm) else result.lm
     shipped = ("Shipped", result.why.removeprefix("Shipped: "))
-    cost, labels = ("Cost", _cost_text(result)), ("Labels", labels_text(result.data, result.unit))
+    cost = ("Cost", _cost_text(result))
+    labels = ("Labels", labels_text(result.data_counts, result.unit))
     report_answer = ReportAnswer(
         title=f"{result.dimension} judged by {model}",
         headline="Do not use it yet: no labels were held out, so nobody knows if it agrees.",
@@ -67,10 +68,10 @@ def tuning_answer(result: TuningResult, folder: str = "FOLDER") -> ReportAnswer:
         return report_answer
     return replace(
         report_answer,
-        headline=recommendation(card, obstacle_to_use(card, result.data)),
+        headline=recommendation(card, obstacle_to_use(card, result.data_counts)),
         reasons=[shipped, ("Gain", gain_sentence(result, test)), *rate_facts(card), cost],
         tiles=main_tiles(card),
-        measured_on=measured_sentence(card, result.data, " that tuning did not see"),
+        measured_on=measured_sentence(card, result.data_counts, " that tuning did not see"),
         facts=[*_tuning_facts(result, test), *scale_facts(card), labels],
         tables=[_split_table(result)],
     )
@@ -87,7 +88,7 @@ def _tuning_facts(result: TuningResult, test: SplitResult) -> Iterator[Fact]:
         shares = ", ".join(f"{question.name} ({question.share:.0%})" for question in questions)
         own_text = f"{own_answer.name} ({own_answer.share:.0%})"
         yield "Asks", f"{shares}, in addition to its own {own_text}."
-    if not result.unseen and not result.is_pairwise and result.data.n_systems > 1:
+    if not result.unseen and not result.is_pairwise and result.data_counts.n_systems > 1:
         yield "New systems", "Not known: no system was held out from tuning."
 
 
@@ -129,7 +130,7 @@ def gain_sentence(result: TuningResult, test: SplitResult) -> str:
     meaning = _gain_meaning(test, count_text(rho.n_documents, "document"))
     is_contradicted = gain.value < 0 if result.shipped == "tuned" else test.is_gain_confirmed
     if is_contradicted:
-        n_others = result.data.n_documents - rho.n_documents - rho.n_undefined
+        n_others = result.data_counts.n_documents - rho.n_documents - rho.n_undefined
         meaning += f" The gate, over the other {n_others:,} documents, decides."
     on_unseen = ""
     if result.unseen and not math.isnan(result.unseen.objective_gain.value):
@@ -172,7 +173,7 @@ def _cost_text(result: TuningResult) -> str:
 
 def tuning_steps(result: TuningResult, folder: str = "FOLDER") -> list[str]:
     """Return at most three steps after a run, whose judge was saved in `folder`."""
-    if result.data.is_constructed:
+    if result.data_counts.is_constructed:
         flag = "--pairwise" if result.is_pairwise else "--dimension"
         return [
             "These labels were constructed, not given by people. Tune on labels "
@@ -184,7 +185,8 @@ def tuning_steps(result: TuningResult, folder: str = "FOLDER") -> list[str]:
             "Measure it on labels that it has not seen: `dspy-judges verify`, or `dspy.Evaluate` "
             "for a program of your own."
         ]
-    obstacle, n_failed, steps = obstacle_to_use(card, result.data), card.rho.n_failed, list[str]()
+    obstacle = obstacle_to_use(card, result.data_counts)
+    n_failed, steps = card.rho.n_failed, list[str]()
     if n_failed > MIN_FAILED_SHARE * card.rho.n_outputs:
         steps.append(
             f"Fix the failures: {n_failed:,} {card.unit}s have no score. The report says why."

@@ -53,10 +53,10 @@ def verification_lines(
     if not everything:
         return lines
     all_levels = (
-        correlation_line(rho, card.unit, result.data.n_systems) for rho in card.correlations
+        correlation_line(rho, card.unit, result.data_counts.n_systems) for rho in card.correlations
     )
-    facts = [*order_facts(card), *annotator_facts(card, result.data.n_tied or 0)]
-    remarks = unweighted_sentence(result.data), *fact_lines(facts)
+    facts = [*order_facts(card), *annotator_facts(card, result.data_counts.n_tied or 0)]
+    remarks = unweighted_sentence(result.data_counts), *fact_lines(facts)
     return [*lines, "", *dict.fromkeys(all_levels), *wrap_lines(*remarks)]
 
 
@@ -65,9 +65,9 @@ def verification_answer(result: Verification, *, with_faults: bool = True) -> Re
     card, floor_check = result.scorecard, result.floor_check
     judge = Path(result.judge).name.removesuffix(".jsonl")
     obstacle = obstacle_to_use(
-        card, result.data, tuned_on_these=result.overlap.tuned_on_these_labels
+        card, result.data_counts, tuned_on_these=result.overlap.tuned_on_these_labels
     )
-    measured = measured_sentence(card, result.data)
+    measured = measured_sentence(card, result.data_counts)
     if result.n_unjudged:
         unjudged = count_text(result.n_unjudged, f"more labelled {card.unit}")
         measured += f" {unjudged} were not scored."
@@ -92,8 +92,10 @@ def verification_answer(result: Verification, *, with_faults: bool = True) -> Re
 
 def _association_warnings(associations: Associations) -> Iterator[Fact]:
     length, position = associations.length, associations.position_bias
-    if length and exceeds_people(length.judge, length.interval, length.people):
-        judge, people = (number_text(rho, signed=True) for rho in (length.judge, length.people))
+    if length and exceeds_people(length.judge_rho, length.interval, length.people_rho):
+        judge, people = (
+            number_text(rho, signed=True) for rho in (length.judge_rho, length.people_rho)
+        )
         sentence = f"Its rho with length is {judge}, and that of people's labels is {people}."
         yield "Length", sentence
     if position and exceeds_people(position.value, position.interval):

@@ -67,7 +67,7 @@ def summarize_run(
         seed=settings.seed,
         level=prepared_run.level,
         objective=prepared_run.objective,
-        data=DataCounts.from_items(labels.labelled_items, labels.all_items),
+        data_counts=DataCounts.from_items(labels.labelled_items, labels.all_items),
         test=splits.get("test"),
         unseen=splits.get("test_unseen_systems"),
         shipped=search_result.shipped,

@@ -208,7 +208,7 @@ def test_the_next_steps_follow_from_the_figures_and_never_contradict_the_headlin
 
 
 def test_constructed_labels_give_one_step():
-    summary = run_result(data=replace(DATA, sha256=starter().sha256))
+    summary = run_result(data_counts=replace(DATA, sha256=starter().sha256))
     (step,) = tuning_steps(summary)
     assert "Tune on labels of your own: `dspy-judges tune --dimension relevance" in step
     assert "were constructed" in tuning_answer(summary).headline
@@ -242,7 +242,7 @@ def judge(name: str, value: float, dollars: float, error: float | None = None) -
 )
 def test_the_cheaper_judge_is_advised_only_within_a_standard_error(value, error, advice, fact):
     judges = [judge("dear", 0.5, 9.0), judge("cheap", value, 0.1, error)]
-    about = {"dimension": "relevance", "kind": "rating", "level": "summary", "data": DATA}
+    about = {"dimension": "relevance", "kind": "rating", "level": "summary", "data_counts": DATA}
     counts = {"n_labelled": 240, "left_out": [], "cost_usd": 1.5}
     result = JudgeComparison(reference="dear", judges=judges, **about, **counts)
     assert comparison_step(result).startswith(advice)

@@ -187,7 +187,7 @@ def run_result(**changes: Any) -> TuningResult:
     settings |= {"level": "summary", "objective": "spearman", "risk": 0.1, "ship": "better"}
     calls = {"lm_calls": 1200, "proposer_calls": 1, "cached_calls": 0, "seconds": 12.3}
     result = TuningResult(
-        data=DATA,
+        data_counts=DATA,
         test=on_split(),
         shipped="tuned",
         why="Shipped: the tuned judge. It beats the untuned judge.",
