@@ -28,14 +28,10 @@ ColumnKind = Literal["rating", "text", "label", "name", ""]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table, or a key `column.key` of the objects in a column, and what it holds.
+    """What a column of a table holds, or the values at a key `column.key` of the objects in it.
 
-    Attributes:
-        name: The column's name, or `column.key`.
-        cells: The cells, one for each row.
-        kind: What the cells are.
-        has_short_cells: Whether every cell is as short as a name or a label.
-        n_distinct: The number of different cells.
+    `has_short_cells` says whether every cell is as short as a name or a label. `n_distinct` is the
+    number of different cells.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """Converts conversations (lists of messages, as in OpenAI and ShareGPT files) to texts."""
 
 import ast
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
@@ -14,9 +14,9 @@ from judges.tables.problems import count_text, joined_names
 from judges.tables.text import Record, TableRow
 
 CONVERSATION = "conversation"
-# The speakers in the text of a conversation: for an assistant's messages and for its tool calls.
+# The speakers before an assistant's turns in a text: for its messages, and for its tool calls.
 _ASSISTANT_SPEAKERS = _ASSISTANT, _TOOL_CALL = "Assistant", "Assistant calls"
-_SPEAKERS = {
+_SPEAKER_BY_ROLE = {
     **dict.fromkeys(("assistant", "gpt", "chatgpt", "bot", "chatbot", "model", "ai"), _ASSISTANT),
     **dict.fromkeys(("user", "human", "prompter", "customer"), "User"),
     **dict.fromkeys(("tool", "function", "observation"), "Tool result"),
@@ -32,14 +32,14 @@ _SINGLE_MESSAGES_NOTE = (
     "each row is one message, which is judged by itself; for a conversation write one row with a "
     'list of messages, such as [{"role": "user", "content": "..."}], in `messages`'
 )
-# One turn of a conversation: its speaker (also `Assistant calls` or `Tool result`) and its text.
+# One turn of a conversation: its speaker, such as `User` or `Assistant calls`, and its text.
 Turn = tuple[str, str]
 
 
 def read_turns(value: object) -> list[Turn]:
-    """Return the turns of the conversation in a cell; [] without a conversation.
+    """Return the turns of the conversation in a cell; [] for a cell without a conversation.
 
-    The cell holds a message, a list of messages or an object with such a list. The cell may also be
+    A conversation is one message, a list of messages, or an object with such a list. It may also be
     a string of JSON, or a list that was printed by Python.
     """
     if hasattr(value, "tolist"):
@@ -65,7 +65,7 @@ def _message_turns(message: object) -> list[Turn]:
     has_content = not message.keys().isdisjoint((*_CONTENT_KEYS, *_TOOL_CALL_KEYS))
     if not isinstance(role, str) or not has_content:
         return []
-    speaker = _SPEAKERS.get(role.casefold(), " ".join(role.split()).capitalize())
+    speaker = _SPEAKER_BY_ROLE.get(role.casefold(), " ".join(role.split()).capitalize())
     text = _content_text(first_value(message, _CONTENT_KEYS))
     tool_calls = _content_text([*filter(None, map(message.get, _TOOL_CALL_KEYS))])
     turns = (speaker, text), (_TOOL_CALL, tool_calls)
@@ -75,45 +75,49 @@ def _message_turns(message: object) -> list[Turn]:
 
 def _content_text(content: object) -> str:
     """Return a message's content as text: a tool call as `NAME(ARGUMENTS)`, a file as `[TYPE]`."""
+    if content is None:
+        return ""
     if isinstance(content, list | tuple):
         return "\n".join(map(_content_text, content))
     if not isinstance(content, Mapping):
-        return "" if content is None else str(content)
-    call = content.get("function", content)
-    if isinstance(call, Mapping) and "name" in call:
-        return f"{call['name']}({first_value(call, ('arguments', 'input')) or ''})"
-    return (
-        _content_text(first_value(content, _CONTENT_KEYS)) or f"[{content.get('type', 'no text')}]"
-    )
+        return str(content)
+    tool_call = content.get("function", content)
+    if isinstance(tool_call, Mapping) and "name" in tool_call:
+        return f"{tool_call['name']}({first_value(tool_call, ('arguments', 'input')) or ''})"
+    text = _content_text(first_value(content, _CONTENT_KEYS))
+    return text or f"[{content.get('type', 'no text')}]"
 
 
 def format_turns(turns: Iterable[Turn]) -> str:
-    """Return turns as lines `SPEAKER: TEXT`; the middle of a very long conversation is left out."""
+    """Return turns as lines `SPEAKER: TEXT`, without the middle of a very long conversation."""
     # Every later line of a turn is indented, so that it cannot look like the start of another turn.
     text = "\n".join(
         f"{speaker}: {_INDENTED_NEWLINE.join(content.splitlines())}" for speaker, content in turns
     )
     if (n_omitted := len(text) - _MAX_CHARACTERS) <= 0:
         return text
-    omission = f" [... {n_omitted:,}{_OMISSION_END}"
-    return text[: _MAX_CHARACTERS // 4] + omission + text[_MAX_CHARACTERS // 4 - _MAX_CHARACTERS :]
+    n_at_start = _MAX_CHARACTERS // 4
+    end = text[n_at_start - _MAX_CHARACTERS :]
+    return f"{text[:n_at_start]} [... {n_omitted:,}{_OMISSION_END}{end}"
 
 
-def _plain_text_or_lines(turns: list[Turn]) -> str:
+def _format_answer(turns: list[Turn]) -> str:
     """Return the plain text of a single assistant turn; other turns as lines `SPEAKER: TEXT`."""
-    (speaker, text), *others = turns
+    (speaker, text), *other_turns = turns
+    if other_turns or speaker != _ASSISTANT:
+        return format_turns(turns)
     # A line that begins with `Assistant` could be read as another turn.
     imitates_turns = any(line.lstrip().startswith(_ASSISTANT) for line in text.splitlines())
-    return format_turns(turns) if others or imitates_turns or speaker != _ASSISTANT else text
+    return format_turns(turns) if imitates_turns else text
 
 
 def cells_with_texts(cells: Mapping[str, object]) -> Record:
     """Return a row's cells, with every text that a judge may read from its conversations.
 
-    Two conversations give `prompt` (the first turns, which are the same in both), `response_a` and
-    `response_b`. One conversation gives `conversation` and, if no column holds outputs,
-    `output` (the last assistant turn) and `input` (all earlier turns). Raises TypeError if the row
-    maps no names to cells.
+    Two conversations in columns such as `chat_a` and `chat_b` give `prompt` (the first turns, which
+    are the same in both), `response_a` and `response_b`. Otherwise the first conversation gives
+    `conversation` and, if no column holds outputs, `output` (the last assistant turn) and `input`
+    (all earlier turns). Raises TypeError if `cells` is not a mapping.
     """
     if not hasattr(cells, "items"):
         raise TypeError(
@@ -127,14 +131,17 @@ def cells_with_texts(cells: Mapping[str, object]) -> Record:
         texts = _pair_texts(*(conversations[column] for column in pair_columns))
     else:
         texts = _single_texts(cells, conversations)
-    conversation_texts = {c: _plain_text_or_lines(turns) for c, turns in conversations.items()}
+    conversation_texts = {column: _format_answer(turns) for column, turns in conversations.items()}
     return {**cells, **conversation_texts, **texts}
 
 
 def _pair_columns(columns: Collection[str]) -> tuple[str, str] | None:
     """Return the first two columns called `NAME_a` and `NAME_b`; None without such columns."""
-    pairs = ((c, f"{c[:-1]}b") for c in columns if c.endswith("_a") and f"{c[:-1]}b" in columns)
-    return next(pairs, None)
+    for column in columns:
+        other_column = f"{column[:-1]}b"
+        if column.endswith("_a") and other_column in columns:
+            return column, other_column
+    return None
 
 
 def _pair_texts(turns_a: list[Turn], turns_b: list[Turn]) -> Record:
@@ -143,8 +150,8 @@ def _pair_texts(turns_a: list[Turn], turns_b: list[Turn]) -> Record:
     while n_shared < min(len(turns_a), len(turns_b)) - 1 and turns_a[n_shared] == turns_b[n_shared]:
         n_shared += 1
     texts: Record = {"prompt": format_turns(turns_a[:n_shared])} if n_shared else {}
-    texts["response_a"] = _plain_text_or_lines(turns_a[n_shared:])
-    texts["response_b"] = _plain_text_or_lines(turns_b[n_shared:])
+    texts["response_a"] = _format_answer(turns_a[n_shared:])
+    texts["response_b"] = _format_answer(turns_b[n_shared:])
     return texts
 
 
@@ -152,47 +159,52 @@ def _single_texts(cells: Mapping[str, object], conversations: Mapping[str, list[
     """Return the texts that a judge may read from the first of a row's conversations."""
     turns = next(iter(conversations.values()))
     # Outputs in other columns continue the conversation.
-    outputs = [
+    output_turns = [
         (_ASSISTANT, str(cell))
         for column, cell in cells.items()
         if is_output_name(column) and cell and column not in conversations
     ]
-    texts: Record = {CONVERSATION: format_turns([*turns, *outputs])}
+    texts: Record = {CONVERSATION: format_turns([*turns, *output_turns])}
     if any(map(is_output_name, cells)):
         return texts
-    # The last answer is all turns of the assistant (calls and text) after somebody else's turn.
+    # The answer is all of the assistant's last turns, also tool calls, after another speaker's turn.
     earlier_turns, answer_turns = [*turns], list[Turn]()
     while earlier_turns and earlier_turns[-1][0] not in _ASSISTANT_SPEAKERS:
         earlier_turns.pop()
     while earlier_turns and earlier_turns[-1][0] in _ASSISTANT_SPEAKERS:
         answer_turns.insert(0, earlier_turns.pop())
-    # A column of the file that is called `input` keeps this name.
+    # If the file has a column `input`, that column keeps the name.
     input_name = "dialogue" if "input" in cells.keys() - conversations else "input"
     texts[input_name] = format_turns(earlier_turns) or "[the conversation begins here]"
-    texts["output"] = _plain_text_or_lines(answer_turns) if answer_turns else None
+    texts["output"] = _format_answer(answer_turns) if answer_turns else None
     return texts
 
 
-def table_with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, all_turns: bool) -> Table:
-    """Return the table with texts in place of conversations, and with a note on what is judged."""
-    columns = [c for c in table.columns if any(read_turns(row.cells.get(c)) for row in table.rows)]
-    if not columns:
+def table_with_texts(
+    table: Table, columns_by_name: Mapping[str, ColumnNames], *, all_turns: bool
+) -> Table:
+    """Return the table with texts in place of conversations, and with a note on what is judged.
+
+    The user's names for columns (`columns_by_name`) may say that a column holds outputs.
+    """
+    chat_columns = [column for column in table.columns if any(_turns_in(table, column))]
+    if not chat_columns:
         notes = [_SINGLE_MESSAGES_NOTE] if {"role", "content"} <= {*table.columns} else []
         return replace(table, notes=(*table.notes, *notes))
-    mapped_names = [name for name, column in mapping.items() if column in table.columns]
-    has_outputs = any(map(is_output_name, (*table.columns, *mapped_names)))
-    read_columns, names, judged = _judged_texts(
-        table, columns, has_outputs=has_outputs, all_turns=all_turns
+    user_names = [name for name, column in columns_by_name.items() if column in table.columns]
+    has_outputs = any(map(is_output_name, (*table.columns, *user_names)))
+    read_columns, text_names, judged_text = _judged_texts(
+        table, chat_columns, has_outputs=has_outputs, all_turns=all_turns
     )
-    notes = [f"{joined_names(read_columns)} holds conversations: {judged}"]
-    if unread_columns := columns[len(read_columns) :]:
-        names_text = joined_names(unread_columns)
-        notes.append(f"only one conversation per row is read: {names_text} is left out")
-    kept_names = names | {*table.columns}.difference(columns)
+    notes = [f"{joined_names(read_columns)} holds conversations: {judged_text}"]
+    if unread_columns := chat_columns[len(read_columns) :]:
+        unread_text = joined_names(unread_columns)
+        notes.append(f"only one conversation per row is read: {unread_text} is left out")
+    kept_names = text_names | {*table.columns}.difference(chat_columns)
     rows = [_row_with_texts(row, unread_columns, kept_names) for row in table.rows]
     if n_shortened := sum(_OMISSION_END in str(row.cells) for row in rows):
-        rows_text = count_text(n_shortened, "row")
-        notes.append(f"the middle of a long conversation is left out in {rows_text}")
+        n_rows_text = count_text(n_shortened, "row")
+        notes.append(f"the middle of a long conversation is left out in {n_rows_text}")
     return replace(
         table,
         rows=tuple(rows),
@@ -201,27 +213,33 @@ def table_with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, all_tu
     )
 
 
+def _turns_in(table: Table, column: str) -> Iterator[list[Turn]]:
+    return (read_turns(row.cells.get(column)) for row in table.rows)
+
+
 def _judged_texts(
-    table: Table, columns: list[str], *, has_outputs: bool, all_turns: bool
+    table: Table, chat_columns: list[str], *, has_outputs: bool, all_turns: bool
 ) -> tuple[list[str], set[str], str]:
-    """Return the columns that are read, the names of their texts, and what a judge judges."""
-    if _pair_columns(columns) is not None:
-        judged = "the turns that both share are the prompt, and the later turns are the responses"
-        return columns, {"prompt", "response_a", "response_b"}, judged
+    """Return the columns that are read, the names of their texts, and what is judged, as text."""
+    if _pair_columns(chat_columns) is not None:
+        judged_text = (
+            "the turns that both share are the prompt, and the later turns are the responses"
+        )
+        return chat_columns, {"prompt", "response_a", "response_b"}, judged_text
     if has_outputs and not all_turns:
-        return columns, {*columns}, "each is read as one text"
-    turns = chain.from_iterable(read_turns(row.cells.get(columns[0])) for row in table.rows)
+        return chat_columns, {*chat_columns}, "each is read as one text"
+    turns = chain.from_iterable(_turns_in(table, chat_columns[0]))
     has_answers = not {speaker for speaker, _ in turns}.isdisjoint(_ASSISTANT_SPEAKERS)
     if has_answers and not all_turns:
-        judged = "the last assistant turn is judged (--turns all: the whole conversation)"
-        return columns[:1], {"input", "dialogue", "output"}, judged
-    judged = "the whole conversation is judged (--turns last: the last assistant turn)"
-    return columns[:1], {CONVERSATION}, judged
+        judged_text = "the last assistant turn is judged (--turns all: the whole conversation)"
+        return chat_columns[:1], {"input", "dialogue", "output"}, judged_text
+    judged_text = "the whole conversation is judged (--turns last: the last assistant turn)"
+    return chat_columns[:1], {CONVERSATION}, judged_text
 
 
 def _row_with_texts(
     row: TableRow, unread_columns: Collection[str], kept_names: Collection[str]
 ) -> TableRow:
-    """Return a row with only the cells and texts of these names."""
+    """Return a row with texts in place of its conversations, and only the cells of these names."""
     cells = cells_with_texts(without_keys(row.cells, unread_columns))
     return row._replace(cells={name: cell for name, cell in cells.items() if name in kept_names})

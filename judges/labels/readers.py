@@ -204,9 +204,8 @@ def _read_table(
         # The user may name columns of both files. Those of only the second file are left out here.
         second_names = second_ratings.rating_columns.columns.columns_by_name.keys()
         only_second = second_names - columns_in_table(table, options.columns_by_name)
-        options = replace(
-            options, columns_by_name=without_keys(options.columns_by_name, only_second)
-        )
+        first_columns = without_keys(options.columns_by_name, only_second)
+        options = replace(options, columns_by_name=first_columns)
     columns = _prepare_columns(table, options)
     candidates, are_pairs = find_candidate_columns(columns), holds_pairs(columns)
     if item_kind == "pairs" or (not item_kind and are_pairs):
@@ -246,12 +245,10 @@ def _read_annotations_file(options: ReadOptions, problems: Problems) -> TableRat
     if path is None or (table := read_table(path, problems)) is None:
         return None
     with problems.collect():
-        columns_by_name = columns_in_table(table, options.columns_by_name)
-        options = replace(options, columns_by_name=columns_by_name, texts=(), annotations=None)
+        options = replace(options, texts=(), annotations=None)
         table = convert_tool_export(table, options)
-        columns_by_name = columns_in_table(table, columns_by_name)
-        options = replace(options, columns_by_name=columns_by_name)
-        columns = _prepare_columns(table, options)
+        columns_by_name = columns_in_table(table, options.columns_by_name)
+        columns = _prepare_columns(table, replace(options, columns_by_name=columns_by_name))
         if columns.find_column("id") is None:
             fault = f"has no column of ids; the columns are {columns.column_names_text}"
             raise UnreadableError("no-column", fault, "name the ids with --map id=COLUMN")

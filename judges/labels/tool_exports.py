@@ -1,7 +1,7 @@
-"""Declares the exports of other tools, such as Langfuse or Argilla, that hold people's labels.
+"""Declares how files that other tools export, such as Langfuse, are recognised and read.
 
-A `LabelExport` declares how an export is recognised and where its labels are. docs/labels.md names
-the tools' files, or their source code, from which the declarations were written.
+A `LabelExport` declares one kind of file. docs/labels.md names the files or the source code of each
+tool from which the declarations were written.
 """
 
 from collections.abc import Mapping
@@ -17,21 +17,23 @@ class LabelExport:
 
     Attributes:
         tool: The tool's name, for messages.
-        columns: Maps regular expressions for names of columns to ones for their cells ("" matches
-            any cell). An export of this kind has a matching cell for every entry.
-        advice: What the user can do if the table has no texts, or if no label says who gave it.
-        labels: Maps each place in a row that holds labels to the source that gave them ("" if each
-            label names its own). A place is a path of keys through objects and lists, "" for the
-            row itself, or a regular expression for columns of lists, whose group is the dimension.
-        sources: Maps each such source, as the tool names it, to whether it stands for people who
-            submitted their labels.
-        texts: The column with objects that map names to texts; "*" if every column may be a text;
-            "" if the texts are one input and one output.
-        unread: A regular expression for columns that are never texts, if all others may be texts.
-        names: Maps regular expressions for names of columns to other names by which they are read.
-            Of two columns that get one name, the first one counts if the name is usual for a text,
+        columns: The columns by which the file is recognised. Maps regular expressions for names of
+            columns to regular expressions for cells; "" matches any cell. The file has a column
+            with a matching cell for each of them.
+        advice: What the user can do if the file has no texts, or if no label says who gave it.
+        labels: The places of the labels in a row. Maps each place to the word with which the tool
+            says who gave the labels there, or to "" if each label says so itself. A place is a path
+            of keys such as `annotations.result`, or "" if the row itself is a label. A place may
+            also be a regular expression for columns of lists, whose group is the dimension.
+        sources: Maps each word with which the tool says who gave a label, such as `HUMAN`, to
+            whether it means people who submitted their labels.
+        texts: The column of objects {name: text}; "*" if every column may be a text; "" if each row
+            has one input and one output.
+        unread: If every column may be a text, a regular expression for the columns that are not.
+        names: Maps regular expressions for names of columns to other names for these columns. If
+            two columns get the same name, the first one is read if the name is usual for a text,
             else the last one.
-        omitted: Maps columns to regular expressions for the cells whose rows are left out.
+        omitted: Maps columns to regular expressions for cells. A row with such a cell is left out.
     """
 
     tool: str
@@ -88,7 +90,8 @@ _PRODIGY = LabelExport(
     unread="_(?!annotator_id$).*|answer|label|options|config",
     omitted={"answer": "ignore|reject"},
 )
-# The last that matches is used, so that an export that a user appends (docs/extend.md) goes first.
+# The last declaration that matches a file is used, so that users can append their own. See
+# docs/extend.md.
 LABEL_EXPORTS = [
     replace(
         _PRODIGY,
@@ -159,9 +162,10 @@ LABEL_EXPORTS = [
     replace(_LANGFUSE, columns=_LANGFUSE_SCORES_COLUMNS, labels={"": ""}),
     _LANGFUSE,
 ]
-# The paths at which labels and outputs have each field; the first path with a value counts. A dot
-# leads into an object. A field that a label lacks is looked up in the objects around the label. The
-# field `output_id` is the id of the output that a label is on.
+# Maps each field of a label or an output to the paths where tools write it, such as `a.b` for the
+# key `b` of an object `a`. The first path with a value is read. A field that a label lacks is read
+# from the objects around the label. The field `output_id` is the id of the labelled output, and
+# `source` says who gave the label.
 PLACES: dict[str, tuple[str, ...]] = {
     "id": ("context.span_id", "id", "trace_id", "Input.id", "HITId", "_input_hash"),
     "input": ("attributes.input.value", "input", "inputs", "request"),
