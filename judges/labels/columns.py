@@ -4,6 +4,7 @@ The user's choice of columns (`--map`) decides first, then a usual column name, 
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 
 from dspy_judges.column_names import name_key
@@ -69,32 +70,33 @@ MAX_INSPECTED_ROWS = 1000
 ColumnNames = str | Sequence[str]
 
 
+@dataclass(eq=False)
 class Columns:
     """The columns of a table, which can be found by what they hold.
 
-    `columns_by_name` maps names such as `document` to the columns that the user chose for them. A
-    judge reads the `judge_texts`. The user's `rating_words` are read as ratings, as yes and no are.
-    If `reads_labels` is false, people have yet to label the rows. Then a column that may reveal the
-    label is not among the texts.
+    Attributes:
+        table: The table.
+        user_columns: Maps names such as `document` to the columns that the user chose for them.
+        judge_texts: The names of the texts that a judge reads.
+        rating_words: Words of the user's that are read as ratings, as yes and no are.
+        reads_labels: Whether labels are read. If people have yet to label the rows, a column that
+            may reveal the label is not among the texts.
     """
 
-    def __init__(
-        self,
-        table: Table,
-        columns_by_name: Mapping[str, ColumnNames] | None = None,
-        judge_texts: Collection[str] = (),
-        rating_words: Collection[str] = (),
-        reads_labels: bool = True,
-    ) -> None:
-        self.table, self.judge_texts, self.reads_labels = table, judge_texts, reads_labels
-        self.rating_words = rating_words
+    table: Table
+    user_columns: Mapping[str, ColumnNames] = field(default_factory=dict)
+    judge_texts: Collection[str] = ()
+    rating_words: Collection[str] = ()
+    reads_labels: bool = True
+
+    def __post_init__(self) -> None:
         # Maps names without case and spacing to the exact names of columns.
         self._exact_names: dict[str, list[str]] = {}
-        for column in table.columns:
+        for column in self.table.columns:
             self._exact_names.setdefault(name_key(column), []).append(column)
         self.columns_by_name = {
             name: self._split_column_names(columns)
-            for name, columns in (columns_by_name or {}).items()
+            for name, columns in self.user_columns.items()
             if columns
         }
         self.find_column, self.describe_column = cache(self._find_column), cache(self._describe)
@@ -109,12 +111,6 @@ class Columns:
             column_names += [name] if is_column else split_at_commas(name) or [name]
         return tuple(dict.fromkeys(map(self.exact_name, column_names)))
 
-    def with_table(self, table: Table, columns_by_name: Mapping[str, ColumnNames]) -> "Columns":
-        """Return the `Columns` of another table, with the same settings."""
-        return Columns(
-            table, columns_by_name, self.judge_texts, self.rating_words, self.reads_labels
-        )
-
     def _describe(self, name: str) -> Column:
         return infer_column(
             name,
@@ -124,9 +120,12 @@ class Columns:
             rating_words=self.rating_words,
         )
 
+    def kind_of(self, column: str) -> ColumnKind:
+        return self.describe_column(column).kind
+
     def columns_of_kind(self, columns: Iterable[str], *kinds: ColumnKind) -> list[str]:
         """Return those of the given columns whose cells are of one of these kinds."""
-        return [column for column in columns if self.describe_column(column).kind in kinds]
+        return [column for column in columns if self.kind_of(column) in kinds]
 
     @cached_property
     def judge_score_columns(self) -> set[str]:
@@ -255,7 +254,7 @@ class Columns:
             return False
         return (
             "dimension" in (*self.columns_by_name, name_key(column))
-            or self.describe_column(column).kind == "label"
+            or self.kind_of(column) == "label"
         )
 
     @property
@@ -295,7 +294,7 @@ class Columns:
         """
         mapped_texts: dict[str, str] = {}
         for name, (column, *_) in without_keys(self.columns_by_name, ROLE_NAMES).items():
-            holds_strings = self.describe_column(column).kind in ("text", "label", "name")
+            holds_strings = self.kind_of(column) in ("text", "label", "name")
             if column not in label_columns and (holds_strings or is_source_or_output(name)):
                 mapped_texts[name] = column
         unused_columns = self.columns_except({*used_columns, *label_columns, *self.comment_columns})
@@ -308,19 +307,14 @@ class Columns:
         }
         texts = without_keys(texts, self.columns_by_name)
         if self.columns_of_kind((*texts.values(), *mapped_texts.values()), "text"):
-            texts = {
-                name: column
-                for name, column in texts.items()
-                if not self.describe_column(column).is_category
-            }
+            categories = [c for c in texts.values() if self.describe_column(c).is_category]
+            texts = {name: column for name, column in texts.items() if column not in categories}
         return {**texts, **mapped_texts}
 
     def _may_be_text(self, column: str) -> bool:
         # A short reference answer, such as the cells of `ground truth`, may be the label itself.
         may_be_short = self.reads_labels and not is_reference_name(column)
-        return self.describe_column(column).kind in (
-            ("text", "label") if may_be_short else ("text",)
-        )
+        return self.kind_of(column) in (("text", "label") if may_be_short else ("text",))
 
     def _text_name(self, column: str) -> str:
         """Return the name of the text in a column: the column's name, normalized if it is usual."""

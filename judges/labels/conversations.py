@@ -167,7 +167,7 @@ def _single_texts(cells: Mapping[str, object], conversations: Mapping[str, list[
     texts: Record = {CONVERSATION: format_turns([*turns, *output_turns])}
     if any(map(is_output_name, cells)):
         return texts
-    # The answer is all of the assistant's last turns, also tool calls, after another speaker's turn.
+    # The answer is all of the assistant's turns after the last turn of another speaker.
     earlier_turns, answer_turns = [*turns], list[Turn]()
     while earlier_turns and earlier_turns[-1][0] not in _ASSISTANT_SPEAKERS:
         earlier_turns.pop()

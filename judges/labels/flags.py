@@ -1,9 +1,10 @@
-"""Parses the flags --map NAME=COLUMN, --values WORD=NUMBER and --scale 1-5, and mapping files."""
+"""Reads the flags --map NAME=COLUMN, --values WORD=NUMBER and --scale 1-5, and mapping files."""
 
 import math
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,12 +14,12 @@ from judges.labels.types import LabelError, Vote
 from judges.labels.values import Scale
 from judges.tables.text import read_yaml_file
 
-# With `--scale any`, only the order of the labels counts.
+# With `--scale any`, a judge need not use the scale of the labels: only their order counts.
 ANY_SCALE = "any"
 # The keys of a mapping file that name no column: the numbers for words, and the scale.
 VALUES_KEY, SCALE_KEY = "values", "scale"
-# An entry of a mapping: one or several columns (a data frame's columns may have numbers as names),
-# or, for the key `values`, the number for each word.
+# A value in a mapping: one or several columns or, for the key `values`, the number for each word.
+# In a data frame, a column's name may be a number.
 MappingValue = ColumnNames | int | Mapping[str, object]
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)"
 _VOTE_BY_NAME: dict[str, Vote] = {"a": "A", "b": "B", "tie": "tie"}
@@ -26,7 +27,7 @@ _SCALE_PATTERN = re.compile(rf"({_NUMBER})\s*(?::|-|–|\.\.)\s*({_NUMBER})")
 
 
 class LabelMapping(NamedTuple):
-    """The parts of a mapping: the columns for each name, the meaning of words, and the scale."""
+    """A mapping, split into the columns for each name, the meaning of words, and the scale."""
 
     columns: dict[str, ColumnNames]
     values: dict[str, float | Vote | None]
@@ -34,56 +35,56 @@ class LabelMapping(NamedTuple):
 
 
 def read_mapping(arguments: Iterable[str]) -> dict[str, MappingValue]:
-    """Read the arguments of --map, NAME=COLUMN or a mapping file, into one mapping.
+    """Return the mapping that the arguments of --map give: NAME=COLUMN, or a mapping file.
 
-    If NAME is repeated, it has several columns. NAME=COLUMN replaces a mapping file's entry for
-    NAME. Raises LabelError for any other argument, and for an invalid mapping file.
+    If NAME is repeated, it has several columns. NAME=COLUMN replaces the columns for NAME in a
+    mapping file. Raises LabelError for any other argument, and for an invalid mapping file.
     """
-    file_entries: dict[str, MappingValue] = {}
-    columns: dict[str, list[str]] = {}
+    mapping: dict[str, MappingValue] = {}
+    columns_by_name: dict[str, list[str]] = {}
     for argument in arguments:
         name, equals, column = argument.partition("=")
         if not equals and argument.endswith((".yaml", ".yml")):
-            file_entries |= read_map_file(argument)
+            mapping |= read_map_file(argument)
         elif not (name and column):
             raise LabelError(
                 f"{argument!r} is not NAME=COLUMN, as in document=article, nor FILE.yaml"
             )
-        elif column not in columns.setdefault(name, []):
-            columns[name].append(column)
-    return file_entries | {
-        name: headers[0] if len(headers) == 1 else headers for name, headers in columns.items()
-    }
+        elif column not in columns_by_name.setdefault(name, []):
+            columns_by_name[name].append(column)
+    for name, columns in columns_by_name.items():
+        mapping[name] = columns[0] if len(columns) == 1 else columns
+    return mapping
 
 
 def read_map_file(path: str | Path) -> dict[str, MappingValue]:
-    """Return a mapping file's entries: the names with their columns, `values` and `scale`.
+    """Return the mapping in a file: the columns for each name, `values` and `scale`.
 
-    Raises LabelError if the file cannot be read or an entry is not valid.
+    Raises LabelError if the file cannot be read or holds anything else.
     """
     try:
         # Every scalar is read as a string, since `no`, `1` and `null` may be labels.
-        content = read_yaml_file(Path(path))
+        mapping = read_yaml_file(Path(path))
     except OSError as error:
         raise LabelError(f"{path}: cannot be read ({error.strerror})") from None
     except ValueError as error:
         raise LabelError(f"{path}: is not YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(content, dict):
+    if not isinstance(mapping, dict):
         raise LabelError(
             f"{path}: holds no mapping; write one `name: column` per line, as in document: article"
         )
-    for name, entry in content.items():
-        columns = entry if isinstance(entry, list) else [entry]
+    for name, value in mapping.items():
+        columns = value if isinstance(value, list) else [value]
         are_columns = columns and all(isinstance(column, str) for column in columns)
-        if not (are_columns or (name == VALUES_KEY and isinstance(entry, dict))):
+        if not (are_columns or (name == VALUES_KEY and isinstance(value, dict))):
             raise LabelError(f"{path}: {name} needs a column, or a list of columns")
-    return content
+    return mapping
 
 
 def split_mapping(
     mapping: Mapping[str, MappingValue] | str | Path | None, values: Mapping[str, object] | None
 ) -> LabelMapping:
-    """Split a mapping or a mapping file into its parts; `values` replace those of the mapping.
+    """Split a mapping or a mapping file; `values` replace the meanings of words in it.
 
     Raises LabelError if the mapping file cannot be read, or if a word's number is not valid.
     """
@@ -92,40 +93,43 @@ def split_mapping(
     columns: dict[str, ColumnNames] = {}
     value_by_word: dict[str, float | Vote | None] = {}
     scale: str | None = None
-    for name, entry in (mapping or {}).items():
-        if isinstance(entry, Mapping):
-            value_by_word = read_values(entry)
-        elif name == SCALE_KEY and (entry == ANY_SCALE or read_scale(str(entry))):
-            # Any other entry is the column of a dimension with the name `scale`.
-            scale = str(entry)
+    for name, value in (mapping or {}).items():
+        if isinstance(value, Mapping):
+            value_by_word = read_values(value)
+        elif name == SCALE_KEY and (value == ANY_SCALE or read_scale(str(value))):
+            # Any other value is the column of a dimension with the name `scale`.
+            scale = str(value)
         else:
-            columns[str(name)] = str(entry) if isinstance(entry, int) else entry
+            columns[str(name)] = str(value) if isinstance(value, int) else value
     return LabelMapping(columns, value_by_word | read_values(values or {}), scale)
 
 
-def read_values(source: Iterable[str] | Mapping[str, object]) -> dict[str, float | Vote | None]:
-    """Return the number or vote that each word stands for; None stands for a missing rating.
+def read_values(
+    meanings: Iterable[str] | Mapping[str, object],
+) -> dict[str, float | Vote | None]:
+    """Map each word to the number or vote that it stands for; None stands for a missing rating.
 
-    `source` is a mapping, or arguments of --values, each `WORD=NUMBER,WORD=NUMBER,...`. `WORD=`
-    means a missing rating. A word that contains a comma is quoted as in CSV. Raises LabelError if
-    an argument has another form, or a word stands for two different numbers.
+    `meanings` is a mapping, or the arguments of --values. An argument is `WORD=NUMBER,...`, and
+    `WORD=` means a missing rating. A word that contains a comma is quoted as in CSV. Raises
+    LabelError for any other argument, and if a word stands for two different numbers.
     """
-    values: dict[str, float | Vote | None] = {}
-    for word, meaning in _words_and_meanings(source):
+    value_by_word: dict[str, float | Vote | None] = {}
+    for word, meaning in _words_and_meanings(meanings):
         if not word:
             raise LabelError(f"{meaning!r} is not WORD=NUMBER, as in good=3 (or =A, =B, =tie)")
-        if "=" in word and not isinstance(source, Mapping):
+        if "=" in word and not isinstance(meanings, Mapping):
             raise LabelError(f"{word}={meaning}: write a comma between words, as in good=3,poor=1")
         value = _parse_meaning(meaning, word)
-        if values.setdefault(word, value) != value:
+        if value_by_word.setdefault(word, value) != value:
             raise LabelError(f"{word!r} is given two different values; keep one of them")
-    return values
+    return value_by_word
 
 
-def _words_and_meanings(source: Iterable[str] | Mapping[str, object]) -> list[tuple[str, object]]:
-    if isinstance(source, Mapping):
-        return [(str(word), meaning) for word, meaning in source.items()]
-    parts = [part.rpartition("=") for text in source for part in split_at_commas(text)]
+def _words_and_meanings(meanings: Iterable[str] | Mapping[str, object]) -> list[tuple[str, object]]:
+    if isinstance(meanings, Mapping):
+        return [(str(word), meaning) for word, meaning in meanings.items()]
+    assignments = chain.from_iterable(map(split_at_commas, meanings))
+    parts = [assignment.rpartition("=") for assignment in assignments]
     return [(word.strip(), meaning.strip()) for word, _, meaning in parts]
 
 
@@ -142,8 +146,8 @@ def _parse_meaning(meaning: object, word: str) -> float | Vote | None:
 
 def read_scale(text: str) -> Scale | None:
     """Read a scale `LOW-HIGH` or `LOW:HIGH`, such as 1-5 or -1:1; None for any other text."""
-    bounds = _SCALE_PATTERN.fullmatch(text.strip())
-    if bounds is None:
+    match = _SCALE_PATTERN.fullmatch(text.strip())
+    if match is None:
         return None
-    low, high = float(bounds[1]), float(bounds[2])
+    low, high = map(float, match.groups())
     return (low, high) if low < high else None

@@ -23,7 +23,7 @@ OUTPUT_NAMES = (
     *("generation", "zusammenfassung", "antwort", "ausgabe", "résumé", "réponse", "sortie"),
     *("resumen", "respuesta", "salida", "assistantmessage", "botmessage"),
 )
-# Words that may be added to a usual name of a text, as in `model_answer` or `User Input`.
+# Words that may stand beside a usual name of a text, as in `model_answer` or `User Input`.
 _QUALIFIERS = {
     *("user", "customer", "student", "model", "assistant", "bot", "chatbot", "agent", "llm", "ai"),
     *("system", "candidate", "final", "generated", "retrieved", "original", "text", "source"),
@@ -32,7 +32,7 @@ _QUALIFIERS = {
 _REFERENCE_NAMES = frozenset(
     {"reference", "expected", "groundtruth", "ideal", "referenz", "erwartet"}
 )
-# Words that make the name of an output the name of a reference answer, as in `gold answer`.
+# Words that turn the name of an output into one of a reference answer, as in `gold answer`.
 _REFERENCE_WORDS = {
     *("reference", "expected", "ideal", "gold", "golden", "correct", "true", "desired", "ground"),
     *("truth", "target", "soll"),
@@ -50,9 +50,9 @@ _NAME_WORD = re.compile(r"[A-ZÀ-Þ]?[a-zß-ÿ]+|[A-ZÀ-Þ]+(?![a-zß-ÿ])|\d+")
 def name_words(name: str) -> tuple[str, ...]:
     """Split a column's name into its words and numbers, in lower case.
 
-    A name without any, as in a script such as Chinese, is one word.
+    A name without Latin letters and numbers is one word.
     """
-    return tuple(token.casefold() for token in _NAME_WORD.findall(name) or [name])
+    return tuple(word.casefold() for word in _NAME_WORD.findall(name) or [name])
 
 
 def judge_name(text: str) -> str:
@@ -65,11 +65,14 @@ def judge_name(text: str) -> str:
 def usual_name(column: str) -> str:
     """Return the name in SOURCE_NAMES or OUTPUT_NAMES that a column's name contains; else "".
 
-    Any other word in the column's name must be in `_QUALIFIERS`.
+    All other words of the column's name must be in `_QUALIFIERS`.
     """
+    possible_names = [name_key(column)]
     main_words = [word for word in name_words(column) if word not in _QUALIFIERS]
-    candidate_names = [name_key(column), *(main_words if len(main_words) == 1 else ())]
-    return next(filter((*SOURCE_NAMES, *OUTPUT_NAMES).__contains__, candidate_names), "")
+    if len(main_words) == 1:
+        possible_names += main_words
+    usual_names = (*SOURCE_NAMES, *OUTPUT_NAMES)
+    return next((name for name in possible_names if name in usual_names), "")
 
 
 def is_source_or_output(column: str) -> bool:
@@ -94,13 +97,12 @@ def is_id_name(column: str) -> bool:
 
 def is_reference_name(column: str) -> bool:
     """Return whether a column's name is usual for reference answers (expected outputs)."""
+    if name_key(column) in _REFERENCE_NAMES:
+        return True
+    # In `gold answer`, `gold` is a word for references, and `answer` the name of an output.
     words = {*name_words(column)}
     other_words = words - _REFERENCE_WORDS
-    # In `gold answer`, `gold` is a word for references, and `answer` the name of an output.
-    is_qualified_output = (
-        len(other_words) == 1 and other_words < words and other_words <= {*OUTPUT_NAMES}
-    )
-    return name_key(column) in _REFERENCE_NAMES or is_qualified_output
+    return len(other_words) == 1 and other_words < words and other_words <= {*OUTPUT_NAMES}
 
 
 def is_comment_name(column: str) -> bool:
@@ -115,16 +117,17 @@ def source_name(names: Iterable[str]) -> str | None:
 
 
 def only_text_name(file_texts: Iterable[str], judge_texts: Collection[str]) -> str | None:
-    """Return the name of the file's only text if the judge reads only one text, else None.
+    """Return the name of the file's only text if a judge reads only one text, else None.
 
-    Returns None, too, if one name is usual for source texts and the other one for outputs. If any
-    of the file's texts has a usual name, texts with other names are ignored.
+    If any of the file's texts has a usual name, texts with other names are ignored. Returns None,
+    too, if one of the two names is usual for source texts and the other one for outputs.
     """
     names = [*filter(is_source_or_output, file_texts)] or [*file_texts]
     if len(names) != 1 or len(judge_texts) != 1:
         return None
-    kinds = {is_output_name(name) for name in (*names, *judge_texts) if usual_name(name)}
-    return names[0] if len(kinds) < 2 else None
+    usual_names = filter(usual_name, (*names, *judge_texts))
+    are_same_kind = len({*map(is_output_name, usual_names)}) < 2
+    return names[0] if are_same_kind else None
 
 
 def split_at_commas(text: str) -> list[str]:
@@ -139,5 +142,5 @@ def split_at_commas(text: str) -> list[str]:
 def map_flag(name: str, columns: Sequence[str]) -> str:
     """Return the flag `--map NAME=COLUMN,...` that maps a name to columns, quoted for a shell."""
     quoted_columns = [f'"{column}"' if "," in column else column for column in columns]
-    entry = f"{name}={','.join(quoted_columns)}"
-    return f"--map {shlex.quote(entry if entry.isprintable() else 'NAME=COLUMN')}"
+    argument = f"{name}={','.join(quoted_columns)}"
+    return f"--map {shlex.quote(argument if argument.isprintable() else 'NAME=COLUMN')}"

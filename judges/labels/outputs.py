@@ -1,4 +1,4 @@
-"""Reads labelled outputs from a table."""
+"""Reads outputs with people's ratings and comments from a table."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,41 +27,43 @@ def read_outputs(
     options: ReadOptions,
     second_ratings: TableRatings | None = None,
 ) -> LabelledSet:
-    """Read labelled outputs from a wide or long table, and add the problems in it to `problems`.
+    """Read labelled outputs from a wide or long table, and add its problems to `problems`.
 
-    If a second file has the labels (`second_ratings`), labels in the table are not read.
+    If a second file has the labels (`second_ratings`), labels in this table are not read.
     """
     check_user_columns(columns, problems)
     rating_columns, notes = find_rating_columns(columns, options.dimensions), list[str]()
     if second_ratings is None:
         notes += check_rating_columns(rating_columns, problems)
-    elif unread_labels := [*rating_columns.columns_by_name(), *columns.comment_columns]:
+    elif unread_labels := [*rating_columns.listed_columns(), *columns.comment_columns]:
         notes.append(
             f"the labels in this file ({joined_names(unread_labels)}) are not read, since a "
             "second file has the labels; to use these labels, too, add them to that file"
         )
-    reader = open_row_reader(
+    row_reader = open_row_reader(
         columns,
         problems,
         roles=[*OUTPUT_ROLES, *(("dimension", "rating") if columns.is_long_table else ())],
-        label_columns=set(rating_columns.nested).union(*rating_columns.by_dimension.values()),
+        label_columns=set(rating_columns.nested_columns).union(
+            *rating_columns.by_dimension.values()
+        ),
         judge_texts=options.texts,
-        candidates={},
+        response_columns={},
     )
     ratings = second_ratings or read_ratings(rating_columns, options, problems)
     comments = _read_comments(ratings.rating_columns, options)
     outputs = tuple(
-        _make_output(fields, ratings.by_item.get(fields.id, {}), comments.get(fields.id, {}))
-        for fields in reader.items()
+        _make_output(fields, ratings.by_output.get(fields.id, {}), comments.get(fields.id, {}))
+        for fields in row_reader.read_rows()
     )
     if not problems:
         notes += _check_rated_ids(outputs, problems, second_ratings)
     if not problems and options.reads_labels:
-        file = "" if second_ratings is None else " in the file of --annotations"
-        _check_has_ratings(outputs, problems, ratings.rating_columns, file)
+        in_file = "" if second_ratings is None else " in the file of --annotations"
+        _check_has_ratings(outputs, problems, ratings.rating_columns, in_file)
     dimensions = rated_dimensions(outputs) if options.dimensions is None else options.dimensions
-    notes += _unrated_notes(outputs, dimensions)
-    reading = reader.file_reading(rating_columns.columns_by_name())
+    notes += _notes_on_unrated(outputs, dimensions)
+    reading = row_reader.file_reading(rating_columns.listed_columns())
     if second_ratings is None:
         notes += ratings.notes
     else:
@@ -70,19 +72,19 @@ def read_outputs(
         name=columns.table.name,
         sha256=columns.table.sha256,
         outputs=outputs,
-        grouped_by=reader.grouped_by,
-        notes=(*columns.table.notes, *reader.notes, *notes),
+        grouped_by=row_reader.grouped_by,
+        notes=(*columns.table.notes, *row_reader.notes, *notes),
         reading=reading,
-        words=ratings.words,
+        words=ratings.verdict_words,
     )
 
 
-def _unrated_notes(outputs: Sequence[LabelledOutput], dimensions: Iterable[str]) -> list[str]:
+def _notes_on_unrated(outputs: Sequence[LabelledOutput], dimensions: Iterable[str]) -> list[str]:
     """Return notes that say, for each dimension, how many outputs have no rating on it."""
     n_rated = Counter(name for output in outputs for name in output.ratings)
-    n_outputs = count_text(len(outputs), "output")
+    n_outputs_text = count_text(len(outputs), "output")
     return [
-        f"no rating on {name}: {len(outputs) - n_rated[name]:,} of {n_outputs}"
+        f"no rating on {name}: {len(outputs) - n_rated[name]:,} of {n_outputs_text}"
         for name in dimensions
         if n_rated[name] < len(outputs)
     ]
@@ -103,7 +105,7 @@ def _make_output(
             if None not in by_annotator
         },
         comments=comments,
-        draw=fields.draw,
+        draw=fields.sampling_cells,
     )
 
 
@@ -120,11 +122,11 @@ def _read_comments(rating_columns: RatingColumns, options: ReadOptions) -> Comme
         *rating_columns.by_dimension,
         *rating_columns.nested_dimensions,
     )
-    # Maps the words of each dimension and its columns to the dimension; "" if it is not read.
+    # Maps the words of each dimension, and of its columns, to the dimension; "" if it is not read.
     dimension_by_words = dict.fromkeys(map(name_words, rating_columns.number_columns), "")
     dimension_by_words |= {name_words(name): name for name in all_dimensions}
-    for name, headers in rating_columns.by_dimension.items():
-        dimension_by_words |= dict.fromkeys(map(name_words, headers), name)
+    for name, dimension_columns in rating_columns.by_dimension.items():
+        dimension_by_words |= dict.fromkeys(map(name_words, dimension_columns), name)
     dimensions_by_column: dict[str, Iterable[str]] = {}
     for column in columns.comment_columns:
         column_words = {*name_words(column)}
@@ -141,7 +143,7 @@ def _check_rated_ids(
     outputs: Iterable[LabelledOutput], problems: Problems, second_ratings: TableRatings | None
 ) -> list[str]:
     """Return a note on rated ids without an output; add a problem if no rated id has one."""
-    rated_ids = set(second_ratings.by_item) if second_ratings else set()
+    rated_ids = set(second_ratings.by_output) if second_ratings else set()
     unknown_ids = sorted(rated_ids - {output.id for output in outputs})
     if unknown_ids and len(unknown_ids) == len(rated_ids):
         fault = "is a rated id, but no output has a rated id"
@@ -154,16 +156,19 @@ def _check_rated_ids(
 
 
 def _check_has_ratings(
-    outputs: Iterable[LabelledOutput], problems: Problems, rating_columns: RatingColumns, file: str
+    outputs: Iterable[LabelledOutput],
+    problems: Problems,
+    rating_columns: RatingColumns,
+    in_file: str,
 ) -> None:
-    """Add a problem for each requested dimension without ratings, or for a table with none."""
+    """Add a problem for each requested dimension without ratings, or if there are no ratings."""
     dimensions, columns = rated_dimensions(outputs), rating_columns.columns
     rated_names = {*rating_columns.number_columns, *rating_columns.nested_dimensions}
     if columns.is_long_table:
         rated_names.update(map(str, columns.cells_in(str(columns.find_column("dimension")))))
     for dimension in sorted({*(rating_columns.dimensions or ())}.difference(dimensions)):
         rated_text = f"there are ratings on {joined_names(sorted(rated_names))}"
-        fault = f"no output has a rating on it{file}; {rated_text}{_scores_remark(columns)}"
+        fault = f"no output has a rating on it{in_file}; {rated_text}{_scores_remark(columns)}"
         if similar_column := similar_name(dimension, columns.table.columns):
             fault += f" (did you mean {similar_column}?)"
         problems.add("no-rating", fault, map_flag_advice(columns, dimension), field=dimension)
@@ -174,13 +179,13 @@ def _check_has_ratings(
 
 def no_labels_error(columns: Columns) -> UnreadableError:
     """Return the error for a table without a column of labels; the error names all columns."""
-    column_names = joined_names(columns.table.columns)
-    fault = "no column of labels was recognised; the columns are "
-    fault += f"{column_names}{_scores_remark(columns)}"
+    names_text = joined_names(columns.table.columns) + _scores_remark(columns)
+    fault = f"no column of labels was recognised; the columns are {names_text}"
     return UnreadableError("no-rating", fault, _label_advice(columns))
 
 
 def _scores_remark(columns: Columns) -> str:
+    """Return a remark, for a list of columns, on those with a judge's scores."""
     scores = joined_names(sorted(columns.judge_score_columns))
     return f" (a judge's scores, not labels: {scores})" if columns.judge_score_columns else ""
 
@@ -188,18 +193,18 @@ def _scores_remark(columns: Columns) -> str:
 def _label_advice(columns: Columns) -> str:
     """Return advice to name the column of labels, or to say which of its two words is good."""
     used_columns = columns.columns_in_use(OUTPUT_ROLES).union(columns.comment_columns)
+    unused_columns = columns.columns_except(used_columns)
     label_columns = columns.columns_of_kind(columns.nested_key_paths, "rating")
-    label_columns = label_columns or columns.columns_of_kind(
-        columns.columns_except(used_columns), "label"
-    )
+    label_columns = label_columns or columns.columns_of_kind(unused_columns, "label")
     flags, two_word_flags = list[str](), list[str]()
     for name in label_columns:
         cells = columns.cells_in(name)
-        answers = [column for column in columns.table.columns if column in cells]
-        if len(answers) == 2:
-            # The cells name the better one of two other columns.
-            votes = [other for other in label_columns if answers[0] in columns.cells_in(other)]
-            pair_columns = (votes, answers[:1], answers[1:])
+        better_columns = [column for column in columns.table.columns if column in cells]
+        if len(better_columns) == 2:
+            # The cells name the better one of two other columns, so they are votes.
+            column_a, column_b = better_columns
+            vote_columns = [other for other in label_columns if column_a in columns.cells_in(other)]
+            pair_columns = (vote_columns, [column_a], [column_b])
             pair_flags = map(map_flag, ("votes", *RESPONSE_NAMES), pair_columns)
             return f"these are pairs: name their columns with {' '.join(pair_flags)}"
         reader = RatingReader(cells)

@@ -1,4 +1,4 @@
-"""Reads labelled pairs of outputs, with people's votes, from a table."""
+"""Reads pairs of outputs with people's votes and comments from a table."""
 
 import re
 from collections import defaultdict
@@ -19,43 +19,44 @@ from judges.labels.votes import VoteReader
 from judges.tables.problems import Problems, UnreadableError, count_text, joined_names
 
 _VOTE_COLUMN_NAMES = (*VOTE_COLUMNS, "vote", "gewinner", "gagnant", "ganador")
-# The name of the first of two columns of candidates, such as `answer_a` or `Output 1`.
-_FIRST_CANDIDATE_NAME = re.compile(r"(.+?)([ _.-]?)(a|1)", re.IGNORECASE)
+# Matches the name of the first of two columns of outputs, such as `answer_a` or `Output 1`.
+_COLUMN_A_NAME = re.compile(r"(.+?)([ _.-]?)(a|1)", re.IGNORECASE)
 RESPONSE_NAMES = ("response_a", "response_b")
-_SECOND_SUFFIX_BY_FIRST = {"a": "b", "A": "B", "1": "2"}
-# Columns with one of these words, such as `model_a` and `model_b`, name systems and hold no texts.
+_SUFFIX_B_BY_SUFFIX_A = {"a": "b", "A": "B", "1": "2"}
+# Columns with one of these words in their names, such as `model_a`, hold the names of systems.
 _SYSTEM_WORDS = frozenset({"system", "model", "generator", "modell", "modèle", "modelo"})
 
 
-class CandidateColumns(NamedTuple):
-    """The two columns of candidates, and the part of their names that is the same in both."""
+class ResponseColumns(NamedTuple):
+    """The two columns of a pair's outputs, and the part of their names that is the same in both."""
 
     shared_name: str
     columns: tuple[str, str]
 
 
-def find_candidate_columns(columns: Columns) -> CandidateColumns | None:
-    """Return the two columns of candidates, such as `answer_a` and `answer_b`; else None."""
+def find_response_columns(columns: Columns) -> ResponseColumns | None:
+    """Return the columns of a pair's outputs, such as `answer_a` and `answer_b`; else None."""
     if columns.columns_by_name.keys() >= {*RESPONSE_NAMES}:
         column_a, column_b = (columns.columns_by_name[name][0] for name in RESPONSE_NAMES)
-        return CandidateColumns("response", (column_a, column_b))
-    possible_pairs = []
-    for match in filter(None, map(_FIRST_CANDIDATE_NAME.fullmatch, columns.table.columns)):
-        pair = match[0], f"{match[1]}{match[2]}{_SECOND_SUFFIX_BY_FIRST[match[3]]}"
-        holds_labels = match[0] in columns.comment_columns or (
-            columns.columns_of_kind(pair, "rating")
-            and not columns.must_hold_text(name_key(match[1]))
+        return ResponseColumns("response", (column_a, column_b))
+    possible_pairs = list[ResponseColumns]()
+    for match in filter(None, map(_COLUMN_A_NAME.fullmatch, columns.table.columns)):
+        shared_name, separator, suffix_a = match.groups()
+        pair = match[0], f"{shared_name}{separator}{_SUFFIX_B_BY_SUFFIX_A[suffix_a]}"
+        holds_ratings = columns.columns_of_kind(pair, "rating") and not columns.must_hold_text(
+            name_key(shared_name)
         )
-        is_system = not _SYSTEM_WORDS.isdisjoint(name_words(match[1]))
-        if columns.has_column(pair[1]) and not holds_labels and not is_system:
-            possible_pairs.append(CandidateColumns(name_key(match[1]), pair))
-    # A pair of columns with the name of a text goes before any other pair.
+        holds_labels = holds_ratings or pair[0] in columns.comment_columns
+        names_systems = not _SYSTEM_WORDS.isdisjoint(name_words(shared_name))
+        if columns.has_column(pair[1]) and not holds_labels and not names_systems:
+            possible_pairs.append(ResponseColumns(name_key(shared_name), pair))
+    # Columns with a usual name for texts go before any other columns.
     texts = [pair for pair in possible_pairs if columns.must_hold_text(pair.shared_name)]
     return next(iter(texts or possible_pairs), None)
 
 
 def _find_vote_columns(columns: Columns) -> tuple[str, ...]:
-    """Return the columns of votes: those that --map names, else the first with a usual name."""
+    """Return the user's columns of votes, else the first column with a usual name for votes."""
     for name in VOTE_COLUMNS:
         if name in columns.columns_by_name:
             return tuple(filter(columns.has_column, columns.columns_by_name[name]))
@@ -63,8 +64,8 @@ def _find_vote_columns(columns: Columns) -> tuple[str, ...]:
 
 
 def holds_pairs(columns: Columns) -> bool:
-    """Return whether a table has two columns of candidates, and has votes or no ratings."""
-    if find_candidate_columns(columns) is None or columns.has_nested_or_long_ratings:
+    """Return whether a table has columns of pairs' outputs, and has votes or no ratings."""
+    if find_response_columns(columns) is None or columns.has_nested_or_long_ratings:
         return False
     return _find_vote_columns(columns) != () or not find_rating_columns(columns, None).by_dimension
 
@@ -72,8 +73,8 @@ def holds_pairs(columns: Columns) -> bool:
 def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -> LabelledPairs:
     """Read the pairs that have a vote, or all pairs if people have yet to label the file."""
     check_user_columns(columns, problems)
-    candidates, vote_columns = find_candidate_columns(columns), _find_vote_columns(columns)
-    if candidates is None:
+    responses, vote_columns = find_response_columns(columns), _find_vote_columns(columns)
+    if responses is None:
         names = joined_names(columns.table.columns)
         advice = (
             "name your columns with --map response_a=COLUMN --map response_b=COLUMN; if each row "
@@ -86,25 +87,26 @@ def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -
         vote_columns = ()
     else:
         _check_vote_columns(columns, vote_columns)
-    reader = open_row_reader(
+    row_reader = open_row_reader(
         columns,
         problems,
         roles=PAIR_ROLES,
         label_columns=label_columns,
         judge_texts=options.texts,
-        candidates=dict(zip(RESPONSE_NAMES, candidates.columns, strict=True)),
+        response_columns=dict(zip(RESPONSE_NAMES, responses.columns, strict=True)),
     )
     vote_readers = {
-        column: VoteReader(columns.cells_in(column), options.values, candidates.columns)
+        column: VoteReader(columns.cells_in(column), options.values, responses.columns)
         for column in vote_columns
     }
     votes = _read_votes(columns, vote_readers, problems)
     comments = read_comments(columns, lambda *_: ["votes"]) if options.reads_labels else {}
     pairs = [
         _make_pair(fields, votes[fields.id], comments.get(fields.id, {}))
-        for fields in reader.items()
+        for fields in row_reader.read_rows()
     ]
-    notes = [*dict.fromkeys(chain.from_iterable(each.notes() for each in vote_readers.values()))]
+    vote_notes = chain.from_iterable(reader.notes() for reader in vote_readers.values())
+    notes = [*dict.fromkeys(vote_notes)]
     if options.reads_labels:
         pairs_with_votes = [pair for pair in pairs if pair.votes]
         if n_without_votes := len(pairs) - len(pairs_with_votes):
@@ -117,10 +119,10 @@ def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -
         name=columns.table.name,
         sha256=columns.table.sha256,
         pairs=tuple(pairs),
-        candidate=judge_name(candidates.shared_name) or "response",
-        grouped_by=reader.grouped_by,
-        notes=(*columns.table.notes, *reader.notes, *notes),
-        reading=reader.file_reading({"votes": vote_columns}),
+        candidate=judge_name(responses.shared_name) or "response",
+        grouped_by=row_reader.grouped_by,
+        notes=(*columns.table.notes, *row_reader.notes, *notes),
+        reading=row_reader.file_reading({"votes": vote_columns}),
     )
 
 
@@ -160,13 +162,13 @@ def _make_pair(
 def _read_votes(
     columns: Columns, vote_readers: Mapping[str, VoteReader], problems: Problems
 ) -> dict[str, list[Vote]]:
-    """Return all votes on each pair, by the pair's id; adds a problem for each unreadable cell."""
-    votes: dict[str, list[Vote]] = defaultdict(list)
+    """Map each pair's id to all votes on the pair; adds a problem for each unreadable cell."""
+    votes_by_pair: dict[str, list[Vote]] = defaultdict(list)
     for row in columns.table.rows:
-        pair_votes = votes[columns.item_id(row)]
+        pair_votes = votes_by_pair[columns.item_id(row)]
         system_names = (columns.find_cell(row, role) for role in ("system_a", "system_b"))
         system_a, system_b = (None if is_blank(name) else str(name) for name in system_names)
         for column, reader in vote_readers.items():
             with problems.collect(line=row.line, field=column):
                 pair_votes += reader.read(value_at(row.cells, column), (system_a, system_b))
-    return votes
+    return votes_by_pair

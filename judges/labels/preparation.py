@@ -1,4 +1,4 @@
-"""Prepares the rows of a table: no sums, each annotator's latest labels, one row per output."""
+"""Prepares the rows of a table: removes sums and replaced labels, and merges rows of one output."""
 
 import re
 from collections import defaultdict
@@ -14,15 +14,15 @@ from judges.tables.formats import Table
 from judges.tables.problems import Problems, count_text, excerpt, joined_names
 from judges.tables.text import TableRow
 
-# The columns that say how a document was sampled: one over its probability to be drawn, and the
-# number of documents from which it was drawn.
+# The columns that say how a document was sampled: 1 / its probability, and the number of documents
+# from which it was drawn.
 SAMPLING_COLUMNS = ("sampling_weight", "sampling_from")
-# Marks the rows on which two judges differ, which `verify --changed` writes for people to label.
+# The column that `verify --changed` adds to rows on which two judges differ, for people to label.
 SWAP_SAMPLE_COLUMN = "drawn_for_swap"
-# Columns that a label page adds: the time of the label, whether the annotator changed it after
-# seeing others' labels, and the scale.
+# The columns that a label page adds: the time of the label, whether the annotator changed the label
+# after seeing others' labels, and the scale.
 _TIME_COLUMN, _CHANGE_COLUMN, _SCALE_COLUMN = "labelled_at", "changed_after", "rating_scale"
-# The columns of a label page for an output that the annotator skipped or was unsure of.
+# The columns in which a label page says that the annotator skipped an output or was unsure of it.
 _FLAG_COLUMNS = ("skipped", "unsure")
 # Matches the name of a row of means or sums at the end of a sheet.
 _FOOTER_NAME = re.compile(
@@ -30,9 +30,7 @@ _FOOTER_NAME = re.compile(
     r"moyenne|somme|media|promedio|suma|std|sd|stdev)\b|ø",
     re.IGNORECASE,
 )
-# Groups of rows with the same texts.
-RowGroups = list[list[TableRow]]
-# The names of the columns with an output's document and system, or a pair's two systems.
+# The names for columns with an output's document and system, or with a pair's two systems.
 _ORIGIN_ROLES = ("group", "system", "system_a", "system_b")
 
 
@@ -55,10 +53,10 @@ def _footer_name(row: TableRow) -> str | None:
 
 
 def with_latest_labels(columns: Columns) -> Columns:
-    """Return the columns of a table with only the latest label of each annotator on each output.
+    """Return a table's columns with only the latest label of each annotator on each output.
 
-    Only a table with the column `labelled_at` says which label is later. The columns that describe
-    labels are removed from the table's columns, but their cells stay in the rows.
+    In a table with the column `labelled_at`, a later row is a later label. The columns that a label
+    page adds are removed from the table's columns, but their cells stay in the rows.
     """
     table, rows, notes = columns.table, columns.table.rows, columns.table.notes
     if (
@@ -66,7 +64,7 @@ def with_latest_labels(columns: Columns) -> Columns:
         and columns.find_column("id")
         and columns.find_column("annotator")
     ):
-        rows = tuple({_label_key(columns, row): row for row in rows}.values())
+        rows = tuple({_label_owner(columns, row): row for row in rows}.values())
     if n_changed := sum(not is_blank(row.cells.get(_CHANGE_COLUMN)) for row in rows):
         notes += (
             f"{count_text(n_changed, 'label')} changed after the annotator saw others' labels: "
@@ -76,13 +74,12 @@ def with_latest_labels(columns: Columns) -> Columns:
     if _TIME_COLUMN in table.columns:
         removed_columns.update(_FLAG_COLUMNS)
     kept_columns = tuple(columns.columns_except(removed_columns))
-    return columns.with_table(
-        replace(table, columns=kept_columns, rows=rows, notes=notes), columns.columns_by_name
-    )
+    return replace(columns, table=replace(table, columns=kept_columns, rows=rows, notes=notes))
 
 
-def _label_key(columns: Columns, row: TableRow) -> tuple[str, str, str]:
-    # A row that names no annotator gets a key of its own, so it never replaces another row.
+def _label_owner(columns: Columns, row: TableRow) -> tuple[str, str, str]:
+    """Return the output, annotator and dimension of a row's label."""
+    # If a row names no annotator, its number makes it differ from all other rows.
     annotator = columns.find_cell(row, "annotator") or f"{ROW_NUMBER_COLUMN} {row.line}"
     return (
         columns.item_id(row),
@@ -93,31 +90,34 @@ def _label_key(columns: Columns, row: TableRow) -> tuple[str, str, str]:
 
 def label_page_scales(columns: Columns) -> dict[str, Scale]:
     """Map each dimension to its scale, if a label page wrote the same scale into all rows."""
-    scales: dict[str, set[Scale | None]] = defaultdict(set)
+    scales: dict[str, Scale | None] = {}
     for row in columns.table.rows:
         dimension = str(columns.find_cell(row, "dimension")).strip()
-        scales[dimension].add(read_scale(str(row.cells.get(_SCALE_COLUMN))))
-    return {
-        name: scale for name, (scale, *other_scales) in scales.items() if scale and not other_scales
-    }
+        scale = read_scale(str(row.cells.get(_SCALE_COLUMN)))
+        if scales.setdefault(dimension, scale) != scale:
+            scales[dimension] = None
+    return {dimension: scale for dimension, scale in scales.items() if scale}
 
 
 def merge_rows_by_id(
-    columns: Columns, problems: Problems, label_columns: Collection[str], texts: Collection[str]
+    columns: Columns,
+    problems: Problems,
+    label_columns: Collection[str],
+    text_columns: Collection[str],
 ) -> tuple[Columns, list[str]]:
     """Merge the rows with the same id into one row, and return the new columns and notes.
 
-    A column whose cells differ between rows with the same id is left out, with a note. If the
-    column is in `texts`, or holds documents or systems, a problem is added instead.
+    A column whose cells differ between rows with the same id is left out, with a note. If it is one
+    of the `text_columns`, or holds documents or systems, a problem is added instead.
     """
     label_columns = {*label_columns, *columns.find_columns(("dimension", "annotator", "rating"))}
     dropped_columns = label_columns.union(
         columns.comment_columns, map(columns.outer_column, label_columns)
     )
     item_columns = columns.columns_except(dropped_columns)
-    constant_columns = {*texts, *columns.find_columns(_ORIGIN_ROLES)}
+    constant_columns = {*text_columns, *columns.find_columns(_ORIGIN_ROLES)}
     merged_rows: dict[str, TableRow] = {}
-    unequal_columns: dict[str, None] = {}
+    varying_columns: dict[str, None] = {}
     for row in columns.table.rows:
         item_id = columns.item_id(row)
         first_row = row._replace(cells=dict.fromkeys(item_columns))
@@ -133,41 +133,45 @@ def merge_rows_by_id(
                 advice = "write the same in all its rows, or give each output an id of its own"
                 problems.add("two-texts", fault, advice, line=row.line, field=name, value=cell)
             else:
-                unequal_columns[name] = None
-    dropped_columns |= unequal_columns.keys()
+                varying_columns[name] = None
+    dropped_columns |= varying_columns.keys()
     kept_columns = tuple(columns.columns_except(dropped_columns))
     table = replace(columns.table, columns=kept_columns, rows=tuple(merged_rows.values()))
-    mapping = {
+    user_columns = {
         name: names
         for name, names in columns.columns_by_name.items()
         if dropped_columns.isdisjoint(names)
     }
-    names_text = joined_names([f"column {name!r}" for name in unequal_columns])
-    notes = [f"left out {names_text}, since rows of one id differ in it"] if unequal_columns else []
-    if columns.ids_are_row_numbers and (n_joined := len(columns.table.rows) - len(merged_rows)):
-        notes.append(
-            f"joined {count_text(n_joined, 'row')} without an id to a row of the same texts"
-        )
-    return columns.with_table(table, mapping), notes
+    notes: list[str] = []
+    if varying_columns:
+        names_text = joined_names([f"column {name!r}" for name in varying_columns])
+        notes.append(f"left out {names_text}, since rows of one id differ in it")
+    if columns.ids_are_row_numbers and (n_merged := len(columns.table.rows) - len(merged_rows)):
+        n_rows_text = count_text(n_merged, "row")
+        notes.append(f"joined {n_rows_text} without an id to a row of the same texts")
+    return replace(columns, table=table, user_columns=user_columns), notes
 
 
-def find_repeated_rows(columns: Columns, texts: Collection[str]) -> RowGroups:
-    """Return the groups of rows with equal texts and systems; [] if two rows have the same id."""
+def find_repeated_rows(columns: Columns, text_columns: Collection[str]) -> list[list[TableRow]]:
+    """Return groups of rows with the same texts and systems; [] if two rows have the same id."""
     rows = columns.table.rows
-    if not texts or len({*map(columns.item_id, rows)}) < len(rows):
+    if not text_columns or len({*map(columns.item_id, rows)}) < len(rows):
         return []
-    content_columns = (*columns.find_columns(_ORIGIN_ROLES), *texts)
-    groups: dict[tuple[str, ...], list[TableRow]] = defaultdict(list)
+    compared_columns = (*columns.find_columns(_ORIGIN_ROLES), *text_columns)
+    rows_by_texts: dict[tuple[str, ...], list[TableRow]] = defaultdict(list)
     for row in rows:
-        groups[tuple(str(value_at(row.cells, column)) for column in content_columns)].append(row)
-    return [group for group in groups.values() if len(group) > 1]
+        texts = tuple(str(value_at(row.cells, column)) for column in compared_columns)
+        rows_by_texts[texts].append(row)
+    return [same_rows for same_rows in rows_by_texts.values() if len(same_rows) > 1]
 
 
-def check_repeated_rows(groups: RowGroups, columns: Columns, problems: Problems) -> None:
+def check_repeated_rows(
+    repeated_rows: list[list[TableRow]], columns: Columns, problems: Problems
+) -> None:
     """Add a problem if rows with the same texts are probably annotators' ratings of one output."""
-    n_repeats = sum(len(group) - 1 for group in groups)
+    n_repeats = sum(len(same_rows) - 1 for same_rows in repeated_rows)
     if columns.find_column("annotator") and 2 * n_repeats >= len(columns.table.rows) - 1:
-        first_line, second_line = groups[0][0].line, groups[0][1].line
+        first_line, second_line = (row.line for row in repeated_rows[0][:2])
         fault = f"has the same texts as {problems.unit} {first_line}, so both may rate one output"
         advice = (
             "name a column with one id for all rows of an output: --map id=COLUMN; or, to join the "
@@ -177,21 +181,27 @@ def check_repeated_rows(groups: RowGroups, columns: Columns, problems: Problems)
 
 
 def repetition_note(
-    groups: RowGroups, columns: Columns, unit: str, label_columns: Collection[str]
+    repeated_rows: list[list[TableRow]],
+    columns: Columns,
+    line_or_row: str,
+    label_columns: Collection[str],
 ) -> str:
-    """Return a note on rows that repeat another row's texts, and on differences in their labels."""
-    repeats = chain.from_iterable(group[1:] for group in groups)
-    repeat_lines = sorted(row.line for row in repeats)
-    lines_text = joined_names([*map(str, repeat_lines)])
-    note = f"1 row repeats another row's texts ({unit} {lines_text})"
-    if len(repeat_lines) > 1:
-        note = f"{len(repeat_lines):,} rows repeat another row's texts ({unit}s {lines_text})"
+    """Return a note on rows that repeat another row's texts, and on differences in their labels.
+
+    `line_or_row` is the word for a row's place in the file.
+    """
+    repeats = chain.from_iterable(same_rows[1:] for same_rows in repeated_rows)
+    lines = sorted(row.line for row in repeats)
+    lines_text = joined_names([*map(str, lines)])
+    note = f"1 row repeats another row's texts ({line_or_row} {lines_text})"
+    if len(lines) > 1:
+        note = f"{len(lines):,} rows repeat another row's texts ({line_or_row}s {lines_text})"
     differences: list[str] = []
-    for group, column in product(groups, sorted(label_columns)):
-        labels = _distinct_labels(group, column)
+    for same_rows, column in product(repeated_rows, sorted(label_columns)):
+        labels = _distinct_labels(same_rows, column)
         if len(labels) > 1:
-            group_lines = joined_names([str(row.line) for row in group])
-            differences.append(f"{joined_names(labels)} ({unit}s {group_lines})")
+            same_lines = joined_names([str(row.line) for row in same_rows])
+            differences.append(f"{joined_names(labels)} ({line_or_row}s {same_lines})")
     if differences and columns.reads_labels:
         note += f". Labels of the same texts differ: {'; '.join(differences[:10])}"
     return note

@@ -29,27 +29,27 @@ from judges.labels.values import (
 from judges.tables.problems import UnreadableError, count_text, excerpt
 
 # Words beside ratings, as in "1 - very good". If the lowest rating is called good and the highest
-# bad, the scale is reversed, as in German school marks.
+# bad, then 1 is the best rating, as in German school marks.
 _GOOD_WORDS = re.compile(
     r"\b(good|excellent|great|best|gut|hervorragend|bien|bonne?|excelente|bueno)\b"
 )
 _BAD_WORDS = re.compile(
     r"\b(bad|poor|worst|terrible|schlecht|mangelhaft|ungenügend|mauvais|malo)\b"
 )
-# A word with a known meaning as a rating, or only signs, such as ★★★.
+# Matches a word that is known to be a rating, and a text of only signs, such as ★★★.
 _RATING_WORD = re.compile(
     rf"{_GOOD_WORDS.pattern}|{_BAD_WORDS.pattern}|"
     r"\b(?:fair|average|okay|mittel|moyen|regular)\b|^\W*$"
 )
-# Numbers that surveys write for a missing answer; they are negative or far above the ratings.
+# Numbers with which surveys mark a missing answer. They are negative or far above the ratings.
 _MISSING_CODES = frozenset(map(float, (-9, -1, -88, -98, -99, -999, 88, 98, 99, 888, 999, 9999)))
-# A number as Python writes it. A note says how numbers in any other form were read.
+# Matches a number as Python writes it. A note tells the user how all other numbers were read.
 _STANDARD_NUMBER = re.compile(r"-?\d+(\.\d+)?|True|False|nan|-?inf", re.ASCII)
 # Matches a number such as 1,234, whose comma or point may be a decimal mark or separate thousands.
 _AMBIGUOUS_NUMBER = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}(?!\d)", re.ASCII)
 _DECIMAL_COMMA = re.compile(r"[+-]?(\d+,(\d{1,2}|\d{4,})|0,\d+)", re.ASCII)
-# The largest number of words that a message lists, and of different ratings that it reverses.
-_MAX_LISTED_WORDS, _MAX_REVERSED = 6, 11
+# The largest number of words in a message, and of different ratings in a flag to reverse them.
+_MAX_LISTED_WORDS, _MAX_REVERSED_RATINGS = 6, 11
 
 
 class RatingReader:
@@ -58,55 +58,55 @@ class RatingReader:
     All cells of a column must be of the same kind: numbers such as `4` or `4 - good`, fractions
     with the same denominator, percentages, or one pair of words for yes (1) and no (0). `read`
     raises an error for a cell of any other kind than the most frequent one, and for a number whose
-    comma or point may separate thousands. The user's normalized `words` count as their numbers.
-    `may_have_decimal_commas` is true if decimal commas are likely, as in a file with semicolons.
+    comma or point may separate thousands. `value_by_word` has the user's numbers for words in lower
+    case. `may_have_decimal_commas` is true for a file in which decimal commas are likely.
     """
 
     def __init__(
         self,
         values: Iterable[object],
-        words: WordValues | None = None,
+        value_by_word: WordValues | None = None,
         *,
         may_have_decimal_commas: bool = False,
     ) -> None:
-        self._user_values = words or {}
+        self._user_values = value_by_word or {}
         self._user_numbers = {
             word: float(n) for word, n in self._user_values.items() if isinstance(n, int | float)
         }
-        self._commas_are_likely = may_have_decimal_commas
+        self._may_have_decimal_commas = may_have_decimal_commas
         counts = Counter(map(_hashable_key, values))
         self._has_plus_signs = any(normalize_word(key[1]) in ("+", "++") for key in counts)
         cells = {
             key: replace(self._parse(key[1]), value=key[1], count=n) for key, n in counts.items()
         }
-        # On a scale of the user's own, such as fair=2, a known word such as good is not 1.
+        # If the user gives a word another number than 0 or 1, then good is not 1, nor bad 0.
         has_own_scale = any(c.kind == MAPPED and not 0 <= c.number <= 1 for c in cells.values())
-        self._pair_words = set[str]() if has_own_scale else _find_pair_words(cells.values())
+        self._yes_no_words = set[str]() if has_own_scale else _find_yes_no_words(cells.values())
         for key, cell in cells.items():
-            if cell.kind == YES_NO and cell.word not in self._pair_words:
+            if cell.kind == YES_NO and cell.word not in self._yes_no_words:
                 cells[key] = replace(cell, kind=WORD)
         self._cell_by_key, self._cells = cells, cells.values()
         self._kinds = {cell.kind for cell in self._cells}
-        self._plain_numbers = sorted(self._of_kind(NUMBER), key=lambda cell: cell.number)
+        self._plain_numbers = sorted(self._cells_of_kind(NUMBER), key=lambda cell: cell.number)
 
     def _parse(self, value: object) -> CellValue:
-        """Read a value as one of the user's words, or else without regard to the column."""
+        """Return what a value means to the user, or else by itself, without the other cells."""
         word = normalize_word(value)
         if word in self._user_numbers:
             return CellValue(MAPPED, self._user_numbers[word], word)
         if self._user_values.get(word, word) is None:
             return CellValue(MISSING)
         if self._has_plus_signs and word in ("-", "--"):
-            return CellValue(WORD)  # beside `+`, it is a rating and not a blank
+            return CellValue(WORD)  # beside `+`, the sign `-` is a rating and not a blank
         return parse_cell(value)
 
-    def _of_kind(self, *kinds: str) -> list[CellValue]:
+    def _cells_of_kind(self, *kinds: str) -> list[CellValue]:
         return [cell for cell in self._cells if cell.kind in kinds]
 
     @cached_property
     def _main_kind(self) -> str:
-        """The most frequent kind: numbers, fractions, or words for yes and no; else ""."""
-        counts = _sum_counts(self._cells, lambda cell: cell.kind)
+        """The most frequent kind of cells: numbers, fractions, or yes and no. For words, ""."""
+        counts = _count_cells(self._cells, lambda cell: cell.kind)
         del counts[MAPPED], counts[MISSING]
         default = YES_NO if MAPPED in self._kinds else WORD
         main_kind = max(counts, key=lambda kind: (counts[kind], kind != WORD), default=default)
@@ -114,12 +114,12 @@ class RatingReader:
 
     @cached_property
     def _has_decimal_commas(self) -> bool:
-        """Whether a cell has a decimal comma, or commas are likely and no cell has a point."""
+        """Whether a cell has a decimal comma, or may have one and no cell has a decimal point."""
         numbers = [cell.text.rstrip("% ") for cell in self._cells]
         if any(map(_DECIMAL_COMMA.fullmatch, numbers)):
             return True
-        numbers_with_point = filter(lambda number: "." in number, numbers)
-        return self._commas_are_likely and all(map(_AMBIGUOUS_NUMBER.fullmatch, numbers_with_point))
+        with_point = [number for number in numbers if "." in number]
+        return self._may_have_decimal_commas and all(map(_AMBIGUOUS_NUMBER.fullmatch, with_point))
 
     @cached_property
     def _codes_for_missing(self) -> set[float]:
@@ -128,20 +128,21 @@ class RatingReader:
         ratings = numbers - _MISSING_CODES
         if len(ratings) < 2 or min(ratings) < 0:
             return set()
-        # On a scale that has a 0, or is short, -1 may be a rating.
-        lowest = -1 if min(ratings) < 1 or max(ratings) < 3 else 0
-        return {code for code in numbers & _MISSING_CODES if not lowest <= code <= 3 * max(ratings)}
+        # On a scale that begins at 0 or has few ratings, -1 may be a rating, too.
+        min_rating = -1 if min(ratings) < 1 or max(ratings) < 3 else 0
+        codes = numbers & _MISSING_CODES
+        return {code for code in codes if not min_rating <= code <= 3 * max(ratings)}
 
     @cached_property
     def _lowest_is_best(self) -> bool:
-        """Whether a word beside the lowest number means good, and one beside the highest bad."""
+        """Whether the word beside the lowest number means good, and that of the highest bad."""
         words = [cell.word for cell in self._plain_numbers if cell.word]
         return bool(words and _GOOD_WORDS.search(words[0]) and _BAD_WORDS.search(words[-1]))
 
     @cached_property
     def number_by_word(self) -> dict[str, float]:
         """The numbers of the words for yes and no, and of the user's words if a cell has any."""
-        numbers = {word: NUMBER_BY_YES_NO_WORD[word] for word in self._pair_words}
+        numbers = {word: NUMBER_BY_YES_NO_WORD[word] for word in self._yes_no_words}
         return numbers | (self._user_numbers if MAPPED in self._kinds else {})
 
     @property
@@ -149,34 +150,34 @@ class RatingReader:
         """The words for 1 and for 0 in a column with only these two values, else None.
 
         If a column has only one word of a known pair, such as `pass`, the other word is added. A
-        column of only the number 1 gives None, since 1 may be the lowest rating on a scale.
+        column of only the number 1 gives None, because 1 may be the lowest rating on a scale.
         """
         if not self._kinds <= {NUMBER, YES_NO, MAPPED, MISSING}:
             return None
-        # The number of cells with each word, for each rating. It is 0 for a known word in no cell.
+        # Maps each rating to the number of cells with each of its words; 0 for an added word.
         word_counts: dict[float, Counter[str]] = defaultdict(Counter)
         for word, number in self.number_by_word.items():
             word_counts[number][word] = 0
-        for cell in self._of_kind(NUMBER, YES_NO, MAPPED):
+        for cell in self._cells_of_kind(NUMBER, YES_NO, MAPPED):
             word_counts[cell.number][cell.number_word] += cell.count
         if word_counts.keys() != {0, 1}:
             return None
         return word_counts[1].most_common(1)[0][0], word_counts[0].most_common(1)[0][0]
 
     @property
-    def reversal(self) -> str:
-        """The flag --values that reverses the column's numbers; "" for too many numbers."""
+    def reversal_text(self) -> str:
+        """The end of the advice to reverse the column's numbers, with --values if possible."""
         numbers = {normalize_word(cell.value): cell.number for cell in self._plain_numbers}
-        if not self._kinds <= {NUMBER, MISSING} or len(numbers) > _MAX_REVERSED:
-            return ""
+        if not self._kinds <= {NUMBER, MISSING} or len(numbers) > _MAX_REVERSED_RATINGS:
+            return " in the file"
         total = min(numbers.values()) + max(numbers.values())
-        entries = [f"{word}={total - number:g}" for word, number in numbers.items()]
-        return f"--values {shlex.quote(','.join(entries))}"
+        new_numbers = [f"{word}={total - number:g}" for word, number in numbers.items()]
+        return f": --values {shlex.quote(','.join(new_numbers))}"
 
     @property
     def has_two_unknown_words(self) -> bool:
         """Whether the column holds exactly two words, whose numbers are both unknown."""
-        words = {normalize_word(cell.value) for cell in self._of_kind(WORD)}
+        words = {normalize_word(cell.value) for cell in self._cells_of_kind(WORD)}
         return len(words) == 2 and self._kinds <= {WORD, MISSING}
 
     def read(self, value: object, scale: Scale | None = None) -> float | None:
@@ -192,15 +193,15 @@ class RatingReader:
         if not math.isfinite(cell.number):
             advice = "leave the cell empty if there is no rating"
             raise UnreadableError("not-finite", "is not a finite number", advice, value)
-        low, high = scale or (-math.inf, math.inf)
-        if not low <= cell.number <= high:
-            fault = f"is off the scale {low:g} to {high:g}"
+        min_rating, max_rating = scale or (-math.inf, math.inf)
+        if not min_rating <= cell.number <= max_rating:
+            fault = f"is off the scale {min_rating:g} to {max_rating:g}"
             advice = "correct the rating, or state the scale that people were given"
             raise UnreadableError("off-scale", fault, advice, value)
         return cell.number
 
     def _find_fault(self, cell: CellValue) -> str:
-        """Return why a cell cannot be read, as the end of a sentence; "" for a readable cell."""
+        """Return why a cell cannot be read, such as "is not a number"; "" for a readable cell."""
         if cell.kind in (MISSING, MAPPED):
             return ""
         if cell.kind != self._main_kind:
@@ -228,75 +229,82 @@ class RatingReader:
 
     @cached_property
     def values_flag(self) -> str:
-        """The flag --values for the user to complete, with the values that cannot be read.
+        """The flag --values for the user to complete, with the words that cannot be read.
 
         Known words are among them, because `good` is not 1 if the column also has `excellent`.
         """
         cells = [cell for cell in self._cells if cell.kind == YES_NO or self._find_fault(cell)]
-        counts = _sum_counts(cells, lambda cell: normalize_word(cell.value))
+        counts = _count_cells(cells, lambda cell: normalize_word(cell.value))
         words = [
             f'"{word}"' if "," in word else word
             for word, _ in counts.most_common()
             if word.isprintable() and len(word) <= MAX_WORD_LENGTH and "'" not in word
         ]
         numbers = ["1", "0"] if self.has_two_unknown_words else ["NUMBER"] * _MAX_LISTED_WORDS
-        entries = [
+        meanings = [
             f"{word}={number}" for word, number in zip(words or ["WORD"], numbers, strict=False)
         ]
         # After a space, argparse would read a word such as -99 as another flag.
-        flag = "--values=" if entries[0].startswith("-") else "--values "
-        return f"{flag}'{','.join(entries)}{'...' * (len(words) > len(entries))}'"
+        flag = "--values=" if meanings[0].startswith("-") else "--values "
+        return f"{flag}'{','.join(meanings)}{'...' * (len(words) > len(meanings))}'"
 
     def notes(self) -> Iterator[str]:
         """Yield notes on cells whose meaning is not obvious, and on missing ratings."""
-        readings, missing, n_missing = list[str](), list[str](), 0
+        readings, missing_words, n_missing = list[str](), list[str](), 0
         for cell in self._cells:
             is_plain = _STANDARD_NUMBER.fullmatch(str(cell.value)) is not None
             if cell.kind == MISSING and normalize_text(cell.value):
-                missing.append(excerpt(str(cell.value)))
+                missing_words.append(excerpt(str(cell.value)))
                 n_missing += cell.count
-            # A plain number is worth a note if the user gave it another number.
+            # A plain number is worth a note only if the user gave it another number.
             elif cell.kind != MISSING and is_plain == (cell.kind == MAPPED):
                 readings.append(f"{excerpt(str(cell.value))} as {cell.number:.12g}")
         if words := self.words_for_1_and_0:
             note = f"{words[0]!r} is a pass (1), and {words[1]!r} is a fail (0)"
             yield note if words in VERDICT_PAIRS else f"{note}; --values reverses it"
         elif readings:
-            yield f"read {_first_few(readings)}; --values changes this"
-        if missing:
-            yield f"{count_text(n_missing, 'cell')} without a rating, written {_first_few(missing)}"
+            yield f"read {_join_first(readings)}; --values changes this"
+        if missing_words:
+            n_cells_text = count_text(n_missing, "cell")
+            yield f"{n_cells_text} without a rating, written {_join_first(missing_words)}"
 
 
-def _first_few(texts: list[str]) -> str:
+def _join_first(texts: list[str]) -> str:
+    """Join the first texts in alphabetical order, as many as a message lists."""
     ellipsis = ", ..." if len(texts) > _MAX_LISTED_WORDS else ""
     return ", ".join(sorted(texts)[:_MAX_LISTED_WORDS]) + ellipsis
 
 
 def is_rating_word(word: str) -> bool:
-    """Return whether a word has a known meaning as a rating, or is only signs, such as ★★★."""
+    """Return whether a word is known to be a rating, such as `good`, or is only signs: ★★★."""
     return _RATING_WORD.search(word) is not None
 
 
-def _find_pair_words(cells: Collection[CellValue]) -> set[str]:
-    """Return the words of the pairs for yes and no that fit three quarters of the cells or more."""
-    count_by_word = _sum_counts((c for c in cells if c.kind == YES_NO), lambda cell: cell.word)
-    counts = {(yes, no): count_by_word[yes] + count_by_word[no] for yes, no in YES_NO_PAIRS}
-    max_count = max(counts.values())
-    if max_count < max(1, 3 * count_by_word.total() / 4):
+def _find_yes_no_words(cells: Collection[CellValue]) -> set[str]:
+    """Return the words of the pair, such as yes and no, that occurs in the most cells.
+
+    Several pairs may occur equally often. A pair in less than three quarters of the cells that hold
+    any such word does not count.
+    """
+    yes_no_cells = [cell for cell in cells if cell.kind == YES_NO]
+    n_by_word = _count_cells(yes_no_cells, lambda cell: cell.word)
+    n_by_pair = {(yes, no): n_by_word[yes] + n_by_word[no] for yes, no in YES_NO_PAIRS}
+    n_most = max(n_by_pair.values())
+    if n_most < max(1, 3 * n_by_word.total() / 4):
         return set()
-    return {word for pair in YES_NO_PAIRS if counts[pair] == max_count for word in pair}
+    return {word for pair in YES_NO_PAIRS if n_by_pair[pair] == n_most for word in pair}
 
 
-def _sum_counts(cells: Iterable[CellValue], key: Callable[[CellValue], str]) -> Counter[str]:
-    """Return the number of cells in the file for each `key`."""
+def _count_cells(cells: Iterable[CellValue], trait: Callable[[CellValue], str]) -> Counter[str]:
+    """Return how many cells of the file have each value of a trait, such as each word."""
     counts = Counter[str]()
     for cell in cells:
-        counts[key(cell)] += cell.count
+        counts[trait(cell)] += cell.count
     return counts
 
 
 def _hashable_key(value: object) -> tuple[type, object]:
-    """Return a hashable key for a cell: its type and its value, or str(value) for a list."""
+    """Return a cell's type and value as a hashable key; the value of a list is its text."""
     value = "" if value is None else value
     is_hashable = isinstance(value, str | bool | int | float | Decimal)
     return type(value), value if is_hashable else str(value)

@@ -51,9 +51,9 @@ _LOW_IS_BEST_WORDS = {
     *("rank", "ranking", "rang", "platz", "severity", "schweregrad"),
     *("note", "noten", "schulnote", "zensur"),
 }
-# Maps each dimension to the cells with ratings on it in one row, by their columns.
-RatingCells = dict[str, dict[str, object]]
-# Maps each dimension to the ratings on it, by annotator.
+# Maps each dimension to its cells in one row: column -> cell.
+CellsByDimension = dict[str, dict[str, object]]
+# Maps each dimension to the ratings of one output on it: annotator -> rating.
 RatingsByDimension = dict[str, RatingsByAnnotator]
 
 
@@ -113,20 +113,20 @@ class ReadOptions:
 class TableRatings:
     """The ratings in a table, by the id of the output, with notes on how cells were read.
 
-    `words` maps each dimension that has only the values 1 and 0 to the words for 1 and for 0.
+    `verdict_words` maps each dimension with only the values 1 and 0 to the words for 1 and for 0.
     """
 
     rating_columns: RatingColumns
-    by_item: dict[str, RatingsByDimension]
+    by_output: dict[str, RatingsByDimension]
     notes: list[str]
-    words: dict[str, tuple[str, str]]
+    verdict_words: dict[str, tuple[str, str]]
 
 
 class RatingCell(NamedTuple):
-    """One rating of an output, with its place in the table; `annotator` is None if unnamed."""
+    """One annotator's rating of an output, as written in the table; an annotator may be unnamed."""
 
     line: int
-    item_id: str
+    output_id: str
     dimension: str
     column: str
     annotator: str | None
@@ -142,36 +142,33 @@ def read_ratings(
     each output, in the order of its rows.
     """
     columns, notes = rating_columns.columns, list[str]()
-    all_cells: list[RatingCell] = []
-    if options.reads_labels:
-        all_cells += _rating_cells(rating_columns, options, problems)
     cells_by_dimension: dict[str, list[RatingCell]] = defaultdict(list)
-    for cell in all_cells:
+    for cell in _rating_cells(rating_columns, options, problems):
         cells_by_dimension[cell.dimension].append(cell)
-    by_item: dict[str, RatingsByDimension] = defaultdict(lambda: defaultdict(dict))
-    words: dict[str, tuple[str, str]] = {}
+    by_output: dict[str, RatingsByDimension] = defaultdict(lambda: defaultdict(dict))
+    verdict_words: dict[str, tuple[str, str]] = {}
     for dimension, cells in cells_by_dimension.items():
         reader = _make_reader(columns, options, dimension, [cell.value for cell in cells])
         for cell in cells:
             with problems.collect(line=cell.line, field=cell.column):
                 rating = reader.read(cell.value, options.scale_of(dimension))
                 if rating is not None:
-                    by_annotator = by_item[cell.item_id][dimension]
+                    by_annotator = by_output[cell.output_id][dimension]
                     by_annotator[_annotator_name(columns, cell, by_annotator)] = rating
         notes += (f"{dimension}: {note}" for note in reader.notes())
         names = (dimension, *rating_columns.by_dimension.get(dimension, ()))
         notes += _check_direction(names, reader, options, problems)
-        if pair := reader.words_for_1_and_0:
-            words[dimension] = pair
-    if columns.has_row_per_annotator:  # the order of the rows does not matter
-        for ratings in by_item.values():
+        if words := reader.words_for_1_and_0:
+            verdict_words[dimension] = words
+    if columns.has_row_per_annotator:
+        # Sort the ratings by annotator, so that the order of the rows has no effect.
+        for ratings in by_output.values():
             for dimension, by_annotator in ratings.items():
                 ratings[dimension] = dict(sorted(by_annotator.items(), key=str))
-    if (
-        not columns.is_long_table
-    ):  # in a long table, --values may name the sources of a tool's labels
+    if not columns.is_long_table:  # in a long table, --values may say who gave a tool's labels
+        all_cells = itertools.chain.from_iterable(cells_by_dimension.values())
         notes += _check_user_words(all_cells, options, problems)
-    return TableRatings(rating_columns, by_item, notes, words)
+    return TableRatings(rating_columns, by_output, notes, verdict_words)
 
 
 def _annotator_name(
@@ -184,7 +181,7 @@ def _annotator_name(
     if not columns.has_row_per_annotator:
         return cell.annotator
     if cell.annotator in by_annotator:
-        names = map(excerpt, (cell.item_id, cell.dimension, cell.annotator))
+        names = map(excerpt, (cell.output_id, cell.dimension, cell.annotator))
         fault = "is a second rating of {} on {} by {}".format(*names)
         raise UnreadableError("twice", fault, "keep one of the two ratings", cell.value)
     numbers = map(str, itertools.count(len(by_annotator) + 1))
@@ -194,9 +191,10 @@ def _annotator_name(
 def _check_user_words(
     cells: Iterable[RatingCell], options: ReadOptions, problems: Problems
 ) -> list[str]:
-    """Add a problem if no label is one of the user's words with a new meaning.
+    """Add a problem if --values gives words a new meaning, but no label is one of these words.
 
-    If the labels are numbers, return only a note, because recorded replies may have the words.
+    If the labels are numbers, return only a note, because a judge's recorded replies may have the
+    words.
     """
     words = {
         word
@@ -218,18 +216,17 @@ def _make_reader(
 ) -> RatingReader:
     """Make the reader for a dimension's cells.
 
-    A column of only 1 and -1 has thumbs up (1) and down (read as 0), unless the user states a scale
-    with negative numbers.
+    In a column of only 1 and -1, these mean thumbs up (1) and thumbs down (read as 0), unless the
+    user states a scale with negative numbers.
     """
-    words, (scale_low, _) = options.values, options.scale_of(dimension) or (0, 1)
-    numbers = {
-        normalize_word(value): parse_cell(value).number
-        for value in values
-        if not is_missing_value(value)
-    }
-    if {*numbers.values()} == {1, -1} and scale_low >= 0:
-        words = {word: max(number, 0) for word, number in numbers.items()} | dict(words)
-    return RatingReader(values, words, may_have_decimal_commas=columns.table.delimiter == ";")
+    value_by_word, (min_rating, _) = options.values, options.scale_of(dimension) or (0, 1)
+    present_values = [value for value in values if not is_missing_value(value)]
+    numbers = {normalize_word(value): parse_cell(value).number for value in present_values}
+    if {*numbers.values()} == {1, -1} and min_rating >= 0:
+        thumbs = {word: max(number, 0) for word, number in numbers.items()}
+        value_by_word = {**thumbs, **value_by_word}
+    has_semicolons = columns.table.delimiter == ";"
+    return RatingReader(values, value_by_word, may_have_decimal_commas=has_semicolons)
 
 
 def _check_direction(
@@ -243,40 +240,37 @@ def _check_direction(
     numbers = reader.number_by_word
     for good, bad in VERDICT_PAIRS:
         if {good, bad} <= numbers.keys() and numbers[good] <= numbers[bad]:
-            counts = f"{good!r} counts {numbers[good]:g} and {bad!r} {numbers[bad]:g}"
-            fault = f"{counts} by --values, but the good word must count more"
+            meanings = f"{good!r} counts {numbers[good]:g} and {bad!r} {numbers[bad]:g}"
+            fault = f"{meanings} by --values, but the good word must count more"
             advice = "leave these --values out: TNR is the share of failures that a judge finds"
             problems.add("turned", fault, advice)
-    words = {word for name in names for word in name_words(name)}
     bad_names = [name for name in names if _BAD_DIMENSION_NAME.match(" ".join(name_words(name)))]
-    if pair := reader.words_for_1_and_0:
-        if bad_names and pair not in VERDICT_PAIRS and options.values.keys().isdisjoint(pair):
-            good, bad = pair
-            fail_flag, success_flag = f"--values {good}=0,{bad}=1", f"--values {good}=1,{bad}=0"
-            advice = f"say {fail_flag} ({good} is a fail) or {success_flag}"
-            problems.add(
-                "which-word", "may be the name of something bad", advice, value=bad_names[0]
-            )
-    elif bad_names or not words.isdisjoint(_LOW_IS_BEST_WORDS):
-        reversal = f": {reader.reversal}" if reader.reversal else " in the file"
+    if verdict_words := reader.words_for_1_and_0:
+        user_decides = not options.values.keys().isdisjoint(verdict_words)
+        if bad_names and verdict_words not in VERDICT_PAIRS and not user_decides:
+            yes, no = verdict_words
+            advice = f"say --values {yes}=0,{no}=1 ({yes} is a fail) or --values {yes}=1,{no}=0"
+            fault = "may be the name of something bad"
+            problems.add("which-word", fault, advice, value=bad_names[0])
+    elif bad_names or any(map(_LOW_IS_BEST_WORDS.intersection, map(name_words, names))):
         yield (
             f"{names[0]}: a higher rating is read as the better one; if low ratings are better, "
-            f"reverse them{reversal}"
+            f"reverse them{reader.reversal_text}"
         )
 
 
 def _rating_cells(
     rating_columns: RatingColumns, options: ReadOptions, problems: Problems
 ) -> Iterator[RatingCell]:
-    """Yield one `RatingCell` per rating; a list or object of several ratings is split."""
+    """Yield each rating in the table; a list or object of several annotators' ratings is split."""
     columns = rating_columns.columns
-    for row in columns.table.rows:
+    for row in columns.table.rows if options.reads_labels else ():
         row_annotator = columns.find_cell(row, "annotator")
         if columns.is_long_table:
-            cells = _cells_of_long_row(columns, row, options, problems)
+            cells_by_dimension = _cells_of_long_row(columns, row, options, problems)
         else:
-            cells = _cells_of_wide_row(rating_columns, row, problems)
-        for dimension, cell_by_column in cells.items():
+            cells_by_dimension = _cells_of_wide_row(rating_columns, row, problems)
+        for dimension, cell_by_column in cells_by_dimension.items():
             if not options.includes_dimension(dimension):
                 continue
             for column, value in cell_by_column.items():
@@ -293,8 +287,8 @@ def _rating_cells(
 
 def _cells_of_long_row(
     columns: Columns, row: TableRow, options: ReadOptions, problems: Problems
-) -> RatingCells:
-    """Return the one cell of ratings in a row; adds a problem for a row without id or dimension."""
+) -> CellsByDimension:
+    """Return a row's cell of ratings; adds a problem for a row without an id or a dimension."""
     dimension = columns.find_cell(row, "dimension")
     if not (is_id_or_name(dimension) and is_id_or_name(columns.find_cell(row, "id"))):
         advice = "give every rating the id of its output and a dimension"
@@ -306,17 +300,16 @@ def _cells_of_long_row(
 
 def _cells_of_wide_row(
     rating_columns: RatingColumns, row: TableRow, problems: Problems
-) -> RatingCells:
+) -> CellsByDimension:
     """Return the cells of ratings in a row.
 
-    If several columns rate the same dimension, only one of them is read: a column in the user's
-    mapping, else the last column of objects {dimension: rating}, else any other column. A dimension
-    may have several columns, each with the ratings of one annotator. Keys of objects that hold
-    comments, or that the user's mapping names, are skipped.
+    If a dimension is rated in several places, the user's columns go first, then the last column of
+    objects {dimension: rating}, and then any other columns. Keys of objects that hold comments, or
+    that the user names, are skipped.
     """
-    columns, cells = rating_columns.columns, dict[str, dict[str, object]]()
-    excluded_columns = {*columns.mapped_columns, *columns.comment_columns}
-    for column in rating_columns.nested:
+    columns, cells_by_dimension = rating_columns.columns, CellsByDimension()
+    excluded_paths = {*columns.mapped_columns, *columns.comment_columns}
+    for column in rating_columns.nested_columns:
         value = value_at(row.cells, column)
         ratings = as_object(value)
         if ratings is None and not is_missing_value(value):
@@ -324,9 +317,9 @@ def _cells_of_wide_row(
             problems.add("no-object", fault, advice, line=row.line, field=column, value=value)
         for dimension, rating in (ratings or {}).items():
             key_path = f"{column}{KEY_SEPARATOR}{dimension}"
-            if key_path not in excluded_columns and not is_missing_value(rating):
-                cells[str(dimension)] = {key_path: rating}
-    for name, headers in rating_columns.by_dimension.items():
-        if name in columns.columns_by_name or name not in cells:
-            cells[name] = {column: value_at(row.cells, column) for column in headers}
-    return cells
+            if key_path not in excluded_paths and not is_missing_value(rating):
+                cells_by_dimension[str(dimension)] = {key_path: rating}
+    for dimension, names in rating_columns.by_dimension.items():
+        if dimension in columns.columns_by_name or dimension not in cells_by_dimension:
+            cells_by_dimension[dimension] = {name: value_at(row.cells, name) for name in names}
+    return cells_by_dimension

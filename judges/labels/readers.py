@@ -16,7 +16,7 @@ from judges.labels.conversations import CONVERSATION, table_with_texts
 from judges.labels.export_reader import convert_tool_export
 from judges.labels.flags import MappingValue, read_scale, split_mapping
 from judges.labels.outputs import no_labels_error, read_outputs
-from judges.labels.pairs import find_candidate_columns, holds_pairs, read_pair_rows
+from judges.labels.pairs import find_response_columns, holds_pairs, read_pair_rows
 from judges.labels.preparation import label_page_scales, with_latest_labels, without_footers
 from judges.labels.rating_columns import find_rating_columns
 from judges.labels.ratings import ReadOptions, TableRatings, read_ratings
@@ -196,7 +196,7 @@ def _read_table(
 ) -> LabelledSet | LabelledPairs:
     """Read a table as outputs or as pairs; raises UnreadableError for pairs in place of outputs.
 
-    A table with two columns of candidates is read as outputs in two cases: the second file rates
+    A table with two columns of responses is read as outputs in two cases: the second file rates
     outputs, or the table has ratings but no votes, and the user names columns or dimensions.
     """
     table = convert_tool_export(table, options)
@@ -207,7 +207,7 @@ def _read_table(
         first_columns = without_keys(options.columns_by_name, only_second)
         options = replace(options, columns_by_name=first_columns)
     columns = _prepare_columns(table, options)
-    candidates, are_pairs = find_candidate_columns(columns), holds_pairs(columns)
+    response_columns, are_pairs = find_response_columns(columns), holds_pairs(columns)
     if item_kind == "pairs" or (not item_kind and are_pairs):
         return read_pair_rows(columns, problems, options)
     ratings_are_named = (
@@ -215,8 +215,8 @@ def _read_table(
         or columns.columns_by_name
         or columns.has_nested_or_long_ratings
     )
-    if candidates and second_ratings is None and (are_pairs or not ratings_are_named):
-        fault = f"holds pairs of candidates, {joined_names(candidates.columns)}"
+    if response_columns and second_ratings is None and (are_pairs or not ratings_are_named):
+        fault = f"holds pairs of candidates, {joined_names(response_columns.columns)}"
         advice = (
             "name the votes with --map votes=COLUMN, and the judge of pairs with --pairwise NAME; "
             "or name a column of ratings with --dimension COLUMN"
@@ -255,11 +255,11 @@ def _read_annotations_file(options: ReadOptions, problems: Problems) -> TableRat
         _check_rated_once(columns, problems)
         ratings = read_ratings(find_rating_columns(columns, options.dimensions), options, problems)
         vote_columns = columns.find_columns(VOTE_COLUMNS)
-        if vote_columns and not ratings.by_item:
+        if vote_columns and not ratings.by_output:
             column = vote_columns[0]
             fault = f"has votes on pairs ({column}), which are read only from the pairs' own file"
             raise UnreadableError("pairs", fault, f"add the column {column} to that file, by id")
-        if not (ratings.by_item or problems or options.dimensions):
+        if not (ratings.by_output or problems or options.dimensions):
             raise no_labels_error(columns)
         return ratings
     return None

@@ -41,45 +41,55 @@ CommentsByItem = dict[str, dict[str, tuple[str, ...]]]
 
 @dataclass(frozen=True, slots=True)
 class ItemFields:
-    """The id, document, systems, texts and draw of an output or a pair, as read from its row."""
+    """What a row says about an output or a pair, except its labels.
+
+    `sampling_cells` are the cells that say how its document was sampled.
+    """
 
     id: str
     document_id: str
     systems: tuple[str | None, ...]
     texts: dict[str, str]
-    draw: dict[str, object]
+    sampling_cells: dict[str, object]
 
 
 @dataclass(eq=False, kw_only=True)
 class RowReader:
     """Reads the id, document, systems and texts in each row, and adds problems to `problems`.
 
-    `columns` has one row for each output or pair, and `file_columns` has the rows of the file. The
-    columns for `roles`, such as `id`, are not texts. `texts` maps each text to its column; every
-    row must have the `required_texts`. In a table of pairs, `candidates` names the two outputs.
+    Attributes:
+        problems: The problems of the file.
+        file_columns: The columns of the file.
+        columns: The columns of a table with one row for each output or pair.
+        roles: Names such as `id` for columns that are not texts.
+        text_columns: Maps the name of each text to its column.
+        required_texts: The names of the texts that every row must have.
+        responses: In a table of pairs, the names of the two outputs.
+        notes: Notes on how the rows were read.
     """
 
     problems: Problems
     file_columns: Columns
     columns: Columns
     roles: Collection[str]
-    texts: Mapping[str, str]
+    text_columns: Mapping[str, str]
     required_texts: Collection[str]
-    candidates: Collection[str]
+    responses: Collection[str]
     notes: list[str]
 
     def __post_init__(self) -> None:
         self._line_by_id: dict[str, int] = {}
-        self._source_text = self.columns.find_source_text(without_keys(self.texts, self.candidates))
+        shared_texts = without_keys(self.text_columns, self.responses)
+        self._source_text = self.columns.find_source_text(shared_texts)
         # A row in which one of these texts is empty is left out and counted. If another required
         # text is empty, that is a problem.
-        self._output_texts = {*filter(is_output_name, self.required_texts), *self.candidates}
+        self._output_texts = {*filter(is_output_name, self.required_texts), *self.responses}
 
     @property
     def grouped_by(self) -> str:
         """A phrase that says which rows share a document."""
-        if (group := self.columns.find_column("group")) is not None:
-            return f"by column {group!r}"
+        if (group_column := self.columns.find_column("group")) is not None:
+            return f"by column {group_column!r}"
         if self._source_text is None:
             return "each row is its own document, since there is no group and no source text"
         return f"by identical text {self._source_text!r}, since there is no group"
@@ -87,29 +97,27 @@ class RowReader:
     def file_reading(self, ratings: Mapping[str, tuple[str, ...]]) -> FileReading:
         """Return what each column was read as; `ratings` maps dimensions or `votes` to columns."""
         columns = self.file_columns
-        role_columns = columns.find_column_by_name(
-            role for role in self.roles if role not in (*NESTED_COLUMNS, "rating")
-        )
-        columns_by_role = {role: (column,) for role, column in role_columns.items()}
+        label_free_roles = [role for role in self.roles if role not in (*NESTED_COLUMNS, "rating")]
+        column_by_role = columns.find_column_by_name(label_free_roles)
+        columns_by_role = {role: (column,) for role, column in column_by_role.items()}
         if columns.ids_are_row_numbers:
             columns_by_role["id"] = (ROW_NUMBER_COLUMN,)
-        read_columns = chain(
-            role_columns.values(), self.texts.values(), columns.comment_columns, *ratings.values()
-        )
+        read_columns = [*column_by_role.values(), *self.text_columns.values()]
+        read_columns += chain(columns.comment_columns, *ratings.values())
         unread = tuple(columns.columns_except({*map(columns.outer_column, read_columns)}))
         likely_names = {
             column: columns.describe_column(column).name_to_suggest for column in unread
         }
         return FileReading(
             rows=columns_by_role,
-            texts=self.texts,
+            texts=self.text_columns,
             ratings=ratings,
             comments=columns.comment_columns,
             unread=unread,
             likely_names={c: n for c, n in likely_names.items() if n in (*self.roles, "input")},
         )
 
-    def items(self) -> Iterator[ItemFields]:
+    def read_rows(self) -> Iterator[ItemFields]:
         """Yield the fields of each row that has an output and no problem; then note empty texts."""
         lines_by_empty_text: dict[str, list[int]] = defaultdict(list)
         for row in self.columns.table.rows:
@@ -117,14 +125,14 @@ class RowReader:
             fields = self._read_row(row)
             if len(self.problems) > n_problems:
                 continue
-            empty_texts = [name for name in self.texts if name not in fields.texts]
+            empty_texts = [name for name in self.text_columns if name not in fields.texts]
             for name in empty_texts:
                 lines_by_empty_text[name].append(row.line)
             if self._output_texts.isdisjoint(empty_texts):
                 yield fields
         for name, lines in lines_by_empty_text.items():
             if name in self._output_texts:
-                self._report_empty_outputs(self.texts[name], lines)
+                self._report_empty_outputs(self.text_columns[name], lines)
             elif is_text_name(name):
                 self.notes.append(f"{name} has no text in {count_text(len(lines), 'row')}")
 
@@ -134,28 +142,25 @@ class RowReader:
             fault = f"is empty in {len(lines):,} of {n_rows:,} rows"
             advice = "name the column that holds the answers, as in --map summary=COLUMN"
             self.problems.add("empty-text", fault, advice, line=lines[0], field=column)
-        locations = f"{self.problems.unit} {joined_names([*map(str, lines)])}"
-        rows = count_text(len(lines), "row")
-        self.notes.append(f"left out {rows}, since {excerpt(column)} is empty ({locations})")
+        lines_text = f"{self.problems.unit} {joined_names([*map(str, lines)])}"
+        n_rows_text = count_text(len(lines), "row")
+        self.notes.append(
+            f"left out {n_rows_text}, since {excerpt(column)} is empty ({lines_text})"
+        )
 
     def _read_row(self, row: TableRow) -> ItemFields:
         item_id = self._read_id(row)
-        texts: dict[str, str] = {}
-        for name in self.texts:
-            text = self._read_text(row, name)
-            if text is not None:
-                texts[name] = text
+        text_by_name = {name: self._read_text(row, name) for name in self.text_columns}
+        texts = {name: text for name, text in text_by_name.items() if text is not None}
         document_id = self._read_name(row, "group")
         system_roles = [role for role in self.roles if role.startswith("system")]
-        draw_columns = [
-            name for name in (*SAMPLING_COLUMNS, SWAP_SAMPLE_COLUMN) if name in row.cells
-        ]
+        sampling_columns = (*SAMPLING_COLUMNS, SWAP_SAMPLE_COLUMN)
         return ItemFields(
             id=item_id,
             document_id=document_id or _document_id(item_id, texts, self._source_text),
             systems=tuple(self._read_name(row, role) for role in system_roles),
             texts=texts,
-            draw={name: row.cells[name] for name in draw_columns},
+            sampling_cells={c: row.cells[c] for c in sampling_columns if c in row.cells},
         )
 
     def _read_id(self, row: TableRow) -> str:
@@ -174,7 +179,10 @@ class RowReader:
         return item_id
 
     def _read_name(self, row: TableRow, role: str) -> str | None:
-        """Return the name in the column for `role`, or None; a name of a system may be missing."""
+        """Return the name or id in the column for `role`; None if it is missing or invalid.
+
+        Adds a problem for an invalid name, and for a missing one unless it is a system's.
+        """
         column = self.columns.find_column(role)
         if column is None:
             return None
@@ -192,11 +200,11 @@ class RowReader:
 
     def _read_text(self, row: TableRow, name: str) -> str | None:
         """Return the text in a cell, or None; adds a problem if a required text is missing."""
-        column = self.texts[name]
+        column = self.text_columns[name]
         value = as_text(value_at(row.cells, column))
-        # People may have voted on a pair in which one system wrote nothing, or a prompt of white
-        # space. In a CSV file, an empty cell is None: it may have been forgotten.
-        may_be_blank = name in self.candidates or (self.candidates and value)
+        # In a pair that people voted on, a system may have written nothing, and the prompt may be
+        # white space. An empty cell in a CSV file is None, and may have been forgotten.
+        may_be_blank = name in self.responses or (self.responses and value)
         if isinstance(value, str) and (may_be_blank or not is_blank(value)):
             return self._check_unicode(value, row, column)
         counts_as_empty = is_blank(value) and name in self._output_texts
@@ -225,30 +233,31 @@ def open_row_reader(
     roles: Collection[str],
     label_columns: Collection[str],
     judge_texts: Collection[str] | None,
-    candidates: Mapping[str, str],
+    response_columns: Mapping[str, str],
 ) -> RowReader:
     """Return the reader of a file's rows, after rows with the same id were merged.
 
     The columns for `roles`, such as `id`, are not texts. Every row must have the `judge_texts`, or,
-    if these are None, the texts with usual names. In a table of pairs, `candidates` maps
+    if these are None, the texts with usual names. In a table of pairs, `response_columns` maps
     `response_a` and `response_b` to their columns.
     """
     file_columns, notes = columns, list[str]()
-    used_columns = columns.columns_in_use(roles).union(candidates.values())
-    texts = columns.find_text_columns(used_columns, label_columns) | dict(candidates)
-    certain_names = {*candidates, *columns.columns_by_name, *filter(columns.must_hold_text, texts)}
-    certain_columns = {column for name, column in texts.items() if name in certain_names}
-    content_columns = certain_columns if len(certain_columns) > 1 else {*texts.values()}
-    if not problems and (repeats := find_repeated_rows(columns, content_columns)):
-        check_repeated_rows(repeats, columns, problems)
-        notes.append(repetition_note(repeats, columns, problems.unit, label_columns))
+    used_columns = columns.columns_in_use(roles).union(response_columns.values())
+    texts = columns.find_text_columns(used_columns, label_columns) | dict(response_columns)
+    certain_texts = {*response_columns, *columns.columns_by_name}
+    certain_texts.update(filter(columns.must_hold_text, texts))
+    certain_columns = {column for name, column in texts.items() if name in certain_texts}
+    compared_columns = certain_columns if len(certain_columns) > 1 else {*texts.values()}
+    if not problems and (repeated_rows := find_repeated_rows(columns, compared_columns)):
+        check_repeated_rows(repeated_rows, columns, problems)
+        notes.append(repetition_note(repeated_rows, columns, problems.unit, label_columns))
     if columns.has_row_per_annotator:
         columns, merge_notes = merge_rows_by_id(columns, problems, label_columns, certain_columns)
         notes += merge_notes
     texts = {name: column for name, column in texts.items() if columns.has_column(column)}
-    other_texts = without_keys(texts, candidates)
-    required_texts = _find_required_texts(columns, problems, other_texts, judge_texts)
-    if not other_texts and judge_texts != ():
+    shared_texts = without_keys(texts, response_columns)
+    required_texts = _find_required_texts(columns, problems, shared_texts, judge_texts)
+    if not shared_texts and judge_texts != ():
         advice = "name the columns that hold the texts, as in --map document=COLUMN"
         if file_columns.is_long_table:
             advice = "give the file of outputs, and this one with --annotations FILE"
@@ -259,9 +268,9 @@ def open_row_reader(
         file_columns=file_columns,
         columns=columns,
         roles=roles,
-        texts=texts,
-        required_texts={*required_texts, *candidates},
-        candidates=candidates,
+        text_columns=texts,
+        required_texts={*required_texts, *response_columns},
+        responses=response_columns.keys(),
         notes=notes,
     )
 
@@ -292,14 +301,14 @@ def _document_id(item_id: str, texts: Mapping[str, str], source: str | None) -> 
     if source not in texts:
         return item_id
     # Two documents may have the same instruction as source text, but different `input`s.
-    content = f"{texts[str(source)]}\0{texts.get('input', '')}"
-    return f"{source}-{hashlib.sha256(content.encode()).hexdigest()[:16]}"
+    hashed_text = f"{texts[str(source)]}\0{texts.get('input', '')}"
+    return f"{source}-{hashlib.sha256(hashed_text.encode()).hexdigest()[:16]}"
 
 
 def read_comments(
     columns: Columns, dimensions_of: Callable[[str, TableRow], Iterable[str]]
 ) -> CommentsByItem:
-    """Return people's comments; `dimensions_of(column, row)` gives a comment's dimensions."""
+    """Return people's comments. `dimensions_of(column, row)` gives the dimensions of a comment."""
     comments: CommentsByItem = {}
     for row in columns.table.rows:
         for column in columns.comment_columns:

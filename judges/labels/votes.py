@@ -22,46 +22,49 @@ _VOTE_BY_NUMBER: dict[float, Vote] = {1: "A", 2: "B", 1.5: "tie"}
 _VOTE_BY_SIGN: dict[int, Vote] = {-1: "A", 0: "tie", 1: "B"}
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?", re.ASCII)
 
-# The names of the systems of outputs A and B, or of the columns with outputs A and B.
+# The names of the systems that wrote outputs A and B, or of the columns with outputs A and B.
 NamePair = tuple[str | None, str | None]
 
 
 class VoteReader:
     """Reads the votes in one column.
 
-    The number 1 is a vote for A, 2 for B, and 1.5 is a tie. If any number is negative, the sign is
-    the vote. A column of only 0 and 1 cannot be read, since either number may mean A.
+    The number 1 is a vote for A, 2 for B, and 1.5 is a tie. If any number is negative, its sign is
+    the vote. A column of only 0 and 1 cannot be read, because either number may mean A.
+    `value_by_word` has the user's votes for words in lower case.
     """
 
     def __init__(
-        self, values: Iterable[object], words: WordValues, candidate_columns: NamePair
+        self, cells: Iterable[object], value_by_word: WordValues, response_columns: NamePair
     ) -> None:
         self._user_votes = {
-            word: vote for word, vote in words.items() if not isinstance(vote, int | float)
+            word: vote for word, vote in value_by_word.items() if not isinstance(vote, int | float)
         }
-        self._columns = candidate_columns
-        cell_words: set[str] = set()
-        for value in values:
+        self._response_columns = response_columns
+        words: set[str] = set()
+        for cell in cells:
             # `read` raises the error for an unreadable cell, when the row is known.
             with suppress(UnreadableError):
-                cell_words.update(normalize_word(entry) for _, entry in split_by_annotator(value))
-        number_words = filter(_NUMBER.fullmatch, cell_words - self._user_votes.keys())
-        numbers = {word: float(word) for word in number_words}
-        self._numbers = {*numbers.values()}
+                words.update(normalize_word(vote) for _, vote in split_by_annotator(cell))
+        number_words = filter(_NUMBER.fullmatch, words - self._user_votes.keys())
+        number_by_word = {word: float(word) for word in number_words}
+        self._numbers = {*number_by_word.values()}
         self._has_negative_numbers = min(self._numbers, default=0) < 0
-        votes: Mapping[float, Vote] = {}
+        vote_by_number: Mapping[float, Vote] = {}
         if self._has_negative_numbers:
-            votes = {n: _VOTE_BY_SIGN[(n > 0) - (n < 0)] for n in self._numbers}
+            vote_by_number = {n: _VOTE_BY_SIGN[(n > 0) - (n < 0)] for n in self._numbers}
         elif self._numbers <= _VOTE_BY_NUMBER.keys() and self._numbers != {1}:
-            votes = _VOTE_BY_NUMBER
-        self._usual_votes = {word: votes.get(number) for word, number in numbers.items()}
+            vote_by_number = _VOTE_BY_NUMBER
+        self._vote_by_number_word = {
+            word: vote_by_number.get(number) for word, number in number_by_word.items()
+        }
 
-    def read(self, value: object, systems: NamePair) -> tuple[Vote, ...]:
-        """Return all votes in a cell; raise UnreadableError for an entry that is not a vote.
+    def read(self, cell: object, systems: NamePair) -> tuple[Vote, ...]:
+        """Return all votes in a cell; raises UnreadableError for a value that is not a vote.
 
         The names of the two `systems` count as votes, too. An empty cell has no votes.
         """
-        votes = (self._read_vote(entry, systems) for _, entry in split_by_annotator(value))
+        votes = (self._read_vote(value, systems) for _, value in split_by_annotator(cell))
         return tuple(filter(None, votes))
 
     def notes(self) -> Iterator[str]:
@@ -69,32 +72,31 @@ class VoteReader:
         if self._has_negative_numbers:
             yield "votes: negative numbers are A, positive B, 0 is a tie; --values reverses it"
 
-    def _read_vote(self, entry: object, systems: NamePair) -> Vote | None:
-        """Return the vote in an entry; None for a missing vote, such as `n/a`."""
-        word = normalize_word(entry)
+    def _read_vote(self, value: object, systems: NamePair) -> Vote | None:
+        """Return the vote of one annotator; None for a missing vote, such as `n/a`."""
+        word = normalize_word(value)
         if word in self._user_votes:
             return self._user_votes[word]
-        by_name = _vote_by_name(word, systems) or _vote_by_name(word, self._columns)
-        by_word = "tie" if word.startswith("tie") else self._usual_votes.get(word)
+        by_name = _vote_by_name(word, systems) or _vote_by_name(word, self._response_columns)
+        by_word = "tie" if word.startswith("tie") else self._vote_by_number_word.get(word)
         by_word = by_word or _VOTE_BY_WORD.get(word)
-        votes: set[Vote | None] = {by_name or by_word, by_word or by_name}
-        if len(votes) > 1:
+        vote = by_name or by_word
+        fault = "is not a vote"
+        if by_name and by_word and by_name != by_word:
             fault = f"may be a system's name ({by_name}) or a usual vote ({by_word})"
-        elif votes != {None} or is_missing_value(entry):
-            return votes.pop()
-        else:
-            fault = "is not a vote"
+        elif vote or is_missing_value(value):
+            return vote
         meaning = "what it means, as in --values WORD=A"
         if self._numbers and self._numbers <= {0, 1}:
             meaning = "which is which: --values 0=A,1=B (or 0=B,1=A)"
         elif self._numbers == {0, 1, 2}:
             meaning = "which is which: --values 0=tie,1=A,2=B"
         advice = f"write A, B or tie, or say {meaning}"
-        raise UnreadableError("no-vote", fault, advice, entry)
+        raise UnreadableError("no-vote", fault, advice, value)
 
 
 def _vote_by_name(word: str, names: NamePair) -> Vote | None:
-    """Return the vote for the system or column called `word`; None if no or both names match."""
+    """Return the vote for the system or column called `word`; None if none or both are."""
     name_a, name_b = (name_key(normalize_word(name or "")) for name in names)
     votes: dict[str, Vote] = {name_a: "A", name_b: "B"}
     return votes.get(name_key(word)) if name_a != name_b else None

@@ -11,7 +11,7 @@ from label_files import refusal
 
 import data
 from judges.labels.readers import read_items
-from judges.labels.weights import RANDOM_DRAW, DocumentDraw, document_weights
+from judges.labels.weights import UNIFORM_SAMPLING, Sampling, document_weights
 
 Row = dict[str, Any]
 
@@ -81,10 +81,10 @@ def test_of_pairs_the_last_vote_counts():
 
 
 VALUES = {"a": 1.0, "b": 0.0, "c": 4.0, "d": 2.0, "e": 7.0, "f": 1.0, "g": 5.0}
-Draws = dict[str, DocumentDraw]
+Draws = dict[str, Sampling]
 
 
-def weighted_mean(draws: Mapping[str, DocumentDraw]) -> float:
+def weighted_mean(draws: Mapping[str, Sampling]) -> float:
     weights = document_weights(draws)
     return sum(weight * VALUES[name] for name, weight in weights.items()) / len(weights)
 
@@ -105,7 +105,7 @@ def outcomes(rounds: int) -> list[tuple[float, Draws]]:
     """Every outcome with its chance: two documents at random, and then so many rounds."""
     if not rounds:
         pairs = [*combinations(VALUES, 2)]
-        return [(1 / len(pairs), dict.fromkeys(pair, RANDOM_DRAW)) for pair in pairs]
+        return [(1 / len(pairs), dict.fromkeys(pair, UNIFORM_SAMPLING)) for pair in pairs]
     before = [(chance, next_draws(draws)) for chance, draws in outcomes(rounds - 1)]
     return [(chance / len(after), draws) for chance, after in before for draws in after]
 
