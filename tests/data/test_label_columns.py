@@ -169,9 +169,10 @@ def test_pairs_need_no_vote(vote):
 @pytest.mark.parametrize(("turns", "name"), [("last", "output"), ("all", "conversation")])
 def test_conversations_are_texts_as_a_judge_reads_them(turns, name):
     messages = [{"role": "user", "content": "Is it open?"}, {"role": "assistant", "content": "No."}]
-    items = read_items([{"id": 1, "messages": messages, "label": "bad"}], map={"turns": turns})
-    assert items[0].texts[name].endswith("No.")
-    assert "label" not in items[0].texts
+    rows = [{"id": 1, "messages": messages, "label": "bad"}]
+    texts = read_items(rows, map={"turns": turns}).items[0].texts
+    assert texts[name].endswith("No.")
+    assert "label" not in texts
 
 
 def test_an_output_with_one_rating_counts_for_the_annotator_who_is_named():
