@@ -108,13 +108,13 @@ def prepare_run(
     label_source = settings.label_source
     if rows is not None:
         label_source = replace(label_source, data=rows)
-    subject, new_judge_notes = subject or find_subject(settings.subject), list[str]()
+    subject, new_judge_notes = subject or find_subject(settings.subject_argument), list[str]()
     if subject is None:
         subject, labelled_items = subject_from_labels(
-            settings.subject, label_source, pairwise=settings.pairwise is not None
+            settings.subject_argument, label_source, pairwise=settings.pairwise is not None
         )
         label_source = LabelSource(data=labelled_items, scale=settings.scale)
-        new_judge_notes = [_new_judge_note(subject, settings.subject)]
+        new_judge_notes = [_new_judge_note(subject, settings.subject_argument)]
     subject = apply_scale_setting(subject, settings)
     labelled_items = load_labels(label_source, subject.name, subject)
     notes = (*labelled_items.notes, *new_judge_notes)

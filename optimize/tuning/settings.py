@@ -100,7 +100,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     verbose: bool = False
 
     @property
-    def subject(self) -> str:
+    def subject_argument(self) -> str:
+        """The value of --dimension or --pairwise: NAME, FILE.yaml or NAME=DEFINITION."""
         return self.dimension or self.pairwise or ""
 
     @property
@@ -117,18 +118,26 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def reasoning_to_try(self) -> tuple[Reasoning, ...]:
-        """The forms of reasoning that the search tries; () if user or model leaves no choice."""
-        writes_no_text = is_embedded(self.lm) or is_decision_model(self.lm)
-        if self.reasoning != "auto" or self.optimizer != "rank" or writes_no_text:
+        """The forms of reasoning that the search tries beside the default form.
+
+        There are none if the user chose a form, or if the model or the optimizer has no choice.
+        """
+        writes_text = not is_embedded(self.lm) and not is_decision_model(self.lm)
+        if self.reasoning != "auto" or self.optimizer != "rank" or not writes_text:
             return ()
         default = "brief" if self.pairwise else "none"
-        return tuple(reasoning for reasoning in get_args(Reasoning) if reasoning != default)
+        return tuple(form for form in get_args(Reasoning) if form != default)
 
     @property
     def judge_model(self) -> ModelSettings:
-        price = price_of(read_price(self.price)) if self.price else find_price(self.lm)
-        options = self.max_tokens, self.reasoning_effort
-        return ModelSettings(self.lm, self.api_base, self.api_key_env, price, *options)
+        return ModelSettings(
+            lm=self.lm,
+            api_base=self.api_base,
+            api_key_env=self.api_key_env,
+            price=price_of(read_price(self.price)) if self.price else find_price(self.lm),
+            max_tokens=self.max_tokens,
+            reasoning_effort=self.reasoning_effort,
+        )
 
     @property
     def proposer_model(self) -> ModelSettings:
@@ -139,14 +148,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         """
         lm = self.proposer_lm or (EMBEDDED if is_decision_model(self.lm) else self.lm)
         api_base = self._proposer_address(lm)
+        has_judges_provider = lm.partition("/")[0] == self.lm.partition("/")[0]
         api_key_env = self.proposer_api_key_env
-        if (lm.partition("/")[0], api_base) == (self.lm.partition("/")[0], self.api_base):
+        if has_judges_provider and api_base == self.api_base:
             api_key_env = api_key_env or self.api_key_env
         price = self.judge_model.price if lm == self.lm else find_price(lm)
         if self.proposer_price:
             price = price_of(read_price(self.proposer_price))
-        options = self.proposer_max_tokens, self.proposer_reasoning_effort
-        return ModelSettings(lm, api_base, api_key_env, price, *options)
+        return ModelSettings(
+            lm=lm,
+            api_base=api_base,
+            api_key_env=api_key_env,
+            price=price,
+            max_tokens=self.proposer_max_tokens,
+            reasoning_effort=self.proposer_reasoning_effort,
+        )
 
     def _proposer_address(self, lm: str) -> str | None:
         """Return the proposer's own address if the settings have one, else the judge's address."""
@@ -161,9 +177,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return api_base
 
 
-_SETTING_TYPES: Mapping[str, object] = get_type_hints(Settings, include_extras=True)
+_TYPE_BY_SETTING: Mapping[str, object] = get_type_hints(Settings, include_extras=True)
 # The settings that only suit a judge's model that writes text.
-OPTIONS_FOR_TEXT = ["plan", "samples", "temperature", "max_tokens", "reasoning_effort", "reasoning"]
+TEXT_SETTINGS = ("plan", "samples", "temperature", "max_tokens", "reasoning_effort", "reasoning")
 # The settings that may differ when an unfinished run is started again.
 CHANGEABLE_SETTINGS = frozenset(
     {"max_calls", "max_cost", "price", "proposer_price", "concurrency", "cache", "ship", "verbose"}
@@ -171,21 +187,22 @@ CHANGEABLE_SETTINGS = frozenset(
 )
 
 
-def read_settings(values: Mapping[str, object]) -> Settings:
+def read_settings(value_by_setting: Mapping[str, object]) -> Settings:
     """Read and check the settings of a run, given as flags' texts or as keyword arguments.
 
     Raises SettingsError if a setting is unknown, has a wrong value, or contradicts another setting.
     """
-    plain_values = {name: value for name, value in values.items() if value is not None}
-    if unknown_names := sorted(plain_values.keys() - _SETTING_TYPES.keys()):
+    given_values = {name: value for name, value in value_by_setting.items() if value is not None}
+    if unknown_names := sorted(given_values.keys() - _TYPE_BY_SETTING.keys()):
         raise SettingsError(f"there is no setting {unknown_names[0]!r}")
-    _read_columns(plain_values)
-    plain_values = {name: _plain_value(name, value) for name, value in plain_values.items()}
+    plain_values = {
+        name: _plain_value(name, value) for name, value in _split_map(given_values).items()
+    }
     try:
         settings = msgspec.convert(plain_values, Settings, strict=False)
     except msgspec.ValidationError as error:
-        raise _wrong_value(error, {**plain_values, **values}) from None
-    if settings.data and not settings.subject:
+        raise _wrong_value_error(error, {**plain_values, **value_by_setting}) from None
+    if settings.data and not settings.subject_argument:
         from optimize.inputs.labelled import only_dimension
 
         # A column's name may contain `=`, which would begin a definition.
@@ -196,21 +213,22 @@ def read_settings(values: Mapping[str, object]) -> Settings:
     return settings
 
 
-def _read_columns(plain_values: dict[str, object]) -> None:
-    """Replace the setting `map` by a mapping, and move the values and scale that it may hold.
+def _split_map(value_by_setting: Mapping[str, object]) -> dict[str, object]:
+    """Return the settings with `map` as a mapping from names to columns.
 
-    `map` may be a mapping, a list of NAME=COLUMN texts, or the path of a mapping file.
+    `map` may be such a mapping, a list of NAME=COLUMN texts, or the path of a mapping file. It may
+    also hold values of words and a scale, which become settings of their own.
     """
-    columns = plain_values.get("map")
-    if isinstance(columns, str | os.PathLike):
-        columns = [os.fspath(columns)]
-    if isinstance(columns, list):
-        columns = read_map_flags([str(text) for text in columns])
-    assert isinstance(columns, Mapping | None)
-    label_mapping = split_mapping(columns, read_word_values(plain_values.get("values", {})))
-    plain_values["map"], plain_values["values"] = label_mapping.columns, label_mapping.values
-    if label_mapping.scale is not None:
-        plain_values.setdefault("scale", label_mapping.scale)
+    mapping = value_by_setting.get("map")
+    if isinstance(mapping, str | os.PathLike):
+        mapping = [os.fspath(mapping)]
+    if isinstance(mapping, list):
+        mapping = read_map_flags([str(argument) for argument in mapping])
+    assert isinstance(mapping, Mapping | None)
+    label_mapping = split_mapping(mapping, read_word_values(value_by_setting.get("values", {})))
+    scale = {} if label_mapping.scale is None else {"scale": label_mapping.scale}
+    split_map = {"map": label_mapping.columns, "values": label_mapping.values}
+    return {**scale, **value_by_setting, **split_map}
 
 
 def _plain_value(setting: str, value: object) -> object:
@@ -221,26 +239,32 @@ def _plain_value(setting: str, value: object) -> object:
         return (":" if setting == "scale" else ",").join(map(str, value))
     if setting.endswith("price"):
         return str(value)
-    if isinstance(value, str) and {int, float} & {*_type_parts(_SETTING_TYPES[setting])}:
+    if isinstance(value, str) and {int, float} & {*_type_parts(_TYPE_BY_SETTING[setting])}:
         with suppress(ValueError):
             return read_number(value)
     return value
 
 
-def _wrong_value(error: msgspec.ValidationError, values: Mapping[str, object]) -> SettingsError:
+def _wrong_value_error(
+    error: msgspec.ValidationError, value_by_setting: Mapping[str, object]
+) -> SettingsError:
     """Return the SettingsError for a wrong value; its message begins with the setting's name."""
     message = str(error).replace("`", "").replace(" | null", "")
     reason, _, value_path = message.rpartition(" - at $.")
     setting = value_path.partition("[")[0]
-    choices = [word for word in _type_parts(_SETTING_TYPES[setting]) if isinstance(word, str)]
+    choices = [part for part in _type_parts(_TYPE_BY_SETTING[setting]) if isinstance(part, str)]
     reason = f"choose from {', '.join(choices)}" if choices else reason[:1].lower() + reason[1:]
-    text = " ".join(repr(values[setting]).split())[:80]  # a DataFrame's has several lines
-    return SettingsError(f"{option_name(setting, text)}: {reason}")
+    # The text of a value such as a DataFrame has several lines.
+    value_text = " ".join(repr(value_by_setting[setting]).split())[:80]
+    return SettingsError(f"{option_name(setting, value_text)}: {reason}")
 
 
 def _type_parts(nested_type: object) -> list[object]:
     """Return the parts of a nested type: for `Literal["one"] | int`, the text "one" and int."""
-    return [leaf for part in get_args(nested_type) for leaf in _type_parts(part)] or [nested_type]
+    parts = list[object]()
+    for inner_type in get_args(nested_type):
+        parts += _type_parts(inner_type)
+    return parts or [nested_type]
 
 
 def _check_settings(settings: Settings) -> None:
@@ -255,7 +279,7 @@ def _check_settings(settings: Settings) -> None:
     read_plan(settings.plan, settings.samples, settings.temperature)
     find_optimizer(settings.optimizer)
     if is_decision_model(settings.lm):
-        for name in OPTIONS_FOR_TEXT:
+        for name in TEXT_SETTINGS:
             if getattr(settings, name) not in (None, "auto", "none"):
                 raise SettingsError(
                     f"{option_name(name)} is not for {settings.lm}: a decision model gives "
@@ -275,9 +299,12 @@ def _check_settings(settings: Settings) -> None:
 
 
 def _check_model(settings: Settings, prefix: Literal["", "proposer_"]) -> None:
-    """Raise SettingsError if the settings of the judge ("") or of the proposer are wrong."""
+    """Raise SettingsError if the settings of the judge's or the proposer's model are wrong.
+
+    The names of these settings begin with `prefix`, which is "" for the judge.
+    """
     names = ("lm", "api_key_env", "price", "api_base")
-    lm, variable, price, api_base = (getattr(settings, prefix + name) for name in names)
+    lm, key_variable, price, api_base = (getattr(settings, prefix + name) for name in names)
     redactor = Redactor()
     if redactor.has_secret(lm or ""):
         raise SettingsError(f"{option_name(prefix + 'lm')} {KEY_IN_NAME_PROBLEM}")
@@ -286,14 +313,17 @@ def _check_model(settings: Settings, prefix: Literal["", "proposer_"]) -> None:
             f"{option_name('proposer_lm', lm)}: a decision model cannot write instructions; name "
             "a chat model"
         )
-    if variable is not None and (not variable.isidentifier() or redactor.has_secret(variable)):
-        option = option_name(prefix + "api_key_env")
-        raise SettingsError(f"{option} takes the name of an environment variable, not a key")
+    if key_variable and (not key_variable.isidentifier() or redactor.has_secret(key_variable)):
+        raise SettingsError(
+            f"{option_name(prefix + 'api_key_env')} takes the name of an environment variable, not "
+            "a key"
+        )
     try:
         read_price(price or "0,0")
     except ValueError:
-        option = option_name(prefix + "price", price)
-        raise SettingsError(f"{option}: write IN,OUT, as in 0.40,1.60") from None
+        raise SettingsError(
+            f"{option_name(prefix + 'price', price)}: write IN,OUT, as in 0.40,1.60"
+        ) from None
     refuse_key_in_address(api_base)
     model = settings.proposer_model if prefix else settings.judge_model
     if settings.max_cost is not None and model.price is None:
@@ -304,11 +334,14 @@ def _check_model(settings: Settings, prefix: Literal["", "proposer_"]) -> None:
 
 
 def apply_scale_setting(subject: Subject, settings: Settings) -> Subject:
-    """Return the subject on the scale that the settings name, or raise SettingsError."""
-    pairwise = isinstance(subject, Comparison)
-    if pairwise != (settings.pairwise is not None):
-        right_flag = "--pairwise" if pairwise else "--dimension"
-        raise SettingsError(f"{subject.name}: use {right_flag} {settings.subject}")
-    if settings.scale is not None and pairwise:
+    """Return the subject on the scale that the settings name.
+
+    Raises SettingsError if the subject is not what the settings say: a dimension or a comparison.
+    """
+    is_comparison = isinstance(subject, Comparison)
+    if is_comparison != (settings.pairwise is not None):
+        right_flag = "--pairwise" if is_comparison else "--dimension"
+        raise SettingsError(f"{subject.name}: use {right_flag} {settings.subject_argument}")
+    if settings.scale is not None and is_comparison:
         raise SettingsError(f"{option_name('scale')}: pairs have votes, not ratings on a scale")
     return rescale_subject(subject, settings.scale)
