@@ -8,10 +8,7 @@ from pathlib import Path
 
 
 def lazy_names(package_name: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """Set a package's `__all__`, and return its `__getattr__` and `__dir__`.
-
-    The names are those that the package's file imports as themselves, as in `import A as A`.
-    """
+    """Set a package's `__all__`; return `__getattr__` and `__dir__`, for `import A as A` in it."""
     namespace = vars(sys.modules[package_name])
     module_by_name = {}
     for statement in ast.walk(ast.parse(Path(str(namespace["__file__"])).read_text("utf-8"))):

@@ -51,7 +51,6 @@ def wrap_output_streams() -> None:
 
 
 def _escape_characters(error: UnicodeError) -> tuple[str, int]:
-    """Return JSON escapes for the characters of an encoding error, and where to go on."""
     assert isinstance(error, UnicodeEncodeError)
     return json.dumps(error.object[error.start : error.end])[1:-1], error.end
 
@@ -89,10 +88,7 @@ def run(function_path: str, arguments: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def exit_on_ctrl_c() -> Iterator[None]:
-    """End the process at once on Ctrl-C in this context, which only imports modules.
-
-    Python may swallow a KeyboardInterrupt during an import, and no work can be lost yet.
-    """
+    """End the process at once on Ctrl-C, which an import may swallow; no work can be lost yet."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -60,10 +60,7 @@ class _HttpResponse(Struct):
 
 
 class _FileLine(Struct):
-    """A line of a batch's file of requests or of results.
-
-    `custom_id` is the request's key in the store of replies, as hex digits.
-    """
+    """A line of a batch's file of requests or results; `custom_id` is the request's key."""
 
     custom_id: str
     response: _HttpResponse | None = None
@@ -209,9 +206,11 @@ class Batch:
         failure_reasons = []
         with self._openai_client() as client:
             batch = client.batches.retrieve(self.state.batch_id)
-            status_text = _status_text(batch, n_requests=len(request_keys))
+            n_answers = batch.request_counts.completed if batch.request_counts else 0
+            n_requests = len(request_keys)
+            status = f"{batch.id} {batch.status}, {n_answers:,} of {n_requests:,} requests answered"
             if batch.status not in FINAL_STATUSES:
-                raise FatalModelError(f"the batch is not finished: {status_text}")
+                raise FatalModelError(f"the batch is not finished: {status}")
             for result in _read_results(client, batch):
                 if result.custom_id in id_by_key:
                     failure_reasons += self._record_result(result, id_by_key.pop(result.custom_id))
@@ -221,7 +220,7 @@ class Batch:
         self._state_path.unlink()
         self._requests_path.unlink()
         batch_errors = (batch.errors.data if batch.errors else None) or []
-        reason_text = "; ".join([status_text, *(error.message or "" for error in batch_errors)])
+        reason_text = "; ".join([status, *(error.message or "" for error in batch_errors)])
         no_answer_reason = f"not answered: {self._model.redactor.excerpt(reason_text)}"
         return failure_reasons + [no_answer_reason] * len(id_by_key)
 
@@ -269,11 +268,6 @@ class Batch:
         except openai.OpenAIError as error:
             reason = model.redactor.excerpt(str(error))
             raise FatalModelError(f"{model.endpoint}: {reason}") from None
-
-
-def _status_text(batch: "ProviderBatch", n_requests: int) -> str:
-    n_answers = batch.request_counts.completed if batch.request_counts else 0
-    return f"{batch.id} {batch.status}, {n_answers:,} of {n_requests:,} requests answered"
 
 
 def _read_results(client: "OpenAI", batch: "ProviderBatch") -> Iterator[_FileLine]:

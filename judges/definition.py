@@ -129,10 +129,7 @@ def _text_by_rating(anchors: Mapping[str, str]) -> dict[int, str]:
 
 
 def _complete_scale(ratings: Sequence[int], anchor_ratings: Sequence[int]) -> Sequence[int]:
-    """Return all ratings of a scale, whose lowest and highest rating may stand for the whole range.
-
-    Without `ratings`, the scale goes from the lowest to the highest anchor.
-    """
+    """Return a scale's ratings; two ratings, or the outer anchors, stand for a whole range."""
     ratings = ratings or sorted({*anchor_ratings[:1], *anchor_ratings[-1:]})
     return range(ratings[0], ratings[1] + 1) if len(ratings) == 2 else ratings
 

@@ -264,13 +264,10 @@ def _demo_problem(prompt: Prompt, demo: Mapping[str, FieldValue]) -> str | None:
         return f"the fields {', '.join(demo)}, which are not the fields of the prompt"
     for field in prompt.fields:
         value = demo[field.name]
-        if field.choices:
-            # Types are compared too, since `True == 1`, but True is not the choice 1.
-            typed_choices = [(type(choice), choice) for choice in field.allowed_values]
-            is_allowed = (type(value), value) in typed_choices
-        else:
-            is_allowed = isinstance(value, str)
-        if not is_allowed:
+        # Types are compared, too, since `True == 1`, but True is not the choice 1.
+        typed_choices = [(type(choice), choice) for choice in field.allowed_values]
+        is_choice = (type(value), value) in typed_choices
+        if not (is_choice if field.choices else isinstance(value, str)):
             return f"{field.name} {value!r}; allowed: {field.choices or 'a text'}"
     return None
 

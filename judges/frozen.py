@@ -30,8 +30,7 @@ from judges.scoring import SamplingPlan
 
 FILE_FORMAT: Final = "dspy-judges frozen judge"
 FILE_VERSION: Final = 1
-# Files of scores mark the rows that a judge was tuned on with this key, or with a column whose name
-# ends in it.
+# In files of scores, this key or a column that ends in it marks rows that a judge was tuned on.
 TUNED_ON_KEY: Final = "tuned_on"
 MAX_MEMBERS = 64
 # The most bytes of all demonstrations in a file, which also has to hold the rest of the judge.
@@ -57,10 +56,7 @@ class _StrictStruct(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class SubjectEntry(_StrictStruct):
-    """A judge's subject as a JSON object.
-
-    A dimension has anchors, and may have the two words of a verdict. A comparison has a candidate.
-    """
+    """What a judge judges: a dimension with anchors, or a comparison with a candidate."""
 
     name: Identifier
     definition: NonBlankText

@@ -43,10 +43,7 @@ class ModelContract:
     question: ClassVar[Sequence[Message]] = DEFAULT_QUESTION
 
     def complete(self, model: Model, *samplings: Sampling) -> list[Completion]:
-        """Return the model's answers to the question, one for each sampling, and close the model.
-
-        All requests are sent at the same time.
-        """
+        """Ask the question once for each sampling, at the same time, and close the model."""
 
         async def ask() -> list[Completion]:
             try:

@@ -79,10 +79,7 @@ def document_codes(documents: Sequence[Hashable]) -> NDArray[np.int64]:
 def corrected_rate(
     verdicts: ArrayLike, documents: Sequence[Hashable], error_table: Sequence[Sequence[int]]
 ) -> TrueRate:
-    """Estimate the share that people would pass, from a judge's verdicts (1, 0, or NaN).
-
-    `error_table` counts the judge's errors on test labels (see `count_errors`).
-    """
+    """Estimate the share that people would pass; `error_table` is made by `count_errors`."""
     verdicts = np.asarray(verdicts, dtype=float)
     has_verdict = ~np.isnan(verdicts)
     if not has_verdict.any():

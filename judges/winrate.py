@@ -37,7 +37,7 @@ class WinRate:
     position_bias_high: float
     length_bias: float
 
-    def as_json(self) -> dict[str, float | int | None]:
+    def summary(self) -> dict[str, float | int | None]:
         """Return all attributes as data for JSON; NaN becomes None."""
         return {name: None if value != value else value for name, value in asdict(self).items()}
 

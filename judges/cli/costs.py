@@ -50,11 +50,7 @@ class CostEstimate(NamedTuple):
 def estimate_costs(
     judge: AnyJudge, *, n_rows: int, n_characters: int, lms: Collection[str], price: Price | None
 ) -> list[CostEstimate]:
-    """Return an estimate for each model that a judge asks.
-
-    `n_characters` is the length of all rows' texts, and `lms` are all models of the run, which
-    share `price`.
-    """
+    """Return an estimate for each model that a judge asks; `lms` are all models of the run."""
     n_orders = 2 if judge.kind == "pairwise" else 1
     n_prompts, estimates = n_rows * n_orders, []
     text_tokens = n_characters * n_orders // CHARACTERS_PER_TOKEN

@@ -136,7 +136,6 @@ class Scores:
         self.judges = [scores.judge for scores in self.scores_by_judge.values()]
 
     def name_columns(self, table_columns: Collection[str]) -> list[str]:
-        """Return the names of all judges' columns in a flat table with the given columns."""
         all_scores = self.scores_by_judge.values()
         return [name for scores in all_scores for name in scores.name_columns(table_columns)]
 
@@ -229,7 +228,7 @@ class Preferences:
         documents, lengths = self.document_hashes, self.output_lengths
         rate = win_rate(self.preferences, documents=documents, lengths=lengths)
         if flags.json:
-            report_json = {**rate.as_json(), "out": str(flags.out), **cost._asdict()}
+            report_json = {**rate.summary(), "out": str(flags.out), **cost._asdict()}
             print(json.dumps(report_json, indent=1))
         else:
             print_output(f"{self.subject.name} {rate}")

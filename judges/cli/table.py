@@ -1,9 +1,8 @@
 """The commands score and winrate: judge the rows of a table, write each row, and print a summary.
 
-A run that ends early leaves its first rows in the file OUT.partial. If the run sent requests to a
-model outside of this process, it also leaves a store of replies, from which the same command
-resumes. With --batch-api, a provider's batch files bring the replies, at half price and within a
-day.
+A run that ends early leaves its rows so far in OUT.partial. If it sent requests to a model outside
+of this process, it also leaves a store of replies, from which the same command resumes. With
+--batch-api, a provider's batch files bring the replies, at half price and within a day.
 """
 
 import argparse
@@ -93,8 +92,8 @@ class TableRun:
 def _run_table_command(results_class: type[Results], flags: argparse.Namespace) -> int:
     """Run the command score or winrate, and return the exit code.
 
-    With --dry-run, only print an estimate. With --batch-api, submit the requests or collect the
-    answers, and judge the rows only once all requests have answers.
+    With --dry-run, only print an estimate. With --batch-api, submit requests or collect answers,
+    and judge the rows only once all requests have answers.
     """
     if not flags.dry_run:
         _check_output(flags)
@@ -118,8 +117,7 @@ def _check_output(flags: argparse.Namespace) -> None:
         raise UsageError("--out FILE is needed, except with --dry-run")
     if not flags.out.parent.is_dir():
         raise RowsError(f"{flags.out}: the folder {flags.out.parent} does not exist")
-    # If the store of replies exists, too, a run was killed after it wrote the output: the same
-    # command may go on.
+    # If the store exists, too, a run was killed after it wrote the output, and may go on.
     if flags.out.exists() and not _store_path(flags.out).exists():
         raise RowsError(
             f"{flags.out} exists already, and does not say which judge and settings made it: "
@@ -136,10 +134,10 @@ def _check_output(flags: argparse.Namespace) -> None:
 
 def _read_table(results: Results, flags: argparse.Namespace) -> TableRun:
     """Read the whole table once, to check and count its rows and to estimate the cost."""
-    judges, reading_notes = results.judges, list[str]()
+    judges, notes = results.judges, list[str]()
     column_by_name = _read_column_mapping(flags.map, judges)
     is_flat = flags.out is not None and writable_format(flags.out).is_flat
-    rows = read_table_rows(flags.data, reading_notes)
+    rows = read_table_rows(flags.data, notes)
     first_rows = [*islice(rows, MAX_INSPECTED_ROWS)]
     text_names = {name for row in first_rows for name in _text_names(row.cells)}
     columns_by_judge = {
@@ -151,9 +149,10 @@ def _read_table(results: Results, flags: argparse.Namespace) -> TableRun:
         columns.update(dict.fromkeys(row.cells))
         for judge_name, texts in _texts_by_judge(row.cells, columns_by_judge).items():
             n_characters[judge_name] += sum(len(str(text)) for text in texts.values())
-    for note in reading_notes:
+    for note in notes:
         print_note(f"note: {flags.data}: {note}")
     table = Table(name="", sha256="", is_typed=True, columns=tuple(columns), rows=())
+    id_columns = Columns(table, {ID_COLUMN: column_by_name.get(ID_COLUMN, "")})
     new_columns = results.name_columns(columns) if is_flat else []
     price, estimates = price_of(flags.price), list[CostEstimate]()
     lms = [single.lm for judge in judges for single in judge.single_judges]
@@ -166,9 +165,7 @@ def _read_table(results: Results, flags: argparse.Namespace) -> TableRun:
         flags=flags,
         n_rows=n_rows,
         columns=list(dict.fromkeys([*columns, ID_COLUMN, *new_columns])),
-        id_column=Columns(table, {ID_COLUMN: column_by_name.get(ID_COLUMN, "")}).find_column(
-            ID_COLUMN
-        ),
+        id_column=id_columns.find_column(ID_COLUMN),
         columns_by_judge=columns_by_judge,
         estimate=total_estimate(estimates),
     )
@@ -207,13 +204,11 @@ def _texts_by_judge(
     cells: Record, columns_by_judge: Mapping[str, Mapping[str, str]]
 ) -> dict[str, Record]:
     """Return the texts that each judge reads from a row."""
-    cell_by_column, texts_by_judge = cells_with_texts(cells), {}
-    for judge_name, column_by_text in columns_by_judge.items():
-        texts_by_judge[judge_name] = {
-            text_name: value_at(cell_by_column, column)
-            for text_name, column in column_by_text.items()
-        }
-    return texts_by_judge
+    cells = cells_with_texts(cells)
+    return {
+        judge_name: {name: value_at(cells, column) for name, column in column_by_text.items()}
+        for judge_name, column_by_text in columns_by_judge.items()
+    }
 
 
 def _store_path(output_path: Path) -> Path:
@@ -224,8 +219,8 @@ def _store_path(output_path: Path) -> Path:
 def _open_session(run: TableRun, *, is_last: bool = False) -> Iterator[Session]:
     """Open a session, with a store of replies next to the output file, which is locked.
 
-    The store is removed after the run's last session (`is_last`), unless an error was raised. It is
-    also removed if it has nothing that a later start could use.
+    The store is removed after the run's last session (`is_last`), unless an error was raised, and
+    whenever it has nothing that a later start could use.
     """
     flags, lms = run.flags, run.estimate.lms
     store_path = _store_path(flags.out) if run.external_lms else None
@@ -346,7 +341,14 @@ def _run_batch_step(run: TableRun) -> bool:
     with _open_session(run) as session:
         batch = Batch(flags.out, lms[0], session, price=price, **endpoint_options)
         if flags.batch_api == "collect":
-            return _collect_batch(batch)
+            failure_reasons = batch.collect_answers()
+            if failure_reasons:
+                print_error(
+                    f"{len(failure_reasons):,} requests have no answer ({failure_reasons[0]}); all "
+                    "other answers are kept. The same command without --batch-api sends these "
+                    "requests now"
+                )
+            return not failure_reasons
         if batch.state.batch_id is None and not _queue_requests(run, batch):
             print("nothing to submit: all requests are answered; leave out --batch-api")
             return False
@@ -355,27 +357,14 @@ def _run_batch_step(run: TableRun) -> bool:
     return False
 
 
-def _collect_batch(batch: "Batch") -> bool:
-    """Collect a batch's answers; return whether all requests have answers."""
-    failure_reasons = batch.collect_answers()
-    if failure_reasons:
-        print_error(
-            f"{len(failure_reasons):,} requests have no answer ({failure_reasons[0]}); all other "
-            "answers are kept. The same command without --batch-api sends these requests now"
-        )
-    return not failure_reasons
-
-
 def _queue_requests(run: TableRun, batch: "Batch") -> int:
     """Write the requests of all rows to the batch's file, and return their number.
 
     The requests are written anew, since an existing file may be incomplete, or from another run.
     """
-    # All rows are judged by the batch in place of the model, which records the requests.
-    with (
-        Session(models={batch.state.lm: batch}, **request_options(run.flags)) as session,
-        closing(_judge_rows(run, session)) as judged_rows,
-    ):
+    # The batch takes the place of the model, and records the requests.
+    session = Session(models={batch.state.lm: batch}, **request_options(run.flags))
+    with session, closing(_judge_rows(run, session)) as judged_rows:
         for _ in judged_rows:
             pass
     return batch.book_requests()
