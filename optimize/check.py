@@ -103,9 +103,8 @@ def _check(flags: argparse.Namespace) -> int:
             dimension = dimensions_to_tune(labelled_items, options)[0]
         capacity = capacity_texts(labelled_items, dimension)
         if flags.write_map is not None:
-            write_atomically(
-                flags.write_map, mapping_yaml(labelled_items.reading, options).encode()
-            )
+            yaml_text = mapping_yaml(labelled_items.reading, options)
+            write_atomically(flags.write_map, yaml_text.encode())
     if flags.json:
         report = {
             "file": flags.file,
@@ -228,9 +227,7 @@ def _reading_lines(
     column_by_text = _texts_of_new_judge(labelled_items, columns_by_name)
     phrases = [_columns_text(name, columns) for name, columns in reading.rows.items()]
     phrases += [f"text {_columns_text(name, [column])}" for name, column in column_by_text.items()]
-    phrases += [
-        f"ratings {_columns_text(name, columns)}" for name, columns in reading.ratings.items()
-    ]
+    phrases += [f"ratings {_columns_text(*ratings)}" for ratings in reading.ratings.items()]
     yield "read", "; ".join(phrases)
     if reading.comments:
         comment_columns = ", ".join(reading.comments)

@@ -131,9 +131,8 @@ def compare(flags: argparse.Namespace) -> CommandOutcome:
         write_json(folder / run_folder.SUMMARY_FILE, to_json(result))
         write_comparison(folder / run_folder.REPORT_FILE, result.comparison)
     lines = comparison_lines(result.comparison, result.seconds, result.folder)
-    faults = [
-        f"not measured: {entry.name}: {entry.why_unscored}" for entry in result.comparison.left_out
-    ]
+    left_out = result.comparison.left_out
+    faults = [f"not measured: {entry.name}: {entry.why_unscored}" for entry in left_out]
     return CommandOutcome(result, lines, faults)
 
 

@@ -93,9 +93,8 @@ def label(flags: argparse.Namespace) -> int:
     """Serve the label page until Ctrl-C, and print the command that tunes on its labels."""
     flags.scale = find_label_scale(flags)
     columns_by_name = split_mapping(read_map_flags(flags.map), None).columns
-    items_to_label = read_items(
-        flags.file, map=columns_by_name or None, pairwise=flags.pairwise is not None
-    )
+    are_pairs = flags.pairwise is not None
+    items_to_label = read_items(flags.file, map=columns_by_name or None, pairwise=are_pairs)
     if isinstance(items_to_label, LabelledPairs):
         text_names = usable_texts(items_to_label.reading.texts, items_to_label)
         inputs, field_by_output = text_names, {"A": "response_a", "B": "response_b"}
@@ -212,9 +211,8 @@ def _new_subject(
     known_names = {*catalog.SUBJECT_BY_NAME, *reading.ratings, *reading.unread}
     suggestion = similar_name(name, known_names)
     if suggestion and not definition and name not in known_names:
-        raise SettingsError(
-            f"{name}: did you mean {suggestion}? If not, say what it means: '{name}=...'"
-        )
+        advice = f"If not, say what it means: '{name}=...'"
+        raise SettingsError(f"{name}: did you mean {suggestion}? {advice}")
     if isinstance(items_to_label, LabelledPairs):
         return make_comparison(name, text_names, items_to_label.candidate, definition)
     return make_dimension(name, parse_judge_scale(scale_text) or PASS_FAIL, text_names, definition)
@@ -277,7 +275,5 @@ def _label_file_path(flags: argparse.Namespace, file_name: str, subject: Subject
     folder = path_to_label.parent if path_to_label.is_file() else Path()
     label_path: Path = flags.out or folder / f"{file_name}.{subject.name}.jsonl"
     if label_path.suffix != ".jsonl":
-        raise SettingsError(
-            f"--out {label_path}: labels are written to a file that ends with .jsonl"
-        )
+        raise SettingsError(f"--out {label_path}: labels are written to a file that ends in .jsonl")
     return label_path

@@ -151,15 +151,13 @@ def measure(
         scale = f"{scale[0]}:{scale[1]}"
     if scale is not None and not isinstance(scale, str):
         raise TypeError(f"scale is {scale!r}; it must be '0-100', (0, 100) or 'any'")
-    columns_by_name, value_by_word, mapping_scale = split_mapping(
-        map, read_word_values(values or {})
-    )
+    mapping = split_mapping(map, read_word_values(values or {}))
     label_source = LabelSource(
         data=data,
-        columns_by_name=columns_by_name,
-        value_by_word=value_by_word,
+        columns_by_name=mapping.columns,
+        value_by_word=mapping.values,
         annotations=annotations,
-        scale=mapping_scale if scale is None else scale,
+        scale=mapping.scale if scale is None else scale,
     )
     if hasattr(judge, "items"):
         return _measure_scores(judge, label_source, dimension, level)
@@ -168,9 +166,7 @@ def measure(
     elif isinstance(judge, AnyJudge):
         name = judge.name
     else:
-        raise TypeError(
-            f"measure() takes a Judge, its name or file, or scores by id; not {judge!r}"
-        )
+        raise TypeError(f"measure() takes a Judge, its name or file, or scores, not {judge!r}")
     judge = on_labels_scale(judge, label_source.scale)
     if dimension not in (None, judge.name):
         raise TypeError(
@@ -213,17 +209,14 @@ def _measure_scores(
                 "failed"
             )
         if row_id in judgement_by_id:
-            raise LabelError(
-                f"an id has two scores ({key!r:.60}); give every output an id of its own"
-            )
+            raise LabelError(f"an id has two scores ({key!r:.60}); make the ids unique")
         number = math.nan if score is None else float(score)
         judgement_by_id[row_id] = judgement_of_score(number, is_pairwise=task.is_pairwise)
         if key in tuned_keys:
             tuned_row_ids.add(row_id)
     scale = recorded_scale(label_source.scale, subject)
-    scored_items = task.match_judgements(
-        "scores", judgement_by_id, None, scale, frozenset(tuned_row_ids)
-    )
+    tuned_ids = frozenset(tuned_row_ids)
+    scored_items = task.match_judgements("scores", judgement_by_id, None, scale, tuned_ids)
     return Measurement.of(scored_items, labelled_items)
 
 

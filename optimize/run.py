@@ -12,6 +12,7 @@ from judges.client import open_lm
 from judges.client.dspy import configured_lm
 from judges.dimension import Comparison, Dimension, Subject
 from judges.judge import Judge
+from judges.labels.cells import without_keys
 from judges.loading import load
 from judges.protocol import Model
 from judges.tables.formats import read_records
@@ -182,9 +183,7 @@ def tune(
             such as SettingsError, LabelError or DimensionError.
     """
     # This line must come first, because `locals()` then has only the arguments.
-    settings = {
-        name: v for name, v in locals().items() if name not in ("dimension", "out", "quiet")
-    }
+    settings = without_keys(locals(), ["dimension", "out", "quiet"])
     subject: Subject | None
     if isinstance(dimension, str):
         name, subject = dimension, find_subject(dimension)

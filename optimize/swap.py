@@ -118,11 +118,8 @@ def changed_swap_lines(result: ChangedRowsSwap) -> list[str]:
 
     If these outputs have labels, the lines say whether to swap; else they say what to label.
     """
-    n_changed, new, old = (
-        result.n_changed,
-        short_name(result.new_judge),
-        short_name(result.old_judge),
-    )
+    n_changed = result.n_changed
+    new, old = short_name(result.new_judge), short_name(result.old_judge)
     n_outputs = count_text(result.n_outputs, "output")
     changes_text = f"{new} and {old} differ on {n_changed:,} of {n_outputs}"
     if (difference := result.difference) is None:
@@ -133,9 +130,7 @@ def changed_swap_lines(result: ChangedRowsSwap) -> list[str]:
         )
         if result.n_needed > max(n_changed, MIN_ROWS_TO_LABEL):
             n_to_bring = round_up_to_two_digits(result.n_outputs * result.n_needed / n_changed)
-            what_to_label += (
-                f" About {n_to_bring:,} outputs have that many changes: bring more outputs."
-            )
+            what_to_label += f" Bring more outputs: about {n_to_bring:,} have that many changes."
         lines = wrap_lines(
             f"{changes_text} ({n_changed / result.n_outputs:.0%}). Labels on the other outputs "
             "tell nothing about the difference between the judges.",
@@ -268,9 +263,7 @@ def swap_step(result: SwapResult) -> str:
     if comparison.data_counts.is_constructed:
         return "Measure both judges on labels that people gave (--data FILE)."
     if any(judge.overlap.tuned_on_these_labels for judge in comparison.judges):
-        return (
-            "Bring labels that neither judge was tuned on (--data FILE): too few of these are left."
-        )
+        return "Bring labels that neither judge was tuned on (--data FILE): too few are left."
     if result.outcome == "worse":
         return "Keep the old judge, or tune the new one on other labels (dspy-judges tune)."
     if result.outcome in ("better", "not worse"):

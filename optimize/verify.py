@@ -88,9 +88,8 @@ def parser() -> argparse.ArgumentParser:
 
 def command(arguments: Sequence[str]) -> int:
     """Measure a judge against labels and print its figures; returns the exit code."""
-    return run_and_print(
-        COMMAND_NAME, parser().parse_args(arguments), verify, interrupted="interrupted"
-    )
+    flags = parser().parse_args(arguments)
+    return run_and_print(COMMAND_NAME, flags, verify, interrupted="interrupted")
 
 
 def verify(flags: argparse.Namespace) -> CommandOutcome:

@@ -164,9 +164,8 @@ def needs_any_scale(labelled_set: LabelledSet, dimension: str) -> bool:
 
 def _ratings_on(dimension: str, labelled_set: LabelledSet) -> list[float]:
     """Return all ratings on a dimension, of all outputs and annotators."""
-    return [
-        rating for output in labelled_set.outputs for rating in output.ratings.get(dimension, ())
-    ]
+    outputs = labelled_set.outputs
+    return [rating for output in outputs for rating in output.ratings.get(dimension, ())]
 
 
 def verdict_words(labelled_items: AnyLabels, dimension: str) -> tuple[str, str] | None:
@@ -197,18 +196,14 @@ def load_labels(
             f"({option_name('data')})"
         )
     texts = tuple(subject.inputs) if subject else ()
-    labelled_items = read_any_labels(
-        label_source, name, pairwise=pairwise, texts=texts, subject=subject
-    )
+    labelled_items = read_any_labels(label_source, name, subject, pairwise=pairwise, texts=texts)
     if pairwise != isinstance(labelled_items, LabelledPairs):
         mismatch = "outputs, but {} compares two" if pairwise else "pairs, but {} rates outputs"
         raise LabelError(f"{labelled_items.name} has {mismatch.format(name)}")
     if isinstance(labelled_items, LabelledPairs):
         return labelled_items
     if label_source.data is None and name not in labelled_items.dimensions:
-        raise LabelError(
-            f"the starter set has no labels on {name}: name your labels by --data FILE"
-        )
+        raise LabelError(f"the starter set has no labels on {name}: name yours by --data FILE")
     if isinstance(subject, Dimension) and subject.words:
         labelled_items = _with_words_of_judge(labelled_items, subject, subject.words)
     elif isinstance(subject, Dimension):
@@ -216,19 +211,18 @@ def load_labels(
             labelled_items, subject, is_any_scale=label_source.scale == ANY_SCALE
         )
     if name in labelled_items.words and (agreement := agreement_text(labelled_items, name)):
-        labelled_items = replace(
-            labelled_items, notes=(f"{name}: {agreement}", *labelled_items.notes)
-        )
+        notes = (f"{name}: {agreement}", *labelled_items.notes)
+        labelled_items = replace(labelled_items, notes=notes)
     return with_ratings(labelled_items, name)
 
 
 def read_any_labels(
     label_source: LabelSource,
     name: str,
+    subject: Subject | None = None,
     *,
     pairwise: bool,
     texts: Sequence[str] | None = None,
-    subject: Subject | None = None,
 ) -> AnyLabels:
     """Return the labels on one dimension or on pairs; a labelled set is returned as it is.
 
@@ -252,9 +246,7 @@ def only_dimension(labelled_set: LabelledSet) -> str:
     """Return the only dimension with labels; raises SettingsError if there are several."""
     if len(labelled_set.dimensions) > 1:
         names = joined_names(labelled_set.dimensions)
-        raise SettingsError(
-            f"{labelled_set.name}: has labels on {names}: name one with --dimension"
-        )
+        raise SettingsError(f"{labelled_set.name} has labels on {names}: name one with --dimension")
     return labelled_set.dimensions[0]
 
 

@@ -98,10 +98,8 @@ def subject_from_labels(
             f"no judge {name!r} in the catalogue: say in one line what earns a high rating, "
             f"--dimension '{name}=...', or define it in FILE.yaml"
         )
-    scale_text = label_source.scale
-    answers = verdict_words(labelled_items, name) or scale_for_new_judge(
-        labelled_items, name, scale_text
-    )
+    words, scale_text = verdict_words(labelled_items, name), label_source.scale
+    answers = words or scale_for_new_judge(labelled_items, name, scale_text)
     text_names = text_names_for_judge(labelled_items, columns_by_name)
     return make_dimension(name, answers, text_names, definition), labelled_items
 
@@ -174,12 +172,9 @@ def _judged_output(
 
 def usable_texts(names: Iterable[str], labelled_items: AnyLabels) -> list[str]:
     """Return the names that every row has a text for, and that can be used in a prompt."""
-    texts_by_row = [item.texts for item in labelled_items.items]
-    return [
-        name
-        for name in names
-        if VALID_NAME.match(name) and all(name in texts for texts in texts_by_row)
-    ]
+    texts = [item.texts for item in labelled_items.items]
+    valid_names = filter(VALID_NAME.match, names)
+    return [name for name in valid_names if all(name in row_texts for row_texts in texts)]
 
 
 def missing_input_flag(labelled_set: LabelledSet, text_names: Collection[str]) -> str:

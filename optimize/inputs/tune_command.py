@@ -35,9 +35,8 @@ def dimensions_to_tune(labelled_set: LabelledSet, options: ReadOptions) -> Seque
     """Return the dimensions that the user named, else all; those that need no definition first."""
     mapped_dimensions = [name for name in options.mapping if name in labelled_set.dimensions]
     names = options.dimensions or mapped_dimensions or labelled_set.dimensions
-    return sorted(
-        names, key=lambda name: (name not in catalog.judge_names(), name not in labelled_set.words)
-    )
+    known_names, words = catalog.judge_names(), labelled_set.words
+    return sorted(names, key=lambda name: (name not in known_names, name not in words))
 
 
 def next_step_lines(

@@ -99,10 +99,8 @@ def budget_json(budget: RunBudget) -> JsonObject:
 
 def _chance_sentence(prepared_run: PreparedRun) -> str:
     """Return a sentence on how likely a better judge is to ship with this many documents."""
-    labels, risk = prepared_run.labels, prepared_run.settings.risk
-    return power_text(
-        labels.all_items, labels.train_and_dev, search_goal=prepared_run.goal, risk=risk
-    )[0]
+    labels, goal, risk = prepared_run.labels, prepared_run.goal, prepared_run.settings.risk
+    return power_text(labels.all_items, labels.train_and_dev, search_goal=goal, risk=risk)[0]
 
 
 def _two_digit_text(number: float) -> str:

@@ -90,20 +90,17 @@ def make_item_judge(
     prepared_run: PreparedRun, clients: RunClients, progress: Progress | None
 ) -> JudgeItems:
     """Return a function that judges items, in order, with any prompt of the search."""
-    settings, client = prepared_run.settings, clients.judge
+    subject, settings, client = prepared_run.subject, prepared_run.settings, clients.judge
 
     def judge_items(prompt: Prompt, items: Sequence[Item]) -> Iterable[ItemJudgement]:
-        judge = Judge(
-            subject=prepared_run.subject, prompt=prompt, lm=settings.lm, plan=clients.sampling_plan
-        )
+        judge = Judge(subject=subject, prompt=prompt, lm=settings.lm, plan=clients.sampling_plan)
         texts = (item.texts for item in items)
         tokens_in, tokens_out = client.tokens_in, client.tokens_out
         for judgement in judge.judge_rows(texts, client, seed=settings.seed):
             if progress:
                 progress.step(failed=judgement.failure is not None)
-            yield ItemJudgement(
-                judgement, client.tokens_in - tokens_in, client.tokens_out - tokens_out
-            )
+            used_tokens = client.tokens_in - tokens_in, client.tokens_out - tokens_out
+            yield ItemJudgement(judgement, *used_tokens)
             tokens_in, tokens_out = client.tokens_in, client.tokens_out
 
     return judge_items

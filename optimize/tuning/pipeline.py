@@ -101,9 +101,7 @@ def tune_and_save(
     tuning_result = save_judges(run, search_result, scored_splits, tuning_result)
     _write_judgements(folder / run_folder.JUDGEMENTS_FILE, scored_splits)
     write_json(folder / run_folder.SUMMARY_FILE, tuning_result.to_json())
-    prompts = search_result.judges.map(
-        lambda candidate: candidate.prompt(prepared_run.untuned_prompt)
-    )
+    prompts = search_result.judges.map(lambda judge: judge.prompt(prepared_run.untuned_prompt))
     # Imported only here, because the import is slow, and a run may fail before its report.
     from optimize.report.page import write_run
 

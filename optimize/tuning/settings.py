@@ -195,9 +195,8 @@ def read_settings(value_by_setting: Mapping[str, object]) -> Settings:
     given_values = {name: value for name, value in value_by_setting.items() if value is not None}
     if unknown_names := sorted(given_values.keys() - _TYPE_BY_SETTING.keys()):
         raise SettingsError(f"there is no setting {unknown_names[0]!r}")
-    plain_values = {
-        name: _plain_value(name, value) for name, value in _split_map(given_values).items()
-    }
+    settings_to_convert = _split_map(given_values).items()
+    plain_values = {name: _plain_value(name, value) for name, value in settings_to_convert}
     try:
         settings = msgspec.convert(plain_values, Settings, strict=False)
     except msgspec.ValidationError as error:

@@ -195,7 +195,7 @@ def test_a_judge_is_asked_first_and_shown_only_in_the_review(serve, words, value
         ((*TASK, "relevence"), 2, "did you mean relevance? If not, say"),
         ((*TASK, "x", "--scale", "0-10"), 2, "as in --scale 1-10"),
         ((*TASK, "x", "--scale", "any"), 2, "as in 1-5"),
-        ((*TASK, "x", "--out", "x.csv"), 2, "ends with .jsonl"),
+        ((*TASK, "x", "--out", "x.csv"), 2, "ends in .jsonl"),
         ((*TASK, "x", "--out", "outputs.jsonl"), 1, "is not a label from"),
         ((*TASK, "x", "--judge", "relevance"), 2, "rating judge"),
         ((*TASK, "x", "--judge", "a", "--judge", "b"), 2, "one judge"),

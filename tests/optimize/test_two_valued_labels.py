@@ -140,7 +140,7 @@ UNDEFINED = "label=LINE is for labels of your own"
             None,
             {},
             LabelError,
-            "no labels on label: name your labels by --data FILE",
+            "no labels on label: name yours by --data FILE",
         ),
     ],
 )
