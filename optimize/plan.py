@@ -47,12 +47,12 @@ from optimize.measuring.partial_labels import (
 from optimize.measuring.scored import are_fractions
 from optimize.statistics.correlations import correlation
 from optimize.statistics.intervals import MIN_DOCUMENTS_FOR_INTERVAL, Figure, random_generator
-from optimize.statistics.mean_estimates import labels_needed
+from optimize.statistics.mean_estimates import labels_needed as n_labels_for_width
 from optimize.statistics.verdict_rates import MIN_OUTPUTS_FOR_RATES, verdict_agreement
 
 COMMAND_NAME = "dspy-judges plan"
-# With fewer labelled documents than the minimum, figures are too uncertain to plan from; then a
-# first round of documents is to be labelled.
+# With fewer labelled documents, figures are too uncertain to plan from. Then a first round of
+# documents is labelled.
 MIN_LABELLED_DOCUMENTS, FIRST_ROUND_DOCUMENTS = 20, 30
 # The shares of fails that a plan assumes while the labels are too few to estimate the share.
 ASSUMED_FAIL_SHARES = (0.05, 0.2, 0.5)
@@ -89,13 +89,13 @@ def command(arguments: Sequence[str]) -> int:
 class PlannedFigure:
     """A figure on the labels so far, and how many more labelled documents it needs.
 
-    With `more_documents` further documents, the interval has the target width. If there is no
-    interval yet, that many documents give one. `more_documents` is None if even all unlabelled
-    documents do not suffice.
+    With `n_more_documents` further documents, the interval has the target width; if the figure has
+    no interval yet, it then has one. The number is None if even all unlabelled documents do not
+    suffice.
     """
 
     figure: Figure
-    more_documents: int | None
+    n_more_documents: int | None
 
     @property
     def width(self) -> float | None:
@@ -103,18 +103,17 @@ class PlannedFigure:
 
     def to_json(self) -> JsonObject:
         record = figure_json(self.figure, None)
-        return {**record, "width": self.width, "more_documents": self.more_documents}
+        return {**record, "width": self.width, "more_documents": self.n_more_documents}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanResult:
     """A labelling plan: how many documents are labelled, how many more are needed, and for what.
 
-    `figures` has the plan for each figure; it is empty if too few labelled documents have scores,
-    or if `labels_needed` for floors are planned instead. `out` is the file with the `n_next`
-    documents to label, and `next` the command that labels them; both are None if there is nothing
-    to label. `other_labels` is the file of the labels so far, if `next` writes the new labels to
-    another file.
+    `figures` has the plan for each figure. It is empty if too few labelled documents have scores,
+    or if `labels_needed` for floors are planned instead. `file_to_label` has the documents to
+    label, and `next_command` labels them; both are None if there is nothing to label.
+    `other_labels` is the file of the labels so far, if the next labels go into another file.
     """
 
     data: Mapping[str, str]
@@ -126,11 +125,11 @@ class PlanResult:
     labels_needed: Sequence[LabelsNeeded] | None = field(
         default=None, metadata={"json": "decisions"}
     )
-    n_next: int = 0
-    drawn: str = "at random"
-    out: str | None = None
-    n_outputs: int | None = None
-    next: str | None = None
+    n_documents_to_label: int = field(default=0, metadata={"json": "n_next"})
+    draw_method: str = field(default="at random", metadata={"json": "drawn"})
+    file_to_label: str | None = field(default=None, metadata={"json": "out"})
+    n_outputs_to_label: int | None = field(default=None, metadata={"json": "n_outputs"})
+    next_command: str | None = field(default=None, metadata={"json": "next"})
     other_labels: str | None = None
 
 
@@ -138,68 +137,83 @@ def plan(flags: argparse.Namespace) -> CommandOutcome:
     """Plan how many documents to label next, and write a file with these documents."""
     if not 0 < flags.target_width < math.inf:
         raise SettingsError(f"--target-width {flags.target_width:g}: a number above 0 is wanted")
-    floors, (labelled, dimension) = read_floors(flags), _read_labels_so_far(flags)
-    scores = dict.fromkeys((output.id for output in labelled.outputs), 0.0)
-    if flags.scores:
-        if not dimension:
-            raise SettingsError("--scores needs --dimension NAME if no labels name it")
-        scores = read_scores_by_id(flags.scores, labelled, dimension)
-    sample = PartialLabels.from_outputs(labelled, labelled.outputs, dimension, scores)
-    if np.ptp(sample.weights):
-        raise SettingsError(
-            f"{labelled.name}: its documents were drawn with unequal chances, and plan draws at "
-            "random: draw further documents as these were drawn, and give them a sampling_weight"
-        )
-    documents = np.unique(sample.document_ids)
-    labelled_documents = np.unique(sample.document_ids[sample.has_label])
+    floors, (labelled_set, dimension) = read_floors(flags), _read_labels_so_far(flags)
+    partial_labels = _read_partial_labels(flags, labelled_set, dimension)
+    documents = np.unique(partial_labels.document_ids)
+    labelled_documents = np.unique(partial_labels.document_ids[partial_labels.has_label])
     unlabelled_documents = np.setdiff1d(documents, labelled_documents)
-    is_complete = ~np.isnan(sample.labels + sample.scores)
-    n_labelled_and_scored = np.unique(sample.document_ids[is_complete]).size
+    is_complete = ~np.isnan(partial_labels.labels + partial_labels.scores)
+    n_complete = np.unique(partial_labels.document_ids[is_complete]).size
     figures: dict[str, PlannedFigure] = {}
-    needed = (
-        [labels_needed_for_floors(floors, share) for share in ASSUMED_FAIL_SHARES] if floors else []
-    )
-    if n_labelled_and_scored < MIN_LABELLED_DOCUMENTS:
-        n_to_label = FIRST_ROUND_DOCUMENTS - n_labelled_and_scored
-    elif floors:
-        needed = [
-            _labels_for_floors(sample, _label_scale(flags, labelled, dimension, sample), floors)
-        ]
-        n_labels = next(iter(needed[0].n_labels.values())) or math.inf
-        n_missing = max(0, n_labels - np.count_nonzero(sample.has_label))
-        documents_per_output = documents.size / sample.scores.size
-        n_to_label = math.ceil(min(unlabelled_documents.size, n_missing * documents_per_output))
+    labels_needed: list[LabelsNeeded] = []
+    if n_complete < MIN_LABELLED_DOCUMENTS:
+        n_to_label = FIRST_ROUND_DOCUMENTS - n_complete
+        if floors:
+            labels_needed = [labels_needed_for_floors(floors, s) for s in ASSUMED_FAIL_SHARES]
     else:
-        bounds = _label_scale(flags, labelled, dimension, sample)
-        figures = plan_figures(sample, make_items(labelled, dimension), bounds, flags.target_width)
-        more_by_figure = [figure.more_documents for figure in figures.values()]
-        n_if_unreachable = unlabelled_documents.size if None in more_by_figure else 0
-        n_to_label = max(filter(None, more_by_figure), default=n_if_unreachable)
+        subject = find_subject(flags.dimension or dimension)
+        label_scale = find_label_scale(
+            labelled_set, dimension, partial_labels, scale=flags.scale, subject=subject
+        )
+        if floors:
+            labels_needed = [_labels_for_floors(partial_labels, label_scale, floors)]
+            n_labels = next(iter(labels_needed[0].n_labels.values())) or math.inf
+            n_missing = max(0, n_labels - np.count_nonzero(partial_labels.has_label))
+            documents_per_output = documents.size / partial_labels.scores.size
+            n_to_label = math.ceil(min(unlabelled_documents.size, n_missing * documents_per_output))
+        else:
+            items = make_items(labelled_set, dimension)
+            figures = plan_figures(partial_labels, items, label_scale, flags.target_width)
+            n_more_by_figure = [planned.n_more_documents for planned in figures.values()]
+            n_if_unreachable = unlabelled_documents.size if None in n_more_by_figure else 0
+            n_to_label = max(filter(None, n_more_by_figure), default=n_if_unreachable)
     result = PlanResult(
-        data={"name": labelled.name, "sha256": labelled.sha256},
+        data={"name": labelled_set.name, "sha256": labelled_set.sha256},
         dimension=dimension,
         n_documents=documents.size,
         n_labelled=labelled_documents.size,
         target_width=flags.target_width,
         figures=figures,
-        labels_needed=needed or None,
+        labels_needed=labels_needed or None,
     )
     # The order is random, so that people who label only the first documents still have a random
     # sample.
     rng = random_generator(flags.seed, "plan", unlabelled_documents.size)
     shuffled_documents = rng.permutation(unlabelled_documents)
     if drawn_documents := shuffled_documents[:n_to_label].tolist():
-        result = _write_documents(flags, labelled, drawn_documents, result)
+        result = _write_documents(flags, labelled_set, drawn_documents, result)
     return CommandOutcome(result, plan_lines(result))
 
 
+def _read_partial_labels(
+    flags: argparse.Namespace, labelled_set: LabelledSet, dimension: str
+) -> PartialLabels:
+    """Return labels and scores as vectors; without --scores, all outputs have the same score."""
+    score_by_id = dict.fromkeys((output.id for output in labelled_set.outputs), 0.0)
+    if flags.scores:
+        if not dimension:
+            raise SettingsError("--scores needs --dimension NAME if no labels name it")
+        score_by_id = read_scores_by_id(flags.scores, labelled_set, dimension)
+    partial_labels = PartialLabels.from_outputs(
+        labelled_set, labelled_set.outputs, dimension, score_by_id
+    )
+    if np.ptp(partial_labels.weights):
+        raise SettingsError(
+            f"{labelled_set.name}: its documents were drawn with unequal chances, and plan draws "
+            "at random: draw further documents as these were drawn, and give them a sampling_weight"
+        )
+    return partial_labels
+
+
 def _labels_for_floors(
-    sample: PartialLabels, bounds: Scale, floors: Mapping[str, float]
+    partial_labels: PartialLabels, label_scale: Scale, floors: Mapping[str, float]
 ) -> LabelsNeeded:
-    if bounds != (0, 1) or not sample.is_two_valued:
+    """Return how many labels the floors need, with the share of fails among the labels so far."""
+    if label_scale != (0, 1) or not partial_labels.is_two_valued:
         raise SettingsError("--min-tpr and --min-tnr need labels that say pass or fail")
-    verdicts = sample.labels[sample.has_label & (sample.labels != 0.5)]
-    return labels_needed_for_floors(floors, float(1 - verdicts.mean()))
+    is_decided = partial_labels.has_label & (partial_labels.labels != 0.5)
+    pass_share = partial_labels.labels[is_decided].mean()
+    return labels_needed_for_floors(floors, float(1 - pass_share))
 
 
 def _read_labels_so_far(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
@@ -216,127 +230,118 @@ def _read_labels_so_far(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
     return labelled, dimension
 
 
-def _label_scale(
-    flags: argparse.Namespace, labelled: LabelledSet, dimension: str, sample: PartialLabels
-) -> Scale:
-    subject = find_subject(flags.dimension or dimension)
-    return find_label_scale(labelled, dimension, sample, scale=flags.scale, subject=subject)
-
-
 def plan_figures(
-    sample: PartialLabels, items: Items, bounds: Scale, target: float
+    partial_labels: PartialLabels, items: Items, label_scale: Scale, target_width: float
 ) -> dict[str, PlannedFigure]:
     """Return how many more documents the mean label and the judge's agreement need."""
-    labelled_part = sample.of_rows(sample.has_label)
-    n_labelled = np.unique(labelled_part.document_ids).size
-    n_unlabelled = np.unique(sample.document_ids).size - n_labelled
-    is_rate, mean = bounds == (0, 1) and sample.is_two_valued, sample.estimate_mean(bounds)
-    figures: dict[str, Figure] = {"true rate" if is_rate else "true mean": mean}
-    missing_by_figure, n_for_interval = dict[str, int](), MIN_DOCUMENTS_FOR_INTERVAL
-    if np.nanmax(sample.scores) > np.nanmin(sample.scores):
-        if is_rate:  # leave out the outputs whose annotators are tied
-            labelled_part = labelled_part.of_rows(labelled_part.labels != 0.5)
-            items = items.of_rows(np.flatnonzero(items.human != 0.5).tolist())
-        score_label_document = (
-            labelled_part.scores,
-            labelled_part.labels,
-            labelled_part.document_ids,
-        )
-        level = choose_level(items)
-        if is_rate and are_fractions(sample.scores):
-            n_for_interval = MIN_OUTPUTS_FOR_RATES
-            rates = verdict_agreement(*score_label_document)
-            figures |= {"balanced accuracy": rates.balanced_accuracy}
-            figures |= {"TPR": rates.tpr, "TNR": rates.tnr}
-            missing_by_figure = n_missing_for_intervals(items, PASS_FAIL, level)
-            missing_by_figure["balanced accuracy"] = max(missing_by_figure.values())
-        else:
-            figures[f"{level}-level rho"] = correlation(level, *score_label_document)
-            missing_by_figure = n_missing_for_intervals(items, None, level)
-    planned_figures: dict[str, PlannedFigure] = {}
+    labelled_rows = partial_labels.of_rows(partial_labels.has_label)
+    n_labelled = np.unique(labelled_rows.document_ids).size
+    n_unlabelled = np.unique(partial_labels.document_ids).size - n_labelled
+
+    def planned_figure(figure: Figure, n_more: float) -> PlannedFigure:
+        n_more_documents = None if n_more > n_unlabelled else max(0, math.ceil(n_more))
+        return PlannedFigure(figure=figure, n_more_documents=n_more_documents)
+
+    def n_more_for_width(figure: Figure) -> float:
+        if not figure.interval:
+            return math.inf
+        return n_labelled * ((2 * figure.interval.half_width / target_width) ** 2 - 1)
+
+    is_rate = label_scale == (0, 1) and partial_labels.is_two_valued
+    mean = partial_labels.estimate_mean(label_scale)
+    n_more = n_more_for_width(mean)
+    if n_more > 0:
+        n_needed = n_labels_for_width(mean, target_width) or math.inf
+        n_more = max(1, n_needed * n_labelled / mean.n_labels - n_labelled)
+    planned_figures = {"true rate" if is_rate else "true mean": planned_figure(mean, n_more)}
+    scores = partial_labels.scores
+    if np.nanmax(scores) == np.nanmin(scores):
+        return planned_figures
+    if is_rate:  # leave out the outputs whose annotators are tied
+        labelled_rows = labelled_rows.of_rows(labelled_rows.labels != 0.5)
+        items = items.of_rows(np.flatnonzero(items.human != 0.5).tolist())
+    figures: dict[str, Figure]
+    level, n_for_interval = choose_level(items), MIN_DOCUMENTS_FOR_INTERVAL
+    vectors = labelled_rows.scores, labelled_rows.labels, labelled_rows.document_ids
+    if is_rate and are_fractions(scores):
+        n_for_interval, rates = MIN_OUTPUTS_FOR_RATES, verdict_agreement(*vectors)
+        figures = {"balanced accuracy": rates.balanced_accuracy, "TPR": rates.tpr, "TNR": rates.tnr}
+        n_missing_by_figure = n_missing_for_intervals(items, PASS_FAIL, level)
+        n_missing_by_figure["balanced accuracy"] = max(n_missing_by_figure.values())
+    else:
+        figures = {f"{level}-level rho": correlation(level, *vectors)}
+        n_missing_by_figure = n_missing_for_intervals(items, None, level)
     for name, figure in figures.items():
-        n_more = math.inf
-        if figure.interval:
-            n_more = n_labelled * ((2 * figure.interval.half_width / target) ** 2 - 1)
-            if figure is mean and n_more > 0:
-                n_needed = labels_needed(mean, target) or math.inf
-                n_more = max(1, n_needed * n_labelled / mean.n_labels - n_labelled)
-        elif n_missing := missing_by_figure[name]:
+        n_more, n_missing = n_more_for_width(figure), n_missing_by_figure[name]
+        if not figure.interval and n_missing:
             n_more = n_missing * n_labelled / max(1, n_for_interval - n_missing)
-        more_documents = None if n_more > n_unlabelled else max(0, math.ceil(n_more))
-        planned_figures[name] = PlannedFigure(figure=figure, more_documents=more_documents)
+        planned_figures[name] = planned_figure(figure, n_more)
     return planned_figures
 
 
 def _write_documents(
     flags: argparse.Namespace,
-    labelled: LabelledSet,
+    labelled_set: LabelledSet,
     drawn_documents: Sequence[str],
     result: PlanResult,
 ) -> PlanResult:
-    """Write all outputs of the drawn documents; returns the plan with the file and next command."""
-    out: Path = flags.out or Path(flags.file).with_suffix(".next.jsonl")
-    rows_by_document: dict[str, list[str]] = {document: [] for document in drawn_documents}
-    for output in labelled.outputs:
-        if output.document_id in rows_by_document:
-            rows_by_document[output.document_id].append(f"{json.dumps(output.row)}\n")
-    rows = [*chain.from_iterable(rows_by_document.values())]
-    content = "".join(rows).encode()
-    if out.exists() and not (out.is_file() and out.read_bytes() == content):
-        raise ExistsError(f"{out} exists already; delete it, or name another --out")
-    write_atomically(out, content, overwrite=True)
-    label_file, labels_so_far = _file_of_next_labels(flags, result), flags.labels or flags.file
-    name = result.dimension or "NAME"
-    words = ["dspy-judges", "label", str(out), "--dimension", flags.dimension or name]
-    if scale := flags.scale or "-".join(f"{end:g}" for end in labelled.scales.get(name, ())):
-        words += ["--scale", scale]
+    """Write all outputs of the drawn documents; return the plan with the file and next command."""
+    path: Path = flags.out or Path(flags.file).with_suffix(".next.jsonl")
+    lines_by_document: dict[str, list[str]] = {document: [] for document in drawn_documents}
+    for output in labelled_set.outputs:
+        if output.document_id in lines_by_document:
+            lines_by_document[output.document_id].append(f"{json.dumps(output.row)}\n")
+    lines = [*chain.from_iterable(lines_by_document.values())]
+    file_bytes = "".join(lines).encode()
+    if path.exists() and not (path.is_file() and path.read_bytes() == file_bytes):
+        raise ExistsError(f"{path} exists already; delete it, or name another --out")
+    write_atomically(path, file_bytes, overwrite=True)
+    dimension = result.dimension or "NAME"
+    next_command = ["dspy-judges", "label", str(path)]
+    next_command += ["--dimension", flags.dimension or dimension]
+    scale_ends = labelled_set.scales.get(dimension, ())
+    if scale_text := flags.scale or "-".join(f"{end:g}" for end in scale_ends):
+        next_command += ["--scale", scale_text]
+    label_file, earlier_file = _file_of_next_labels(flags, dimension), flags.labels or flags.file
+    is_other_file = result.n_labelled and label_file != earlier_file
     return replace(
         result,
-        n_next=len(drawn_documents),
-        out=str(out),
-        n_outputs=len(rows),
-        next=shlex.join([*words, "--out", label_file]),
-        other_labels=labels_so_far if result.n_labelled and label_file != labels_so_far else None,
+        n_documents_to_label=len(drawn_documents),
+        file_to_label=str(path),
+        n_outputs_to_label=len(lines),
+        next_command=shlex.join([*next_command, "--out", label_file]),
+        other_labels=earlier_file if is_other_file else None,
     )
 
 
-def _file_of_next_labels(flags: argparse.Namespace, result: PlanResult) -> str:
+def _file_of_next_labels(flags: argparse.Namespace, dimension: str) -> str:
     """Return the file of the labels so far if `label` can add labels to it; else a new file."""
     if flags.labels and flags.labels.endswith(".jsonl"):
         with Path(flags.labels).open("rb") as lines:
             # Only `label` writes the time of each label.
             if b'"labelled_at": ' in lines.readline():
                 return str(flags.labels)
-    return str(Path(flags.file).with_suffix(f".{result.dimension or 'NAME'}.jsonl"))
+    return str(Path(flags.file).with_suffix(f".{dimension}.jsonl"))
 
 
 def plan_lines(result: PlanResult) -> list[str]:
     """Return lines on labels, each figure, the written file, and the next command."""
     n_left = result.n_documents - result.n_labelled
-    labelled_text = (
-        f"{result.n_labelled:,} of {count_text(result.n_documents, 'document')} labelled"
-    )
+    documents_text = count_text(result.n_documents, "document")
+    sentences = [f"{result.n_labelled:,} of {documents_text} labelled"]
     labels_needed = result.labels_needed or ()
     if result.figures:
-        sentences = [f"{labelled_text}; how many more give a width of {result.target_width:g}:"]
+        sentences[0] += f"; how many more give a width of {result.target_width:g}:"
     elif len(labels_needed) == 1:
-        sentences = [f"{labelled_text}."]
+        sentences[0] += "."
     else:
-        with_scores = " with scores" * (result.n_labelled >= MIN_LABELLED_DOCUMENTS)
-        need_text = f"a plan needs {MIN_LABELLED_DOCUMENTS}{with_scores}"
-        sentences = [f"{labelled_text}; {need_text}, so a random round comes first."]
-    sentences += [f"{each}." for each in labels_needed]
-    for name, figure in result.figures.items():
-        width, n_more = figure.width, figure.more_documents
-        width_text = TOO_FEW_FOR_INTERVAL if width is None else f"width {width:.3f}"
-        if n_more is None:
-            outlook = f"not by all {n_left:,} left" if n_left else "not reached"
-        elif n_more == 0:
-            outlook = "reached"
-        else:
-            outlook = f"about {n_more:,} more" + (" for one" if width is None else "")
-        sentences.append(f"{name:<17}  {figure_text(figure.figure)}, {width_text}: {outlook}")
-    if not (result.next and result.n_outputs):
+        sentences[0] += f"; a plan needs {MIN_LABELLED_DOCUMENTS}"
+        if result.n_labelled >= MIN_LABELLED_DOCUMENTS:
+            sentences[0] += " with scores"
+        sentences[0] += ", so a random round comes first."
+    sentences += [f"{needed}." for needed in labels_needed]
+    sentences += [_figure_line(name, figure, n_left) for name, figure in result.figures.items()]
+    if not (result.next_command and result.n_outputs_to_label):
         return wrap_lines(*sentences, f"Nothing {'more' if n_left else 'is left'} to label.")
     if result.other_labels:
         sentences.append(
@@ -344,9 +349,26 @@ def plan_lines(result: PlanResult) -> list[str]:
             f"{result.other_labels}, too, put the ids and labels of both into one file for "
             "--labels and --annotations."
         )
-    counts = f"{count_text(result.n_next, 'document')}, {count_text(result.n_outputs, 'output')}"
-    file_line = f"{result.out}: {counts}, drawn {result.drawn}; next:"
-    return [*wrap_lines(*sentences, file_line), result.next]
+    documents_text = count_text(result.n_documents_to_label, "document")
+    outputs_text = count_text(result.n_outputs_to_label, "output")
+    file_line = (
+        f"{result.file_to_label}: {documents_text}, {outputs_text}, drawn {result.draw_method}; "
+        "next:"
+    )
+    return [*wrap_lines(*sentences, file_line), result.next_command]
+
+
+def _figure_line(name: str, planned: PlannedFigure, n_left: int) -> str:
+    """Return the line on a figure; `n_left` documents are unlabelled."""
+    width, n_more = planned.width, planned.n_more_documents
+    width_text = TOO_FEW_FOR_INTERVAL if width is None else f"width {width:.3f}"
+    if n_more is None:
+        outlook = f"not by all {n_left:,} left" if n_left else "not reached"
+    elif n_more == 0:
+        outlook = "reached"
+    else:
+        outlook = f"about {n_more:,} more" + (" for one" if width is None else "")
+    return f"{name:<17}  {figure_text(planned.figure)}, {width_text}: {outlook}"
 
 
 if __name__ == "__main__":
