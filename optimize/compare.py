@@ -22,7 +22,9 @@ from optimize.inputs.flags import CommandOutcome, CommandParser, SettingsError, 
 from optimize.inputs.subjects import find_subject
 from optimize.measuring.asking import JudgeEntry, Task, ask_judges
 from optimize.measuring.comparison import JudgeComparison, compare_judges
-from optimize.measuring.task_flags import (
+from optimize.report.comparison import comparison_lines
+from optimize.report.page import write_comparison
+from optimize.task_flags import (
     add_task_flags,
     asking_options,
     check_names,
@@ -30,8 +32,6 @@ from optimize.measuring.task_flags import (
     read_task,
     set_only_dimension,
 )
-from optimize.report.comparison import comparison_lines
-from optimize.report.page import write_comparison
 from optimize.tuning import folder as run_folder
 from optimize.tuning.folder import RunConfig, open_run, write_json
 

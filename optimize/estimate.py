@@ -15,12 +15,16 @@ from judges.tables.problems import count_text
 from judges.terminal import print_error, print_note
 from optimize.figures.as_json import JsonObject, fields_json
 from optimize.figures.as_text import figure_text, number_text
-from optimize.inputs.flags import CommandOutcome, CommandParser, run_and_print
+from optimize.inputs.flags import (
+    CommandOutcome,
+    CommandParser,
+    add_partial_label_flags,
+    run_and_print,
+)
 from optimize.inputs.labelled import LabelSource
 from optimize.inputs.subjects import find_subject
 from optimize.measuring.partial_labels import (
     PartialLabels,
-    add_partial_label_flags,
     find_label_scale,
     read_rated_outputs,
     read_scores_by_id,

@@ -41,7 +41,7 @@ from optimize.inputs.labelled import PASS_FAIL, AnyLabels
 from optimize.inputs.subjects import find_subject, text_names_for_judge, usable_texts
 from optimize.label_page.server import LabelServer
 from optimize.label_page.session import JudgeAnswer, LabelSession, answer_numbers
-from optimize.measuring.task_flags import asking_options, load_judges
+from optimize.task_flags import asking_options, load_judges
 
 COMMAND_NAME = "dspy-judges label"
 # The page has a key for each answer: the digits.

@@ -40,12 +40,12 @@ from optimize.measuring.comparison import figure_contrast, on_common_rows
 from optimize.measuring.panel_learning import PanelFit, WeightedMember, learn_panel
 from optimize.measuring.recorded import judgement_of_score
 from optimize.measuring.scored import ScoredItems, rows_scored_by_both, tuned_ids
-from optimize.measuring.task_flags import check_names, cost_lines, read_task
 from optimize.report.answer import ReportAnswer, ReportTable, Tile
 from optimize.report.page import Section, page_html, save_page
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import random_generator
 from optimize.statistics.verdict_rates import Rate
+from optimize.task_flags import check_names, cost_lines, read_task
 from optimize.tuning.folder import JUDGE_FILE, REPORT_FILE, SUMMARY_FILE, write_json
 
 COMMAND_NAME = "dspy-judges panel"

@@ -26,6 +26,7 @@ from optimize.inputs.flags import (
     CommandOutcome,
     CommandParser,
     SettingsError,
+    add_partial_label_flags,
     read_floors,
     run_and_print,
 )
@@ -39,7 +40,6 @@ from optimize.measuring.capacity import (
 )
 from optimize.measuring.partial_labels import (
     PartialLabels,
-    add_partial_label_flags,
     find_label_scale,
     read_rated_outputs,
     read_scores_by_id,

@@ -25,13 +25,13 @@ from optimize.measuring.changed_swap import (
 from optimize.measuring.comparison import ComparedJudge
 from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.swap import SwapDecision, SwapResult, decide_swap
-from optimize.measuring.task_flags import asking_options, check_names, read_task
 from optimize.report.answer import MAX_VERIFY_LINES, Fact, ReportAnswer, Tile
 from optimize.report.card import LOOKS_ADVICE, measured_sentence, tuning_warnings
 from optimize.report.misses import change_text, changed_rows_group, label_text
 from optimize.report.page import Section, page_html, save_page, source_section
 from optimize.statistics.changed_rows import MIN_ROWS_TO_LABEL
 from optimize.statistics.floor import round_up_to_two_digits
+from optimize.task_flags import asking_options, check_names, read_task
 
 DEFAULT_MARGIN = 0.03
 # Upper bound on the changed rows that are printed.

@@ -28,11 +28,11 @@ from optimize.items import is_two_valued
 from optimize.measurement import Measurement
 from optimize.measuring.asking import ask_judges
 from optimize.measuring.swap import SwapDecision
-from optimize.measuring.task_flags import add_task_flags, asking_options, read_task
 from optimize.measuring.verification import Verification, check_floors
 from optimize.report.page import write_verification
 from optimize.report.verification import verification_lines
 from optimize.swap import DEFAULT_MARGIN, verify_swap
+from optimize.task_flags import add_task_flags, asking_options, read_task
 
 COMMAND_NAME = "dspy-judges verify"
 ABOUT = """\

@@ -23,7 +23,6 @@ from optimize.measuring.asking import JudgeEntry, Task
 from optimize.measuring.comparison import Difference
 from optimize.measuring.scored import ScoredItems, are_fractions
 from optimize.measuring.swap import SwapDecision, paired_scores, swap_outcome
-from optimize.measuring.task_flags import NEEDS_VERDICTS_MESSAGE
 from optimize.statistics.balanced import is_clearly_worse
 from optimize.statistics.changed_rows import (
     gain_contributions,
@@ -31,6 +30,12 @@ from optimize.statistics.changed_rows import (
     rows_to_label,
 )
 from optimize.statistics.intervals import Interval, Vector, cautious_interval, random_generator
+
+NEEDS_VERDICTS_MESSAGE = (
+    "--changed is for judges of pass or fail: for ratings and pairs label documents at random "
+    "(dspy-judges plan). A rank correlation rests on all outputs of a document, and choosing the "
+    "documents in which ranks moved saves only 3 to 13% of the labels on SummEval"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

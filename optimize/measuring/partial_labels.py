@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from judges.cli.flags import FlagGroup, split_named_value
+from judges.cli.flags import split_named_value
 from judges.dimension import Dimension, Subject
 from judges.labels.cells import without_keys
 from judges.labels.types import LabelError, LabelledOutput, LabelledSet
 from judges.labels.values import Scale
 from judges.tables.problems import count_text
 from judges.terminal import print_note
-from optimize.inputs.flags import add_reading_flags, parse_label_scale
+from optimize.inputs.flags import parse_label_scale
 from optimize.inputs.labelled import LabelSource, only_dimension
 from optimize.inputs.subjects import dimension_name
 from optimize.measuring.exports import read_any_scores
@@ -25,18 +25,6 @@ from optimize.statistics.mean_estimates import MeanEstimate, estimate_mean
 # A random sample of labels may leave systems without a label. If the chance that it leaves as many
 # is smaller than this, the labels do not count as a random sample.
 MAX_CHANCE_OF_RANDOM_SAMPLE = 0.01
-
-
-def add_partial_label_flags(group: FlagGroup, *, needs_scores: bool) -> None:
-    """Add the flags that say how the labels are read, and where the judge's scores are."""
-    add = group.add_argument
-    help_text = "the judge's scores for all outputs"
-    add("--scores", metavar="FILE", required=needs_scores, help=help_text)
-    add("--dimension", metavar="NAME", help="what was rated, if labels are on several dimensions")
-    help_text = "the labels' scale, if neither the file nor the dimension has it"
-    add("--scale", metavar="LOW-HIGH", help=help_text)
-    add_reading_flags(group)
-    add("--json", action="store_true", help="print everything as JSON")
 
 
 def read_rated_outputs(

@@ -1,4 +1,4 @@
-"""Turn a command's flags into a task and its entries: labels, judges and recordings."""
+"""Read what a command's flags name: people's labels, the judges to measure, and recordings."""
 
 import argparse
 import math
@@ -39,16 +39,11 @@ from optimize.measuring.asking import (
     on_labels_scale,
     recorded_scale,
 )
+from optimize.measuring.changed_swap import NEEDS_VERDICTS_MESSAGE
 from optimize.measuring.exports import read_any_scores
 from optimize.measuring.recorded import Recording, judgements_from_replies
 from optimize.measuring.scored import tuned_ids
 from optimize.statistics.correlations import Level
-
-NEEDS_VERDICTS_MESSAGE = (
-    "--changed is for judges of pass or fail: for ratings and pairs label documents at random "
-    "(dspy-judges plan). A rank correlation rests on all outputs of a document, and choosing the "
-    "documents in which ranks moved saves only 3 to 13% of the labels on SummEval"
-)
 
 
 def add_task_flags(group: argparse.ArgumentParser) -> None:
@@ -83,139 +78,152 @@ class NamedJudge(NamedTuple):
     judge: AnyJudge
 
 
+class JudgedSubject(NamedTuple):
+    """What is judged: its name, its definition if known, and whether pairs are judged."""
+
+    name: str
+    definition: Subject | None
+    is_pairwise: bool
+
+
 def read_task(
-    flags: argparse.Namespace, specs: Iterable[tuple[str, str]], lm: str = ""
+    flags: argparse.Namespace, judge_arguments: Iterable[tuple[str, str]], lm: str = ""
 ) -> tuple[Task, list[JudgeEntry]]:
     """Return the task that flags name, and an entry for each judge and each recording.
 
-    `specs` are pairs of a name (or "") and JUDGE[@MODEL]; a judge without @MODEL gets the model
-    `lm`, if any. With --changed, the outputs of the task have no labels.
+    `judge_arguments` are pairs of a name (or "") and JUDGE[@MODEL]; a judge without @MODEL gets the
+    model `lm`, if any. With --changed, the outputs of the task have no labels.
     """
-    judges = load_judges(flags, specs, lm)
+    judges = load_judges(flags, judge_arguments, lm)
     set_only_dimension(flags)
-    name, subject, is_pairwise = _named_subject(flags, judges)
+    subject = _find_subject(flags, judges)
     if flags.changed is None:
-        definition = subject if judges else None
-        labelled = load_labels(
-            LabelSource.from_flags(flags), name, definition, pairwise=is_pairwise
+        labelled_items = load_labels(
+            LabelSource.from_flags(flags),
+            subject.name,
+            subject.definition if judges else None,
+            pairwise=subject.is_pairwise,
         )
-        task = Task.from_labels(labelled, name, flags.level)
+        task = Task.from_labels(labelled_items, subject.name, flags.level)
+    elif subject.is_pairwise or isinstance(subject.definition, Comparison):
+        raise SettingsError(NEEDS_VERDICTS_MESSAGE)
     else:
-        if is_pairwise or isinstance(subject, Comparison):
-            raise SettingsError(NEEDS_VERDICTS_MESSAGE)
-        task = _unlabelled_task(flags, name, judges)
+        task = _unlabelled_task(flags, subject.name, judges)
     for note in task.labelled_items.notes:
         print_note(f"note: {note}")
-    entries = [
-        JudgeEntry(name=judge_name, judge=judge, items=task.items(judge))
-        for judge_name, judge in judges
+    judge_entries = [
+        JudgeEntry(name=name, judge=judge, items=task.items(judge)) for name, judge in judges
     ]
-    return task, [*entries, *_read_recordings(flags, subject, task)]
+    return task, [*judge_entries, *_read_recordings(flags, subject.definition, task)]
 
 
-def _named_subject(
-    flags: argparse.Namespace, judges: Sequence[NamedJudge]
-) -> tuple[str, Subject | None, bool]:
-    """Return the name of what is judged, its definition if known, and whether pairs are judged.
+def _find_subject(flags: argparse.Namespace, judges: Sequence[NamedJudge]) -> JudgedSubject:
+    """Return what is judged, by --dimension or --pairwise, else by the first judge.
 
     Raises SettingsError if flags or judges name different subjects.
     """
-    spec = flags.dimension or flags.pairwise
-    if (flags.dimension and flags.pairwise) or not (spec or judges):
+    argument = flags.dimension or flags.pairwise
+    if (flags.dimension and flags.pairwise) or not (argument or judges):
         raise SettingsError("say what was judged: --dimension NAME, or --pairwise NAME for pairs")
-    subject = find_subject(spec) if spec else judges[0].judge.subject
-    name = subject.name if subject else spec
-    is_pairwise = bool(flags.pairwise) if spec else isinstance(subject, Comparison)
+    definition = find_subject(argument) if argument else judges[0].judge.subject
+    name = definition.name if definition else argument
+    is_pairwise = bool(flags.pairwise) if argument else isinstance(definition, Comparison)
+    # Judges of the same subject may read different texts: the definition gets all of them.
+    all_inputs = dict[str, str]()
     for judge_name, judge in judges:
         if judge.name != name or (judge.kind == "pairwise") != is_pairwise:
             raise SettingsError(
                 f"{judge_name} is about {judge.name!r} ({judge.kind}), not {name!r}: leave it out, "
                 "or name what it judges by --dimension or --pairwise"
             )
+        all_inputs |= judge.subject.inputs
     if judges:
-        # Judges of the same subject may read different texts: the definition gets all of them.
-        inputs = dict[str, str]()
-        for _, judge in judges:
-            inputs |= judge.subject.inputs
-        subject = replace(judges[0].judge.subject, inputs=inputs)
-    return name, subject, is_pairwise
+        definition = replace(judges[0].judge.subject, inputs=all_inputs)
+    return JudgedSubject(name, definition, is_pairwise)
 
 
-def _unlabelled_task(flags: argparse.Namespace, name: str, judges: Sequence[NamedJudge]) -> Task:
+def _unlabelled_task(
+    flags: argparse.Namespace, dimension: str, judges: Sequence[NamedJudge]
+) -> Task:
     """Return a task on the outputs of --data that no judge was tuned on, whatever their labels."""
     if not flags.data:
         raise SettingsError("--changed: name the outputs by --data FILE; they need no labels")
-    labelled = read_items(flags.data, map=read_map_flags(flags.map) or None)
-    assert isinstance(labelled, LabelledSet)
-    no_rating = {name: (math.nan,)}
-    outputs = tuple(replace(output, ratings=no_rating) for output in labelled.outputs)
-    labelled = replace(labelled, outputs=outputs)
-    task = Task(dimension=name, labelled_items=labelled, level="dataset")
-    tuned = set[str]()
+    labelled_set = read_items(flags.data, map=read_map_flags(flags.map) or None)
+    assert isinstance(labelled_set, LabelledSet)
+    no_rating = {dimension: (math.nan,)}
+    outputs = tuple(replace(output, ratings=no_rating) for output in labelled_set.outputs)
+    labelled_set = replace(labelled_set, outputs=outputs)
+    task = Task(dimension=dimension, labelled_items=labelled_set, level="dataset")
+    ids_tuned_on = set[str]()
     for _, judge in judges:
-        tuned |= tuned_ids(judge, task.items(judge))
-    new_outputs = tuple(output for output in outputs if output.id not in tuned)
+        ids_tuned_on |= tuned_ids(judge, task.items(judge))
+    new_outputs = tuple(output for output in outputs if output.id not in ids_tuned_on)
     if not new_outputs:
         raise LabelError(
-            f"{labelled.name}: a judge was tuned on all of these outputs; name a file of others"
+            f"{labelled_set.name}: a judge was tuned on all of these outputs; name a file of others"
         )
-    if tuned:
-        print_note(f"note: left out {count_text(len(tuned), 'output')} that a judge was tuned on")
-    return replace(task, labelled_items=replace(labelled, outputs=new_outputs))
+    if ids_tuned_on:
+        outputs_text = count_text(len(ids_tuned_on), "output")
+        print_note(f"note: left out {outputs_text} that a judge was tuned on")
+    return replace(task, labelled_items=replace(labelled_set, outputs=new_outputs))
 
 
 def _read_recordings(
-    flags: argparse.Namespace, subject: Subject | None, task: Task
+    flags: argparse.Namespace, definition: Subject | None, task: Task
 ) -> Iterator[JudgeEntry]:
     """Yield an entry for each file of --scores and --replies."""
-    values, pairwise = read_word_values(flags.values), task.is_pairwise
-    scale = () if pairwise else recorded_scale(flags.scale, subject)
-    if flags.scores and any(looks_like_number(word) for word in values):
+    value_by_word = read_word_values(flags.values)
+    if flags.scores and any(map(looks_like_number, value_by_word)):
         print_note("note: the numbers in --values are those of labels; scores count as they are")
+    scale = () if task.is_pairwise else recorded_scale(flags.scale, definition)
     words = verdict_words(task.labelled_items, task.dimension)
-    if words and (subject is None or subject.scale == (0, 1)):
-        scale, values = (0, 1), {words[0]: 1.0, words[1]: 0.0, **values}
-    if flags.replies and not (scale or pairwise):
+    if words and (definition is None or definition.scale == (0, 1)):
+        scale, value_by_word = (0, 1), {words[0]: 1.0, words[1]: 0.0, **value_by_word}
+    if flags.replies and not (scale or task.is_pairwise):
         raise SettingsError("--scale LOW-HIGH is needed: the dimension is not in the catalogue")
     for name, file in map(split_named_value, flags.scores):
-        recording = read_any_scores(Path(file), task.dimension, task.labelled_items, name, values)
+        recording = read_any_scores(
+            Path(file), task.dimension, task.labelled_items, name, value_by_word
+        )
         yield _recorded_entry(name or Path(file).stem, task, recording, scale)
     for name, file in map(split_named_value, flags.replies):
-        judgements = judgements_from_replies(
-            Path(file), task.dimension, scale, values, is_pairwise=pairwise
+        judgement_by_id = judgements_from_replies(
+            Path(file), task.dimension, scale, value_by_word, is_pairwise=task.is_pairwise
         )
-        yield _recorded_entry(name or Path(file).stem, task, Recording(judgements), scale)
+        yield _recorded_entry(name or Path(file).stem, task, Recording(judgement_by_id), scale)
 
 
 def _recorded_entry(
     name: str, task: Task, recording: Recording, scale: Sequence[int]
 ) -> JudgeEntry:
     """Return the entry of a recording; warn if all scores equal the labels, or are incomplete."""
-    scored = task.match_judgements(
+    scored_items = task.match_judgements(
         name, recording.judgement_by_id, None, scale, recording.tuned_ids
     )
-    if np.array_equal(scored.scores, scored.human):
+    if np.array_equal(scored_items.scores, scored_items.human):
         print_error(
             f"warning: {name}: every score equals people's label; are these scores a judge's?"
         )
-    if scored.n_unjudged:
+    if scored_items.n_unjudged:
+        unjudged_text = count_text(scored_items.n_unjudged, "labelled output")
+        unlabelled_text = count_text(scored_items.n_unlabelled, "record")
         print_error(
-            f"warning: {name}: left out: {count_text(scored.n_unjudged, 'labelled output')} "
-            f"without a record, {count_text(scored.n_unlabelled, 'record')} without a label"
+            f"warning: {name}: left out: {unjudged_text} without a record, {unlabelled_text} "
+            "without a label"
         )
-    return JudgeEntry(name=name, scored_items=scored)
+    return JudgeEntry(name=name, scored_items=scored_items)
 
 
 def load_judges(
-    flags: argparse.Namespace, specs: Iterable[tuple[str, str]], lm: str
+    flags: argparse.Namespace, judge_arguments: Iterable[tuple[str, str]], lm: str
 ) -> list[NamedJudge]:
     """Load the judges on the labels' scale."""
     judges, providers = [], set[str]()
-    for name, spec in specs:
+    for name, argument in judge_arguments:
         # The first @ separates judge and model, since the name of a model may contain an @, too.
-        judge_path, separator, model = spec.partition("@")
-        if not separator or Path(spec).exists():
-            judge_path, model = spec, lm
+        judge_path, separator, model = argument.partition("@")
+        if not separator or Path(argument).exists():
+            judge_path, model = argument, lm
         if model:
             check_model_name(model)
         judge = on_labels_scale(load(judge_path), flags.scale).with_model(model or None)
@@ -236,12 +244,12 @@ def load_judges(
     return judges
 
 
-def check_names(entries: Sequence[JudgeEntry]) -> None:
+def check_names(judge_entries: Sequence[JudgeEntry]) -> None:
     """Raise SettingsError for fewer than two judges, or for two judges with the same name."""
-    if len(entries) < 2:
+    if len(judge_entries) < 2:
         raise SettingsError("name two judges or more: JUDGE, --lm, --scores or --replies")
-    for name, n_entries in Counter(entry.name for entry in entries).items():
-        if n_entries > 1:
+    for name, n_judges in Counter(entry.name for entry in judge_entries).items():
+        if n_judges > 1:
             raise SettingsError(
                 f"two judges are called {name}: give one of them a name, as in NAME={name}"
             )
@@ -254,10 +262,10 @@ def asking_options(flags: argparse.Namespace) -> ModelOptions:
     return options
 
 
-def cost_lines(entries: Sequence[JudgeEntry], price: tuple[float, float] | None) -> list[str]:
+def cost_lines(judge_entries: Sequence[JudgeEntry], price: tuple[float, float] | None) -> list[str]:
     """Return the estimated cost of each judge that will be asked, and of all, as lines."""
-    models, estimates_by_name = asked_models(entries), dict[str, list[CostEstimate]]()
-    for entry in entries:
+    estimates_by_name: dict[str, list[CostEstimate]] = {}
+    for entry in judge_entries:
         if entry.judge is None or entry.sends_no_request:
             continue
         texts = chain.from_iterable(item.texts.values() for item in entry.items)
@@ -265,12 +273,16 @@ def cost_lines(entries: Sequence[JudgeEntry], price: tuple[float, float] | None)
             entry.judge,
             n_rows=len(entry.items),
             n_characters=sum(map(len, texts)),
-            lms=models,
+            lms=asked_models(judge_entries),
             price=price_of(price),
         )
-        paid_estimates = [each for each in estimates if not all(map(is_embedded, each.lms))]
+        paid_estimates = [
+            estimate for estimate in estimates if not all(map(is_embedded, estimate.lms))
+        ]
         estimates_by_name[entry.name] = paid_estimates
     if len(estimates_by_name) > 1:
         estimates_by_name["all together"] = [*chain.from_iterable(estimates_by_name.values())]
-    lines = [f"{name}: {total_estimate(each)}" for name, each in estimates_by_name.items()]
+    lines = [
+        f"{name}: {total_estimate(estimates)}" for name, estimates in estimates_by_name.items()
+    ]
     return lines or ["no paid model is asked: free"]
