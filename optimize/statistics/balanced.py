@@ -52,7 +52,7 @@ def best_threshold(scores: ArrayLike, human: ArrayLike) -> float:
     the accuracy at a single threshold depends on the luck of a few outputs (a smoothed maximum
     score estimator, Horowitz 1992). Of equally good midpoints, the one nearest to .5 is returned.
     The threshold is .5 if all scores are already 0 or 1, or if fewer than five outputs have the
-    rarer label. `scores` (NaN for failed judgements) and `human` (1 or 0) have shape (outputs,).
+    rarer label.
     """
     scores_array, labels = np.asarray(scores, dtype=float), np.asarray(human, dtype=float)
     has_score = ~np.isnan(scores_array)
@@ -71,10 +71,9 @@ def best_threshold(scores: ArrayLike, human: ArrayLike) -> float:
     smoothed_gain = np.interp(midpoints + half_window, distinct_scores, integral)
     smoothed_gain -= np.interp(midpoints - half_window, distinct_scores, integral)
     best_midpoints = midpoints[smoothed_gain >= smoothed_gain.max(initial=-np.inf) - 1e-12]
-    distances_from_half = np.abs(best_midpoints - PASS_THRESHOLD)
-    if not distances_from_half.size:
+    if not best_midpoints.size:
         return PASS_THRESHOLD
-    return float(best_midpoints[distances_from_half.argmin()])
+    return float(best_midpoints[np.abs(best_midpoints - PASS_THRESHOLD).argmin()])
 
 
 def is_clearly_worse(n_worse: int, n_better: int) -> bool:
@@ -123,6 +122,5 @@ def _gain_by_passing(labels: Vector) -> Vector:
 
 
 def _size_of_smaller_class(labels: Vector) -> int:
-    """Return how many outputs have the rarer of the two labels."""
     n_passes = int((labels == 1).sum())
     return min(n_passes, labels.size - n_passes)

@@ -60,10 +60,9 @@ def gain_contributions(gain: ArrayLike, changed: Mask, document: ArrayLike) -> t
 def interval_on_these_rows(gain: ArrayLike, changed: Mask) -> Interval | None:
     """Return the 90 % interval for the difference in accuracy on exactly these rows.
 
-    `gain` and `changed` have shape (rows,), as for `gain_contributions`. The only error comes from
-    which changed rows were drawn for labelling. If all changed rows have a label, the interval is a
-    single point. If no changed row has a label, the interval is None. As in `cautious_interval`,
-    two pseudo-rows, with the gains 1 and -1, are added.
+    The only error comes from which changed rows were drawn for labelling. If all changed rows have
+    a label, the interval is a single point. If no changed row has a label, the interval is None. As
+    in `cautious_interval`, two pseudo-rows, with the gains 1 and -1, are added.
     """
     gains, is_changed = np.asarray(gain, dtype=float), np.asarray(changed, dtype=bool)
     known_gains = gains[is_changed & ~np.isnan(gains)]
@@ -80,8 +79,5 @@ def interval_on_these_rows(gain: ArrayLike, changed: Mask) -> Interval | None:
 
 
 def rows_to_label(n_changed: int, n_rows: int, margin: float) -> int:
-    """Return how many changed rows to label, to show that the new judge is no worse by `margin`.
-
-    If the new judge is as good as the old one, this many labels show it with a probability of 80 %.
-    """
+    """Return how many rows to label: 80 % of equally good judges are then shown to be no worse."""
     return max(MIN_ROWS_TO_LABEL, math.ceil((MARGIN_IN_SE * n_changed / n_rows / margin) ** 2))

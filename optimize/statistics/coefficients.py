@@ -23,10 +23,7 @@ def midranks(values: Matrix) -> Matrix:
 
 
 def _pearson(scores: Matrix, ratings: Matrix, weight: Vector | None = None) -> Vector:
-    """Return Pearson's r between each row of scores and the same row of ratings.
-
-    The weights of the outputs have a mean of 1. The result is NaN for constant rows.
-    """
+    """Return Pearson's r of each row of scores and of ratings; NaN for constant rows."""
     is_varied = (np.ptp(scores, axis=-1) > 0) & (np.ptp(ratings, axis=-1) > 0)
     products = _scale_rows(scores, weight) * _scale_rows(ratings, weight)
     r = (products if weight is None else products * weight).sum(axis=-1)
@@ -46,10 +43,7 @@ def _scale_rows(values: Matrix, weight: Vector | None = None) -> Matrix:
 
 
 def _kendall(scores: Matrix, ratings: Matrix) -> Vector:
-    """Return Kendall's tau-b of each row; NaN for constant rows.
-
-    scipy.stats has this function, too, but importing it takes half a second.
-    """
+    """Return Kendall's tau-b of each row, without scipy.stats, whose import takes half a second."""
     # Numbers of pairs of outputs: concordant minus discordant, and not tied by judge or people.
     concordance, n_untied_scores, n_untied_ratings = np.zeros((3, len(scores)))
     for distance in range(1, scores.shape[-1]):
@@ -68,11 +62,10 @@ class Coefficient:
     """The functions that compute a correlation coefficient.
 
     Attributes:
-        of_rows: A function of two matrices, the judge's scores and people's ratings. It returns
-            the coefficient between each row of scores and the same row of ratings; NaN if one of
-            the rows is constant.
-        of_weighted: A function of three vectors: scores, ratings and the outputs' weights, which
-            have a mean of 1. It returns the weighted coefficient. None if there is no such form.
+        of_rows: Returns the coefficient between each row of a matrix of scores and the same row of
+            a matrix of ratings; NaN if one of the rows is constant.
+        of_weighted: Returns the weighted coefficient of vectors of scores and ratings, with weights
+            that have a mean of 1. None if the coefficient has no weighted form.
         symbol: The coefficient's symbol in printed figures; by default, its name.
     """
 
@@ -111,10 +104,7 @@ def weighted_midranks(scores: Vector, weight: Vector) -> Vector:
 
 
 def sums_above(scores: Vector, values: Vector) -> Vector:
-    """Return, for each output, the sum of `values` over all outputs with a higher score.
-
-    An output with an equal score adds half of its value.
-    """
+    """Return the sum of `values` over higher scores, plus half the sum over equal scores."""
     sort_order = np.argsort(scores, kind="stable")
     sorted_scores = scores[sort_order]
     cumulative = np.concatenate([[0.0], np.cumsum(values[sort_order])])

@@ -77,11 +77,7 @@ def contrast_judges(
 def _contrast_at_system_level(
     rows_a: ScoredRows, rows_b: ScoredRows, document_names: tuple[str, ...]
 ) -> Contrast:
-    """Return judge A's rho minus judge B's, over the mean scores of systems.
-
-    The scores of each judge are standardised first, because a permutation test swaps the two
-    judges' scores on a document.
-    """
+    """Return judge A's rho minus judge B's, over the systems' means of standardised scores."""
     mean_ratings = system_means(rows_a)[1]
     if rows_a.n_systems < 2 or np.ptp(mean_ratings) == 0:
         return contrast_from_documents(np.empty(0), ())
@@ -116,10 +112,10 @@ def _contrast_at_system_level(
 
 def _parts_of_system_means(rows: ScoredRows) -> Matrix:
     """Return each document's part of each system's mean score; shape (documents, systems)."""
-    shape = rows.n_documents, rows.n_systems
+    # Standardised, because a permutation swaps the two judges' scores on a document.
+    scores, n_cells = standardise(rows.scores, rows.weights), rows.n_documents * rows.n_systems
     cell_codes = rows.document_codes * rows.n_systems + rows.system_codes
-    scores = standardise(rows.scores, rows.weights)
-    sums = np.bincount(cell_codes, scores, rows.n_documents * rows.n_systems).reshape(shape)
+    sums = np.bincount(cell_codes, scores, n_cells).reshape(rows.n_documents, rows.n_systems)
     return sums / np.bincount(rows.system_codes, minlength=rows.n_systems)
 
 

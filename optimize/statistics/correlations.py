@@ -1,13 +1,10 @@
 """Rank correlation of a judge's scores with people's ratings, at three levels.
 
 Dataset level: over all outputs. Summary level: within each document, then averaged over documents.
-System level: over the systems' mean scores and mean ratings.
-
-All functions take vectors of shape (outputs,): the judge's scores, people's mean ratings, and the
-ids (of any type) of the outputs' documents or systems. A score is NaN if the judgement failed;
-these outputs are left out and counted. If documents were drawn with unequal probabilities, `weight`
-is the weight of each output's document. An interval is for the population that the documents (at
-system level, the systems) are a sample of.
+System level: over the systems' mean scores and mean ratings. All vectors have shape (outputs,). A
+score is NaN if the judgement failed; these outputs are left out and counted. If documents were
+drawn with unequal probabilities, `weight` is the weight of each output's document. An interval is
+for the population that the documents (at system level, the systems) are a sample of.
 """
 
 from collections.abc import Collection
@@ -89,7 +86,7 @@ def dataset_level(
     Args:
         judge: (outputs,) scores, NaN for failed judgements.
         human: (outputs,) people's mean ratings.
-        document: (outputs,) document ids, for the interval; by default one for each output.
+        document: (outputs,) document ids of any type. By default each output is its own document.
         coefficient: A name of `COEFFICIENTS`.
         undefined: The value if only the judge's scores are constant: 0 with "judge_zero", NaN with
             "left_out".
@@ -116,19 +113,9 @@ def summary_level(
 
     This is the summary-level correlation of Bhandari et al. (2020, arXiv:2010.07100). The
     correlation within a document is undefined if its scores or its ratings are constant. Documents
-    with fewer than two scored outputs are left out.
-
-    Args:
-        judge: (outputs,) scores, NaN for failed judgements.
-        human: (outputs,) people's mean ratings.
-        document: (outputs,) document ids.
-        coefficient: A name of `COEFFICIENTS`.
-        undefined: With "judge_zero", a document counts as 0 if only the judge's scores on it are
-            constant, and with "left_out" never, as in most published tables.
-        weight: (outputs,) weights of the outputs' documents.
-
-    Raises:
-        ValueError: As for `dataset_level`.
+    with fewer than two scored outputs are left out. With `undefined="judge_zero"`, a document
+    counts as 0 if only the judge's scores on it are constant. With "left_out", such a document is
+    left out, too, as in most published tables. The other arguments are those of `dataset_level`.
     """
     rows = scored_rows(judge, human, document, weight=weight)
     return _correlation("summary", rows, coefficient, undefined)
@@ -146,20 +133,10 @@ def system_level(
 ) -> Correlation:
     """Return the correlation, over systems, of a system's mean score with its mean human rating.
 
-    A system's means are over the outputs that have a score. The interval is for the population that
-    the systems are a sample of, if each system is measured on as many documents.
-
-    Args:
-        judge: (outputs,) scores, NaN for failed judgements.
-        human: (outputs,) people's mean ratings.
-        system: (outputs,) system ids.
-        document: (outputs,) document ids, to count the documents.
-        coefficient: A name of `COEFFICIENTS`. Only Spearman's rho has an interval.
-        undefined: The value if all systems have the same mean score (see `dataset_level`).
-        weight: (outputs,) weights of the outputs' documents.
-
-    Raises:
-        ValueError: As for `dataset_level`.
+    A system's means are over the outputs that have a score. Only Spearman's rho has an interval. It
+    is for the population that the systems are a sample of, if each system is measured on as many
+    documents. `system` has the system ids, of shape (outputs,); the other arguments are those of
+    `dataset_level`.
     """
     rows = scored_rows(judge, human, document, system, weight)
     return _correlation("system", rows, coefficient, undefined)
@@ -176,12 +153,7 @@ def correlation(
     undefined: UndefinedRule = DEFAULT_UNDEFINED_RULE,
     weight: ArrayLike | None = None,
 ) -> Correlation:
-    """Return the correlation at the given level ("dataset", "summary" or "system").
-
-    Raises:
-        ValueError: A name is unknown, `system` is missing at system level, or the vectors are
-            invalid (see `scored_rows`).
-    """
+    """Return the correlation at one level; ValueError for unknown names or missing systems."""
     rows = scored_rows(judge, human, document, required_systems(level, system), weight)
     return _correlation(level, rows, coefficient, undefined)
 
@@ -276,16 +248,14 @@ def _coefficient_over_outputs(
 
 
 def system_means(rows: ScoredRows) -> list[Vector]:
-    """Return each system's mean score and mean rating, divided by the largest absolute mean.
-
-    The means are rounded to 12 digits, because rounding errors of the sums must not break ties.
-    """
+    """Return each system's mean score and mean rating, divided by the largest absolute mean."""
     system_weights = np.bincount(rows.system_codes, rows.weights, rows.n_systems)
     scaled_means = []
     for values in (rows.scores, rows.labels):
         sums = np.bincount(rows.system_codes, values * rows.weights, rows.n_systems)
         means = sums / system_weights
         largest_mean = float(np.abs(means).max(initial=0.0)) or 1.0
+        # Rounding errors of the sums must not break ties.
         scaled_means.append(np.round(means / largest_mean, 12))
     return scaled_means
 
@@ -324,10 +294,9 @@ def _fill_undefined(coefficients: Vector, rows: ScoredRows, undefined: Undefined
     """Return the documents' coefficients, with 0 in place of NaN if the rule asks for it."""
     if undefined == "left_out" or not rows.n_documents:
         return coefficients
-    highest_ratings = np.maximum.reduceat(rows.labels, rows.first_output_rows)
-    lowest_ratings = np.minimum.reduceat(rows.labels, rows.first_output_rows)
-    is_zero = np.isnan(coefficients) & (highest_ratings > lowest_ratings)
-    return np.where(is_zero, 0.0, coefficients)
+    highest_rating = np.maximum.reduceat(rows.labels, rows.first_output_rows)
+    lowest_rating = np.minimum.reduceat(rows.labels, rows.first_output_rows)
+    return np.where(np.isnan(coefficients) & (highest_rating > lowest_rating), 0.0, coefficients)
 
 
 def _dataset_rho_contributions(rows: ScoredRows) -> Vector:
@@ -335,8 +304,7 @@ def _dataset_rho_contributions(rows: ScoredRows) -> Vector:
 
     Let x and y be the standardised mid-ranks of scores and ratings; then rho is r = mean(xy). An
     output influences r in two ways: directly, by xy - r (xx + yy) / 2, and through its effect on
-    the ranks of all other outputs. A document's influence is the sum over its outputs (the
-    infinitesimal jackknife, Jaeckel 1972).
+    the ranks of all other outputs. A document's influence is the sum over its outputs.
     """
     n, weights = rows.n_documents, rows.weights
     x = standardise(weighted_midranks(rows.scores, weights), weights)
@@ -349,8 +317,7 @@ def _dataset_rho_contributions(rows: ScoredRows) -> Vector:
         + _effect_through_ranks(rows.labels, x - r * y, weights)
     )
     document_sums = np.bincount(rows.document_codes, influence * weights, n)
-    contributions: Vector = r + document_sums * n / influence.size
-    return contributions
+    return np.asarray(r + document_sums * n / influence.size)
 
 
 def _effect_through_ranks(scores: Vector, slope: Vector, weight: Vector) -> Vector:
@@ -364,5 +331,4 @@ def _effect_through_ranks(scores: Vector, slope: Vector, weight: Vector) -> Vect
     deviations = ranks - np.average(ranks, weights=weight)
     rank_sd = np.sqrt(np.average(deviations**2, weights=weight))
     effect = sums_above(scores, slope * weight) / rank_sd
-    centred_effect: Vector = effect - np.average(effect, weights=weight)
-    return centred_effect
+    return np.asarray(effect - np.average(effect, weights=weight))

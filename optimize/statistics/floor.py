@@ -61,10 +61,7 @@ def suggested_rate_floor(rate: float, interval_low: float, n_outputs: int) -> fl
 
 
 def interval_for_looks(figure: Correlation | Rate, looks: int) -> Interval | None:
-    """Return the 95 % interval of a figure, widened so that the intervals of all looks hold.
-
-    At each look, the figure is computed again on more labels.
-    """
+    """Return the 95 % interval of a figure, widened so that all looks hold simultaneously."""
     value, interval = figure.value, figure.interval
     if interval is None or looks == 1:
         return interval
@@ -73,15 +70,13 @@ def interval_for_looks(figure: Correlation | Rate, looks: int) -> Interval | Non
         return wilson_interval(value, n_outputs_from_interval(value, farther_end), looks)
     degrees_of_freedom = math.inf if figure.level == "system" else figure.n_documents - 1
     widening = student_quantile(degrees_of_freedom, looks) / student_quantile(degrees_of_freedom)
-    z, low_z, high_z = _fisher_z(value, interval.low, interval.high)
-    low, high = math.tanh(z + widening * (low_z - z)), math.tanh(z + widening * (high_z - z))
-    return Interval(low, high)
+    z, *end_zs = _fisher_z(value, interval.low, interval.high)
+    return Interval(*(math.tanh(z + widening * (end_z - z)) for end_z in end_zs))
 
 
 def _fisher_z(*correlations: float) -> Vector:
     """Return Fisher's z of each correlation, which is finite for a perfect correlation, too."""
-    z: Vector = np.arctanh(np.clip(correlations, -MIN_PERFECT, MIN_PERFECT))
-    return z
+    return np.asarray(np.arctanh(np.clip(correlations, -MIN_PERFECT, MIN_PERFECT)))
 
 
 def n_outputs_from_interval(share: float, interval_end: float) -> float:
@@ -139,29 +134,21 @@ def labels_to_decide(
 ) -> int | None:
     """Return how many independent labels a judge needs to hold its floors for TPR and TNR.
 
-    With so many labels, the judge holds all of its floors with a probability of 90 %
-    (`PLANNED_POWER`). The number is exact for Wilson's intervals, whose low end reaches a floor f
-    if the share is at least f + z sqrt(f (1 - f) / n).
-
-    Args:
-        floors: The floors by name, "tpr" and "tnr" or one of them; each in (0, 1].
-        fail_share: The share of fails among the labels.
-        error_ratio: The judge's true error rates, divided by the rates that its floors allow.
-
-    Returns:
-        The number of labels; None if it is larger than `MAX_LABELS`.
+    With so many labels, the judge holds all of its `floors` ("tpr" and "tnr") with a probability of
+    90 % (`PLANNED_POWER`). `fail_share` is the share of fails among the labels, and `error_ratio`
+    the judge's true error rates, divided by those that its floors allow. The number is exact for
+    Wilson's intervals, whose low end reaches a floor f if the share is at least
+    f + z sqrt(f (1 - f) / n). The result is None if it is larger than `MAX_LABELS`.
     """
     from scipy.special import bdtr, bdtrc
 
     def probability_to_hold(n: Codes, floor: float) -> Vector:
-        """Return the probability that a share of `n` outputs holds its floor."""
         margin = student_quantile(math.inf) * np.sqrt(n * floor * (1 - floor))
         fewest_right = np.ceil(n * floor + margin - 1e-9) if floor < 1 else n + 1
         probabilities = bdtrc(np.minimum(fewest_right - 1, n), n, 1 - error_ratio * (1 - floor))
         return np.where(n >= MIN_OUTPUTS_FOR_RATES, probabilities, 0.0)
 
     def probability_to_hold_all(n: int) -> float:
-        """Return the probability that all floors hold on `n` labels, of which some are fails."""
         # Numbers of fails that are more than six standard deviations off have no probability.
         mean = n * fail_share
         margin = 6 * math.sqrt(mean * (1 - fail_share))

@@ -40,10 +40,7 @@ def _read_ratings(
 
 
 def _rho(level: Level, judge: Vector, human: Vector, *ids: NDArray[np.generic]) -> float:
-    """Return Spearman's rho of scores with ratings, without outputs that are NaN in either.
-
-    `ids` are two vectors: the ids of the outputs' documents, and the ids of their systems.
-    """
+    """Return rho of two vectors without NaN in either; `ids` are of documents and systems."""
     both_rated = ~np.isnan(judge + human)
     return correlation(level, *(vector[both_rated] for vector in (judge, human, *ids))).value
 
@@ -52,13 +49,9 @@ def _rho(level: Level, judge: Vector, human: Vector, *ids: NDArray[np.generic]) 
 class AnnotatorAgreement:
     """The agreement of two annotators, or of the judge and an annotator.
 
-    Attributes:
-        first: The first annotator's column in `ratings`; None if it is the judge.
-        second: The second annotator's column in `ratings`.
-        equal: The share of outputs to which the two give the same label.
-        kappa: Cohen's kappa with quadratic weights.
-        rho: Spearman's rho.
-        n_outputs: How many outputs have a label by both.
+    `first` and `second` are the annotators' columns in `ratings`; `first` is None for the judge.
+    `equal` is the share of outputs to which the two give the same label. `kappa` is Cohen's kappa
+    with quadratic weights, and `rho` Spearman's rho.
     """
 
     first: int | None
@@ -134,13 +127,10 @@ def _agreement(
 class OneAnnotatorComparison:
     """How well one annotator and the judge agree with the mean of all other annotators.
 
-    Attributes:
-        annotator_rho: Spearman's rho of an annotator with the others, averaged over annotators.
-        judge_rho: Spearman's rho of the judge with the same ratings, averaged in the same way.
-        rho_difference: The judge's rho minus the annotator's.
-
-    Intervals are clustered by document. An interval is None at system level, for fewer than 15
-    documents, and at dataset level if nearly all labels are equal.
+    `annotator_rho` and `judge_rho` are Spearman's rho, averaged over the annotators, and
+    `rho_difference` is the judge's minus the annotator's. Intervals are clustered by document. An
+    interval is None at system level, for fewer than 15 documents, and at dataset level if nearly
+    all labels are equal.
     """
 
     annotator_rho: IntervalEstimate = field(metadata={"json": "annotator"})
@@ -185,25 +175,17 @@ def one_annotator(
     document_codes = np.unique(documents[is_compared], return_inverse=True)[1]
     if not scores.size:
         return None
-    n_documents = int(document_codes.max()) + 1
-    # Of each annotator who is compared: two rhos and two vectors of contributions, the judge's and
-    # the annotator's.
     rhos, contributions = [], []
     for column, annotator_ratings in enumerate(matrix.T):
         # Round, because rounding errors of the sums must not break ties.
         mean_of_others: Vector = np.nanmean(np.delete(matrix, column, axis=1), axis=1).round(10)
         mean_of_others[np.isnan(annotator_ratings)] = np.nan
-        raters = scores, annotator_ratings
-        rater_rhos = [
-            _rho(level, rater, mean_of_others, document_codes, systems) for rater in raters
-        ]
-        if not np.isnan(rater_rhos).any():
-            rhos.append(rater_rhos)
+        pair = scores, annotator_ratings
+        pair_rhos = [_rho(level, rater, mean_of_others, document_codes, systems) for rater in pair]
+        if not np.isnan(pair_rhos).any():
+            rhos.append(pair_rhos)
             contributions.append(
-                [
-                    _contributions(level, rater, mean_of_others, document_codes, n_documents)
-                    for rater in raters
-                ]
+                [_contributions(level, rater, mean_of_others, document_codes) for rater in pair]
             )
     if not rhos:
         return None
@@ -217,15 +199,13 @@ def one_annotator(
         judge_rho=IntervalEstimate(judge_rho, correlation_interval(judge_rho, of_judge)),
         rho_difference=IntervalEstimate(judge_rho - annotator_rho, difference_interval),
         n_outputs=scores.size,
-        n_documents=n_documents,
+        n_documents=int(document_codes.max()) + 1,
     )
 
 
-def _contributions(
-    level: Level, judge: Vector, human: Vector, document_codes: Codes, n_documents: int
-) -> Vector:
+def _contributions(level: Level, judge: Vector, human: Vector, document_codes: Codes) -> Vector:
     """Return the documents' contributions to rho; NaN if rho can have no interval."""
-    contributions = np.full(n_documents, np.nan)
+    contributions = np.full(int(document_codes.max()) + 1, np.nan)
     both_rated = ~np.isnan(judge + human)
     rows = scored_rows(judge[both_rated], human[both_rated], document_codes[both_rated])
     has_enough = level == "dataset" and rows.n_untied_documents >= MIN_DOCUMENTS_FOR_INTERVAL
@@ -235,10 +215,7 @@ def _contributions(
 
 
 def _mean_over_annotators(contributions: NDArray[np.float64]) -> Matrix:
-    """Average contributions of shape (annotators, 2, documents) over annotators.
-
-    The result has shape (2, documents). It has no document if an annotator has no contributions.
-    """
+    """Average contributions of shape (annotators, 2, documents); empty if an annotator has none."""
     is_known = ~np.isnan(contributions)
     if not is_known.any(axis=-1).all():
         return np.empty((2, 0))
@@ -247,8 +224,7 @@ def _mean_over_annotators(contributions: NDArray[np.float64]) -> Matrix:
     # A document that an annotator did not rate adds nothing to the error of that annotator's mean.
     scale_factors = is_document_known.sum() / is_known.sum(axis=-1, keepdims=True)
     scaled = means + np.where(is_known, contributions - means, 0) * scale_factors
-    means_by_document: Matrix = scaled.mean(axis=0)[:, is_document_known]
-    return means_by_document
+    return np.asarray(scaled.mean(axis=0)[:, is_document_known])
 
 
 def reliability(

@@ -49,19 +49,13 @@ N_PSEUDO_DOCUMENTS = 3.0
 class MeanEstimate:
     """An estimate of the mean human rating, with its counts.
 
-    Attributes:
-        interval: The 95 % interval for the mean over the population that the outputs are a sample
-            of.
-        given_interval: The 95 % interval for the mean over exactly the given outputs.
-        labels_only: The mean of the labels, without the judge.
-        judge_only: The mean of the judge's scores, which may be biased.
-        weight: The weight of the judge's scores in `value`, in [0, 1].
-        n_labels: How many outputs have a label and a score.
-        n_judgements: How many outputs have a score and no label.
-        n_failed: How many outputs have no score.
-        label_sd: The standard deviation of a label, with the design effect of documents.
-        agreement: A correlation of labels with scores, in [0, 1]. With n labels on N outputs, the
-            judge reduces the variance by the share agreement^2 (N - n) / N.
+    The 95 % `interval` is for the mean over the population that the outputs are a sample of, and
+    `given_interval` for the mean over exactly the given outputs. `labels_only` is the mean of the
+    labels without the judge; `judge_only`, the mean of the judge's scores, may be biased. `weight`
+    is the weight of the judge's scores in `value`, in [0, 1]. `n_labels` outputs have a label and a
+    score, and `n_judgements` a score and no label. `label_sd` is the standard deviation of a label,
+    with the design effect of documents. `agreement` is a correlation of labels with scores, in
+    [0, 1]: with n labels on N outputs, the judge reduces the variance by agreement^2 (N - n) / N.
     """
 
     value: float
@@ -90,21 +84,14 @@ def estimate_mean(
 ) -> MeanEstimate:
     """Estimate the mean human rating of the population that the outputs are a sample of.
 
-    The labelled outputs must be a random sample of all outputs, unless `weight` says how they were
-    drawn.
+    The vectors have shape (outputs,). Outputs with a score of NaN are left out. Labelled outputs
+    (the others have a label of NaN) must be a random sample of all outputs, unless `weight` says
+    how they were drawn: it is 1 / the probability with which the output's document was drawn.
+    `bounds` are the lowest and the highest rating; without them, intervals for skewed labels are
+    too narrow. `pseudo_labels` are the labels of the pseudo-documents, if these are not the bounds.
+    The intervals of `n_comparisons` estimates hold simultaneously.
 
-    Args:
-        label: (outputs,) people's mean ratings, NaN for outputs without a label.
-        score: (outputs,) the judge's scores. Outputs with NaN are left out.
-        document: (outputs,) document ids. By default each output is its own document.
-        weight: (outputs,) 1 / the probability with which the output's document was drawn.
-        bounds: The lowest and the highest rating of the scale. Without it, intervals for skewed
-            labels are too narrow.
-        pseudo_labels: The labels of the pseudo-documents, if these are not the bounds.
-        n_comparisons: The intervals of this many estimates hold simultaneously.
-
-    Raises:
-        ValueError: Fewer than two documents have a label.
+    Raises ValueError if fewer than two documents have a label.
     """
     sums, pseudo_sums = _document_sums(label, score, document, weight, bounds, pseudo_labels)
     all_sums = _DocumentSums(*np.hstack([sums, pseudo_sums]))
@@ -173,12 +160,7 @@ def estimate_mean(
 
 
 class _DocumentSums(NamedTuple):
-    """Six sums for each document, each a vector of shape (documents,).
-
-    `n_labels`, `weights`, `labels` and `scores` are over the labelled outputs: their number, and
-    the sums of the weights, the weighted labels and the weighted scores. `n_outputs` and
-    `all_scores` are over all outputs: their number, and the sum of the scores.
-    """
+    """Six sums for each document: four over its labelled outputs, two over all of its outputs."""
 
     n_labels: Vector
     weights: Vector
@@ -196,11 +178,7 @@ def _document_sums(
     bounds: tuple[float, float] | None,
     pseudo_labels: tuple[float, float] | None,
 ) -> tuple[_DocumentSums, _DocumentSums]:
-    """Return the sums of the documents and of the pseudo-documents.
-
-    The arguments are those of `estimate_mean`. The four pseudo-documents combine two labels with
-    the judge's lowest and highest score; there is none without `bounds` and `pseudo_labels`.
-    """
+    """Return the sums of the documents and of the pseudo-documents (none without bounds)."""
     labels, scores = np.asarray(label, dtype=float), np.asarray(score, dtype=float)
     documents = np.arange(labels.size) if document is None else np.asarray(document)
     weights = np.ones(labels.size) if weight is None else np.asarray(weight, dtype=float)
@@ -232,11 +210,9 @@ def _document_sums(
 
 
 def _relative_variance(labels: Vector, weights: Vector, bounds: tuple[float, float]) -> float:
-    """Return the variance of labels, divided by the largest that is possible with their mean.
-
-    One label at each end of the scale is added to the labels first.
-    """
+    """Return the variance of labels, divided by the largest that is possible with their mean."""
     lowest, highest = bounds
+    # One label at each end of the scale is added.
     labels, weights = np.append(labels, bounds), np.append(weights, [1, 1])
     mean = np.average(labels, weights=weights)
     variance = np.average((labels - mean) ** 2, weights=weights)
@@ -248,8 +224,8 @@ class SystemDifference:
     """The mean human rating of one system minus the mean human rating of another system.
 
     In `estimate` each document counts as one output, whose label and score are differences between
-    the two systems. Its interval is for this pair of systems alone. The simultaneous intervals hold
-    for all pairs of systems together.
+    the two systems. Its interval is for this pair of systems alone; the simultaneous intervals hold
+    for all pairs together.
     """
 
     system: str
@@ -273,8 +249,7 @@ def system_differences(
     The mean of the later system in `names` is subtracted from the mean of the earlier system.
     Labels and scores are compared within a document, so that the document's difficulty cancels out.
     If a system has several outputs on a document, their mean counts. A pair of systems is left out
-    if fewer than 15 documents have a label for both systems. `system` has shape (outputs,); the
-    other arguments are those of `estimate_mean`.
+    if fewer than 15 documents have a label for both. The vectors have shape (outputs,).
     """
     is_used = np.isin(system, names) & ~np.isnan(score)
     first_outputs, document_codes = np.unique(
@@ -346,16 +321,15 @@ def _root_sum_of_squares(errors: Vector) -> float:
 def _label_mean_and_correction(sums: _DocumentSums) -> tuple[float, float]:
     """Return the mean label, and the correction that the judge's scores add to the mean label."""
     weight = sums.weights.sum()
-    mean_of_all_scores = sums.all_scores.sum() / sums.n_outputs.sum()
-    correction = mean_of_all_scores - sums.scores.sum() / weight
+    correction = sums.all_scores.sum() / sums.n_outputs.sum() - sums.scores.sum() / weight
     return float(sums.labels.sum() / weight), float(correction)
 
 
 def _error_contributions(sums: _DocumentSums) -> Matrix:
-    """Return each document's contribution to the errors of three means, of shape (3, documents).
+    """Return the documents' contributions to the errors of three means, of shape (3, documents).
 
-    The rows are for the mean of the labels, of all scores, and of the scores on labelled outputs.
-    The sum of squares of a row is an unbiased estimate of the variance of the row's mean.
+    The means are of the labels, of all scores, and of the scores on labelled outputs. The sum of
+    squares of a row is an unbiased estimate of the variance of the row's mean.
     """
     counts = np.array([sums.weights, sums.n_outputs, sums.weights])
     values = np.array([sums.labels, sums.all_scores, sums.scores])

@@ -18,13 +18,9 @@ def fit_joining_weights(
     weights that fit the outputs of some systems do not fit those of new systems. If the sum
     weighted by the prior does not correlate positively with the labels, the prior is returned.
 
-    Args:
-        answers: (outputs, answers) the answers as numbers. A column has a mean of 0 over the
-            outputs that are ranked together (see `subtract_group_means`), and a mean square of
-            about 1.
-        human: (outputs,) people's labels, with a mean of 0 over outputs that are ranked together.
-        prior: (answers,) the weights before any label is known.
-        shrinkage: The prior counts as much as this many labelled outputs.
+    `answers`, of shape (outputs, answers), and `human` have a mean of 0 within each group of
+    outputs that are ranked together (see `subtract_group_means`). The columns of `answers` have a
+    mean square of about 1. The prior counts as much as `shrinkage` labelled outputs.
     """
     from scipy.optimize import nnls
 

@@ -31,16 +31,9 @@ MIN_SHIFT_IN_SDS = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairwiseAccuracy:
-    """The share of pairs that a judge orders as people do, in [0, 1].
+    """The share of pairs that a judge orders as people do, in [0, 1]; NaN if there is no pair.
 
     Pairs that people tied are left out. A pair that only the judge tied counts half.
-
-    Attributes:
-        value: The share; NaN if there is no pair.
-        interval: The 95 % interval, clustered by document.
-        n_ties: How many of the pairs the judge tied.
-        n_documents: From how many documents the pairs come.
-        n_pairs: How many pairs people did not tie.
     """
 
     value: float
@@ -61,18 +54,13 @@ def preference_accuracy(
     """
     judge_margins, human_margins = np.asarray(margin, dtype=float), np.asarray(human, dtype=float)
     is_compared = (human_margins != 0) & ~np.isnan(judge_margins)
-    judge_signs, human_signs = (
-        np.sign(judge_margins[is_compared]),
-        np.sign(human_margins[is_compared]),
-    )
-    credits = (1 + judge_signs * human_signs) / 2
-    document_names, document_codes = np.unique(
-        np.asarray(document)[is_compared], return_inverse=True
-    )
-    credits_by_document = np.bincount(document_codes, credits)
+    judge_signs = np.sign(judge_margins[is_compared])
+    credits = (1 + judge_signs * np.sign(human_margins[is_compared])) / 2
+    documents = np.asarray(document)[is_compared]
+    document_names, codes = np.unique(documents, return_inverse=True)
     return PairwiseAccuracy(
         value=float(credits.mean()) if credits.size else np.nan,
-        interval=_interval_of_share(credits_by_document, np.bincount(document_codes)),
+        interval=_interval_of_share(np.bincount(codes, credits), np.bincount(codes)),
         n_pairs=int(credits.size),
         n_ties=int((judge_signs == 0).sum()),
         n_documents=document_names.size,
@@ -105,17 +93,10 @@ def pairwise_accuracy(
 ) -> PairwiseAccuracy:
     """Return the share of pairs of outputs that the judge orders as people do.
 
-    The share is (1 + D) / 2, where D is Somers' (1962) D. At summary level, two outputs of the same
-    document form a pair. At dataset level, or if every document has only one output, any two
-    outputs form a pair. Pairs are weighted by the weights of their documents, also in `n_pairs` and
-    `n_ties`.
-
-    Args:
-        judge: (outputs,) scores, NaN for failed judgements.
-        human: (outputs,) people's mean ratings.
-        document: (outputs,) document ids.
-        level: "dataset", or any other level for pairs within documents.
-        weight: (outputs,) weights of the outputs' documents.
+    The share is (1 + D) / 2, where D is Somers' (1962) D. At dataset level, or if every document
+    has only one output, any two outputs form a pair; otherwise only two outputs of the same
+    document. Pairs are weighted by the weights of their documents, also in `n_pairs` and `n_ties`.
+    The vectors have shape (outputs,).
     """
     rows = scored_rows(judge, human, document, weight=weight)
     # Round, because rounding errors of the sums must not break ties.
@@ -140,25 +121,18 @@ def pairwise_accuracy(
         interval = _interval_of_share(
             concordant_weights[has_pair], decided_weights[has_pair], documents_per_pair
         )
-    share = np.nan
-    if has_pair.any():
-        share = float(concordant_weights.sum() / decided_weights.sum())
+    concordant_sum, decided_sum = concordant_weights.sum(), decided_weights.sum()
     return PairwiseAccuracy(
-        value=share,
+        value=float(concordant_sum / decided_sum) if has_pair.any() else np.nan,
         interval=interval,
-        n_pairs=round(decided_weights.sum() / 2),
+        n_pairs=round(decided_sum / 2),
         n_ties=round(tied_weights.sum() / 2),
         n_documents=int(has_pair.sum()),
     )
 
 
 def _pair_weights(scores_and_ratings: Matrix, weight: Vector) -> Matrix:
-    """Return three sums of weights over each output's pairs with others; shape (3, outputs).
-
-    The first row sums over pairs that the judge orders as people do (a tie counts half), the second
-    row over all pairs that people have not tied, and the third row over pairs that only the judge
-    has tied. `scores_and_ratings` has shape (2, outputs).
-    """
+    """Return weights of each output's pairs: concordant, untied by people, tied by the judge."""
     pair_sums = np.empty((3, weight.size))
     for output in range(weight.size):
         score_signs, rating_signs = np.sign(scores_and_ratings[:, [output]] - scores_and_ratings)
@@ -173,10 +147,7 @@ def _pair_weights(scores_and_ratings: Matrix, weight: Vector) -> Matrix:
 def _interval_of_share(
     n_concordant: NDArray[np.number], n_pairs: NDArray[np.number], documents_per_pair: int = 1
 ) -> Interval | None:
-    """Return the 95 % interval for the share of concordant pairs, clustered by document.
-
-    Both vectors have one number for each document. A share s is treated as a correlation of 2s - 1.
-    """
+    """Return the interval for the share s of concordant pairs, as a correlation of 2s - 1."""
     if not n_pairs.size:
         return None
     share = float(n_concordant.sum() / n_pairs.sum())
@@ -208,11 +179,7 @@ class ScaleComparison:
 def compare_scales(
     judge: ArrayLike, human: ArrayLike, document: ArrayLike | None = None
 ) -> ScaleComparison | None:
-    """Compare the means and standard deviations of a judge's scores and people's ratings.
-
-    The vectors have shape (outputs,). Outputs with a score of NaN are left out. The result is None
-    if all scores are NaN.
-    """
+    """Compare the means and standard deviations of scores and ratings; None if all are NaN."""
     rows = scored_rows(judge, human, document)
     n = rows.scores.size
     if not n:

@@ -5,25 +5,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from optimize.statistics.intervals import Codes, Mask, Vector
+from optimize.statistics.intervals import Codes, Vector
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredRows:
-    """The outputs that have a score, sorted by document: a vector for each column, and counts.
+    """The outputs that have a score, sorted by document: vectors of shape (outputs,) and counts.
 
-    Outputs on which the judge failed are left out, and counted in `n_failed`.
-
-    Attributes:
-        scores: (outputs,) the judge's scores.
-        labels: (outputs,) people's ratings, or 1 for a pass and 0 for a fail.
-        weights: (outputs,) weights of the outputs' documents, with a mean of 1.
-        document_codes: (outputs,) the number of the output's document, from 0.
-        system_codes: (outputs,) the number of the output's system, from 0.
-        n_documents: How many documents have a score.
-        n_systems: How many systems have a score.
-        n_failed: How many outputs have no score.
-        n_unscored_documents: How many documents have no score.
+    `labels` are people's ratings, or 1 for a pass and 0 for a fail. `weights` have a mean of 1.
+    Documents and systems are numbered from 0. `n_documents` and `n_systems` count documents and
+    systems with a score, `n_failed` outputs without one, and `n_unscored_documents` documents
+    without one.
     """
 
     scores: Vector
@@ -43,21 +35,19 @@ class ScoredRows:
 
     @property
     def n_untied_documents(self) -> int:
-        """How many documents have an output with another value than the most common one.
+        """How many documents have an output whose value is not the most common value.
 
-        The documents are counted once for the labels and once for the scores, and the smaller
-        number is returned, because it limits the precision of rho over all outputs. If 27 of 30
-        outputs pass, only 3 outputs are informative.
+        Documents are counted for labels and for scores. The smaller number limits the precision of
+        rho over all outputs: if 27 of 30 outputs pass, only 3 outputs are informative.
         """
         if not self.n_documents:
             return 0
-        return min(self._n_documents_off_mode(self.labels), self._n_documents_off_mode(self.scores))
-
-    def _n_documents_off_mode(self, values: Vector) -> int:
-        """Return how many documents have an output whose value is not the most common value."""
-        distinct_values, counts = np.unique(values, return_counts=True)
-        most_common_value = distinct_values[counts.argmax()]
-        return np.unique(self.document_codes[values != most_common_value]).size
+        numbers = []
+        for values in (self.labels, self.scores):
+            distinct_values, counts = np.unique(values, return_counts=True)
+            is_untied = values != distinct_values[counts.argmax()]
+            numbers.append(np.unique(self.document_codes[is_untied]).size)
+        return min(numbers)
 
 
 def scored_rows(
@@ -67,17 +57,9 @@ def scored_rows(
     system: ArrayLike | None = None,
     weight: ArrayLike | None = None,
 ) -> ScoredRows:
-    """Check the vectors, drop the outputs that the judge failed on, and number the documents.
+    """Check the vectors, drop failed outputs (NaN in `judge`) and number the documents.
 
-    Args:
-        judge: (outputs,) the judge's scores, NaN for failed judgements.
-        human: (outputs,) people's labels.
-        document: (outputs,) document ids. By default each output is its own document.
-        system: (outputs,) system ids. By default all outputs come from one system.
-        weight: (outputs,) weights of the outputs' documents. By default all weights are equal.
-
-    Raises:
-        ValueError: The vectors differ in length, `human` is not finite, or `judge` is infinite.
+    Raises ValueError if the shapes differ, `human` is not finite, or `judge` is infinite.
     """
     scores, labels = np.asarray(judge, dtype=float), np.asarray(human, dtype=float)
     documents = np.arange(scores.size) if document is None else np.asarray(document)
@@ -90,8 +72,14 @@ def scored_rows(
                 f"judge and {name} must be vectors of one length; "
                 f"their shapes are {scores.shape} and {vector.shape}"
             )
-    _refuse_values("human", labels, ~np.isfinite(labels))
-    _refuse_values("judge", scores, np.isinf(scores))
+    invalid_values = {"human": (labels, ~np.isfinite(labels)), "judge": (scores, np.isinf(scores))}
+    for name, (vector, is_invalid) in invalid_values.items():
+        if is_invalid.any():
+            index = int(is_invalid.argmax())
+            raise ValueError(
+                f"{name}[{index}] is {vector[index]}: every output needs a rating, and a failed "
+                "judgement is NaN"
+            )
     has_score = ~np.isnan(scores)
     document_names, document_codes = np.unique(documents[has_score], return_inverse=True)
     system_names, system_codes = np.unique(systems[has_score], return_inverse=True)
@@ -108,13 +96,3 @@ def scored_rows(
         n_failed=int((~has_score).sum()),
         n_unscored_documents=np.unique(documents).size - document_names.size,
     )
-
-
-def _refuse_values(name: str, vector: Vector, is_invalid: Mask) -> None:
-    """Raise ValueError for the first invalid value of a vector."""
-    if is_invalid.any():
-        index = int(is_invalid.argmax())
-        raise ValueError(
-            f"{name}[{index}] is {vector[index]}: every output needs a rating, and a failed "
-            "judgement is NaN"
-        )

@@ -58,15 +58,10 @@ class Rate:
 class VerdictAgreement:
     """A judge's verdicts compared with human labels, without outputs on which the judge failed.
 
-    Rates and kappa are weighted; the numbers of outputs are not.
-
-    Attributes:
-        confusion: The number of outputs by label and verdict: "pass_fail" counts the outputs that
-            people pass and the judge fails.
-        base_rate: The share of outputs that people pass.
-        judge_rate: The share of outputs that the judge passes.
-        n_missing_labels: For "pass" and "fail", how many more outputs with this label are needed
-            for an interval.
+    Rates and kappa are weighted; numbers of outputs are not. In `confusion`, "pass_fail" counts the
+    outputs that people pass and the judge fails. `base_rate` is the share of outputs that people
+    pass, and `judge_rate` the share that the judge passes. `n_missing_labels` says how many more
+    outputs labelled "pass" and "fail" are needed for intervals.
     """
 
     confusion: Mapping[str, int]
@@ -84,16 +79,10 @@ class VerdictAgreement:
 def verdict_agreement(
     judge: ArrayLike, human: ArrayLike, document: ArrayLike, *, weight: ArrayLike | None = None
 ) -> VerdictAgreement:
-    """Compare a judge's verdicts (a score of .5 or more is a pass) with people's labels.
+    """Compare a judge's verdicts (a score of .5 or more is a pass) with labels of 1 and 0.
 
-    Args:
-        judge: (outputs,) scores in [0, 1], NaN for failed judgements.
-        human: (outputs,) labels, 1 for a pass and 0 for a fail.
-        document: (outputs,) document ids.
-        weight: (outputs,) weights of the outputs' documents.
-
-    Raises:
-        ValueError: The vectors are invalid (see `scored_rows`), or a label is neither 1 nor 0.
+    The vectors have shape (outputs,). Raises ValueError if they are invalid (see `scored_rows`), or
+    if a label is neither 1 nor 0.
     """
     rows = scored_rows(judge, human, document, weight=weight)
     labels, verdicts = rows.labels, (rows.scores >= PASS_THRESHOLD).astype(float)
@@ -154,11 +143,7 @@ def _rate(is_counted: Vector, rows: ScoredRows, is_selected: Mask) -> Rate:
 
 
 def wilson_interval(share: float, n: float, looks: int = 1) -> Interval:
-    """Return Wilson's (1927) 95 % interval for a share of `n` outputs.
-
-    If the labels are looked at more than once while they grow, the intervals of all `looks` hold
-    simultaneously.
-    """
+    """Return Wilson's (1927) 95 % interval for a share of `n` outputs, valid for all looks."""
     quantile_squared = student_quantile(np.inf, looks) ** 2
     centre = (share + quantile_squared / (2 * n)) / (1 + quantile_squared / n)
     variance = share * (1 - share) / n + quantile_squared / (4 * n**2)
