@@ -173,7 +173,7 @@ LEVELS = "level word: these labels have the levels summary, dataset, system"
 @pytest.mark.parametrize(
     ("call", "error", "says"),
     [
-        (lambda: optimize.measure(3), TypeError, "its name or file, or scores by id"),
+        (lambda: optimize.measure(3), TypeError, "its name or file, or scores"),
         (lambda: optimize.measure({}), TypeError, "needs dimension=NAME"),
         (lambda: measure("fluency"), TypeError, r"map=\{'fluency': COLUMN\}"),
         (lambda: measure({"x": 1.0}), data.LabelError, IDS),
