@@ -1,4 +1,4 @@
-"""The result of a judge, for one output or for a pair of outputs."""
+"""What a judge says of one output (a judgement) or of a pair of outputs (a preference)."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -68,33 +68,35 @@ class Judgement:
         if self.failure is not None:
             return self
         is_verdict = answer_range(choice_fields[-1]) == (0, 1)
-        score, decided_by, rating = self.score, self.decided_by, self.rating
+        score, decided_by = self.score, self.decided_by
         if weights is not None and self.answers is not None:
             score = weights.score(self.answers)
             verdict_threshold = threshold if is_verdict else None
             decided_by = weights.decisive_answer(self.answers, choice_fields, verdict_threshold)
-        if is_verdict:
-            if score < threshold:
-                score = score / threshold / 2
-            else:
-                score = 0.5 + (score - threshold) / (1 - threshold) / 2 if threshold < 1 else 1.0
-            rating = int(score >= 0.5)
-        return replace(self, score=score, rating=rating, decided_by=decided_by)
+        if not is_verdict:
+            return replace(self, score=score, decided_by=decided_by)
+        if score < threshold:
+            score = score / threshold / 2
+        elif threshold < 1:
+            score = 0.5 + (score - threshold) / (1 - threshold) / 2
+        else:
+            score = 1.0
+        return replace(self, score=score, rating=int(score >= 0.5), decided_by=decided_by)
 
     def as_json(self) -> dict[str, object]:
         """Return the judgement as data for JSON, without the numbers of replies."""
         distribution = self.distribution
-        entries: dict[str, object] = {
+        json_object: dict[str, object] = {
             "score": None if math.isnan(self.score) else self.score,
             "rating": self.rating,
-            "distribution": distribution and {str(r): p for r, p in distribution.items()},
+            "distribution": distribution and {str(n): p for n, p in distribution.items()},
             "rationale": self.rationale,
             "failure": self.failure,
         }
         for name in ("members", "answers", "decided_by"):
             if (value := getattr(self, name)) is not None:
-                entries[name] = value
-        return entries
+                json_object[name] = value
+        return json_object
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,21 +153,27 @@ class Preference:
     @property
     def answers(self) -> dict[str, float] | None:
         """The margin of each answer over both orders, positive for A; None without questions."""
-        ab, ba = self.answers_ab, self.answers_ba
-        if ab is None or ba is None:
+        if self.answers_ab is None or self.answers_ba is None:
             return None
-        return {name: (ab[name] - ba[name]) / 2 for name in ab}
+        return {
+            name: (margin_ab - self.answers_ba[name]) / 2
+            for name, margin_ab in self.answers_ab.items()
+        }
 
     def rescored(
         self, choice_fields: Sequence[Field], weights: AnswerWeights | None, threshold: float = 0.5
     ) -> "Preference":
         """Return a copy of the preference with margins computed from its answers by the weights."""
-        ab, ba, answers = self.answers_ab, self.answers_ba, self.answers
-        if weights is None or ab is None or ba is None or answers is None:
+        answers, answers_ab, answers_ba = self.answers, self.answers_ab, self.answers_ba
+        if weights is None or answers is None or answers_ab is None or answers_ba is None:
             return self
-        preference = Preference.from_orders(weights.score(ab), -weights.score(ba), self.comparison)
-        decided_by = weights.decisive_answer(answers, choice_fields)
-        return replace(preference, answers_ab=ab, answers_ba=ba, decided_by=decided_by)
+        margin_ab, margin_ba = weights.score(answers_ab), -weights.score(answers_ba)
+        return replace(
+            Preference.from_orders(margin_ab, margin_ba, self.comparison),
+            answers_ab=answers_ab,
+            answers_ba=answers_ba,
+            decided_by=weights.decisive_answer(answers, choice_fields),
+        )
 
     @classmethod
     def from_orders(
@@ -175,12 +183,12 @@ class Preference:
 
         The preference is a tie unless the same output is preferred in both orders.
         """
-        ab, ba = preferred_output(margin_ab), preferred_output(margin_ba)
+        preferred_ab, preferred_ba = preferred_output(margin_ab), preferred_output(margin_ba)
         return cls(
             margin=(margin_ab + margin_ba) / 2,
             margin_ab=margin_ab,
             margin_ba=margin_ba,
-            preferred=ab if ab and ab == ba else "tie",
+            preferred=preferred_ab if preferred_ab and preferred_ab == preferred_ba else "tie",
             comparison=comparison,
         )
 

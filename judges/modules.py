@@ -1,4 +1,4 @@
-"""Judges as DSPy modules, which send the messages and read the replies as frozen judges do."""
+"""Judges as DSPy modules, which send the same messages as a `Judge` and read replies as it does."""
 
 import math
 import warnings
@@ -15,7 +15,7 @@ from dspy.experimental import Choice, Noul, Score
 from dspy.predict.parameter import Parameter
 from dspy.utils.exceptions import AdapterParseError
 
-from judges.decisions import decision_state, typed_question
+from judges.decisions import TypedQuestion, decision_state, typed_question
 from judges.dimension import Subject
 from judges.judgement import Judgement, NoScoreError
 from judges.prompt import (
@@ -31,6 +31,7 @@ from judges.protocol import MAX_REPEATS, Message
 from judges.questions import AnswerWeights, QuestionError
 from judges.reading import read_reply
 
+# The values of a DSPy module's fields, by the fields' names.
 ValuesByName = Mapping[str, object]
 
 
@@ -51,7 +52,9 @@ class Scoring(Parameter):
 
     def with_score(self, prediction: dspy.Prediction) -> dspy.Prediction:
         """Return a copy of the prediction with a `score`; DSPy's trace keeps the original."""
-        answers = {f.name: _answer_number(prediction[f.name], f) for f in self.choice_fields}
+        answers = {}
+        for field in self.choice_fields:
+            answers[field.name] = _answer_number(prediction[field.name], field)
         judgement = Judgement(score=answers[self.choice_fields[-1].name], answers=answers)
         judgement = judgement.rescored(self.choice_fields, self.weights, self.threshold)
         scored_prediction = prediction.copy(score=judgement.score)
@@ -112,7 +115,7 @@ class JudgeModule(dspy.Module):
         super().__init__()
         prompt = prompt or subject.prompt()
         self.subject, self.default_lm = subject, default_lm
-        # The judge from which the program was made, if any.
+        # The judge from which the module was made, if any.
         self.source_judge: object = None
         self.judge = dspy.Predict(signature_of(prompt))
         self.judge.demos = demos_of(prompt)
@@ -133,9 +136,10 @@ class JudgeModule(dspy.Module):
             return texts
         demos = cast(Sequence[ValuesByName], texts.get("demos", self.judge.demos))
         prompt = prompt_of(self.judge.signature, demos)
+        input_texts = _input_texts(prompt, texts)
         return {
             **texts,
-            **{name: break_markup(text) for name, text in _input_texts(prompt, texts).items()},
+            **{name: break_markup(text) for name, text in input_texts.items()},
             "signature": _decision_signature(prompt.instruction, prompt.fields),
             "demos": decision_state(prompt).get("demos", []),
         }
@@ -171,7 +175,7 @@ class JudgeAdapter(dspy.ChatAdapter):
     """A DSPy adapter that renders prompts, reads replies and repeats requests as a judge does.
 
     `n_unreadable` is the number of earlier replies that could not be read; the messages restate the
-    form of a reply that many times.
+    format of a reply that many times.
     """
 
     def __init__(self, dimension_names: Collection[str] = (), n_unreadable: int = 0) -> None:
@@ -194,16 +198,16 @@ class JudgeAdapter(dspy.ChatAdapter):
     def parse(self, signature: SignatureMeta, completion: str) -> dict[str, FieldValue]:
         try:
             prompt = prompt_of(signature)
-            reply_values = read_reply(completion, prompt, dimension_names=self.dimension_names)
-            return dict(reply_values.values)
+            return read_reply(completion, prompt, dimension_names=self.dimension_names).values
         except NoScoreError as error:
-            name = type(self).__name__
-            raise AdapterParseError(name, signature, completion, str(error)) from error
+            adapter_name = type(self).__name__
+            raise AdapterParseError(adapter_name, signature, completion, str(error)) from error
 
 
 def scoring_of(program: dspy.Module) -> Scoring | None:
     """Return the `Scoring` among a program's parameters; None for other programs."""
-    return next((p for p in program.parameters() if isinstance(p, Scoring)), None)
+    parameters = program.parameters()
+    return next((parameter for parameter in parameters if isinstance(parameter, Scoring)), None)
 
 
 def prompt_of(signature: SignatureMeta, demos: Sequence[ValuesByName] = ()) -> Prompt:
@@ -212,28 +216,27 @@ def prompt_of(signature: SignatureMeta, demos: Sequence[ValuesByName] = ()) -> P
     A demo without an answer to one of the questions is left out. Any other missing value, and an
     impossible value, raises ValueError.
     """
-    fields = _signature_fields(signature)
-    prompt = Prompt(instruction=signature.instructions, fields=fields)
+    prompt = Prompt(instruction=signature.instructions, fields=_signature_fields(signature))
     full_demos: list[Mapping[str, FieldValue]] = []
     for demo_number, demo in enumerate(demos):
-        if all(demo.get(field.name) is not None for field in prompt.question_fields):
-            values = [_demo_value(demo_number, field, demo.get(field.name)) for field in fields]
-            full_demos.append(dict(zip([field.name for field in fields], values, strict=True)))
+        if any(demo.get(field.name) is None for field in prompt.question_fields):
+            continue
+        full_demo = {}
+        for field in prompt.fields:
+            full_demo[field.name] = _demo_value(demo_number, field, demo.get(field.name))
+        full_demos.append(full_demo)
     return replace(prompt, demos=tuple(full_demos))
 
 
 def signature_of(prompt: Prompt) -> SignatureMeta:
     """Return the DSPy signature of a prompt; the type of a field with choices is a Literal."""
-    field_types = {"input": dspy.InputField, "output": dspy.OutputField}
-    fields = {
+    make_dspy_field = {"input": dspy.InputField, "output": dspy.OutputField}
+    typed_fields: dict[str, tuple[object, object]] = {}
+    for field in prompt.fields:
         # The type is not int: DSPy does not check the bounds ge and le of an integer.
-        field.name: (
-            Literal[field.choices] if field.choices else str,
-            field_types[field.role](desc=field.description),
-        )
-        for field in prompt.fields
-    }
-    return _signature(fields, prompt.instruction)
+        field_type = Literal[field.choices] if field.choices else str
+        typed_fields[field.name] = field_type, make_dspy_field[field.role](desc=field.description)
+    return _signature(typed_fields, prompt.instruction)
 
 
 @lru_cache(maxsize=256)
@@ -242,31 +245,37 @@ def _decision_signature(instruction: str, fields: tuple[Field, ...]) -> Signatur
     typed_fields: dict[str, tuple[object, object]] = {}
     for field in fields:
         if field.role == "input":
-            typed_fields[field.name] = (str, dspy.InputField(desc=break_markup(field.description)))
+            typed_fields[field.name] = str, dspy.InputField(desc=break_markup(field.description))
         elif field.choices:
             question = typed_question(field)
-            criteria = question.criteria or {}
-            if isinstance(criteria, list):
-                annotation = Score[tuple(criteria)]
-            elif question.type == "noul":
-                annotation = Noul[tuple(zip((True, False), criteria.values(), strict=True))]
-            else:
-                annotation = Choice[tuple(criteria.items())]
-            typed_fields[field.name] = annotation, dspy.OutputField(desc=question.instructions)
+            dspy_field = dspy.OutputField(desc=question.instructions)
+            typed_fields[field.name] = _decision_type(question), dspy_field
     return _signature(typed_fields, break_markup(instruction))
 
 
-def _signature(fields: Mapping[str, tuple[object, object]], instruction: str) -> SignatureMeta:
+def _decision_type(question: TypedQuestion) -> object:
+    """Return the DSPy type of the answer to a typed question."""
+    criteria = question.criteria or {}
+    if isinstance(criteria, list):
+        return Score[tuple(criteria)]
+    if question.type == "noul":
+        return Noul[tuple(zip((True, False), criteria.values(), strict=True))]
+    return Choice[tuple(criteria.items())]
+
+
+def _signature(
+    typed_fields: Mapping[str, tuple[object, object]], instruction: str
+) -> SignatureMeta:
     with warnings.catch_warnings():
         # A text called "schema" or "copy" hides a method of pydantic that nothing here uses.
         warnings.filterwarnings("ignore", message="Field name .* shadows an attribute")
-        return dspy.Signature(fields, instruction)
+        return dspy.Signature(typed_fields, instruction)
 
 
 def demos_of(prompt: Prompt) -> list[dspy.Example]:
     """Return the demos of a prompt as objects of `dspy.Example`."""
-    names = [field.name for field in prompt.input_fields]
-    return [dspy.Example(**demo).with_inputs(*names) for demo in prompt.demos]
+    input_names = [field.name for field in prompt.input_fields]
+    return [dspy.Example(**demo).with_inputs(*input_names) for demo in prompt.demos]
 
 
 @lru_cache(maxsize=256)
@@ -287,10 +296,10 @@ def _signature_fields(signature: SignatureMeta) -> tuple[Field, ...]:
 def _input_texts(prompt: Prompt, inputs: ValuesByName) -> dict[str, str]:
     """Return the texts that the prompt reads; raises ValueError if a text is missing."""
     # DSPy would render a missing text, None, as the word "None".
-    missing_texts = [field.name for field in prompt.input_fields if inputs.get(field.name) is None]
-    if missing_texts:
-        raise ValueError(f"missing texts that the judge reads: {', '.join(missing_texts)}")
-    return {field.name: str(inputs[field.name]) for field in prompt.input_fields}
+    names = [field.name for field in prompt.input_fields]
+    if missing_names := [name for name in names if inputs.get(name) is None]:
+        raise ValueError(f"missing texts that the judge reads: {', '.join(missing_names)}")
+    return {name: str(inputs[name]) for name in names}
 
 
 def choice_probabilities(
@@ -302,12 +311,12 @@ def choice_probabilities(
     if not isinstance(value, Mapping):
         return None
     if "probability" in value:
-        raw_probabilities = [value["probability"], 1 - value["probability"]]
+        probabilities = [value["probability"], 1 - value["probability"]]
     else:
-        keys = range(len(choices)) if "level" in value else choices
-        raw_probabilities = [value["probabilities"][str(key)] for key in keys]
-    total = math.fsum(raw_probabilities)
-    return {choice: p / total for choice, p in zip(choices, raw_probabilities, strict=True)}
+        options = range(len(choices)) if "level" in value else choices
+        probabilities = [value["probabilities"][str(option)] for option in options]
+    total = math.fsum(probabilities)
+    return {choice: p / total for choice, p in zip(choices, probabilities, strict=True)}
 
 
 def _likeliest_choice(value: object, field: Field) -> object:
@@ -328,12 +337,14 @@ def _answer_number(value: object, field: Field) -> float:
 
 def _demo_value(demo_number: int, field: Field, value: object) -> FieldValue:
     """Return a field's value in a demo; ValueError for a missing text and an impossible choice."""
-    if not field.choices and (value is not None or field.role == "output"):
-        return NOT_GIVEN_TEXT if value is None else str(value)
+    if not field.choices and value is not None:
+        return str(value)
+    if not field.choices and field.role == "output":
+        return NOT_GIVEN_TEXT
     value = _likeliest_choice(value, field)
     # In a label file, 4.0 and "4" mean the rating 4; a mean such as 3.67 is refused.
     for choice in field.allowed_values:
         if value == choice or str(value).strip() == str(choice):
             return choice
-    allowed_values = f"one of {', '.join(map(str, field.choices))}" if field.choices else "a text"
-    raise ValueError(f"demo {demo_number} has {field.name} {value!r}; it must be {allowed_values}")
+    allowed_text = f"one of {', '.join(map(str, field.choices))}" if field.choices else "a text"
+    raise ValueError(f"demo {demo_number} has {field.name} {value!r}; it must be {allowed_text}")

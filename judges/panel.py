@@ -1,4 +1,4 @@
-"""A panel: several judges that are used as one, each of which asks its own model.
+"""A panel: several judges that are used as one, while each asks its own model.
 
 A panel's score is the weighted mean of its members' scores, after each score is mapped to the
 panel's scale by a straight line, `intercept + slope * score`. `dspy-judges panel` learns the lines
@@ -26,7 +26,7 @@ from judges.protocol import EMBEDDED, is_embedded
 if TYPE_CHECKING:
     from judges.client import Client
 
-MAX_REASON_LENGTH = 300
+MAX_FAILURE_LENGTH = 300
 
 
 class PanelError(JudgesError, ValueError):
@@ -100,9 +100,7 @@ class Panel(BaseJudge):
         inputs: dict[str, str] = {}
         for member in members:
             if isinstance(member.judge, Panel):
-                raise PanelError(
-                    f"member {member.name} is a panel itself; join its members instead"
-                )
+                raise PanelError(f"member {member.name} is a panel itself; join its members")
             if not isinstance(member.judge, Judge):
                 raise PanelError(
                     f"member {member.name} is {member.judge!r:.60}; give a Judge, as judges.load "
@@ -145,14 +143,14 @@ class Panel(BaseJudge):
                 f"ask, {models}: leave the model out"
             )
 
-        def base_of(lm: str) -> str | None:
+        def new_base(lm: str) -> str | None:
             return api_base if lm.startswith("openai/") else None
 
         members = tuple(
-            replace(member, judge=member.judge.with_model(api_base=base_of(member.judge.lm)))
+            replace(member, judge=member.judge.with_model(api_base=new_base(member.judge.lm)))
             for member in self.members
         )
-        return replace(self, members=members, api_base=base_of(self.lm) or self.api_base)
+        return replace(self, members=members, api_base=new_base(self.lm) or self.api_base)
 
     def judge_rows(
         self, rows: Iterable[Mapping[str, object]], client: "Client", *, seed: int = 0
@@ -169,39 +167,46 @@ class Panel(BaseJudge):
 
     def combine(self, judgements: Sequence[AnyJudgement]) -> AnyJudgement:
         """Return the panel's judgement; `judgements` has one for each member, in their order."""
-        pairs = [*zip(self.members, judgements, strict=True)]
-        scores = {member.name: judgement.score for member, judgement in pairs}
-        reasons = [
-            f"member {member.name}: {judgement.failure or 'no score'}"
-            for member, judgement in pairs
-            if math.isnan(judgement.score)
-        ]
-        if reasons:
-            return failed_judgement(self.subject, "; ".join(reasons)[:MAX_REASON_LENGTH])
-        # The rationale comes from the member with the largest weight that gives a rationale.
-        pairs.sort(key=lambda pair: -pair[0].weight)
-        rationale = next(filter(None, (judgement.rationale for _, judgement in pairs)), None)
+        score_by_name, failures = {}, []
+        for member, judgement in zip(self.members, judgements, strict=True):
+            score_by_name[member.name] = judgement.score
+            if math.isnan(judgement.score):
+                failures.append(f"member {member.name}: {judgement.failure or 'no score'}")
+        if failures:
+            return failed_judgement(self.subject, "; ".join(failures)[:MAX_FAILURE_LENGTH])
+        rationale = self._rationale(judgements)
         if self.kind == "pairwise":
             preferences = cast(Sequence[Preference], judgements)
             margin_ab = self._weighted_mean([preference.margin_ab for preference in preferences])
             margin_ba = self._weighted_mean([preference.margin_ba for preference in preferences])
             preference = Preference.from_orders(margin_ab, margin_ba, rationale)
-            return replace(preference, members=scores)
-        score = self._weighted_mean([*scores.values()])
-        ratings = cast(Sequence[Judgement], judgements)
+            return replace(preference, members=score_by_name)
+        score = self._weighted_mean([*score_by_name.values()])
+        if self.kind == "verdict":  # the members' lines may lead out of [0, 1]
+            score = min(max(score, 0.0), 1.0)
+        member_judgements = cast(Sequence[Judgement], judgements)
         return Judgement(
-            # The members' slopes and intercepts may move the score of a verdict out of [0, 1].
-            score=min(max(score, 0.0), 1.0) if self.kind == "verdict" else score,
+            score=score,
             rationale=rationale,
-            samples=sum(rating.samples for rating in ratings),
-            unparsable=sum(rating.unparsable for rating in ratings),
-            members=scores,
+            samples=sum(judgement.samples for judgement in member_judgements),
+            unparsable=sum(judgement.unparsable for judgement in member_judgements),
+            members=score_by_name,
         )
 
+    def _rationale(self, judgements: Sequence[AnyJudgement]) -> str | None:
+        """Return the rationale of the member with the largest weight that gives a rationale."""
+        weights = [member.weight for member in self.members]
+        for index in sorted(range(len(weights)), key=lambda index: -weights[index]):
+            if judgements[index].rationale:
+                return judgements[index].rationale
+        return None
+
     def _weighted_mean(self, scores: Sequence[float]) -> float:
-        pairs = zip(self.members, scores, strict=True)
-        weighted_sum = math.fsum(m.weight * (m.intercept + m.slope * score) for m, score in pairs)
-        return weighted_sum / math.fsum(member.weight for member in self.members)
+        """Return the weighted mean of the members' scores, each mapped to the panel's scale."""
+        weighted_scores = []
+        for member, score in zip(self.members, scores, strict=True):
+            weighted_scores.append(member.weight * (member.intercept + member.slope * score))
+        return math.fsum(weighted_scores) / math.fsum(member.weight for member in self.members)
 
     def clients(self, client: "Client") -> tuple["Client", ...]:
         return tuple(dict.fromkeys(self._client_of(judge, client) for judge in self.single_judges))
@@ -209,7 +214,8 @@ class Panel(BaseJudge):
     def _client_of(self, judge: Judge, client: "Client") -> "Client":
         if client.open_client_for is not None:
             return client.open_client_for(judge.lm, judge.api_base)
-        if len({(part.lm, part.api_base) for part in self.single_judges}) > 1:
+        endpoints = {(judge.lm, judge.api_base) for judge in self.single_judges}
+        if len(endpoints) > 1:
             raise PanelError(f"{self.name} asks several models: open it by panel.open_client()")
         return client
 
@@ -244,22 +250,22 @@ AnyJudge = Judge | Panel
 def _member_problem(panel_subject: Subject, member: Member) -> str | None:
     """Return why a member does not fit a panel on this subject; None if the member fits."""
     # Ratings on another scale fit, since the member's line maps them to the panel's scale.
-    task, panel_task = _task(member.judge.subject), _task(panel_subject)
-    if task != panel_task:
-        return f"{task}, and the panel {panel_task}: leave it out"
+    task_text, panel_task_text = _task_text(member.judge.subject), _task_text(panel_subject)
+    if task_text != panel_task_text:
+        return f"{task_text}, and the panel {panel_task_text}: leave it out"
     max_slope, max_intercept = (1, 0) if panel_subject.kind == "pairwise" else (1e9, 1e9)
-    line_is_valid = 0 < member.slope <= max_slope and abs(member.intercept) <= max_intercept
-    if not (1e-100 <= member.weight <= 1e6 and line_is_valid):
-        line = f"{member.intercept:g} + {member.slope:g} * score"
-        return (
-            f"has the weight {member.weight} and the line {line}; a weight is above 0 and at most "
-            "1e6, a slope above 0, and a number at most 1e9; the line of a comparison has a slope "
-            "of at most 1 and the intercept 0"
-        )
-    return None
+    has_valid_line = 0 < member.slope <= max_slope and abs(member.intercept) <= max_intercept
+    if 1e-100 <= member.weight <= 1e6 and has_valid_line:
+        return None
+    line_text = f"{member.intercept:g} + {member.slope:g} * score"
+    return (
+        f"has the weight {member.weight} and the line {line_text}; a weight is above 0 and at most "
+        "1e6, a slope above 0, and a number at most 1e9; the line of a comparison has a slope of "
+        "at most 1 and the intercept 0"
+    )
 
 
-def _task(subject: Subject) -> str:
+def _task_text(subject: Subject) -> str:
     if isinstance(subject, Comparison):
         return f"compares each {subject.candidate} by {subject.name}"
     return f"rates {subject.name}"

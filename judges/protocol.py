@@ -1,4 +1,4 @@
-"""The protocol of all models: complete(messages, sampling) returns replies with token counts."""
+"""What models take and return: messages and sampling parameters, replies and token counts."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ MAX_REPEATS = 2
 # request adds 1 to the seed, and no two samples may have the same seed.
 SAMPLE_SEED_STEP = 10_007
 
-# Finish reasons of a reply that the endpoint cut short: at the limit of tokens, or for any reason.
+# Finish reasons of a reply that ended at the limit of tokens, and of any reply that was cut short.
 OUT_OF_TOKENS_REASONS = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
 CUT_SHORT_REASONS = OUT_OF_TOKENS_REASONS.union(
     ("incomplete", "error", "other", "content_filter", "safety")
@@ -27,6 +27,7 @@ MAX_NAME_LENGTH = 200
 # The finish reason of a reply in which the model refuses to answer.
 REFUSAL = "refusal"
 
+# The name of the model that runs offline in this process.
 EMBEDDED = "embedded"
 # The first part of a decision model's name, which says in whose wire format the model is asked.
 OPENAI_DECISIONS, SYSTEM_ONE = "decisions", "systemone"
@@ -52,7 +53,7 @@ def is_decision_model(lm: str) -> bool:
 
 
 def is_reasoning_model(lm: str) -> bool:
-    """Return whether `lm` names a reasoning model, which spends tokens on thoughts at first."""
+    """Return whether `lm` names a reasoning model, which writes thoughts before its reply."""
     return bool(OPENAI_REASONING_MODELS.match(lm) or OTHER_REASONING_MODELS.search(lm))
 
 
@@ -67,8 +68,8 @@ class Message(TypedDict):
 class Sampling:
     """The sampling parameters of a request, which are part of its cache key.
 
-    `n` is the number of replies. `top_logprobs` is the number of alternatives that are returned
-    for each token. `seed` also makes the cache keys of repeated requests differ. A
+    `n` is the number of replies. `top_logprobs` is the number of likeliest tokens that are returned
+    for each position. `seed` also makes the cache keys of repeated requests differ. A
     `temperature` or `reasoning_effort` of None means the model's own default.
     """
 
@@ -151,7 +152,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion(Usage):
-    """The answer to one request: its replies, their tokens, and the model that answered."""
+    """A model's response to one request: the replies, their tokens, and the model's name."""
 
     replies: tuple[Reply, ...]
     model: str
@@ -161,9 +162,9 @@ class Completion(Usage):
 class Response:
     """The outcome of one request, whether or not it was answered.
 
-    `values[i]` is what the request's `read_reply` returned for `replies[i]`. Further replies
-    could not be read; `failures` says why, or why the request was not answered. `is_cached` is
-    true if nothing was sent, since the store or the cache had the answer.
+    `values[i]` is what the request's `read_reply` returned for `replies[i]`. Further replies could
+    not be read. `failures` says why, or why the request was not answered. `is_cached` is true if
+    nothing was sent, since the store or the cache had the replies.
     """
 
     replies: tuple[Reply, ...] = ()
@@ -212,22 +213,24 @@ class CompletionChoice(Struct):
 
 def reply_from_choice(choice: CompletionChoice) -> Reply:
     """Return a choice as a Reply; a message without text has the text of its refusal."""
-    message, logprobs = choice.message or _ReplyMessage(), choice.logprobs or _Logprobs()
+    message = choice.message or _ReplyMessage()
     text = message.content or ""
     if not isinstance(text, str):
         text = "".join(part.text for part in text if part.type == "text")
-    refusal = "" if text else message.refusal or ""
-    tokens = []
-    for token in logprobs.content or ():
-        top: dict[str, float] = {}  # the alternatives, which include the token itself
-        for alternative in (*(token.top_logprobs or ()), token):
-            top.setdefault(alternative.token, alternative.logprob)
-        tokens.append(Token(token.token, top))
-    return Reply(
-        text=text or refusal,
-        tokens=tuple(tokens),
-        finish_reason=REFUSAL if refusal else (choice.finish_reason or "stop")[:MAX_NAME_LENGTH],
-    )
+    if not text and message.refusal:
+        text, finish_reason = message.refusal, REFUSAL
+    else:
+        finish_reason = (choice.finish_reason or "stop")[:MAX_NAME_LENGTH]
+    token_logprobs = choice.logprobs.content if choice.logprobs else None
+    tokens = tuple(_token(token_logprob) for token_logprob in token_logprobs or ())
+    return Reply(text=text, tokens=tokens, finish_reason=finish_reason)
+
+
+def _token(token_logprob: _TokenLogprob) -> Token:
+    top_logprobs: dict[str, float] = {}  # of the likeliest tokens and of the token itself
+    for alternative in (*(token_logprob.top_logprobs or ()), token_logprob):
+        top_logprobs.setdefault(alternative.token, alternative.logprob)
+    return Token(token_logprob.token, top_logprobs)
 
 
 def reply_from_output(output: Any) -> Reply:
@@ -236,11 +239,11 @@ def reply_from_output(output: Any) -> Reply:
         return Reply(text=output)
     if not isinstance(text := getattr(output, "text", None), str):
         return reply_from_choice(convert(output, CompletionChoice, from_attributes=True))
-    # vLLM has the alternatives of each token by their ids.
-    tokens, pairs = [], zip(output.token_ids, output.logprobs or (), strict=False)
-    for token_id, alternatives in pairs:
-        logprobs = {entry.decoded_token: entry.logprob for entry in alternatives.values()}
-        tokens.append(Token(alternatives[token_id].decoded_token, logprobs))
+    # vLLM has the likeliest tokens at each position by their ids.
+    tokens = []
+    for token_id, token_by_id in zip(output.token_ids, output.logprobs or (), strict=False):
+        top_logprobs = {token.decoded_token: token.logprob for token in token_by_id.values()}
+        tokens.append(Token(token_by_id[token_id].decoded_token, top_logprobs))
     return Reply(text=text, tokens=tuple(tokens), finish_reason=output.finish_reason or "stop")
 
 

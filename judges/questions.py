@@ -1,8 +1,9 @@
-"""Questions that a judge answers in the same reply as its rating, and weights for all answers."""
+"""Questions that a judge answers beside its rating, and what each answer counts in the score."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 
 from dspy_judges.errors import JudgesError
 from judges.prompt import (
@@ -14,10 +15,10 @@ from judges.prompt import (
     choice_number,
 )
 
-# The most questions of a judge, and the most characters of a question. More questions are not worth
-# their cost, and a stranger's file could make every row expensive.
+# The most questions of a judge, and the most characters of a question. Questions cost tokens, and a
+# stranger's file could make every row expensive.
 MAX_QUESTIONS, MAX_QUESTION_LENGTH = 16, 500
-# The largest slope. With a larger slope, scores would be off every scale, and sums could overflow.
+# The largest weight of an answer. With a larger one, scores would be off every scale.
 MAX_SLOPE = 1e6
 # A score may be off its scale by this much, because of rounding.
 MAX_ROUNDING_ERROR = 1e-6
@@ -49,7 +50,7 @@ class Question:
     name: str
     text: str
     answers: tuple[FieldValue, ...] = ("yes", "no")
-    anchors: Mapping[int, str] = field(default_factory=dict)
+    anchors: Mapping[int, str] = dataclass_field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if problem := question_problem(self.field):
@@ -71,22 +72,22 @@ class Question:
 
 def field_description(text: str, anchors: Iterable[tuple[object, str]]) -> str:
     """Return the description of a field: its text, and what earns each of its answers."""
-    meanings = "; ".join(f"{answer} = {meaning}" for answer, meaning in anchors if meaning)
-    return f"{text} ({meanings})" if meanings else text
+    anchors_text = "; ".join(f"{answer} = {meaning}" for answer, meaning in anchors if meaning)
+    return f"{text} ({anchors_text})" if anchors_text else text
 
 
 def question_problem(field: Field) -> str | None:
     """Return why a prompt's field cannot be a question; None if the field can be a question."""
-    choices = field.allowed_values
-    # Ratings must have one digit, since a digit is always one token.
-    is_scale = all(type(choice) is int and 0 <= choice <= 9 for choice in choices)
     if not VALID_NAME.match(field.name):
         return "needs a name of lower-case letters, digits and underscores"
     if not field.description.strip() or len(field.description) > MAX_QUESTION_LENGTH:
         return f"has a text of {len(field.description)} characters, not 1 to {MAX_QUESTION_LENGTH}"
-    if is_scale and len(choices) >= 2 and list(choices) == sorted(set(choices)):
-        return None
+    choices = field.allowed_values
     if choices == PAIR_ANSWERS or are_verdict_words(choices):
+        return None
+    # Ratings must have one digit, since a digit is always one token.
+    has_digits = all(type(choice) is int and 0 <= choice <= 9 for choice in choices)
+    if has_digits and len(choices) >= 2 and list(choices) == sorted(set(choices)):
         return None
     return (
         f"has the answers {list(choices)!s:.60}; use two words, the good one first, or 2 to 10 "
@@ -105,18 +106,14 @@ def answer_range(field: Field) -> tuple[float, float]:
     return min(numbers), max(numbers)
 
 
-def _ranges(fields: Sequence[Field]) -> dict[str, tuple[float, float]]:
-    return {field.name: answer_range(field) for field in fields}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerShare:
     """How much one of a judge's answers counts in the judge's score.
 
     The answer is to a question, or it is the judge's rating, verdict or choice. `share`, in [0, 1],
     is the answer's share of how far all answers together can move the score. `loss` is how much
-    lower a tuned judge's objective (rho or balanced accuracy) would be without the question, on the
-    labels that the judge was tuned on; None if that was not measured.
+    rho or balanced accuracy would fall without the question, on the labels that the judge was
+    tuned on; None if that was not measured.
     """
 
     name: str
@@ -141,16 +138,19 @@ class AnswerWeights:
 
     def score(self, answers: Mapping[str, float]) -> float:
         """Return the score of these answers."""
-        terms = (slope * answers[name] for name, slope in self.slopes.items())
+        weighted_answers = (slope * answers[name] for name, slope in self.slopes.items())
         # Rounded, so that the errors of floating-point numbers cannot break a tie.
-        return round(self.intercept + math.fsum(terms), 12)
+        return round(self.intercept + math.fsum(weighted_answers), 12)
 
     def shares(self, choice_fields: Sequence[Field]) -> dict[str, float]:
         """Return each answer's share of how far all answers can move the score; the sum is 1."""
-        ranges = _ranges(choice_fields).items()
-        spans = {name: self.slopes.get(name, 0.0) * (high - low) for name, (low, high) in ranges}
-        total = math.fsum(spans.values()) or 1.0
-        return {name: span / total for name, span in spans.items()}
+        score_ranges = {}
+        for field in choice_fields:
+            lowest_answer, highest_answer = answer_range(field)
+            slope = self.slopes.get(field.name, 0.0)
+            score_ranges[field.name] = slope * (highest_answer - lowest_answer)
+        total = math.fsum(score_ranges.values()) or 1.0
+        return {name: score_range / total for name, score_range in score_ranges.items()}
 
     def describe(
         self, choice_fields: Sequence[Field], loss_by_answer: Mapping[str, float]
@@ -177,27 +177,31 @@ class AnswerWeights:
         """Return the answer that counted most for the score, as a text such as "tone = 1".
 
         This answer moved the score furthest towards the side of `threshold` on which the score
-        lies. By default, the threshold is halfway between the lowest and the highest score
-        that the weights can give. Each answer is compared with a baseline: if the threshold lies at
+        lies. By default, the threshold is halfway between the lowest and the highest score that
+        the weights can give. Each answer is compared with a baseline: if the threshold lies at
         30 % of the range of scores, the baseline lies at 30 % of the answer's range.
         """
-        lowest, highest = self._score_range(choice_fields)
-        position = 0.5 if threshold is None else (threshold - lowest) / (highest - lowest)
+        lowest_score, highest_score = self._score_range(choice_fields)
+        position = 0.5
+        if threshold is not None:
+            position = (threshold - lowest_score) / (highest_score - lowest_score)
         score_changes = {}
-        for name, (low, high) in _ranges(choice_fields).items():
-            distance = answers[name] - (low + position * (high - low))
-            score_changes[name] = self.slopes.get(name, 0.0) * distance
+        for field in choice_fields:
+            lowest_answer, highest_answer = answer_range(field)
+            baseline = lowest_answer + position * (highest_answer - lowest_answer)
+            slope = self.slopes.get(field.name, 0.0)
+            score_changes[field.name] = slope * (answers[field.name] - baseline)
         side = 1.0 if math.fsum(score_changes.values()) >= 0 else -1.0
-        name = max(score_changes, key=lambda name: side * score_changes[name])
-        options = next(field.allowed_values for field in choice_fields if field.name == name)
-        return f"{name} = {nearest_choice(answers[name], options)}"
+        field = max(choice_fields, key=lambda field: side * score_changes[field.name])
+        return f"{field.name} = {nearest_choice(answers[field.name], field.allowed_values)}"
 
     def problem(self, choice_fields: Sequence[Field]) -> str | None:
         """Return why the weights do not fit a prompt with these fields; None if they fit.
 
         Every possible score has to lie on the scale of the last field, the judge's own answer.
         """
-        if unknown_names := sorted(self.slopes.keys() - {field.name for field in choice_fields}):
+        names = {field.name for field in choice_fields}
+        if unknown_names := sorted(self.slopes.keys() - names):
             return f"a weight for {unknown_names[0][:64]!r}, which the judge does not answer"
         if not all(0 <= slope <= MAX_SLOPE for slope in self.slopes.values()):
             return "a weight that is negative, too large or not a number"
@@ -213,6 +217,7 @@ class AnswerWeights:
 
     def _score_range(self, choice_fields: Sequence[Field]) -> tuple[float, float]:
         """Return the lowest and the highest score that the weights can give."""
-        ranges = _ranges(choice_fields)
-        lowest = self.score({name: low for name, (low, _) in ranges.items()})
-        return lowest, self.score({name: high for name, (_, high) in ranges.items()})
+        ranges = {field.name: answer_range(field) for field in choice_fields}
+        lowest_score = self.score({name: lowest for name, (lowest, _) in ranges.items()})
+        highest_score = self.score({name: highest for name, (_, highest) in ranges.items()})
+        return lowest_score, highest_score
