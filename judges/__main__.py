@@ -7,10 +7,7 @@ from dspy_judges.startup import run
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command, and return its exit code.
-
-    The exit code is 0 for done, 1 for failed, 2 for wrong usage, and 130 for interrupted.
-    """
+    """Run one command, and return its exit code (see `dspy_judges.startup.run`)."""
     return run("judges.cli.main:command", argv)
 
 

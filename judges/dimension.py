@@ -281,9 +281,7 @@ def _input_fields(description_by_text: Mapping[str, str]) -> list[Field]:
 
 def _check_names(name: str, inputs: Mapping[str, str]) -> None:
     if not isinstance(inputs, Mapping):
-        raise DimensionError(
-            f"{name}: inputs is {inputs!r}; write a dict with a description of each text"
-        )
+        raise DimensionError(f"{name}: inputs is {inputs!r}; write a dict that describes each text")
     for checked_name in (name, *inputs):
         if not VALID_NAME.match(checked_name):
             raise DimensionError(

@@ -188,9 +188,7 @@ def loads(json_bytes: bytes) -> AnyJudgeFile:
     """Read and check the bytes of a frozen judge's file (see `load`)."""
     n_brackets = json_bytes.count(b"[") + json_bytes.count(b"{")
     if len(json_bytes) > MAX_JUDGE_BYTES or n_brackets > MAX_JUDGE_BRACKETS:
-        raise FrozenJudgeError(
-            f"more than {MAX_JUDGE_BYTES:,} bytes or {MAX_JUDGE_BRACKETS:,} brackets"
-        )
+        raise FrozenJudgeError(f"over {MAX_JUDGE_BYTES:,} bytes or {MAX_JUDGE_BRACKETS:,} brackets")
     try:
         judge_json = decode(json_bytes, type=JsonObject)
         if (judge_json.get("format"), judge_json.get("version")) != (FILE_FORMAT, FILE_VERSION):

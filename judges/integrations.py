@@ -185,11 +185,7 @@ def dspy_metric(
     min_score = -math.inf if every_score_passes else _min_score(judge, threshold)
 
     def metric(
-        example: object,
-        pred: object,
-        trace: object = None,
-        pred_name: object = None,
-        pred_trace: object = None,
+        example: Any, pred: Any, trace: Any = None, pred_name: Any = None, pred_trace: Any = None
     ) -> object:
         prediction = _as_dict(pred)
         judgement = open_judge({**_as_dict(example), **prediction, "prediction": prediction})

@@ -22,11 +22,6 @@ from judges.labels.readers import read_labels, starter
 from judges.labels.types import LabelledSet
 from judges.protocol import Completion, Message, Model, ModelError, Sampling
 
-DEFAULT_QUESTION: tuple[Message, ...] = (
-    {"role": "system", "content": "Rate the text from 1 to 5. Answer with the number alone."},
-    {"role": "user", "content": "The town met on Monday."},
-)
-
 
 class ModelContract:
     """The tests that every model must pass (see `judges.protocol.Model`).
@@ -40,7 +35,10 @@ class ModelContract:
 
     model: ClassVar[Callable[[], Model]]
     unreachable: ClassVar[Callable[[], Model | None]] = staticmethod(lambda: None)
-    question: ClassVar[Sequence[Message]] = DEFAULT_QUESTION
+    question: ClassVar[Sequence[Message]] = (
+        {"role": "system", "content": "Rate the text from 1 to 5. Answer with the number alone."},
+        {"role": "user", "content": "The town met on Monday."},
+    )
 
     def complete(self, model: Model, *samplings: Sampling) -> list[Completion]:
         """Ask the question once for each sampling, at the same time, and close the model."""

@@ -17,11 +17,11 @@ class MissingColumnError(JudgesError, ValueError):
 
 
 def match_columns(
-    subject: Subject, chosen_column_by_name: Mapping[str, str], table_columns: Collection[str]
+    subject: Subject, column_by_name: Mapping[str, str], table_columns: Collection[str]
 ) -> dict[str, str]:
     """Map the name of each text to its column; texts without a column are left out.
 
-    `chosen_column_by_name` has the columns that the user named for a text, or for another accepted
+    `column_by_name` has the columns that the user named for a text, or for another accepted
     name of the text. The user may also write `a.b`, the key `b` of the objects in the column `a`.
     A text that the user does not mention is in the first column with an accepted name, else in the
     only column with a similar name.
@@ -29,14 +29,10 @@ def match_columns(
     column_by_text: dict[str, str] = {}
     for text_name in subject.texts:
         accepted_names = accepted_column_names(subject, text_name)
-        chosen_name = next(filter(chosen_column_by_name.__contains__, accepted_names), None)
-        if chosen_name is None:
-            column = _matching_column(accepted_names, table_columns)
-        else:
-            chosen_column = chosen_column_by_name[chosen_name]
-            column = _matching_column([chosen_column], table_columns)
-            if column is None and chosen_column.partition(".")[0] in table_columns:
-                column = chosen_column
+        choices = [column_by_name[name] for name in accepted_names if name in column_by_name]
+        column = _matching_column(choices[:1] or accepted_names, table_columns)
+        if column is None and choices and choices[0].partition(".")[0] in table_columns:
+            column = choices[0]
         if column is not None:
             column_by_text[text_name] = column
     return column_by_text
@@ -53,15 +49,15 @@ def _matching_column(names: Sequence[str], table_columns: Collection[str]) -> st
 
 
 def find_columns(
-    subject: Subject, chosen_column_by_name: Mapping[str, str], table_columns: Collection[str]
+    subject: Subject, column_by_name: Mapping[str, str], table_columns: Collection[str]
 ) -> dict[str, str]:
     """Return the column of each text that the judge reads; see `match_columns`.
 
     Raises MissingColumnError if a text has no column.
     """
-    column_by_text = match_columns(subject, chosen_column_by_name, table_columns)
+    column_by_text = match_columns(subject, column_by_name, table_columns)
     if missing_texts := [name for name in subject.texts if name not in column_by_text]:
-        missing_columns = [repr(chosen_column_by_name.get(name, name)) for name in missing_texts]
+        missing_columns = [repr(column_by_name.get(name, name)) for name in missing_texts]
         map_flags = " ".join(f"--map {name}=COLUMN" for name in missing_texts)
         raise MissingColumnError(
             f"no column {' or '.join(missing_columns)}, which the judge {subject.name!r} reads; "

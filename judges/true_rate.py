@@ -92,9 +92,9 @@ def corrected_rate(
     both, people_only, judge_only, neither, n_documents = test_counts.T
     n_outputs = np.bincount(codes).astype(float)
     n_passes = np.bincount(codes, judged_verdicts).astype(float)
-    rate, rate_deviations = _smoothed_rate(n_passes, n_outputs, np.ones(n_outputs.size))
-    tpr, tpr_deviations = _smoothed_rate(both, both + people_only, n_documents)
-    tnr, tnr_deviations = _smoothed_rate(neither, judge_only + neither, n_documents)
+    rate, rate_deviations = _smooth_rate(n_passes, n_outputs, np.ones(n_outputs.size))
+    tpr, tpr_deviations = _smooth_rate(both, both + people_only, n_documents)
+    tnr, tnr_deviations = _smooth_rate(neither, judge_only + neither, n_documents)
     from scipy.special import stdtrit  # imported late, since judging does not need it
 
     # The number of documents with an output that people pass, and with one that they fail.
@@ -103,10 +103,8 @@ def corrected_rate(
     # The ends p of the interval solve d(p)^2 = t^2 var(d(p)) for the difference
     # d(p) = rate - 1 + tnr - p (tpr + tnr - 1). This is the equation a p^2 - 2 b p + c = 0.
     smoothed_youden, excess_passes = tpr + tnr - 1, rate - 1 + tnr
-    var_rate, var_tpr, var_tnr = (
-        float(deviations @ deviations)
-        for deviations in (rate_deviations, tpr_deviations, tnr_deviations)
-    )
+    all_deviations = (rate_deviations, tpr_deviations, tnr_deviations)
+    var_rate, var_tpr, var_tnr = (float(values @ values) for values in all_deviations)
     covariance = float(tpr_deviations[:-2] @ tnr_deviations[:-2])
     a = smoothed_youden**2 - t_squared * (var_tpr + var_tnr + 2 * covariance)
     b = excess_passes * smoothed_youden - t_squared * (var_tnr + covariance)
@@ -138,9 +136,7 @@ def _withheld_reason(test_counts: Vector) -> str:
     return ""
 
 
-def _smoothed_rate(
-    n_counted: Vector, n_outputs: Vector, n_documents: Vector
-) -> tuple[float, Vector]:
+def _smooth_rate(n_counted: Vector, n_outputs: Vector, n_documents: Vector) -> tuple[float, Vector]:
     """Return the share of outputs that are counted, and the deviations of the documents from it.
 
     The sum of the squared deviations is the variance of the share. Row i stands for

@@ -43,19 +43,13 @@ _ONE_FILE_FLAGS = ("data", "labels", "annotations", "scores")
 class _StoreAction(argparse._StoreAction):
     """Stores a flag's value, and refuses a second file for a flag that takes one file."""
 
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: Any,
-        option_string: str | None = None,
-    ) -> None:
+    def __call__(self, parser: Any, namespace: Any, values: Any, flag: str | None = None) -> None:
         earlier_value = getattr(namespace, self.dest, None)
         if self.dest in _ONE_FILE_FLAGS and earlier_value not in (None, self.default, values):
             raise argparse.ArgumentError(
                 self, f"{earlier_value} and {values}: the flag takes one file; join these files"
             )
-        super().__call__(parser, namespace, values, option_string)
+        super().__call__(parser, namespace, values, flag)
 
 
 class Parser(argparse.ArgumentParser):
@@ -134,9 +128,7 @@ parse_temperature = _make_number_reader(float, 0.0, 10.0, "a number from 0 to 10
 def parse_address(text: str) -> str:
     """Return the address of a model's server; raise ArgumentTypeError for other addresses."""
     if not text.strip():
-        raise argparse.ArgumentTypeError(
-            "is empty: give http://HOST:PORT/v1, or leave out the flag"
-        )
+        raise argparse.ArgumentTypeError("is empty: give http://HOST:PORT/v1 or leave out the flag")
     if url_has_secret(text):
         raise argparse.ArgumentTypeError("holds a password or a key: give it by OPENAI_API_KEY")
     return text
@@ -151,16 +143,14 @@ def parse_price(text: str) -> tuple[float, float]:
 
 
 def add_table_flags(parser: argparse.ArgumentParser, *, data_help: str) -> None:
-    file_group = parser.add_argument_group(
+    group = parser.add_argument_group(
         "files (.jsonl, .csv or .parquet; --data also .json, .tsv or .xlsx)"
     )
-    file_group.add_argument("--data", required=True, type=Path, metavar="FILE", help=data_help)
+    group.add_argument("--data", required=True, type=Path, metavar="FILE", help=data_help)
     help_text = "the file to write; the same command resumes an interrupted run"
-    file_group.add_argument("--out", type=Path, metavar="FILE", help=help_text)
+    group.add_argument("--out", type=Path, metavar="FILE", help=help_text)
     help_text = "the column of a text, or FILE.yaml with columns; repeatable"
-    file_group.add_argument(
-        "--map", action="append", default=[], metavar="NAME=COLUMN", help=help_text
-    )
+    group.add_argument("--map", action="append", default=[], metavar="NAME=COLUMN", help=help_text)
 
 
 def add_model_flags(parser: argparse.ArgumentParser, limit_note: str = "") -> None:
@@ -266,9 +256,7 @@ def with_reasoning_flag(judge: "AnyJudge", name: str, flags: argparse.Namespace)
     if flags.reasoning is None:
         return judge
     if judge.is_frozen:
-        raise UsageError(
-            f"{name} is frozen: --reasoning is for judges that are not frozen; leave it out"
-        )
+        raise UsageError(f"{name} is frozen: leave out --reasoning, which is for other judges")
     from judges.judge import Judge
 
     return Judge.of(judge.subject, reasoning=flags.reasoning, lm=judge.lm)

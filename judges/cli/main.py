@@ -85,9 +85,7 @@ def make_parser() -> argparse.ArgumentParser:
         name: str, function_path: str, description: str, usage: str | None = None
     ) -> argparse.ArgumentParser:
         """Add a command, whose function is given as MODULE:FUNCTION."""
-        command_parser: argparse.ArgumentParser = commands.add_parser(
-            name, description=description, usage=usage
-        )
+        command_parser = commands.add_parser(name, description=description, usage=usage)
         command_parser.set_defaults(function_path=function_path)
         return command_parser
 

@@ -252,9 +252,7 @@ def _name_columns(name: str, keys: Sequence[str], table_columns: Collection[str]
         }
         if key_by_column.keys().isdisjoint(table_columns):
             return key_by_column
-    raise RowsError(
-        f"columns {name!r} and {name}_judge exist already; write .jsonl, or rename a column"
-    )
+    raise RowsError(f"columns {name!r} and {name}_judge exist already; write .jsonl, or rename one")
 
 
 def _flat_cells(

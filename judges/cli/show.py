@@ -54,7 +54,7 @@ def show_judge(flags: argparse.Namespace) -> int:
         judge_json = {**_subject_json(judge.subject), "provenance": judge.provenance}
         judge_json["messages"] = messages_by_name
         if answer_shares:
-            judge_json["questions"] = [_without_none(asdict(share)) for share in answer_shares[:-1]]
+            judge_json["questions"] = [asdict(share) for share in answer_shares[:-1]]
         print(json.dumps(judge_json, indent=1))
         return 0
     lines = []
@@ -68,10 +68,6 @@ def show_judge(flags: argparse.Namespace) -> int:
             lines += ["", f"--- {name}: {message['role']} ---", message["content"]]
     print_lines(lines)
     return 0
-
-
-def _without_none(value_by_key: dict[str, object]) -> dict[str, object]:
-    return {key: value for key, value in value_by_key.items() if value is not None}
 
 
 def _answer_lines(answer_shares: Sequence[AnswerShare]) -> list[str]:

@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 
 ID_COLUMN = "id"
 Results = Scores | Preferences
+ColumnsByJudge = Mapping[str, Mapping[str, str]]
+TextsByJudge = dict[str, Record]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +68,7 @@ class TableRun:
     n_rows: int
     columns: list[str]
     id_column: str | None
-    columns_by_judge: Mapping[str, Mapping[str, str]]
+    columns_by_judge: ColumnsByJudge
     estimate: CostEstimate
 
     @property
@@ -200,9 +202,7 @@ def _read_column_mapping(map_flags: Sequence[str], judges: Sequence[AnyJudge]) -
     return column_by_name
 
 
-def _texts_by_judge(
-    cells: Record, columns_by_judge: Mapping[str, Mapping[str, str]]
-) -> dict[str, Record]:
+def _texts_by_judge(cells: Record, columns_by_judge: ColumnsByJudge) -> TextsByJudge:
     """Return the texts that each judge reads from a row."""
     cells = cells_with_texts(cells)
     return {
@@ -303,7 +303,7 @@ def _explain_early_end(run: TableRun, session: Session, progress: Progress) -> I
 
 def _judge_rows(
     run: TableRun, session: Session
-) -> Generator[tuple[Record, dict[str, Record], dict[str, AnyJudgement]], None, None]:
+) -> Generator[tuple[Record, TextsByJudge, dict[str, AnyJudgement]], None, None]:
     """Yield each row with its id, its texts and judgements by judge; all judges run together."""
     texts_of_rows = ((row, _texts_by_judge(row, run.columns_by_judge)) for row in run.rows())
     rows, *row_copies = tee(texts_of_rows, len(run.judges) + 1)
@@ -320,7 +320,7 @@ def _judge_rows(
 
 
 def _texts_of_judge(
-    judge_name: str, rows: Iterable[tuple[Record, dict[str, Record]]]
+    judge_name: str, rows: Iterable[tuple[Record, TextsByJudge]]
 ) -> Iterator[Record]:
     for _, texts_by_judge in rows:
         yield texts_by_judge[judge_name]

@@ -162,7 +162,7 @@ def test_what_a_frozen_judge_was_not_measured_with_is_noted_or_refused(openai_se
     assert main([*ask, "o.csv"]) == 0
     assert "note:" not in capsys.readouterr().err
     assert main([*ask, "other.csv", "--reasoning", "steps"]) == 2
-    assert "--reasoning is for judges that are not" in capsys.readouterr().err
+    assert "leave out --reasoning" in capsys.readouterr().err
     assert main([*ask, "other.csv", *LM]) == 0
     assert "note: fluency was frozen for embedded" in capsys.readouterr().err
 
