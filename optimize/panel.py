@@ -68,10 +68,13 @@ ADDS_NOTE = "adds: how much rho a panel loses without the member, ± the standar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PanelSplit:
-    """Figures on one held-out split: the best single judge's, and the figures of what ships."""
+    """Figures on one held-out split: of the best single judge, and of the judge that ships.
 
-    best: Rate = field(metadata={"json": "own"})
-    panel: Rate
+    If a panel ships, `shipped_judge` has its figures, and else again those of the best judge.
+    """
+
+    best_judge: Rate = field(metadata={"json": "own"})
+    shipped_judge: Rate = field(metadata={"json": "panel"})
     difference: Rate
 
 
@@ -81,62 +84,64 @@ class PanelRun:
 
     command: str = "optimize.panel"
     dimension: str
-    kind: Literal["pairwise", "rating"]
+    judge_kind: Literal["pairwise", "rating"] = field(metadata={"json": "kind"})
     optimizer: str = "panel"
     seed: int
     level: Level
     data_counts: DataCounts = field(metadata={"json": "data"})
-    fit: PanelFit = field(metadata=INLINED_IN_JSON)
+    panel_fit: PanelFit = field(metadata=INLINED_IN_JSON)
     splits: HeldOut[PanelSplit] = field(metadata=INLINED_IN_JSON)
-    entries: Sequence[JudgeEntry]
+    judge_entries: Sequence[JudgeEntry]
     seconds: float
     folder: str
 
     @property
     def figure_name(self) -> str:
-        return "accuracy" if self.kind == "pairwise" else f"{self.level}-level rho"
+        return "accuracy" if self.judge_kind == "pairwise" else f"{self.level}-level rho"
 
     @property
     def weights(self) -> dict[str, float]:
         """The weight of each judge, by its name; 0 for a judge that is no part of what ships."""
-        weights = {member.name: member.weight for member in self.fit.members}
-        return {entry.name: weights.get(entry.name, 0.0) for entry in self.entries}
+        weights = {member.name: member.weight for member in self.panel_fit.members}
+        return {entry.name: weights.get(entry.name, 0.0) for entry in self.judge_entries}
 
     @property
     def why_no_judge(self) -> str | None:
         """Why no judge.json is written; None if all judges that ship can be asked."""
-        recordings = {entry.name for entry in self.entries if not entry.judge}
-        names = [member.name for member in self.fit.members if member.name in recordings]
-        if not names:
+        recordings = {entry.name for entry in self.judge_entries if not entry.judge}
+        recorded = [member.name for member in self.panel_fit.members if member.name in recordings]
+        if not recorded:
             return None
         return (
-            f"No judge.json was written: {', '.join(names)} cannot be asked. Name the judge itself "
-            "in place of its recording, as JUDGE or JUDGE@MODEL."
+            f"No judge.json was written: {', '.join(recorded)} cannot be asked. Name the judge "
+            "itself in place of its recording, as JUDGE or JUDGE@MODEL."
         )
 
     @property
     def provenance(self) -> JsonObject:
         """What a panel's file says about its origin."""
-        return fields_json(self, "entries", "seconds", "folder")
+        return fields_json(self, "judge_entries", "seconds", "folder")
 
     def to_json(self) -> JsonObject:
         members = [
             {
                 **entry.to_json(),
                 "weight": to_json(self.weights[entry.name]),
-                "alone": self.fit.rho_alone.get(entry.name),
-                "adds": to_json(self.fit.rho_added.get(entry.name)),
-                "passed_over": self.fit.why_excluded.get(entry.name),
+                "alone": self.panel_fit.rho_alone.get(entry.name),
+                "adds": to_json(self.panel_fit.rho_added.get(entry.name)),
+                "passed_over": self.panel_fit.why_excluded.get(entry.name),
             }
-            for entry in self.entries
+            for entry in self.judge_entries
         ]
-        judge_entries = [entry for entry in self.entries if entry.judge]
-        shipped = [entry for entry in judge_entries if self.weights[entry.name]]
+        askable = [entry for entry in self.judge_entries if entry.judge]
+        shipped = [entry for entry in askable if self.weights[entry.name]]
         return {
-            **fields_json(self, "entries"),
+            **fields_json(self, "judge_entries"),
             "members": members,
-            "cost_per_1000_rows": total_dollars(each.usage.cost_per_1000_rows for each in shipped),
-            "cost_usd": total_dollars(each.usage.cost_usd for each in judge_entries),
+            "cost_per_1000_rows": total_dollars(
+                entry.usage.cost_per_1000_rows for entry in shipped
+            ),
+            "cost_usd": total_dollars(entry.usage.cost_usd for entry in askable),
             "why_no_judge": self.why_no_judge,
         }
 
@@ -165,179 +170,202 @@ def join_judges(flags: argparse.Namespace) -> CommandOutcome:
             "--data FILE is needed: without labels nobody knows whether a panel is better than the "
             "best of its members"
         )
-    task, entries = read_task(flags, map(split_named_value, flags.judges), flags.lm or "")
-    check_names(entries)
-    judges = {entry.name: entry.judge for entry in entries if entry.judge}
+    task, judge_entries = read_task(flags, map(split_named_value, flags.judges), flags.lm or "")
+    check_names(judge_entries)
+    judges = {entry.name: entry.judge for entry in judge_entries if entry.judge}
     if judges:
         # If the judges cannot be joined or saved, this fails before anything is paid.
         _make_panel(judges, [WeightedMember(name, 1.0) for name in judges]).dumps()
-    learning_ids, held_out_ids = split_held_out(task, entries, flags.seed)
+    learning_ids, held_out_ids = split_held_out(task, judge_entries, flags.seed)
     ids = learning_ids.union(*held_out_ids.by_name.values())
-    entries = [replace(entry, items=entry.items.of_ids(ids)) for entry in entries]
+    judge_entries = [replace(entry, items=entry.items.of_ids(ids)) for entry in judge_entries]
     if flags.dry_run:
-        costs = cost_lines(entries, flags.price)
+        costs = cost_lines(judge_entries, flags.price)
         return CommandOutcome(costs, costs)
-    with open_run_and_ask(flags, "panel", task, entries) as (folder, entries):
-        scored = on_common_rows(_scored_by_name(entries))
-        fit = _learn(scored, learning_ids, flags.seed)
-        first = next(iter(scored.values()))
-        result = PanelRun(
+    with open_run_and_ask(flags, "panel", task, judge_entries) as (folder, judge_entries):
+        scored_by_name = on_common_rows(_scored_by_name(judge_entries))
+        panel_fit = _learn(scored_by_name, learning_ids, flags.seed)
+        any_scored = next(iter(scored_by_name.values()))
+        panel_run = PanelRun(
             dimension=task.dimension,
-            kind="pairwise" if first.is_pairwise else "rating",
+            judge_kind="pairwise" if any_scored.is_pairwise else "rating",
             seed=flags.seed,
             level=task.level,
-            data_counts=DataCounts.from_items(task.labelled_items, first.items),
-            fit=fit,
-            splits=held_out_ids.map(partial(_measure, scored, fit)),
-            entries=entries,
+            data_counts=DataCounts.from_items(task.labelled_items, any_scored.items),
+            panel_fit=panel_fit,
+            splits=held_out_ids.map(partial(_measure_split, scored_by_name, panel_fit)),
+            judge_entries=judge_entries,
             seconds=round(time.monotonic() - start_time, 3),
             folder=str(folder),
         )
-        if result.why_no_judge is None:
-            judge = _shipped_judge(task, result, judges, learning_ids)
+        if panel_run.why_no_judge is None:
+            judge = _shipped_judge(task, panel_run, judges, learning_ids)
             judge.save(folder / JUDGE_FILE, overwrite=True)
-        write_json(folder / SUMMARY_FILE, to_json(result))
-        write_report(folder / REPORT_FILE, result)
-    return CommandOutcome(result, panel_lines(result))
+        write_json(folder / SUMMARY_FILE, to_json(panel_run))
+        write_report(folder / REPORT_FILE, panel_run)
+    return CommandOutcome(panel_run, panel_lines(panel_run))
 
 
-def _scored_by_name(entries: Sequence[JudgeEntry]) -> dict[str, ScoredItems]:
-    scored: dict[str, ScoredItems] = {}
-    for entry in entries:
+def _scored_by_name(judge_entries: Sequence[JudgeEntry]) -> dict[str, ScoredItems]:
+    """Return the scores of each judge, by its name; raise SettingsError if a judge has none."""
+    scored_by_name: dict[str, ScoredItems] = {}
+    for entry in judge_entries:
         if entry.scored_items is None:
             raise SettingsError(
                 f"{entry.name} has no scores: {entry.why_unscored}; run the same command again "
                 "(with a larger limit) to go on, or leave this judge out"
             )
-        scored[entry.name] = entry.scored_items
-    return scored
+        scored_by_name[entry.name] = entry.scored_items
+    return scored_by_name
 
 
 def _shipped_judge(
-    task: Task, run: PanelRun, judges: Mapping[str, AnyJudge], learning_ids: frozenset[str]
+    task: Task, panel_run: PanelRun, judges: Mapping[str, AnyJudge], learning_ids: frozenset[str]
 ) -> AnyJudge:
     """Return the panel with its provenance, or the best judge alone."""
-    if run.fit.kind == "own":
-        return judges[run.fit.best_member]
-    panel = _make_panel(judges, run.fit.members)
-    data_json = {**to_json(run.data_counts), "constructed": run.data_counts.is_constructed}
+    panel_fit, data_counts = panel_run.panel_fit, panel_run.data_counts
+    if panel_fit.kind == "own":
+        return judges[panel_fit.best_member]
+    panel = _make_panel(judges, panel_fit.members)
+    data_json = {**to_json(data_counts), "constructed": data_counts.is_constructed}
     tuned_on = tuning_digests(task.items(panel).of_ids(learning_ids), panel.subject)
-    return replace(panel, provenance={**run.provenance, "data": data_json, "tuned_on": tuned_on})
+    provenance = {**panel_run.provenance, "data": data_json, "tuned_on": tuned_on}
+    return replace(panel, provenance=provenance)
 
 
 def split_held_out(
-    task: Task, entries: Sequence[JudgeEntry], seed: int
+    task: Task, judge_entries: Sequence[JudgeEntry], seed: int
 ) -> tuple[frozenset[str], HeldOut[frozenset[str]]]:
     """Return the ids of the labels to learn from, and of those to measure the panel on.
 
     Rows that a member was tuned on are left out, since they would flatter that member.
     """
-    tuned = set[str]()
-    for entry in entries:
-        tuned |= (
-            entry.scored_items.tuned_ids
-            if entry.scored_items
-            else tuned_ids(entry.judge, entry.items)
-        )
-    if tuned:
-        print_note(f"note: {count_text(len(tuned), 'row')} left out, on which a member was tuned")
-    ids = {item.id for item in task.labelled_items.items} - tuned
+    all_tuned_ids = set[str]()
+    for entry in judge_entries:
+        if entry.scored_items:
+            all_tuned_ids |= entry.scored_items.tuned_ids
+        else:
+            all_tuned_ids |= tuned_ids(entry.judge, entry.items)
+    if all_tuned_ids:
+        rows_text = count_text(len(all_tuned_ids), "row")
+        print_note(f"note: {rows_text} left out, on which a member was tuned")
+    ids = {item.id for item in task.labelled_items.items} - all_tuned_ids
     splits = split(task.labelled_items.subset(ids), seed=seed)
     train, dev, *held_out = map(frozenset, splits.ids().values())
     return train | dev, HeldOut(*held_out)
 
 
-def _learn(scored: Mapping[str, ScoredItems], learning_ids: frozenset[str], seed: int) -> PanelFit:
+def _learn(
+    scored_by_name: Mapping[str, ScoredItems], learning_ids: frozenset[str], seed: int
+) -> PanelFit:
     """Learn the panel from the scores of the outputs with these ids."""
-    learning = {name: member.of_ids(learning_ids) for name, member in scored.items()}
-    first = next(iter(learning.values()))
+    learning = {name: scored.of_ids(learning_ids) for name, scored in scored_by_name.items()}
+    any_scored = next(iter(learning.values()))
     return learn_panel(
-        {name: member.scores for name, member in learning.items()},
-        first.human,
-        first.document_ids,
-        first.system_ids,
-        level=first.level,
-        is_pairwise=first.is_pairwise,
+        {name: scored.scores for name, scored in learning.items()},
+        any_scored.human,
+        any_scored.document_ids,
+        any_scored.system_ids,
+        level=any_scored.level,
+        is_pairwise=any_scored.is_pairwise,
         rng=random_generator(seed, "panel"),
     )
 
 
-def _measure(scored: Mapping[str, ScoredItems], fit: PanelFit, ids: frozenset[str]) -> PanelSplit:
+def _measure_split(
+    scored_by_name: Mapping[str, ScoredItems], panel_fit: PanelFit, ids: frozenset[str]
+) -> PanelSplit:
     """Compare what ships with the best single judge, on the outputs with these ids."""
-    held_out = {name: member.of_ids(ids) for name, member in scored.items()}
-    best = held_out[fit.best_member]
-    scores = fit.scores({name: member.scores for name, member in held_out.items()}).tolist()
-    judgements = [judgement_of_score(score, is_pairwise=best.is_pairwise) for score in scores]
-    panel, best = rows_scored_by_both(replace(best, judgements=tuple(judgements)), best)
-    figures = [each.pairwise_accuracy if each.is_pairwise else each.rho for each in (best, panel)]
-    rates = [Rate(figure.value, figure.interval, figure.n_documents) for figure in figures]
-    contrast = figure_contrast(panel, best)
-    difference = Rate(contrast.value, contrast.interval, contrast.terms.size)
-    return PanelSplit(best=rates[0], panel=rates[1], difference=difference)
+    held_out = {name: scored.of_ids(ids) for name, scored in scored_by_name.items()}
+    best = held_out[panel_fit.best_member]
+    panel_scores = panel_fit.scores({name: scored.scores for name, scored in held_out.items()})
+    judgements = tuple(
+        judgement_of_score(score, is_pairwise=best.is_pairwise) for score in panel_scores.tolist()
+    )
+    shipped, best = rows_scored_by_both(replace(best, judgements=judgements), best)
+    contrast = figure_contrast(shipped, best)
+    return PanelSplit(
+        best_judge=_agreement_rate(best),
+        shipped_judge=_agreement_rate(shipped),
+        difference=Rate(contrast.value, contrast.interval, contrast.terms.size),
+    )
+
+
+def _agreement_rate(scored: ScoredItems) -> Rate:
+    """Return a pairwise judge's accuracy, or another judge's rho, with its number of documents."""
+    figure = scored.pairwise_accuracy if scored.is_pairwise else scored.rho
+    return Rate(figure.value, figure.interval, figure.n_documents)
 
 
 def _make_panel(judges: Mapping[str, Any], weighted_members: Sequence[WeightedMember]) -> Panel:
     """Return the panel of these members, which judges what its first member judges."""
-    members = [Member(judge=judges[each.name], **each._asdict()) for each in weighted_members]
+    members = [Member(judge=judges[member.name], **member._asdict()) for member in weighted_members]
     return Panel.join(members[0].judge.subject, members)
 
 
-def panel_lines(run: PanelRun) -> list[str]:
-    judge_line = run.why_no_judge or f"Judge: {run.folder}/{JUDGE_FILE}"
-    table, sentences = table_lines(*_member_table(run)), wrap_lines(*_result_sentences(run))
+def panel_lines(panel_run: PanelRun) -> list[str]:
+    judge_line = panel_run.why_no_judge or f"Judge: {panel_run.folder}/{JUDGE_FILE}"
+    sentences = wrap_lines(*_result_sentences(panel_run))
+    table = table_lines(*_member_table(panel_run))
     return [*sentences, "", *table, "", *wrap_lines(ADDS_NOTE, judge_line)]
 
 
-def write_report(path: Path, run: PanelRun) -> None:
-    header, rows = _member_table(run)
-    next_step = f"`dspy-judges score {run.folder} --data rows.jsonl` judges your own rows."
-    verdict, *sentences = _result_sentences(run)
-    figure_name, test = run.figure_name, run.splits.test
+def write_report(path: Path, panel_run: PanelRun) -> None:
+    header, rows = _member_table(panel_run)
+    next_step = f"`dspy-judges score {panel_run.folder} --data rows.jsonl` judges your own rows."
+    verdict, *sentences = _result_sentences(panel_run)
+    figure_name, test = panel_run.figure_name, panel_run.splits.test
     report_answer = ReportAnswer(
-        title=f"A panel for {run.dimension}",
+        title=f"A panel for {panel_run.dimension}",
         headline=verdict,
         reasons=[("", sentence) for sentence in sentences],
         tiles=[
-            Tile(f"{figure_name} of the best single judge", test.best),
-            Tile(f"{figure_name} of what ships", test.panel),
+            Tile(f"{figure_name} of the best single judge", test.best_judge),
+            Tile(f"{figure_name} of what ships", test.shipped_judge),
         ],
-        next_steps=[run.why_no_judge or next_step],
+        next_steps=[panel_run.why_no_judge or next_step],
     )
     members = Section(title="Members", tables=[ReportTable(header, rows, ADDS_NOTE)])
     save_page(path, page_html(report_answer, [members]))
 
 
-def _result_sentences(run: PanelRun) -> list[str]:
-    fit, unit = run.fit, interval_unit(run.level)
-    kind_text, result_text = "a panel with learned weights", "does better"
+def _result_sentences(panel_run: PanelRun) -> list[str]:
+    """Return sentences on what ships, why, and its figures on the held-out splits."""
+    fit = panel_run.panel_fit
+    gain, unit = fit.gain, interval_unit(panel_run.level)
+    shipped_text, result_text = "a panel with learned weights", "does better"
     if fit.kind == "own":
-        kind_text = "no panel, but the best single judge"
+        shipped_text = "no panel, but the best single judge"
         result_text = "does not clearly do better"
-    return [
-        f"{run.dimension}: {kind_text} ({fit.best_member} is the best alone).",
-        f"On {count_text(fit.gain.n_documents, 'document')}, each scored with weights learned "
-        f"on the other documents, a panel {result_text} than the judge that is best on the other "
-        "documents: "
-        f"{number_text(fit.gain.value, signed=True)} rho ± {number_text(fit.gain.standard_error)} "
-        "(standard error).",
-        *(
-            f"On {SPLIT_TITLES[name]} ({count_text(split.difference.n, unit)}), "
-            f"{run.figure_name}: best single judge {figure_text(split.best)}, chosen "
-            f"{figure_text(split.panel)}, difference {figure_text(split.difference, signed=True)}."
-            for name, split in run.splits.by_name.items()
-        ),
-        *(f"{name} is left out: it {reason}." for name, reason in fit.why_excluded.items()),
+    sentences = [
+        f"{panel_run.dimension}: {shipped_text} ({fit.best_member} is the best alone).",
+        f"On {count_text(gain.n_documents, 'document')}, each scored with weights learned on the "
+        f"other documents, a panel {result_text} than the judge that is best on the other "
+        f"documents: {number_text(gain.value, signed=True)} rho ± "
+        f"{number_text(gain.standard_error)} (standard error).",
     ]
+    for name, figures in panel_run.splits.by_name.items():
+        sentences.append(
+            f"On {SPLIT_TITLES[name]} ({count_text(figures.difference.n, unit)}), "
+            f"{panel_run.figure_name}: best single judge {figure_text(figures.best_judge)}, chosen "
+            f"{figure_text(figures.shipped_judge)}, difference "
+            f"{figure_text(figures.difference, signed=True)}."
+        )
+    sentences += [f"{name} is left out: it {reason}." for name, reason in fit.why_excluded.items()]
+    return sentences
 
 
-def _member_table(run: PanelRun) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    fit, rows = run.fit, list[tuple[str, ...]]()
-    order = sorted(fit.rho_alone, key=lambda name: (-run.weights[name], -fit.rho_alone[name]))
-    entry_by_name = {entry.name: entry for entry in run.entries}
-    for name in order:
-        entry, adds = entry_by_name[name], fit.rho_added[name]
+def _member_table(panel_run: PanelRun) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return the header and a row for each member, those with the largest weights first."""
+    fit, rows = panel_run.panel_fit, list[tuple[str, ...]]()
+    entry_by_name = {entry.name: entry for entry in panel_run.judge_entries}
+    weights = panel_run.weights
+    for name in sorted(fit.rho_alone, key=lambda name: (-weights[name], -fit.rho_alone[name])):
+        entry, added = entry_by_name[name], fit.rho_added[name]
         cost = cost_text(entry.usage.cost_per_1000_rows) if entry.judge else "recorded"
-        adds_text = f"{number_text(adds.value, signed=True)} ± {number_text(adds.standard_error)}"
-        weight, rho = f"{run.weights[name]:.3f}", number_text(fit.rho_alone[name])
-        rows.append((name, weight, rho, adds_text, cost))
+        added_text = (
+            f"{number_text(added.value, signed=True)} ± {number_text(added.standard_error)}"
+        )
+        rho_text = number_text(fit.rho_alone[name])
+        rows.append((name, f"{weights[name]:.3f}", rho_text, added_text, cost))
     return ("member", "weight", "alone", "adds", "1,000 rows"), rows
