@@ -99,7 +99,7 @@ def verify(flags: argparse.Namespace) -> CommandOutcome:
     result: Verification | SwapDecision
     if flags.against is None:
         result = _verify_one(flags, floor_by_figure)
-        lines = verification_lines(result, everything=flags.all, page=flags.report)
+        lines = verification_lines(result, with_all_levels=flags.all, page_path=flags.report)
     else:
         result, lines = verify_swap(flags)
     exit_code = UNDECIDED_EXIT_CODE if result.is_undecided else FAILED_EXIT_CODE

@@ -1,6 +1,7 @@
 """A comparison in sentences and tables: which judge to use, how sure that is, and the costs."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 from judges.tables.problems import count_text
@@ -40,74 +41,80 @@ def comparison_lines(result: JudgeComparison, seconds: float, folder: str) -> li
 
 def comparison_answer(result: JudgeComparison) -> ReportAnswer:
     """Return the answer, which says which judge is best and has the figures of the judge to use."""
-    judge, warnings = judge_to_use(result), list[Fact]()
+    best, warnings, facts = judge_to_use(result), list[Fact](), list[Fact]()
     obstacle = obstacle_to_use(
-        judge.scorecard, result.data_counts, tuned_on_these=judge.overlap.tuned_on_these_labels
+        best.scorecard, result.data_counts, tuned_on_these=best.overlap.tuned_on_these_labels
     )
-    figures = f"These figures are of {judge.name}. {recommendation(judge.scorecard, obstacle)}"
-    for each in result.judges:
-        warnings += tuning_warnings(each.overlap, result.scorecard.unit, each.name)
-    facts: list[Fact] = []
-    side_by_side = " side by side" if len(result.judges) > 1 else ""
+    advice = f"These figures are of {best.name}. {recommendation(best.scorecard, obstacle)}"
+    for judge in result.judges:
+        warnings += tuning_warnings(judge.overlap, result.scorecard.unit, judge.name)
     for relation, title, text in RELATION_TEXTS:
-        names = ", ".join(each.name for each in result.judges if each.relation_to_best == relation)
-        facts += [(title, f"{text} {names}.")] if names else []
+        names = [judge.name for judge in result.judges if judge.relation_to_best == relation]
+        if names:
+            facts.append((title, f"{text} {', '.join(names)}."))
+    side_by_side = " side by side" if len(result.judges) > 1 else ""
     return ReportAnswer(
         title=f"{result.dimension}: {count_text(len(result.judges), 'judge')}{side_by_side}",
-        headline=comparison_step(result),
-        reasons=[("", figures), *rate_facts(judge.scorecard), *warnings],
-        tiles=main_tiles(judge.scorecard),
-        measured_on=measured_sentence(judge.scorecard, result.data_counts),
-        facts=[*facts, ("Labels", labels_text(result.data_counts, judge.scorecard.unit))],
+        headline=comparison_headline(result),
+        reasons=[("", advice), *rate_facts(best.scorecard), *warnings],
+        tiles=main_tiles(best.scorecard),
+        measured_on=measured_sentence(best.scorecard, result.data_counts),
+        facts=[*facts, ("Labels", labels_text(result.data_counts, best.scorecard.unit))],
         tables=_tables(result),
     )
 
 
 def _tables(result: JudgeComparison) -> list[ReportTable]:
     """Return a table of figures, differences and prices; for pass or fail, also one of rates."""
-    rows: list[tuple[str, ...]] = []
-    rate_rows: list[tuple[str, ...]] = []
+    rows, rate_rows = list[Sequence[str]](), list[Sequence[str]]()
     best_text = "best" if len(result.judges) > 1 else ""
     for judge in result.judges:
-        difference, cost = judge.difference, judge.judge_entry.usage.cost_per_1000_rows
-        difference_text = figure_text(difference, signed=True) if difference else best_text
-        price = "unknown" if cost is None else cost_text(cost)
-        rows.append((judge.name, figure_text(judge.scorecard.headline), difference_text, price))
-        if binary := judge.scorecard.verdict_figures:
-            rate_rows.append((judge.name, *map(figure_text, binary.rates)))
-    figures = ReportTable(
-        ("judge", result.scorecard.headline_name, "less the best", "$/1,000"), rows, TABLE_NOTE
-    )
-    return [figures, ReportTable(("judge", *RATE_COLUMNS), rate_rows)] if rate_rows else [figures]
+        difference_text, price = best_text, judge.judge_entry.usage.cost_per_1000_rows
+        if judge.difference:
+            difference_text = figure_text(judge.difference, signed=True)
+        price_text = "unknown" if price is None else cost_text(price)
+        headline_text = figure_text(judge.scorecard.headline)
+        rows.append((judge.name, headline_text, difference_text, price_text))
+        if figures := judge.scorecard.verdict_figures:
+            rate_rows.append((judge.name, *map(figure_text, figures.rates)))
+    column_names = ("judge", result.scorecard.headline_name, "less the best", "$/1,000")
+    tables = [ReportTable(column_names, rows, TABLE_NOTE)]
+    if rate_rows:
+        tables.append(ReportTable(("judge", *RATE_COLUMNS), rate_rows))
+    return tables
 
 
 def usage_table(result: JudgeComparison) -> ReportTable:
     """Return a table of each judge's failures and ties, and of its calls, time and cost."""
-    header = ("judge", "failed", "ties", "seconds for 1,000", "calls", "spent", "plan")
+    column_names = ("judge", "failed", "ties", "seconds for 1,000", "calls", "spent", "plan")
     rows = []
     for judge in result.judges:
         usage, seconds = judge.judge_entry.usage, judge.judge_entry.usage.seconds_per_1000_rows
         usage_cells = ["", "", "recorded"]
         if usage.plan:
             usage_cells = [f"{usage.lm_calls:,}", cost_text(usage.cost_usd), usage.plan]
-        failed, ties = f"{judge.scorecard.rho.n_failed:,}", share_text(judge.scorecard.tie_share)
-        rows.append([judge.name, failed, ties, f"{seconds:,.0f}" if seconds else "", *usage_cells])
-    return ReportTable(header, rows, "Failures, calls and costs; seconds are for 1,000 rows.")
+        ties_text = share_text(judge.scorecard.tie_share)
+        seconds_text = f"{seconds:,.0f}" if seconds else ""
+        counts = [f"{judge.scorecard.rho.n_failed:,}", ties_text, seconds_text]
+        rows.append([judge.name, *counts, *usage_cells])
+    return ReportTable(column_names, rows, "Failures, calls and costs; seconds are for 1,000 rows.")
 
 
 def judge_to_use(result: JudgeComparison) -> ComparedJudge:
     """Return the cheapest judge that is best or as good; the best if its price is unknown."""
+
+    def price(judge: ComparedJudge) -> float:
+        known_price = judge.judge_entry.usage.cost_per_1000_rows
+        return math.inf if known_price is None else known_price
+
     best = result.judges[0]
-    if best.judge_entry.usage.cost_per_1000_rows is None:
+    if math.isinf(price(best)):
         return best
-    candidates = (judge for judge in result.judges if judge.relation_to_best in ("best", "as good"))
-    priced_judges = [
-        judge for judge in candidates if judge.judge_entry.usage.cost_per_1000_rows is not None
-    ]
-    return min(priced_judges, key=lambda judge: judge.judge_entry.usage.cost_per_1000_rows or 0.0)
+    candidates = [judge for judge in result.judges if judge.relation_to_best in ("best", "as good")]
+    return min(candidates, key=price)
 
 
-def comparison_step(result: JudgeComparison) -> str:
+def comparison_headline(result: JudgeComparison) -> str:
     """Return a sentence on which judge is best, or on what to compare instead."""
     if result.data_counts.is_constructed:
         return "Compare on labels of your own (`--data FILE`)."

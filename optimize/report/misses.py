@@ -71,7 +71,7 @@ def miss_groups(scored: ScoredItems) -> list[MissGroup]:
 
 def changed_rows_group(result: SwapResult) -> MissGroup:
     """Return the rows on which two judges differ, the largest change first."""
-    card, articles = result.comparison.scorecard, []
+    scorecard, articles = result.comparison.scorecard, []
     for row in result.changed:
         miss = Miss(
             kind="change",
@@ -82,9 +82,11 @@ def changed_rows_group(result: SwapResult) -> MissGroup:
             remarks=row.remarks,
         )
         texts = {**row.remarks.texts, "output": row.remarks.output}
-        shown = _shown_texts(texts, is_pairs=card.is_pairwise)
+        shown = _shown_texts(texts, is_pairs=scorecard.is_pairwise)
         articles.append(MissArticle(miss, [], *shown))
-    caption = f"The {card.unit}s on which the judges differ, old → new; {MAX_CHANGED_ROWS} at most."
+    caption = (
+        f"The {scorecard.unit}s on which the judges differ, old → new; {MAX_CHANGED_ROWS} at most."
+    )
     return MissGroup(title=f"Changes: {result.n_changed:,}", caption=caption, misses=articles)
 
 

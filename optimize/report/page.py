@@ -121,28 +121,28 @@ def write_run(
 
 def write_verification(path: Path, result: Verification, scored: ScoredItems) -> None:
     """Write the page on a verification; its figures were computed on `scored`."""
-    report_answer, card = verification_answer(result), result.scorecard
-    counts = card.unit, result.data_counts.n_systems
-    levels = dict.fromkeys((correlation_line(rho, *counts),) for rho in card.correlations)
+    report_answer, scorecard = verification_answer(result), result.scorecard
+    counts = scorecard.unit, result.data_counts.n_systems
+    levels = dict.fromkeys((correlation_line(rho, *counts),) for rho in scorecard.correlations)
     caption = f"Every level and coefficient. {unweighted_sentence(result.data_counts)}"
     all_levels = ReportTable(("level and coefficient",), [*levels], caption)
     # Named after the page: a misses.csv of a run in the same folder must not be replaced.
     _write_misses(path.with_suffix(f".{MISSES_FILE}"), scored)
-    figures = _figures_section(report_answer, card, scored, all_levels)
+    figures = _figures_section(report_answer, scorecard, scored, all_levels)
     sections = [figures, source_section(result.data_counts)]
     save_page(path, page_html(report_answer, sections, miss_groups(scored)))
 
 
 def _figures_section(
     report_answer: ReportAnswer,
-    card: Scorecard | None,
+    scorecard: Scorecard | None,
     scored: ScoredItems,
     further_table: ReportTable,
 ) -> Section:
     """Return the section with charts and tables; `scored` has the outputs with their scores."""
     return Section(
         title="Figures",
-        facts=[*report_answer.facts, *annotator_facts(card, scored.n_tied)],
+        facts=[*report_answer.facts, *annotator_facts(scorecard, scored.n_tied)],
         charts=dot_charts(scored),
         tables=[
             *report_answer.tables,

@@ -52,7 +52,7 @@ def tuning_lines(result: TuningResult, folder: str = "") -> list[str]:
 
 def tuning_answer(result: TuningResult, folder: str = "FOLDER") -> ReportAnswer:
     """Return the answer on a run, whose judge was saved in `folder`."""
-    test, card = result.test, result.scorecard
+    test, scorecard = result.test, result.scorecard
     model = "the embedded model" if is_embedded(result.lm) else result.lm
     shipped = ("Shipped", result.why.removeprefix("Shipped: "))
     cost = ("Cost", _cost_text(result))
@@ -64,24 +64,24 @@ def tuning_answer(result: TuningResult, folder: str = "FOLDER") -> ReportAnswer:
         facts=[labels],
         next_steps=tuning_steps(result, folder),
     )
-    if not (test and card):
+    if not (test and scorecard):
         return report_answer
     return replace(
         report_answer,
-        headline=recommendation(card, obstacle_to_use(card, result.data_counts)),
-        reasons=[shipped, ("Gain", gain_sentence(result, test)), *rate_facts(card), cost],
-        tiles=main_tiles(card),
-        measured_on=measured_sentence(card, result.data_counts, " that tuning did not see"),
-        facts=[*_tuning_facts(result, test), *scale_facts(card), labels],
+        headline=recommendation(scorecard, obstacle_to_use(scorecard, result.data_counts)),
+        reasons=[shipped, ("Gain", gain_sentence(result, test)), *rate_facts(scorecard), cost],
+        tiles=main_tiles(scorecard),
+        measured_on=measured_sentence(scorecard, result.data_counts, " that tuning did not see"),
+        facts=[*_tuning_facts(result, test), *scale_facts(scorecard), labels],
         tables=[_split_table(result)],
     )
 
 
 def _tuning_facts(result: TuningResult, test: SplitResult) -> Iterator[Fact]:
     """Yield facts on failures of the judge that does not ship, on questions and on new systems."""
-    other_card = test.untuned if result.shipped == "tuned" else test.tuned
-    if n_failed := other_card.rho.n_failed:
-        failures = count_text(n_failed, other_card.unit)
+    other_scorecard = test.untuned if result.shipped == "tuned" else test.tuned
+    if n_failed := other_scorecard.rho.n_failed:
+        failures = count_text(n_failed, other_scorecard.unit)
         yield "No score", f"The judge that does not ship failed on {failures}."
     if result.answers and result.shipped == "tuned":
         *questions, own_answer = result.answers
@@ -97,16 +97,16 @@ def _split_table(result: TuningResult) -> ReportTable:
     caption, rows = "Both judges on labels that tuning did not use.", list[tuple[str, ...]]()
     if not result.has_verdicts:
         for split_name, split in result.splits.items():
-            rhos = [card.rho for card in split]
+            rhos = [scorecard.rho for scorecard in split]
             cells = *map(figure_text, rhos), f"{rhos[0].n_documents:,}"
             rows.append((SPLIT_TITLES[split_name], *cells))
         header = (f"{result.level}-level rho", "untuned judge", "tuned judge", "documents")
         return ReportTable(header, rows, caption)
     for split_name, split in result.splits.items():
         title = "test" if split_name == "test" else "new systems"
-        for judge_name, card in zip(("untuned", "tuned"), split, strict=True):
-            if card.verdict_figures:
-                *rates, kappa = card.verdict_figures.rates
+        for judge_name, scorecard in zip(("untuned", "tuned"), split, strict=True):
+            if scorecard.verdict_figures:
+                *rates, kappa = scorecard.verdict_figures.rates
                 cells = *map(figure_text, rates), number_text(kappa.value)
                 rows.append((f"{title}, {judge_name}", *cells))
     return ReportTable(("", *RATE_COLUMNS), rows, caption)
@@ -122,9 +122,12 @@ def gain_sentence(result: TuningResult, test: SplitResult) -> str:
         return "It is not known whether tuning helped: the gain on test is undefined."
     if result.shipped != "tuned" and result.tuned_file is None:
         return "The search found nothing better than the untuned judge, so nothing was gained."
-    figure_name, values = f"{result.level}-level rho", [card.rho.value for card in test]
+    figure_name, values = f"{result.level}-level rho", [scorecard.rho.value for scorecard in test]
     if test.balanced_gain:
-        figure_name, values = "balanced accuracy", [card.share_right.value for card in test]
+        figure_name, values = (
+            "balanced accuracy",
+            [scorecard.share_right.value for scorecard in test],
+        )
     untuned, tuned = map(number_text, values)
     rho = test.tuned.rho
     meaning = _gain_meaning(test, count_text(rho.n_documents, "document"))
@@ -180,27 +183,27 @@ def tuning_steps(result: TuningResult, folder: str = "FOLDER") -> list[str]:
             f"of your own: `dspy-judges tune {flag} {result.dimension} --data FILE`; 50 labels on "
             "20 documents are enough to start."
         ]
-    if not (result.test and (card := result.scorecard)):
+    if not (result.test and (scorecard := result.scorecard)):
         return [
             "Measure it on labels that it has not seen: `dspy-judges verify`, or `dspy.Evaluate` "
             "for a program of your own."
         ]
-    obstacle = obstacle_to_use(card, result.data_counts)
-    n_failed, steps = card.rho.n_failed, list[str]()
-    if n_failed > MIN_FAILED_SHARE * card.rho.n_outputs:
+    obstacle = obstacle_to_use(scorecard, result.data_counts)
+    n_failed, steps = scorecard.rho.n_failed, list[str]()
+    if n_failed > MIN_FAILED_SHARE * scorecard.rho.n_outputs:
         steps.append(
-            f"Fix the failures: {n_failed:,} {card.unit}s have no score. The report says why."
+            f"Fix the failures: {n_failed:,} {scorecard.unit}s have no score. The report says why."
         )
     untuned_is_perfect = result.test.untuned.share_right.value >= MIN_PERFECT
     if result.limit_reached and not untuned_is_perfect and (obstacle or result.shipped != "tuned"):
         steps.append(LARGER_LIMIT)
-    more_labels, gain_steps = labels_advice(card, "on test"), _gain_steps(result, result.test)
+    more_labels, gain_steps = labels_advice(scorecard, "on test"), _gain_steps(result, result.test)
     if obstacle in (None, NO_SCORE, MOST_FAILED, NO_INTERVAL):
         steps += [*gain_steps, more_labels]
     else:
         steps += [obstacle.remedy or more_labels or LABEL_MORE, *gain_steps]
     if not obstacle:
-        advice = floors_advice(card, f"dspy-judges verify {shlex.quote(folder)} --data FILE")
+        advice = floors_advice(scorecard, f"dspy-judges verify {shlex.quote(folder)} --data FILE")
         steps.append(f"Load it with `judges.load({json.dumps(folder)})`. {advice}")
     return [*filter(None, steps)][:MAX_STEPS]
 

@@ -31,66 +31,72 @@ MISSES_FILE = "misses.csv"
 
 
 def verification_lines(
-    result: Verification, *, everything: bool = False, page: str | None = None
+    result: Verification, *, with_all_levels: bool = False, page_path: str | None = None
 ) -> list[str]:
-    """Return a verification in at most twelve lines, or everything; `page` is the page's file."""
+    """Return a verification in at most twelve lines; with all levels, rho at each follows."""
     # Faults are left out here, since the command prints them as errors below the answer.
     report_answer = verification_answer(result, with_faults=False)
-    card = result.scorecard
+    scorecard = result.scorecard
     # Terminals make a link of a URI.
-    errors = Path(page).resolve().as_uri() if page else "--report FILE.html shows them."
-    n_faults = len(wrap_lines(*(f"dspy-judges verify: {fault}" for fault in result.faults)))
-    misses = result.misses or ()
-    false_passes = [miss for miss in misses if miss.kind == "false pass"]
-    false_alarms = [miss for miss in misses if miss.kind == "false alarm"]
-    alternating = filter(None, chain(*zip_longest(false_passes, false_alarms)))
-    miss_lines = [miss.remarks.as_line(miss.kind, miss.id) for miss in alternating]
+    errors = Path(page_path).resolve().as_uri() if page_path else "--report FILE.html shows them."
+    fault_lines = wrap_lines(*(f"dspy-judges verify: {fault}" for fault in result.faults))
     lines = report_answer.lines(
-        MAX_VERIFY_LINES - n_faults,
-        optional_sentences=miss_lines,
+        MAX_VERIFY_LINES - len(fault_lines),
+        optional_sentences=_miss_lines(result),
         last_sentences=[f"Its errors: {errors}"],
     )
-    if not everything:
+    if not with_all_levels:
         return lines
     all_levels = (
-        correlation_line(rho, card.unit, result.data_counts.n_systems) for rho in card.correlations
+        correlation_line(rho, scorecard.unit, result.data_counts.n_systems)
+        for rho in scorecard.correlations
     )
-    facts = [*order_facts(card), *annotator_facts(card, result.data_counts.n_tied or 0)]
+    facts = [*order_facts(scorecard), *annotator_facts(scorecard, result.data_counts.n_tied or 0)]
     remarks = unweighted_sentence(result.data_counts), *fact_lines(facts)
     return [*lines, "", *dict.fromkeys(all_levels), *wrap_lines(*remarks)]
 
 
+def _miss_lines(result: Verification) -> list[str]:
+    """Return a line on each miss of a judge of pass or fail; false passes and alarms alternate."""
+    misses = result.misses or ()
+    false_passes = [miss for miss in misses if miss.kind == "false pass"]
+    false_alarms = [miss for miss in misses if miss.kind == "false alarm"]
+    alternating = filter(None, chain(*zip_longest(false_passes, false_alarms)))
+    return [miss.remarks.as_line(miss.kind, miss.id) for miss in alternating]
+
+
 def verification_answer(result: Verification, *, with_faults: bool = True) -> ReportAnswer:
-    """Return the answer on a verification; whether floors hold comes first, if there are any."""
-    card, floor_check = result.scorecard, result.floor_check
+    """Return the answer on a verification; what comes of the user's floors is said first."""
+    scorecard, floor_check = result.scorecard, result.floor_check
     judge = Path(result.judge).name.removesuffix(".jsonl")
     obstacle = obstacle_to_use(
-        card, result.data_counts, tuned_on_these=result.overlap.tuned_on_these_labels
+        scorecard, result.data_counts, tuned_on_these=result.overlap.tuned_on_these_labels
     )
-    measured = measured_sentence(card, result.data_counts)
+    measured_on = measured_sentence(scorecard, result.data_counts)
     if result.n_unjudged:
-        unjudged = count_text(result.n_unjudged, f"more labelled {card.unit}")
-        measured += f" {unjudged} were not scored."
-    floor_texts = [*(result.faults if with_faults else ())]
+        unjudged = count_text(result.n_unjudged, f"more labelled {scorecard.unit}")
+        measured_on += f" {unjudged} were not scored."
+    gate_texts = [*result.faults] if with_faults else []
     if floor_check and floor_check.held:
-        floor_texts.append(f"holds: {'; '.join(floor_check.held)}")
+        gate_texts.append(f"holds: {'; '.join(floor_check.held)}")
     return ReportAnswer(
         title=f"How far does the judge {judge} agree with people on {result.dimension}?",
-        headline=recommendation(card, obstacle, floor_check.outcome if floor_check else None),
+        headline=recommendation(scorecard, obstacle, floor_check.outcome if floor_check else None),
         reasons=[
-            *([("Gate", "; ".join(floor_texts))] if floor_texts else []),
-            *rate_facts(card),
-            *tuning_warnings(result.overlap, card.unit),
+            *([("Gate", "; ".join(gate_texts))] if gate_texts else []),
+            *rate_facts(scorecard),
+            *tuning_warnings(result.overlap, scorecard.unit),
             *_association_warnings(result.associations),
         ],
-        tiles=main_tiles(card),
-        measured_on=measured,
-        facts=[*scale_facts(card)],
+        tiles=main_tiles(scorecard),
+        measured_on=measured_on,
+        facts=scale_facts(scorecard),
         next_steps=[verification_step(result, obstacle)],
     )
 
 
 def _association_warnings(associations: Associations) -> Iterator[Fact]:
+    """Yield warnings if scores follow the length or the position of an output more than labels."""
     length, position = associations.length, associations.position_bias
     if length and exceeds_people(length.judge_rho, length.interval, length.people_rho):
         judge, people = (
@@ -108,14 +114,14 @@ def verification_step(result: Verification, obstacle: Obstacle | None) -> str:
     if obstacle and obstacle.remedy:
         return obstacle.remedy
     floor_check, labels_step = result.floor_check, labels_advice(result.scorecard, "here")
-    outcome, looks = (floor_check.outcome, floor_check.looks) if floor_check else (None, 1)
+    outcome = floor_check.outcome if floor_check else None
     if outcome == "falls short":
         return "Look at its misses and failures; change its prompt or model, or tune it."
     if obstacle:
         return labels_step or LABEL_MORE
-    floors_steps = {
-        None: floors_advice(result.scorecard),
-        "holds": "The same command checks it in CI.",
-        "undecided": f"Label more; {LOOKS_ADVICE}." if looks == 1 else LABEL_MORE,
-    }
-    return f"{labels_step} {floors_steps[outcome]}".strip()
+    floors_step = floors_advice(result.scorecard)
+    if outcome == "holds":
+        floors_step = "The same command checks it in CI."
+    if floor_check and outcome == "undecided":
+        floors_step = f"Label more; {LOOKS_ADVICE}." if floor_check.looks == 1 else LABEL_MORE
+    return f"{labels_step} {floors_step}".strip()

@@ -13,7 +13,7 @@ from optimize.measuring.comparison import ComparedJudge, Difference, JudgeCompar
 from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.scored import TuningOverlap
 from optimize.report.card import main_tiles, obstacle_to_use, recommendation
-from optimize.report.comparison import comparison_answer, comparison_lines, comparison_step
+from optimize.report.comparison import comparison_answer, comparison_headline, comparison_lines
 from optimize.report.tuning import tuning_answer, tuning_lines, tuning_steps
 from optimize.statistics.intervals import Interval
 
@@ -245,7 +245,7 @@ def test_the_cheaper_judge_is_advised_only_within_a_standard_error(value, error,
     about = {"dimension": "relevance", "kind": "rating", "level": "summary", "data_counts": DATA}
     counts = {"n_labelled": 240, "left_out": [], "cost_usd": 1.5}
     result = JudgeComparison(reference="dear", judges=judges, **about, **counts)
-    assert comparison_step(result).startswith(advice)
+    assert comparison_headline(result).startswith(advice)
     relations = [each for each in comparison_answer(result).facts if each[0] != "Labels"]
     assert relations == ([fact] if fact else [])
     lines = comparison_lines(result, 3, "runs/c")
