@@ -26,8 +26,7 @@ class BudgetSpentError(JudgesError, RuntimeError):
 class Spending:
     """The requests, tokens and dollars that were spent on one purpose, such as "test".
 
-    `cost_usd` includes the worst-case cost of unanswered requests. It is None if the model's price
-    is unknown.
+    `cost_usd` includes the worst-case cost of unanswered requests; None if the price is unknown.
     """
 
     purpose: str
@@ -55,10 +54,9 @@ class Booking:
 class Counts:
     """The numbers of an account's requests for one purpose, with their tokens and costs.
 
-    `calls` counts the requests that were sent, including retries. `cached_calls` counts those that
-    the reply cache answered, and `open_calls` those in flight. `answered_cost` is the real cost of
-    answered requests. `lost_cost` is the worst-case cost of unanswered requests, and `open_cost`
-    that of requests in flight.
+    `calls` counts the requests that were sent, including retries, and `open_calls` the requests in
+    flight. `answered_cost` is the real cost of answered requests, `lost_cost` the worst-case cost
+    of unanswered requests, and `open_cost` the worst-case cost of requests in flight.
     """
 
     calls: int = 0
@@ -178,9 +176,8 @@ class Budget:
             advice = "; run the same command again with a larger budget to continue"
         if self.max_calls is not None and total.calls >= self.max_calls - calls_set_aside:
             raise BudgetSpentError(f"the budget of {self.max_calls} calls is spent{advice}")
-        if self.max_cost is None:
-            return True
-        if total.spent + total.open_cost + cost <= self.max_cost - self._cost_set_aside:
+        cost_so_far = total.spent + total.open_cost
+        if self.max_cost is None or cost_so_far + cost <= self.max_cost - self._cost_set_aside:
             return True
         if total.open_calls:
             return False
@@ -250,15 +247,15 @@ class Account:
         worst_cost = token_price.worst_cost(max_prompt_tokens(messages), max_tokens_out)
         with budget.lock:
             cost = worst_cost * budget.excess_ratio
-            if worst_cost and budget.max_cost is not None:
-                max_open_calls = max(1, 2 * self._n_settled)
-                if self.total.open_calls >= max_open_calls:
-                    return None
+            max_open_calls = max(1, 2 * self._n_settled)
+            is_limited = worst_cost > 0 and budget.max_cost is not None
+            if is_limited and self.total.open_calls >= max_open_calls:
+                return None
             if not budget.may_spend(cost):
                 return None
-            request_id = None
-            if budget.store and request_key:
-                request_id = budget.store.record_sent(request_key, self.name, purpose, cost)
+            store, request_id = budget.store, None
+            if store and request_key:
+                request_id = store.record_sent(request_key, self.name, purpose, cost)
             counts = self._counts[purpose]
             counts.calls += 1
             counts.open_calls += 1
@@ -288,9 +285,9 @@ class Account:
             else:
                 request_state = REFUSED
             counts.open_calls -= 1
-            counts.open_cost -= booking.reserved_cost
-            if not counts.open_calls:
-                counts.open_cost = 0.0  # without the rounding error of the subtractions
+            # With no open call, the open cost is exactly 0: subtracting leaves a rounding error.
+            open_cost = counts.open_cost - booking.reserved_cost
+            counts.open_cost = open_cost if counts.open_calls else 0.0
             if booking.request_id is not None and budget.store:
                 budget.store.record_outcome(booking.request_id, request_state, cost, usage)
 

@@ -58,9 +58,8 @@ _log = logging.getLogger(__name__)
 class _SampledReplies:
     """The replies to one request so far, by the index of their sample.
 
-    A request may ask for several samples. `accepted` has each reply that could be read, with its
-    value. `unreadable` has each other reply, with the reason. `n_repeats` is how often the request
-    was sent again because replies could not be read.
+    `accepted` has the replies that could be read, each with its value, and `unreadable` the other
+    replies, each with the reason. `n_repeats` is how often the request was sent again.
     """
 
     request: Request
@@ -231,12 +230,11 @@ class Client:
         """Return the response to a request: `sampling.n` accepted replies, or why some failed."""
         replies = _SampledReplies(request, run_state)
         may_raise_max_tokens = self.max_tokens is None
-        max_tokens = self.max_tokens or request.sampling.max_tokens
-        if self.max_tokens is None and is_reasoning_model(self.model.name):
-            max_tokens *= REASONING_FACTOR
-        reasoning_effort = self.reasoning_effort or request.sampling.reasoning_effort
+        factor = REASONING_FACTOR if is_reasoning_model(self.model.name) else 1
         sampling = replace(
-            request.sampling, max_tokens=max_tokens, reasoning_effort=reasoning_effort
+            request.sampling,
+            max_tokens=self.max_tokens or factor * request.sampling.max_tokens,
+            reasoning_effort=self.reasoning_effort or request.sampling.reasoning_effort,
         )
         while True:
             await self._draw_samples(replies, sampling)
@@ -265,8 +263,8 @@ class Client:
         sampling = replace(sampling, seed=sampling.seed + replies.n_repeats)
         joint_sampling = replace(sampling, n=len(sample_indices))
         sampling_by_index = {
-            index: replace(sampling, n=1, seed=sampling.seed + SAMPLE_SEED_STEP * index)
-            for index in sample_indices
+            i: replace(sampling, n=1, seed=sampling.seed + SAMPLE_SEED_STEP * i)
+            for i in sample_indices
         }
         draws_jointly = sampling.n == 1 or self._has_answer(replies, [joint_sampling])
         if not draws_jointly and self._accepts_n:
@@ -276,12 +274,11 @@ class Client:
             if n_replies == 1 < len(sample_indices):
                 self._accepts_n = False  # the endpoint ignores n
             sample_indices = sample_indices[n_replies:] if n_replies else []
-        requests = [
-            self._request_samples(replies, sampling_by_index[index], [index])
-            for index in sample_indices
+        single_requests = [
+            self._request_samples(replies, sampling_by_index[i], [i]) for i in sample_indices
         ]
         # If one request does not fit into the budget, the others are still answered.
-        for error in await asyncio.gather(*requests, return_exceptions=True):
+        for error in await asyncio.gather(*single_requests, return_exceptions=True):
             if isinstance(error, BaseException):
                 raise error
 

@@ -56,19 +56,16 @@ class DecisionModel(EndpointModel):
         raise read_error(self, status, read_retry_after(headers), response_body)
 
     def _read_answers(
-        self,
-        response_body: bytes,
-        questions: Mapping[str, TypedQuestion],
-        messages: Sequence[Message],
+        self, body: bytes, questions: Mapping[str, TypedQuestion], messages: Sequence[Message]
     ) -> Completion:
         """Read the answers in a response body; raises TransientError if there are no answers."""
         try:
             # json, unlike msgspec, accepts NaN; so a NaN makes only one answer unusable, not all.
-            response = json.loads(response_body.decode("utf-8", "replace"))
+            response = json.loads(body.decode("utf-8", "replace"))
             model_name, reported_usage = response.get("model"), response.get("usage")
             reply = reply_from_answers(response["answers"], questions)
         except JSON_ERRORS:
-            raise malformed_response(response_body, self.redactor) from None
+            raise malformed_response(body, self.redactor) from None
         if isinstance(reported_usage, dict):
             reported_usage = {
                 "prompt_tokens": reported_usage.get("input_tokens") or 0,

@@ -82,9 +82,7 @@ class DspyModel:
         self.name = str(lm.model)
         self.api_base = arguments.get("api_base") or arguments.get("base_url")
         self.endpoint = endpoint_of(self.name, self.api_base)
-        reply_arguments = {
-            name: value for name, value in arguments.items() if name not in CONNECTION_ARGUMENTS
-        }
+        reply_arguments = {k: v for k, v in arguments.items() if k not in CONNECTION_ARGUMENTS}
         canonical_json = json.dumps([lm.model_type, reply_arguments], sort_keys=True, default=repr)
         self.identity = f"{self.endpoint} {sha256(canonical_json.encode()).hexdigest()[:12]}"
         self.temperature: float | None = arguments.get("temperature", 0.0)
@@ -109,8 +107,8 @@ class DspyModel:
         """Answer one request; raises ModelError if there is no usable answer."""
         import dspy
 
-        seed = sampling.seed + self._seed
-        request_body = self.request_format.make_body(messages, replace(sampling, seed=seed))
+        own_sampling = replace(sampling, seed=sampling.seed + self._seed)
+        request_body = self.request_format.make_body(messages, own_sampling)
         # A separate task, since only a task can run in a context with other DSPy settings.
         task = asyncio.create_task(self._ask(request_body), context=self._context.copy())
         try:
@@ -120,17 +118,14 @@ class DspyModel:
             # What follows "To fix:" in the message is advice to programmers.
             error_text = error.message.partition("To fix:")[0]
             error_json = msgspec.json.encode({"message": error_text, "code": error.provider_code})
-            is_about_request = isinstance(
-                error, dspy.LMUnsupportedFeatureError | dspy.LMInvalidRequestError
-            )
-            if is_about_request and self.request_format.learn_from_error(request_body, error_json):
+            request_errors = (dspy.LMUnsupportedFeatureError, dspy.LMInvalidRequestError)
+            may_learn = isinstance(error, request_errors)
+            if may_learn and self.request_format.learn_from(request_body, error_json):
                 return await self.complete(messages, sampling)
             raise self._model_error(error, error_text, error_json) from None
         except RESPONSE_ERRORS as error:
-            reason = type(error).__name__
-            raise TransientError(
-                f"{self.name}: malformed answer ({reason})", may_be_billed=True
-            ) from None
+            message = f"{self.name}: malformed answer ({type(error).__name__})"
+            raise TransientError(message, may_be_billed=True) from None
         for adaptation in entry.get("adaptations") or ():
             if adaptation.action in ("dropped", "clamped", "substituted"):
                 name = adaptation.field.removeprefix("config.")
@@ -229,13 +224,10 @@ def configured_lm() -> "dspy.LM | None":
 
 @lru_cache(maxsize=1)
 def _pass_through_adapter() -> "tuple[dspy.Adapter, dspy.SignatureMeta]":
-    """Return an adapter that sends messages unchanged, and the signature to call it with.
-
-    DSPy calls the adapter's `format` to make messages, and its `parse` to read a reply.
-    """
+    """Return an adapter that sends messages unchanged, and the signature to call it with."""
     import dspy
 
-    class PassThroughAdapter(dspy.Adapter):
+    class PassThroughAdapter(dspy.Adapter):  # DSPy's names: it calls `format`, then `parse`
         def format(self, signature: object, demos: object, inputs: Mapping[str, object]) -> object:
             return inputs["messages"]
 
@@ -259,8 +251,7 @@ def as_lm(
     if is_decision_model(client.model.name):
         return DecisionLM(engine)
     return dspy.LM(
-        # The prefix "judges:" hides the provider from DSPy, so that DSPy does not apply the
-        # provider's special rules to the requests.
+        # The prefix hides the provider, since DSPy would apply the provider's special rules.
         "judges:" + client.model.name.replace("/", ":"),
         engine=engine,
         async_engine=SimpleNamespace(complete=engine.complete_async),
@@ -274,9 +265,8 @@ def as_lm(
 class ClientEngine:
     """A DSPy engine that answers requests through a client of this project.
 
-    DSPy may send the same request several times to get different replies, and does not number
-    them. So each repetition of a request gets a new seed, unless the temperature is 0. The seeds
-    are the same in every run.
+    DSPy may send a request again to get another reply. So each repetition gets a new seed, the same
+    in every run, unless the temperature is 0.
     """
 
     def __init__(self, client: "Client", seed: int) -> None:

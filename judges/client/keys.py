@@ -108,12 +108,11 @@ class Redactor:
     """Replaces the API keys in texts, and the given `values`, by KEY_MASK."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
-        secrets = {*values, *_registered_keys}
-        for name, value in os.environ.items():
-            if name.upper().endswith(SECRET_SUFFIXES):
-                secrets.add(value)
-        stripped_secrets = {secret.strip() for secret in secrets}
-        long_secrets = [secret for secret in stripped_secrets if len(secret) >= MIN_SECRET_LENGTH]
+        environment_keys = (
+            value for name, value in os.environ.items() if name.upper().endswith(SECRET_SUFFIXES)
+        )
+        secrets = {value.strip() for value in (*values, *_registered_keys, *environment_keys)}
+        long_secrets = [secret for secret in secrets if len(secret) >= MIN_SECRET_LENGTH]
         # Long secrets first, since a short secret may be the beginning of a long one.
         self._secrets = sorted(long_secrets, key=len, reverse=True)
 
@@ -150,10 +149,8 @@ def read_key(key_variable: str) -> str:
     """Return the key in an environment variable, else ""; raises FatalModelError if malformed."""
     api_key = os.environ.get(key_variable, "").strip()
     if not api_key.isascii() or not api_key.isprintable() or " " in api_key:
-        raise FatalModelError(
-            f"{key_variable}: its value cannot be a key (it has a space, a line break or a curly "
-            "quote)"
-        )
+        reason = "it has a space, a line break or a curly quote"
+        raise FatalModelError(f"{key_variable}: its value cannot be a key ({reason})")
     register_secrets([api_key])  # since the variable's name may have none of SECRET_SUFFIXES
     return api_key
 

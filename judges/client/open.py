@@ -63,11 +63,11 @@ def add_provider(prefix: str, opener: Callable[[str], Model]) -> None:
 def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None = None) -> Model:
     """Open the model `lm`; within a process, the same arguments return the same object.
 
-    The name "embedded" opens this project's own small statistical model, which needs no network.
-    "openai/NAME", "azure/NAME" and "litellm_proxy/NAME" are chat models; "decisions/NAME" and
-    "systemone/NAME" are models that give probabilities. Other names are opened by DSPy.
-    `api_key_env` is the environment variable with the API key, by default the provider's usual one.
-    Raises FatalModelError if the name, the address or the key is malformed.
+    "embedded" is this project's small statistical model, which needs no network. "openai/NAME",
+    "azure/NAME" and "litellm_proxy/NAME" are chat models; "decisions/NAME" and "systemone/NAME" are
+    models that give probabilities. DSPy opens all other models. `api_key_env` is the environment
+    variable with the API key, by default the provider's usual one. Raises FatalModelError if the
+    name, the address or the key is malformed.
     """
     check_model_name(lm)
     if api_base is not None and not api_base.strip():

@@ -88,15 +88,14 @@ class RequestFormat:
         """Return the JSON body of a request, without the parts in `omitted_parts`."""
         if "system message" in self.omitted_parts:
             messages = _without_system_message(messages)
-        body: dict[str, Any] = {"model": self.model_name, "messages": messages}
+        fields = sampling.request_fields()
         if "max_tokens" in self.omitted_parts:
-            body["max_completion_tokens"] = sampling.max_tokens
-        for name, value in sampling.request_fields().items():
-            if name not in self.omitted_parts:
-                body[name] = value
-        return body
+            fields = {"max_completion_tokens": sampling.max_tokens, **fields}
+        for part in self.omitted_parts:
+            fields.pop(part, None)
+        return {"model": self.model_name, "messages": messages, **fields}
 
-    def learn_from_error(self, request_body: Mapping[str, Any], response_body: bytes) -> bool:
+    def learn_from(self, request_body: Mapping[str, Any], response_body: bytes) -> bool:
         """Learn from a response with status 400 or 422 which part of the request to leave out.
 
         Returns whether the request should be sent again. Log-probabilities are never left out,
@@ -161,9 +160,7 @@ class EndpointModel:
         status, headers, response_body = await self._post(msgspec.json.encode(request_body))
         if 200 <= status < 300:
             return self.read_completion(response_body, messages, sampling)
-        if status in {400, 422} and self.request_format.learn_from_error(
-            request_body, response_body
-        ):
+        if status in {400, 422} and self.request_format.learn_from(request_body, response_body):
             return await self.complete(messages, sampling)
         raise read_error(self, status, read_retry_after(headers), response_body)
 
@@ -175,10 +172,7 @@ class EndpointModel:
     def read_completion(
         self, response_body: bytes, messages: Sequence[Message], sampling: Sampling
     ) -> Completion:
-        """Read the replies and token counts in a response; raises TransientError without replies.
-
-        `messages` and `sampling` are those of the request.
-        """
+        """Read the replies and token counts in a response; raises TransientError if malformed."""
         try:
             response = _COMPLETION_DECODER.decode(response_body.decode("utf-8", "replace"))
             replies = [reply_from_choice(choice) for choice in response.choices]
@@ -259,17 +253,14 @@ _COMPLETION_DECODER = msgspec.json.Decoder(_ChatCompletion)
 
 
 def read_usage(
-    reported_usage: object,
-    messages: Sequence[Message],
-    replies: Sequence[Reply],
-    sampling: Sampling,
+    raw_usage: object, messages: Sequence[Message], replies: Sequence[Reply], sampling: Sampling
 ) -> Usage:
-    """Return the token counts that an endpoint reports; if it reports none, return an upper bound.
+    """Return the token counts in an endpoint's response, else an upper bound on them.
 
     The bound counts `max_tokens` for each reply: hidden reasoning tokens may have used them.
     """
     try:
-        usage = msgspec.convert(reported_usage, _ReportedUsage)
+        usage = msgspec.convert(raw_usage, _ReportedUsage)
     except msgspec.ValidationError:
         warn_once("answers report no token counts: the most possible tokens are counted instead")
         reply_messages: list[Message] = [
@@ -343,13 +334,10 @@ def read_error(
     return TransientError(message, retry_after, may_be_billed=not 500 <= status < 600)
 
 
-def malformed_response(
-    response_body: bytes, redactor: Redactor, problem: str = ""
-) -> TransientError:
+def malformed_response(body: bytes, redactor: Redactor, problem: str = "") -> TransientError:
     """Return the exception for a response that cannot be read; it quotes the response."""
-    beginning = response_body[:MAX_SEARCHED_CHARACTERS].decode("utf-8", "replace")
-    quotation = redactor.excerpt(beginning)
-    reason = f"{problem}the answer begins {quotation!r}" if quotation else "the answer is empty"
+    beginning = redactor.excerpt(body[:MAX_SEARCHED_CHARACTERS].decode("utf-8", "replace"))
+    reason = f"{problem}the answer begins {beginning!r}" if beginning else "the answer is empty"
     return TransientError(f"malformed answer ({reason})", may_be_billed=True)
 
 

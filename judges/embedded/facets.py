@@ -1,7 +1,4 @@
-"""The ten facets of quality that the embedded model, a small offline judge, measures in a text.
-
-This file also computes the weight of each facet from the words of a prompt.
-"""
+"""The ten facets of quality that the embedded model, a small offline judge, measures in a text."""
 
 import re
 from collections.abc import Sequence
@@ -18,11 +15,10 @@ FloatArray = NDArray[np.float64]
 class Facet(NamedTuple):
     """How much one facet counts in the overall impression that a text makes.
 
-    `is_about_content` is true if the facet is about what the text says, and false if it is about
-    how the text says it. `document_weight` is the facet's weight for a text that was made from a
-    document, such as a summary. `turn_weight` is its weight for an answer in a conversation.
-    `gain_loss_ratio` divides the gain of a good text by the loss of an equally bad text. The ratio
-    is small for qualities that readers take for granted, such as correct grammar.
+    `is_about_content` is true if the facet is about what the text says, and not how. The facet has
+    `document_weight` for a text that was made from a document, and `turn_weight` for an answer in a
+    conversation. `gain_loss_ratio` divides the gain of a better text by the loss of an equally
+    worse text. It is small for qualities that readers take for granted.
     """
 
     is_about_content: bool
@@ -82,7 +78,6 @@ def _read_facet_words() -> tuple[dict[str, ShareByFacet], dict[str, ShareByFacet
 
 _SHARES_BY_WORD, _SHARES_BY_PHRASE = _read_facet_words()
 _PHRASE_PATTERN = re.compile("|".join(rf"(\b{phrase}\b)" for phrase in _SHARES_BY_PHRASE))
-# The shares of each phrase, by the number of the phrase's group in _PHRASE_PATTERN, minus 1.
 _PHRASE_SHARES = list(_SHARES_BY_PHRASE.values())
 _WORD_PATTERN = re.compile(r"[a-z]+(?:-[a-z]+)*")
 # The number of mentions of a facet is raised to this power, so that later mentions add less.
@@ -98,8 +93,7 @@ _IS_FACTUAL = np.isin(FACET_NAMES, ("support", "truth"))
 def facet_weights(weighted_texts: Sequence[tuple[str, float]], *, is_turn: bool) -> FloatArray:
     """Return the weight of each facet: what the prompt asks for, plus an overall impression.
 
-    `weighted_texts` are the texts of the prompt, each with its weight. `is_turn` is true if the
-    judged text is an answer in a conversation.
+    The prompt's texts are given with their weights. `is_turn` is true for an answer in a dialogue.
     """
     prompt_weights = np.zeros(len(FACETS))
     for text, text_weight in weighted_texts:
@@ -133,9 +127,5 @@ def count_mentions(text: str) -> FloatArray:
 
 def _shares_of_word(word: str) -> ShareByFacet:
     """Return how much a word asks for each facet, by the word or its longest known beginning."""
-    if f"{word}." in _SHARES_BY_WORD:
-        return _SHARES_BY_WORD[f"{word}."]
-    for length in range(len(word), 0, -1):
-        if word[:length] in _SHARES_BY_WORD:
-            return _SHARES_BY_WORD[word[:length]]
-    return {}
+    table_words = [f"{word}.", *(word[:length] for length in range(len(word), 0, -1))]
+    return next((_SHARES_BY_WORD[w] for w in table_words if w in _SHARES_BY_WORD), {})

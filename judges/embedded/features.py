@@ -1,7 +1,4 @@
-"""Measure the features of a text for the embedded model, a small statistical judge.
-
-A feature is a number, such as the share of short sentences, that measures one facet of quality.
-"""
+"""Measure the features of a text, such as its share of short sentences, for the embedded model."""
 
 import math
 from collections import Counter, defaultdict
@@ -37,7 +34,7 @@ class SentenceMatch(NamedTuple):
 
     `source_index` is -1 if no sentence shares a stem. `shared_fraction` is the weight of the shared
     stems, divided by the weight of all stems of the given sentence. `shared_weight_by_index` has
-    the weight of the shared stems for every sentence of the source, by the sentence's index.
+    the weight of the shared stems for every sentence of the source.
     """
 
     source_index: int
@@ -65,10 +62,7 @@ class OutputText:
 
 
 def _match_sentence(sentence: Sentence, source: SourceIndex) -> SentenceMatch:
-    """Return the first sentence of the source whose shared weight is at least 85 % of the largest.
-
-    The first one, since articles often make a point briefly at the beginning and repeat it later.
-    """
+    """Match a sentence with the first source sentence whose shared weight is almost the largest."""
     shared_weights: dict[int, float] = defaultdict(float)
     stems = dict.fromkeys(sentence.stems)
     for stem in stems:
@@ -77,6 +71,8 @@ def _match_sentence(sentence: Sentence, source: SourceIndex) -> SentenceMatch:
             shared_weights[index] += weight
     if not shared_weights:
         return SentenceMatch(-1, 0.0, shared_weights)
+    # The first of several similar sentences is taken, since articles often make a point briefly at
+    # the beginning and repeat it later.
     threshold = 0.85 * max(shared_weights.values())
     best_index = min([index for index, weight in shared_weights.items() if weight >= threshold])
     shared_fraction = shared_weights[best_index] / total_weight(stems)
@@ -120,8 +116,8 @@ def _support_features(output: OutputText, source: SourceIndex) -> Iterable[float
     word pairs, and the number of names and numbers per sentence that the source lacks.
     """
     n_stems = [len(sentence.stems) for sentence in output.sentences]
-    fractions = [match.shared_fraction for match in output.matches]
-    n_supported_stems = sum([f * n for f, n in zip(fractions, n_stems, strict=True)])
+    matches_and_lengths = zip(output.matches, n_stems, strict=True)
+    n_supported_stems = sum([match.shared_fraction * n for match, n in matches_and_lengths])
     word_pairs = output.text.word_pairs
     n_source_pairs = sum([pair in source.word_pairs for pair in word_pairs])
     source_pair_share = n_source_pairs / max(1, len(word_pairs))
@@ -136,12 +132,9 @@ def _support_features(output: OutputText, source: SourceIndex) -> Iterable[float
 
 
 def _count_new_names(sentence: Sentence, source: SourceIndex) -> float:
-    """Return the number of names (each counts half) and numbers that the source lacks, at most 2.
-
-    A name is a capitalised word after the first word of the sentence.
-    """
+    """Return the number of names (each counts half) and numbers that the source lacks."""
     n_new_names = 0.0
-    for token in sentence.tokens[1:]:
+    for token in sentence.tokens[1:]:  # the first word is capitalised even if it is no name
         is_number, name = token[0].isdigit(), token.lower()
         if not (is_number or token[0].isupper()):
             continue
@@ -155,14 +148,11 @@ def _answer_features(output: OutputText, turns: SourceIndex) -> Iterable[float]:
     """Return three features: content, overlap with the last turn, and facts not in the turns."""
     stems, salience_by_stem = output.stem_counts, (output.last_turn or turns).salience_by_stem
     overlap = sum([salience_by_stem.get(stem, 0.0) for stem in stems])
+    overlap /= sum(salience_by_stem.values()) or 1.0
     fact_source = output.knowledge or output.document or turns
     new_facts = fact_source.stem_counts.keys() - turns.stem_counts
     fact_weight = total_weight([stem for stem in stems if stem in new_facts])
-    return (
-        math.log1p(total_weight(stems)),
-        overlap / (sum(salience_by_stem.values()) or 1.0),
-        math.log1p(fact_weight),
-    )
+    return math.log1p(total_weight(stems)), overlap, math.log1p(fact_weight)
 
 
 def _order_features(output: OutputText, document: SourceIndex) -> Iterable[float]:
@@ -174,9 +164,8 @@ def _order_features(output: OutputText, document: SourceIndex) -> Iterable[float
     """
     indices = [match.source_index for match in output.matches if match.shared_fraction > 0.2]
     is_reversed = [index > later_index for index, later_index in combinations(indices, 2)]
-    nearness = [
-        _nearness(match.source_index, n.source_index) for match, n in pairwise(output.matches)
-    ]
+    neighbours = pairwise([match.source_index for match in output.matches])
+    nearness = [_nearness(index, next_index) for index, next_index in neighbours]
     return (
         _mean(is_reversed, default=0.25),
         _mean([math.log1p(index) for index in indices], default=2.0),
@@ -313,10 +302,7 @@ EMPTY_TEXT_VALUE = -2.0
 # Cached, since a search judges the same texts with many prompts.
 @lru_cache(maxsize=4096)
 def measure_features(text: str, document: str, turns: str, knowledge: str) -> FloatArray:
-    """Return a text's features, in SDs above the mean of ordinary texts.
-
-    A source that the text does not have is "".
-    """
+    """Return a text's features, in SDs above the mean of ordinary texts; a source may be ""."""
     split_output = split_text(text)
     if not split_output.sentences:
         return np.full(len(FEATURES), EMPTY_TEXT_VALUE)

@@ -1,7 +1,6 @@
-"""Teach the embedded model from a prompt's demonstrations, by Bayesian regression.
+"""Teach the embedded model, a small statistical judge, from demonstrations by Bayesian regression.
 
-The embedded model is a small statistical judge that computes a text's score from its features. The
-score is latent: `choice_probabilities` turns it into a probability for each rating or verdict.
+A text gets a latent score, which `choice_probabilities` turns into probabilities of the ratings.
 """
 
 import math
@@ -41,12 +40,11 @@ SOURCE_OFFSET_SD = 0.6
 # judged by these weights alone.
 MIN_FACTOR = 0.7
 # Each example corrects the scores of the texts that are similar to it: by an offset of the score,
-# and by a shift of the features' weights. These are the SDs that are tried for the offsets, and for
-# the shifts (in prior SDs of the weights). The result is a mean over all combinations of the two
-# SDs, weighted by their cross-validated likelihood.
+# and by a shift of the features' weights. These SDs are tried for the offsets, and for the shifts
+# (in prior SDs of the weights). The result is a mean over all combinations of the two SDs, weighted
+# by their cross-validated likelihood.
 OFFSET_SDS, SHIFT_SDS = (0.0, 0.4, 0.8, 1.2), (0.0, 0.5, 1.1)
-# Penalties on large corrections: the log-likelihood of a combination is lowered by these multiples
-# of its two squared SDs.
+# The log-likelihood of a combination is lowered by these multiples of its two squared SDs.
 OFFSET_PENALTY, SHIFT_PENALTY = 3.0, 1.0
 # The fraction of an example's offset that applies to new texts. The remaining offset is attributed
 # to the system that wrote the example.
@@ -84,8 +82,8 @@ class ExampleSimilarity:
 class ExampleCorrections:
     """How each of n examples corrects the scores of texts that are similar to it.
 
-    An example adds its entry of `offsets` to the score, and its row of `shifts` (n, features) to
-    the weights of the features. Both are multiplied by the text's similarity to the example.
+    Its entry of `offsets` is added to the score, and its row of `shifts` to the weights of the
+    features. Both are multiplied by the text's similarity to the example.
     """
 
     example_similarity: ExampleSimilarity
@@ -149,10 +147,9 @@ def fit_regression(
             fixed_covariance + offset_sd**2 * offset_covariance + shift_sd**2 * shift_covariance
         )
         precision: FloatArray = np.asarray(np.linalg.inv(covariance))
-        solution = precision @ residuals
-        solutions.append(solution)
+        solutions.append(precision @ residuals)
+        log_likelihood = _held_out_log_likelihood(precision, solutions[-1], indices_by_source)
         penalty = OFFSET_PENALTY * offset_sd**2 + SHIFT_PENALTY * shift_sd**2
-        log_likelihood = _held_out_log_likelihood(precision, solution, indices_by_source)
         log_evidences.append(log_likelihood - penalty)
     model_weights = np.exp(np.array(log_evidences) - max(log_evidences))
     model_weights /= model_weights.sum()
@@ -163,11 +160,8 @@ def fit_regression(
     if example_similarity is None:
         return Regression(factor * prior_weights + weight_variances * (shifts @ features))
     intercept = COMMON_OFFSET_SD**2 * float((model_weights @ solution_rows).sum())
-    corrections = ExampleCorrections(
-        example_similarity,
-        NEW_TEXT_FRACTION * offsets,
-        shifts[:, None] * features * weight_variances,
-    )
+    offsets, shifts = NEW_TEXT_FRACTION * offsets, shifts[:, None] * features * weight_variances
+    corrections = ExampleCorrections(example_similarity, offsets, shifts)
     return Regression(factor * prior_weights, intercept, corrections)
 
 
@@ -182,20 +176,15 @@ def _indices_by_source(sources: Sequence[object]) -> list[NDArray[np.intp]]:
 def _held_out_log_likelihood(
     precision: FloatArray, solution: FloatArray, indices_by_source: Sequence[NDArray[np.intp]]
 ) -> float:
-    """Return the cross-validated log-likelihood of the examples, up to a constant.
+    """Return the log-likelihood of the examples of each source, given all others, up to a constant.
 
-    The examples of each source are predicted from those of all other sources. If there is only one
-    source, each example is predicted from all others.
+    If all examples have the same source, return that of each example, given all others.
     """
     if len(indices_by_source) == 1:
         prediction_errors = solution / np.diag(precision)
     else:
-        prediction_errors = np.concatenate(
-            [
-                np.linalg.solve(precision[np.ix_(indices, indices)], solution[indices])
-                for indices in indices_by_source
-            ]
-        )
+        blocks = [(precision[np.ix_(i, i)], solution[i]) for i in indices_by_source]
+        prediction_errors = np.concatenate([np.linalg.solve(*block) for block in blocks])
     n_examples = len(solution)
     prior_sum = PRIOR_EXAMPLES * PRIOR_RESIDUAL_SD**2
     variance = (prediction_errors @ prediction_errors + prior_sum) / (n_examples + PRIOR_EXAMPLES)

@@ -67,15 +67,13 @@ class EmbeddedModel:
         features = judged_features(judge.roles, read_texts(last_content))
         predictions = [_predict(question, features) for question in judge.question_judges]
         predictions.append(_predict(judge, features))
+        rationale = _write_rationale(judge, predictions[-1].contributions)
         seed_bytes = f"{prompt_digest} {sampling.seed} {last_content}".encode("utf-8", "replace")
         rng = random.Random(hashlib.blake2b(seed_bytes, digest_size=16).digest())
         replies = []
         for _ in range(max(1, sampling.n)):
-            choice_indices = [
-                _draw_choice(prediction.probabilities, sampling.temperature, rng)
-                for prediction in predictions
-            ]
-            replies.append(_write_reply(judge, predictions, choice_indices, sampling.top_logprobs))
+            tokens = [prediction.draw_token(sampling, rng) for prediction in predictions]
+            replies.append(_write_reply(judge, tokens, rationale, sampling.top_logprobs))
         return Completion(
             replies=tuple(replies),
             tokens_in=sum([len(message["content"]) for message in messages]) // 4 + 1,
@@ -240,25 +238,19 @@ def judged_features(roles: TextRoles, texts: Mapping[str, str]) -> FloatArray:
 
 def make_judge(prompt: Prompt, demos: Sequence[DemoTexts]) -> EmbeddedJudge:
     """Return the judge for a prompt, with weights by the prompt's words and demonstrations."""
-    *question_judges, judge = [
-        _make_field_judge(field, prompt, demos) for field in prompt.choice_fields
-    ]
-    return replace(judge, question_judges=tuple(question_judges))
+    judges = [_make_field_judge(field, prompt, demos) for field in prompt.choice_fields]
+    return replace(judges[-1], question_judges=tuple(judges[:-1]))
 
 
-def _make_field_judge(
-    answer_field: Field, prompt: Prompt, demos: Sequence[DemoTexts]
-) -> EmbeddedJudge:
-    choices = tuple(map(str, answer_field.allowed_values))
-    if verdict_words_of(answer_field.choices):
+def _make_field_judge(field: Field, prompt: Prompt, demos: Sequence[DemoTexts]) -> EmbeddedJudge:
+    choices = tuple(map(str, field.allowed_values))
+    if verdict_words_of(field.choices):
         choices = choices[::-1]  # the worst first, as in a scale
     is_pairwise = choices == PAIR_ANSWERS and len(prompt.input_fields) > 1
     roles = read_roles(prompt.input_fields, is_pairwise=is_pairwise)
-    regression = Regression(prior_weights(prompt, answer_field, roles))
-    judge = EmbeddedJudge(
-        prompt.output_fields, answer_field, choices, is_pairwise, roles, regression
-    )
-    rated_demos = [demo for demo in demos if demo.get(answer_field.name, "").strip() in choices]
+    regression = Regression(prior_weights(prompt, field, roles))
+    judge = EmbeddedJudge(prompt.output_fields, field, choices, is_pairwise, roles, regression)
+    rated_demos = [demo for demo in demos if demo.get(field.name, "").strip() in choices]
     if not rated_demos:
         return judge
     # The number of examples is limited, since the time to learn grows with the cube of the number.
@@ -267,20 +259,18 @@ def _make_field_judge(
 
 def _learn_from_demos(judge: EmbeddedJudge, demos: Sequence[DemoTexts]) -> Regression:
     """Return the regression of a judge after it has learnt from demonstrations with ratings."""
-    roles, is_pairwise, latent_scores = judge.roles, judge.is_pairwise, []
-    sources: list[object] = []
+    roles, n_choices, is_pairwise = judge.roles, len(judge.choices), judge.is_pairwise
     source_names = [*roles.documents, *roles.turns, *roles.knowledge]
+    latent_scores: list[float] = []
+    sources: list[object] = []
     for demo_index, demo in enumerate(demos):
         choice_index = judge.choices.index(demo[judge.answer_field.name].strip())
-        latent_scores.append(
-            latent_score(choice_index, len(judge.choices), is_pairwise=is_pairwise)
-        )
+        latent_scores.append(latent_score(choice_index, n_choices, is_pairwise=is_pairwise))
         # If the judge reads no source, each demonstration counts as having a source of its own.
         sources.append(tuple([demo.get(name, "") for name in source_names]) or demo_index)
-    features = np.array([judged_features(roles, demo) for demo in demos])
-    prior = judge.regression.weights
+    features, prior = np.array([judged_features(roles, demo) for demo in demos]), judge.regression
     return fit_regression(
-        prior, features, np.array(latent_scores), sources, is_pairwise=is_pairwise
+        prior.weights, features, np.array(latent_scores), sources, is_pairwise=is_pairwise
     )
 
 
@@ -294,57 +284,52 @@ def _read_judge(*messages: tuple[str, str]) -> tuple[EmbeddedJudge | None, str]:
     return judge, hashlib.blake2b(repr(messages).encode(), digest_size=16).hexdigest()
 
 
-def _draw_choice(
-    probabilities: Sequence[float], temperature: float | None, rng: random.Random
-) -> int:
-    """Draw a choice's index by its probability; at temperature 0, return the likeliest index."""
-    max_probability = max(probabilities)
-    temperature = 1.0 if temperature is None else temperature
-    if temperature <= 1e-3:
-        return probabilities.index(max_probability)
-    weights = [(p / max_probability) ** (1 / temperature) for p in probabilities]
-    return rng.choices(range(len(weights)), weights)[0]
-
-
 class _Prediction(NamedTuple):
     """A judge's result for a text: each feature's contribution and each choice's probability."""
 
-    judge: EmbeddedJudge
+    choices: tuple[str, ...]
     contributions: FloatArray
     probabilities: tuple[float, ...]
 
-    def make_token(self, choice_index: int, n_logprobs: int) -> Token:
-        """Return the token for a choice, with the log-probabilities of the likeliest choices."""
-        choices, negative_probabilities = self.judge.choices, -np.array(self.probabilities)
-        negative_probabilities[choice_index] = -math.inf  # so that the drawn choice comes first
+    def draw_token(self, sampling: Sampling, rng: random.Random) -> Token:
+        """Draw a choice (at temperature 0, the likeliest one), and return its token.
+
+        The token has the log-probabilities of the likeliest choices, in addition to its own.
+        """
+        max_probability = max(self.probabilities)
+        temperature = 1.0 if sampling.temperature is None else sampling.temperature
+        index = self.probabilities.index(max_probability)
+        if temperature > 1e-3:
+            weights = [(p / max_probability) ** (1 / temperature) for p in self.probabilities]
+            (index,) = rng.choices(range(len(weights)), weights)
+        sort_keys = -np.array(self.probabilities)
+        sort_keys[index] = -math.inf
         top_logprobs = {
-            choices[index]: math.log(max(MIN_PROBABILITY, self.probabilities[index]))
-            for index in np.argsort(negative_probabilities)[:n_logprobs]
+            self.choices[i]: math.log(max(MIN_PROBABILITY, self.probabilities[i]))
+            for i in np.argsort(sort_keys)[: sampling.top_logprobs]
         }
-        return Token(choices[choice_index], top_logprobs)
+        return Token(self.choices[index], top_logprobs)
 
 
 def _predict(judge: EmbeddedJudge, features: FloatArray) -> _Prediction:
     latent, contributions = judge.regression.predict(features)
     n_choices = len(judge.choices)
     probabilities = choice_probabilities(latent, n_choices, is_pairwise=judge.is_pairwise)
-    return _Prediction(judge, contributions, probabilities)
+    return _Prediction(judge.choices, contributions, probabilities)
 
 
 def _write_reply(
-    judge: EmbeddedJudge,
-    predictions: Sequence[_Prediction],
-    choice_indices: Sequence[int],
-    n_logprobs: int,
+    judge: EmbeddedJudge, answer_tokens: Sequence[Token], rationale: str, n_logprobs: int
 ) -> Reply:
-    """Return the reply with the drawn choices: only the answer, or each output below its header."""
-    token_by_field = {
-        prediction.judge.answer_field.name: prediction.make_token(choice_index, n_logprobs)
-        for prediction, choice_index in zip(predictions, choice_indices, strict=True)
-    }
-    if len(judge.output_fields) == 1:
-        tokens = [*token_by_field.values()]
-    else:
+    """Return the reply with the drawn choices: only the answer, or each output below its header.
+
+    The `answer_tokens` are those of the judge's questions, and last its own.
+    """
+    tokens = [*answer_tokens]
+    if len(judge.output_fields) > 1:
+        field_judges = (*judge.question_judges, judge)
+        answer_names = [field_judge.answer_field.name for field_judge in field_judges]
+        token_by_field = dict(zip(answer_names, answer_tokens, strict=True))
         tokens, pending_text = [], ""
         for field in judge.output_fields:
             pending_text += f"{FIELD_HEADER.format(name=field.name)}\n"
@@ -352,7 +337,7 @@ def _write_reply(
                 tokens += [Token(pending_text, {}), token_by_field[field.name]]
                 pending_text = "\n\n"
             else:
-                pending_text += f"{_write_rationale(judge, predictions[-1].contributions)}\n\n"
+                pending_text += f"{rationale}\n\n"
         tokens.append(Token(f"{pending_text}{END_HEADER}", {}))
     text = "".join([token.text for token in tokens])
     return Reply(text=text, tokens=tuple(tokens) if n_logprobs else ())
