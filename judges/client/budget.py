@@ -242,9 +242,8 @@ class Account:
         Returns None if the budget may allow the request later, once requests in flight are settled.
         """
         budget, purpose = self.budget, self.purpose
-        max_tokens_out = sampling.n * sampling.max_tokens
-        token_price = self.token_price or FREE
-        worst_cost = token_price.worst_cost(max_prompt_tokens(messages), max_tokens_out)
+        max_tokens = max_prompt_tokens(messages), sampling.n * sampling.max_tokens
+        worst_cost = (self.token_price or FREE).worst_cost(*max_tokens)
         with budget.lock:
             cost = worst_cost * budget.excess_ratio
             max_open_calls = max(1, 2 * self._n_settled)

@@ -72,14 +72,12 @@ class _SampledReplies:
     tokens_out: int = 0
     is_cached: bool = True
 
-    def add(
-        self, sample_indices: Iterable[int], completion: Completion, *, is_cached: bool
-    ) -> None:
+    def add(self, indices: Iterable[int], completion: Completion, *, is_cached: bool) -> None:
         """Read the replies for these samples, and keep their values or their errors."""
         self.tokens_in += completion.tokens_in
         self.tokens_out += completion.tokens_out
         self.is_cached = self.is_cached and is_cached
-        for index, reply in zip(sample_indices, completion.replies, strict=False):
+        for index, reply in zip(indices, completion.replies, strict=False):
             try:
                 check_reply(reply)
                 self.accepted[index] = reply, self.request.read_reply(reply)
@@ -259,26 +257,23 @@ class Client:
         Only answers show whether an endpoint accepts `n`. So samples that an earlier start drew in
         one way are not drawn again in the other way.
         """
-        sample_indices = [i for i in range(sampling.n) if i not in replies.accepted]
+        indices = [i for i in range(sampling.n) if i not in replies.accepted]
         sampling = replace(sampling, seed=sampling.seed + replies.n_repeats)
-        joint_sampling = replace(sampling, n=len(sample_indices))
+        joint_sampling = replace(sampling, n=len(indices))
         sampling_by_index = {
-            i: replace(sampling, n=1, seed=sampling.seed + SAMPLE_SEED_STEP * i)
-            for i in sample_indices
+            i: replace(sampling, n=1, seed=sampling.seed + SAMPLE_SEED_STEP * i) for i in indices
         }
         draws_jointly = sampling.n == 1 or self._has_answer(replies, [joint_sampling])
         if not draws_jointly and self._accepts_n:
             draws_jointly = not self._has_answer(replies, sampling_by_index.values())
         if draws_jointly:
-            n_replies = await self._request_samples(replies, joint_sampling, sample_indices)
-            if n_replies == 1 < len(sample_indices):
+            n_replies = await self._request_samples(replies, joint_sampling, indices)
+            if n_replies == 1 < len(indices):
                 self._accepts_n = False  # the endpoint ignores n
-            sample_indices = sample_indices[n_replies:] if n_replies else []
-        single_requests = [
-            self._request_samples(replies, sampling_by_index[i], [i]) for i in sample_indices
-        ]
+            indices = indices[n_replies:] if n_replies else []
+        requests = [self._request_samples(replies, sampling_by_index[i], [i]) for i in indices]
         # If one request does not fit into the budget, the others are still answered.
-        for error in await asyncio.gather(*single_requests, return_exceptions=True):
+        for error in await asyncio.gather(*requests, return_exceptions=True):
             if isinstance(error, BaseException):
                 raise error
 

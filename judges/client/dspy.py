@@ -136,7 +136,6 @@ class DspyModel:
         """Do nothing, since DSPy owns the connections."""
 
     async def _ask(self, request_body: Mapping[str, Any]) -> HistoryEntry:
-        """Send a request through DSPy, and return DSPy's record of the request."""
         import dspy
         from dspy.utils.exceptions import AdapterParseError
 
@@ -280,9 +279,8 @@ class ClientEngine:
 
     async def complete_async(self, request: "lm15.Request") -> "lm15.Response":
         with self.keep_stop_error():
-            return _dspy_response(
-                request, await self.client.ask_async(self._convert_request(request))
-            )
+            response = await self.client.ask_async(self._convert_request(request))
+            return _dspy_response(request, response)
 
     @contextmanager
     def keep_stop_error(self) -> Iterator[None]:
@@ -359,16 +357,13 @@ def _read_decisions(questions: Mapping[str, TypedQuestion], reply: Reply) -> Jso
     """Return the answers in the form of DSPy; raises NoScoreError for an unusable answer."""
     answers: dict[str, object] = {}
     for name, probabilities in read_option_probabilities(questions, reply).items():
+        answers[name] = {"probabilities": probabilities, "confidence": max(probabilities.values())}
         if questions[name].type == "noul":
             answers[name] = {"noul": probabilities["true"]}
-        else:
-            confidence = max(probabilities.values())
-            answers[name] = {"probabilities": probabilities, "confidence": confidence}
     return answers
 
 
 def _chat_messages(request: "lm15.Request") -> list[Message]:
-    """Return the messages of a request of DSPy as messages of this project."""
     system_text = request.system or ""
     if not isinstance(system_text, str):
         system_text = "".join(part.text for part in system_text)

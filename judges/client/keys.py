@@ -33,12 +33,11 @@ KEY_IN_NAME_PROBLEM = "holds a key: name the model, and give its key in the envi
 MIN_SECRET_LENGTH = 12
 SECRET_SUFFIXES = ("_KEY", "_TOKEN", "_SECRET")
 SECRET_NAME_PATTERN = re.compile(r"key|token|secret|passw|sig|authorization", re.IGNORECASE)
-# API keys that code passed, or that were read from an environment variable whose name has none of
-# the SECRET_SUFFIXES.
+# API keys that code passed, or that were read from variables without one of the SECRET_SUFFIXES.
 _registered_keys: set[str] = set()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Provider:
     """The address and the API key of a provider to which our own client sends requests.
 
@@ -46,39 +45,28 @@ class Provider:
     to the address. The environment variable `key_variable` has the API key.
     """
 
-    address: str = ""
     address_variable: str
-    path: str = "/chat/completions"
     key_variable: str
+    path: str = "/chat/completions"
+    address: str = ""
 
     def base_url(self, api_base: str | None = None) -> str:
         """Return `api_base`, else the address in the environment, else the default address."""
         base_url = api_base or os.environ.get(self.address_variable) or self.address
-        base_url = base_url.rstrip("/")
-        return base_url.removesuffix("/v1") if self.path.startswith("/v1/") else base_url
+        return base_url.rstrip("/").removesuffix("/v1" if self.path.startswith("/v1/") else "")
 
 
-_OPENAI = Provider(
-    address=OPENAI_ADDRESS, address_variable="OPENAI_BASE_URL", key_variable="OPENAI_API_KEY"
-)
+_OPENAI = Provider("OPENAI_BASE_URL", "OPENAI_API_KEY", address=OPENAI_ADDRESS)
 # The providers to which our own client sends requests. Requests to all others go through DSPy.
 PROVIDERS: Mapping[str, Provider] = {
     "openai": _OPENAI,
     "azure": Provider(
-        address_variable="AZURE_OPENAI_ENDPOINT",
-        path="/openai/v1/chat/completions",
-        key_variable="AZURE_OPENAI_API_KEY",
+        "AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_API_KEY", "/openai/v1/chat/completions"
     ),
-    "litellm_proxy": Provider(
-        address_variable="LITELLM_PROXY_API_BASE", key_variable="LITELLM_PROXY_API_KEY"
-    ),
+    "litellm_proxy": Provider("LITELLM_PROXY_API_BASE", "LITELLM_PROXY_API_KEY"),
     "decisions": replace(_OPENAI, address=OPENAI_ADDRESS.removesuffix("/v1"), path="/v1/decisions"),
     # Many servers implement this protocol, so it has no default address.
-    "systemone": Provider(
-        address_variable="SYSTEMONE_BASE_URL",
-        path="/v1/systemone",
-        key_variable="SYSTEMONE_API_KEY",
-    ),
+    "systemone": Provider("SYSTEMONE_BASE_URL", "SYSTEMONE_API_KEY", "/v1/systemone"),
 }
 
 

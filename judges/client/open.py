@@ -71,9 +71,8 @@ def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None 
     """
     check_model_name(lm)
     if api_base is not None and not api_base.strip():
-        raise FatalModelError(
-            "the address is empty: give an address by api_base (--api-base), or leave it out"
-        )
+        advice = "give an address by api_base (--api-base), or leave it out"
+        raise FatalModelError(f"the address is empty: {advice}")
     prefix, _, name = lm.partition("/")
     if lm in EMBEDDED_MODELS:
         from judges.embedded import EmbeddedModel
@@ -171,9 +170,8 @@ async def close_models() -> None:
 def _check_key_variable(name: str) -> None:
     """Raise FatalModelError if `name` is an API key itself, or a variable that is not set."""
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or Redactor().has_secret(name):
-        raise FatalModelError(
-            "api_key_env must be the name of an environment variable, and never a key itself"
-        )
+        problem = "must be the name of an environment variable, and never a key itself"
+        raise FatalModelError(f"api_key_env {problem}")
     if not os.environ.get(name):
         raise FatalModelError(f"{name}, which should hold the key, is not set")
 
@@ -184,9 +182,8 @@ def check_model_name(lm: str) -> None:
     if Redactor().has_secret(lm):
         raise FatalModelError(f"the model's name {KEY_IN_NAME_PROBLEM}")
     if lm not in EMBEDDED_MODELS and not all(lm.partition("/")):
-        raise FatalModelError(
-            f"no model {lm!r}: write embedded or PROVIDER/NAME, as in openai/gpt-4.1-mini"
-        )
+        advice = "write embedded or PROVIDER/NAME, as in openai/gpt-4.1-mini"
+        raise FatalModelError(f"no model {lm!r}: {advice}")
 
 
 def is_allowed_in_file(lm: str) -> bool:

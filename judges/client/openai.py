@@ -47,11 +47,9 @@ ERROR_PATTERN_BY_REQUEST_PART = {
     "n": r"\bn\b|multiple (?:choices|completions|candidates)|candidate_?count",
     "system message": r"\bsystem\b|developer instruction|roles must alternate",
 }
-# The JSON fields of an error response that describe the error. The last three are Gemini's.
-ERROR_FIELDS = (
-    *("error", "message", "detail", "loc", "msg", "param", "code"),
-    *("details", "violations", "quotaId"),
-)
+# The JSON fields of an error response that describe the error.
+GEMINI_FIELDS = ("details", "violations", "quotaId")
+ERROR_FIELDS = ("error", "message", "detail", "loc", "msg", "param", "code", *GEMINI_FIELDS)
 # A LiteLLM proxy answers 401 with these words if the provider refuses the proxy's own key.
 PROXY_KEY_ERROR = "litellm.AuthenticationError"
 # Error messages, whose fields in braces `read_error` fills in.
@@ -184,7 +182,6 @@ class EndpointModel:
         return self.redactor.completion(replies, response.model, usage)
 
     async def _post(self, request_json: bytes) -> tuple[int, Mapping[str, str], bytes]:
-        """Send a request, and return the status, the headers and the body of the response."""
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0),
@@ -202,19 +199,16 @@ class EndpointModel:
                 async for chunk in response.content.iter_any():
                     body += chunk
                     if len(body) > MAX_RESPONSE_BYTES:
-                        raise TransientError(
-                            f"an answer of more than {MAX_RESPONSE_BYTES:,} bytes",
-                            may_be_billed=True,
-                        )
+                        message = f"an answer of more than {MAX_RESPONSE_BYTES:,} bytes"
+                        raise TransientError(message, may_be_billed=True)
                 return response.status, response.headers, bytes(body)
         except aiohttp.ClientConnectorError as error:
             raise UnreachableError(f"no connection to {self.endpoint}: {error.os_error}") from None
         except aiohttp.ClientError as error:
             # aiohttp's message may quote malformed data, over several lines.
             reason = self.redactor.excerpt(f"{type(error).__name__}: {error}")
-            raise TransientError(
-                f"connection to {self.endpoint} lost ({reason})", may_be_billed=True
-            ) from None
+            message = f"connection to {self.endpoint} lost ({reason})"
+            raise TransientError(message, may_be_billed=True) from None
 
 
 def _proxy_for(url: str) -> str | None:

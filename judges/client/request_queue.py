@@ -17,8 +17,6 @@ from judges.protocol import FatalModelError, Request, Response
 MAX_READ_AHEAD_FACTOR = 3
 # The most requests in a queue, in which each request stays until all earlier ones are answered.
 MAX_QUEUE_LENGTH = 4096
-# The number of requests that are passed to the event loop's thread at once.
-START_BATCH_SIZE = 64
 POLL_SECONDS = 0.02
 # Seconds between a response and waking the thread that waits for it, and committing its answer.
 # Further responses arrive meanwhile: handling each of them by itself would take longer.
@@ -69,9 +67,9 @@ class FailureMonitor:
         Until a request succeeds, only MIN_RESPONSES requests are sent, since `record` needs that
         many to decide whether to stop the run.
         """
-        has_success = self.n_failed < self.n_responses
-        n_sent = self.n_responses + n_pending
-        return has_success or self.n_responses >= MIN_RESPONSES or n_sent < MIN_RESPONSES
+        if self.n_responses >= MIN_RESPONSES or self.n_failed < self.n_responses:
+            return True
+        return self.n_responses + n_pending < MIN_RESPONSES
 
     def record(self, error: str | None) -> None:
         self.n_responses += 1
@@ -86,10 +84,7 @@ class FailureMonitor:
 
 
 class RequestQueue:
-    """The requests of a run that were started, and whose responses were not taken yet.
-
-    `answer` returns the response to a request.
-    """
+    """The requests of a run that were started, and whose responses were not taken yet."""
 
     def __init__(
         self,
@@ -124,11 +119,8 @@ class RequestQueue:
             self._responses.append(response)
             self._n_started += 1
             batch.append((request, response))
-            # Requests are passed to the event loop's thread in batches, since waking it is slow.
-            if len(batch) == START_BATCH_SIZE:
-                event_loop().call_soon_threadsafe(self._create_tasks, batch)
-                batch = []
         if batch:
+            # All at once, since waking the event loop's thread is slow.
             event_loop().call_soon_threadsafe(self._create_tasks, batch)
         return bool(self._responses)
 

@@ -21,10 +21,9 @@ from judges.protocol import (
     UnreachableError,
 )
 
-# The most attempts to send one request, without those that are answered with a 429.
-MAX_ATTEMPTS = 6
-# The same for a host that has not answered any request.
-MAX_ATTEMPTS_UNREACHABLE = 4
+# The most attempts to send one request, without those that are answered with a 429. The second
+# number is for a host that has not answered any request.
+MAX_ATTEMPTS, MAX_ATTEMPTS_UNREACHABLE = 6, 4
 # A request is given up after this many 429s if no other request is answered meanwhile.
 MAX_THROTTLES_IN_A_ROW = 24
 # A run ends after this many requests are given up in a row, with no request answered in between.
@@ -105,35 +104,29 @@ class Sender:
         async with self._throttle as sent_at:
             booking = await self._book(request)
             request.run_state.n_in_flight += 1
-            completion_or_error: Completion | ModelError = TransientError(
-                "cancelled", may_be_billed=True
-            )
+            result: Completion | ModelError = TransientError("cancelled", may_be_billed=True)
             try:
                 if self._store is not None:
                     await asyncio.sleep(0)  # so that one commit covers all requests booked now
                     self._store.commit()
                 async with asyncio.timeout(self.timeout):
-                    completion_or_error = await self.model.complete(
-                        request.messages, request.sampling
-                    )
+                    result = await self.model.complete(request.messages, request.sampling)
             except TimeoutError:
-                completion_or_error = TransientError(
-                    f"no answer within {self.timeout:g} s", may_be_billed=True
-                )
+                result = TransientError(f"no answer within {self.timeout:g} s", may_be_billed=True)
             except ModelError as error:
-                completion_or_error = error
+                result = error
             finally:
-                self.account.settle(booking, completion_or_error)
+                self.account.settle(booking, result)
                 request.run_state.n_in_flight -= 1
-            if isinstance(completion_or_error, ThrottledError):
-                wait_seconds = retry_wait(completion_or_error, self._throttle.n_bursts + 1)
+            if isinstance(result, ThrottledError):
+                wait_seconds = retry_wait(result, self._throttle.n_bursts + 1)
                 self._throttle.lower_limit(sent_at, wait_seconds)
-            if not isinstance(completion_or_error, TransientError):
+            if not isinstance(result, TransientError):
                 self._n_answered, self._n_given_up = self._n_answered + 1, 0
-            if isinstance(completion_or_error, ModelError):
-                raise completion_or_error
+            if isinstance(result, ModelError):
+                raise result
             self._throttle.raise_limit()
-            return completion_or_error
+            return result
 
     async def _book(self, request: KeyedRequest) -> Booking:
         """Wait until the budget allows the request, and book it."""

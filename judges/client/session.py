@@ -116,13 +116,10 @@ class Session:
         """
         role = role or lm
         if role not in self._clients:
-            given_overrides = {
-                name: value for name, value in overrides.items() if value is not None
-            }
+            given_options = {k: value for k, value in overrides.items() if value is not None}
+            options = cast(ModelOptions, given_options)
             budget = Budget() if unlimited else self.budget
-            self._clients[role] = self._open_client(
-                lm, role, budget, cast(ModelOptions, given_overrides)
-            )
+            self._clients[role] = self._open_client(lm, role, budget, options)
         return self._clients[role]
 
     def _open_client(self, lm: str, role: str, budget: Budget, overrides: ModelOptions) -> Client:
@@ -181,10 +178,10 @@ def shared_client(lm: str, api_base: str | None = None) -> Client:
     # If the address or the key in the environment changes, `open_model` returns another model,
     # which needs another client.
     model_and_cache = open_model(lm, api_base=api_base), os.environ.get(CACHE_VARIABLE)
-    if client := _client_by_model_and_cache.get(model_and_cache):
-        return client
-    client = Session(api_base=api_base).client(lm)
-    return _client_by_model_and_cache.setdefault(model_and_cache, client)
+    if model_and_cache not in _client_by_model_and_cache:
+        client = Session(api_base=api_base).client(lm)
+        _client_by_model_and_cache.setdefault(model_and_cache, client)
+    return _client_by_model_and_cache[model_and_cache]
 
 
 def check_limits(**limits: object) -> None:
@@ -217,7 +214,6 @@ def read_options(
     other_options = cast(Options, {**options})
     column_by_text = other_options.pop("map", None) or {}
     for name in column_by_text:
-        # `map` may also name the column of ids, as on the command line.
         if name not in (*texts, "id"):
             raise OptionError(f"map: the judge reads {', '.join(texts)}, and no {name!r}")
     return other_options, {name: str(column) for name, column in column_by_text.items()}

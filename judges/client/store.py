@@ -105,26 +105,24 @@ class Store:
             return  # the request keeps its worst-case cost, as if the process had been killed
         reply = _encode_json(usage) if isinstance(usage, Completion) else None
         token_counts = (usage.tokens_in, usage.tokens_out) if usage else (0, 0)
-        statement = (
-            "UPDATE requests SET state = ?, cost = ?, tokens_in = ?, tokens_out = ?, reply = ?"
-            " WHERE id = ?"
-        )
+        columns = "state = ?, cost = ?, tokens_in = ?, tokens_out = ?, reply = ?"
+        row = (state, cost, *token_counts, reply, request_id)
         with self._locked_connection() as database:
-            database.execute(statement, (state, cost, *token_counts, reply, request_id))
+            database.execute(f"UPDATE requests SET {columns} WHERE id = ?", row)
 
     def put(
         self, request_key: bytes, completion: Completion, role: str = "", purpose: str = ""
     ) -> None:
         """Record an answer that costs this run nothing, such as an answer from the cache."""
-        token_counts = completion.tokens_in, completion.tokens_out
-        reply = _encode_json(completion)
+        reply, token_counts = (
+            _encode_json(completion),
+            (completion.tokens_in, completion.tokens_out),
+        )
         self._insert(request_key, role, purpose, CACHED, 0.0, *token_counts, reply)
 
     def _insert(self, *row: object) -> int:
-        statement = (
-            "INSERT INTO requests (key, role, purpose, state, cost, tokens_in, tokens_out, reply,"
-            " at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-        )
+        columns = "key, role, purpose, state, cost, tokens_in, tokens_out, reply, at"
+        statement = f"INSERT INTO requests ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
         with self._locked_connection() as database:
             return database.execute(statement, (*row, time.time())).lastrowid or 0
 
@@ -225,9 +223,8 @@ class Store:
                 expected_database.executescript(SCHEMA)
                 expected_schema = {*expected_database.execute(schema_query)}
                 if {*database.execute(schema_query)} - expected_schema:
-                    raise sqlite3.DatabaseError(
-                        "it has tables or indices that this version does not write"
-                    )
+                    problem = "it has tables or indices that this version does not write"
+                    raise sqlite3.DatabaseError(problem)
             if not self.is_shared:
                 # The exclusive mode also works without shared memory, which network drives lack.
                 database.execute("PRAGMA locking_mode = EXCLUSIVE")
@@ -287,10 +284,8 @@ def open_reply_cache(name: str | os.PathLike[str] | None = None) -> ReplyCache |
         return _open_cache_once(folder / CACHE_FILE, os.getpid())
     except (OSError, RuntimeError, StoreError) as error:
         if folder_name:
-            raise OptionError(
-                f"the reply cache {folder_name} cannot be used ({error}); name another folder, or "
-                f"{NO_CACHE}"
-            ) from error
+            problem = f"the reply cache {folder_name} cannot be used ({error})"
+            raise OptionError(f"{problem}; name another folder, or {NO_CACHE}") from error
         warn_once(f"the reply cache cannot be used: {error}")
         return None
 

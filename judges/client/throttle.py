@@ -21,9 +21,8 @@ class Throttle:
     """Limits the requests in flight: a 429 lowers the limit, and every answer raises it again."""
 
     def __init__(self, max_in_flight: int) -> None:
-        self._max_limit = max_in_flight
-        self._limit = float(max_in_flight)  # the number of requests that may be in flight now
-        self._n_in_flight = 0
+        # `_limit` is the number of requests that may be in flight now.
+        self._max_limit, self._limit, self._n_in_flight = max_in_flight, float(max_in_flight), 0
         self._waiting_requests: deque[asyncio.Future[None]] = deque()
         self._resumes_at = self._lowered_at = 0.0
         # The number of bursts of 429s since the last answer; a burst lowers the limit only once.

@@ -110,11 +110,7 @@ def _content_features(output: OutputText, document: SourceIndex) -> Iterable[flo
 
 
 def _support_features(output: OutputText, source: SourceIndex) -> Iterable[float]:
-    """Return four features of how far the source supports the text.
-
-    The features are the shares of stems and of word pairs that are in the source, the share of new
-    word pairs, and the number of names and numbers per sentence that the source lacks.
-    """
+    """Return four features of how far the source supports the text, in the order of FEATURES."""
     n_stems = [len(sentence.stems) for sentence in output.sentences]
     matches_and_lengths = zip(output.matches, n_stems, strict=True)
     n_supported_stems = sum([match.shared_fraction * n for match, n in matches_and_lengths])
@@ -156,12 +152,7 @@ def _answer_features(output: OutputText, turns: SourceIndex) -> Iterable[float]:
 
 
 def _order_features(output: OutputText, document: SourceIndex) -> Iterable[float]:
-    """Return four features of how well the text follows the order of the document.
-
-    The features are the share of sentence pairs in reversed order, how late in the document the
-    matches are, how near the matches of neighbouring sentences are, and the log number of
-    sentences, since more sentences can more often be in a wrong order.
-    """
+    """Return four features of how well the text follows the document's order, as in FEATURES."""
     indices = [match.source_index for match in output.matches if match.shared_fraction > 0.2]
     is_reversed = [index > later_index for index, later_index in combinations(indices, 2)]
     neighbours = pairwise([match.source_index for match in output.matches])
@@ -170,7 +161,7 @@ def _order_features(output: OutputText, document: SourceIndex) -> Iterable[float
         _mean(is_reversed, default=0.25),
         _mean([math.log1p(index) for index in indices], default=2.0),
         _mean(nearness, default=0.6),
-        math.log(len(output.sentences)),
+        math.log(len(output.sentences)),  # more sentences can more often be in a wrong order
     )
 
 
@@ -262,12 +253,13 @@ FEATURES = (
     Feature("coverage", 0.5, 0.12, 0.6),
     Feature("coverage", 0.6, 0.17, 0.4),
     Feature("focus", 0.8, 0.2, 0.6),
-    # Order, if there is a document: reversed pairs, lateness, nearness, number of sentences.
+    # Order, if there is a document: reversed pairs of sentences, how late in the document their
+    # matches are, how near the matches of neighbouring sentences are, number of sentences.
     Feature("order", 0.25, -0.3, 0.6),
     Feature("order", 1.2, -0.7, 0.6),
     Feature("connection", 0.55, 0.35, 0.7),
     Feature("connection", 1.05, -0.4, 0.6),
-    # Support, if there is any source: supported sentences, word pairs, new word pairs, new names.
+    # Support, if there is any source: stems and word pairs in it, new word pairs, new names.
     Feature("support", 0.65, 0.25, 0.6),
     Feature("support", 0.6, 0.25, 0.6),
     Feature("rewording", 0.14, 0.1, 1.0),

@@ -176,10 +176,7 @@ def _indices_by_source(sources: Sequence[object]) -> list[NDArray[np.intp]]:
 def _held_out_log_likelihood(
     precision: FloatArray, solution: FloatArray, indices_by_source: Sequence[NDArray[np.intp]]
 ) -> float:
-    """Return the log-likelihood of the examples of each source, given all others, up to a constant.
-
-    If all examples have the same source, return that of each example, given all others.
-    """
+    """Return the log-likelihood of each source's examples, given all others, up to a constant."""
     if len(indices_by_source) == 1:
         prediction_errors = solution / np.diag(precision)
     else:

@@ -46,10 +46,7 @@ DemoTexts = Mapping[str, str]
 
 
 class EmbeddedModel:
-    """A model that answers judges' prompts by measuring the facets of texts, without a network.
-
-    The same prompt, texts and seed always lead to the same replies.
-    """
+    """A model that answers judges' prompts by measuring the facets of texts, without a network."""
 
     name = MODEL_NAME
     endpoint = "embedded"
@@ -118,7 +115,6 @@ def read_prompt(system_content: str) -> Prompt | None:
 
 
 def _read_choices(choices_text: str) -> tuple[FieldValue, ...]:
-    """Read the choices of a field, such as "1, 2 or 3" or "pass or fail"."""
     choices = re.split(r", | or ", choices_text)
     return tuple(int(c) if re.fullmatch(r"-?\d{1,9}", c) else c for c in choices)
 
@@ -189,13 +185,10 @@ _RATING_WORDS = re.compile(r"\b(?:rating|score|rate|judge|points?)(?= (?:of|from
 
 
 def prior_weights(prompt: Prompt, field: Field, roles: TextRoles) -> FloatArray:
-    """Return the prior weight of each feature for an output field, by the words of the prompt.
-
-    The instruction counts only for the judge's rating or choice, since it does not describe the
-    answers to questions.
-    """
+    """Return the prior weight of each feature for an output field, by the words of the prompt."""
     any_choice = "|".join([re.escape(str(choice)) for choice in field.allowed_values])
     definition, *anchors = re.split(rf"(?:^|[(;]\s?)(?:{any_choice}) = ", field.description)
+    # The instruction does not describe the answers to a judge's additional questions.
     instruction = prompt.instruction if field is prompt.answer_field else ""
     # Names of the judged text, as in "the response", are removed, since they name no facet.
     nouns = [re.sub("_[ab]$", "", name).replace("_", " ") for name in roles.candidates]
@@ -292,10 +285,7 @@ class _Prediction(NamedTuple):
     probabilities: tuple[float, ...]
 
     def draw_token(self, sampling: Sampling, rng: random.Random) -> Token:
-        """Draw a choice (at temperature 0, the likeliest one), and return its token.
-
-        The token has the log-probabilities of the likeliest choices, in addition to its own.
-        """
+        """Draw a choice (at temperature 0, the likeliest), and return it with log-probabilities."""
         max_probability = max(self.probabilities)
         temperature = 1.0 if sampling.temperature is None else sampling.temperature
         index = self.probabilities.index(max_probability)
@@ -321,15 +311,11 @@ def _predict(judge: EmbeddedJudge, features: FloatArray) -> _Prediction:
 def _write_reply(
     judge: EmbeddedJudge, answer_tokens: Sequence[Token], rationale: str, n_logprobs: int
 ) -> Reply:
-    """Return the reply with the drawn choices: only the answer, or each output below its header.
-
-    The `answer_tokens` are those of the judge's questions, and last its own.
-    """
+    """Return the reply with the drawn choices: only the answer, or each output below its header."""
     tokens = [*answer_tokens]
     if len(judge.output_fields) > 1:
-        field_judges = (*judge.question_judges, judge)
-        answer_names = [field_judge.answer_field.name for field_judge in field_judges]
-        token_by_field = dict(zip(answer_names, answer_tokens, strict=True))
+        names = [j.answer_field.name for j in (*judge.question_judges, judge)]
+        token_by_field = dict(zip(names, answer_tokens, strict=True))
         tokens, pending_text = [], ""
         for field in judge.output_fields:
             pending_text += f"{FIELD_HEADER.format(name=field.name)}\n"

@@ -29,7 +29,6 @@ def read_word_table(name: str) -> list[tuple[str, str]]:
 
 
 def _read_word_classes() -> dict[str, frozenset[str]]:
-    """Return the words of each class of English words, such as "articles"."""
     words_by_class: dict[str, frozenset[str]] = {}
     for class_name, members in read_word_table("english.txt"):
         words: set[str] = set()
@@ -187,11 +186,7 @@ _EVERYDAY_STEMS = frozenset(map(stem_of, WORDS_BY_CLASS["everyday"]))
 
 
 def total_weight(stems: Iterable[str]) -> float:
-    """Return the sum of the weights of stems.
-
-    `stems` must not be a set. The order of a set of strings differs between runs, and the last
-    digit of the sum depends on the order.
-    """
+    """Return the sum of the weights of stems, which must not be a set: its order would vary."""
     return sum(map(stem_weight, stems))
 
 
