@@ -35,7 +35,7 @@ from optimize.statistics.intervals import random_generator
 from optimize.tuning.active_run import ActiveRun
 from optimize.tuning.models import open_clients
 from optimize.tuning.preparation import RunLabels, prepare_for_prompt
-from optimize.tuning.program import Example, UserProgram, slug
+from optimize.tuning.program import Example, UserProgram, as_dimension_name
 from optimize.tuning.program_answer import ProgramError as ProgramError
 from optimize.tuning.results import summarize_run
 from optimize.tuning.settings import Settings, read_settings
@@ -190,7 +190,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         labels = self._split_examples(program, examples, print_line)
         settings, opened_models = self._settings_and_models(program)
         subject, untuned_prompt = program.describe_judge(labels.all_items)
-        is_choice = program.answer.is_choice
+        is_choice = program.rated_answer.is_choice
         prepared_run = prepare_for_prompt(
             settings, labels, subject, untuned_prompt, is_choice=is_choice
         )
@@ -229,7 +229,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         if group is None:
             print_line(
                 "no example names its document, so trainset is split by row; if rows share a "
-                f"document, name the field that has it, as in group={program.text_names[0]!r}"
+                f"document, name the field that has it, as in group={program.input_names[0]!r}"
             )
         order = random_generator(self.seed, "split").permutation(len(documents))
         shuffled_documents = [documents[index] for index in order]
@@ -254,7 +254,8 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         """Return the settings of the run, and the models that are dspy.LMs, by role."""
         # The search adds no field for reasoning, because a program with new fields could not load
         # states that were saved before.
-        settings: dict[str, object] = {"dimension": slug(program.answer.name), "reasoning": "none"}
+        dimension = as_dimension_name(program.rated_answer.name)
+        settings: dict[str, object] = {"dimension": dimension, "reasoning": "none"}
         settings |= self.settings
         if not program.takes_demos:
             settings["max_demos"] = 0

@@ -1,7 +1,7 @@
-"""The user's DSPy program as a judge for the search: reads examples, judges items, makes copies.
+"""A DSPy program of the user as a judge that `RankOptimizer` tunes.
 
-The program runs as it is, with its own forward method and adapter. The predictor's answers are read
-from DSPy's trace.
+The program runs as it is, with its own forward method and adapter. The answers of its predictor are
+read from DSPy's trace.
 """
 
 import contextvars
@@ -35,7 +35,7 @@ from optimize.items import Item, Items
 from optimize.search.candidates import Demo
 from optimize.search.evaluator import ItemJudgement, JudgeItems
 from optimize.tuning.models import RunClients
-from optimize.tuning.program_answer import ProgramError, answer_of, read_answers
+from optimize.tuning.program_answer import ProgramError, find_rated_answer, read_answers
 from optimize.tuning.settings import Settings
 
 # A labelled example of the user: a dspy.Example or a dict.
@@ -69,112 +69,125 @@ def _only_predictor(module: dspy.Module) -> dspy.Predict:
 def _input_names(module: dspy.Module, inputs: Mapping[str, FieldInfo]) -> tuple[str, ...]:
     """Return the names of the program's inputs, from `forward` or from the predictor."""
     _, *parameters = inspect.signature(type(module).forward).parameters.values()
-    needed_names = [p.name for p in parameters if p.default is p.empty or p.name in inputs]
-    has_kwargs = any(p.kind is p.VAR_KEYWORD for p in parameters)
-    return tuple(inputs if has_kwargs or {*needed_names} == {*inputs} else needed_names)
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return tuple(inputs)
+    names = [
+        parameter.name
+        for parameter in parameters
+        if parameter.default is parameter.empty or parameter.name in inputs
+    ]
+    return tuple(inputs if {*names} == {*inputs} else names)
 
 
 class UserProgram:
     """The user's program for the search: reads examples, judges items, and makes tuned copies.
 
-    `answer` is the output that people rated; `answers` are the outputs that are questions, and then
-    `answer`, by name. `reason` is another output, such as the reasoning of ChainOfThought, or None.
-    `weights` are the weights of the answers that the program already has.
+    `rated_answer` is the output that people rated. `answers` has the outputs that are questions,
+    and the rated answer last. `reason_name` is the name of another output, such as the reasoning of
+    ChainOfThought, or None. `weights` are the program's own weights of its answers.
     """
 
     def __init__(self, module: dspy.Module, output: str | None = None) -> None:
         self.module = module
         self.predictor = _only_predictor(module)
         self.signature = self.predictor.signature
-        self.text_names = _input_names(module, self.signature.input_fields)
+        self.input_names = _input_names(module, self.signature.input_fields)
         scoring = scoring_of(module)
         self.weights = scoring and scoring.weights
         if output is None and scoring is not None:
             output = scoring.choice_fields[-1].name
-        self.answer = answer_of(type(module).__name__, self.signature, output)
-        answers = read_answers(self.signature)
-        questions = [each for each in answers if each.values and each != self.answer]
-        self.answers = {answer.name: answer for answer in (*questions, self.answer)}
-        other_names = (name for name in self.signature.output_fields if name not in self.answers)
-        self.reason = next(other_names, None)
-        self._inputs: dict[str, Example] = {}
+        self.rated_answer = find_rated_answer(type(module).__name__, self.signature, output)
+        answers = [answer for answer in read_answers(self.signature) if answer.values]
+        questions = [answer for answer in answers if answer != self.rated_answer]
+        self.answers = (*questions, self.rated_answer)
+        answer_names = [answer.name for answer in self.answers]
+        other_names = (name for name in self.signature.output_fields if name not in answer_names)
+        self.reason_name = next(other_names, None)
+        self._inputs_by_key: dict[str, Example] = {}
 
     @property
     def takes_demos(self) -> bool:
-        """Whether examples can be demonstrations: no answer or computed input would be missing."""
-        computes_inputs = {*self.text_names} != {*self.signature.input_fields}
+        """Whether examples can be demonstrations: they lack no answer and no computed input."""
+        computes_inputs = {*self.input_names} != {*self.signature.input_fields}
         return len(self.answers) == 1 and not computes_inputs
 
     def check_decisions(self, lm: str) -> None:
         """Raise ProgramError if DSPy cannot ask this model for the program's outputs."""
         # A judge's program already leaves out the fields that a decision model cannot write.
-        if any(isinstance(part, JudgeModule) for _, part in self.module.named_sub_modules()):
+        if any(isinstance(module, JudgeModule) for _, module in self.module.named_sub_modules()):
             return
         try:
-            state = DecisionState(
-                self.signature, self.predictor.fields, system_one=is_decision_model(lm)
-            )
+            is_decision = is_decision_model(lm)
+            state = DecisionState(self.signature, self.predictor.fields, system_one=is_decision)
             for name, output_type in state.types.items():
                 state._question(name, self.signature.output_fields[name], output_type)
         except ValueError as error:
             raise ProgramError(f"this program cannot be tuned with {lm}: {error}") from None
 
-    def read_examples(self, rows: Sequence[Example], label: str | None, group: str | None) -> Items:
-        """Convert the examples to items, and keep their inputs for calls of the program."""
-        if label is None:
-            label = HUMAN_FIELD if rows and HUMAN_FIELD in rows[0] else self.answer.name
-        return Items(tuple(self._read_example(n, row, label, group) for n, row in enumerate(rows)))
+    def read_examples(
+        self, examples: Sequence[Example], label: str | None, group: str | None
+    ) -> Items:
+        """Convert the examples to items, and keep their inputs for calls of the program.
 
-    def _read_example(self, number: int, row: Example, label: str, group: str | None) -> Item:
-        if not hasattr(row, "get"):
+        `label` and `group` are the fields of an example with people's rating and with the document.
+        """
+        if label is None:
+            has_default_label = examples and HUMAN_FIELD in examples[0]
+            label = HUMAN_FIELD if has_default_label else self.rated_answer.name
+        items = (self._read_example(n, one, label, group) for n, one in enumerate(examples))
+        return Items(tuple(items))
+
+    def _read_example(self, number: int, example: Example, label: str, group: str | None) -> Item:
+        if not hasattr(example, "get"):
             raise LabelError(
-                f"example {number} is {row!r:.60}; give dspy.Examples or dicts, for a DataFrame "
-                "trainset=frame.to_dict('records')"
+                f"example {number} is {example!r:.60}; give dspy.Examples or dicts, for a "
+                "DataFrame trainset=frame.to_dict('records')"
             )
-        needed_names = [*self.text_names, label, *([group] if group else [])]
-        if missing := [name for name in needed_names if row.get(name) is None]:
+        needed_names = [*self.input_names, label, *([group] if group else [])]
+        if missing := [name for name in needed_names if example.get(name) is None]:
             raise LabelError(
                 f"example {number} has no {missing[0]!r}; an example needs "
                 f"{', '.join(needed_names)}; for other names use "
                 "RankOptimizer(label=..., group=...)"
             )
         try:
-            human = self.answer.label_score(row[label])
+            human = self.rated_answer.label_score(example[label])
         except (TypeError, ValueError) as error:
             raise LabelError(f"example {number}: {label}: {error}") from None
-        inputs = {name: row[name] for name in self.text_names}
+        inputs = {name: example[name] for name in self.input_names}
         texts = {name: _as_text(value) for name, value in inputs.items()}
-        self._inputs[_inputs_key(texts)] = inputs
+        self._inputs_by_key[_inputs_key(texts)] = inputs
         return Item(
             id=f"{number}",
-            document_id=str(row[group]) if group else texts_digest(texts),
-            system=row.get("system"),
+            document_id=str(example[group]) if group else texts_digest(texts),
+            system=example.get("system"),
             texts=texts,
             human=human,
         )
 
     def describe_judge(self, items: Items) -> tuple[Dimension, Prompt]:
         """Return what the program judges, and its prompt for the search, with numeric answers."""
-        fields = {field.name: field for field in prompt_of(self.signature).fields}
-        choices = []
-        for name, answer in self.answers.items():
+        field_by_name = {field.name: field for field in prompt_of(self.signature).fields}
+        choice_fields = []
+        for answer in self.answers:
+            field = field_by_name[answer.name]
             meaning = " (1 = {}, 0 = {})".format(*answer.values) if answer.is_choice else ""
-            description = f"{fields[name].description}{meaning}"
-            scale = answer.scale(items)
-            choices.append(replace(fields[name], description=description, choices=scale))
+            description = f"{field.description}{meaning}"
+            field = replace(field, description=description, choices=answer.scale(items))
+            choice_fields.append(field)
         inputs = [
-            fields.get(name) or Field(name=name, description=name, role="input")
-            for name in self.text_names
+            field_by_name.get(name) or Field(name=name, description=name, role="input")
+            for name in self.input_names
         ]
-        reason_fields = [fields[self.reason]] if self.reason else []
+        reason_fields = [field_by_name[self.reason_name]] if self.reason_name else []
         subject = Dimension(
-            name=slug(self.answer.name),
-            definition=choices[-1].description,
-            inputs={slug(field.name): field.description for field in inputs},
-            anchors=dict.fromkeys(self.answer.scale(items), ""),
+            name=as_dimension_name(self.rated_answer.name),
+            definition=choice_fields[-1].description,
+            inputs={as_dimension_name(field.name): field.description for field in inputs},
+            anchors=dict.fromkeys(self.rated_answer.scale(items), ""),
             instruction=self.signature.instructions,
         )
-        prompt_fields = (*inputs, *reason_fields, *choices)
+        prompt_fields = (*inputs, *reason_fields, *choice_fields)
         return subject, Prompt(instruction=self.signature.instructions, fields=prompt_fields)
 
     def make_item_judge(self, clients: RunClients, settings: Settings) -> JudgeItems:
@@ -194,8 +207,8 @@ class UserProgram:
             # are still waiting are not judged.
             context = contextvars.copy_context()
             try:
-                judge = partial(self._judge, module, prompt.choice_fields)
-                futures = [pool.submit(context.copy().run, judge, item) for item in items]
+                judge_item = partial(self._judge_item, module, prompt.choice_fields)
+                futures = [pool.submit(context.copy().run, judge_item, item) for item in items]
                 for future in futures:
                     item_judgement = future.result()
                     monitor.record(item_judgement.judgement.failure)
@@ -205,24 +218,26 @@ class UserProgram:
 
         return judge_items
 
-    def _judge(self, module: dspy.Module, choices: Sequence[Field], item: Item) -> ItemJudgement:
+    def _judge_item(
+        self, module: dspy.Module, choice_fields: Sequence[Field], item: Item
+    ) -> ItemJudgement:
         """Judge one item; errors that do not end the run become failed judgements."""
         trace: list[tuple[dspy.Predict, Example, dspy.Prediction]] = []
         predictor, usage = _only_predictor(module), UsageTracker()
         try:
             # This call gets its own usage tracker and trace, to leave the user's unchanged.
             with dspy.context(trace=trace, usage_tracker=usage, disable_history=True):
-                module(**self._inputs[_inputs_key(item.texts)])
+                module(**self._inputs_by_key[_inputs_key(item.texts)])
             predictions = [prediction for caller, _, prediction in trace if caller is predictor]
             if not predictions:
                 raise ProgramError(f"{type(module).__name__} did not call its predictor")
             outputs = predictions[-1]
-            scores = {name: answer.score(outputs[name]) for name, answer in self.answers.items()}
+            scores = {one.name: one.score(outputs[one.name]) for one in self.answers}
             judgement = Judgement(
-                score=scores[self.answer.name],
-                rationale=_as_text(outputs.get(self.reason)) or None,
+                score=scores[self.rated_answer.name],
+                rationale=_as_text(outputs.get(self.reason_name)) or None,
                 answers=scores if len(scores) > 1 else None,
-            ).rescored(choices, self.weights)
+            ).rescored(choice_fields, self.weights)
         except ProgramError:
             raise
         except Exception as error:  # noqa: BLE001 - the user's program may raise anything
@@ -230,9 +245,9 @@ class UserProgram:
             if isinstance(fatal_error, FatalModelError | BudgetSpentError):
                 raise fatal_error from None
             judgement = Judgement.failed(quote(f"{type(error).__name__}: {error}"))
-        usages = usage.get_total_tokens().values()
-        tokens_in = sum(counts.get("prompt_tokens", 0) for counts in usages)
-        tokens_out = sum(counts.get("completion_tokens", 0) for counts in usages)
+        token_counts = usage.get_total_tokens().values()
+        tokens_in = sum(counts.get("prompt_tokens", 0) for counts in token_counts)
+        tokens_out = sum(counts.get("completion_tokens", 0) for counts in token_counts)
         return ItemJudgement(judgement, tokens_in, tokens_out)
 
     def tuned_copy(
@@ -240,10 +255,10 @@ class UserProgram:
     ) -> dspy.Module:
         """Return a copy of the program with the prompt's instruction and demonstrations.
 
-        If the program or the search has weights, each prediction of the copy gets a `score`, which
-        is computed from all answers and shifted by the threshold. Otherwise the predictor itself
-        decides at the threshold. Weights and a threshold that are None stay as they are in the
-        program.
+        If the program or the search has weights, each prediction of the copy gets a `score`. The
+        score is computed from all answers and shifted by the threshold. Otherwise the predictor
+        itself decides at the threshold. If `weights` or `threshold` is None, the program keeps its
+        own.
         """
         compiled_program = self.module.deepcopy()
         predictor = _only_predictor(compiled_program)
@@ -253,16 +268,15 @@ class UserProgram:
         scoring = scoring_of(compiled_program)
         if weights:
             # The score of a pair is a margin, for which an intercept would favour one side.
-            if self.answer.values == PAIR_ANSWERS:
+            if self.rated_answer.values == PAIR_ANSWERS:
                 weights = replace(weights, intercept=0.0)
             if scoring is None:
                 # The prompt has numbers as its options, but predictions have the program's labels.
-                answers_and_fields = zip(self.answers.values(), prompt.choice_fields, strict=True)
-                choices = [
+                choice_fields = [
                     replace(field, choices=answer.values) if answer.is_choice else field
-                    for answer, field in answers_and_fields
+                    for answer, field in zip(self.answers, prompt.choice_fields, strict=True)
                 ]
-                scoring = Scoring(choices)
+                scoring = Scoring(choice_fields)
                 compiled_program = ScoredProgram(compiled_program, scoring)
             scoring.weights = weights
         if threshold is None:
@@ -275,34 +289,40 @@ class UserProgram:
 
     def _set_threshold(self, predictor: dspy.Predict, threshold: float) -> None:
         """Set the predictor's threshold if its answer is a Noul or a Choice of two options."""
-        name = self.answer.name
-        info = self.signature.output_fields[name]
-        # A plain bool or Literal has no probabilities.
-        if self.answer.is_choice and (output_type := decision_type(info)) is info.annotation:
-            option: dict[str, object] = {"threshold": threshold}
-            if not issubclass(output_type, Noul):
-                first_value, second_value = map(str, self.answer.values)
-                option = {"weights": {first_value: 1 - threshold, second_value: threshold}}
-            predictor.fields[name] = predictor.fields.get(name, {}) | option
+        name = self.rated_answer.name
+        field_info = self.signature.output_fields[name]
+        output_type = decision_type(field_info)
+        has_probabilities = output_type is field_info.annotation  # not a plain bool or Literal
+        if not (self.rated_answer.is_choice and has_probabilities):
+            return
+        option: dict[str, object] = {"threshold": threshold}
+        if not issubclass(output_type, Noul):
+            good_value, bad_value = map(str, self.rated_answer.values)
+            option = {"weights": {good_value: 1 - threshold, bad_value: threshold}}
+        predictor.fields[name] = predictor.fields.get(name, {}) | option
 
     def _make_demo(self, demo: Demo) -> dspy.Example:
-        inputs = self._inputs[_inputs_key({name: str(demo[name]) for name in self.text_names})]
-        answers = (answer for name, answer in self.answers.items() if name in demo)
-        values = {answer.name: answer.value_of_rating(int(demo[answer.name])) for answer in answers}
-        return dspy.Example(**inputs, **values).with_inputs(*self.text_names)
+        """Convert a demonstration of the search to an example with the program's own values."""
+        texts = {name: str(demo[name]) for name in self.input_names}
+        answers = [answer for answer in self.answers if answer.name in demo]
+        values = {one.name: one.value_for_rating(int(demo[one.name])) for one in answers}
+        example = dspy.Example(**self._inputs_by_key[_inputs_key(texts)], **values)
+        return example.with_inputs(*self.input_names)
 
 
-def slug(name: str) -> str:
-    """Convert a name to the form of a dimension's name: lower-case letters, digits, underscores."""
+def as_dimension_name(name: str) -> str:
+    """Convert a name to a dimension's name: lower-case letters, digits and underscores."""
     identifier = re.sub(r"[^a-z0-9_]", "_", name.lower()).strip("_")[:60]
     return identifier if identifier[:1].isalpha() else f"text_{identifier}"
 
 
 def _as_text(value: object) -> str:
+    """Return a text as it is, and any other value as JSON."""
     if value is None or isinstance(value, str):
         return value or ""
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _inputs_key(texts: Mapping[str, str]) -> str:
+    """Return the key under which the inputs of an example with these texts are kept."""
     return "\0".join(map(utf8_text, texts.values()))

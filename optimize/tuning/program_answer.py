@@ -1,4 +1,4 @@
-"""An output field of a DSPy program as an answer: a rating, or a choice between two labels."""
+"""An output field of a DSPy program as an answer: a rating, or a choice between two values."""
 
 import math
 import re
@@ -27,7 +27,7 @@ class ProgramError(JudgesError, TypeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramAnswer:
-    """An output field of the program that is a rating, or a choice between two labels.
+    """An output field of the program that is a rating, or a choice between two values.
 
     `values` are the values that the program may write, in order; () if the type is int or float.
     The first value of a choice counts 1, and the second one 0.
@@ -39,9 +39,9 @@ class ProgramAnswer:
 
     def score(self, value: Any) -> float:
         """Convert a value that the program wrote to a score; raise ValueError if it is not one."""
-        if probability_of := choice_probabilities(value, self.values):
+        if probability_by_value := choice_probabilities(value, self.values):
             return math.fsum(
-                p * self.score(possible_value) for possible_value, p in probability_of.items()
+                probability * self.score(one) for one, probability in probability_by_value.items()
             )
         if self.is_choice:
             return 1.0 - self.values.index(value)
@@ -61,17 +61,17 @@ class ProgramAnswer:
         number, is_pair = math.nan, self.values == PAIR_ANSWERS
         with suppress(TypeError, ValueError):
             number = float(label)
-        is_label, labels = math.isfinite(number), "a number"
+        is_label, labels_text = math.isfinite(number), "a number"
         if self.is_choice or [*map(str, self.values)] == ["0", "1"]:
             lowest = -1 if is_pair else 0
             is_label = lowest <= number <= 1
-            labels = f"{', '.join(map(repr, self.values))}, or a number from {lowest} to 1"
+            labels_text = f"{', '.join(map(repr, self.values))}, or a number from {lowest} to 1"
         if not is_label:
-            raise ValueError(f"{label!r} is not a label; write {labels}")
+            raise ValueError(f"{label!r} is not a label; write {labels_text}")
         # For pairs, the number is a margin between A and B in [-1, 1].
         return (number + 1) / 2 if is_pair else number
 
-    def value_of_rating(self, rating: int) -> FieldValue:
+    def value_for_rating(self, rating: int) -> FieldValue:
         """Return the value that the program writes for this rating."""
         if self.is_choice:
             return self.values[1 - rating]
@@ -83,56 +83,65 @@ class ProgramAnswer:
             return 0, 1
         if self.values:
             return tuple(map(int, self.values))
-        low, high = math.floor(items.human.min()), math.ceil(items.human.max())
-        return tuple(range(low, max(high, low + 1) + 1, max(1, (high - low) // MAX_RATINGS)))
+        lowest, highest = math.floor(items.human.min()), math.ceil(items.human.max())
+        step = max(1, (highest - lowest) // MAX_RATINGS)
+        return tuple(range(lowest, max(highest, lowest + 1) + 1, step))
 
 
-def answer_of(program: str, signature: dspy.Signature, output: str | None = None) -> ProgramAnswer:
+def find_rated_answer(
+    program_name: str, signature: dspy.Signature, output: str | None = None
+) -> ProgramAnswer:
     """Return the output field that people labelled: `output`, else the only rating or choice."""
-    outputs = signature.output_fields
+    field_by_name = signature.output_fields
     answers = [answer for answer in read_answers(signature) if output in (None, answer.name)]
     if len(answers) == 1:
         return answers[0]
-    types = [getattr(info.annotation, "__name__", info.annotation) for info in outputs.values()]
-    fields = ", ".join(f"{name}: {kind}" for name, kind in zip(outputs, types, strict=True))
-    if output not in (None, *outputs):
-        raise ProgramError(f"{program} writes {fields}, and has no output {output!r}")
-    name = [*outputs][-1]
+    typed_names = []
+    for name, info in field_by_name.items():
+        typed_names.append(f"{name}: {getattr(info.annotation, '__name__', info.annotation)}")
+    program_text = f"{program_name} writes {', '.join(typed_names)}"
+    if output not in (None, *field_by_name):
+        raise ProgramError(f"{program_text}, and has no output {output!r}")
     raise ProgramError(
-        f"{program} writes {fields}, of which {len(answers)} are the rating or choice that people "
-        f"labelled: give one output a type, as in '... -> {name}: int', Literal[1, 2, 3, 4, 5], "
-        f"float, or a Literal with two labels, and name it, as in RankOptimizer(output={name!r})"
+        f"{program_text}, of which {len(answers)} are the rating or choice that people labelled: "
+        f"give one output a type, as in '... -> {name}: int', Literal[1, 2, 3, 4, 5], float, or a "
+        f"Literal with two labels, and name it, as in RankOptimizer(output={name!r})"
     )
 
 
 def read_answers(signature: dspy.Signature) -> list[ProgramAnswer]:
     """Return all outputs of the program that are ratings or choices."""
     answers = (_read_answer(name, info) for name, info in signature.output_fields.items())
-    return list(filter(None, answers))
+    return [answer for answer in answers if answer is not None]
 
 
 def _read_answer(name: str, info: FieldInfo) -> ProgramAnswer | None:
+    """Return an output field as an answer; None if its type is no rating and no choice of two."""
     if info.annotation in (int, float):
         return ProgramAnswer(name=name)
     decision = decision_type(info)  # a bool or a Literal has a decision type, too
     if decision is None:
         return None
     if issubclass(decision, Score):
-        return ProgramAnswer(name=name, values=_level_ratings(decision.criteria()))
+        return ProgramAnswer(name=name, values=_ratings_of_levels(decision.criteria()))
     if issubclass(decision, Noul):
         return ProgramAnswer(name=name, values=(True, False), is_choice=True)
     values = get_args(decision.model_fields["value"].annotation)
     if len(values) > 1 and all(re.fullmatch(r"-?\d+", str(value)) for value in values):
         return ProgramAnswer(name=name, values=tuple(sorted(values, key=int)))
-    return ProgramAnswer(name=name, values=values, is_choice=True) if len(values) == 2 else None
+    if len(values) != 2:
+        return None
+    return ProgramAnswer(name=name, values=values, is_choice=True)
 
 
-def _level_ratings(criteria: Sequence[str]) -> tuple[int, ...]:
-    """Return the ratings for the levels of a dspy Score: ascending numbers before them, or indices.
+def _ratings_of_levels(levels: Sequence[str]) -> tuple[int, ...]:
+    """Return a rating for each level of a dspy.Score.
 
-    A level with a number is written "1: poor".
+    The ratings are the numbers with which the levels begin, as in "1: poor", if all have one and
+    the numbers ascend. Otherwise the levels are counted from 0.
     """
-    matches = [re.match(r"-?\d+(?=:|\Z)", str(level)) for level in criteria]
-    ratings = [int(match[0]) for match in matches if match]
-    numbers_ascend = len(ratings) == len(criteria) and ratings == sorted(set(ratings))
-    return tuple(ratings if numbers_ascend else range(len(criteria)))
+    matches = [re.match(r"-?\d+(?=:|\Z)", str(level)) for level in levels]
+    numbers = [int(match[0]) for match in matches if match]
+    if len(numbers) == len(levels) and numbers == sorted(set(numbers)):
+        return tuple(numbers)
+    return tuple(range(len(levels)))

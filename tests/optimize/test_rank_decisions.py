@@ -14,7 +14,7 @@ from rated_programs import ROWS, compile_with
 import judges
 from judges.definition import make_dimension
 from judges.modules import ScoredProgram
-from optimize.tuning.program_answer import ProgramAnswer, ProgramError, answer_of
+from optimize.tuning.program_answer import ProgramAnswer, ProgramError, find_rated_answer
 
 LEVELS = ("1: bad", "2", "3", "4", "5: good")
 OK = Noul[(True, "it is good"), (False, "it is bad")]
@@ -150,7 +150,7 @@ def test_a_chat_model_proposes_instructions_for_a_decision_model(
 def answer_to(kind):
     """The answer of a program with an output of this type."""
     fields = {"text": (str, dspy.InputField()), "reasoning": (str, dspy.OutputField())}
-    return answer_of("P", dspy.Signature({**fields, "x": (kind, dspy.OutputField())}))
+    return find_rated_answer("P", dspy.Signature({**fields, "x": (kind, dspy.OutputField())}))
 
 
 @pytest.mark.parametrize(

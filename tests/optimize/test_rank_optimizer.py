@@ -257,7 +257,7 @@ def test_the_compiled_program_scores_by_the_candidates_weights(
     assert {name: prediction[name] for name in answers} == answers
     # It can be tuned again: the answer is known and the weights are its own.
     again = UserProgram(program.tuned_copy(prompt, weights))
-    assert (again.answer, again.weights.slopes) == (program.answer, slopes)
+    assert (again.rated_answer, again.weights.slopes) == (program.rated_answer, slopes)
 
 
 def test_a_verdict_program_with_weights_gets_the_tuned_threshold():
