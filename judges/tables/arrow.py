@@ -52,27 +52,27 @@ class ParquetSink:
 
     def __init__(self, path: Path, columns: Sequence[str]) -> None:
         self._path = path
-        self._cells: dict[str, list[object]] = {name: [] for name in columns}
+        self._cells_by_column: dict[str, list[object]] = {name: [] for name in columns}
 
     def write(self, row: Record) -> None:
-        for name, cells in self._cells.items():
-            cells.append(row.get(name))
+        for column, cells in self._cells_by_column.items():
+            cells.append(row.get(column))
 
     def close(self) -> None:
         """Write the rows. Raises RowsError if a column has values of several types."""
         import pyarrow as pa
         import pyarrow.parquet
 
-        arrays_by_column = {}
-        for name, cells in self._cells.items():
+        array_by_column = {}
+        for column, cells in self._cells_by_column.items():
             try:
-                arrays_by_column[name] = pa.array(cells)
+                array_by_column[column] = pa.array(cells)
             except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
                 raise RowsError(
-                    f"{self._path}: the column {name!r} holds values of several types, which "
+                    f"{self._path}: the column {column!r} holds values of several types, which "
                     f"Parquet cannot hold ({excerpt(str(error))}); write .csv or .jsonl"
                 ) from error
-        pyarrow.parquet.write_table(pa.table(arrays_by_column), self._path)
+        pyarrow.parquet.write_table(pa.table(array_by_column), self._path)
 
 
 def load_dataset(path: str) -> object:

@@ -11,7 +11,7 @@ from judges.tables.problems import Problems, UnreadableError, excerpt
 
 _WINDOWS_1252 = "cp1252"  # Python's name for Windows-1252
 # The number of bytes that are searched for signs of another encoding.
-_SAMPLE_BYTES = 2**20
+_N_SAMPLE_BYTES = 2**20
 # Matches bytes that are unlikely in Windows-1252: zero bytes, four or more non-ASCII bytes in a
 # row, and, within words, bytes that are letters only in Macintosh and DOS encodings.
 _UNLIKELY_IN_WINDOWS_1252 = re.compile(
@@ -45,15 +45,15 @@ def _utf8_or_windows_1252(file: BinaryIO, problems: Problems, may_be_windows_125
             # in a later line are damage.
             may_be_windows_1252 = line.decode().isascii() and may_be_windows_1252
         except UnicodeDecodeError as error:
-            sample = line + file.read(_SAMPLE_BYTES)
-            nearby = line[max(0, error.start - 9) : error.start + 9]
-            context = nearby.decode(_WINDOWS_1252, "replace")
-            if not may_be_windows_1252 or _UNLIKELY_IN_WINDOWS_1252.search(sample):
+            sample_bytes = line + file.read(_N_SAMPLE_BYTES)
+            bad_bytes = line[max(0, error.start - 9) : error.start + 9]
+            bad_text = bad_bytes.decode(_WINDOWS_1252, "replace")
+            if not may_be_windows_1252 or _UNLIKELY_IN_WINDOWS_1252.search(sample_bytes):
                 raise UnreadableError(
-                    "not-utf8", "is not UTF-8", "save the file as UTF-8", context, line_number
+                    "not-utf8", "is not UTF-8", "save the file as UTF-8", bad_text, line_number
                 ) from None
             problems.notes.append(
-                f"read as Windows-1252, since it is not UTF-8 ({excerpt(context)} on line "
+                f"read as Windows-1252, since it is not UTF-8 ({excerpt(bad_text)} on line "
                 f"{line_number}); if that is wrong, save the file as UTF-8"
             )
             return _WINDOWS_1252

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import count, starmap
+from itertools import chain, count, starmap
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,7 +31,7 @@ class Format(NamedTuple):
     """
 
     endings: tuple[str, ...]
-    read: Callable[[Path, Problems], Iterator[TableRow]]
+    read_rows: Callable[[Path, Problems], Iterator[TableRow]]
     open_writer: Callable[[Path, Sequence[str]], Sink] | None = None
     is_typed: bool = True
     is_flat: bool = True
@@ -48,7 +48,7 @@ FORMATS = (
 )
 READABLE_FORMATS = {ending: each for each in FORMATS for ending in each.endings}
 WRITABLE_FORMATS = {ending: each for ending, each in READABLE_FORMATS.items() if each.open_writer}
-# The endings that help texts name, as a phrase.
+# The endings as help texts list them.
 READABLE_ENDINGS = ".jsonl, .json, .csv, .tsv, .xlsx or .parquet"
 
 
@@ -78,7 +78,7 @@ def read_table_rows(path: Path, notes: list[str] | None = None) -> Iterator[Tabl
     problems.notes = [] if notes is None else notes
     row = None
     with _collect_errors(problems):
-        rows = _bounded_rows(_format_of(path).read(path, problems), in_memory=False)
+        rows = _bounded_rows(_format_of(path).read_rows(path, problems), in_memory=False)
         for row_number, row in enumerate(rows, start=1):
             yield row._replace(row_number=row_number)
     if row is None:
@@ -92,7 +92,7 @@ def read_records(path: Path) -> Iterator[tuple[str, Record]]:
     """
     problems = Problems(str(path), strict=True)
     with _collect_errors(problems):
-        rows = _format_of(path, FORMATS[0]).read(path, problems)
+        rows = _format_of(path, FORMATS[0]).read_rows(path, problems)
         for row in _bounded_rows(rows, in_memory=True):
             yield f"{problems.file}, {problems.unit} {row.line}", row.cells
 
@@ -101,20 +101,22 @@ def read_table(path: "str | Path | Rows", problems: Problems) -> Table | None:
     """Read a file, a data set or rows in memory; if that fails, add a problem and return None."""
     with _collect_errors(problems):
         if is_in_memory(path) or str(path).startswith(HUB_PREFIX):
-            source_rows = rows_in_memory(path if is_in_memory(path) else load_dataset(str(path)))
+            records = rows_in_memory(path if is_in_memory(path) else load_dataset(str(path)))
             # The rows have the same hash as a JSON Lines file with these rows.
-            sha256 = hashlib.sha256(as_json_lines(source_rows)).hexdigest()
+            sha256 = hashlib.sha256(as_json_lines(records)).hexdigest()
             name, is_typed = Path(table_name(path)).name, True
-            rows: Iterable[TableRow] = starmap(TableRow, enumerate(source_rows, start=1))
+            rows: Iterable[TableRow] = starmap(TableRow, enumerate(records, start=1))
         else:
-            file = Path(str(path))
-            table_format = _format_of(file)
-            with split_sheet(file)[0].open("rb") as stream:
+            path_with_sheet = Path(str(path))
+            table_format = _format_of(path_with_sheet)
+            file, _ = split_sheet(path_with_sheet)
+            with file.open("rb") as stream:
                 sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
-            name, is_typed = split_sheet(file)[0].stem, table_format.is_typed
-            rows = _bounded_rows(table_format.read(file, problems), in_memory=True)
-        if numbered_rows := tuple(map(_numbered_row, count(1), rows)):
-            columns = (column for row in numbered_rows for column in row.cells)
+            name, is_typed = file.stem, table_format.is_typed
+            rows = _bounded_rows(table_format.read_rows(path_with_sheet, problems), in_memory=True)
+        numbered_rows = tuple(map(_numbered_row, count(1), rows))
+        if numbered_rows:
+            columns = chain.from_iterable(row.cells for row in numbered_rows)
             return Table(
                 name=name,
                 sha256=sha256,
@@ -129,14 +131,14 @@ def read_table(path: "str | Path | Rows", problems: Problems) -> Table | None:
     return None
 
 
-def _numbered_row(number: int, row: TableRow) -> TableRow:
+def _numbered_row(row_number: int, row: TableRow) -> TableRow:
     """Number a row, and remove cells in columns without a name and in those that libraries add."""
     cells = {
-        name: cell
-        for name, cell in row.cells.items()
-        if name.strip() and not name.startswith(_ADDED_COLUMN_PREFIXES)
+        column: cell
+        for column, cell in row.cells.items()
+        if column.strip() and not column.startswith(_ADDED_COLUMN_PREFIXES)
     }
-    return TableRow(row.line, cells, number)
+    return TableRow(row.line, cells, row_number)
 
 
 def _bounded_rows(rows: Iterable[TableRow], *, in_memory: bool) -> Iterator[TableRow]:
@@ -144,8 +146,8 @@ def _bounded_rows(rows: Iterable[TableRow], *, in_memory: bool) -> Iterator[Tabl
     columns, n_bytes = set[str](), 0
     for row in rows:
         columns.update(row.cells)
-        nested_columns = (len(cell) for cell in row.cells.values() if isinstance(cell, dict))
-        if max(len(columns), *nested_columns, 0) > bounds.MAX_COLUMNS:
+        nested_key_counts = [len(cell) for cell in row.cells.values() if isinstance(cell, dict)]
+        if max([len(columns), *nested_key_counts]) > bounds.MAX_COLUMNS:
             raise size_error(f"has more than {bounds.MAX_COLUMNS:,} columns", row.line)
         n_bytes += 2 * bounds.BYTES_PER_VALUE + bounds.estimate_memory(row.cells)
         if in_memory and n_bytes > bounds.MAX_BYTES:
@@ -208,7 +210,7 @@ class RowWriter:
     def __enter__(self) -> "RowWriter":
         return self
 
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+    def __exit__(self, error_type: object, error: BaseException | None, trace: object) -> None:
         if error is None:
             self._file.close()
             self.partial_path.replace(self.path)

@@ -1,4 +1,4 @@
-"""Read rows that are in memory, as if from a file: DataFrames, data sets, lists of dicts."""
+"""Read DataFrames, data sets and lists of dicts as rows, like those of a file."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,49 +16,50 @@ if TYPE_CHECKING:
 else:
     Rows = object
 
-_FRAME_CLASS, _DATASET_CLASS = ("pandas", "DataFrame"), ("datasets", "Dataset")
-_POLARS_CLASS = "polars", "DataFrame"
+# The library and the name of each class of tables.
+_PANDAS_CLASS, _POLARS_CLASS = ("pandas", "DataFrame"), ("polars", "DataFrame")
+_DATASET_CLASS = ("datasets", "Dataset")
 
 
-def is_in_memory(source: object) -> bool:
-    """Return whether `source` holds rows in memory, and is not the path of a file."""
-    classes = (_FRAME_CLASS, _POLARS_CLASS, _DATASET_CLASS)
-    return isinstance(source, list | tuple) or _class_name(source) in classes
+def is_in_memory(table: object) -> bool:
+    """Return whether `table` holds rows in memory, and is not the path of a file."""
+    classes = (_PANDAS_CLASS, _POLARS_CLASS, _DATASET_CLASS)
+    return isinstance(table, list | tuple) or _class_name(table) in classes
 
 
-def table_name(source: object) -> str:
+def table_name(table: object) -> str:
     """Return a table's name for messages: the path of a file, or the type of rows in memory."""
-    if isinstance(source, list | tuple):
+    if isinstance(table, list | tuple):
         return "rows"
-    return type(source).__name__ if is_in_memory(source) else str(source)
+    return type(table).__name__ if is_in_memory(table) else str(table)
 
 
-def rows_in_memory(source: Any) -> list[Record]:
+def rows_in_memory(table: Any) -> list[Record]:
     """Return the rows as data that JSON can hold; a DataFrame's named index becomes a column."""
-    rows: Iterable[object] = source
-    name = table_name(source)
-    if _class_name(source) == _DATASET_CLASS:
+    rows: Iterable[object] = table
+    name = table_name(table)
+    if _class_name(table) == _DATASET_CLASS:
         # In the format "arrow", the library does not decode images and sounds.
-        batches = source.with_format("arrow").iter(batch_size=1000)
+        batches = table.with_format("arrow").iter(batch_size=1000)
         rows = (row for batch in batches for row in batch.to_pylist(maps_as_pydicts="lossy"))
-    elif _class_name(source) == _POLARS_CLASS:
-        rows = source.to_dicts()
-    elif _class_name(source) == _FRAME_CLASS:
-        index_name = source.index.name
-        index_is_column = index_name is not None and index_name not in source.columns
-        frame = source.reset_index() if index_is_column else source
+    elif _class_name(table) == _POLARS_CLASS:
+        rows = table.to_dicts()
+    elif _class_name(table) == _PANDAS_CLASS:
+        index_name = table.index.name
+        index_is_column = index_name is not None and index_name not in table.columns
+        frame = table.reset_index() if index_is_column else table
         if not frame.columns.is_unique:
             duplicate = frame.columns[frame.columns.duplicated()][0]
             raise RowsError(f"{name}: two columns are called {duplicate!r}; rename one")
         rows = frame.to_dict("records")
-    json_rows: list[Record] = []
+    records: list[Record] = []
     for row_number, row in enumerate(map(plain_value, rows), start=1):
         if not isinstance(row, dict):
             raise RowsError(
                 f"{name}, row {row_number}: {excerpt(row)} is not a mapping from columns to cells"
             )
-        json_rows.append(row)
-    return json_rows
+        records.append(row)
+    return records
 
 
 def as_json_lines(rows: Iterable[Record]) -> bytes:
@@ -66,6 +67,6 @@ def as_json_lines(rows: Iterable[Record]) -> bytes:
     return b"".join(json.dumps(row, allow_nan=False).encode() + b"\n" for row in rows)
 
 
-def _class_name(source: object) -> tuple[str, str]:
+def _class_name(table: object) -> tuple[str, str]:
     """Return the library and the name of an object's class, without importing the library."""
-    return type(source).__module__.partition(".")[0], type(source).__name__
+    return type(table).__module__.partition(".")[0], type(table).__name__

@@ -1,4 +1,4 @@
-"""Collect the problems of a file, so that a check can list all of them and not only the first."""
+"""Collect all problems of a file of labels, so that a check lists them and not only the first."""
 
 import reprlib
 from collections import Counter
@@ -112,22 +112,27 @@ class Problems(list[Problem]):
 
 def check_column_names(names: Iterable[str], line: int | None = None) -> None:
     """Raise UnreadableError if two columns have the same name."""
-    for name, number in Counter(names).most_common(1):
-        if number > 1:
+    for name, n_columns in Counter(names).most_common(1):
+        if n_columns > 1:
             advice = "give every column its own name, in one row"
             raise UnreadableError("twice", "names two columns", advice, name, line)
 
 
 def excerpt(value: object) -> str:
     """Return the `repr` of a value for a message, shortened to at most 80 characters."""
-    representation = _REPR.repr(value)
-    return representation if len(representation) <= 80 else f"{representation[:77]}..."
+    text = _REPR.repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def joined_names(names: Sequence[str]) -> str:
     """Join names for a message: at most twelve names, each of at most 40 printable characters."""
-    short_names = ["".join(c if c.isprintable() else "?" for c in name[:40]) for name in names[:12]]
-    return ", ".join([*short_names, "..."] if len(names) > 12 else short_names) or "none"
+    shown_names = []
+    for name in names[:12]:
+        characters = [character if character.isprintable() else "?" for character in name[:40]]
+        shown_names.append("".join(characters))
+    if len(names) > 12:
+        shown_names.append("...")
+    return ", ".join(shown_names) or "none"
 
 
 def count_text(number: int, noun: str) -> str:

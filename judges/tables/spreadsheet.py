@@ -22,7 +22,7 @@ from judges.tables.text import TableRow, is_blank, without_apostrophe
 # The number of rows that are searched for the header.
 _MAX_SEARCHED_ROWS = 20
 # The number of lines of a CSV file from which the delimiter is detected.
-_N_SAMPLE_LINES = 200
+_N_FIRST_LINES = 200
 _DELIMITERS = (",", ";", "\t", "|")
 _QUOTING_ADVICE = "quote fields that hold separators or line breaks, and double the quotes inside"
 
@@ -51,31 +51,33 @@ def rows_under_header(grid: Iterable[GridRow], problems: Problems) -> Iterator[T
         note = f"{problems.unit} {row.line} ({title}) above the header is read as a title"
         problems.notes.append(note)
     header = first_rows[header_index]
-    names = _column_names(header)
+    column_names = _column_names(header)
     # A row may lack cells only in columns after the last column with a name.
-    min_cells = 1 + max(map(names.index, filter(None, names)))
+    min_cells = 1 + max(map(column_names.index, filter(None, column_names)))
     unnamed_columns = set[int]()
     for row in chain(first_rows[header_index + 1 :], filled_rows):
         filled_cells = row.filled_cells
-        if len(row.cells) < min_cells or max(filled_cells) >= len(names):
-            fault = f"has {count_text(len(row.cells), 'cell')}, but the header has {len(names)}"
+        if len(row.cells) < min_cells or max(filled_cells) >= len(column_names):
+            n_cells = count_text(len(row.cells), "cell")
+            fault = f"has {n_cells}, but the header has {len(column_names)}"
             problems.add("ragged", fault, f"leave the row out, or {_QUOTING_ADVICE}", line=row.line)
             continue
         # The first column may lack a name: it has row numbers then, and is not read.
-        unnamed_columns.update(index for index in filled_cells if index and not names[index])
-        named_cells = zip(names, row.cells, strict=False)
+        unnamed_columns.update(i for i in filled_cells if i and not column_names[i])
+        named_cells = zip(column_names, row.cells, strict=False)
         yield TableRow(row.line, {name: cell for name, cell in named_cells if name})
     if unnamed_columns:
-        fault = f"has no name above {count_text(len(unnamed_columns), 'column')} with filled cells"
+        n_columns = count_text(len(unnamed_columns), "column")
+        fault = f"has no name above {n_columns} with filled cells"
         problems.add("no-name", fault, "name every column here", line=header.line)
 
 
 def _header_index(first_rows: Sequence[GridRow]) -> int:
-    """Return the index of the header: the first row with more than half the usual cell count."""
-    widths = [len(row.filled_cells) for row in first_rows]
-    n_rows_by_width = Counter(widths)
-    usual_width = max(n_rows_by_width, key=lambda width: (n_rows_by_width[width], width))
-    return next(index for index, width in enumerate(widths) if 2 * width > usual_width)
+    """Return the index of the first row with more than half as many filled cells as most rows."""
+    cell_counts = [len(row.filled_cells) for row in first_rows]
+    n_rows_by_count = Counter(cell_counts)
+    usual_count = max(n_rows_by_count, key=lambda count: (n_rows_by_count[count], count))
+    return next(index for index, count in enumerate(cell_counts) if 2 * count > usual_count)
 
 
 def _column_names(header: GridRow) -> list[str]:
@@ -92,21 +94,22 @@ def csv_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
     csv.field_size_limit(bounds.MAX_BYTES)
     with open_text(path, problems, may_be_windows_1252=True) as lines:
         problems.unit = "row"  # not "line", since a row may extend over several lines
-        sample = list(islice(lines, _N_SAMPLE_LINES))
+        first_lines = list(islice(lines, _N_FIRST_LINES))
         # The delimiter cuts the largest share of the rows into the same number of cells.
-        problems.delimiter = max(_DELIMITERS, key=partial(_share_of_equal_widths, sample))
-        yield from rows_under_header(_csv_grid(chain(sample, lines), problems.delimiter), problems)
+        problems.delimiter = max(_DELIMITERS, key=partial(_share_of_equal_rows, first_lines))
+        grid = _csv_grid(chain(first_lines, lines), problems.delimiter)
+        yield from rows_under_header(grid, problems)
 
 
-def _share_of_equal_widths(sample: Sequence[str], delimiter: str) -> tuple[float, int]:
+def _share_of_equal_rows(lines: Sequence[str], delimiter: str) -> tuple[float, int]:
     """Return the largest share of rows that have the same number of cells, and this number."""
     try:
-        records = list(csv.reader(sample, delimiter=delimiter))
+        rows = list(csv.reader(lines, delimiter=delimiter))
     except csv.Error:
         return 0, 0
-    n_rows_by_width = Counter(len(cells) for cells in records if any(map(str.strip, cells)))
-    n_rows = n_rows_by_width.total()
-    shares = ((n / n_rows, width) for width, n in n_rows_by_width.items() if width > 1)
+    n_rows_by_count = Counter(len(cells) for cells in rows if any(map(str.strip, cells)))
+    n_rows = n_rows_by_count.total()
+    shares = ((n / n_rows, count) for count, n in n_rows_by_count.items() if count > 1)
     return max(shares, default=(0, 0))
 
 

@@ -1,4 +1,4 @@
-"""Read JSON Lines, JSON and YAML strictly, and write JSON Lines and CSV."""
+"""Read JSON Lines, JSON and YAML strictly, and write rows as JSON Lines and CSV."""
 
 import csv
 import json
@@ -22,6 +22,7 @@ _OBJECTS_ADVICE = (
 # If a JSON file is the reply of a web API, its rows are under one of these keys.
 _ROW_KEYS = ("data", "events")
 
+# The cells of a row, by column.
 Record = dict[str, object]
 
 
@@ -72,16 +73,16 @@ def read_yaml_file(path: Path) -> object:
     """Read a YAML file with all scalars as strings; raises OSError or ValueError."""
     import yaml
 
-    content, depth = read_bytes(path, bounds.MAX_YAML_BYTES), 0
+    yaml_bytes, depth = read_bytes(path, bounds.MAX_YAML_BYTES), 0
     try:
-        for event in yaml.parse(content):
+        for event in yaml.parse(yaml_bytes):
             depth += isinstance(event, yaml.CollectionStartEvent)
             depth -= isinstance(event, yaml.CollectionEndEvent)
             if depth > bounds.MAX_DEPTH:
                 raise ValueError(f"nested too deeply (more than {bounds.MAX_DEPTH})")
             if isinstance(event, yaml.AliasEvent):
                 raise ValueError(f"has an alias, *{event.anchor}: write out what it stands for")
-        return yaml.load(content, yaml.BaseLoader)
+        return yaml.load(yaml_bytes, yaml.BaseLoader)
     except yaml.YAMLError as error:
         raise ValueError(str(error)) from error
 
@@ -103,17 +104,17 @@ def jsonl_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
 def json_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
     """Yield the objects in a .json file, which holds an array or JSON Lines."""
     with open_text(path, problems, may_be_windows_1252=False) as file:
-        content = file.read(bounds.MAX_BYTES + 1)
+        json_text = file.read(bounds.MAX_BYTES + 1)
     try:
-        rows = decode_json(content)
+        rows = decode_json(json_text)
     except ValueError as error:
-        if str(error).startswith("Extra data") and not content.lstrip().startswith("["):
+        if str(error).startswith("Extra data") and not json_text.lstrip().startswith("["):
             yield from jsonl_rows(path, problems)
             return
         raise _json_error(error, getattr(error, "lineno", None)) from error
     if isinstance(rows, dict):
         # The file may be the reply of a web API.
-        rows = next((rows[name] for name in _ROW_KEYS if isinstance(rows.get(name), list)), rows)
+        rows = next((rows[key] for key in _ROW_KEYS if isinstance(rows.get(key), list)), rows)
     if not isinstance(rows, list):
         fault = f"is not an array of objects, nor an object with one in {' or '.join(_ROW_KEYS)}"
         raise UnreadableError("no-object", fault, _OBJECTS_ADVICE)
@@ -122,11 +123,12 @@ def json_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
         yield from _object_rows(row_number, value, problems)
 
 
-def _object_rows(number: int, value: object, problems: Problems) -> Iterator[TableRow]:
+def _object_rows(line: int, value: object, problems: Problems) -> Iterator[TableRow]:
+    """Yield an object as a row; for any other value, add a problem."""
     if isinstance(value, dict):
-        yield TableRow(number, value)
+        yield TableRow(line, value)
     else:
-        problems.add("no-object", "is not a JSON object", _OBJECTS_ADVICE, line=number, value=value)
+        problems.add("no-object", "is not a JSON object", _OBJECTS_ADVICE, line=line, value=value)
 
 
 def _json_error(error: ValueError, line: int | None) -> UnreadableError:

@@ -23,8 +23,8 @@ _MERGED_RANGE = re.compile(rb'<(?:\w+:)?mergeCell\s[^>]*?ref="(\w+:\w+)"')
 
 def split_sheet(path: Path) -> tuple[Path, str | None]:
     """Split `FILE.xlsx:SHEET` into the file and the sheet's name, or None if no sheet is named."""
-    match = None if path.exists() else _PATH_WITH_SHEET.fullmatch(str(path))
-    return (Path(match[1]), match[2]) if match else (path, None)
+    path_match = None if path.exists() else _PATH_WITH_SHEET.fullmatch(str(path))
+    return (Path(path_match[1]), path_match[2]) if path_match else (path, None)
 
 
 def workbook_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
@@ -44,7 +44,7 @@ def workbook_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
             warnings.simplefilter("ignore")
             # In read-only mode, openpyxl creates no empty cells if the stated size is too large.
             workbook = load_workbook(file, read_only=True, data_only=True)
-            grid = _read_grid(workbook.worksheets, workbook.sheetnames, sheet_name, problems)
+            grid = _read_grid(workbook, sheet_name, problems)
             workbook.close()
     except UnreadableError:
         raise
@@ -59,37 +59,35 @@ def workbook_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
 def _check_size(file: Path) -> None:
     """Raise UnreadableError if a workbook is too large to be read."""
     with zipfile.ZipFile(file) as archive:
-        n_bytes = sum(part.file_size for part in archive.infolist())
+        n_bytes = sum(zip_entry.file_size for zip_entry in archive.infolist())
         if n_bytes > bounds.MAX_BYTES:
             mebibytes = bounds.MAX_BYTES >> 20
             raise size_error(f"unpacks to {n_bytes >> 20:,} MiB, more than {mebibytes}")
         for name in archive.namelist():
-            limit = _MAX_TAGS.get(name.lower(), 4 * bounds.MAX_CELLS)
+            max_tags = _MAX_TAGS.get(name.lower(), 4 * bounds.MAX_CELLS)
             n_tags = archive.read(name).count(b"<")
-            if n_tags > limit:
-                raise size_error(f"has {n_tags:,} XML tags in {name}, more than {limit:,}")
+            if n_tags > max_tags:
+                raise size_error(f"has {n_tags:,} XML tags in {name}, more than {max_tags:,}")
 
 
-def _read_grid(
-    sheets: Sequence[Any], titles: Sequence[str], name: str | None, problems: Problems
-) -> list[GridRow]:
-    """Return the rows of the sheet `name`; by default, of the only visible sheet with a table."""
-    grids: dict[Any, list[GridRow]] = {}
-    for sheet in sheets:
-        is_candidate = sheet.sheet_state == "visible" if name is None else sheet.title == name
-        if is_candidate:
-            grids[sheet] = _filled_rows(sheet)
-    table_sheets = [sheet for sheet, grid in grids.items() if _holds_table(grid)]
-    if len(table_sheets) > 1 or not grids:
-        fault = f"has the sheets {joined_names(titles)}"
+def _read_grid(workbook: Any, sheet_name: str | None, problems: Problems) -> list[GridRow]:
+    """Return the rows of the named sheet; by default, of the only visible sheet with a table."""
+    if sheet_name is None:
+        sheets = [sheet for sheet in workbook.worksheets if sheet.sheet_state == "visible"]
+    else:
+        sheets = [sheet for sheet in workbook.worksheets if sheet.title == sheet_name]
+    grid_by_sheet = {sheet: _filled_rows(sheet) for sheet in sheets}
+    table_sheets = [sheet for sheet in sheets if _holds_table(grid_by_sheet[sheet])]
+    if len(table_sheets) > 1 or not sheets:
+        fault = f"has the sheets {joined_names(workbook.sheetnames)}"
         advice = "name the sheet with the labels, as FILE.xlsx:SHEET"
         raise UnreadableError("no-sheet", fault, advice)
-    sheet = (table_sheets or [*grids])[0]
-    unread_titles = [title for title in titles if title != sheet.title]
-    if name is None and unread_titles:
-        note = f"sheet {excerpt(sheet.title)} was read, and not {joined_names(unread_titles)}"
+    sheet = (table_sheets or sheets)[0]
+    unread_names = [name for name in workbook.sheetnames if name != sheet.title]
+    if sheet_name is None and unread_names:
+        note = f"sheet {excerpt(sheet.title)} was read, and not {joined_names(unread_names)}"
         problems.notes.append(note)
-    return _fill_merged_cells(sheet, grids[sheet])
+    return _fill_merged_cells(sheet, grid_by_sheet[sheet])
 
 
 def _holds_table(grid: Sequence[GridRow]) -> bool:
@@ -122,18 +120,19 @@ def _fill_merged_cells(sheet: Any, grid: list[GridRow]) -> list[GridRow]:
     """Copy the value of each merged range into all rows of the range."""
     from openpyxl.utils import range_boundaries
 
-    n_columns, n_rows = (len(grid[0].cells), grid[-1].line) if grid else (0, 0)
-    with sheet._get_source() as source:
-        range_names = _MERGED_RANGE.findall(source.read())
-        ranges = [range_boundaries(name.decode()) for name in range_names]
+    n_columns, n_lines = (len(grid[0].cells), grid[-1].line) if grid else (0, 0)
+    with sheet._get_source() as sheet_file:
+        range_names = _MERGED_RANGE.findall(sheet_file.read())
+    ranges = [range_boundaries(name.decode()) for name in range_names]
     cells_by_line = {row.line: row.cells for row in grid}
-    for column, top, _, bottom in ranges:
-        if column > n_columns or top not in cells_by_line:
+    for column, first_line, _, last_line in ranges:
+        if column > n_columns or first_line not in cells_by_line:
             continue
-        for line in range(top + 1, min(bottom, n_rows) + 1):
+        merged_value = cells_by_line[first_line][column - 1]
+        for line in range(first_line + 1, min(last_line, n_lines) + 1):
             cells = cells_by_line.get(line)
             if cells and is_blank(cells[column - 1]):
-                cells[column - 1] = cells_by_line[top][column - 1]
+                cells[column - 1] = merged_value
     return grid
 
 
