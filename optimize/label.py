@@ -115,7 +115,7 @@ def label(flags: argparse.Namespace) -> int:
             path=label_path,
             seed=flags.seed,
         )
-        for note in (*items_to_label.notes, *session.log.notes):
+        for note in (*items_to_label.notes, *session.label_log.notes):
             print_note(f"note: {note}")
         session.judge_answers = _ask_judge(judge, rows, flags, subject) if judge else None
         with LabelServer(session, flags.port) as server, suppress(KeyboardInterrupt):
@@ -127,7 +127,7 @@ def label(flags: argparse.Namespace) -> int:
             ]
             print_lines(lines)
             server.serve_forever()
-        n_labels = session.log.close()
+        n_labels = session.label_log.close()
     if not n_labels:
         print_lines(["", "nothing was labelled"])
         return DONE_EXIT_CODE

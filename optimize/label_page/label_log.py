@@ -1,4 +1,8 @@
-"""The label file of a labelling session: one line for each label that an annotator gives."""
+"""The label file of a labelling session: one line for each label that an annotator gives.
+
+An item is an output, or a pair of outputs. Instead of a label, an annotator may mark an item as
+skipped or unsure.
+"""
 
 import json
 import os
@@ -24,7 +28,7 @@ from judges.tables.problems import count_text
 
 # The value of a label: a rating, one of two words, or A, B or tie.
 LabelValue = int | float | str
-# Who gave the other answers that an annotator had seen before giving a label.
+# Whose answers an annotator had seen before giving a label.
 AnswersFrom = Literal["annotators", "judge"]
 
 
@@ -41,7 +45,7 @@ class LabelRecord(msgspec.Struct):
 
     If the value is None, the line takes back an earlier label or mark. Lines that are `skipped` or
     `unsure` have the value None too, so that `read_labels` ignores them. `changed_after` says whose
-    other answers the annotator had seen before, if any.
+    answers the annotator had seen before, if any.
     """
 
     annotator: str
@@ -62,8 +66,8 @@ class AnnotatorLabels:
     """The labels and marks of one annotator, by the index of the item.
 
     `records` has the newest label or mark for each item, the last given one last. `exposed_items`
-    are those on which the annotator has seen another person's or the judge's answer, and
-    `blind_records` has the newest records from before the annotator saw that answer.
+    are those on which the annotator has seen another annotator's or the judge's answer.
+    `blind_records` has the newest records from before the annotator saw such an answer.
     """
 
     records: dict[int, LabelRecord] = field(default_factory=dict)
@@ -72,7 +76,7 @@ class AnnotatorLabels:
 
     @property
     def labels(self) -> dict[int, LabelRecord]:
-        return {item: each for item, each in self.records.items() if each.value is not None}
+        return {item: record for item, record in self.records.items() if record.value is not None}
 
     def add(self, item: int, record: LabelRecord) -> None:
         self.records.pop(item, None)
@@ -90,9 +94,8 @@ class LabelLog:
     Each label is one line of the file. The line is written by a single write, and counts once it is
     on disk. If another program changes the file, every later call raises ClickError.
 
-    `rows` has the fields of each item, which every line with its label repeats, and
-    `possible_answers` the answers that a person may give. `notes` are on lines of the file that
-    were removed or are ignored.
+    `rows` has the fields of each item; every line with a label of the item repeats them. `notes`
+    say which lines of the file were removed or are ignored.
     """
 
     def __init__(
@@ -202,15 +205,15 @@ class LabelLog:
     def close(self) -> int:
         """Close the file once no label is being saved; return the number of valid labels."""
         with self._lock, closing(self._file), self.locked():
-            n_labels = sum(len(each.labels) for each in self.by_annotator.values())
+            n_labels = sum(len(labels.labels) for labels in self.by_annotator.values())
         if not self._size:
             self.path.unlink()  # other commands would refuse an empty label file
         return n_labels
 
-    def of(self, annotator: str) -> AnnotatorLabels:
+    def labels_of(self, annotator: str) -> AnnotatorLabels:
         return self.by_annotator.get(annotator, AnnotatorLabels())
 
-    def of_others(self, annotator: str) -> dict[str, AnnotatorLabels]:
+    def labels_of_others(self, annotator: str) -> dict[str, AnnotatorLabels]:
         """Return the labels of all other annotators, by name in alphabetical order."""
         names = sorted(self.by_annotator.keys() - {annotator})
         return {name: self.by_annotator[name] for name in names}
@@ -218,5 +221,5 @@ class LabelLog:
     def name_in_file(self, annotator: str) -> str:
         """Return the annotator's name as the file spells it, ignoring case and extra spaces."""
         name = unicodedata.normalize("NFC", " ".join(annotator.split()))
-        same_names = (each for each in self.by_annotator if each.casefold() == name.casefold())
+        same_names = (known for known in self.by_annotator if known.casefold() == name.casefold())
         return next(same_names, name)

@@ -38,7 +38,7 @@ def server(tmp_path: Path) -> Iterator[LabelServer]:
         yield server
         server.shutdown()
         thread.join()
-        session.log.close()
+        session.label_log.close()
 
 
 def ask(

@@ -54,7 +54,7 @@ def start(here):
     yield start_session
     for session in sessions:
         with suppress(ClickError):  # whose file the test has changed
-            session.log.close()
+            session.label_log.close()
 
 
 def label(session: LabelSession, who: str, item: int, value: Any, **more: Any) -> Any:
@@ -81,7 +81,7 @@ def test_skips_and_doubts_are_no_labels_for_other_commands(start):
     # What was skipped comes again at the end, what is unsure does not.
     assert state["item"]["item"] == first
     assert label(session, "Ann", first, 2)["item"] is None
-    assert session.log.close() == N - 1
+    assert session.label_log.close() == N - 1
     skip, unsure = (line for line in read_jsonl(session.path) if line["rating"] is None)
     assert (skip["skipped"], unsure["unsure"]) == (True, True)
     labels = read_labels(session.path)
@@ -155,15 +155,15 @@ def test_every_acknowledged_label_is_in_the_file(steps, kind):
                     label(session, who, shown["item"], answers[0])
                 assert (error.value.status, path.read_bytes()) == (507, lines)
             elif word == "restart":
-                session.log.close()
+                session.label_log.close()
                 cut_off = b'{"id": "o1", "group": "d0", "docum' if step == "killed" else b""
                 whole = lines.removesuffix(b"\n") if step == "no line break" else lines
                 path.write_bytes(whole + cut_off)
                 session = session_in(folder, kind)
-                assert (path.read_bytes(), len(session.log.notes)) == (lines, bool(cut_off))
+                assert (path.read_bytes(), len(session.label_log.notes)) == (lines, bool(cut_off))
             assert path.read_bytes().startswith(lines)
             assert session.state(who)["done"] == sum(key[0] == who for key in standing)
-        session.log.close()
+        session.label_log.close()
         with pytest.raises(ClickError, match="has ended"):
             label(session, "Anna", 0, answers[0])
         labels: dict[str, list[Any]] = {}
@@ -280,7 +280,7 @@ def test_labels_of_other_outputs_and_dimensions_stay_and_are_counted(start):
     rows = [row | other for row, other in zip(read_jsonl(session.path), others, strict=True)]
     write_jsonl(session.path, rows)
     again = start()
-    assert again.log.notes == ["ignored 2 lines on other outputs or dimensions"]
+    assert again.label_log.notes == ["ignored 2 lines on other outputs or dimensions"]
     assert again.state("Anna")["done"] == 1
     assert label(again, "Anna", 1, 2)["done"] == 2
     assert read_jsonl(session.path)[:3] == rows
@@ -301,7 +301,7 @@ def test_after_another_program_changed_the_file_nothing_is_saved_or_counted(star
         lambda: undo(session, "Anna"),
         lambda: session.state("Anna"),
         lambda: session.review("Anna"),
-        session.log.close,
+        session.label_log.close,
     ):
         with pytest.raises(ClickError, match=f"{path}: another program changed it") as error:
             act()
