@@ -34,7 +34,7 @@ TUNED_FILE = "tuned.json"
 SUMMARY_FILE = "summary.json"
 REPORT_FILE = "report.html"
 RUNS_FOLDER = Path("runs")
-T = TypeVar("T")
+JsonType = TypeVar("JsonType")
 
 
 class RunFolderError(JudgesError):
@@ -42,10 +42,11 @@ class RunFolderError(JudgesError):
 
 
 class RunConfig(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """The content of config.json; `started` is the time of the first start.
+    """The fields of config.json, by which a later start recognises the run.
 
-    `endpoints` are the addresses of the models by role. `prompt` is a digest of the untuned judge's
-    prompt and questions. `judges` are the names of the judges that are compared or joined.
+    `started` is the time of the first start. `endpoints` maps "judge" and "proposer" to their
+    models' addresses. `prompt` is a digest of the untuned judge's prompt and questions. `judges`
+    are the names of the judges that are compared or joined.
     """
 
     started: str = "unknown"
@@ -58,7 +59,7 @@ class RunConfig(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class EarlierSummary(msgspec.Struct):
-    """What is read from the summary.json that an earlier start of the same run wrote."""
+    """What a later start of the same run reads from summary.json."""
 
     left_out: list[object] = []
     request_changes: list[str] = []
@@ -70,33 +71,34 @@ def open_run(
 ) -> Iterator[Path]:
     """Open the folder of a run, and lock it for the time of the block.
 
-    The default is the newest folder runs/NAME-NUMBER whose run can continue, or else a new one. If
-    the block raises an error before a model may have been paid, the folder is deleted. Raises
-    RunFolderError if the folder holds other files, a finished run, or a run with other settings.
+    The default folder is the newest folder runs/NAME-NUMBER whose run can continue, or else a new
+    one; NAME is `name`. If the block raises an error before a model may have been paid, the folder
+    is deleted. Raises RunFolderError if the folder holds other files, a finished run, or a run with
+    other settings.
     """
     folder = Path(out) if out is not None else _default_folder(name, config)
     folder.mkdir(parents=True, exist_ok=True)
-    is_ours = False
+    is_run_folder = False
     try:
         with exclusive_lock(folder):
             start_time = datetime.now(UTC).isoformat(timespec="seconds")
             if is_continued := _can_continue(folder, config):
                 start_time = first_start_time(folder)
                 (folder / REPORT_FILE).unlink(missing_ok=True)
-            is_ours = True
+            is_run_folder = True
             config = msgspec.structs.replace(config, started=start_time)
             write_json(folder / CONFIG_FILE, msgspec.to_builtins(config))
             if is_continued:
                 print_line(f"continues with {folder} (delete the folder to start afresh)")
             yield folder
     except Exception:
-        if is_ours:
+        if is_run_folder:
             _delete_if_unbilled(folder)
         raise
 
 
 def run_config(prepared_run: PreparedRun) -> RunConfig:
-    """Return the content of a tuning run's config.json."""
+    """Return the fields of a tuning run's config.json."""
     settings, labelled_items = prepared_run.settings, prepared_run.labels.labelled_items
     prompt_text = str(template_for_model(settings.lm, prepared_run.untuned_prompt))
     if prepared_run.subject.questions:
@@ -114,7 +116,7 @@ def run_config(prepared_run: PreparedRun) -> RunConfig:
 
 
 def splits_json(splits: Splits[LabelledSet | LabelledPairs], seed: int) -> JsonObject:
-    """Return the content of splits.json."""
+    """Return the object in splits.json."""
     return {
         "by": splits.by,
         "seed": seed,
@@ -130,10 +132,10 @@ def first_start_time(folder: Path) -> str:
     return _read_json(folder / CONFIG_FILE, RunConfig).started
 
 
-def _read_json(path: Path, content_type: type[T]) -> T:
+def _read_json(path: Path, json_type: type[JsonType]) -> JsonType:
     """Read a JSON file as this type; raise RunFolderError if the file is unreadable."""
     try:
-        return msgspec.convert(read_json_file(path), content_type)
+        return msgspec.convert(read_json_file(path), json_type)
     except (OSError, ValueError) as error:
         raise RunFolderError(f"{path}: cannot be read ({error})") from error
 
@@ -152,18 +154,19 @@ def write_json(path: Path, value: Mapping[str, object]) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
+    """Write a text file atomically, in UTF-8."""
     write_atomically(path, utf8_text(text).encode(), overwrite=True)
 
 
 class Trials:
-    """The trials of a search, in order; each is also appended to a file, emptied at each start."""
+    """The trials of a search, in order; each is also appended to the file trials.jsonl."""
 
     def __init__(self, path: Path) -> None:
         self.rows: list[JsonObject] = []
-        self._path = claim_file(path, replace=True)
+        self._path = claim_file(path, replace=True)  # an earlier start's trials are deleted
 
     def record(self, stage: str, round_number: int | None = None, **fields: object) -> None:
-        """Add a trial, a rejected reply or the gate's decision, as `stage` says."""
+        """Add a row to the file: `stage` names a trial, a rejected reply or the gate's decision."""
         row = {"trial": len(self.rows) + 1, "stage": stage, "round": round_number, **fields}
         self.rows.append(row)
         with self._path.open("a", encoding="utf-8") as file:
@@ -183,7 +186,8 @@ def _can_continue(folder: Path, config: RunConfig) -> bool:
     # requests.
     if (folder / REPORT_FILE).exists() and not read_summary(folder).left_out:
         raise RunFolderError(f"{folder} holds a finished run: name another {option_name('out')}")
-    if difference := _describe_difference(_read_json(folder / CONFIG_FILE, RunConfig), config):
+    earlier_config = _read_json(folder / CONFIG_FILE, RunConfig)
+    if difference := _describe_difference(earlier_config, config):
         raise RunFolderError(
             f"{folder} holds an unfinished run with other settings ({difference}): name another "
             f"{option_name('out')}, or delete the folder"
@@ -191,21 +195,23 @@ def _can_continue(folder: Path, config: RunConfig) -> bool:
     return True
 
 
-def _describe_difference(earlier: RunConfig, current: RunConfig) -> str:
+def _describe_difference(earlier_config: RunConfig, config: RunConfig) -> str:
     """Describe the first difference between two configurations; "" if they are equal."""
-    if earlier.command != current.command:
-        return f"it was started by {earlier.command}"
-    for name, value in current.settings.items():
-        if name not in CHANGEABLE_SETTINGS and (before := earlier.settings.get(name)) != value:
-            return f"{option_name(name)} was {before!r} and is {value!r}"
-    for role, address in current.endpoints.items():
-        if (before := earlier.endpoints.get(role)) != address:
-            return f"the address of the {role} was {before} and is {address}"
-    others = {"data": "other labels", "prompt": "another definition", "judges": "other judges"}
-    for name, other in others.items():
-        if getattr(earlier, name) != getattr(current, name):
-            return f"it had {other}"
-    return ""
+    if earlier_config.command != config.command:
+        return f"it was started by {earlier_config.command}"
+    for name, value in config.settings.items():
+        earlier_value = earlier_config.settings.get(name)
+        if earlier_value != value and name not in CHANGEABLE_SETTINGS:
+            return f"{option_name(name)} was {earlier_value!r} and is {value!r}"
+    for role, address in config.endpoints.items():
+        earlier_address = earlier_config.endpoints.get(role)
+        if earlier_address != address:
+            return f"the address of the {role} was {earlier_address} and is {address}"
+    if earlier_config.data != config.data:
+        return "it had other labels"
+    if earlier_config.prompt != config.prompt:
+        return "it had another definition"
+    return "it had other judges" if earlier_config.judges != config.judges else ""
 
 
 def _default_folder(name: str, config: RunConfig) -> Path:

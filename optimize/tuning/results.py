@@ -30,36 +30,34 @@ def summarize_run(
     run: ActiveRun, search_result: SearchResult, scored_splits: ScoredSplits | None, seconds: float
 ) -> TuningResult:
     """Return the content of summary.json; `scored_splits` is None if no labels were held out."""
-    prepared_run, clients, tuned = run.prepared_run, run.clients, search_result.tuned_candidate
+    prepared_run, search_problem = run.prepared_run, run.search_problem
     settings, labels = prepared_run.settings, prepared_run.labels
-    judge_account, proposer_account = clients.judge.account, clients.proposer.account
-    splits: dict[str, SplitResult] = {}
+    judge, proposer, decision = run.clients.judge, run.clients.proposer, search_result.decision
+    result_by_split: dict[str, SplitResult] = {}
     if scored_splits:
-        shipped = scored_splits.for_judge(search_result.shipped).test
-        for name, untuned_split in scored_splits.untuned.by_name.items():
-            tuned_split = scored_splits.tuned.by_name[name]
-            splits[name] = _split_result(
-                untuned_split, tuned_split, shipped, prepared_run.objective
+        shipped_scores = scored_splits.for_judge(search_result.shipped).test
+        for split_name, untuned_scores in scored_splits.untuned.by_name.items():
+            tuned_scores = scored_splits.tuned.by_name[split_name]
+            result_by_split[split_name] = _split_result(
+                untuned_scores, tuned_scores, shipped_scores, prepared_run.objective
             )
     has_limit, last_round = settings.max_cost or settings.max_calls, search_result.last_round
     limit_ended_rounds = bool(has_limit and last_round and not last_round.is_final)
     cost_per_1000_rows = None
     if run.budget.has_price:
+        item_price = search_problem.evaluator.item_price
         cost_per_1000_rows = search_result.judges.map(
-            lambda judge: round(
-                1000 * run.search_problem.evaluator.item_price(judge), JSON_DECIMALS
-            )
+            lambda candidate: round(1000 * item_price(candidate), JSON_DECIMALS)
         )
     request_changes = [*read_summary(run.folder).request_changes]
-    for client in (clients.judge, clients.proposer):
-        changes = getattr(client.model, "changes", ())
-        request_changes += [f"{client.model.name} takes {change}" for change in changes]
-    answers = None
+    for model in (judge.model, proposer.model):
+        changes = getattr(model, "changes", ())
+        request_changes += [f"{model.name} takes {change}" for change in changes]
+    answers, tuned = None, search_result.tuned_candidate
     if tuned.weights:
-        loss_of = question_losses(run.search_problem, tuned, labels.train_and_dev)
-        answers = tuned.weights.describe(
-            tuned.prompt(prepared_run.untuned_prompt).choice_fields, loss_of
-        )
+        loss_by_question = question_losses(search_problem, tuned, labels.train_and_dev)
+        tuned_prompt = tuned.prompt(prepared_run.untuned_prompt)
+        answers = tuned.weights.describe(tuned_prompt.choice_fields, loss_by_question)
     return TuningResult(
         dimension=prepared_run.subject.name,
         lm=settings.lm,
@@ -68,17 +66,17 @@ def summarize_run(
         level=prepared_run.level,
         objective=prepared_run.objective,
         data_counts=DataCounts.from_items(labels.labelled_items, labels.all_items),
-        test=splits.get("test"),
-        unseen=splits.get("test_unseen_systems"),
+        test=result_by_split.get("test"),
+        unseen=result_by_split.get("test_unseen_systems"),
         shipped=search_result.shipped,
-        why=search_result.decision.why,
-        limit_reached=search_result.decision.limit_reached or limit_ended_rounds,
+        why=decision.why,
+        limit_reached=decision.limit_reached or limit_ended_rounds,
         risk=settings.risk,
         ship=settings.ship,
-        lm_calls=judge_account.total.calls,
-        proposer_calls=proposer_account.total.calls,
-        cached_calls=judge_account.total.cached_calls + proposer_account.total.cached_calls,
-        spending=spending_summary(judge_account, proposer_account),
+        lm_calls=judge.account.total.calls,
+        proposer_calls=proposer.account.total.calls,
+        cached_calls=judge.account.total.cached_calls + proposer.account.total.cached_calls,
+        spending=spending_summary(judge.account, proposer.account),
         seconds=round(seconds, 1),
         last_round=last_round,
         max_cost=run.budget.limit_in_dollars,
@@ -91,30 +89,36 @@ def summarize_run(
 def _split_result(
     untuned: ScoredItems, tuned: ScoredItems, shipped: ScoredItems, objective: Objective
 ) -> SplitResult:
-    """Return both judges' scorecards on a split; `shipped` are the scores of the judge that ships.
+    """Return both judges' scorecards on a held-out split.
 
-    Only the scorecard of the judge that ships has figures on annotators and scales.
+    `shipped` has the scores on test of the judge that ships. Only the scorecard of these scores
+    has figures on annotators and scales.
     """
     human, documents, balanced_gain = untuned.human, untuned.document_ids, None
     if objective == "balanced":
         # The verdicts of each judge are decided at that judge's own threshold.
-        balanced_gain = contrast_balanced_accuracy(
-            tuned.verdicts, untuned.verdicts, human, documents
-        )
+        verdicts = tuned.verdicts, untuned.verdicts
+        balanced_gain = contrast_balanced_accuracy(*verdicts, human, documents)
     gain = contrast_judges(
         tuned.scores, untuned.scores, human, documents, untuned.system_ids, level=untuned.level
     )
-    cards = []
-    for scored in (untuned, tuned):
-        card = Scorecard.main_figures(scored, has_verdicts=shipped.has_verdicts)
-        if scored is shipped:
-            card = replace(
-                card,
-                scale_comparison=compare_with_scale(scored),
-                people_figures=PeopleFigures.from_scores(scored),
-            )
-        cards.append(card)
-    return SplitResult(untuned=cards[0], tuned=cards[1], gain=gain, balanced_gain=balanced_gain)
+
+    def make_scorecard(scored_items: ScoredItems) -> Scorecard:
+        scorecard = Scorecard.main_figures(scored_items, has_verdicts=shipped.has_verdicts)
+        if scored_items is not shipped:
+            return scorecard
+        return replace(
+            scorecard,
+            scale_comparison=compare_with_scale(scored_items),
+            people_figures=PeopleFigures.from_scores(scored_items),
+        )
+
+    return SplitResult(
+        untuned=make_scorecard(untuned),
+        tuned=make_scorecard(tuned),
+        gain=gain,
+        balanced_gain=balanced_gain,
+    )
 
 
 def save_judges(
@@ -129,17 +133,18 @@ def save_judges(
     the result, which names the tuned judge's file if the untuned judge ships.
     """
     settings, labels, clients = run.prepared_run.settings, run.prepared_run.labels, run.clients
-    assert labels.splits
-    copied_names = ("shipped", "why", "risk", "ship", "seed_judge", "tuned_judge", "gain")
+    labelled_items, splits = labels.labelled_items, labels.splits
+    assert splits
+    copied_keys = ("shipped", "why", "risk", "ship", "seed_judge", "tuned_judge", "gain")
     summary = tuning_result.to_json()
     provenance = {
         "data": {
-            "name": labels.labelled_items.name,
-            "sha256": labels.labelled_items.sha256,
-            "constructed": is_constructed(labels.labelled_items.sha256),
+            "name": labelled_items.name,
+            "sha256": labelled_items.sha256,
+            "constructed": is_constructed(labelled_items.sha256),
         },
         "tuned_on": tuning_digests(labels.train_and_dev, run.prepared_run.subject),
-        "split": {"by": labels.splits.by, "sha256": labels.splits.sha256},
+        "split": {"by": splits.by, "sha256": splits.sha256},
         "model": clients.judge.model.name,
         "endpoint": endpoint_digest(clients.judge.model.endpoint),
         "proposer": clients.proposer.model.name,
@@ -148,9 +153,9 @@ def save_judges(
         "level": run.prepared_run.level,
         "versions": package_versions(),
         "started": first_start_time(run.folder),
-        **{name: summary[name] for name in copied_names},
+        **{key: summary[key] for key in copied_keys},
         "candidates_tried": search_result.n_tried,
-        "budget": {name: summary[name] for name in ("lm_calls", "proposer_calls", "cost_usd")},
+        "budget": {key: summary[key] for key in ("lm_calls", "proposer_calls", "cost_usd")},
     }
     answers = {"answers": to_json(tuning_result.answers)} if tuning_result.answers else {}
     own_provenance = ByJudge(
@@ -170,17 +175,17 @@ def save_judges(
     return replace(tuning_result, tuned_file=TUNED_FILE)
 
 
-def _test_errors(scored: ScoredItems) -> JsonObject:
-    """Return a binary judge's errors on test, by which `score` corrects its rate of passes."""
-    if not scored.has_verdicts:
+def _test_errors(test: ScoredItems) -> JsonObject:
+    """Return a verdict judge's errors on test, by which `score` corrects its rate of passes."""
+    if not test.has_verdicts:
         return {}
-    return {"tested": count_errors(scored.verdicts, scored.human, scored.document_ids)}
+    return {"tested": count_errors(test.verdicts, test.human, test.document_ids)}
 
 
 def package_versions() -> dict[str, str]:
     """Return the versions of Python and of the packages on which a run's figures depend."""
-    versions_by_name = {"python": platform.python_version()}
+    version_by_package = {"python": platform.python_version()}
     for name in VERSIONED_PACKAGES:
         with suppress(PackageNotFoundError):
-            versions_by_name[name] = version(name)
-    return versions_by_name
+            version_by_package[name] = version(name)
+    return version_by_package
