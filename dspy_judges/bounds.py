@@ -10,15 +10,15 @@ BYTES_PER_VALUE = 64
 # The most cells of a sheet in a workbook: 100,000 rows of ten columns.
 MAX_CELLS = 2**20
 # The most commas and brackets in a JSON text; each may stand for a value of 70 bytes in memory.
-MAX_JSON_MARKS = 3_000_000
+MAX_JSON_PUNCTUATION = 3_000_000
 # The most columns of a table and names in one cell, since each name is compared with all others.
 MAX_COLUMNS = 1000
 # The most problems that are reported for one file.
 MAX_PROBLEMS = 100_000
 # The greatest depth of nested lists and objects, which are read recursively.
-MAX_DEPTH = 100
+MAX_NESTING = 100
 # The most XML tags in a workbook's styles; openpyxl takes 30 microseconds for each.
-MAX_STYLES = 100_000
+MAX_STYLE_TAGS = 100_000
 # The most bytes of a YAML file. Aliases are refused, since they can expand to gigabytes.
 MAX_YAML_BYTES = 200_000
 # The most bytes and brackets in a frozen judge's file: each bracket may take 1,000 bytes in memory.
@@ -27,8 +27,8 @@ MAX_JUDGE_BYTES, MAX_JUDGE_BRACKETS = 20_000_000, 500_000
 
 def estimate_memory(value: object, depth: int = 0) -> int:
     """Return a value's approximate memory in bytes; raise ValueError if it is nested too deeply."""
-    if depth > MAX_DEPTH:
-        raise ValueError(f"is nested too deeply (more than {MAX_DEPTH})")
+    if depth > MAX_NESTING:
+        raise ValueError(f"is nested too deeply (more than {MAX_NESTING})")
     if isinstance(value, dict | list):
         children = value.values() if isinstance(value, dict) else value
         return BYTES_PER_VALUE + sum(estimate_memory(child, depth + 1) for child in children)

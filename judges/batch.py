@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from openai.types import Batch as ProviderBatch
 
 ENDPOINT_PATH: Final = "/v1/chat/completions"
-PRICE_FACTOR = 0.5  # the price of a request in a batch, relative to its usual price
+BATCH_PRICE_FACTOR = 0.5  # the price of a request in a batch, relative to its usual price
 FINAL_STATUSES = ("completed", "failed", "expired", "cancelled")
 RUN_METADATA_KEY = "judges_run"  # the key of the run's id in the batch's metadata
 BATCH_PURPOSE = "batch"  # the purpose for which the store books the requests of a batch
@@ -133,7 +133,7 @@ class Batch:
                 requests_file.write(msgspec.json.encode(request) + b"\n")
             max_tokens = sampling.n * sampling.max_tokens
             worst_cost = self._price.worst_cost(max_prompt_tokens(messages), max_tokens)
-            self._worst_cost_by_key[key.hex()] = PRICE_FACTOR * worst_cost
+            self._worst_cost_by_key[key.hex()] = BATCH_PRICE_FACTOR * worst_cost
         raise RefusedError("queued for a batch")
 
     async def close(self) -> None: ...
@@ -244,7 +244,7 @@ class Batch:
             if not error.may_be_billed:  # a billed request stays booked at its worst-case cost
                 self._store.record_outcome(request_id, REFUSED, 0.0, None)
             return [str(error)]
-        cost = PRICE_FACTOR * self._price.cost_of(completion)
+        cost = BATCH_PRICE_FACTOR * self._price.cost_of(completion)
         self._store.record_outcome(request_id, ANSWERED, cost, completion)
         return []
 

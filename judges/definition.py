@@ -53,7 +53,7 @@ class Definition(Struct, kw_only=True, forbid_unknown_fields=True):
         if isinstance(description_by_text, list):
             description_by_text = {name: f"the {name}" for name in description_by_text}
         definition_phrase = definition.rstrip(".")
-        entries: dict[str, Any] = {
+        shared_arguments: dict[str, Any] = {
             "name": self.name,
             "definition": definition,
             "inputs": description_by_text,
@@ -64,7 +64,7 @@ class Definition(Struct, kw_only=True, forbid_unknown_fields=True):
             if self.scale or self.anchors:
                 raise DimensionError("a comparison, which has a candidate, has no scale")
             instruction = self.instruction or f"Decide between the two: {definition_phrase}."
-            return Comparison(**entries, instruction=instruction, candidate=self.candidate)
+            return Comparison(**shared_arguments, instruction=instruction, candidate=self.candidate)
         verdict_words = None
         if _has_words([*self.scale, *self.anchors]):
             verdict_words = good_word, bad_word = self._verdict_words()
@@ -77,7 +77,9 @@ class Definition(Struct, kw_only=True, forbid_unknown_fields=True):
             f"Judge the {self.name.replace('_', ' ')}: {definition_phrase}. Read closely what you "
             f"are given and {task_phrase}"
         )
-        return Dimension(**entries, instruction=instruction, anchors=anchors, words=verdict_words)
+        return Dimension(
+            **shared_arguments, instruction=instruction, anchors=anchors, words=verdict_words
+        )
 
     def _questions(self) -> tuple[Question, ...]:
         default_answers = PAIR_ANSWERS if self.candidate else ("yes", "no")
@@ -129,7 +131,7 @@ def _text_by_rating(anchors: Mapping[str, str]) -> dict[int, str]:
 
 
 def _complete_scale(ratings: Sequence[int], anchor_ratings: Sequence[int]) -> Sequence[int]:
-    """Return a scale's ratings; two ratings, or the outer anchors, stand for a whole range."""
+    """Return all ratings of a scale, from its lowest and highest rating or from its anchors."""
     ratings = ratings or sorted({*anchor_ratings[:1], *anchor_ratings[-1:]})
     return range(ratings[0], ratings[1] + 1) if len(ratings) == 2 else ratings
 

@@ -237,9 +237,9 @@ def _prompt_problem(subject: Subject, prompt: Prompt) -> str | None:
         return "the instruction is empty"
     if len(prompt.question_fields) > MAX_QUESTIONS:
         return f"{len(prompt.question_fields)} questions; a judge asks at most {MAX_QUESTIONS}"
-    field_names = [field.name for field in prompt.fields]
+    names = [field.name for field in prompt.fields]
     for question in prompt.question_fields:
-        if question.name in RESERVED_QUESTION_NAMES or field_names.count(question.name) > 1:
+        if question.name in RESERVED_QUESTION_NAMES or names.count(question.name) > 1:
             return f"a question may not be called {question.name!r}; that name is taken"
         if problem := question_problem(question):
             return f"the question {question.name[:64]!r} {problem}"
@@ -247,8 +247,8 @@ def _prompt_problem(subject: Subject, prompt: Prompt) -> str | None:
             return f"the question {question.name!r}: the answers A and B are for comparisons alone"
     untuned_prompt = with_questions(subject.prompt(prompt.reasoning), prompt.question_fields)
     if _field_outlines(prompt) != _field_outlines(untuned_prompt):
-        needed = ", ".join(field.name for field in untuned_prompt.fields)
-        return f"the prompt has the fields {', '.join(field_names)}, and needs the fields {needed}"
+        needed_names = ", ".join(field.name for field in untuned_prompt.fields)
+        return f"the prompt has the fields {', '.join(names)}, and needs the fields {needed_names}"
     for demo_number, demo in enumerate(prompt.demos):
         if problem := _demo_problem(prompt, demo):
             return f"demo {demo_number} has {problem}"

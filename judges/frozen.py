@@ -48,7 +48,7 @@ JsonObject = dict[str, object]
 
 
 class FrozenJudgeError(JudgesError, ValueError):
-    """A file is not a frozen judge in its original state, or a judge cannot be saved in a file."""
+    """A file is not a frozen judge, or was changed by hand; or a judge cannot be saved."""
 
 
 class _StrictStruct(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -171,17 +171,17 @@ def load(path: Path | str) -> AnyJudgeFile:
 
 
 def dumps(judge: AnyJudgeFile) -> str:
-    """Return the JSON text of a judge's file; raises FrozenJudgeError for a judge with secrets."""
+    """Return the JSON text of a judge's file; raises FrozenJudgeError if it contains an API key."""
     judge_json = to_builtins(judge, str_keys=True)
     judge_json["digest"] = json_digest(judge_json)
-    text = json.dumps(judge_json, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    if Redactor().has_secret(text):
+    json_text = json.dumps(judge_json, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    if Redactor().has_secret(json_text):
         raise FrozenJudgeError(
             "its texts hold the value of an environment variable *_KEY, *_TOKEN or *_SECRET; take "
             "it out of the instruction, the definition or the labels"
         )
-    loads(text.encode("utf-8"))  # raises an error if the text could not be read back
-    return text
+    loads(json_text.encode("utf-8"))  # raises an error if the text could not be read back
+    return json_text
 
 
 def loads(json_bytes: bytes) -> AnyJudgeFile:
@@ -196,15 +196,15 @@ def loads(json_bytes: bytes) -> AnyJudgeFile:
         if judge_json.pop("digest", None) != json_digest(judge_json):
             raise FrozenJudgeError("the digest does not match: the file was changed by hand")
         file_class: type[AnyJudgeFile] = PanelFile if "members" in judge_json else JudgeFile
-        file = convert(judge_json, file_class, str_keys=True)
-        _check_file(file)
+        judge_file = convert(judge_json, file_class, str_keys=True)
+        _check_file(judge_file)
     except RecursionError as error:
         raise FrozenJudgeError("not a frozen judge: nested too deeply") from error
     except FrozenJudgeError:
         raise
     except ValueError as error:  # raised by msgspec, or for a wrong subject or plan
         raise FrozenJudgeError(f"not a frozen judge: {one_line_message(error)}") from error
-    return file
+    return judge_file
 
 
 def json_digest(json_object: Mapping[str, object]) -> str:
@@ -217,33 +217,33 @@ def demo_size(prompt: Prompt, demo: Mapping[str, FieldValue], redactor: Redactor
     """Return how many bytes a demonstration takes in a file; None if it cannot be saved there."""
     messages = replace(prompt, demos=(demo,)).template()[1:3]
     try:
-        text = json.dumps([demo, messages], indent=4, ensure_ascii=False)
-        return None if redactor.has_secret(text) else len(text.encode("utf-8"))
+        json_text = json.dumps([demo, messages], indent=4, ensure_ascii=False)
+        return None if redactor.has_secret(json_text) else len(json_text.encode("utf-8"))
     except UnicodeEncodeError:
         return None
 
 
-def _check_file(file: AnyJudgeFile) -> None:
+def _check_file(judge_file: AnyJudgeFile) -> None:
     """Raise ValueError unless a file's messages fit its subject and contain only text.
 
     Later, the constructor of the judge checks whether the prompt and the weights fit the subject.
     """
-    if file.provenance is not None:
-        convert(file.provenance, Provenance)
-    subject = file.subject.to_subject()
-    if isinstance(file, PanelFile):
-        for member in file.members:
+    if judge_file.provenance is not None:
+        convert(judge_file.provenance, Provenance)
+    subject = judge_file.subject.to_subject()
+    if isinstance(judge_file, PanelFile):
+        for member in judge_file.members:
             _check_file(member.judge)
         return
-    role_sequence = "".join(f" {message['role']}" for message in file.messages)
-    slot_names = sorted(SLOT_PATTERN.findall(file.messages[-1]["content"]))
+    role_sequence = "".join(f" {message['role']}" for message in judge_file.messages)
+    slot_names = sorted(SLOT_PATTERN.findall(judge_file.messages[-1]["content"]))
     if not ROLE_ORDER.fullmatch(role_sequence) or slot_names != sorted(subject.texts):
         raise FrozenJudgeError(
             "its messages must be: a system message, a user and an assistant message for each "
             "demonstration, and a user message with one {{slot}} for each of "
             f"{', '.join(subject.texts)}"
         )
-    if any(CUSTOM_TYPE_MARK in message["content"] for message in file.messages):
+    if any(CUSTOM_TYPE_MARK in message["content"] for message in judge_file.messages):
         raise FrozenJudgeError(
             f"its messages contain {CUSTOM_TYPE_MARK!r}, which DSPy does not send as text"
         )
@@ -260,5 +260,5 @@ def to_json_data(value: object) -> Any:
     def number_or_text(value: Any) -> object:
         return value.item() if hasattr(value, "item") else str(value)
 
-    text = json.dumps(value, ensure_ascii=False, default=number_or_text)
-    return json.loads(utf8_text(text), parse_constant=lambda name: None)
+    json_text = json.dumps(value, ensure_ascii=False, default=number_or_text)
+    return json.loads(utf8_text(json_text), parse_constant=lambda name: None)

@@ -58,11 +58,11 @@ class OpenJudge:
         (judgement,) = cast(list[Judgement], self._judge_rows([texts]))
         if None not in texts.values():
             return judgement
-        keys = ", ".join(sorted(row))
-        return Judgement.failed(f"{judgement.failure} among {keys}; give the text's key by map=")
+        advice = f"among {', '.join(sorted(row))}; give the text's key by map="
+        return Judgement.failed(f"{judgement.failure} {advice}")
 
     def _find_text(self, name: str, row: Mapping[str, object]) -> object:
-        """Return the text `text_name` from a row of the tool.
+        """Return the text `name` from a row of the tool.
 
         If the row's value is a mapping, the text is the mapping's value of that name. If there is
         none, the text is the last message of a chat, or the mapping's only value.
@@ -287,7 +287,9 @@ def _min_score(judge: AnyJudge, threshold: float | None) -> float:
     """Return `threshold`, or .5 for a pass-or-fail judge; other judges need a threshold."""
     _refuse_pairwise(judge)
     if threshold is None and judge.kind != "verdict":
-        raise OptionError(f"{judge.name}: give the lowest passing score, as threshold or at_least")
+        raise OptionError(
+            f"{judge.name}: give the lowest score that passes as threshold or at_least"
+        )
     return 0.5 if threshold is None else threshold
 
 

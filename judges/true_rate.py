@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 Vector = NDArray[np.float64]
 # An error rate is estimated from at least so many test labels of a class (pass or fail).
-MIN_LABELS = 10
+MIN_CLASS_LABELS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,13 +131,13 @@ def _withheld_reason(test_counts: Vector) -> str:
         return "the judge was not tested on labels with this model and plan"
     n_both, n_people_only, n_judge_only, n_neither = test_counts[:, 4] @ test_counts[:, :4]
     for n, class_name in (n_both + n_people_only, "passes"), (n_judge_only + n_neither, "fails"):
-        if n < MIN_LABELS:
-            return f"the test labels have {n:.0f} {class_name}, and {MIN_LABELS} are needed"
+        if n < MIN_CLASS_LABELS:
+            return f"the test labels have {n:.0f} {class_name}, and {MIN_CLASS_LABELS} are needed"
     return ""
 
 
 def _smooth_rate(n_counted: Vector, n_outputs: Vector, n_documents: Vector) -> tuple[float, Vector]:
-    """Return the share of outputs that are counted, and the deviations of the documents from it.
+    """Return the share of outputs that are counted, and how far each document deviates from it.
 
     The sum of the squared deviations is the variance of the share. Row i stands for
     `n_documents[i]` documents, each with `n_outputs[i]` outputs, of which `n_counted[i]` are

@@ -108,14 +108,14 @@ def _make_number_reader(
 ) -> Callable[[str], Number]:
     """Return a function for argparse's `type` that reads a number within bounds."""
 
-    def read(text: str) -> Number:
+    def read_within_bounds(text: str) -> Number:
         with suppress(ValueError):
             number = read_number(text)
             if min_number <= number <= max_number and number == number_class(number):
                 return number_class(number)
         raise argparse.ArgumentTypeError(f"{text!r}: must be {description}")
 
-    return read
+    return read_within_bounds
 
 
 # Functions for the `type` of `add_argument`.
@@ -154,7 +154,7 @@ def add_table_flags(parser: argparse.ArgumentParser, *, data_help: str) -> None:
 
 
 def add_model_flags(parser: argparse.ArgumentParser, limit_note: str = "") -> None:
-    """Add the flags of a model; the help on limits ends in `limit_note`: " for each start"."""
+    """Add the flags that choose a model and its limits; the help on limits ends in a note."""
     add_flag = parser.add_argument_group("model and budget").add_argument
     help_text = (
         "embedded (free), openai/NAME, decisions/NAME, systemone/NAME or any model of DSPy "
@@ -316,7 +316,7 @@ def split_named_value(named_value: str) -> tuple[str, str]:
     if not equals or Path(named_value).exists() or "/" in name:
         return "", named_value
     if not (name and value):
-        raise UsageError(f"{named_value}: expected NAME=VALUE, and both must not be empty")
+        raise UsageError(f"{named_value}: write NAME=VALUE; neither may be empty")
     return name, value
 
 

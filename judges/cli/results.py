@@ -47,7 +47,7 @@ class JudgeScores:
         self.new_documents: list[int] = []
 
     def name_columns(self, table_columns: Collection[str]) -> list[str]:
-        """Return the names of the judge's columns in a flat table with the given columns."""
+        """Return the names of the columns to add to a CSV or Parquet table."""
         keys = ["score", "failure", *_question_keys(self.judge, self.flags)]
         keys += [TUNED_ON_KEY] if self.judge.tuning_digests else []
         output_fields = self.judge.prompt.output_fields if isinstance(self.judge, Judge) else ()
@@ -178,8 +178,8 @@ class Preferences:
     """The results of the command `winrate`: the preferences of a pairwise judge."""
 
     # The stable name of a preference in the output: a JSON key, and a prefix of columns.
-    OUTPUT_NAME = "verdict"
-    OUTPUT_KEYS = ("preferred", "order_ab", "order_ba", "comparison", "failure")
+    PREFERENCE_NAME = "verdict"
+    PREFERENCE_KEYS = ("preferred", "order_ab", "order_ba", "comparison", "failure")
 
     def __init__(self, flags: argparse.Namespace) -> None:
         judge = with_model_flags(load(flags.judge), flags.judge, flags)
@@ -193,11 +193,11 @@ class Preferences:
         self.key_by_column: dict[str, str] = {}
 
     def name_columns(self, table_columns: Collection[str]) -> list[str]:
-        """Return the names of the judge's columns in a flat table with the given columns."""
+        """Return the names of the columns to add to a CSV or Parquet table."""
         (judge,) = self.judges
-        keys = [*self.OUTPUT_KEYS, *([TUNED_ON_KEY] if judge.tuning_digests else [])]
+        keys = [*self.PREFERENCE_KEYS, *([TUNED_ON_KEY] if judge.tuning_digests else [])]
         keys += _question_keys(judge, self.flags)
-        self.key_by_column = _name_columns(self.OUTPUT_NAME, keys, table_columns)
+        self.key_by_column = _name_columns(self.PREFERENCE_NAME, keys, table_columns)
         return [*self.key_by_column]
 
     def add_row(
@@ -211,7 +211,7 @@ class Preferences:
         self.preferences.append(preference)
         self.document_hashes.append(hash(document))
         self.output_lengths.append((len(outputs[0]), len(outputs[1])))
-        preference_json = {key: getattr(preference, key) for key in self.OUTPUT_KEYS}
+        preference_json = {key: getattr(preference, key) for key in self.PREFERENCE_KEYS}
         if judge.tuning_digests:
             preference_json[TUNED_ON_KEY] = judge.was_tuned_on(pair_texts) or None
             self.n_tuned_on += preference_json[TUNED_ON_KEY] is True
@@ -219,7 +219,7 @@ class Preferences:
             return _flat_cells(self.key_by_column, preference_json, preference)
         if preference.answers:
             preference_json["answers"] = preference.answers
-        return {self.OUTPUT_NAME: preference_json}
+        return {self.PREFERENCE_NAME: preference_json}
 
     def print_report(self, flags: argparse.Namespace, n_rows: int, cost: RunCost) -> None:
         """Print how often output A is preferred, and the judge's biases."""

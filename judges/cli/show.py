@@ -112,7 +112,7 @@ def _description_lines(judge: AnyJudge) -> list[str]:
 
 
 def _answer_shares(judge: AnyJudge) -> list[AnswerShare]:
-    """Return the shares of a judge's answers, the rating's last; [] if it asks no questions."""
+    """Return each answer's share in a judge's score, the rating's last; [] without questions."""
     if not isinstance(judge, Judge) or not judge.prompt.question_fields:
         return []
     rating_only = AnswerWeights(intercept=0.0, slopes={judge.prompt.answer_field.name: 1.0})

@@ -10,11 +10,12 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from hashlib import file_digest, sha256
 from itertools import chain, islice, tee
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -94,13 +95,13 @@ class TableRun:
 def _run_table_command(results_class: type[Results], flags: argparse.Namespace) -> int:
     """Run the command score or winrate, and return the exit code.
 
-    With --dry-run, only print an estimate. With --batch-api, submit requests or collect answers,
-    and judge the rows only once all requests have answers.
+    With --dry-run, only print the estimated cost. With --batch-api, submit requests or collect
+    answers, and judge the rows only once all requests have answers.
     """
     if not flags.dry_run:
         _check_output(flags)
     results = results_class(flags)
-    run = _read_table(results, flags)
+    run = _prepare_run(results, flags)
     if flags.dry_run:
         print(json.dumps(run.estimate.as_json(), indent=1) if flags.json else run.estimate)
         _check_max_cost(run)
@@ -114,7 +115,7 @@ def _run_table_command(results_class: type[Results], flags: argparse.Namespace) 
 
 
 def _check_output(flags: argparse.Namespace) -> None:
-    """Raise an error if the file of --out cannot be written, or must not be written now."""
+    """Raise an error if --out is missing, cannot be written, or must not be written now."""
     if flags.out is None:
         raise UsageError("--out FILE is needed, except with --dry-run")
     if not flags.out.parent.is_dir():
@@ -134,8 +135,8 @@ def _check_output(flags: argparse.Namespace) -> None:
         )
 
 
-def _read_table(results: Results, flags: argparse.Namespace) -> TableRun:
-    """Read the whole table once, to check and count its rows and to estimate the cost."""
+def _prepare_run(results: Results, flags: argparse.Namespace) -> TableRun:
+    """Read the whole table once, to check and count its rows; estimate the cost of the run."""
     judges, notes = results.judges, list[str]()
     column_by_name = _read_column_mapping(flags.map, judges)
     is_flat = flags.out is not None and writable_format(flags.out).is_flat
@@ -305,25 +306,19 @@ def _judge_rows(
     run: TableRun, session: Session
 ) -> Generator[tuple[Record, TextsByJudge, dict[str, AnyJudgement]], None, None]:
     """Yield each row with its id, its texts and judgements by judge; all judges run together."""
-    texts_of_rows = ((row, _texts_by_judge(row, run.columns_by_judge)) for row in run.rows())
-    rows, *row_copies = tee(texts_of_rows, len(run.judges) + 1)
+    rows, row_copy = tee(run.rows())
+    texts_of_rows = (_texts_by_judge(row, run.columns_by_judge) for row in row_copy)
+    all_texts, *text_copies = tee(texts_of_rows, len(run.judges) + 1)
     with ExitStack() as exit_stack:
-        judgements_by_judge = {}
-        for judge, row_copy in zip(run.judges, row_copies, strict=True):
+        iterator_by_judge = {}
+        for judge, text_copy in zip(run.judges, text_copies, strict=True):
             client = session.client(judge.lm, api_base=judge.api_base)
-            texts = _texts_of_judge(judge.name, row_copy)
-            judgements = judge.judge_rows(texts, client, seed=run.flags.seed)
-            judgements_by_judge[judge.name] = exit_stack.enter_context(closing(judgements))
-        for row, texts_by_judge in rows:
-            row_judgements = {name: next(all_of) for name, all_of in judgements_by_judge.items()}
-            yield row, texts_by_judge, row_judgements
-
-
-def _texts_of_judge(
-    judge_name: str, rows: Iterable[tuple[Record, TextsByJudge]]
-) -> Iterator[Record]:
-    for _, texts_by_judge in rows:
-        yield texts_by_judge[judge_name]
+            texts_of_judge = map(itemgetter(judge.name), text_copy)
+            iterator = judge.judge_rows(texts_of_judge, client, seed=run.flags.seed)
+            iterator_by_judge[judge.name] = exit_stack.enter_context(closing(iterator))
+        for row, texts_by_judge in zip(rows, all_texts, strict=True):
+            judgements = {name: next(iterator) for name, iterator in iterator_by_judge.items()}
+            yield row, texts_by_judge, judgements
 
 
 def _run_batch_step(run: TableRun) -> bool:

@@ -53,8 +53,10 @@ def _object_with_unique_keys(pairs: list[tuple[str, object]]) -> dict[str, objec
 
 def decode_json(text: str) -> object:
     """Decode JSON. Raises ValueError if the JSON is invalid, repeats a key, or is too large."""
-    if len(text) > bounds.MAX_BYTES or sum(map(text.count, ",[{")) > bounds.MAX_JSON_MARKS:
-        limits = f"{bounds.MAX_BYTES >> 20} MiB or {bounds.MAX_JSON_MARKS:,} commas and brackets"
+    if len(text) > bounds.MAX_BYTES or sum(map(text.count, ",[{")) > bounds.MAX_JSON_PUNCTUATION:
+        limits = (
+            f"{bounds.MAX_BYTES >> 20} MiB or {bounds.MAX_JSON_PUNCTUATION:,} commas and brackets"
+        )
         raise ValueError(f"has more than {limits}")
     try:
         value = json.loads(text, object_pairs_hook=_object_with_unique_keys)
@@ -78,8 +80,8 @@ def read_yaml_file(path: Path) -> object:
         for event in yaml.parse(yaml_bytes):
             depth += isinstance(event, yaml.CollectionStartEvent)
             depth -= isinstance(event, yaml.CollectionEndEvent)
-            if depth > bounds.MAX_DEPTH:
-                raise ValueError(f"nested too deeply (more than {bounds.MAX_DEPTH})")
+            if depth > bounds.MAX_NESTING:
+                raise ValueError(f"nested too deeply (more than {bounds.MAX_NESTING})")
             if isinstance(event, yaml.AliasEvent):
                 raise ValueError(f"has an alias, *{event.anchor}: write out what it stands for")
         return yaml.load(yaml_bytes, yaml.BaseLoader)
