@@ -168,10 +168,8 @@ def swap_lines(result: SwapResult, report_path: str | None = None) -> list[str]:
     for row in result.changed[:MAX_PRINTED_ROWS]:
         change = f"{change_text(result, row)} (people {label_text(result, row.human)})"
         row_lines.append(row.remarks.as_line(change, row.id))
-    page_lines = [f"What changes: {Path(report_path).resolve().as_uri()}"] if report_path else []
-    return swap_answer(result).lines(
-        MAX_VERIFY_LINES, optional_sentences=row_lines, last_sentences=page_lines
-    )
+    footer = f"What changes: {Path(report_path).resolve().as_uri()}" if report_path else ""
+    return swap_answer(result).lines(MAX_VERIFY_LINES, details=row_lines, footer=footer)
 
 
 def swap_answer(result: SwapResult) -> ReportAnswer:

@@ -49,9 +49,8 @@ class Tile:
     @property
     def figure_text(self) -> str:
         """The value, and the interval in brackets if there is one."""
-        return (
-            f"{self.value_text} ({self.interval_text})" if self.interval_text else self.value_text
-        )
+        interval = f" ({self.interval_text})" if self.figure.interval else ""
+        return f"{self.value_text}{interval}"
 
     def __str__(self) -> str:
         note = f"; {self.note}" if self.note else ""
@@ -62,14 +61,9 @@ class Tile:
 class ReportAnswer:
     """All sentences and figures on a result; the most important come first.
 
-    Attributes:
-        title: The reader's question, or what was measured.
-        headline: The answer in one or two sentences.
-        reasons: Reasons and warnings, which are always shown.
-        tiles: The main figures.
-        measured_on: A sentence on the rows that the tiles were measured on.
-        facts: Less important facts, which are left out if the terminal has too few lines.
-        next_steps: What to do next, the most urgent step first. Code is between backticks.
+    `headline` answers the question in the title. `reasons` are reasons and warnings, which are
+    always shown. `measured_on` says which rows the tiles were measured on. `next_steps` says what
+    to do next, the most urgent step first; code in a step is between backticks.
     """
 
     title: str
@@ -82,30 +76,20 @@ class ReportAnswer:
     next_steps: Sequence[str] = ()
 
     def lines(
-        self,
-        max_lines: float = math.inf,
-        *,
-        optional_sentences: Sequence[str] = (),
-        last_sentences: Sequence[str] = (),
+        self, max_lines: float = math.inf, *, details: Sequence[str] = (), footer: str = ""
     ) -> list[str]:
-        """Return the answer as lines for a terminal, if possible at most `max_lines`.
-
-        Facts and optional sentences are left out if they do not fit.
-        """
-        tile_sentences = map(str, self.tiles)
-        top = wrap_lines(
-            self.title, self.headline, *fact_lines(self.reasons), *tile_sentences, self.measured_on
-        )
+        """Return the answer for a terminal; facts and details are left out above `max_lines`."""
+        top = wrap_lines(self.title, self.headline, *fact_lines(self.reasons))
+        top += wrap_lines(*map(str, self.tiles), self.measured_on)
         bottom = wrap_lines(*(f"Next: {step.replace('`', '')}" for step in self.next_steps[:1]))
         for table in self.tables:
             bottom += ["", *table_lines(table.column_names, table.rows)]
-        bottom += wrap_lines(*last_sentences)
-        middle: list[str] = []
-        for sentence in (*fact_lines(self.facts), *optional_sentences):
+        bottom += wrap_lines(*footer.splitlines())
+        for sentence in (*fact_lines(self.facts), *details):
             lines = wrap_lines(sentence)
-            if len(top) + len(middle) + len(lines) + len(bottom) <= max_lines:
-                middle += lines
-        return [*top, *middle, *bottom]
+            if len(top) + len(lines) + len(bottom) <= max_lines:
+                top += lines
+        return [*top, *bottom]
 
 
 def fact_lines(facts: Sequence[Fact]) -> list[str]:

@@ -36,7 +36,7 @@ def comparison_lines(result: JudgeComparison, seconds: float, folder: str) -> li
     left_out = [("Left out", f"{entry.name}: {entry.why_unscored}") for entry in result.left_out]
     cost = ("Cost", f"{cost_text(result.cost_usd)} in {seconds:,.0f} s.")
     report_answer = replace(report_answer, facts=[*report_answer.facts, *left_out, cost])
-    return report_answer.lines(last_sentences=[TABLE_NOTE, f"Report: {folder}/report.html"])
+    return report_answer.lines(footer=f"{TABLE_NOTE}\nReport: {folder}/report.html")
 
 
 def comparison_answer(result: JudgeComparison) -> ReportAnswer:

@@ -47,7 +47,7 @@ def tuning_lines(result: TuningResult, folder: str = "") -> list[str]:
     if result.tuned_file:
         files_text += f"; {result.tuned_file} did not ship"
     report_answer = tuning_answer(result, folder=folder or "FOLDER")
-    return report_answer.lines(MAX_RUN_LINES, last_sentences=[files_text] if folder else [])
+    return report_answer.lines(MAX_RUN_LINES, footer=files_text if folder else "")
 
 
 def tuning_answer(result: TuningResult, folder: str = "FOLDER") -> ReportAnswer:

@@ -42,8 +42,8 @@ def verification_lines(
     fault_lines = wrap_lines(*(f"dspy-judges verify: {fault}" for fault in result.faults))
     lines = report_answer.lines(
         MAX_VERIFY_LINES - len(fault_lines),
-        optional_sentences=_miss_lines(result),
-        last_sentences=[f"Its errors: {errors}"],
+        details=_miss_lines(result),
+        footer=f"Its errors: {errors}",
     )
     if not with_all_levels:
         return lines

@@ -44,9 +44,8 @@ def gain_contributions(gain: ArrayLike, changed: Mask, document: ArrayLike) -> t
     if not total_labelled:
         return np.full(n_documents, np.nan), 0.0
     mean_gain = float(gains[is_labelled].mean())
-    excess_gains = np.bincount(
-        document_codes[is_labelled], gains[is_labelled] - mean_gain, n_documents
-    )
+    row_excess = np.where(is_labelled, gains - mean_gain, 0)
+    excess_gains = np.bincount(document_codes, row_excess, n_documents)
     excess_changes = n_changed - changed_share * n_rows
     contributions = (
         changed_share * mean_gain

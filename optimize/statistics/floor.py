@@ -165,6 +165,5 @@ def labels_to_decide(
         if upper_bound >= MAX_LABELS:
             return None
         upper_bound = min(2 * upper_bound, MAX_LABELS)
-    return bisect_left(
-        range(upper_bound), PLANNED_POWER, upper_bound // 2, key=probability_to_hold_all
-    )
+    numbers = range(upper_bound)
+    return bisect_left(numbers, PLANNED_POWER, upper_bound // 2, key=probability_to_hold_all)

@@ -149,9 +149,8 @@ def wilson_interval(share: float, n: float, looks: int = 1) -> Interval:
     variance = share * (1 - share) / n + quantile_squared / (4 * n**2)
     half_width = float(np.sqrt(quantile_squared * variance)) / (1 + quantile_squared / n)
     # Rounding errors must not put the share outside its interval.
-    return Interval(
-        max(0.0, min(share, centre - half_width)), min(1.0, max(share, centre + half_width))
-    )
+    low, high = min(share, centre - half_width), max(share, centre + half_width)
+    return Interval(max(0.0, low), min(1.0, high))
 
 
 def _mean_of_rates(tpr: Rate, tnr: Rate, is_right: Vector, rows: ScoredRows) -> Rate:
