@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Literal
 
 from dspy_judges.errors import JudgesError
@@ -24,17 +25,10 @@ BUDGET_ERRORS = SearchBudgetSpentError, BudgetSpentError
 class Pricing:
     """The prices of a search, and the unit in which its budget is counted.
 
-    Attributes:
-        budget_unit: Whether the budget limits calls or dollars.
-        judge_price: The price of the judge's model; a call of a free model has the price 1.
-        untuned_tokens_in: The input tokens of all calls with which the untuned judge judges an
-            item.
-        untuned_tokens_out: The output tokens of the same calls.
-        calls_per_item: The number of calls for judging one item.
-        replies_per_item: The number of replies in these calls.
-        proposal_price: The price of the model that proposes instructions.
-        proposal_tokens: The expected input and output tokens of one proposal.
-        proposal_cost: The expected cost of one proposal, in the budget's unit.
+    Judging an item takes `calls_per_item` calls with `replies_per_item` replies. The token counts
+    are those of the untuned judge's calls for one item. A call of a free model has the price 1. A
+    proposal is expected to take `proposal_tokens` (input and output), and to cost `proposal_cost`
+    in the budget's unit.
     """
 
     budget_unit: Literal["calls", "dollars"] = "calls"
@@ -53,7 +47,6 @@ class Pricing:
 
     @property
     def untuned_price(self) -> float:
-        """The price of judging one item with the untuned judge."""
         return self.price_of_tokens(self.untuned_tokens_in, self.untuned_tokens_out)
 
     @property
@@ -66,10 +59,9 @@ class Pricing:
         return self.calls_per_item if self.is_free else self.judge_price.cost(tokens_in, tokens_out)
 
     def estimate_price(self, prompt: Prompt, untuned_prompt: Prompt) -> float:
-        """Estimate the price of judging one item with `prompt`.
+        """Estimate the price of judging one item, by how much longer than `untuned_prompt` this is.
 
-        The estimate is the untuned judge's price, plus the price of the tokens by which `prompt` is
-        longer than `untuned_prompt`. It is at least half the untuned judge's price.
+        The estimate is at least half the untuned judge's price.
         """
         n_characters = _n_static_characters(prompt) - _n_static_characters(untuned_prompt)
         extra_tokens_in = n_characters * self.calls_per_item / CHARACTERS_PER_TOKEN
@@ -81,11 +73,9 @@ class Pricing:
 
 def _n_static_characters(prompt: Prompt) -> int:
     """Return the number of characters in the part of a prompt that is the same for every item."""
-    n_characters = len(prompt.instruction)
-    n_characters += sum(len(field.description) for field in prompt.fields)
-    for demo in prompt.demos:
-        n_characters += sum(len(str(value)) for value in demo.values())
-    return n_characters
+    demo_values = chain.from_iterable(demo.values() for demo in prompt.demos)
+    descriptions = (field.description for field in prompt.fields)
+    return sum(len(str(text)) for text in chain([prompt.instruction], demo_values, descriptions))
 
 
 @dataclass(slots=True)
@@ -93,13 +83,11 @@ class SearchBudget:
     """The budget of a search: what it may cost, and what it has cost so far.
 
     Attributes:
-        limit: Upper bound on the total cost. Amounts that are reserved for later are not in it.
+        limit: Upper bound on the total cost, without the amounts that are reserved for later.
         pricing: The prices, and the unit of all costs.
         allowed_excess: By how much the estimated cost of a step may exceed what remains.
         on_reserve: Called with `reserved_cost`, so that the models' budget reserves it, too.
-        reserved_cost: The sum of the amounts that are reserved at present.
-        total_cost: The cost so far. A run that is resumed counts its earlier cost, too.
-        n_calls: The number of calls so far.
+        total_cost: The cost so far; a run that is resumed counts its earlier cost, too.
         proposal_cost: The expected cost of asking the proposer for one instruction.
         has_refused: Whether any step was too expensive for what remained.
     """
@@ -127,10 +115,9 @@ class SearchBudget:
             return
         self.has_refused = True
         amount_format = "${:.4f}" if self.pricing.budget_unit == "dollars" else "{:,.0f} calls"
-        cost_text = amount_format.format(cost)
-        remaining_text = amount_format.format(max(0, self.remaining))
+        cost_text, rest_text = map(amount_format.format, (cost, max(0, self.remaining)))
         raise SearchBudgetSpentError(
-            f"the next step of the search costs {cost_text}, but only {remaining_text} are left"
+            f"the next step of the search costs {cost_text}, but only {rest_text} are left"
         )
 
     def charge_judgement(self, price: float) -> None:

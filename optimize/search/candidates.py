@@ -43,8 +43,7 @@ Demo = Mapping[str, FieldValue]
 class DemoSet:
     """Demonstrations for a prompt, and the labelled items that they were made from.
 
-    `selection` names the items that the set shows: "none", `DEMOS_OF_ALL_OUTPUTS`, or "levels N"
-    for a set of at most N items.
+    `selection` is "none", `DEMOS_OF_ALL_OUTPUTS`, or "levels N" for a set of at most N items.
     """
 
     demos: tuple[Demo, ...] = ()
@@ -65,14 +64,9 @@ class DemoSet:
 class Candidate:
     """A judge that the search tries, and never evaluates on the documents of its demonstrations.
 
-    Attributes:
-        instruction: The instruction of the candidate's prompt.
-        demo_set: The demonstrations in the prompt.
-        round_number: The round in which the instruction was written; 0 for the untuned judge's.
-        reasoning: The form of reasoning; None for the untuned judge's.
-        questions: The questions that the candidate asks; None for the untuned judge's.
-        weights: The weights of all answers; None if only the judge's own answer counts.
-        threshold: The lowest score that counts as a pass.
+    If `reasoning` or `questions` is None, the candidate has the untuned judge's. The instruction
+    was written in round `round_number`, which is 0 for the untuned judge's instruction. If
+    `weights` is None, only the judge's own answer counts. `threshold` is the lowest passing score.
     """
 
     instruction: str
@@ -130,10 +124,7 @@ def rejection_reason(
 ) -> str:
     """Return why the search may not try an instruction; "" if it may.
 
-    Args:
-        instruction: The instruction that the proposer wrote.
-        text_hashes: The `word_run_hashes` of all labelled texts.
-        earlier_instructions: The instructions that the search has already tried.
+    `text_hashes` are the `word_run_hashes` of all labelled texts.
     """
     if not instruction:
         return "empty"
@@ -169,27 +160,19 @@ def draw_demo_set(
 ) -> DemoSet:
     """Draw a set of demonstrations that shows all ratings about equally often.
 
-    Args:
-        items: The labelled items to draw from.
-        prompt: The prompt that the demonstrations are for.
-        size: Upper bound on the number of demonstrations.
-        rng: The random generator of the draw.
-        max_characters: Upper bound on the characters of all texts and comments in the set.
-        share: Upper bound on the share of the documents that the set shows.
-        reasons: Reasons that a judge wrote before a right answer, by item id.
+    The set has at most `size` demonstrations, with at most `max_characters` of texts and comments,
+    from at most the share `share` of the documents. `reasons` are reasons that a judge wrote before
+    a right answer, by item id.
     """
     if prompt.answer_field.choices == PAIR_ANSWERS:  # a tied pair demonstrates neither A nor B
         items = Items(tuple(item for item in items if item.human != 0))
-    drawn_pairs = _draw_demos(items, prompt, rng, max_characters, share, reasons or {})
-    item_demo_pairs = list(islice(drawn_pairs, min(size, MAX_DEMOS)))
-    rng.shuffle(item_demo_pairs)
+    fitting_pairs = _draw_demos(items, prompt, rng, max_characters, share, reasons or {})
+    pairs = list(islice(fitting_pairs, min(size, MAX_DEMOS)))
+    rng.shuffle(pairs)
     n_distinct_outputs = len({tuple(item.texts.values()) for item in items})
-    shows_everything = item_demo_pairs and len(item_demo_pairs) == n_distinct_outputs
-    return DemoSet(
-        demos=tuple(demo for _, demo in item_demo_pairs),
-        items=tuple(item for item, _ in item_demo_pairs),
-        selection=DEMOS_OF_ALL_OUTPUTS if shows_everything else f"levels {size}",
-    )
+    shows_everything = pairs and len(pairs) == n_distinct_outputs
+    selection = DEMOS_OF_ALL_OUTPUTS if shows_everything else f"levels {size}"
+    return DemoSet(tuple(demo for _, demo in pairs), tuple(item for item, _ in pairs), selection)
 
 
 def _draw_demos(
@@ -243,22 +226,14 @@ def is_right_answer(score: float, human: float, choices: tuple[FieldValue, ...])
 
 
 def comment_if_labels_agree(item: Item) -> str:
-    """Return the comment on an item, or "" if its annotators gave different labels.
-
-    If labels differ, nobody knows which of them the comment explains.
-    """
+    """Return the comment on an item; "" if labels differ, since it may explain any of them."""
     return utf8_text(item.comment) if len({*item.ratings}) == 1 else ""
 
 
 def _alternate_choices(items: Items, prompt: Prompt, rng: np.random.Generator) -> Iterator[Item]:
-    """Yield one item for each choice, then another for each, and so on.
-
-    The items of a choice come in the order of their labels' distance from the choice.
-    """
+    """Yield one item for each choice, then another for each, and so on, closest labels first."""
     choices = prompt.answer_field.allowed_values
-    items_by_choice: dict[FieldValue, list[Item]] = {
-        choice: [] for choice in sorted(choices, key=str)
-    }
+    items_by_choice = {choice: list[Item]() for choice in sorted(choices, key=str)}
     for index in rng.permutation(len(items)):
         item = items[index]
         items_by_choice[nearest_choice(choices, item.human)].append(item)

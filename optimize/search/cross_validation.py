@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from optimize.items import Indices, Items
+from optimize.items import Items
 from optimize.search.candidates import DEMOS_OF_ALL_OUTPUTS, Candidate, DemoSet, draw_demo_set
 from optimize.search.problem import SearchProblem
 from optimize.statistics.balanced import best_threshold, verdicts
@@ -20,14 +20,9 @@ N_FOLDS = 4
 
 def largest_demo_set(items: Items, search_problem: SearchProblem) -> DemoSet:
     """Draw as many demonstrations as the prompt may show, with all ratings equally often."""
-    options = search_problem.options
-    return draw_demo_set(
-        items,
-        search_problem.evaluator.untuned_prompt,
-        options.max_demos,
-        random_generator(options.seed, DEMOS_OF_ALL_OUTPUTS),
-        max_characters=options.max_demo_characters,
-    )
+    prompt, options = search_problem.evaluator.untuned_prompt, search_problem.options
+    rng, longest = random_generator(options.seed, DEMOS_OF_ALL_OUTPUTS), options.max_demo_characters
+    return draw_demo_set(items, prompt, options.max_demos, rng, max_characters=longest)
 
 
 class CrossValidation:
@@ -37,10 +32,8 @@ class CrossValidation:
         self._search_problem = search_problem
         documents = search_problem.train_and_dev.documents
         rng = random_generator(search_problem.options.seed, "parts", "documents")
-        shuffled_indices = rng.permutation(len(documents))
-        self._fold_by_document = {
-            documents[index]: position % N_FOLDS for position, index in enumerate(shuffled_indices)
-        }
+        order = enumerate(rng.permutation(len(documents)))
+        self._fold_by_document = {documents[index]: number % N_FOLDS for number, index in order}
         self.demo_set = largest_demo_set(search_problem.train_and_dev, search_problem)
         shows_everything = self.demo_set.selection == DEMOS_OF_ALL_OUTPUTS
         self.is_feasible = shows_everything and len(documents) >= 2 * N_FOLDS
@@ -58,11 +51,18 @@ class CrossValidation:
     def judge(self, candidate: Candidate, items: Items) -> tuple[Candidate, Vector]:
         """Return the candidate with its threshold, and its scores or verdicts on the items.
 
-        If the goal is balanced accuracy, scores become verdicts by a threshold that is learned on
-        all other folds.
+        A verdict is decided by a threshold that is learned on all other folds.
         """
+        evaluator = self._search_problem.evaluator
         folds = np.array([self._fold_by_document[name] for name in items.document_ids])
-        scores = self._held_out_scores(candidate, items, folds)
+        scores = np.empty(len(items))
+        if candidate.demo_set.demos:
+            for fold, demo_set in enumerate(self._demo_set_by_fold):
+                items_in_fold = items.of_rows(np.flatnonzero(folds == fold))
+                version = replace(candidate, demo_set=demo_set)
+                scores[folds == fold] = evaluator.scores(version, items_in_fold)
+        else:
+            scores = evaluator.scores(candidate, items)
         if self._search_problem.goal != "balanced":
             return candidate, scores
         fold_verdicts = np.empty(len(items))
@@ -71,15 +71,3 @@ class CrossValidation:
             threshold = best_threshold(scores[others], items.human[others])
             fold_verdicts[~others] = verdicts(scores[~others], threshold)
         return replace(candidate, threshold=best_threshold(scores, items.human)), fold_verdicts
-
-    def _held_out_scores(self, candidate: Candidate, items: Items, folds: Indices) -> Vector:
-        """Score each item with a version of the candidate that does not show the item's fold."""
-        evaluator = self._search_problem.evaluator
-        if not candidate.demo_set.demos:
-            return evaluator.scores(candidate, items)
-        scores = np.empty(len(items))
-        for fold, demo_set in enumerate(self._demo_set_by_fold):
-            items_in_fold = items.of_rows(np.flatnonzero(folds == fold))
-            version = replace(candidate, demo_set=demo_set)
-            scores[folds == fold] = evaluator.scores(version, items_in_fold)
-        return scores

@@ -62,8 +62,8 @@ class Evaluator:
             return sum(map(self._price_of, judgements)) / len(judgements)
         estimated_price = self._estimate_price(candidate)
         without_questions = replace(candidate, questions=None, weights=None)
-        n_without_questions = len(self._judgements[without_questions.id])
-        if not candidate.questions or n_without_questions < ITEMS_FOR_MEAN_COST:
+        is_measured = len(self._judgements[without_questions.id]) >= ITEMS_FOR_MEAN_COST
+        if not (candidate.questions and is_measured):
             return estimated_price
         questions_price = estimated_price - self._estimate_price(without_questions)
         return self.item_price(without_questions) + max(0.0, questions_price)

@@ -4,10 +4,10 @@ The test uses every labelled document of train and dev, but no judge is tested o
 learned from. If the search finds no better judge, swapping the two judges on a document is as
 likely to raise the gain as to lower it (`optimize.statistics.intervals`).
 
-There are two kinds of change: finalists, and judges that ask questions. For each kind, the gain is
-averaged over all its judges from both halves of the labels. The average has a smaller error than a
-single gain, and no selection biases it. The test statistic is the larger of the two averages, also
-in each permutation.
+The two kinds of change are finalists, and judges that ask questions. For each kind, the gain is
+averaged over its judges from both halves of the labels. The average has a smaller error than a
+single gain, and no selection biases it. The test statistic is the larger average, also in each
+permutation.
 """
 
 import math
@@ -24,13 +24,7 @@ from optimize.search.candidates import Candidate
 from optimize.search.power import MIN_UNTIED_DOCUMENTS, fewest_documents
 from optimize.search.problem import CandidateTrial, Goal, SearchProblem, estimate_gain
 from optimize.statistics.balanced import is_clearly_worse
-from optimize.statistics.intervals import (
-    Contrast,
-    Interval,
-    IntervalEstimate,
-    Vector,
-    random_generator,
-)
+from optimize.statistics.intervals import Contrast, Interval, random_generator
 
 # The estimated gains of one kind of change: a list for each half of the labels.
 GainsByHalf = Sequence[Sequence[Contrast]]
@@ -46,10 +40,7 @@ GAIN_PER_EXTRA_COST = 0.02
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionTest:
-    """A judge that asks the useful questions, and its trials on both halves of the labels.
-
-    The weights of its answers are fitted on all labels.
-    """
+    """A judge that asks the useful questions, weighted by all labels, and its trials by half."""
 
     candidate: Candidate
     trials: tuple[CandidateTrial, ...]
@@ -57,24 +48,19 @@ class QuestionTest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gain:
-    """The mean gain of tuned judges over the untuned judge, with an interval.
+    """The mean gain of tuned judges over the untuned judge.
 
-    The low end is above 0 exactly if the test is passed. `change_index` is the index of the kind of
-    change that has this gain.
+    The interval lies above 0 exactly if the test is passed. `change_index` is the index of the kind
+    of change that has this gain.
     """
 
     value: float
-    low: float
-    high: float
+    interval: Interval
     n_documents: int
     change_index: int = 0
 
-    @property
-    def is_significant(self) -> bool:
-        return self.low > 0
 
-
-NO_GAIN = Gain(value=math.nan, low=math.nan, high=math.nan, n_documents=0)
+NO_GAIN = Gain(value=math.nan, interval=Interval(math.nan, math.nan), n_documents=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +99,6 @@ def decide(
     """
     question_trials = [[trial] for trial in question_test.trials] if question_test else []
     trials_by_change = [each for each in (trials_by_half, question_trials) if any(each)]
-    risk = search_problem.options.risk
     if not trials_by_change:
         reason = f"No reliable candidate beat the untuned judge on train ({n_tried} tried)."
         return search_problem.untuned, ShipDecision(ships=False, reason=reason)
@@ -121,7 +106,7 @@ def decide(
         [[trial.gain_estimate for trial in trials] for trials in halves]
         for halves in trials_by_change
     ]
-    rng = random_generator(search_problem.options.seed, "gate")
+    risk, rng = search_problem.options.risk, random_generator(search_problem.options.seed, "gate")
     decision = decide_by_gain(gains_by_change, search_problem.goal, rng, risk)
     gain, best_change = decision.gain, trials_by_change[decision.gain.change_index]
     trials = list(chain(*best_change))
@@ -137,7 +122,7 @@ def decide(
     search_problem.record(
         "gate",
         candidate=tuned.id,
-        figures=figure_json(IntervalEstimate(gain.value, Interval(gain.low, gain.high))),
+        figures=figure_json(gain),
         n_documents=gain.n_documents,
         risk=risk,
         ship=decision.ships,
@@ -146,38 +131,36 @@ def decide(
 
 
 def _objection(
-    search_problem: SearchProblem, tuned: Candidate, candidate_trials: Sequence[CandidateTrial]
+    search_problem: SearchProblem, tuned: Candidate, trials: Sequence[CandidateTrial]
 ) -> str | None:
     """Return why a judge that passed the test should not ship: its cost, or its TPR or TNR."""
-    item_price, gain = search_problem.evaluator.item_price, mean_gain(candidate_trials)
+    item_price, gain = search_problem.evaluator.item_price, mean_gain(trials)
     cost_ratio = item_price(tuned) / item_price(search_problem.untuned)
     required_gain = GAIN_PER_EXTRA_COST * (cost_ratio - 1)
     if gain < required_gain:
+        metric = metric_name(search_problem.goal)
         return (
             f"the tuned judge costs {cost_ratio:.1f} times as much a row: its gain of {gain:.3f} "
-            f"{metric_name(search_problem.goal)} is below the {required_gain:.3f} that this cost "
-            f"requires ({GAIN_PER_EXTRA_COST:g} for each further multiple of the untuned judge's "
-            "cost)."
+            f"{metric} is below the {required_gain:.3f} that this cost requires "
+            f"({GAIN_PER_EXTRA_COST:g} for each further multiple of the untuned judge's cost)."
         )
-    return rate_objection(candidate_trials) if search_problem.goal == "balanced" else None
+    return rate_objection(trials) if search_problem.goal == "balanced" else None
 
 
-def rate_objection(candidate_trials: Sequence[CandidateTrial]) -> str | None:
+def rate_objection(trials: Sequence[CandidateTrial]) -> str | None:
     """Return an objection if the tuned judge's TPR or TNR is clearly too low; else None.
 
     A rate is too low if it is clearly below the same rate of the untuned judge, by a sign test on
     the outputs on which the judges differ, and also below the untuned judge's other rate.
     """
-    human = np.concatenate([trial.items.human for trial in candidate_trials])
-    tuned_verdicts = np.concatenate([trial.scores for trial in candidate_trials])
-    untuned_verdicts = np.concatenate([trial.reference_scores for trial in candidate_trials])
+    human = np.concatenate([trial.items.human for trial in trials])
+    tuned_verdicts = np.concatenate([trial.scores for trial in trials])
+    untuned_verdicts = np.concatenate([trial.reference_scores for trial in trials])
     tuned_right, untuned_right = tuned_verdicts == human, untuned_verdicts == human
     both_judged = ~np.isnan(tuned_verdicts + untuned_verdicts)
     rows_by_label = {"fails": both_judged & (human == 0), "passes": both_judged & (human == 1)}
     untuned_rates = {
-        label: float(untuned_right[rows].mean())
-        for label, rows in rows_by_label.items()
-        if rows.any()
+        label: untuned_right[rows].mean() for label, rows in rows_by_label.items() if rows.any()
     }
     for label, rows in rows_by_label.items():
         n_worse = int((rows & untuned_right & ~tuned_right).sum())
@@ -193,10 +176,10 @@ def rate_objection(candidate_trials: Sequence[CandidateTrial]) -> str | None:
     return None
 
 
-def mean_gain(candidate_trials: Sequence[CandidateTrial]) -> float:
+def mean_gain(trials: Sequence[CandidateTrial]) -> float:
     """Return the mean gain of a judge over all documents that the judge was tested on."""
-    n_tested = [len(trial.gain_estimate.documents) for trial in candidate_trials]
-    gain_sums = [trial.gain * n for trial, n in zip(candidate_trials, n_tested, strict=True)]
+    n_tested = [len(trial.gain_estimate.documents) for trial in trials]
+    gain_sums = [trial.gain * n for trial, n in zip(trials, n_tested, strict=True)]
     return sum(gain_sums) / sum(n_tested) if any(n_tested) else math.nan
 
 
@@ -208,13 +191,14 @@ def decide_by_gain(
 ) -> ShipDecision:
     """Decide by the estimated gains over the untuned judge, for each kind of change."""
     gain = largest_gain(gains_by_change, rng, risk)
+    ships = gain.interval.low > 0
     n_needed = max(fewest_documents(risk), MIN_UNTIED_DOCUMENTS if search_goal == "dataset" else 0)
     subject_text = f"Cross-validated on {gain.n_documents} documents, tuned prompts"
     amount_text = f"the untuned judge by {abs(gain.value):.3f} {metric_name(search_goal)}"
     gain_text = f"{subject_text} beat {amount_text}. If tuning did nothing,"
-    if gain.is_significant:
+    if ships:
         reason = f"{gain_text} {100 * risk:g}% of such runs would ship all the same."
-    elif gain.n_documents < n_needed or not math.isfinite(gain.low):
+    elif gain.n_documents < n_needed or not math.isfinite(gain.interval.low):
         reason = (
             f"The documents ({gain.n_documents}) are too few, or their labels or scores too alike, "
             "to compare the tuned with the untuned judge at "
@@ -227,16 +211,14 @@ def decide_by_gain(
         reason = f"{subject_text} fall short of {amount_text}."
     else:
         reason = f"{gain_text} over {100 * risk:g}% of runs would show as much."
-    return ShipDecision(ships=gain.is_significant, reason=reason, gain=gain)
+    return ShipDecision(ships=ships, reason=reason, gain=gain)
 
 
 def metric_name(search_goal: Goal) -> str:
     return "balanced accuracy" if search_goal == "balanced" else f"{search_goal}-level rho"
 
 
-def best_after_cost(
-    search_problem: SearchProblem, candidate_trials: Sequence[CandidateTrial]
-) -> Candidate:
+def best_after_cost(search_problem: SearchProblem, trials: Sequence[CandidateTrial]) -> Candidate:
     """Return the candidate with the highest objective after a deduction for its cost.
 
     The deduction is `GAIN_PER_EXTRA_COST`. If any candidate beats the untuned judge, only such
@@ -244,14 +226,12 @@ def best_after_cost(
     that are in the demonstrations of neither.
     """
     trials_by_id: dict[str, list[CandidateTrial]] = {}
-    for trial in candidate_trials:
+    for trial in trials:
         trials_by_id.setdefault(trial.candidate.id, []).append(trial)
     with_gain = [trials for trials in trials_by_id.values() if mean_gain(trials) > 0]
-    best, *other_candidates = (
-        trials[-1].candidate for trials in with_gain or trials_by_id.values()
-    )
+    best, *others = (trials[-1].candidate for trials in with_gain or trials_by_id.values())
     evaluator = search_problem.evaluator
-    for candidate in other_candidates:
+    for candidate in others:
         items = search_problem.train_and_dev
         for judge in (candidate, best):
             items = judge.unseen(evaluator.scored_items(judge, items))
@@ -302,28 +282,17 @@ def largest_gain(
         return NO_GAIN
     mean_gains = gain_sums[:, is_tested] / n_documents[is_tested]
     best_change = int(np.flatnonzero(is_tested)[mean_gains[0].argmax()])
-    largest_gains = mean_gains.max(axis=1)
+    largest_gains, fewest_untied = mean_gains.max(axis=1), n_untied[is_tested].min()
     value, n, half_width = float(largest_gains[0]), int(n_documents[best_change]), math.inf
-    if n > 1 and n_untied[is_tested].min() >= MIN_UNTIED_DOCUMENTS:
-        half_width = _half_width(largest_gains, float(n_untied[is_tested].min()), risk)
-    return Gain(
-        value=value,
-        low=value - half_width,
-        high=value + half_width,
-        n_documents=n,
-        change_index=best_change,
-    )
-
-
-def _half_width(largest_gains: Vector, n_untied: float, risk: float) -> float:
-    """Return half the width of the gain's interval: the (1 - risk) quantile of the draws' gains.
-
-    `n_untied` is infinite unless the goal is dataset-level rho; then the interval is wider.
-    """
-    quantile = float(np.sort(largest_gains)[::-1][int(risk * len(largest_gains))])
-    # The factor is for rounding errors: a gain that equals the quantile must not exceed it.
-    half_width = max(0.0, quantile) * (1 + 1e-9)
-    return half_width * (1 + RANK_CORRECTION / (n_untied - RANK_CORRECTION))
+    if n > 1 and fewest_untied >= MIN_UNTIED_DOCUMENTS:
+        # The half-width is the (1 - risk) quantile of the draws' gains. The factor is for rounding
+        # errors: a gain that equals the quantile must not exceed it.
+        quantile = float(np.sort(largest_gains)[::-1][int(risk * len(largest_gains))])
+        half_width = max(0.0, quantile) * (1 + 1e-9)
+        # `n_untied` is infinite, and this factor 1, unless the goal is dataset-level rho.
+        half_width *= 1 + RANK_CORRECTION / (float(fewest_untied) - RANK_CORRECTION)
+    interval = Interval(value - half_width, value + half_width)
+    return Gain(value=value, interval=interval, n_documents=n, change_index=best_change)
 
 
 def _document_ids(gain_estimates: Iterable[Contrast]) -> list[str]:

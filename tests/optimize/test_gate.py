@@ -132,7 +132,7 @@ def test_the_gain_is_the_finalists_mean_and_a_document_is_swapped_for_all_of_the
     assert (gain.value, gain.n_documents) == (pytest.approx((0.3 + 0.6) / 2), 2)
     # Document a adds .35 and b .1, so the four swaps are .45, .25, -.25 and -.45: a quarter is
     # .45, and the next one .25.
-    assert gain.low == pytest.approx(0.45 - 0.25)
+    assert gain.interval.low == pytest.approx(0.45 - 0.25)
 
 
 def test_nearly_constant_labels_are_too_alike_for_the_gate_at_dataset_level():
@@ -152,7 +152,7 @@ def test_nearly_constant_labels_are_too_alike_for_the_gate_at_dataset_level():
 def test_a_better_judge_ships_on_the_documents_of_both_halves(level):
     choice = verdict(halves(random_generator(0), 40, 0.3, outputs=16), level, random_generator(1))
     assert choice.ships
-    assert choice.gain.low > 0
+    assert choice.gain.interval.low > 0
     assert choice.why.startswith("Shipped: the tuned judge.")
     gain = f"{choice.gain.value:.3f} {level}-level rho"
     reason = f"40 documents, tuned prompts beat the untuned judge by {gain}."
@@ -164,7 +164,7 @@ def test_the_decision_gives_a_reason_also_if_the_user_forces_it():
     assert not worse.ships
     assert "on 40 documents, tuned prompts fall short of the untuned judge by 0." in worse.why
     unclear = verdict(halves(random_generator(3), 12, 0.9), "summary", random_generator(1), 0.025)
-    assert unclear.gain.low <= 0 < unclear.gain.value
+    assert unclear.gain.interval.low <= 0 < unclear.gain.value
     assert "over 2.5% of runs would show as much" in unclear.why
     choice = replace(unclear, ships=True, is_forced=True)
     assert choice.why.startswith("Shipped: the tuned judge, by --ship tuned. Cross-validated on")
@@ -195,14 +195,15 @@ def test_the_low_end_is_above_zero_exactly_if_few_permutations_reach_the_gain(do
         )
         own, gain = one.swapped(signs[:1])[0], gain_of(row, random_generator(7), risk)
         p_value = float((one.swapped(signs) >= own * (1 - 1e-9)).mean())
-        assert (gain.low > 0) == (own > 0 and p_value <= risk)
-        assert gain.low <= gain.high
+        assert (gain.interval.low > 0) == (own > 0 and p_value <= risk)
+        assert gain.interval.low <= gain.interval.high
 
 
 def test_the_computed_power_equals_the_simulated_power():
     """Rho differences of a document with standard deviation 1 / sqrt(3), as of four outputs."""
     rng, sd = random_generator(0, "power"), power.RHO_DIFFERENCE_SD / 3**0.5
-    clear = [gain_of(rng.normal(0.1, sd, 60), rng, DEFAULT_RISK).is_significant for _ in range(120)]
+    gains = [gain_of(rng.normal(0.1, sd, 60), rng, DEFAULT_RISK) for _ in range(120)]
+    clear = [gain.interval.low > 0 for gain in gains]
     # Three binomial standard errors of 120 draws are at most .137.
     assert power.power(60, 3, 0.1) == pytest.approx(np.mean(clear), abs=0.137)
 
