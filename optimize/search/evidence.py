@@ -21,10 +21,9 @@ from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import Vector
 from optimize.statistics.plain_agreement import pairwise_accuracy
 
-# Upper bounds on the number of documents in the evidence, and of outputs for each document.
+# Upper bounds on the documents that the evidence shows, and on the outputs of each document.
 MAX_DOCUMENTS_SHOWN, MAX_OUTPUTS_OF_DOCUMENT = 12, 5
-# If documents have fewer than three outputs on average, the evidence shows about this many outputs
-# in all, of more documents.
+# About how many outputs the evidence shows in all, if documents have fewer than three outputs.
 MAX_OUTPUTS_SHOWN = 36
 # Upper bound on the share of documents in one prompt, so that draws for several prompts differ.
 MAX_SHARE_SHOWN = 2 / 3
@@ -32,8 +31,8 @@ MAX_SHARE_SHOWN = 2 / 3
 # middle of a longer text is cut out.
 MAX_EVIDENCE_LENGTH, MAX_TEXT_LENGTH = 60_000, 2400
 MAX_REASON_LENGTH, MAX_COMMENT_LENGTH = 300, 1200
-# A document's sampling weight is proportional to this number plus the judge's error on the
-# document, which is 1 at most. So documents that the judge ranks rightly are drawn, too.
+# A document's sampling weight grows with this number plus the judge's error on the document (at
+# most 1), so that rightly ranked documents are drawn, too.
 RIGHT_ORDER_WEIGHT = 0.35
 # The judge's error on an output counts this many times if annotators commented on the output.
 COMMENT_WEIGHT = 2
@@ -45,14 +44,10 @@ class JudgedItems:
     """Items and the judgements of one judge on these items, in the same order.
 
     Outputs are ranked within their documents. If no document has three outputs, and for pairs and
-    verdicts, all outputs are ranked together.
-
-    Attributes:
-        ranks: The ranks by people's labels (row 0) and by the judge's scores (row 1); 1 is best.
-        n_ranked: The number of outputs that each output is ranked with.
-        overratings: How much the judge overrates each output, in standard deviations of ranks; for
-            pairs, the judge's margin minus people's margin.
-        weighted_overratings: The same, times `COMMENT_WEIGHT` for outputs with a comment.
+    verdicts, all outputs are ranked together. `ranks` has the ranks by people's labels (row 0) and
+    by the judge's scores (row 1); 1 is the best. `overratings` says how much the judge overrates
+    each output, in standard deviations of ranks; for pairs, it is the judge's margin minus people's
+    margin.
     """
 
     def __init__(self, items: Items, judgements: Sequence[AnyJudgement], prompt: Prompt) -> None:
@@ -65,14 +60,14 @@ class JudgedItems:
         # document share one of them.
         input_names = [field.name for field in prompt.input_fields]
         self.output_names = frozenset(input_names[-2:] if self.is_pairwise else ())
-        rows_of_documents = list(items.rows_by_document.values())
-        most_outputs = max(map(len, rows_of_documents), default=0)
-        self.ranks_within_documents = (
-            most_outputs >= 3 and not self.is_pairwise and not self.verdict_words
-        )
+        groups = list(items.rows_by_document.values())
+        are_long = max(map(len, groups), default=0) >= 3
+        self.ranks_within_documents = are_long and not (self.is_pairwise or self.verdict_words)
+        if not self.ranks_within_documents:
+            groups = [np.arange(len(items))]
         self.ranks = np.full((2, len(items)), np.nan)
         self.n_ranked = np.ones(len(items))
-        for rows in rows_of_documents if self.ranks_within_documents else [np.arange(len(items))]:
+        for rows in groups:
             scored_rows = rows[~np.isnan(self.scores[rows])]
             self.n_ranked[rows] = max(1, len(scored_rows))
             labels_and_scores = np.array([items.human, self.scores])[:, scored_rows]
@@ -88,35 +83,24 @@ class JudgedItems:
         """Write one version of the evidence for each generator, which draws the documents."""
         overview = "\n".join(self._pair_overview() if self.is_pairwise else self._overview())
         log_weights = np.log(self._document_weights())
-        rows_of_documents = list(self.items.rows_by_document.values())
-        n_documents = _n_documents_shown(rows_of_documents)
-        evidence_texts = []
+        documents = list(self.items.rows_by_document.values())
+        n_shown, evidence_texts = _shown_counts(documents)[0], list[str]()
         for rng in generators:
             # Sorting by log weight plus Gumbel noise is a weighted draw without replacement.
-            noise = rng.gumbel(size=len(rows_of_documents))
-            drawn_indices = np.argsort(-(log_weights + noise), kind="stable")[:n_documents]
+            order = np.argsort(-(log_weights + rng.gumbel(size=len(documents))), kind="stable")
             text = overview
-            for number, index in enumerate(drawn_indices, start=1):
-                document_text = self._document_text(number, rows_of_documents[index])
-                if number > 1 and len(text) + len(document_text) > MAX_EVIDENCE_LENGTH:
+            for number, index in enumerate(order[:n_shown], start=1):
+                rows, n_outputs = self._select_outputs(documents[index]), len(documents[index])
+                selection_note = f" ({len(rows)} of {n_outputs})" if len(rows) < n_outputs else ""
+                document_text = f"Document {number}{selection_note}:\n{self.outputs_text(rows)}"
+                if number > 1 and len(text) + len(document_text) + 2 > MAX_EVIDENCE_LENGTH:
                     break
-                text += document_text
+                text += f"\n\n{document_text}"
             evidence_texts.append(text)
         return evidence_texts
 
-    def _document_text(self, number: int, rows: Indices) -> str:
-        """Return a document's heading, and the lines of the outputs that are shown."""
-        rows_shown = self._select_outputs(rows)
-        selection_note = ""
-        if len(rows_shown) < len(rows):
-            selection_note = f" ({len(rows_shown)} of {len(rows)})"
-        return f"\n\nDocument {number}{selection_note}:\n{self.outputs_text(rows_shown)}"
-
     def outputs_text(self, rows: Sequence[int]) -> str:
-        """Return lines with the texts that all of these outputs share, and then with each output's.
-
-        The outputs are of one document.
-        """
+        """Return the lines on outputs of one document, with the texts that all share first."""
         common_texts = self._common_texts(rows)
         lines = [f"{name}: {_quote(text)}" for name, text in common_texts.items()]
         for row in rows:
@@ -135,49 +119,41 @@ class JudgedItems:
 
     def _common_texts(self, rows: Sequence[int]) -> dict[str, str]:
         """Return the texts, by field name, that are the same for all of several outputs."""
-        first_texts, *other_texts = (self.items[row].texts for row in rows)
-        if not other_texts:
-            return {}
+        first, *others = (self.items[row].texts for row in rows)
         return {
             name: text
-            for name, text in first_texts.items()
-            if name not in self.output_names
-            and all(texts.get(name) == text for texts in other_texts)
+            for name, text in first.items()
+            if others
+            and name not in self.output_names
+            and all(texts.get(name) == text for texts in others)
         }
 
     def _document_weights(self) -> Vector:
-        """Return documents' sampling weights.
-
-        The weight is larger if people's labels differ, and if the judge ranks outputs wrongly.
-        """
+        """Return sampling weights, larger if people's labels differ or the judge ranks wrongly."""
         human = self.items.human
         label_sd = float(human.std()) or 1.0
         weights = []
         for rows in self.items.rows_by_document.values():
-            if self.is_pairwise:
-                centre = 0.0
-            else:
-                centre = human.mean() if len(rows) < 3 else human[rows].mean()
-            label_spread = float(np.abs(human[rows] - centre).mean()) / label_sd
+            centre = human.mean() if len(rows) < 3 else human[rows].mean()
+            deviations = np.abs(human[rows] - (0 if self.is_pairwise else centre))
+            label_spread = float(deviations.mean()) / label_sd
             judge_error = min(1.0, float(np.abs(self.weighted_overratings[rows]).mean()))
             weights.append((0.1 + label_spread) * (RIGHT_ORDER_WEIGHT + judge_error))
         return np.array(weights)
 
     def _select_outputs(self, rows: Indices) -> list[int]:
-        """Choose the rows of the outputs to show, and sort them by people's labels, best first.
+        """Choose outputs to show, sorted by people's labels, best first.
 
-        After people's best and worst output come those that the judge overrates most, underrates
-        most, and ranks best.
+        The first chosen are people's best and worst output, and those that the judge overrates
+        most, underrates most, and ranks best.
         """
         best_first = rows[np.argsort(-self.items.human[rows], kind="stable")]
-        rows_by_priority = [
-            best_first[0],
-            best_first[-1],
+        misplaced = [
             rows[np.argmax(self.weighted_overratings[rows])],
             rows[np.argmin(self.weighted_overratings[rows])],
             rows[np.argmin(np.abs(self.overratings[rows]))],
-            *best_first,
         ]
+        rows_by_priority = [best_first[0], best_first[-1], *misplaced, *best_first]
         rows_shown = list(dict.fromkeys(map(int, rows_by_priority)))[:MAX_OUTPUTS_OF_DOCUMENT]
         return sorted(rows_shown, key=lambda row: (-self.items.human[row], row))
 
@@ -248,13 +224,11 @@ class JudgedItems:
         scores, labels = self.scores[rows].tolist(), self.items.human[rows].tolist()
         judge_counts = Counter(nearest_choice(self.choices, score) for score in scores)
         people_counts = Counter(nearest_choice(self.choices, label) for label in labels)
-        shares = []
-        for choice in self.choices:
-            judge_share, people_share = (
-                judge_counts[choice] / len(rows),
-                people_counts[choice] / len(rows),
-            )
-            shares.append(f"{choice}: {judge_share:.0%} and {people_share:.0%}")
+        n = len(rows)
+        shares = [
+            f"{choice}: {judge_counts[choice] / n:.0%} and {people_counts[choice] / n:.0%}"
+            for choice in self.choices
+        ]
         return f"Shares of ratings, the judge's and people's (means rounded): {', '.join(shares)}."
 
     def _order_sentence(self) -> Iterator[str]:
@@ -292,25 +266,18 @@ class JudgedItems:
 
 def expected_evidence_length(items: Items) -> int:
     """Return the expected number of characters that texts and comments take up in the evidence."""
-    rows_of_documents = list(items.rows_by_document.values())
-    n_outputs = _n_documents_shown(rows_of_documents) * _mean_outputs_shown(rows_of_documents)
+    n_documents, outputs_of_document = _shown_counts(list(items.rows_by_document.values()))
     comment_lengths = [min(len(item.comment), MAX_COMMENT_LENGTH) for item in items]
     text_lengths = [sum(map(len, item.texts.values())) for item in items]
     output_length = float(np.mean(text_lengths) + np.mean(comment_lengths))
-    return min(MAX_EVIDENCE_LENGTH, round(n_outputs * output_length))
+    return min(MAX_EVIDENCE_LENGTH, round(n_documents * outputs_of_document * output_length))
 
 
-def _mean_outputs_shown(rows_of_documents: Sequence[Indices]) -> float:
-    """Return the mean number of outputs of a document that the evidence shows."""
-    return float(np.mean([min(len(rows), MAX_OUTPUTS_OF_DOCUMENT) for rows in rows_of_documents]))
-
-
-def _n_documents_shown(rows_of_documents: Sequence[Indices]) -> int:
-    """Return how many documents the evidence shows: more if documents have few outputs."""
-    mean_outputs, n_shown = _mean_outputs_shown(rows_of_documents), MAX_DOCUMENTS_SHOWN
-    if mean_outputs < 3:
-        n_shown = round(MAX_OUTPUTS_SHOWN / mean_outputs)
-    return max(1, min(n_shown, math.ceil(MAX_SHARE_SHOWN * len(rows_of_documents))))
+def _shown_counts(documents: Sequence[Indices]) -> tuple[int, float]:
+    """Return how many documents the evidence shows, and their mean number of shown outputs."""
+    n_outputs = float(np.mean([min(len(rows), MAX_OUTPUTS_OF_DOCUMENT) for rows in documents]))
+    n_shown = MAX_DOCUMENTS_SHOWN if n_outputs >= 3 else round(MAX_OUTPUTS_SHOWN / n_outputs)
+    return max(1, min(n_shown, math.ceil(MAX_SHARE_SHOWN * len(documents)))), n_outputs
 
 
 def _quote(text: str, max_length: int = MAX_TEXT_LENGTH) -> str:
