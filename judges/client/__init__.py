@@ -1,8 +1,4 @@
-"""Clients that send requests to models within one store and one budget.
-
-Other folders import most names from here, and a few from the files of this folder, such as
-`judges.client.dspy`.
-"""
+"""Clients that send requests to models, within one budget and with one store of the replies."""
 
 from typing import TYPE_CHECKING
 

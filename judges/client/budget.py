@@ -41,7 +41,6 @@ class Booking:
     """The dollars that are reserved for one request until it is answered.
 
     `worst_cost` is the most that the request can cost if the endpoint respects `max_tokens`.
-    `reserved_cost` is larger if earlier answers were longer than `max_tokens`.
     """
 
     reserved_cost: float
@@ -97,9 +96,8 @@ class Counts:
 class Budget:
     """Limits on the calls and the US dollars of a run. Each of the run's models has an account.
 
-    The limits hold for all accounts together. Retries count as calls. The requests of earlier
-    starts of the run, which are in its `store`, count as well. Without a store, the limits hold for
-    each start separately.
+    The limits hold for all accounts together. Retries count as calls, and so do the requests of
+    earlier starts in the run's `store`. Without a store, the limits hold for each start separately.
     """
 
     max_calls: int | None = None
@@ -237,10 +235,7 @@ class Account:
     def book(
         self, request_key: bytes, messages: Sequence[Message], sampling: Sampling
     ) -> Booking | None:
-        """Reserve the most that one request can cost, and count the call.
-
-        Returns None if the budget may allow the request later, once requests in flight are settled.
-        """
+        """Reserve the most that one request can cost; None if the budget may allow it later."""
         budget, purpose = self.budget, self.purpose
         max_tokens = max_prompt_tokens(messages), sampling.n * sampling.max_tokens
         worst_cost = (self.token_price or FREE).worst_cost(*max_tokens)

@@ -58,8 +58,7 @@ _log = logging.getLogger(__name__)
 class _SampledReplies:
     """The replies to one request so far, by the index of their sample.
 
-    `accepted` has the replies that could be read, each with its value, and `unreadable` the other
-    replies, each with the reason. `n_repeats` is how often the request was sent again.
+    `accepted` has the value of each reply, and `unreadable` the reason why a reply has no value.
     """
 
     request: Request
@@ -252,17 +251,15 @@ class Client:
                 replies.n_repeats += 1
 
     async def _draw_samples(self, replies: _SampledReplies, sampling: Sampling) -> None:
-        """Request the missing samples: together if the model accepts `n`, else one by one.
-
-        Only answers show whether an endpoint accepts `n`. So samples that an earlier start drew in
-        one way are not drawn again in the other way.
-        """
+        """Request the missing samples: together if the model accepts `n`, else one by one."""
         indices = [i for i in range(sampling.n) if i not in replies.accepted]
         sampling = replace(sampling, seed=sampling.seed + replies.n_repeats)
         joint_sampling = replace(sampling, n=len(indices))
         sampling_by_index = {
             i: replace(sampling, n=1, seed=sampling.seed + SAMPLE_SEED_STEP * i) for i in indices
         }
+        # Only answers show whether an endpoint accepts `n`. So samples that an earlier start drew
+        # in one way are not drawn again in the other way.
         draws_jointly = sampling.n == 1 or self._has_answer(replies, [joint_sampling])
         if not draws_jointly and self._accepts_n:
             draws_jointly = not self._has_answer(replies, sampling_by_index.values())

@@ -144,15 +144,13 @@ def _address_problem(
     lm: str, provider: Provider, base_url: str, key_variable: str, api_key: str
 ) -> str | None:
     """Return what is wrong with a model's address or API key; None if both can be used."""
-    url = urlsplit(base_url)
+    url, address = urlsplit(base_url), Redactor().redact(url_without_secrets(base_url))
     address_advice = f"set {provider.address_variable}, or give an address by api_base (--api-base)"
     if not base_url:
         return f"no address is given; {address_advice}"
     if url.scheme not in {"http", "https"} or not url.hostname:
-        address = Redactor().redact(url_without_secrets(base_url))
         return f"{address!r} is not an address; write http://HOST:PORT/v1 or https://..."
     if url_has_secret(base_url):
-        address = url_without_secrets(base_url)
         return f"the address {address} holds a password or a key; set the key in {key_variable}"
     needs_key = lm.partition("/")[0] not in (SYSTEM_ONE, "litellm_proxy")
     if needs_key and not api_key and base_url == (provider.address or base_url):
@@ -187,9 +185,7 @@ def check_model_name(lm: str) -> None:
 
 
 def is_allowed_in_file(lm: str) -> bool:
-    """Return whether the model `lm` may be used if only a judge's file names it, and not the user.
-
-    The provider has to be known, and the name must be neither an address, a path nor a program.
-    """
+    """Return whether the model `lm` may be used if only a judge's file names it, not the user."""
+    # The name must not be an address, a path or a program.
     is_listed = lm.partition("/")[0] in {*PROVIDERS, *DSPY_PROVIDERS}
     return lm in EMBEDDED_MODELS or (is_listed and bool(_PLAIN_MODEL_NAME.fullmatch(lm)))

@@ -129,8 +129,7 @@ class RequestFormat:
 class EndpointModel:
     """A model behind a chat-completions endpoint; the API key is sent to this endpoint only.
 
-    All requests must run on one event loop. Connections stay open until `close`. The caller sets
-    a timeout, and limits the requests that are sent at the same time.
+    All requests must run on one event loop. Connections stay open until `close`.
     """
 
     native_n = True

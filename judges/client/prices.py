@@ -118,10 +118,9 @@ def find_price(model: str) -> Price | None:
 
 
 def choose_price(lm: str, lms: Collection[str], price: Price | None) -> Price | None:
-    """Return the price of the model `lm`. `price` is the user's, and `lms` are all models of a run.
+    """Return the price of the model `lm`, one of a run's models `lms`; `price` is the user's.
 
-    The user's price is for the only paid model. If there are several paid models, it is for the
-    models that are not in the table.
+    With several paid models, the user's price is for those that are not in the table.
     """
     n_paid_models = len({model for model in lms if not is_embedded(model)})
     if is_embedded(lm) or n_paid_models > 1:

@@ -62,13 +62,10 @@ class FailureMonitor:
         self._advice = f", then name another {option_name('out')}" if has_store else ""
 
     def may_send_more(self, n_pending: int) -> bool:
-        """Return whether another request may be sent while `n_pending` requests are unrecorded.
-
-        Until a request succeeds, only MIN_RESPONSES requests are sent, since `record` needs that
-        many to decide whether to stop the run.
-        """
+        """Return whether another request may be sent while `n_pending` requests are unrecorded."""
         if self.n_responses >= MIN_RESPONSES or self.n_failed < self.n_responses:
             return True
+        # Until a request succeeds, no more are sent than `record` needs to stop the run.
         return self.n_responses + n_pending < MIN_RESPONSES
 
     def record(self, error: str | None) -> None:

@@ -45,8 +45,8 @@ class KeyedRequest(NamedTuple):
 class Sender:
     """Sends requests to one model, at most `concurrency` at a time.
 
-    `timeout` is the seconds after which an unanswered request is sent again. The run ends if the
-    model never answers, or, unless `keep_going` is true, if the model stops answering.
+    The run ends if the model never answers within `timeout` seconds, or, unless `keep_going` is
+    true, if the model stops answering.
     """
 
     model: Model

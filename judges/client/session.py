@@ -201,8 +201,7 @@ def read_options(
 ) -> tuple[Options, dict[str, str]]:
     """Return the checked options without `map`, and the column of each text by the text's name.
 
-    `map` may name the judge's `texts` and "id". Raises TypeError for an unknown option, and
-    OptionError for a wrong seed or an unknown name in `map`.
+    Raises TypeError for an unknown option, and OptionError for a wrong seed or `map`.
     """
     for name in options:
         if name not in Options.__annotations__:

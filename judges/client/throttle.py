@@ -75,8 +75,7 @@ class Throttle:
 def retry_wait(error: TransientError, n_failures: int) -> float:
     """Return the seconds until the next attempt: Retry-After or a backoff, with jitter.
 
-    Raises FatalModelError if a 429 asks for more than ten minutes. After other errors, such a
-    Retry-After is ignored, since an endpoint does not know how long its outage lasts.
+    A Retry-After of more than ten minutes is ignored; after a 429, it raises FatalModelError.
     """
     retry_after = error.retry_after or 0.0
     if isinstance(error, ThrottledError) and retry_after > MAX_HEADER_WAIT_SECONDS:

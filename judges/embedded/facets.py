@@ -16,9 +16,8 @@ class Facet(NamedTuple):
     """How much one facet counts in the overall impression that a text makes.
 
     `is_about_content` is true if the facet is about what the text says, and not how. The facet has
-    `document_weight` for a text that was made from a document, and `turn_weight` for an answer in a
-    conversation. `gain_loss_ratio` divides the gain of a better text by the loss of an equally
-    worse text. It is small for qualities that readers take for granted.
+    `document_weight` for a text that was made from a document, and `turn_weight` for an answer.
+    `gain_loss_ratio` divides the gain of a better text by the loss of an equally worse text.
     """
 
     is_about_content: bool
@@ -61,10 +60,7 @@ ShareByFacet = dict[int, float]
 
 
 def _read_facet_words() -> tuple[dict[str, ShareByFacet], dict[str, ShareByFacet]]:
-    """Return how much each word, and each phrase (a regular expression), asks for each facet.
-
-    A word stands for all words that begin with it, unless it ends in a full stop.
-    """
+    """Return how much each beginning of a word, and each phrase, asks for each facet."""
     shares_by_word: dict[str, ShareByFacet] = {}
     shares_by_phrase: dict[str, ShareByFacet] = {}
     for facets_and_shares, words_and_phrases in read_word_table("facet_words.txt"):
@@ -91,10 +87,7 @@ _IS_FACTUAL = np.isin(FACET_NAMES, ("support", "truth"))
 
 
 def facet_weights(weighted_texts: Sequence[tuple[str, float]], *, is_turn: bool) -> FloatArray:
-    """Return the weight of each facet: what the prompt asks for, plus an overall impression.
-
-    The prompt's texts are given with their weights. `is_turn` is true for an answer in a dialogue.
-    """
+    """Return the weight of each facet: what a prompt asks for, plus an overall impression."""
     prompt_weights = np.zeros(len(FACETS))
     for text, text_weight in weighted_texts:
         n_mentions = count_mentions(text)

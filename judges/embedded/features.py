@@ -14,7 +14,7 @@ from judges.embedded.facets import GAIN_LOSS_RATIOS, INDEX_BY_FACET, FloatArray
 from judges.embedded.grammar import form_severity, grammar_severity, n_function_words
 from judges.embedded.text import (
     FUNCTION_WORDS,
-    WORDS_BY_CLASS,
+    WORD_CLASSES,
     Sentence,
     SourceIndex,
     SplitText,
@@ -82,9 +82,8 @@ def _match_sentence(sentence: Sentence, source: SourceIndex) -> SentenceMatch:
 def _content_features(output: OutputText, document: SourceIndex) -> Iterable[float]:
     """Return three features: similarity to the document, its coverage, and mean salience.
 
-    The similarity is 1 minus the Jensen-Shannon divergence, in bits, between the distributions of
-    stems. Of the measures without a reference text, this one ranks summarizers most like people who
-    judge content (Louis and Nenkova 2013, doi:10.1162/COLI_a_00123).
+    The similarity is 1 minus the Jensen-Shannon divergence of the stems, which ranks summarizers
+    most like people who judge content (Louis and Nenkova 2013, doi:10.1162/COLI_a_00123).
     """
     n_stems, document_counts = len(output.text.stems), document.stem_counts
     similarity = salience = 0.0
@@ -200,7 +199,7 @@ def _link_strength(sentence: Sentence, next_sentence: Sentence) -> float:
     known_stems, next_stems = set(sentence.stems), dict.fromkeys(next_sentence.stems)
     shared_stems = [stem for stem in next_stems if stem in known_stems]
     strength = 0.5 * min(1.0, total_weight(shared_stems))
-    strength += 0.5 * (not WORDS_BY_CLASS["connectives"].isdisjoint(next_sentence.words[:2]))
+    strength += 0.5 * (not WORD_CLASSES["connectives"].isdisjoint(next_sentence.words[:2]))
     # The link counts half if the second sentence says hardly anything new.
     return strength if len(next_stems) - len(shared_stems) > 1 else 0.5 * strength
 

@@ -5,15 +5,14 @@ from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from itertools import pairwise, product, starmap
 
-from judges.embedded.text import FUNCTION_WORDS, WORDS_BY_CLASS, Sentence
+from judges.embedded.text import FUNCTION_WORDS, WORD_CLASSES, Sentence
 
 # A sentence with more words than this is too long; each extra word adds this severity.
 MAX_SENTENCE_WORDS, EXTRA_WORD_SEVERITY = 25, 0.04
-_ARTICLES, _DETERMINERS = WORDS_BY_CLASS["articles"], WORDS_BY_CLASS["determiners"]
-_SUBJECT_PRONOUNS, _OBJECT_PRONOUNS = WORDS_BY_CLASS["subjects"], WORDS_BY_CLASS["objects"]
-_FINITE_VERBS, _MODAL_VERBS = WORDS_BY_CLASS["finite"], WORDS_BY_CLASS["modals"]
-_PREPOSITIONS = WORDS_BY_CLASS["strict-prepositions"]
-_CONJUNCTIONS = WORDS_BY_CLASS["conjunctions"]
+_ARTICLES, _DETERMINERS = WORD_CLASSES["articles"], WORD_CLASSES["determiners"]
+_SUBJECT_PRONOUNS, _OBJECT_PRONOUNS = WORD_CLASSES["subjects"], WORD_CLASSES["objects"]
+_FINITE_VERBS, _MODAL_VERBS = WORD_CLASSES["finite"], WORD_CLASSES["modals"]
+_PREPOSITIONS, _CONJUNCTIONS = WORD_CLASSES["strict-prepositions"], WORD_CLASSES["conjunctions"]
 _NEVER_NOUNS = (
     _FINITE_VERBS | _MODAL_VERBS | _SUBJECT_PRONOUNS | _OBJECT_PRONOUNS | _CONJUNCTIONS | _ARTICLES
 )
@@ -35,7 +34,7 @@ _SEVERITY_BY_WORD_PAIR = {
     for words, next_words, severity in reversed(_WORD_PAIR_FAULTS)
     for word_pair in product(words, next_words)
 }
-_VERBS = WORDS_BY_CLASS["auxiliaries"] | WORDS_BY_CLASS["verbs"]
+_VERBS = WORD_CLASSES["auxiliaries"] | WORD_CLASSES["verbs"]
 # Words that cannot be the first word of a statement, or the last word of a sentence.
 _NOT_FIRST_WORDS = _FINITE_VERBS | {"said", "says", "told"}
 _NOT_LAST_WORDS = _ARTICLES | _PREPOSITIONS | _CONJUNCTIONS | {"my", "your", "our", "their", "its"}
@@ -64,7 +63,7 @@ def n_function_words(words: Iterable[str]) -> int:
 @lru_cache(maxsize=1 << 15)
 def _word_pair_severity(word: str, next_word: str) -> float:
     """Return the severity of `next_word` directly after `word`; 0 if that is no fault."""
-    if word == next_word and word.isalpha() and word not in WORDS_BY_CLASS["doubled"]:
+    if word == next_word and word.isalpha() and word not in WORD_CLASSES["doubled"]:
         return 1.0
     return _SEVERITY_BY_WORD_PAIR.get((word, next_word), 0.0)
 

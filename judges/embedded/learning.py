@@ -119,8 +119,7 @@ def fit_regression(
 ) -> Regression:
     """Return the posterior mean of the weights, the intercept and the examples' corrections.
 
-    `features` has a row for each example; a pair's row has the differences, A minus B. `sources`
-    has one value for each example, which is equal for examples that were made from the same source.
+    `features` has a row for each example; a pair's row has the differences, A minus B.
     """
     weight_variances = (WEIGHT_SD_FRACTION * np.abs(prior_weights) + WEIGHT_SD_CONSTANT) ** 2
     prior_scores = features @ prior_weights
@@ -166,7 +165,6 @@ def fit_regression(
 
 
 def _indices_by_source(sources: Sequence[object]) -> list[NDArray[np.intp]]:
-    """Return one array for each distinct source: the indices of the examples that have it."""
     indices_by_source: dict[object, list[int]] = {}
     for index, source in enumerate(sources):
         indices_by_source.setdefault(source, []).append(index)

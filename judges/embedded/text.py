@@ -39,8 +39,8 @@ def _read_word_classes() -> dict[str, frozenset[str]]:
     return words_by_class
 
 
-WORDS_BY_CLASS = _read_word_classes()
-FUNCTION_WORDS = WORDS_BY_CLASS["function"]
+WORD_CLASSES = _read_word_classes()
+FUNCTION_WORDS = WORD_CLASSES["function"]
 _NUMBER_NAMES = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
     " sixteen seventeen eighteen nineteen twenty"
@@ -119,7 +119,7 @@ def _ends_sentence(tokens: Sequence[str], index: int) -> bool:
         return True
     word = tokens[index - 1].lower()
     is_initial = len(word) == 1 and word.isalpha() and word not in "ai"
-    return not is_initial and word not in WORDS_BY_CLASS["abbreviations"]
+    return not is_initial and word not in WORD_CLASSES["abbreviations"]
 
 
 def _read_sentence(tokens: Sequence[str]) -> list[Sentence]:
@@ -182,7 +182,7 @@ def stem_weight(stem: str) -> float:
     return 1.0 + 0.04 * min(6, max(0, len(stem) - 5))
 
 
-_EVERYDAY_STEMS = frozenset(map(stem_of, WORDS_BY_CLASS["everyday"]))
+_EVERYDAY_STEMS = frozenset(map(stem_of, WORD_CLASSES["everyday"]))
 
 
 def total_weight(stems: Iterable[str]) -> float:
@@ -195,8 +195,9 @@ class SourceIndex:
     """The index of a source: a text that judged texts were made from, or that they answer.
 
     `sentence_indices_by_stem` has the first sentences with each stem. `salience_by_stem` says how
-    much each stem matters; the `n_salient` largest values sum to 1. Each sentence has an entry in
-    `importances` and `covering_weights` (see `_covering_weight`).
+    much each stem matters; the `n_salient` largest values sum to 1. `importances` says how much
+    each sentence matters, and `covering_weights` the weight of the stems that a text must share
+    with the sentence to cover it.
     """
 
     n_stems: int
@@ -241,7 +242,10 @@ def index_source_text(text: str) -> SourceIndex | None:
         salience_by_stem={stem: v / total_salience for stem, v in salience_by_stem.items()},
         n_salient=n_salient,
         importances=[importance / total_importance for importance in importances],
-        covering_weights=[_covering_weight(stems) for stems in stems_by_sentence],
+        covering_weights=[
+            max(1.0, min(MAX_COVERING_WEIGHT, COVERING_FRACTION * total_weight(stems)))
+            for stems in stems_by_sentence
+        ],
         words=frozenset(source.words),
         word_pairs=frozenset(source.word_pairs),
     )
@@ -251,8 +255,3 @@ def _salience(stem: str, count: int, first_sentence_index: int) -> float:
     """Return how much a stem matters in a source: frequent stems and early stems matter more."""
     early_bonus = 1.5 * math.exp(-first_sentence_index / SALIENCE_DECAY_SENTENCES)
     return stem_weight(stem) * (0.5 + math.log1p(count)) * (1 + early_bonus)
-
-
-def _covering_weight(stems: Iterable[str]) -> float:
-    """Return the weight of the stems that a text must share with a sentence to cover it."""
-    return max(1.0, min(MAX_COVERING_WEIGHT, COVERING_FRACTION * total_weight(stems)))
