@@ -5,8 +5,7 @@ serve, and OpenAI's `POST /v1/decisions`. For both protocols, a `Request` has tw
 
 - The system message is the JSON object `{"state": {...}, "questions": {...}}`, which is the same
   for every row. The questions have the form that System One defines.
-- The user message is a JSON object with each text by its name. The object is sent as the field
-  `inputs` of the state.
+- The user message is a JSON object with each text by its name, the field `inputs` of the state.
 
 The text of a reply is the JSON object `{question: answer}`, whose answers `judges.decisions` reads.
 """

@@ -65,9 +65,8 @@ os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 class DspyModel:
     """A `dspy.LM` as a model of this project; one request brings one reply (`native_n` is false).
 
-    Requests use the DSPy settings in `context`, by default the current settings. `cacheable` is
-    false if the LM has `cache=False` or an engine that the user wrote. `identity` is the endpoint
-    with a digest of all arguments that change replies.
+    Requests use the DSPy settings in `context`, by default the current settings. `identity` is the
+    endpoint with a digest of all arguments that change replies.
     """
 
     native_n = False
@@ -90,7 +89,7 @@ class DspyModel:
         self.max_tokens: int | None = max_tokens or None
         timeout = arguments.get("timeout")
         self.timeout = timeout if isinstance(timeout, int | float) else None
-        # If the engine is an object that the user wrote, it may not support asynchronous calls.
+        # An engine that the user wrote may not support asynchronous calls, and is not cached.
         self._is_async = isinstance(getattr(lm, "engine", None), str)
         self.cacheable = bool(lm.cache) and self._is_async
         self.request_format = RequestFormat(self.name)
@@ -211,7 +210,7 @@ def open_dspy(name: str, api_base: str | None = None, api_key: str | None = None
     except (ValueError, dspy.LMError) as error:
         reason = Redactor().redact(str(error))
         raise FatalModelError(f"{name}: DSPy cannot open this model: {reason}") from None
-    # The context is empty: the process shares this model, but not the settings of its first user.
+    # With an empty context, the model does not keep the DSPy settings of its first user.
     return DspyModel(lm, contextvars.Context())
 
 

@@ -76,7 +76,7 @@ def gives_n_replies(lm: str) -> bool:
 
 
 def endpoint_of(lm: str, api_base: str | None = None) -> str:
-    """Return the `endpoint` of the model with this name and address, without opening the model."""
+    """Return the address at which the model `lm` answers, as its attribute `endpoint` has it."""
     if lm in EMBEDDED_MODELS:
         return lm
     if provider := PROVIDERS.get(lm.partition("/")[0]):
@@ -110,7 +110,7 @@ class Redactor:
         return text
 
     def _redact_reply(self, reply: Reply) -> Reply:
-        """Return a reply with keys redacted; tokens that hold or spell a key are all left out."""
+        """Return a reply with keys redacted, and without tokens if the reply contains a key."""
         # The tokens are joined before the search, since a key may span several tokens.
         texts = [reply.text, reply.finish_reason, "".join([token.text for token in reply.tokens])]
         for token in reply.tokens:

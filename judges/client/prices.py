@@ -97,7 +97,7 @@ def _check_price(numbers: tuple[float, ...]) -> tuple[float, float]:
 
 @lru_cache(maxsize=64)
 def find_price(model: str) -> Price | None:
-    """Return the price of a model, with or without provider and date; None for an unknown model."""
+    """Return the price of a model, or None; its name may lack the provider or end in a date."""
     if is_embedded(model):
         return FREE
     if is_decision_model(model):

@@ -31,9 +31,8 @@ MIN_RESPONSES, MAX_FAILURE_RATE = 48, 0.9
 class RunState:
     """The state of one run, which all of its requests read and change.
 
-    `n_in_flight` is the number of requests that were sent and are not answered yet. Once
-    `is_stopped` is true, nothing more is sent. `spent_error` is the error of the first request that
-    the budget did not allow; after this error, not even a cheaper request is sent.
+    `n_in_flight` requests were sent and are not answered yet. Nothing is sent once `is_stopped` is
+    true, or once the budget did not allow a request, which raised `spent_error`.
     """
 
     n_in_flight: int = 0
@@ -47,6 +46,10 @@ class RunState:
         deadline = time.monotonic() + (0.0 if is_loop_thread() else max_seconds)
         while self.n_in_flight and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)
+
+
+# Returns the response to a request of a run.
+AnswerFunction = Callable[[Request, RunState], Awaitable[Response]]
 
 
 class FailingRunError(FatalModelError):
@@ -84,10 +87,7 @@ class RequestQueue:
     """The requests of a run that were started, and whose responses were not taken yet."""
 
     def __init__(
-        self,
-        answer: Callable[[Request, RunState], Awaitable[Response]],
-        concurrency: int,
-        failure_monitor: FailureMonitor | None,
+        self, answer: AnswerFunction, concurrency: int, failure_monitor: FailureMonitor | None
     ) -> None:
         self.run_state = RunState()
         self._answer, self._failure_monitor = answer, failure_monitor
@@ -147,8 +147,7 @@ class RequestQueue:
         """Remove the first request, and return its response or raise its error.
 
         If the first request is not answered yet, wait until any request is answered, and return
-        None. A fatal error is raised at once. A BudgetSpentError is raised only if no later request
-        was answered; otherwise only the request with this error fails.
+        None. A BudgetSpentError is raised only if no later request was answered.
         """
         if self._fatal_error is not None:
             raise self._fatal_error

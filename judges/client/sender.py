@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from judges.client.budget import Account, Booking, BudgetSpentError
@@ -53,7 +53,6 @@ class Sender:
     account: Account
     concurrency: int
     timeout: float
-    _: KW_ONLY
     keep_going: bool
 
     def __post_init__(self) -> None:
@@ -129,7 +128,7 @@ class Sender:
             return result
 
     async def _book(self, request: KeyedRequest) -> Booking:
-        """Wait until the budget allows the request, and book it."""
+        """Wait until the budget allows the request, and book its cost."""
         async with self._booking_lock:  # so that requests are booked in the order of arrival
             run_state, key, messages, sampling = request
             while not run_state.is_stopped:

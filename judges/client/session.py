@@ -110,9 +110,9 @@ class Session:
     ) -> Client:
         """Return the client that sends requests to the model `lm`.
 
-        The same `role` always gives the same client and account. The default role is `lm`.
-        Requests of an `unlimited` client do not count towards the session's limits. `overrides`
-        replace options of the session; an `api_base` of "" is the provider's default address.
+        The same `role`, by default `lm`, always gives the same client and account. Requests of an
+        `unlimited` client do not count towards the session's limits. `overrides` replace options of
+        the session; an `api_base` of "" is the provider's default address.
         """
         role = role or lm
         if role not in self._clients:

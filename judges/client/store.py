@@ -26,7 +26,8 @@ from judges.protocol import Completion, Message, Sampling, Usage
 # The states of a request. A cached request was answered by the reply cache. A lost request was not
 # answered but may be billed; a refused request is not billed.
 SENT, ANSWERED, CACHED, LOST, REFUSED = "sent", "answered", "cached", "lost", "refused"
-# `cost` is in US dollars: the worst-case cost of a request until its answer, then the real cost.
+# `role` is the name of an account, such as "judge". `cost` is in US dollars: the worst-case cost of
+# a request until its answer, then the real cost.
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS requests (
     id INTEGER PRIMARY KEY, key BLOB NOT NULL, role TEXT NOT NULL, purpose TEXT NOT NULL,
@@ -300,7 +301,7 @@ def _open_cache_once(path: Path, process_id: int) -> ReplyCache:
 
 
 def make_request_key(
-    endpoint: str, model: str, messages: Sequence[Message], sampling: Sampling
+    endpoint: str, model_name: str, messages: Sequence[Message], sampling: Sampling
 ) -> bytes:
     """Return a hash of all that determines a reply; repeated requests differ by the seed."""
     parameters = (
@@ -308,7 +309,7 @@ def make_request_key(
         *(sampling.n, sampling.top_logprobs, sampling.max_tokens, sampling.seed),
         sampling.reasoning_effort,
     )
-    texts = [endpoint, model, repr(parameters)]
+    texts = [endpoint, model_name, repr(parameters)]
     for message in messages:
         texts += [message["role"], message["content"]]
     # With its length before each text, different texts never join to the same string.

@@ -27,11 +27,11 @@ class Facet(NamedTuple):
 
 
 FACETS = {
-    # The text says what matters in the document. A turn of a conversation says much.
+    # The text says what matters in the document. An answer says much.
     "coverage": Facet(True, 0.8, 0.6, 1.0),
-    # The text says only what matters in the document. A turn responds to the last turn.
+    # The text says only what matters in the document. An answer responds to the last turn.
     "focus": Facet(True, 0.3, 0.4, 1.0),
-    # The source supports what the text says. A turn uses the facts in the source.
+    # The source supports what the text says. An answer uses the facts in the source.
     "support": Facet(True, 0.2, 0.4, 1.0),
     # All numbers and names in the text are also in the source.
     "truth": Facet(True, 0.1, 0.1, 1.0),

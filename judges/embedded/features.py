@@ -44,10 +44,10 @@ class SentenceMatch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OutputText:
-    """The text that is judged, with the sources that it is compared with.
+    """The judged text, with a match for each of its `sentences`, and its sources.
 
-    `matches` has a match for each of `sentences`. The text was made from the `document`, answers
-    the conversation `turns`, and should use the `knowledge`; `source` is all three together.
+    The text was made from the `document`, answers the conversation `turns`, and should use the
+    `knowledge`; `source` is all three together.
     """
 
     text: SplitText
@@ -236,8 +236,8 @@ class Feature(NamedTuple):
     facet_share: float
 
 
-# Each row has a function, the attribute of OutputText that is its second argument, and the number
-# of features that the function returns.
+# Each row has a function, the attribute of OutputText with the text that it needs, and the number
+# of features that it returns.
 FEATURE_FUNCTIONS: tuple[tuple[Callable[..., Iterable[float]], str, int], ...] = (
     (_content_features, "document", 3),
     (_order_features, "document", 4),
@@ -311,9 +311,9 @@ def measure_features(text: str, document: str, turns: str, knowledge: str) -> Fl
         source=source,
     )
     values: list[float] = []
-    for feature_function, argument_name, n_features in FEATURE_FUNCTIONS:
-        argument = getattr(output, argument_name)
-        values += feature_function(output, argument) if argument else [math.nan] * n_features
+    for feature_function, text_name, n_features in FEATURE_FUNCTIONS:
+        other_text = getattr(output, text_name)
+        values += feature_function(output, other_text) if other_text else [math.nan] * n_features
     z_scores = np.nan_to_num((np.array(values) - _MEANS) / _SDS).clip(-MAX_SDS, MAX_SDS)
     gain_loss_ratios = np.where(z_scores > 0, GAIN_LOSS_RATIOS[FACET_OF_FEATURE], 1.0)
     return np.asarray(gain_loss_ratios * z_scores)

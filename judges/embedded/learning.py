@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from judges.embedded.facets import FloatArray
 
-# Sums are rounded to this number of decimals. Processors add numbers in different orders, and the
-# last decimals of the sums must not decide between texts with equal scores.
+# Scores are rounded to this number of decimals, since processors add numbers in different orders.
 SCORE_DECIMALS = 9
 
 # A rating's position on its scale, from 0 to 1, is a logistic function of the latent score.
@@ -36,8 +35,7 @@ WEIGHT_SD_FRACTION, WEIGHT_SD_CONSTANT = 0.8, 0.07
 FACTOR_SD, COMMON_OFFSET_SD = 1.0, 0.8
 # The prior SD of a further offset that the examples with the same source have in common.
 SOURCE_OFFSET_SD = 0.6
-# The smallest factor by which the prior weights are multiplied. A text unlike all examples is
-# judged by these weights alone.
+# The smallest factor by which the prior weights are multiplied.
 MIN_FACTOR = 0.7
 # Each example corrects the scores of the texts that are similar to it: by an offset of the score,
 # and by a shift of the features' weights. These SDs are tried for the offsets, and for the shifts
@@ -46,8 +44,7 @@ MIN_FACTOR = 0.7
 OFFSET_SDS, SHIFT_SDS = (0.0, 0.4, 0.8, 1.2), (0.0, 0.5, 1.1)
 # The log-likelihood of a combination is lowered by these multiples of its two squared SDs.
 OFFSET_PENALTY, SHIFT_PENALTY = 3.0, 1.0
-# The fraction of an example's offset that applies to new texts. The remaining offset is attributed
-# to the system that wrote the example.
+# The fraction of an example's offset that applies to new texts; the rest is its system's own.
 NEW_TEXT_FRACTION = 0.4
 # The prior mean of the residual SD; it counts as much as this number of examples.
 PRIOR_RESIDUAL_SD, PRIOR_EXAMPLES = 0.9, 8

@@ -121,8 +121,10 @@ def _read_choices(choices_text: str) -> tuple[FieldValue, ...]:
 
 def read_texts(content: str) -> dict[str, str]:
     """Return the text of each field in a message, without the sentence on the form of the reply."""
-    end = max(map(content.rfind, _REPLY_FORM_BEGINNINGS))
-    names_and_texts = _HEADER_PATTERN.split(content[:end] if end >= 0 else content)[1:]
+    form_start = max(map(content.rfind, _REPLY_FORM_BEGINNINGS))
+    if form_start >= 0:
+        content = content[:form_start]
+    names_and_texts = _HEADER_PATTERN.split(content)[1:]
     text_by_name: dict[str, str] = {}
     for name, text in zip(names_and_texts[::2], names_and_texts[1::2], strict=True):
         # A later header with the same name may be part of a text, so the first one counts.
@@ -206,8 +208,8 @@ def prior_weights(prompt: Prompt, field: Field, roles: TextRoles) -> FloatArray:
 class EmbeddedJudge:
     """A judge made from a prompt: the prompt's output fields, and a regression.
 
-    `answer_field` is the field that the regression predicts, and `choices` are its values, the
-    worst first. `question_judges` answer the prompt's questions, one judge for each question.
+    The regression predicts the `answer_field`, whose values are the `choices`, the worst first. The
+    `question_judges` answer the prompt's questions.
     """
 
     output_fields: tuple[Field, ...]
@@ -314,8 +316,8 @@ def _write_reply(
     """Return the reply with the drawn choices: only the answer, or each output below its header."""
     tokens = [*answer_tokens]
     if len(judge.output_fields) > 1:
-        names = [j.answer_field.name for j in (*judge.question_judges, judge)]
-        token_by_field = dict(zip(names, answer_tokens, strict=True))
+        answer_names = [j.answer_field.name for j in (*judge.question_judges, judge)]
+        token_by_field = dict(zip(answer_names, answer_tokens, strict=True))
         tokens, pending_text = [], ""
         for field in judge.output_fields:
             pending_text += f"{FIELD_HEADER.format(name=field.name)}\n"
