@@ -20,7 +20,7 @@ import numpy as np
 
 from dspy_judges.errors import JudgesError
 from judges.judgement import AnyJudgement
-from judges.prompt import PAIR_ANSWERS, Field, Prompt, Reasoning
+from judges.prompt import PAIR_ANSWERS, Field, Prompt
 from judges.questions import AnswerWeights, answer_range
 from optimize.items import Items
 from optimize.search.budget import SearchBudgetSpentError
@@ -38,10 +38,8 @@ MAX_QUESTIONS_TESTED = 12
 MAX_OUTPUTS_ASKED = 300
 # The expected cost of the test, as a multiple of judging the outputs to ask about once with the
 # untuned judge: all questions are asked with the best instruction of each half, and then the useful
-# ones again.
-QUESTION_TEST_COST = 4.5
-# Upper bound on the share of the search's budget that is reserved for the test.
-QUESTION_TEST_SHARE = 0.35
+# ones again. At most the share `QUESTION_TEST_SHARE` of the search's budget is reserved for this.
+QUESTION_TEST_COST, QUESTION_TEST_SHARE = 4.5, 0.35
 # If the budget pays for fewer than this share of the outputs to ask about, questions are not
 # tested.
 MIN_ASKED_SHARE = 0.5
@@ -65,12 +63,9 @@ class QuestionsNotTestedError(JudgesError):
 class LabelledAnswers:
     """A judge's answers and the human labels on the same outputs (or pairs), as arrays.
 
-    Attributes:
-        answers: (outputs, fields) the answers as numbers; NaN if the judgement failed.
-        human: (outputs,) people's labels.
-        group_codes: (outputs,) the number of the group of outputs that are ranked together.
-        fold_codes: (outputs,) the number of the fold; outputs of a document have the same fold.
-        choice_fields: The questions, and last the judge's own answer.
+    `answers` has a row for each output (NaN if the judgement failed) and a column for each of the
+    `choice_fields`: the questions, and last the judge's own answer. Outputs with the same group
+    code are ranked together. Outputs of a document have the same fold code.
     """
 
     answers: Matrix
@@ -84,11 +79,10 @@ class LabelledAnswers:
         cls, prompt: Prompt, items: Items, judgements: Sequence[AnyJudgement], search_goal: Goal
     ) -> "LabelledAnswers":
         """Collect the answers of the judgements, one judgement for each item."""
-        names = [field.name for field in prompt.choice_fields]
-        answers = np.full((len(judgements), len(names)), np.nan)
+        answers = np.full((len(judgements), len(prompt.choice_fields)), np.nan)
         for row, judgement in enumerate(judgements):
-            if judgement.answers:
-                answers[row] = [judgement.answers.get(name, math.nan) for name in names]
+            for column, field in enumerate(prompt.choice_fields):
+                answers[row, column] = (judgement.answers or {}).get(field.name, math.nan)
         document_codes = np.unique(items.document_ids, return_inverse=True)[1]
         n_documents = int(document_codes.max(initial=-1)) + 1
         positions = random_generator(FOLD_SEED, "answers").permutation(n_documents)
@@ -117,11 +111,9 @@ class LabelledAnswers:
         answer_ranges = np.array([answer_range(field) for field in self.choice_fields])
         lowest_score, highest_score = answer_ranges[-1]
         # Scale the slopes so that the weighted sum has the range of the judge's own answer.
-        range_of_sum = float(slopes @ (answer_ranges[:, 1] - answer_ranges[:, 0]))
-        slopes *= (highest_score - lowest_score) / range_of_sum
-        shift = 0.0
-        if not self.is_pairwise:
-            shift = lowest_score - float(slopes @ answer_ranges[:, 0])
+        sum_range = float(slopes @ (answer_ranges[:, 1] - answer_ranges[:, 0]))
+        slopes *= (highest_score - lowest_score) / sum_range
+        shift = 0.0 if self.is_pairwise else lowest_score - float(slopes @ answer_ranges[:, 0])
         scores, human = shift + self.answers[has_answers] @ slopes, self.human[has_answers]
         line_slope, intercept = 1.0, 0.0
         if score_sd := float(scores.std()):
@@ -129,14 +121,12 @@ class LabelledAnswers:
         if not self.is_pairwise:
             offset = float(human.mean()) - line_slope * float(scores.mean())
             # Clip the offset, because otherwise a score could leave the rating scale.
-            lowest_offset = lowest_score * (1 - line_slope)
-            highest_offset = highest_score * (1 - line_slope)
-            offset = min(max(offset, lowest_offset), highest_offset)
+            lowest, highest = lowest_score * (1 - line_slope), highest_score * (1 - line_slope)
+            offset = min(max(offset, lowest), highest)
             intercept = float(offset + line_slope * shift)
-        names = [field.name for field in self.choice_fields]
-        slope_by_name = zip(names, (line_slope * slopes).tolist(), strict=True)
-        positive_slopes = {name: slope for name, slope in slope_by_name if slope > 0}
-        return AnswerWeights(intercept=intercept, slopes=positive_slopes)
+        fields_with_slopes = zip(self.choice_fields, (line_slope * slopes).tolist(), strict=True)
+        slope_by_name = {field.name: slope for field, slope in fields_with_slopes if slope > 0}
+        return AnswerWeights(intercept=intercept, slopes=slope_by_name)
 
     def _fit_slopes(self, rows: Mask) -> Vector:
         """Return the answers' relative slopes; 0 for all questions if labels teach nothing."""
@@ -295,21 +285,19 @@ def _affordable_judges(
     SearchBudgetSpentError if too few items would be left, so that no half is asked in vain.
     """
     evaluator, budget = search_problem.evaluator, search_problem.evaluator.budget
-    # In a candidate, None stands for the untuned judge's form of reasoning, which may be "none".
-    no_reasoning: Reasoning | None = "none"
-    if evaluator.untuned_prompt.reasoning == "none":
-        no_reasoning = None
-    without_reasoning = [replace(judge, reasoning=no_reasoning) for judge in judges]
-    for variants, min_share in ((judges, 1.0), (without_reasoning, MIN_ASKED_SHARE)):
-        judge_by_id = {judge.id: judge for judge in (search_problem.untuned, *variants)}
-        cost = sum(evaluator.cost(judge, items) for judge in judge_by_id.values())
-        if min_share * cost <= budget.remaining:
-            break
-    else:
-        budget.check_cost(MIN_ASKED_SHARE * cost)
-    if cost == 0:
-        return variants, 1.0
-    return variants, max(MIN_ASKED_SHARE, min(1.0, budget.remaining / cost))
+
+    def cost_of(candidates: Sequence[Candidate]) -> float:
+        judge_by_id = {judge.id: judge for judge in (search_problem.untuned, *candidates)}
+        return sum(evaluator.cost(judge, items) for judge in judge_by_id.values())
+
+    if cost_of(judges) > budget.remaining:
+        # In a candidate, None stands for the untuned judge's form of reasoning.
+        is_default = evaluator.untuned_prompt.reasoning == "none"
+        judges = [replace(judge, reasoning=None if is_default else "none") for judge in judges]
+    cost = cost_of(judges)
+    budget.check_cost(MIN_ASKED_SHARE * cost)
+    share = budget.remaining / cost if cost else 1.0
+    return judges, max(MIN_ASKED_SHARE, min(1.0, share))
 
 
 def _reliable_answers(
@@ -361,7 +349,7 @@ def _items_to_ask(items: Items, search_goal: Goal, share: float = 1.0) -> Items:
 
 
 def _best_judge_with_questions(half_problem: SearchProblem, exploration: Exploration) -> Candidate:
-    """Add all questions to the half's best candidate without demonstrations.
+    """Return the half's best candidate without demonstrations, with all questions added.
 
     Demonstrations would need answers to the questions, which nobody has given.
     """
@@ -383,17 +371,15 @@ def question_losses(
     """Return how much the objective on cross-validated scores would fall without each question."""
     items = search_problem.evaluator.scored_items(candidate, items)
     answers = collect_answers(search_problem, candidate, items)
-    is_tested = np.ones(len(items), bool)
     fixed_problem = replace(search_problem, may_add_questions=False)
 
     def objective_with(questions: Sequence[Field]) -> float:
-        selected_answers = answers.of_questions(questions)
-        scores = held_out_scores(selected_answers, is_tested, fixed_problem)
+        is_tested = np.ones(len(items), bool)
+        scores = held_out_scores(answers.of_questions(questions), is_tested, fixed_problem)
         return objective(scores, items, search_problem.goal)
 
     questions, losses = answers.choice_fields[:-1], dict[str, float]()
-    objective_with_all = objective_with(questions)
-    for omitted_question in questions:
-        others = [question for question in questions if question != omitted_question]
-        losses[omitted_question.name] = objective_with_all - objective_with(others)
+    for question in questions:
+        others = [other for other in questions if other != question]
+        losses[question.name] = objective_with(questions) - objective_with(others)
     return losses

@@ -209,7 +209,7 @@ def test_the_better_of_two_kinds_of_change_is_tested_and_an_equal_second_changes
     both = gate.largest_gain([[[weak]], [[strong]]], random_generator(0))
     assert (both.change_index, both.value) == (1, alone.value)
     # The larger of two means is larger by chance as well, so the interval is wider.
-    assert both.low <= alone.low
+    assert both.interval.low <= alone.interval.low
 
 
 @pytest.mark.parametrize(
