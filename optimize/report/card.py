@@ -84,7 +84,7 @@ def is_perfect(scorecard: Scorecard) -> bool:
 
 
 def obstacle_to_use(
-    scorecard: Scorecard, data_counts: DataCounts, *, tuned_on_these: bool = False
+    scorecard: Scorecard, counts: DataCounts, *, tuned_on_these: bool = False
 ) -> Obstacle | None:
     """Return the most serious reason not to use a judge; None if there is no such reason."""
     rho, interval = scorecard.rho, scorecard.share_right.interval
@@ -92,7 +92,7 @@ def obstacle_to_use(
         return NO_SCORE
     if rho.n_failed > rho.n_outputs:
         return MOST_FAILED
-    if data_counts.is_constructed:
+    if counts.is_constructed:
         return CONSTRUCTED_LABELS
     if tuned_on_these:
         return TUNED_ON_THESE_LABELS
@@ -133,8 +133,7 @@ def recommendation(
     """Return a sentence on whether to use the judge.
 
     `floor_outcome` is a key of `FLOOR_SENTENCES` if the user has set floors. Only a judge that is
-    above its floors is recommended. If there are no floors and no obstacle, the sentence says how
-    good the judge is.
+    above its floors is recommended; without floors, the sentence says how good the judge is.
     """
     floor_sentence = FLOOR_SENTENCES[floor_outcome] if floor_outcome else ""
     if obstacle:
@@ -224,32 +223,30 @@ def _one_annotator(scorecard: Scorecard) -> OneAnnotatorComparison | None:
 
 def _verdict_tiles(scorecard: Scorecard, figures: VerdictFigures) -> Iterator[Tile]:
     """Yield the share of fails caught, the share of false alarms, and the accuracy."""
-    judge, counts = figures.judge, figures.judge.confusion
-    misses_note = f"it misses {counts['fail_pass']:,} of {count_text(judge.tnr.n, 'fail')}"
+    judge, confusion = figures.judge, figures.judge.confusion
+    misses_note = f"it misses {confusion['fail_pass']:,} of {count_text(judge.tnr.n, 'fail')}"
     yield Tile("Fails caught (TNR)", judge.tnr, misses_note, is_share=True)
-    alarms_note = f"it fails {counts['pass_fail']:,} of {count_text(judge.tpr.n, 'pass')}"
+    alarms_note = f"it fails {confusion['pass_fail']:,} of {count_text(judge.tpr.n, 'pass')}"
     yield Tile("False alarms (1 - TPR)", judge.tpr.complement, alarms_note, is_share=True)
     constant_share = share_text(figures.constant_judge.accuracy.value)
     note = f"always {figures.constant_verdict}: {constant_share}"
     people = scorecard.people_figures
-    equal_shares = [row.equal for row in people.among_annotators if row.n_outputs] if people else []
-    if equal_shares:
-        lowest, highest = share_text(min(equal_shares)), share_text(max(equal_shares))
-        note = f"two annotators agree on {lowest}"
-        if highest != lowest:
-            note += f" to {highest}"
+    if people and (shares := [row.equal for row in people.among_annotators if row.n_outputs]):
+        lowest, highest = share_text(min(shares)), share_text(max(shares))
+        range_text = lowest if lowest == highest else f"{lowest} to {highest}"
+        note = f"two annotators agree on {range_text}"
     note += f"; kappa {figure_text(judge.kappa)}"
     yield Tile("Agreement", judge.accuracy, note, is_share=True)
 
 
-def measured_sentence(scorecard: Scorecard, data_counts: DataCounts, remark: str = "") -> str:
+def measured_sentence(scorecard: Scorecard, counts: DataCounts, remark: str = "") -> str:
     """Return sentences on how many outputs and documents the figures were computed from."""
     rho, figures, unit = scorecard.rho, scorecard.verdict_figures, scorecard.unit
     n_documents = figures.judge.n_documents if figures else rho.n_documents
     amount_text = f"{count_text(rho.n_outputs, unit)} of {count_text(n_documents, 'document')}"
     if rho.n_outputs == n_documents:
         amount_text = count_text(n_documents, "pair" if scorecard.is_pairwise else "row")
-    weighted_text = ", drawn with unequal chances" if data_counts.is_weighted else ""
+    weighted_text = ", drawn with unequal chances" if counts.is_weighted else ""
     interval_text = "too few for an interval"
     if any(tile.interval_text for tile in main_tiles(scorecard)):
         interval_text = "intervals are 95%"
@@ -299,20 +296,15 @@ def order_facts(scorecard: Scorecard) -> list[Fact]:
     """Return a pairwise judge's accuracy in either order of the outputs."""
     if not (figures := scorecard.pair_figures):
         return []
-    share_ab = share_text(figures.accuracy_order_ab)
-    share_ba = share_text(figures.accuracy_order_ba)
+    share_ab, share_ba = map(share_text, (figures.accuracy_order_ab, figures.accuracy_order_ba))
     return [("accuracy in one order", f"{share_ab} with A first, {share_ba} with B first")]
 
 
-def unweighted_sentence(data_counts: DataCounts) -> str:
+def unweighted_sentence(counts: DataCounts) -> str:
     """Return a sentence on the coefficients that are left out for weighted labels, or ""."""
-    if not data_counts.is_weighted:
+    if not counts.is_weighted:
         return ""
-    symbols = [
-        coefficient.symbol or name
-        for name, coefficient in COEFFICIENTS.items()
-        if not coefficient.of_weighted
-    ]
+    symbols = [one.symbol or name for name, one in COEFFICIENTS.items() if not one.of_weighted]
     return f"Left out at dataset level: {', '.join(symbols)} (no weighted form)."
 
 
@@ -330,29 +322,22 @@ def annotator_facts(scorecard: Scorecard | None, n_tied: int) -> Iterator[Fact]:
         sentence = f"equal labels {share_text(row.equal)}, kappa {number_text(row.kappa)}"
         if not scorecard.verdict_figures:
             sentence += f", rho {number_text(row.rho)}"
-        first_name, second_name = map(_rater_text, people.names_of(row))
-        yield f"{first_name} and {second_name}", sentence
+        names = people.names_of(row)
+        raters = (f"annotator {name}" if name.isdecimal() else short_name(name) for name in names)
+        yield " and ".join(raters), sentence
     yield "all annotators", f"Krippendorff's alpha {number_text(people.alpha)}"
 
 
-def _rater_text(name: str) -> str:
-    return f"annotator {name}" if name.isdecimal() else short_name(name)
-
-
-def labels_text(data_counts: DataCounts, unit: str) -> str:
+def labels_text(counts: DataCounts, unit: str) -> str:
     """Return the labels' name and how many documents, systems and outputs (or pairs) they cover."""
-    systems_text = ""
-    if data_counts.n_systems:
-        systems_text = f"{count_text(data_counts.n_systems, 'system')}, "
-    labels_name, documents_text = (
-        short_name(data_counts.name, 40),
-        count_text(data_counts.n_documents, "document"),
-    )
-    if data_counts.is_weighted:
+    systems_text = f"{count_text(counts.n_systems, 'system')}, " if counts.n_systems else ""
+    labels_name = short_name(counts.name, 40)
+    documents_text = count_text(counts.n_documents, "document")
+    if counts.is_weighted:
         documents_text += " (weighted; differences are unweighted)"
-    elif unit == "output" and data_counts.n_outputs == data_counts.n_documents:
-        return f"{systems_text}{count_text(data_counts.n_outputs, 'row')} of {labels_name}"
-    units_text = count_text(data_counts.n_outputs, unit)
+    elif unit == "output" and counts.n_outputs == counts.n_documents:
+        return f"{systems_text}{count_text(counts.n_outputs, 'row')} of {labels_name}"
+    units_text = count_text(counts.n_outputs, unit)
     return f"{documents_text}, {systems_text}{units_text} of {labels_name}"
 
 
@@ -372,10 +357,7 @@ def floors_advice(scorecard: Scorecard, command: str = "") -> str:
 
 
 def labels_advice(scorecard: Scorecard, place: str) -> str:
-    """Return which labels to add for an interval or a narrower interval; "" if none are needed.
-
-    `place` says in which part of the labels an interval needs them, such as "on test".
-    """
+    """Return which labels to add at a place ("on test") for a narrow interval; "" if none."""
     figure, n_documents = scorecard.share_right, scorecard.pairwise_accuracy.n_documents
     if scorecard.verdict_figures:
         judge = scorecard.verdict_figures.judge

@@ -36,9 +36,10 @@ class DotChart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntervalChart:
-    """A row for each judge: its name, its figure as text, and where low end, figure, high end lie.
+    """A row for each judge: its name, its figure as text, and three positions.
 
-    Positions are in percent of the axis. Without an interval all three are the same.
+    The positions are of the interval's low end, the figure and the high end, in percent of the
+    axis. Without an interval all three are the same.
     """
 
     rows: Sequence[tuple[str, str, Sequence[float]]]
@@ -48,64 +49,65 @@ class IntervalChart:
 
 def interval_charts(figures: Mapping[str, Figure], figure_name: str) -> list[IntervalChart]:
     """Return a chart of the judges' figures with intervals; none if no figure is defined."""
-    defined_figures = {name: figure for name, figure in figures.items() if not isnan(figure.value)}
-    if not defined_figures:
+    names, values, points = list[str](), list[str](), list[float]()
+    for name, figure in figures.items():
+        if not isnan(figure.value):
+            interval = figure.interval or Interval(figure.value, figure.value)
+            points += [interval.low, figure.value, interval.high]
+            names.append(name)
+            values.append(number_text(figure.value))
+    if not names:
         return []
-    points = list[float]()
-    for figure in defined_figures.values():
-        ends = figure.interval or Interval(figure.value, figure.value)
-        points += [ends.low, figure.value, ends.high]
     positions, ticks = _positions(np.array(points), np.array(points))
-    rows = [
-        (name, number_text(figure.value), positions[3 * index : 3 * index + 3])
-        for index, (name, figure) in enumerate(defined_figures.items())
-    ]
+    triples = [positions[start : start + 3] for start in range(0, len(positions), 3)]
+    rows = [*zip(names, values, triples, strict=True)]
     caption = f"Each judge's {figure_name} with its 95% interval."
     return [IntervalChart(rows=rows, ticks=ticks, caption=caption)]
 
 
-def dot_charts(scored: ScoredItems) -> list[DotChart]:
+def dot_charts(scored_items: ScoredItems) -> list[DotChart]:
     """Return scatter plots of judge against people, by output and by system; none for pairs."""
-    rows = np.flatnonzero(~np.isnan(scored.scores))
-    if scored.is_pairwise or not rows.size:
+    rows = np.flatnonzero(~np.isnan(scored_items.scores))
+    if scored_items.is_pairwise or not rows.size:
         return []
-    if scored.has_verdicts:
-        return _system_charts(scored)
+    if scored_items.has_verdicts:
+        return _system_charts(scored_items)
     drawn_rows = rows[np.linspace(0, rows.size - 1, min(rows.size, MAX_DOTS)).astype(int)]
     caption = "Each dot is an output."
     if drawn_rows.size < rows.size:
         caption += f" {drawn_rows.size:,} of {rows.size:,} are drawn."
-    human, scores = scored.human[drawn_rows], scored.scores[drawn_rows]
-    outputs = _dot_chart(scored, human, scores, [""] * drawn_rows.size, caption)
-    return [outputs, *_system_charts(scored)]
+    human, scores = scored_items.human[drawn_rows], scored_items.scores[drawn_rows]
+    output_chart = _dot_chart(scored_items, human, scores, [""] * drawn_rows.size, caption)
+    return [output_chart, *_system_charts(scored_items)]
 
 
-def _system_charts(scored: ScoredItems) -> list[DotChart]:
+def _system_charts(scored_items: ScoredItems) -> list[DotChart]:
     """Return a chart of people's and the judge's mean for each system, if there are two or more."""
-    judge, mean_name = scored.scores, "mean"
-    if scored.has_verdicts:
-        judge, mean_name = scored.verdicts, "share of passes"
-    systems, names = np.array(scored.system_ids), list[str]()
+    judge, mean_name = scored_items.scores, "mean"
+    if scored_items.has_verdicts:
+        judge, mean_name = scored_items.verdicts, "share of passes"
+    systems, names = np.array(scored_items.system_ids), list[str]()
     human_means, judge_means = list[float](), list[float]()
-    for name in scored.items.systems:
+    for name in scored_items.items.systems:
         # Like the system-level rho, both means are over the outputs that the judge has scored.
         rows = (systems == name) & ~np.isnan(judge)
         if rows.any():
-            weights = scored.items.weights[rows]
+            weights = scored_items.items.weights[rows]
             names.append(name)
-            human_means.append(np.average(scored.human[rows], weights=weights))
+            human_means.append(np.average(scored_items.human[rows], weights=weights))
             judge_means.append(np.average(judge[rows], weights=weights))
     if len(names) < 2:
         return []
     caption = f"Each dot is a system's {mean_name}."
-    return [_dot_chart(scored, np.array(human_means), np.array(judge_means), names, caption)]
+    return [_dot_chart(scored_items, np.array(human_means), np.array(judge_means), names, caption)]
 
 
 def _dot_chart(
-    scored: ScoredItems, human: Vector, judge: Vector, names: Sequence[str], caption: str
+    scored_items: ScoredItems, human: Vector, judge: Vector, names: Sequence[str], caption: str
 ) -> DotChart:
+    """Return a chart of these values of people and of the judge, one dot for each name."""
     x_range, y_range = human, judge
-    has_diagonal = scored.has_verdicts or scored.is_within_scale
+    has_diagonal = scored_items.has_verdicts or scored_items.is_within_scale
     if has_diagonal:
         x_range = y_range = np.concatenate([human, judge])
         caption += " On the line, judge and people agree."
@@ -120,15 +122,12 @@ def _dot_chart(
 
 
 def _positions(values: Vector, value_range: Vector) -> tuple[list[float], Ticks]:
-    """Return the values' positions on an axis of this range, and three to six round ticks."""
+    """Return the values' positions on an axis of this range in percent, and three to six ticks."""
     margin = AXIS_MARGIN * np.ptp(value_range) or 0.5
     start, end = value_range.min() - margin, value_range.max() + margin
-    power_of_ten = 10.0 ** np.floor(np.log10((end - start) / 5))
-    step = next(
-        power_of_ten * factor
-        for factor in (1, 2, 5, 10)
-        if power_of_ten * factor >= (end - start) / 5
-    )
+    min_step = (end - start) / 5
+    power_of_ten = 10.0 ** np.floor(np.log10(min_step))
+    step = next(power_of_ten * k for k in (1, 2, 5, 10) if power_of_ten * k >= min_step)
     tick_values = np.arange(np.ceil(start / step), np.floor(end / step) + 1) * step
     percent = 100 / (end - start)
     tick_positions = np.round((tick_values - start) * percent, 2).tolist()
@@ -137,30 +136,30 @@ def _positions(values: Vector, value_range: Vector) -> tuple[list[float], Ticks]
     return positions, [*zip(tick_positions, tick_texts, strict=True)]
 
 
-def count_table(scored: ScoredItems) -> ReportTable:
+def count_table(scored_items: ScoredItems) -> ReportTable:
     """Return a table of how often the judge decides as people do; it has no rows for ratings."""
-    if scored.is_pairwise:
-        return _pair_table(scored)
-    if not scored.has_verdicts:
+    if scored_items.is_pairwise:
+        return _pair_table(scored_items)
+    if not scored_items.has_verdicts:
         return ReportTable((), ())
     rows = []
-    for label, word in zip((1, 0), scored.verdict_words, strict=True):
-        verdicts = scored.verdicts[scored.human == label]
+    for label, word in zip((1, 0), scored_items.verdict_words, strict=True):
+        verdicts = scored_items.verdicts[scored_items.human == label]
         counts = [int((verdicts == verdict).sum()) for verdict in (1, 0)]
         total = max(1, sum(counts))
         rows.append((word, *(f"{count:,} ({share_text(count / total)})" for count in counts)))
-    header = ("people say", *(f"the judge says {word}" for word in scored.verdict_words))
+    header = ("people say", *(f"the judge says {word}" for word in scored_items.verdict_words))
     return ReportTable(header, rows, "Outputs by what people and the judge say.")
 
 
-def _pair_table(scored: ScoredItems) -> ReportTable:
+def _pair_table(scored_items: ScoredItems) -> ReportTable:
     """Return how often the judge decides as people do, by annotators' agreement and by order."""
-    human, majority = scored.human, np.abs(scored.human)
-    preferences = [pair for pair in scored.judgements if isinstance(pair, Preference)]
+    human, majority = scored_items.human, np.abs(scored_items.human)
+    preferences = [pair for pair in scored_items.judgements if isinstance(pair, Preference)]
     margins_ab, margins_ba = np.array([(pair.margin_ab, pair.margin_ba) for pair in preferences]).T
     subsets = {
-        "annotators agree": (scored.scores, majority == 1),
-        "annotators differ": (scored.scores, (majority > 0) & (majority < 1)),
+        "annotators agree": (scored_items.scores, majority == 1),
+        "annotators differ": (scored_items.scores, (majority > 0) & (majority < 1)),
         "A shown first": (margins_ab, majority > 0),
         "B shown first": (margins_ba, majority > 0),
     }

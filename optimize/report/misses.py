@@ -30,10 +30,9 @@ KIND_TITLES: dict[MissKind, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class MissArticle:
-    """A miss or a change on a page.
+    """A miss or a change on a page, with its texts by name.
 
-    `people` has each annotator's label and comment, `outputs` the first part of each output, and
-    `texts` all texts.
+    `people` has each annotator's label and comment, and `outputs` the first part of each output.
     """
 
     miss: Miss
@@ -51,22 +50,21 @@ class MissGroup:
     misses: Sequence[MissArticle]
 
 
-def miss_groups(scored: ScoredItems) -> list[MissGroup]:
+def miss_groups(scored_items: ScoredItems) -> list[MissGroup]:
     """Return the misses of a judge, grouped by kind."""
-    groups = []
-    for kind, rows in rows_by_miss_kind(scored).items():
-        title, caption = KIND_TITLES[kind]
-        articles = [
-            MissArticle(
-                Miss.from_row(scored, kind, row),
-                _annotator_texts(scored, row),
-                *_shown_texts(scored.texts_of_row(row), is_pairs=scored.is_pairwise),
-            )
-            for row in rows
-        ]
-        title = f"{title}: {count_text(len(rows), 'pair' if scored.is_pairwise else 'output')}"
+    groups, noun = [], "pair" if scored_items.is_pairwise else "output"
+    for kind, rows in rows_by_miss_kind(scored_items).items():
+        kind_title, caption = KIND_TITLES[kind]
+        articles = [_miss_article(scored_items, kind, row) for row in rows]
+        title = f"{kind_title}: {count_text(len(rows), noun)}"
         groups.append(MissGroup(title=title, caption=caption if rows else "", misses=articles))
     return groups
+
+
+def _miss_article(scored_items: ScoredItems, kind: MissKind, row: int) -> MissArticle:
+    miss, people = Miss.from_row(scored_items, kind, row), _annotator_texts(scored_items, row)
+    texts = scored_items.texts_of_row(row)
+    return MissArticle(miss, people, *_shown_texts(texts, is_pairwise=scored_items.is_pairwise))
 
 
 def changed_rows_group(result: SwapResult) -> MissGroup:
@@ -82,11 +80,10 @@ def changed_rows_group(result: SwapResult) -> MissGroup:
             remarks=row.remarks,
         )
         texts = {**row.remarks.texts, "output": row.remarks.output}
-        shown = _shown_texts(texts, is_pairs=scorecard.is_pairwise)
-        articles.append(MissArticle(miss, [], *shown))
-    caption = (
-        f"The {scorecard.unit}s on which the judges differ, old → new; {MAX_CHANGED_ROWS} at most."
-    )
+        shown_texts = _shown_texts(texts, is_pairwise=scorecard.is_pairwise)
+        articles.append(MissArticle(miss, [], *shown_texts))
+    units = f"{scorecard.unit}s"
+    caption = f"The {units} on which the judges differ, old → new; {MAX_CHANGED_ROWS} at most."
     return MissGroup(title=f"Changes: {result.n_changed:,}", caption=caption, misses=articles)
 
 
@@ -103,41 +100,39 @@ def label_text(result: SwapResult, value: float) -> str:
     return f"{value:.3g}"
 
 
-def _shown_texts(texts: Mapping[str, str], *, is_pairs: bool) -> tuple[NamedTexts, NamedTexts]:
+def _shown_texts(texts: Mapping[str, str], *, is_pairwise: bool) -> tuple[NamedTexts, NamedTexts]:
     """Return the first parts of the output or outputs, and all texts."""
     names = [*texts]
-    outputs: Sequence[str | None] = [judged_output_name(names)]
-    if is_pairs:
-        outputs = ["A", "B"]
+    output_names: Sequence[str | None] = [judged_output_name(names)]
+    if is_pairwise:
+        output_names = ["A", "B"]
         texts = dict(zip([*names[:-2], "A", "B"], texts.values(), strict=True))
-    first_parts = [
-        (name, cut_text(text, MAX_FIRST_PART)) for name, text in texts.items() if name in outputs
-    ]
+    outputs = [(name, text) for name, text in texts.items() if name in output_names]
+    first_parts = [(name, cut_text(text, MAX_FIRST_PART)) for name, text in outputs]
     return first_parts, [(name, cut_text(text)) for name, text in texts.items()]
 
 
-def _annotator_texts(scored: ScoredItems, row: int) -> NamedTexts:
+def _annotator_texts(scored_items: ScoredItems, row: int) -> NamedTexts:
     """Return each annotator's name, with the label and the comment as far as they are known."""
-    if len(scored.labelled_items) != len(scored.items):
+    if len(scored_items.labelled_items) != len(scored_items.items):
         return []
-    labelled, dimension = scored.labelled_items[row], scored.dimension
-    if isinstance(labelled, LabelledOutput):
-        labels = [*map(scored.label_text, labelled.ratings.get(dimension, ()))]
-        names = labelled.annotators.get(dimension, ())
-        comments = labelled.comments.get(dimension, ())
+    item, dimension = scored_items.labelled_items[row], scored_items.dimension
+    if isinstance(item, LabelledOutput):
+        labels = [*map(scored_items.label_text, item.ratings.get(dimension, ()))]
+        names, comments = item.annotators.get(dimension, ()), item.comments.get(dimension, ())
     else:
-        labels, names, comments = list(labelled.votes), (), labelled.comments
-    anonymous = [("People", comment) for comment in comments]
+        labels, names, comments = list(item.votes), (), item.comments
+    anonymous_comments = [("People", comment) for comment in comments]
     if len(labels) == 1 and not names:
-        return anonymous
+        return anonymous_comments
     if len(comments) == len(labels):
-        pairs = zip(labels, comments, strict=True)
-        labels = [f"{label}. {comment}" if comment else label for label, comment in pairs]
-        anonymous = []
+        anonymous_comments = []
+        for i, comment in enumerate(comments):
+            labels[i] += f". {comment}" if comment else ""
     if len(names) != len(labels):
         names = tuple(map(str, range(1, len(labels) + 1)))
     annotators = [f"Annotator {name}" if name.isdigit() else name for name in names]
-    return [*zip(annotators, labels, strict=True), *anonymous]
+    return [*zip(annotators, labels, strict=True), *anonymous_comments]
 
 
 def cut_text(text: str, max_characters: int = MAX_TEXT) -> str:

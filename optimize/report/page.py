@@ -107,19 +107,19 @@ def write_run(
     probes: ProbeResult,
 ) -> None:
     """Write the page on a run; `judgements` has both judges' judgements by split."""
-    scored = judgements.for_judge(result.shipped).test
+    scored_items = judgements.for_judge(result.shipped).test
     report_answer = tuning_answer(result, str(path.parent))
     # The page is written last, because its file marks the end of a run.
-    _write_misses(path.with_name(MISSES_FILE), scored)
+    _write_misses(path.with_name(MISSES_FILE), scored_items)
     sections = [
-        _figures_section(report_answer, result.scorecard, scored, _probe_table(probes)),
+        _figures_section(report_answer, result.scorecard, scored_items, _probe_table(probes)),
         _prompt_section(result, prompts),
         source_section(result.data_counts),
     ]
-    save_page(path, page_html(report_answer, sections, miss_groups(scored)))
+    save_page(path, page_html(report_answer, sections, miss_groups(scored_items)))
 
 
-def write_verification(path: Path, result: Verification, scored: ScoredItems) -> None:
+def write_verification(path: Path, result: Verification, scored_items: ScoredItems) -> None:
     """Write the page on a verification; its figures were computed on `scored`."""
     report_answer, scorecard = verification_answer(result), result.scorecard
     counts = scorecard.unit, result.data_counts.n_systems
@@ -127,37 +127,37 @@ def write_verification(path: Path, result: Verification, scored: ScoredItems) ->
     caption = f"Every level and coefficient. {unweighted_sentence(result.data_counts)}"
     all_levels = ReportTable(("level and coefficient",), [*levels], caption)
     # Named after the page: a misses.csv of a run in the same folder must not be replaced.
-    _write_misses(path.with_suffix(f".{MISSES_FILE}"), scored)
-    figures = _figures_section(report_answer, scorecard, scored, all_levels)
+    _write_misses(path.with_suffix(f".{MISSES_FILE}"), scored_items)
+    figures = _figures_section(report_answer, scorecard, scored_items, all_levels)
     sections = [figures, source_section(result.data_counts)]
-    save_page(path, page_html(report_answer, sections, miss_groups(scored)))
+    save_page(path, page_html(report_answer, sections, miss_groups(scored_items)))
 
 
 def _figures_section(
     report_answer: ReportAnswer,
     scorecard: Scorecard | None,
-    scored: ScoredItems,
+    scored_items: ScoredItems,
     further_table: ReportTable,
 ) -> Section:
     """Return the section with charts and tables; `scored` has the outputs with their scores."""
     return Section(
         title="Figures",
-        facts=[*report_answer.facts, *annotator_facts(scorecard, scored.n_tied)],
-        charts=dot_charts(scored),
+        facts=[*report_answer.facts, *annotator_facts(scorecard, scored_items.n_tied)],
+        charts=dot_charts(scored_items),
         tables=[
             *report_answer.tables,
-            count_table(scored),
+            count_table(scored_items),
             further_table,
-            _failure_table(scored),
+            _failure_table(scored_items),
         ],
     )
 
 
-def _write_misses(path: Path, scored: ScoredItems) -> None:
+def _write_misses(path: Path, scored_items: ScoredItems) -> None:
     """Write the table of all misses, if labels and verdicts are pass or fail."""
-    if not scored.has_verdicts:
+    if not scored_items.has_verdicts:
         return
-    rows = [miss.to_json() for miss in list_misses(scored)]
+    rows = [miss.to_json() for miss in list_misses(scored_items)]
     columns = list(dict.fromkeys([*MISS_COLUMNS, *chain(*rows)]))
     with RowWriter(path, columns=columns) as writer:
         for row in rows:
@@ -208,11 +208,11 @@ def _probe_table(probes: ProbeResult) -> ReportTable:
     return ReportTable(header, rows, caption)
 
 
-def _failure_table(scored: ScoredItems) -> ReportTable:
-    failures = [(name, reason[:MAX_REASON]) for name, reason in scored.failures.items()]
+def _failure_table(scored_items: ScoredItems) -> ReportTable:
+    failures = [(name, reason[:MAX_REASON]) for name, reason in scored_items.failures.items()]
     caption = "Every output has a score."
     if failures:
-        count_text = f"{len(failures):,} of {len(scored.items):,}"
+        count_text = f"{len(failures):,} of {len(scored_items.items):,}"
         caption = f"{count_text} have no score: they are counted here and left out of every figure."
     return ReportTable(("without a score", "why"), failures[:MAX_FAILURES], caption)
 

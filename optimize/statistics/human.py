@@ -153,20 +153,8 @@ def one_annotator(
     Each annotator in turn, and the judge, are compared with the mean rating of all other
     annotators. The outputs are those that the judge, the annotator and at least one other annotator
     rated. A document is left out if the mean ratings of its outputs are all equal. It counts as 0
-    for an annotator or judge whose own ratings of its outputs are all equal.
-
-    Args:
-        judge: (outputs,) scores, NaN for failed judgements.
-        ratings: (outputs, annotators) ratings, NaN if the annotator did not rate the output.
-        document: (outputs,) document ids. By default each output is its own document.
-        level: The level of rho: "dataset", "summary" or "system" (see `annotator_agreement`).
-        system: (outputs,) system ids, for the system level.
-
-    Returns:
-        The comparison; None if no rho is defined.
-
-    Raises:
-        ValueError: The shapes of the arguments do not match.
+    for an annotator or judge whose own ratings of its outputs are all equal. The arguments are
+    those of `annotator_agreement`. The result is None if no rho is defined.
     """
     scores = np.asarray(judge, dtype=float)
     matrix, documents, systems = _read_ratings(ratings, document, system)
@@ -234,23 +222,13 @@ def reliability(
     level: Level = "dataset",
     system: ArrayLike | None = None,
 ) -> float:
-    """Return the reliability of an output's mean rating (Spearman 1910, Brown 1910).
+    """Return the reliability of an output's mean rating (Spearman 1910, Brown 1910), in [0, 1].
 
     The reliability is k r / (1 + (k - 1) r), where r is the mean rho between two single ratings of
     the same outputs, and k is the harmonic mean of the number of ratings per output. A judge's rho
-    with the mean rating cannot be much higher than the square root of the reliability.
-
-    Args:
-        ratings: (outputs, annotators) ratings, NaN if the annotator did not rate the output.
-        document: (outputs,) document ids. By default each output is its own document.
-        level: The level of rho: "dataset", "summary" or "system" (see `annotator_agreement`).
-        system: (outputs,) system ids, for the system level.
-
-    Returns:
-        The reliability, in [0, 1]; NaN if no output has two ratings, or if no rho is defined.
-
-    Raises:
-        ValueError: The shapes of the arguments do not match.
+    with the mean rating cannot be much higher than the square root of the reliability. The
+    arguments are those of `annotator_agreement`. The result is NaN if no output has two ratings, or
+    if no rho is defined.
     """
     matrix, *ids = _read_ratings(ratings, document, system)
     rating_counts = (~np.isnan(matrix)).sum(axis=1)
@@ -272,16 +250,10 @@ def reliability(
 
 
 def krippendorff_alpha(annotations: ArrayLike) -> float:
-    """Return Krippendorff's alpha, with the difference function for interval data.
+    """Return Krippendorff's alpha for interval data; at most 1, and 1 if annotators always agree.
 
-    Args:
-        annotations: (outputs, annotators) ratings, NaN if the annotator did not rate the output.
-
-    Returns:
-        Alpha, at most 1; NaN if no output has two ratings, or all ratings are equal.
-
-    Raises:
-        ValueError: The ratings are not a matrix.
+    `annotations` has shape (outputs, annotators), with NaN if the annotator did not rate the
+    output. The result is NaN if no output has two ratings, or if all ratings are equal.
     """
     import krippendorff
 

@@ -16,11 +16,8 @@ outputs per document, because labels within a document are similar.
 
 For the difference between two systems, the pseudo-documents always count as three documents, since
 systems that have equal labels on a few documents may still differ. Their labels are a difference of
-the usual size in either direction.
-
-The interval for the mean over exactly the given outputs has a finite population correction. The
-package ppi-python is not used, because it treats outputs as independent, while several outputs here
-share a document.
+the usual size in either direction. The package ppi-python is not used, because it treats outputs as
+independent, while several outputs here share a document.
 """
 
 import math
@@ -133,6 +130,7 @@ def estimate_mean(
         low, high = np.clip(ends, lowest, highest)
         return Interval(float(low), float(high))
 
+    # A finite population correction.
     given_centre = value + (1 - labelled_share) * (centre - value)
     label_half_width = student_quantile(label_degrees_of_freedom, n_comparisons) * label_error
     agreement = 0.0
