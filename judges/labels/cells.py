@@ -37,11 +37,8 @@ def value_at(record: Mapping[str, object], path: str) -> object:
 
 def first_value(record: Mapping[str, object], paths: Iterable[str]) -> object:
     """Return the first value at these paths that is not blank; None if all are blank."""
-    for path in paths:
-        value = value_at(record, path)
-        if not is_blank(value):
-            return value
-    return None
+    values = (value_at(record, path) for path in paths)
+    return next((value for value in values if not is_blank(value)), None)
 
 
 def as_list(value: object) -> list[object]:

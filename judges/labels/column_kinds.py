@@ -28,17 +28,21 @@ ColumnKind = Literal["rating", "text", "label", "name", ""]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """What a column of a table holds, or the values at a key `column.key` of the objects in it.
+    """What a column of a table holds, or a key `column.key` of the objects in the column.
 
-    `has_short_cells` says whether every cell is as short as a name or a label. `n_distinct` is the
-    number of different cells.
+    `n_distinct` is the number of different cells.
     """
 
     name: str
     cells: tuple[object, ...]
     kind: ColumnKind
-    has_short_cells: bool
     n_distinct: int
+
+    @property
+    def has_short_cells(self) -> bool:
+        """Whether every cell is as short as a name or a label."""
+        present_cells = [cell for cell in self.cells if not is_missing_value(cell)]
+        return all(map(_SHORT_TEXT.fullmatch, map(_normalized_text, present_cells)))
 
     @property
     def is_category(self) -> bool:
@@ -85,21 +89,20 @@ def infer_column(
     The user's `rating_words` are read as ratings, as yes and no are. Without `parse_strings`, a
     string is never read as a number.
     """
-    present_cells = [cell for cell in cells if not is_missing_value(cell)]
-    values = {str(join_texts(cell) or cell).strip() for cell in present_cells}
     kind: ColumnKind = "text"
     if not is_text:
-        are_ratings = _are_ratings(present_cells, parse_strings, rating_words)
-        holds_texts = any(isinstance(cell, str) or join_texts(cell) for cell in present_cells)
-        kind = _infer_kind(name, values, are_ratings=are_ratings, holds_texts=holds_texts)
-    has_short_cells = all(map(_SHORT_TEXT.fullmatch, values))
-    return Column(name, cells, kind, has_short_cells, len({*map(str, cells)}))
+        present_cells = [cell for cell in cells if not is_missing_value(cell)]
+        n_numbers = sum(holds_ratings(cell, parse_strings=parse_strings) for cell in present_cells)
+        n_words = sum(is_yes_or_no(cell, rating_words) for cell in present_cells)
+        n_cells = len(present_cells)
+        are_ratings = n_cells > 0 and (2 * n_numbers >= n_cells or 4 * n_words >= 3 * n_cells)
+        kind = _infer_kind(name, present_cells, are_ratings=are_ratings)
+    return Column(name, cells, kind, len({*map(str, cells)}))
 
 
-def _infer_kind(
-    name: str, values: Collection[str], *, are_ratings: bool, holds_texts: bool
-) -> ColumnKind:
-    """Return what a column with these different values holds."""
+def _infer_kind(name: str, cells: Sequence[object], *, are_ratings: bool) -> ColumnKind:
+    """Return what the present cells of a column are."""
+    values = {*map(_normalized_text, cells)}
     are_few = len(values) <= _MAX_DISTINCT_LABELS
     are_identifiers = all(map(_IDENTIFIER.fullmatch, values))
     if is_reference_name(name) and not are_few:
@@ -108,6 +111,7 @@ def _infer_kind(
         return "name"
     if are_ratings:
         return "rating"
+    holds_texts = any(isinstance(cell, str) or join_texts(cell) for cell in cells)
     if not holds_texts or all(map(_TIMESTAMP.fullmatch, values)):
         return ""
     if are_few and all(map(_SHORT_TEXT.fullmatch, values)):
@@ -115,10 +119,5 @@ def _infer_kind(
     return "name" if are_identifiers else "text"
 
 
-def _are_ratings(
-    cells: Sequence[object], parse_strings: bool, rating_words: Collection[str]
-) -> bool:
-    """Return whether half of the cells or more are numbers, or three quarters mean yes or no."""
-    n_numbers = sum(holds_ratings(cell, parse_strings=parse_strings) for cell in cells)
-    n_words = sum(is_yes_or_no(cell, rating_words) for cell in cells)
-    return bool(cells) and (2 * n_numbers >= len(cells) or 4 * n_words >= 3 * len(cells))
+def _normalized_text(cell: object) -> str:
+    return str(join_texts(cell) or cell).strip()

@@ -5,30 +5,21 @@ from collections.abc import Mapping
 from dspy_judges.column_names import name_key
 from judges.labels.cells import KEY_SEPARATOR
 from judges.labels.column_kinds import ColumnKind
-from judges.labels.columns import (
-    ROLE_NAMES,
-    ROW_NUMBER_COLUMN,
-    VOTE_COLUMNS,
-    ColumnNames,
-    Columns,
-)
+from judges.labels.columns import ROLE_NAMES, ROW_NUMBER_COLUMN, VOTE_COLUMNS, ColumnNames, Columns
 from judges.labels.names import OUTPUT_NAMES, SOURCE_NAMES, is_source_or_output, map_flag
 from judges.tables.formats import Table
 from judges.tables.problems import Problems, joined_names
 
 
 def columns_in_table(
-    table: Table, columns_by_name: Mapping[str, ColumnNames]
+    table: Table, user_columns: Mapping[str, ColumnNames]
 ) -> dict[str, ColumnNames]:
-    """Return the entries of `columns_by_name` whose columns are in this table.
-
-    The user names the columns of two files together, with one --map for both.
-    """
-    columns = Columns(table, columns_by_name)
+    """Return the user's columns by name that are in this table, if one --map is for two files."""
+    columns = Columns(table, user_columns)
     return {
-        name: columns_by_name[name]
-        for name, user_columns in columns.columns_by_name.items()
-        if all(map(columns.has_column, user_columns))
+        name: user_columns[name]
+        for name, exact_names in columns.columns_by_name.items()
+        if all(map(columns.has_column, exact_names))
     }
 
 
@@ -40,8 +31,8 @@ def check_user_columns(columns: Columns, problems: Problems) -> None:
             is_column = column in columns.table.columns or are_row_numbers
             if not is_column and all(cell is None for cell in columns.cells_in(column)):
                 add_missing_column(columns, problems, column, name)
-        may_have_several = name in VOTE_COLUMNS or name not in ROLE_NAMES
-        if len(user_columns) > 1 and (is_source_or_output(name) or not may_have_several):
+        needs_one = is_source_or_output(name) or name in ROLE_NAMES.difference(VOTE_COLUMNS)
+        if needs_one and len(user_columns) > 1:
             fault = f"is mapped to {len(user_columns)} columns ({joined_names(user_columns)})"
             advice = f"give one --map {name}=COLUMN; only ratings and votes may have several"
             problems.add("two-columns", fault, advice, field=name)
@@ -61,23 +52,12 @@ def map_flag_advice(columns: Columns, name: str) -> str:
     """Return advice to name a column with --map, and which one if a column seems to be meant."""
     usual_names = (SOURCE_NAMES, OUTPUT_NAMES)
     synonyms = next((names for names in usual_names if name_key(name) in names), ())
+    is_text = synonyms or name in columns.judge_texts
+    kinds: tuple[ColumnKind, ...] = ("text", "label") if is_text else ("rating",)
+    paths = columns.columns_of_kind(columns.nested_key_paths, *kinds)
+    # Any other key may be the name of another dimension.
+    suggestions = [path for path in paths if path.rpartition(KEY_SEPARATOR)[2] in name]
     if synonyms:
-        text_paths = columns.columns_of_kind(columns.nested_key_paths, "text", "label")
-        paths = (*columns.table.columns, *text_paths)
-        suggestions = [path for path in paths if name_key(_last_key(path)) in synonyms]
-    else:
-        kinds: tuple[ColumnKind, ...] = ("rating",)
-        if name in columns.judge_texts:
-            kinds = ("text", "label")
-        # Any other key may be the name of another dimension.
-        suggestions = [
-            path
-            for path in columns.columns_of_kind(columns.nested_key_paths, *kinds)
-            if _last_key(path) in name
-        ]
+        paths = [*columns.table.columns, *paths]
+        suggestions = [p for p in paths if name_key(p.rpartition(KEY_SEPARATOR)[2]) in synonyms]
     return f"name your column with {map_flag(name, suggestions[:1] or ['COLUMN'])}"
-
-
-def _last_key(path: str) -> str:
-    """Return the key `b` of a path `a.b`."""
-    return path.rpartition(KEY_SEPARATOR)[2]

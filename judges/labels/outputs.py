@@ -16,7 +16,7 @@ from judges.labels.rating_columns import (
 )
 from judges.labels.rating_reader import RatingReader
 from judges.labels.ratings import RatingsByDimension, ReadOptions, TableRatings, read_ratings
-from judges.labels.rows import CommentsByItem, ItemFields, open_row_reader, read_comments
+from judges.labels.rows import CommentsByItem, ItemFields, RowReader, read_comments
 from judges.labels.types import LabelledOutput, LabelledSet, rated_dimensions
 from judges.tables.problems import Problems, UnreadableError, count_text, excerpt, joined_names
 
@@ -40,7 +40,7 @@ def read_outputs(
             f"the labels in this file ({joined_names(unread_labels)}) are not read, since a "
             "second file has the labels; to use these labels, too, add them to that file"
         )
-    row_reader = open_row_reader(
+    row_reader = RowReader(
         columns,
         problems,
         roles=[*OUTPUT_ROLES, *(("dimension", "rating") if columns.is_long_table else ())],

@@ -13,7 +13,7 @@ from judges.labels.columns import PAIR_ROLES, VOTE_COLUMNS, Columns
 from judges.labels.names import judge_name, name_words
 from judges.labels.rating_columns import find_rating_columns
 from judges.labels.ratings import ReadOptions
-from judges.labels.rows import ItemFields, open_row_reader, read_comments
+from judges.labels.rows import ItemFields, RowReader, read_comments
 from judges.labels.types import LabelledPair, LabelledPairs, Vote
 from judges.labels.votes import VoteReader
 from judges.tables.problems import Problems, UnreadableError, count_text, joined_names
@@ -87,7 +87,7 @@ def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -
         vote_columns = ()
     else:
         _check_vote_columns(columns, vote_columns)
-    row_reader = open_row_reader(
+    row_reader = RowReader(
         columns,
         problems,
         roles=PAIR_ROLES,

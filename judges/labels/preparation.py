@@ -4,7 +4,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from itertools import chain, product
+from itertools import product
 
 from judges.labels.cells import is_blank, value_at
 from judges.labels.columns import ROW_NUMBER_COLUMN, Columns
@@ -100,22 +100,19 @@ def label_page_scales(columns: Columns) -> dict[str, Scale]:
 
 
 def merge_rows_by_id(
-    columns: Columns,
-    problems: Problems,
-    label_columns: Collection[str],
-    text_columns: Collection[str],
+    columns: Columns, problems: Problems, label_columns: Collection[str], texts: Collection[str]
 ) -> tuple[Columns, list[str]]:
     """Merge the rows with the same id into one row, and return the new columns and notes.
 
-    A column whose cells differ between rows with the same id is left out, with a note. If it is one
-    of the `text_columns`, or holds documents or systems, a problem is added instead.
+    A column whose cells differ between rows with the same id is left out, with a note. If the
+    column is one of the `texts`, or holds documents or systems, a problem is added instead.
     """
     label_columns = {*label_columns, *columns.find_columns(("dimension", "annotator", "rating"))}
     dropped_columns = label_columns.union(
         columns.comment_columns, map(columns.outer_column, label_columns)
     )
     item_columns = columns.columns_except(dropped_columns)
-    constant_columns = {*text_columns, *columns.find_columns(_ORIGIN_ROLES)}
+    constant_columns = {*texts, *columns.find_columns(_ORIGIN_ROLES)}
     merged_rows: dict[str, TableRow] = {}
     varying_columns: dict[str, None] = {}
     for row in columns.table.rows:
@@ -142,17 +139,54 @@ def merge_rows_by_id(
         for name, names in columns.columns_by_name.items()
         if dropped_columns.isdisjoint(names)
     }
-    notes: list[str] = []
+    names_text, notes = joined_names([f"column {name!r}" for name in varying_columns]), list[str]()
     if varying_columns:
-        names_text = joined_names([f"column {name!r}" for name in varying_columns])
         notes.append(f"left out {names_text}, since rows of one id differ in it")
     if columns.ids_are_row_numbers and (n_merged := len(columns.table.rows) - len(merged_rows)):
-        n_rows_text = count_text(n_merged, "row")
-        notes.append(f"joined {n_rows_text} without an id to a row of the same texts")
+        rows_text = count_text(n_merged, "row")
+        notes.append(f"joined {rows_text} without an id to a row of the same texts")
     return replace(columns, table=table, user_columns=user_columns), notes
 
 
-def find_repeated_rows(columns: Columns, text_columns: Collection[str]) -> list[list[TableRow]]:
+def check_repeated_rows(
+    columns: Columns,
+    problems: Problems,
+    text_columns: Collection[str],
+    label_columns: Collection[str],
+) -> list[str]:
+    """Return a note on rows with the same texts and systems, and on differences in their labels.
+
+    Adds a problem if such rows are probably annotators' ratings of one output.
+    """
+    repeated_rows = _find_repeated_rows(columns, text_columns)
+    lines = sorted(row.line for same_rows in repeated_rows for row in same_rows[1:])
+    if not lines:
+        return []
+    unit = problems.unit
+    if columns.find_column("annotator") and 2 * len(lines) >= len(columns.table.rows) - 1:
+        first_row, second_row, *_ = repeated_rows[0]
+        fault = f"has the same texts as {unit} {first_row.line}, so both may rate one output"
+        advice = (
+            "name a column with one id for all rows of an output: --map id=COLUMN; or, to join the "
+            "rows with the same texts, --map id=#row"
+        )
+        problems.add("rows-of-annotators", fault, advice, line=second_row.line, field="id")
+    note = f"1 row repeats another row's texts ({unit} {lines[0]})"
+    if len(lines) > 1:
+        lines_text = joined_names([*map(str, lines)])
+        note = f"{len(lines):,} rows repeat another row's texts ({unit}s {lines_text})"
+    differences: list[str] = []
+    for same_rows, column in product(repeated_rows, sorted(label_columns)):
+        labels = _distinct_labels(same_rows, column)
+        if len(labels) > 1:
+            lines_text = joined_names([str(row.line) for row in same_rows])
+            differences.append(f"{joined_names(labels)} ({unit}s {lines_text})")
+    if differences and columns.reads_labels:
+        note += f". Labels of the same texts differ: {'; '.join(differences[:10])}"
+    return [note]
+
+
+def _find_repeated_rows(columns: Columns, text_columns: Collection[str]) -> list[list[TableRow]]:
     """Return groups of rows with the same texts and systems; [] if two rows have the same id."""
     rows = columns.table.rows
     if not text_columns or len({*map(columns.item_id, rows)}) < len(rows):
@@ -163,48 +197,6 @@ def find_repeated_rows(columns: Columns, text_columns: Collection[str]) -> list[
         texts = tuple(str(value_at(row.cells, column)) for column in compared_columns)
         rows_by_texts[texts].append(row)
     return [same_rows for same_rows in rows_by_texts.values() if len(same_rows) > 1]
-
-
-def check_repeated_rows(
-    repeated_rows: list[list[TableRow]], columns: Columns, problems: Problems
-) -> None:
-    """Add a problem if rows with the same texts are probably annotators' ratings of one output."""
-    n_repeats = sum(len(same_rows) - 1 for same_rows in repeated_rows)
-    if columns.find_column("annotator") and 2 * n_repeats >= len(columns.table.rows) - 1:
-        first_line, second_line = (row.line for row in repeated_rows[0][:2])
-        fault = f"has the same texts as {problems.unit} {first_line}, so both may rate one output"
-        advice = (
-            "name a column with one id for all rows of an output: --map id=COLUMN; or, to join the "
-            "rows with the same texts, --map id=#row"
-        )
-        problems.add("rows-of-annotators", fault, advice, line=second_line, field="id")
-
-
-def repetition_note(
-    repeated_rows: list[list[TableRow]],
-    columns: Columns,
-    line_or_row: str,
-    label_columns: Collection[str],
-) -> str:
-    """Return a note on rows that repeat another row's texts, and on differences in their labels.
-
-    `line_or_row` is the word for a row's place in the file.
-    """
-    repeats = chain.from_iterable(same_rows[1:] for same_rows in repeated_rows)
-    lines = sorted(row.line for row in repeats)
-    lines_text = joined_names([*map(str, lines)])
-    note = f"1 row repeats another row's texts ({line_or_row} {lines_text})"
-    if len(lines) > 1:
-        note = f"{len(lines):,} rows repeat another row's texts ({line_or_row}s {lines_text})"
-    differences: list[str] = []
-    for same_rows, column in product(repeated_rows, sorted(label_columns)):
-        labels = _distinct_labels(same_rows, column)
-        if len(labels) > 1:
-            same_lines = joined_names([str(row.line) for row in same_rows])
-            differences.append(f"{joined_names(labels)} ({line_or_row}s {same_lines})")
-    if differences and columns.reads_labels:
-        note += f". Labels of the same texts differ: {'; '.join(differences[:10])}"
-    return note
 
 
 def _distinct_labels(rows: Iterable[TableRow], column: str) -> list[str]:

@@ -272,10 +272,9 @@ def check_rating_columns(rating_columns: RatingColumns, problems: Problems) -> l
 
 
 def _ask_for_columns(problems: Problems, dimension: str, names: ColumnTuple) -> None:
-    """Add the problem that it is uncertain which columns hold labels, with flags for the user.
+    """Add the problem that it is uncertain which columns hold labels, with flags to say which.
 
-    There is a flag for each column alone, for the dimension or else as a dimension of its own, and
-    one for all columns as annotators' columns.
+    One flag is for each column alone, and one is for all columns as annotators' columns.
     """
     flags = [map_flag(dimension or name, [name]) for name in names]
     fault, advice = "may hold the labels", f"if it does, say so with {flags[0]}"

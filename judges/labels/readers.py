@@ -128,18 +128,15 @@ def read_options(
 ) -> ReadOptions:
     """Return the options in a mapping or mapping file, with further `values` and `scales`."""
     mapping = split_mapping(map, values)
-    columns_by_name = mapping.columns
-    turns = columns_by_name.get(TURNS_KEY)
-    if turns in ("last", "all"):
-        columns_by_name = without_keys(columns_by_name, [TURNS_KEY])
-    scale = read_scale(mapping.scale or "")
-    if scales is None:
-        scales = {"*": scale} if scale else {}
+    if scales is None and (scale := read_scale(mapping.scale or "")):
+        scales = {"*": scale}
+    turns = mapping.columns.get(TURNS_KEY)
+    names_no_column = [TURNS_KEY] if turns in ("last", "all") else []
     return ReadOptions(
-        columns_by_name=columns_by_name,
+        columns_by_name=without_keys(mapping.columns, names_no_column),
         turns="all" if turns == "all" else "last",
         values={normalize_word(word): value for word, value in mapping.values.items()},
-        scales=scales,
+        scales=scales or {},
     )
 
 

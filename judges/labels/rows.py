@@ -24,9 +24,7 @@ from judges.labels.preparation import (
     SAMPLING_COLUMNS,
     SWAP_SAMPLE_COLUMN,
     check_repeated_rows,
-    find_repeated_rows,
     merge_rows_by_id,
-    repetition_note,
 )
 from judges.labels.types import FileReading
 from judges.tables.problems import NO_VALUE, Problems, count_text, excerpt, joined_names
@@ -53,42 +51,61 @@ class ItemFields:
     sampling_cells: dict[str, object]
 
 
-@dataclass(eq=False, kw_only=True)
 class RowReader:
-    """Reads the id, document, systems and texts in each row, and adds problems to `problems`.
+    """Reads the id, document, systems and texts of each output or pair, and adds problems.
 
-    Attributes:
-        problems: The problems of the file.
-        file_columns: The columns of the file.
-        columns: The columns of a table with one row for each output or pair.
-        roles: Names such as `id` for columns that are not texts.
-        text_columns: Maps the name of each text to its column.
-        required_texts: The names of the texts that every row must have.
-        responses: In a table of pairs, the names of the two outputs.
-        notes: Notes on how the rows were read.
+    The columns for `roles`, such as `id`, are not texts. Every row must have the `judge_texts` or,
+    if these are None, the texts with usual names. In a table of pairs, `response_columns` maps
+    `response_a` and `response_b` to their columns. Rows with the same id are merged.
     """
 
-    problems: Problems
-    file_columns: Columns
-    columns: Columns
-    roles: Collection[str]
-    text_columns: Mapping[str, str]
-    required_texts: Collection[str]
-    responses: Collection[str]
-    notes: list[str]
-
-    def __post_init__(self) -> None:
-        self._line_by_id: dict[str, int] = {}
-        shared_texts = without_keys(self.text_columns, self.responses)
-        self._source_text = self.columns.find_source_text(shared_texts)
+    def __init__(
+        self,
+        columns: Columns,
+        problems: Problems,
+        *,
+        roles: Collection[str],
+        label_columns: Collection[str],
+        judge_texts: Collection[str] | None,
+        response_columns: Mapping[str, str],
+    ) -> None:
+        self.notes: list[str] = []
+        self._problems, self._roles, self._responses = problems, roles, response_columns.keys()
+        self._file_columns, self._line_by_id = columns, dict[str, int]()
+        used_columns = columns.columns_in_use(roles).union(response_columns.values())
+        texts = columns.find_text_columns(used_columns, label_columns) | dict(response_columns)
+        certain_texts = {*response_columns, *columns.columns_by_name}
+        certain_texts.update(filter(columns.must_hold_text, texts))
+        certain_columns = {column for name, column in texts.items() if name in certain_texts}
+        if not problems:
+            compared_columns = certain_columns if len(certain_columns) > 1 else {*texts.values()}
+            self.notes += check_repeated_rows(columns, problems, compared_columns, label_columns)
+        if columns.has_row_per_annotator:
+            columns, notes = merge_rows_by_id(columns, problems, label_columns, certain_columns)
+            self.notes += notes
+        # The columns of a table with one row for each output or pair.
+        self._columns = columns
+        self._text_columns = {
+            n: column for n, column in texts.items() if columns.has_column(column)
+        }
+        shared_texts = without_keys(self._text_columns, response_columns)
+        self._source_text = columns.find_source_text(shared_texts)
+        self._required_texts = _find_required_texts(columns, problems, shared_texts, judge_texts)
+        self._required_texts.update(response_columns)
         # A row in which one of these texts is empty is left out and counted. If another required
         # text is empty, that is a problem.
-        self._output_texts = {*filter(is_output_name, self.required_texts), *self.responses}
+        self._output_texts = {*filter(is_output_name, self._required_texts), *response_columns}
+        if not shared_texts and judge_texts != ():
+            advice = "name the columns that hold the texts, as in --map document=COLUMN"
+            if self._file_columns.is_long_table:
+                advice = "give the file of outputs, and this one with --annotations FILE"
+            names = self._file_columns.column_names_text
+            problems.add("no-text", f"no column holds texts; the columns are {names}", advice)
 
     @property
     def grouped_by(self) -> str:
         """A phrase that says which rows share a document."""
-        if (group_column := self.columns.find_column("group")) is not None:
+        if (group_column := self._columns.find_column("group")) is not None:
             return f"by column {group_column!r}"
         if self._source_text is None:
             return "each row is its own document, since there is no group and no source text"
@@ -96,53 +113,51 @@ class RowReader:
 
     def file_reading(self, ratings: Mapping[str, tuple[str, ...]]) -> FileReading:
         """Return what each column was read as; `ratings` maps dimensions or `votes` to columns."""
-        columns = self.file_columns
-        label_free_roles = [role for role in self.roles if role not in (*NESTED_COLUMNS, "rating")]
+        columns = self._file_columns
+        label_free_roles = [role for role in self._roles if role not in (*NESTED_COLUMNS, "rating")]
         column_by_role = columns.find_column_by_name(label_free_roles)
         columns_by_role = {role: (column,) for role, column in column_by_role.items()}
         if columns.ids_are_row_numbers:
             columns_by_role["id"] = (ROW_NUMBER_COLUMN,)
-        read_columns = [*column_by_role.values(), *self.text_columns.values()]
+        read_columns = [*column_by_role.values(), *self._text_columns.values()]
         read_columns += chain(columns.comment_columns, *ratings.values())
         unread = tuple(columns.columns_except({*map(columns.outer_column, read_columns)}))
-        likely_names = {
-            column: columns.describe_column(column).name_to_suggest for column in unread
-        }
+        names = {column: columns.describe_column(column).name_to_suggest for column in unread}
         return FileReading(
             rows=columns_by_role,
-            texts=self.text_columns,
+            texts=self._text_columns,
             ratings=ratings,
             comments=columns.comment_columns,
             unread=unread,
-            likely_names={c: n for c, n in likely_names.items() if n in (*self.roles, "input")},
+            likely_names={c: name for c, name in names.items() if name in (*self._roles, "input")},
         )
 
     def read_rows(self) -> Iterator[ItemFields]:
         """Yield the fields of each row that has an output and no problem; then note empty texts."""
         lines_by_empty_text: dict[str, list[int]] = defaultdict(list)
-        for row in self.columns.table.rows:
-            n_problems = len(self.problems)
+        for row in self._columns.table.rows:
+            n_problems = len(self._problems)
             fields = self._read_row(row)
-            if len(self.problems) > n_problems:
+            if len(self._problems) > n_problems:
                 continue
-            empty_texts = [name for name in self.text_columns if name not in fields.texts]
+            empty_texts = [name for name in self._text_columns if name not in fields.texts]
             for name in empty_texts:
                 lines_by_empty_text[name].append(row.line)
             if self._output_texts.isdisjoint(empty_texts):
                 yield fields
         for name, lines in lines_by_empty_text.items():
             if name in self._output_texts:
-                self._report_empty_outputs(self.text_columns[name], lines)
+                self._report_empty_outputs(self._text_columns[name], lines)
             elif is_text_name(name):
                 self.notes.append(f"{name} has no text in {count_text(len(lines), 'row')}")
 
     def _report_empty_outputs(self, column: str, lines: list[int]) -> None:
-        n_rows = len(self.columns.table.rows)
+        n_rows = len(self._columns.table.rows)
         if 2 * len(lines) > n_rows:
             fault = f"is empty in {len(lines):,} of {n_rows:,} rows"
             advice = "name the column that holds the answers, as in --map summary=COLUMN"
-            self.problems.add("empty-text", fault, advice, line=lines[0], field=column)
-        lines_text = f"{self.problems.unit} {joined_names([*map(str, lines)])}"
+            self._problems.add("empty-text", fault, advice, line=lines[0], field=column)
+        lines_text = f"{self._problems.unit} {joined_names([*map(str, lines)])}"
         n_rows_text = count_text(len(lines), "row")
         self.notes.append(
             f"left out {n_rows_text}, since {excerpt(column)} is empty ({lines_text})"
@@ -150,10 +165,10 @@ class RowReader:
 
     def _read_row(self, row: TableRow) -> ItemFields:
         item_id = self._read_id(row)
-        text_by_name = {name: self._read_text(row, name) for name in self.text_columns}
+        text_by_name = {name: self._read_text(row, name) for name in self._text_columns}
         texts = {name: text for name, text in text_by_name.items() if text is not None}
         document_id = self._read_name(row, "group")
-        system_roles = [role for role in self.roles if role.startswith("system")]
+        system_roles = [role for role in self._roles if role.startswith("system")]
         sampling_columns = (*SAMPLING_COLUMNS, SWAP_SAMPLE_COLUMN)
         return ItemFields(
             id=item_id,
@@ -165,17 +180,17 @@ class RowReader:
 
     def _read_id(self, row: TableRow) -> str:
         """Return a row's id, or ""; add a problem if the id is missing or not unique."""
-        if self.columns.ids_are_row_numbers:
+        if self._columns.ids_are_row_numbers:
             return str(row.row_number)
         item_id = self._read_name(row, "id") or ""
         first_line = self._line_by_id.setdefault(item_id, row.line)
         if item_id and first_line != row.line:
-            fault = f"is the id of {self.problems.unit} {first_line} too"
+            fault = f"is the id of {self._problems.unit} {first_line} too"
             advice = "give every row an id of its own"
-            if self.columns.find_column("annotator") is None:
+            if self._columns.find_column("annotator") is None:
                 advice += ", or name the column of annotators with --map annotator=COLUMN"
-            column = self.columns.find_column("id")
-            self.problems.add("twice", fault, advice, line=row.line, field=column, value=item_id)
+            column = self._columns.find_column("id")
+            self._problems.add("twice", fault, advice, line=row.line, field=column, value=item_id)
         return item_id
 
     def _read_name(self, row: TableRow, role: str) -> str | None:
@@ -183,7 +198,7 @@ class RowReader:
 
         Adds a problem for an invalid name, and for a missing one unless it is a system's.
         """
-        column = self.columns.find_column(role)
+        column = self._columns.find_column(role)
         if column is None:
             return None
         value = value_at(row.cells, column)
@@ -192,87 +207,38 @@ class RowReader:
             return self._check_unicode(str(value).strip(), row, column)
         if not is_blank(value):
             fault, advice = "is not a name", "write a string or a whole number"
-            self.problems.add("no-name", fault, advice, line=row.line, field=column, value=value)
+            self._problems.add("no-name", fault, advice, line=row.line, field=column, value=value)
         elif role in _ADVICE_IF_EMPTY:
             advice = _ADVICE_IF_EMPTY[role]
-            self.problems.add(f"no-{role}", "is empty", advice, line=row.line, field=column)
+            self._problems.add(f"no-{role}", "is empty", advice, line=row.line, field=column)
         return None
 
     def _read_text(self, row: TableRow, name: str) -> str | None:
         """Return the text in a cell, or None; adds a problem if a required text is missing."""
-        column = self.text_columns[name]
+        column = self._text_columns[name]
         value = as_text(value_at(row.cells, column))
         # In a pair that people voted on, a system may have written nothing, and the prompt may be
         # white space. An empty cell in a CSV file is None, and may have been forgotten.
-        may_be_blank = name in self.responses or (self.responses and value)
+        may_be_blank = name in self._responses or (self._responses and value)
         if isinstance(value, str) and (may_be_blank or not is_blank(value)):
             return self._check_unicode(value, row, column)
         counts_as_empty = is_blank(value) and name in self._output_texts
-        if name in self.required_texts and not counts_as_empty:
+        if name in self._required_texts and not counts_as_empty:
             fault, advice = "is not a text", "write the text, or remove the row"
             if is_blank(value):
                 fault, value = "is missing" if value is None else "is empty", NO_VALUE
             if keys := [*(as_object(value) or ())]:
                 flag = map_flag(name, [f"{column}{KEY_SEPARATOR}{keys[0]}"])
                 advice = f"name the key with the text, as in {flag}"
-            self.problems.add("no-text", fault, advice, line=row.line, field=column, value=value)
+            self._problems.add("no-text", fault, advice, line=row.line, field=column, value=value)
         return None
 
     def _check_unicode(self, text: str, row: TableRow, column: str) -> str | None:
         if not text.isascii() and _LONE_SURROGATE.search(text):
             fault, advice = "is not valid Unicode", "export the text as UTF-8 again"
-            self.problems.add("bad-text", fault, advice, line=row.line, field=column, value=text)
+            self._problems.add("bad-text", fault, advice, line=row.line, field=column, value=text)
             return None
         return text
-
-
-def open_row_reader(
-    columns: Columns,
-    problems: Problems,
-    *,
-    roles: Collection[str],
-    label_columns: Collection[str],
-    judge_texts: Collection[str] | None,
-    response_columns: Mapping[str, str],
-) -> RowReader:
-    """Return the reader of a file's rows, after rows with the same id were merged.
-
-    The columns for `roles`, such as `id`, are not texts. Every row must have the `judge_texts`, or,
-    if these are None, the texts with usual names. In a table of pairs, `response_columns` maps
-    `response_a` and `response_b` to their columns.
-    """
-    file_columns, notes = columns, list[str]()
-    used_columns = columns.columns_in_use(roles).union(response_columns.values())
-    texts = columns.find_text_columns(used_columns, label_columns) | dict(response_columns)
-    certain_texts = {*response_columns, *columns.columns_by_name}
-    certain_texts.update(filter(columns.must_hold_text, texts))
-    certain_columns = {column for name, column in texts.items() if name in certain_texts}
-    compared_columns = certain_columns if len(certain_columns) > 1 else {*texts.values()}
-    if not problems and (repeated_rows := find_repeated_rows(columns, compared_columns)):
-        check_repeated_rows(repeated_rows, columns, problems)
-        notes.append(repetition_note(repeated_rows, columns, problems.unit, label_columns))
-    if columns.has_row_per_annotator:
-        columns, merge_notes = merge_rows_by_id(columns, problems, label_columns, certain_columns)
-        notes += merge_notes
-    texts = {name: column for name, column in texts.items() if columns.has_column(column)}
-    shared_texts = without_keys(texts, response_columns)
-    required_texts = _find_required_texts(columns, problems, shared_texts, judge_texts)
-    if not shared_texts and judge_texts != ():
-        advice = "name the columns that hold the texts, as in --map document=COLUMN"
-        if file_columns.is_long_table:
-            advice = "give the file of outputs, and this one with --annotations FILE"
-        names = file_columns.column_names_text
-        problems.add("no-text", f"no column holds texts; the columns are {names}", advice)
-    return RowReader(
-        problems=problems,
-        file_columns=file_columns,
-        columns=columns,
-        roles=roles,
-        text_columns=texts,
-        required_texts={*required_texts, *response_columns},
-        responses=response_columns.keys(),
-        notes=notes,
-    )
 
 
 def _find_required_texts(
