@@ -81,8 +81,7 @@ def as_object(value: object) -> Mapping[str, object] | None:
 def decode_if_json(value: object, *, strict: bool = False) -> object:
     """Decode a string that holds a JSON list or object; return any other value unchanged.
 
-    A string that starts like JSON but is not valid JSON is returned unchanged, too. With `strict`,
-    it raises UnreadableError.
+    With `strict`, a string that starts like JSON but is not valid JSON raises UnreadableError.
     """
     if not isinstance(value, str) or value.lstrip()[:1] not in ("[", "{"):
         return value

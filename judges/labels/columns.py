@@ -74,13 +74,9 @@ ColumnNames = str | Sequence[str]
 class Columns:
     """The columns of a table, which can be found by what they hold.
 
-    Attributes:
-        table: The table.
-        user_columns: Maps names such as `document` to the columns that the user chose for them.
-        judge_texts: The names of the texts that a judge reads.
-        rating_words: Words of the user's that are read as ratings, as yes and no are.
-        reads_labels: Whether labels are read. If people have yet to label the rows, a column that
-            may reveal the label is not among the texts.
+    `user_columns` maps names such as `document` to the columns that the user chose for them. The
+    user's `rating_words` are read as ratings, as yes and no are. If labels are not read, because
+    people have yet to label the rows, a column that may reveal a label is not among the texts.
     """
 
     table: Table
@@ -199,10 +195,7 @@ class Columns:
         return first_row_numbers
 
     def exact_name(self, name: str) -> str:
-        """Return the exact name of the only column that is called `name` in any case and spacing.
-
-        Without such a column, `name` is returned unchanged.
-        """
+        """Return the only column that is called `name` in any case and spacing, else `name`."""
         columns = self._exact_names.get(name_key(name), [])
         return columns[0] if len(columns) == 1 and not self.has_column(name) else name
 
@@ -252,10 +245,8 @@ class Columns:
         column = self.find_column("dimension")
         if column is None or self.find_column("rating") is None:
             return False
-        return (
-            "dimension" in (*self.columns_by_name, name_key(column))
-            or self.kind_of(column) == "label"
-        )
+        is_named = "dimension" in (*self.columns_by_name, name_key(column))
+        return is_named or self.kind_of(column) == "label"
 
     @property
     def has_row_per_annotator(self) -> bool:
@@ -269,11 +260,8 @@ class Columns:
 
     @cached_property
     def comment_columns(self) -> tuple[str, ...]:
-        """The columns, and the paths of keys, that hold comments on labels, which no judge reads.
-
-        They are people's comments. If people have yet to label the rows, a model's comments are
-        among them, too.
-        """
+        """The columns, and the paths of keys, with comments on labels, which no judge reads."""
+        # If people have yet to label the rows, a model's comments are not for a judge either.
         model_words = _MODEL_WORDS if self.reads_labels else frozenset()
         excluded_names = self.mapped_columns | {*self.judge_texts}
         comment_columns = [
@@ -284,7 +272,7 @@ class Columns:
         return tuple(self.columns_of_kind(comment_columns, "text", "label", "name"))
 
     def find_text_columns(
-        self, used_columns: Collection[str], label_columns: Collection[str] = ()
+        self, used_columns: Collection[str], label_columns: Collection[str]
     ) -> dict[str, str]:
         """Map the name of each text to the column that holds it.
 

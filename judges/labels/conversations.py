@@ -137,11 +137,8 @@ def cells_with_texts(cells: Mapping[str, object]) -> Record:
 
 def _pair_columns(columns: Collection[str]) -> tuple[str, str] | None:
     """Return the first two columns called `NAME_a` and `NAME_b`; None without such columns."""
-    for column in columns:
-        other_column = f"{column[:-1]}b"
-        if column.endswith("_a") and other_column in columns:
-            return column, other_column
-    return None
+    pairs = ((column, f"{column[:-1]}b") for column in columns if column.endswith("_a"))
+    return next((pair for pair in pairs if pair[1] in columns), None)
 
 
 def _pair_texts(turns_a: list[Turn], turns_b: list[Turn]) -> Record:
@@ -183,10 +180,7 @@ def _single_texts(cells: Mapping[str, object], conversations: Mapping[str, list[
 def table_with_texts(
     table: Table, columns_by_name: Mapping[str, ColumnNames], *, all_turns: bool
 ) -> Table:
-    """Return the table with texts in place of conversations, and with a note on what is judged.
-
-    The user's names for columns (`columns_by_name`) may say that a column holds outputs.
-    """
+    """Return the table with texts in place of conversations, and with a note on what is judged."""
     chat_columns = [column for column in table.columns if any(_turns_in(table, column))]
     if not chat_columns:
         notes = [_SINGLE_MESSAGES_NOTE] if {"role", "content"} <= {*table.columns} else []
@@ -222,19 +216,17 @@ def _judged_texts(
 ) -> tuple[list[str], set[str], str]:
     """Return the columns that are read, the names of their texts, and what is judged, as text."""
     if _pair_columns(chat_columns) is not None:
-        judged_text = (
-            "the turns that both share are the prompt, and the later turns are the responses"
-        )
-        return chat_columns, {"prompt", "response_a", "response_b"}, judged_text
+        judged = "the turns that both share are the prompt, and the later turns are the responses"
+        return chat_columns, {"prompt", "response_a", "response_b"}, judged
     if has_outputs and not all_turns:
         return chat_columns, {*chat_columns}, "each is read as one text"
     turns = chain.from_iterable(_turns_in(table, chat_columns[0]))
     has_answers = not {speaker for speaker, _ in turns}.isdisjoint(_ASSISTANT_SPEAKERS)
     if has_answers and not all_turns:
-        judged_text = "the last assistant turn is judged (--turns all: the whole conversation)"
-        return chat_columns[:1], {"input", "dialogue", "output"}, judged_text
-    judged_text = "the whole conversation is judged (--turns last: the last assistant turn)"
-    return chat_columns[:1], {CONVERSATION}, judged_text
+        judged = "the last assistant turn is judged (--turns all: the whole conversation)"
+        return chat_columns[:1], {"input", "dialogue", "output"}, judged
+    judged = "the whole conversation is judged (--turns last: the last assistant turn)"
+    return chat_columns[:1], {CONVERSATION}, judged
 
 
 def _row_with_texts(

@@ -47,10 +47,7 @@ def _has_matching_cell(table: Table, column_pattern: str, cell_pattern: str) -> 
 
 
 def _field_of(record: Record, field_name: str) -> object:
-    """Return a field of a label or an output, such as its `rating`, from the first of its PLACES.
-
-    Places where the record has no value, or a blank one, are skipped.
-    """
+    """Return a field of a label or output, such as `rating`: the first one that is not blank."""
     return first_value(record, PLACES[field_name])
 
 
@@ -233,9 +230,8 @@ class _ExportReader:
         if any(value_at(label, name) == value for name, value in _WITHDRAWN_VALUES.items()):
             self._n_left_out["withdrawn"] += 1
             return False
-        is_person = self._number_by_word.get(
-            normalize_word(source), self._export.sources.get(source)
-        )
+        declared_meaning = self._export.sources.get(source)
+        is_person = self._number_by_word.get(normalize_word(source), declared_meaning)
         if is_person is None:
             fault = f"gave labels in {self._export.tool}, and may be people or a model"
             flag = f"--values {source}="
@@ -265,11 +261,8 @@ def _labels_at(record: Record, place: str) -> Iterator[Record]:
 def _labels_in_column(cells: Record, column: str, dimension: str) -> Iterator[Record]:
     """Yield each label in a column's list, with its fields from the lists in `column.KEY`."""
     prefix = f"{column}{KEY_SEPARATOR}"
-    list_by_key = {
-        other_column.removeprefix(prefix): as_list(cell)
-        for other_column, cell in cells.items()
-        if other_column.startswith(prefix)
-    }
+    field_columns = [name for name in cells if name.startswith(prefix)]
+    list_by_key = {name.removeprefix(prefix): as_list(cells[name]) for name in field_columns}
     for position, value in enumerate(as_list(cells[column])):
         fields = {key: cell[position] for key, cell in list_by_key.items() if position < len(cell)}
         yield {**fields, "name": dimension, "value": value}

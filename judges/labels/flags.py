@@ -4,7 +4,6 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,11 +25,14 @@ _VOTE_BY_NAME: dict[str, Vote] = {"a": "A", "b": "B", "tie": "tie"}
 _SCALE_PATTERN = re.compile(rf"({_NUMBER})\s*(?::|-|–|\.\.)\s*({_NUMBER})")
 
 
+ValueByWord = dict[str, float | Vote | None]
+
+
 class LabelMapping(NamedTuple):
     """A mapping, split into the columns for each name, the meaning of words, and the scale."""
 
     columns: dict[str, ColumnNames]
-    values: dict[str, float | Vote | None]
+    values: ValueByWord
     scale: str | None
 
 
@@ -91,7 +93,7 @@ def split_mapping(
     if isinstance(mapping, str | Path):
         mapping = read_map_file(mapping)
     columns: dict[str, ColumnNames] = {}
-    value_by_word: dict[str, float | Vote | None] = {}
+    value_by_word: ValueByWord = {}
     scale: str | None = None
     for name, value in (mapping or {}).items():
         if isinstance(value, Mapping):
@@ -104,16 +106,14 @@ def split_mapping(
     return LabelMapping(columns, value_by_word | read_values(values or {}), scale)
 
 
-def read_values(
-    meanings: Iterable[str] | Mapping[str, object],
-) -> dict[str, float | Vote | None]:
+def read_values(meanings: Iterable[str] | Mapping[str, object]) -> ValueByWord:
     """Map each word to the number or vote that it stands for; None stands for a missing rating.
 
     `meanings` is a mapping, or the arguments of --values. An argument is `WORD=NUMBER,...`, and
     `WORD=` means a missing rating. A word that contains a comma is quoted as in CSV. Raises
     LabelError for any other argument, and if a word stands for two different numbers.
     """
-    value_by_word: dict[str, float | Vote | None] = {}
+    value_by_word: ValueByWord = {}
     for word, meaning in _words_and_meanings(meanings):
         if not word:
             raise LabelError(f"{meaning!r} is not WORD=NUMBER, as in good=3 (or =A, =B, =tie)")
@@ -128,8 +128,7 @@ def read_values(
 def _words_and_meanings(meanings: Iterable[str] | Mapping[str, object]) -> list[tuple[str, object]]:
     if isinstance(meanings, Mapping):
         return [(str(word), meaning) for word, meaning in meanings.items()]
-    assignments = chain.from_iterable(map(split_at_commas, meanings))
-    parts = [assignment.rpartition("=") for assignment in assignments]
+    parts = [part.rpartition("=") for text in meanings for part in split_at_commas(text)]
     return [(word.strip(), meaning.strip()) for word, _, meaning in parts]
 
 

@@ -67,10 +67,8 @@ def usual_name(column: str) -> str:
 
     All other words of the column's name must be in `_QUALIFIERS`.
     """
-    possible_names = [name_key(column)]
     main_words = [word for word in name_words(column) if word not in _QUALIFIERS]
-    if len(main_words) == 1:
-        possible_names += main_words
+    possible_names = [name_key(column), *(main_words if len(main_words) == 1 else ())]
     usual_names = (*SOURCE_NAMES, *OUTPUT_NAMES)
     return next((name for name in possible_names if name in usual_names), "")
 

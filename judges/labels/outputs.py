@@ -44,9 +44,7 @@ def read_outputs(
         columns,
         problems,
         roles=[*OUTPUT_ROLES, *(("dimension", "rating") if columns.is_long_table else ())],
-        label_columns=set(rating_columns.nested_columns).union(
-            *rating_columns.by_dimension.values()
-        ),
+        label_columns=rating_columns.all_columns,
         judge_texts=options.texts,
         response_columns={},
     )
@@ -60,7 +58,7 @@ def read_outputs(
         notes += _check_rated_ids(outputs, problems, second_ratings)
     if not problems and options.reads_labels:
         in_file = "" if second_ratings is None else " in the file of --annotations"
-        _check_has_ratings(outputs, problems, ratings.rating_columns, in_file)
+        _check_has_ratings(outputs, in_file, ratings.rating_columns, problems)
     dimensions = rated_dimensions(outputs) if options.dimensions is None else options.dimensions
     notes += _notes_on_unrated(outputs, dimensions)
     reading = row_reader.file_reading(rating_columns.listed_columns())
@@ -118,10 +116,8 @@ def _read_comments(rating_columns: RatingColumns, options: ReadOptions) -> Comme
         return read_comments(
             columns, lambda _, row: [options.dimension_in(columns.find_cell(row, "dimension"))]
         )
-    all_dimensions = options.dimensions or (
-        *rating_columns.by_dimension,
-        *rating_columns.nested_dimensions,
-    )
+    dimensions_in_table = (*rating_columns.by_dimension, *rating_columns.nested_dimensions)
+    all_dimensions = options.dimensions or dimensions_in_table
     # Maps the words of each dimension, and of its columns, to the dimension; "" if it is not read.
     dimension_by_words = dict.fromkeys(map(name_words, rating_columns.number_columns), "")
     dimension_by_words |= {name_words(name): name for name in all_dimensions}
@@ -157,9 +153,9 @@ def _check_rated_ids(
 
 def _check_has_ratings(
     outputs: Iterable[LabelledOutput],
-    problems: Problems,
-    rating_columns: RatingColumns,
     in_file: str,
+    rating_columns: RatingColumns,
+    problems: Problems,
 ) -> None:
     """Add a problem for each requested dimension without ratings, or if there are no ratings."""
     dimensions, columns = rated_dimensions(outputs), rating_columns.columns
@@ -167,8 +163,8 @@ def _check_has_ratings(
     if columns.is_long_table:
         rated_names.update(map(str, columns.cells_in(str(columns.find_column("dimension")))))
     for dimension in sorted({*(rating_columns.dimensions or ())}.difference(dimensions)):
-        rated_text = f"there are ratings on {joined_names(sorted(rated_names))}"
-        fault = f"no output has a rating on it{in_file}; {rated_text}{_scores_remark(columns)}"
+        names_text = joined_names(sorted(rated_names)) + _scores_remark(columns)
+        fault = f"no output has a rating on it{in_file}; there are ratings on {names_text}"
         if similar_column := similar_name(dimension, columns.table.columns):
             fault += f" (did you mean {similar_column}?)"
         problems.add("no-rating", fault, map_flag_advice(columns, dimension), field=dimension)
@@ -209,7 +205,7 @@ def _label_advice(columns: Columns) -> str:
             return f"these are pairs: name their columns with {' '.join(pair_flags)}"
         reader = RatingReader(cells)
         values_flag = f" {reader.values_flag}" if reader.has_faults else ""
-        flags.append(f"{map_flag('label', [name])}{values_flag}")
+        flags.append(map_flag("label", [name]) + values_flag)
         if reader.has_two_unknown_words:
             two_word_flags.append(reader.values_flag)
     if len(two_word_flags) == 1:

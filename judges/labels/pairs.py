@@ -43,12 +43,11 @@ def find_response_columns(columns: Columns) -> ResponseColumns | None:
     for match in filter(None, map(_COLUMN_A_NAME.fullmatch, columns.table.columns)):
         shared_name, separator, suffix_a = match.groups()
         pair = match[0], f"{shared_name}{separator}{_SUFFIX_B_BY_SUFFIX_A[suffix_a]}"
-        holds_ratings = columns.columns_of_kind(pair, "rating") and not columns.must_hold_text(
-            name_key(shared_name)
-        )
+        holds_texts = columns.must_hold_text(name_key(shared_name))
+        holds_ratings = not holds_texts and columns.columns_of_kind(pair, "rating") != []
         holds_labels = holds_ratings or pair[0] in columns.comment_columns
         names_systems = not _SYSTEM_WORDS.isdisjoint(name_words(shared_name))
-        if columns.has_column(pair[1]) and not holds_labels and not names_systems:
+        if columns.has_column(pair[1]) and not (holds_labels or names_systems):
             possible_pairs.append(ResponseColumns(name_key(shared_name), pair))
     # Columns with a usual name for texts go before any other columns.
     texts = [pair for pair in possible_pairs if columns.must_hold_text(pair.shared_name)]

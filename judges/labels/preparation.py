@@ -134,11 +134,8 @@ def merge_rows_by_id(
     dropped_columns |= varying_columns.keys()
     kept_columns = tuple(columns.columns_except(dropped_columns))
     table = replace(columns.table, columns=kept_columns, rows=tuple(merged_rows.values()))
-    user_columns = {
-        name: names
-        for name, names in columns.columns_by_name.items()
-        if dropped_columns.isdisjoint(names)
-    }
+    columns_by_name = columns.columns_by_name.items()
+    user_columns = {n: names for n, names in columns_by_name if dropped_columns.isdisjoint(names)}
     names_text, notes = joined_names([f"column {name!r}" for name in varying_columns]), list[str]()
     if varying_columns:
         notes.append(f"left out {names_text}, since rows of one id differ in it")
@@ -149,16 +146,13 @@ def merge_rows_by_id(
 
 
 def check_repeated_rows(
-    columns: Columns,
-    problems: Problems,
-    text_columns: Collection[str],
-    label_columns: Collection[str],
+    columns: Columns, problems: Problems, texts: Collection[str], label_columns: Collection[str]
 ) -> list[str]:
     """Return a note on rows with the same texts and systems, and on differences in their labels.
 
     Adds a problem if such rows are probably annotators' ratings of one output.
     """
-    repeated_rows = _find_repeated_rows(columns, text_columns)
+    repeated_rows = _find_repeated_rows(columns, texts)
     lines = sorted(row.line for same_rows in repeated_rows for row in same_rows[1:])
     if not lines:
         return []

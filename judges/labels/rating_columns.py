@@ -66,11 +66,13 @@ class RatingColumns:
     number_columns: ColumnTuple = ()
     uncertain_columns: Mapping[str, ColumnTuple] = field(default_factory=dict)
 
-    def listed_columns(self) -> dict[str, ColumnTuple]:
-        """Map each dimension to its columns, as `check` lists them.
+    @property
+    def all_columns(self) -> set[str]:
+        """The columns of ratings on all dimensions."""
+        return set(self.nested_columns).union(*self.by_dimension.values())
 
-        A column of objects is listed by its own name, and a long table's ratings by `rating`.
-        """
+    def listed_columns(self) -> dict[str, ColumnTuple]:
+        """Map dimensions to columns, for `check` to list; a column of objects has its own name."""
         if self.columns.is_long_table:
             return {"rating": self.columns.find_columns(["rating"])}
         return {column: (column,) for column in self.nested_columns} | dict(self.by_dimension)
@@ -281,9 +283,7 @@ def _ask_for_columns(problems: Problems, dimension: str, names: ColumnTuple) -> 
     if len(names) > 1:
         first_words, *other_words = map(name_words, names)
         shared_words = set(first_words).intersection(*other_words)
-        shared_name = "_".join(
-            word for word in first_words if word in shared_words and word.isalpha()
-        )
+        shared_name = "_".join(w for w in first_words if w in shared_words and w.isalpha())
         joined_flag = map_flag(dimension or shared_name or "NAME", names)
         fault, advice = "may each hold the labels", f"name those that do: {' '.join(flags)}"
         if dimension:

@@ -118,7 +118,7 @@ class RatingReader:
         numbers = [cell.text.rstrip("% ") for cell in self._cells]
         if any(map(_DECIMAL_COMMA.fullmatch, numbers)):
             return True
-        with_point = [number for number in numbers if "." in number]
+        with_point = filter(lambda number: "." in number, numbers)
         return self._may_have_decimal_commas and all(map(_AMBIGUOUS_NUMBER.fullmatch, with_point))
 
     @cached_property
@@ -265,12 +265,11 @@ class RatingReader:
         elif readings:
             yield f"read {_join_first(readings)}; --values changes this"
         if missing_words:
-            n_cells_text = count_text(n_missing, "cell")
-            yield f"{n_cells_text} without a rating, written {_join_first(missing_words)}"
+            cells_text = count_text(n_missing, "cell")
+            yield f"{cells_text} without a rating, written {_join_first(missing_words)}"
 
 
 def _join_first(texts: list[str]) -> str:
-    """Join the first texts in alphabetical order, as many as a message lists."""
     ellipsis = ", ..." if len(texts) > _MAX_LISTED_WORDS else ""
     return ", ".join(sorted(texts)[:_MAX_LISTED_WORDS]) + ellipsis
 
@@ -281,10 +280,9 @@ def is_rating_word(word: str) -> bool:
 
 
 def _find_yes_no_words(cells: Collection[CellValue]) -> set[str]:
-    """Return the words of the pair, such as yes and no, that occurs in the most cells.
+    """Return the words of the most frequent pair, such as yes and no, or of several such pairs.
 
-    Several pairs may occur equally often. A pair in less than three quarters of the cells that hold
-    any such word does not count.
+    A pair must have at least three quarters of all cells with a word of any pair.
     """
     yes_no_cells = [cell for cell in cells if cell.kind == YES_NO]
     n_by_word = _count_cells(yes_no_cells, lambda cell: cell.word)

@@ -265,7 +265,7 @@ def _rating_cells(
     """Yield each rating in the table; a list or object of several annotators' ratings is split."""
     columns = rating_columns.columns
     for row in columns.table.rows if options.reads_labels else ():
-        row_annotator = columns.find_cell(row, "annotator")
+        output_id, row_annotator = columns.item_id(row), columns.find_cell(row, "annotator")
         if columns.is_long_table:
             cells_by_dimension = _cells_of_long_row(columns, row, options, problems)
         else:
@@ -280,9 +280,7 @@ def _rating_cells(
                             annotator = column
                         elif not is_blank(row_annotator):
                             annotator = str(row_annotator).strip()
-                        yield RatingCell(
-                            row.line, columns.item_id(row), dimension, column, annotator, rating
-                        )
+                        yield RatingCell(row.line, output_id, dimension, column, annotator, rating)
 
 
 def _cells_of_long_row(
@@ -304,8 +302,7 @@ def _cells_of_wide_row(
     """Return the cells of ratings in a row.
 
     If a dimension is rated in several places, the user's columns go first, then the last column of
-    objects {dimension: rating}, and then any other columns. Keys of objects that hold comments, or
-    that the user names, are skipped.
+    objects {dimension: rating}, and then other columns. Comments in such objects are skipped.
     """
     columns, cells_by_dimension = rating_columns.columns, CellsByDimension()
     excluded_paths = {*columns.mapped_columns, *columns.comment_columns}

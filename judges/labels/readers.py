@@ -27,9 +27,8 @@ from judges.tables.formats import Table, read_table
 from judges.tables.in_memory import Rows, is_in_memory, table_name
 from judges.tables.problems import Problem, Problems, UnreadableError, joined_names
 
-# Maps names such as `document` to the file's columns, or is the path of a mapping file. Three keys
-# name no column: `values` holds the numbers for words, `scale` the scale, and `turns` is "last" or
-# "all".
+# Maps names such as `document` to the file's columns, or is a mapping file's path. Three keys name
+# no column: `values` holds the numbers for words, `scale` the scale, `turns` is "last" or "all".
 ColumnMapping = Mapping[str, MappingValue] | str | Path
 FileOrRows = str | Path | Rows
 # What the rows of a table are read as. For "", the table's columns decide.

@@ -39,10 +39,7 @@ CommentsByItem = dict[str, dict[str, tuple[str, ...]]]
 
 @dataclass(frozen=True, slots=True)
 class ItemFields:
-    """What a row says about an output or a pair, except its labels.
-
-    `sampling_cells` are the cells that say how its document was sampled.
-    """
+    """What a row says about an output or a pair and its document's sampling, without labels."""
 
     id: str
     document_id: str

@@ -23,12 +23,10 @@ MAPPED, MISSING, WORD = "mapped", "missing", "word"
 
 
 def _word_pairs(*slashed_pairs: str) -> list[tuple[str, str]]:
-    """Return the pairs (good word, bad word) that are written as `good/bad`."""
     return [(good, bad) for good, _, bad in (pair.partition("/") for pair in slashed_pairs)]
 
 
-# Pairs of words for a verdict, the good word first. They exclude yes and no, since either of these
-# may be the good one.
+# Pairs of words for a verdict, the good word first. Yes and no are no verdict: either may be good.
 VERDICT_PAIRS = _word_pairs(
     *("pass/fail", "passed/failed", "good/bad", "correct/incorrect", "right/wrong", "ok/not ok"),
     *("richtig/falsch", "gut/schlecht", "bestanden/durchgefallen", "bestanden/nicht bestanden"),
@@ -164,5 +162,4 @@ def parse_cell(value: object) -> CellValue:
 
 
 def _parse_decimal(number_text: str) -> float:
-    """Convert a number with a decimal point or a decimal comma."""
     return float(number_text.replace(",", "."))

@@ -55,9 +55,7 @@ class VoteReader:
             vote_by_number = {n: _VOTE_BY_SIGN[(n > 0) - (n < 0)] for n in self._numbers}
         elif self._numbers <= _VOTE_BY_NUMBER.keys() and self._numbers != {1}:
             vote_by_number = _VOTE_BY_NUMBER
-        self._vote_by_number_word = {
-            word: vote_by_number.get(number) for word, number in number_by_word.items()
-        }
+        self._usual_votes = {word: vote_by_number.get(n) for word, n in number_by_word.items()}
 
     def read(self, cell: object, systems: NamePair) -> tuple[Vote, ...]:
         """Return all votes in a cell; raises UnreadableError for a value that is not a vote.
@@ -78,7 +76,7 @@ class VoteReader:
         if word in self._user_votes:
             return self._user_votes[word]
         by_name = _vote_by_name(word, systems) or _vote_by_name(word, self._response_columns)
-        by_word = "tie" if word.startswith("tie") else self._vote_by_number_word.get(word)
+        by_word = "tie" if word.startswith("tie") else self._usual_votes.get(word)
         by_word = by_word or _VOTE_BY_WORD.get(word)
         vote = by_name or by_word
         fault = "is not a vote"

@@ -1,6 +1,7 @@
 """Computes weights for labelled documents that were sampled with unequal probabilities."""
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -27,12 +28,11 @@ def document_weights(sampling_by_document: Mapping[str, Sampling]) -> dict[str, 
     round counts in proportion to the number of documents that were drawn in it.
     """
     weights, earlier_documents = dict.fromkeys(sampling_by_document, 0.0), list[str]()
-    for n_in_pool in sorted({n for _, n in sampling_by_document.values()}, reverse=True):
-        drawn_in_round = {
-            document: weight
-            for document, (weight, n) in sampling_by_document.items()
-            if n == n_in_pool
-        }
+    rounds: dict[float, dict[str, float]] = defaultdict(dict)
+    for document, (weight, n_in_pool) in sampling_by_document.items():
+        rounds[n_in_pool][document] = weight
+    for n_in_pool in sorted(rounds, reverse=True):
+        drawn_in_round = rounds[n_in_pool]
         total_weight = sum(drawn_in_round.values())
         round_share = 1 / (1 + len(earlier_documents) / n_in_pool)
         for document in earlier_documents:
@@ -45,9 +45,8 @@ def document_weights(sampling_by_document: Mapping[str, Sampling]) -> dict[str, 
 
 def with_weights(labelled_set: LabelledSet, columns: Columns, problems: Problems) -> LabelledSet:
     """Return the labelled outputs, with weights if the table has sampling columns."""
-    document_by_output = {
-        output.id: output.document_id for output in labelled_set.outputs if output.ratings
-    }
+    rated_outputs = (output for output in labelled_set.outputs if output.ratings)
+    document_by_output = {output.id: output.document_id for output in rated_outputs}
     sampling_by_document: dict[str, Sampling] = {}
     advice = (
         f"correct {' and '.join(SAMPLING_COLUMNS)}, or remove both: then all documents count alike"
@@ -71,9 +70,6 @@ def with_weights(labelled_set: LabelledSet, columns: Columns, problems: Problems
         return labelled_set
     uniform = dict.fromkeys(document_by_output.values(), UNIFORM_SAMPLING)
     weights = document_weights(uniform | sampling_by_document)
-    outputs = tuple(
-        replace(output, weight=weights.get(output.document_id, 1.0))
-        for output in labelled_set.outputs
-    )
+    outputs = [replace(o, weight=weights.get(o.document_id, 1.0)) for o in labelled_set.outputs]
     note = "documents were drawn with unequal chances: verify and estimate weight them"
-    return replace(labelled_set, outputs=outputs, notes=(*labelled_set.notes, note))
+    return replace(labelled_set, outputs=tuple(outputs), notes=(*labelled_set.notes, note))
