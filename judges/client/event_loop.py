@@ -4,12 +4,14 @@ import asyncio
 import atexit
 import os
 import threading
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import lru_cache
 from typing import TypeVar
 
 T = TypeVar("T")
 _loop_lock = threading.Lock()
+# Functions that are called on the event loop when the interpreter exits.
+exit_functions: set[Callable[[], Awaitable[None]]] = set()
 
 
 def event_loop() -> asyncio.AbstractEventLoop:
@@ -33,13 +35,11 @@ def _loop_and_thread() -> tuple[asyncio.AbstractEventLoop, threading.Thread]:
 
 
 def _end_loop(loop: asyncio.AbstractEventLoop, process_id: int) -> None:
-    from judges.client.open import close_models
-
     async def close_all() -> None:
         # Libraries that the clients use may have left unfinished tasks on the loop.
         for task in (tasks := asyncio.all_tasks() - {asyncio.current_task()}):
             task.cancel()
-        await asyncio.gather(*tasks, close_models(), return_exceptions=True)
+        await asyncio.gather(*tasks, *(close() for close in exit_functions), return_exceptions=True)
         loop.stop()
 
     if os.getpid() == process_id:

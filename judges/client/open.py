@@ -13,6 +13,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from judges.client.event_loop import exit_functions
 from judges.client.keys import (
     EMBEDDED_MODELS,
     KEY_IN_NAME_PROBLEM,
@@ -88,6 +89,7 @@ def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None 
 
 def _open_once(arguments: tuple[object, ...], opener: Callable[[], Model]) -> Model:
     process_arguments = (os.getpid(), *arguments)
+    exit_functions.add(close_models)
     if model := _model_by_arguments.get(process_arguments):
         return model
     # Two threads may open a model at the same time; both get the one that is stored first.
