@@ -114,21 +114,13 @@ TOOLS = [
     Tool("DeepEval", ("actualOutput", "metricsData"), "metricsData", "testCases"),
     Tool("promptfoo", ("Status", "Grader Reason"), ""),
     Tool("promptfoo", ("vars", "success"), "gradingResult.componentResults", "results.results"),
-    Tool(
-        "Inspect",
-        ("epoch", "scores"),
-        "scores",
-        "samples",
-        words={"c": 1.0, "p": 0.5, "i": 0.0, "n": 0.0},
-    ),
+    Tool("Inspect", ("epoch", "scores"), "scores", "samples", {"c": 1, "p": 0.5, "i": 0, "n": 0}),
 ]
 # Words that count as scores. Labels may have more words, such as "correct": a column with that word
 # may hold people's labels beside the scores.
 SCORE_BY_WORD = {
     word: NUMBER_BY_YES_NO_WORD[word] for word in ("yes", "true", "pass", "no", "false", "fail")
 }
-# The columns of a tool's row that hold an error of the whole row.
-_ERROR_COLUMNS = ("error.message", "error")
 # A file with such a column was written by `dspy-judges score`, even if a tool's columns are there.
 _OWN_COLUMN = re.compile("judgements|dimension|.+_failure")
 
@@ -189,15 +181,12 @@ def _check_row_numbers(path: Path, labelled_items: AnyLabels) -> None:
                 )
     if has_texts:
         return
-    n_labels = len(labelled_items.items)
-    if len(rows) != n_labels:
+    if len(rows) != len(texts_by_id):
         raise RecordingError(
-            f"{path.name}: {len(rows):,} rows, but {n_labels:,} labels without ids or texts to "
-            "join them by; give both files the same ids (--map id=COLUMN)"
+            f"{path.name}: {len(rows):,} rows, but {len(texts_by_id):,} labels without ids or "
+            "texts to join them by; give both files the same ids (--map id=COLUMN)"
         )
-    print_note(
-        f"note: {path.name}: joined to the labels by row numbers, since the labels have no ids"
-    )
+    print_note(f"note: {path.name}: joined to the labels, which have no ids, by row numbers")
 
 
 def read_export(
@@ -214,27 +203,24 @@ def read_export(
     if (export := _recognise_tool(path)) is None:
         return None
     tool, rows = export
-    file_and_tool = f"{path.name} ({tool.name})"
+    file_text = f"{path.name} ({tool.name})"
     matching_ids = _match_rows(tool, rows, labelled_items)
     if not any(matching_ids):
         raise RecordingError(
-            f"{file_and_tool}: no row has a labelled row's id, or its texts; see "
-            "docs/other_tools.md"
+            f"{file_text}: no row has a labelled row's id, or its texts; see docs/other_tools.md"
         )
     entries_by_row = [[*_metric_entries(tool, row)] for row in rows]
     all_entries = [*chain.from_iterable(entries_by_row)]
-    metric = _choose_metric(file_and_tool, (metric, dimension), tool, all_entries)
+    metric = _choose_metric(file_text, (metric, dimension), tool, all_entries)
     item_by_id = {item.id: item for item in labelled_items.items}
-    has_verdicts = dimension in labelled_items.words
     scores_by_id: dict[str, list[ToolScore]] = defaultdict(list)
     n_other_outputs = 0
-    for number, (row, item_id, entries) in enumerate(
-        zip(rows, matching_ids, entries_by_row, strict=True), start=1
-    ):
+    rows_with_ids = zip(rows, matching_ids, entries_by_row, strict=True)
+    for number, (row, item_id, entries) in enumerate(rows_with_ids, start=1):
         row_location = f"{path.name}, row {number}"
         metric_entries = [entry for name, entry in entries if name == metric]
         try:
-            score = _read_score(tool, row, metric_entries, has_verdicts=has_verdicts)
+            score = _read_score(tool, row, metric_entries, dimension in labelled_items.words)
         except ValueError as error:
             raise RecordingError(f"{row_location}: {metric!r} {error}") from None
         is_failed = math.isnan(score.value)
@@ -242,29 +228,19 @@ def read_export(
             n_other_outputs += 1
         else:
             scores_by_id[item_id or row_location].append(score)
-    n_matched = len({*matching_ids} - {None})
-    print_note(
-        f"note: {file_and_tool}: {metric!r}; matched {n_matched:,} of {len(item_by_id):,} labelled "
-        "rows"
-    )
+    matched = f"matched {len({*matching_ids} - {None}):,} of {len(item_by_id):,} labelled rows"
+    print_note(f"note: {file_text}: {metric!r}; {matched}")
     if n_other_outputs:
-        rows_text = count_text(n_other_outputs, "row")
-        print_error(
-            f"warning: {file_and_tool}: {rows_text} left out, whose output is not the labelled one"
-        )
+        left_out = f"{count_text(n_other_outputs, 'row')} left out"
+        print_error(f"warning: {file_text}: {left_out}, whose output is not the labelled one")
     if (n_repeats := max(map(len, scores_by_id.values()), default=0)) > 1:
-        print_note(
-            f"note: {file_and_tool}: up to {n_repeats} scores of one output (epochs, repeats) are "
-            "averaged"
-        )
+        repeats = f"up to {n_repeats} scores of one output (epochs, repeats)"
+        print_note(f"note: {file_text}: {repeats} are averaged")
     is_pairwise = isinstance(labelled_items, LabelledPairs)
-    return {
-        item_id: _mean_judgement(scores, is_pairwise=is_pairwise)
-        for item_id, scores in scores_by_id.items()
-    }
+    return {name: _mean_judgement(scores, is_pairwise) for name, scores in scores_by_id.items()}
 
 
-def _mean_judgement(repeated_scores: Sequence[ToolScore], *, is_pairwise: bool) -> AnyJudgement:
+def _mean_judgement(repeated_scores: Sequence[ToolScore], is_pairwise: bool) -> AnyJudgement:
     """Return the mean of the scores that are not NaN, with the first score's reason."""
     scores = [score for score in repeated_scores if not math.isnan(score.value)] or repeated_scores
     mean = math.fsum(score.value for score in scores) / len(scores)
@@ -272,7 +248,7 @@ def _mean_judgement(repeated_scores: Sequence[ToolScore], *, is_pairwise: bool) 
 
 
 def _read_score(
-    tool: Tool, row: Record, metric_entries: Sequence[Record], *, has_verdicts: bool
+    tool: Tool, row: Record, metric_entries: Sequence[Record], has_verdicts: bool
 ) -> ToolScore:
     """Return a row's score on a metric; NaN if the evaluation failed.
 
@@ -285,7 +261,8 @@ def _read_score(
     value = tool.value_of(entry, "value")
     if has_verdicts and value is not None:
         value = tool.value_of(entry, "verdict", "value")
-    failure, row_error = tool.value_of(entry, "failure"), first_value(row, _ERROR_COLUMNS)
+    failure = tool.value_of(entry, "failure")
+    row_error = first_value(row, ("error.message", "error"))
     # promptfoo also reports a failed assertion as an error, but such a row has an output.
     if not failure and not tool.texts_of(row, "output"):
         failure = row_error
@@ -306,14 +283,14 @@ def _has_other_output(tool: Tool, row: Record, item: LabelledItem) -> bool:
 
 def _recognise_tool(path: Path) -> tuple[Tool, list[Record]] | None:
     """Return the tool that wrote a file, and the file's rows; None for an unknown format."""
-    json_value: object = None
+    content: object = None
     # A file that is not valid JSON is read as a table below, which reports what is wrong.
     with suppress(OSError, ValueError):
-        json_value = read_json_file(path) if path.suffix.lower() == ".json" else None
-    json_object = json_value if isinstance(json_value, dict) else None
-    table_rows = [row for _, row in read_recorded_rows(path)] if json_object is None else []
+        content = read_json_file(path) if path.suffix.lower() == ".json" else None
+    if not isinstance(content, dict):
+        content = [row for _, row in read_recorded_rows(path)]
     for tool in reversed(TOOLS):
-        rows = objects_in(value_at(json_object, tool.rows) if json_object else table_rows)
+        rows = objects_in(value_at(content, tool.rows) if isinstance(content, dict) else content)
         columns = {*chain.from_iterable(rows)}
         if not tool.matches(columns) or any(map(_OWN_COLUMN.fullmatch, columns)):
             continue
@@ -390,7 +367,7 @@ def _metric_entries(tool: Tool, row: Record) -> Iterator[tuple[str, Record]]:
 
 
 def _choose_metric(
-    file_and_tool: str, names: Sequence[str], tool: Tool, entries: Sequence[tuple[str, Record]]
+    file_text: str, names: Sequence[str], tool: Tool, entries: Sequence[tuple[str, Record]]
 ) -> str:
     """Return the first of `names` that is a metric, else the only metric with a score."""
     metrics = {metric for metric, _ in entries}
@@ -403,20 +380,22 @@ def _choose_metric(
         ]
         if len(same_name) == 1:
             return same_name[0]
-    scored_metrics = set[str]()
-    for metric, entry in entries:
-        score = score_of_cell(tool.value_of(entry, "value"), tool.score_by_word)
-        if score is not None and not math.isnan(score):
-            scored_metrics.add(metric)
+    scores = (
+        (metric, score_of_cell(tool.value_of(entry, "value"), tool.score_by_word))
+        for metric, entry in entries
+    )
+    scored_metrics = {
+        metric for metric, score in scores if score is not None and not math.isnan(score)
+    }
     if not scored_metrics:
         raise RecordingError(
-            f"{file_and_tool}: no column holds a score; the file is read as {tool.name}'s "
+            f"{file_text}: no column holds a score; the file is read as {tool.name}'s "
             f"(docs/other_tools.md) because of the columns {', '.join(tool.columns)}"
         )
     if len(scored_metrics) > 1:
+        metrics_text = joined_names(sorted(scored_metrics))
         raise RecordingError(
-            f"{file_and_tool}: no score is called {names[-1]!r}; its scores: "
-            f"{joined_names(sorted(scored_metrics))}; say which is meant, as in "
-            "--scores METRIC=FILE"
+            f"{file_text}: no score is called {names[-1]!r}; its scores: {metrics_text}; say which "
+            "is meant, as in --scores METRIC=FILE"
         )
     return scored_metrics.pop()
