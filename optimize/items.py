@@ -70,7 +70,6 @@ class Items:
 
     @cached_property
     def human(self) -> Vector:
-        """People's mean rating of each output; for pairs, the margin in favour of A."""
         return np.array([item.human for item in self], float)
 
     @cached_property

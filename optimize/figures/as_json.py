@@ -1,4 +1,4 @@
-"""The form of figures and judgements in JSON: undefined numbers are null."""
+"""Turn figures and judgements into values for JSON; undefined numbers become null."""
 
 import json
 import math
@@ -30,17 +30,15 @@ def json_number(value: float, decimals: int | None = None) -> float | None:
 
 
 def to_json(result: object, decimals: int | None = JSON_DECIMALS) -> Any:
-    """Return the result as values for JSON; a dataclass with a method `to_json` by this method.
+    """Return the result as values for JSON, by its method `to_json` if it has one.
 
-    Numbers are rounded to `decimals` decimals (None: not rounded), and undefined ones are null. A
-    method `to_json` chooses its decimals itself.
+    Numbers are rounded to `decimals` decimals (None: not rounded), and undefined numbers are null.
+    A method `to_json` chooses its decimals itself.
     """
     if hasattr(result, "to_json"):
         return result.to_json()
     if is_dataclass(result) and not isinstance(result, type):
         return fields_json(result, decimals=decimals)
-    if hasattr(result, "_asdict"):
-        return result._asdict()
     if isinstance(result, Mapping):
         return {name: to_json(value, decimals) for name, value in result.items()}
     if isinstance(result, list | tuple):
@@ -51,18 +49,17 @@ def to_json(result: object, decimals: int | None = JSON_DECIMALS) -> Any:
 def fields_json(
     result: "DataclassInstance", *excluded: str, decimals: int | None = JSON_DECIMALS
 ) -> JsonObject:
-    """Return a dataclass' fields as values for JSON, without those named in `excluded`.
+    """Return a dataclass' fields as values for JSON, without the fields named in `excluded`.
 
-    An interval becomes two fields for its ends, null if there is no interval. A field whose default
-    is None or False is left out if its value is the default.
+    An interval becomes two values, its ends, which are null if there is no interval. A field whose
+    default is None or False is left out if it has this value.
     """
     record: JsonObject = {}
     for dataclass_field in fields(result):
         name, value = dataclass_field.name, getattr(result, dataclass_field.name)
         key = dataclass_field.metadata.get("json", name)
-        if name in excluded or (
-            value is dataclass_field.default and (value is None or value is False)
-        ):
+        is_unset = (value is None or value is False) and value is dataclass_field.default
+        if name in excluded or is_unset:
             continue
         if key.endswith("interval"):
             for end_name in ("low", "high"):
@@ -80,21 +77,21 @@ def figure_json(figure: Figure, decimals: int | None = JSON_DECIMALS) -> JsonObj
 
 
 def judgement_rows(
-    items: Sequence[Item], by_judge: Mapping[str, Sequence[AnyJudgement]], split: str = ""
+    items: Sequence[Item], judgements_by_name: Mapping[str, Sequence[AnyJudgement]], split: str = ""
 ) -> list[JsonObject]:
-    """Return a flat row for each item: people's mean rating (or margin for A), judges' scores.
+    """Return a flat row for each item, with people's mean rating and the judges' scores.
 
-    A judge's columns are SCORE, SCORE_rating (if one reply gave the score), SCORE_comment and
-    SCORE_failure, with the judge's name in place of SCORE. Columns text_NAME with the texts that
-    were judged come last.
+    For pairs, the margin in favour of A is in place of the rating. A judge's columns are SCORE,
+    SCORE_rating (if one reply gave the score), SCORE_comment and SCORE_failure, with the judge's
+    name in place of SCORE. Columns text_NAME with the texts that were judged come last.
     """
     text_names = dict.fromkeys(chain.from_iterable(item.texts for item in items))
     rows = []
-    for number, item in enumerate(items):
+    for index, item in enumerate(items):
         row: JsonObject = {"id": item.id, **({"split": split} if split else {})}
         row |= {"document_id": item.document_id, "system": item.system, "human": item.human}
-        for name, judgements in by_judge.items():
-            judgement = judgements[number]
+        for name, judgements in judgements_by_name.items():
+            judgement = judgements[index]
             row[name] = json_number(judgement.score)
             if isinstance(judgement, Judgement):
                 row[f"{name}_rating"] = judgement.rating

@@ -1,4 +1,4 @@
-"""The form of numbers, intervals, counts, costs and tables in text, on the screen and the page."""
+"""Write numbers, intervals, counts, costs and tables as text, for the screen and the page."""
 
 import math
 import textwrap
@@ -38,12 +38,15 @@ def interval_text(interval: "Interval | None", *, signed: bool = False) -> str:
 
 
 def looks_text(looks: int) -> str:
-    """Return words to put after an interval that holds in several looks; "" for one look."""
+    """Return the words after an interval that holds in several looks at growing labels.
+
+    The text is empty for one look.
+    """
     return f" of {looks} looks" if looks > 1 else ""
 
 
 def figure_text(figure: "Figure | None", *, signed: bool = False) -> str:
-    """Return the value and, if there is one, the interval; "undefined" without a figure."""
+    """Return the figure's value and its interval, if it has one; "undefined" for None."""
     number = number_text(figure.value if figure else None, signed=signed)
     if not figure or number == "undefined" or figure.interval is None:
         return number
@@ -70,26 +73,26 @@ def wrap_lines(*sentences: str) -> list[str]:
     return [line for sentence in sentences for line in wrapper.wrap(sentence)]
 
 
-def short_name(name: str, length: int = 24) -> str:
+def short_name(name: str, max_length: int = 24) -> str:
     """Return a name, cut in its middle if too long: names differ at their start and end."""
-    if len(name) <= length:
+    if len(name) <= max_length:
         return name
-    n_tail = (length - 1) // 2
-    return f"{name[: length - 1 - n_tail]}…{name[len(name) - n_tail :]}"
+    n_last = (max_length - 1) // 2
+    return f"{name[: max_length - 1 - n_last]}…{name[len(name) - n_last :]}"
 
 
-def table_lines(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+def table_lines(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """Return a table as lines; each column is as wide as its widest cell."""
-    cells = [[short_name(row[0], 20), *row[1:]] for row in (head, *rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    table = [[short_name(row[0], 20), *row[1:]] for row in (header, *rows)]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     return [
         "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in cells
+        for row in table
     ]
 
 
 def interval_unit(level: str) -> str:
-    """Return the noun for what an interval of rho is computed over, by the level."""
+    """Return the noun for what is sampled at a level of rho: systems, else documents."""
     return "system" if level == "system" else "document"
 
 

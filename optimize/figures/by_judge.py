@@ -1,4 +1,4 @@
-"""Values of a run: for the untuned and the tuned judge, and for each held-out split."""
+"""The same value for two judges (untuned and tuned), or for each split that was held out."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class ByJudge(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class HeldOut(Generic[T]):
-    """A value for each held-out split: test, and systems that tuning did not see (`unseen`)."""
+    """A value for each held-out split: `test`, and `unseen` for systems that tuning did not see."""
 
     test: T
     unseen: T | None = None

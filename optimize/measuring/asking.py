@@ -79,7 +79,14 @@ class Task:
         all_items = self.items(judge)
         items = all_items.of_ids(judgement_by_id)
         if not len(items):
-            raise LabelError(self._no_match_message(next(iter(judgement_by_id), "")))
+            judged_id, labelled_id = next(iter(judgement_by_id), ""), all_items[0].id
+            likely_names = self.labelled_items.reading.likely_names
+            id_columns = [column for column, name in likely_names.items() if name == "id"]
+            raise LabelError(
+                "no record's id is the id of a labelled output: the first record has "
+                f"{excerpt(judged_id)}, the first output {excerpt(labelled_id)}; name the labels' "
+                f"column of ids, as in {map_flag('id', [*id_columns, 'COLUMN'][:1])}"
+            )
         return ScoredItems(
             judge_name=judge_name,
             dimension=self.dimension,
@@ -94,17 +101,6 @@ class Task:
             n_unjudged=len(all_items) - len(items),
             n_unlabelled=len(judgement_by_id) - len(items),
             verdict_words=verdict_words(self.labelled_items, self.dimension) or PASS_FAIL,
-        )
-
-    def _no_match_message(self, judged_id: str) -> str:
-        labelled_id = self.items()[0].id
-        likely_names = self.labelled_items.reading.likely_names
-        id_columns = [column for column, name in likely_names.items() if name == "id"]
-        map_example = map_flag("id", [*id_columns, "COLUMN"][:1])
-        return (
-            "no record's id is the id of a labelled output: the first record has "
-            f"{excerpt(judged_id)}, the first output {excerpt(labelled_id)}; name the labels' "
-            f"column of ids, as in {map_example}"
         )
 
 
@@ -202,8 +198,13 @@ def ask_judges(
         clients: dict[str, Client] = {}
         # All models are opened before the first request, so that a missing API key costs nothing.
         for entry in judge_entries:
-            if entry.judge:
-                clients[entry.name] = _open_client(session, entry, entry.judge)
+            if (judge := entry.judge) is None:
+                continue
+            judge.check_destination()
+            clients[entry.name] = session.client(
+                judge.lm, role=entry.name, api_base=judge.api_base, unlimited=entry.sends_no_request
+            )
+            judge.clients(clients[entry.name])  # opens the clients of a panel's members
         asked_entries = [
             _ask_judge(entry, entry.judge, task, clients[entry.name], seed)
             if entry.judge
@@ -216,18 +217,6 @@ def ask_judges(
     if cost.cost_usd:
         print_note(str(cost))
     return asked_entries
-
-
-def _open_client(session: Session, judge_entry: JudgeEntry, judge: AnyJudge) -> Client:
-    judge.check_destination()
-    client = session.client(
-        judge.lm,
-        role=judge_entry.name,
-        api_base=judge.api_base,
-        unlimited=judge_entry.sends_no_request,
-    )
-    judge.clients(client)  # opens the clients of a panel's members
-    return client
 
 
 def _ask_judge(

@@ -12,19 +12,10 @@ from judges.tables.problems import count_text
 from optimize.inputs.labelled import AnyLabels, agreement_text
 from optimize.items import Items, choose_level, make_items
 from optimize.search.power import PLANNED_GAIN, power_text
+from optimize.statistics import floor, verdict_rates
 from optimize.statistics.correlations import Level
-from optimize.statistics.floor import (
-    ERROR_RATIOS,
-    PLANNED_POWER,
-    labels_to_decide,
-    round_up_to_two_digits,
-)
 from optimize.statistics.intervals import MIN_DOCUMENTS_FOR_INTERVAL
-from optimize.statistics.verdict_rates import (
-    MIN_DOCUMENTS_FOR_RATES,
-    MIN_OUTPUTS_FOR_RATES,
-    verdict_agreement,
-)
+from optimize.statistics.verdict_rates import MIN_DOCUMENTS_FOR_RATES, MIN_OUTPUTS_FOR_RATES
 
 # People's words for pass and for fail; None if labels are ratings.
 VerdictWords = tuple[str, str] | None
@@ -47,24 +38,24 @@ class LabelsNeeded:
     n_labels: Mapping[str, int | None]
 
     def __str__(self) -> str:
-        floors = " and ".join(f"{name.upper()} {floor:g}" for name, floor in self.floors.items())
+        floors = " and ".join(f"{name.upper()} {value:g}" for name, value in self.floors.items())
         numbers = []
         for true_rates, n in self.n_labels.items():
-            number = "too many" if n is None else f"{round_up_to_two_digits(n):,}"
+            number = "too many" if n is None else f"{floor.round_up_to_two_digits(n):,}"
             numbers.append(f"{number} labels for a judge of {true_rates}")
         return (
             f"Floors of {floors} take {', '.join(numbers)} ({self.fail_share:.0%} fails, a chance "
-            f"of {PLANNED_POWER:.0%}, independent outputs)"
+            f"of {floor.PLANNED_POWER:.0%}, independent outputs)"
         )
 
 
 def labels_needed_for_floors(floors: Mapping[str, float], fail_share: float) -> LabelsNeeded:
     """Return how many labels these floors need, if people fail this share of the outputs."""
     n_labels = {}
-    for error_ratio in ERROR_RATIOS:
-        rates = {name: 1 - error_ratio * (1 - floor) for name, floor in floors.items()}
+    for error_ratio in floor.ERROR_RATIOS:
+        rates = {name: 1 - error_ratio * (1 - value) for name, value in floors.items()}
         true_rates = " and ".join(f"{name.upper()} {rate:.3g}" for name, rate in rates.items())
-        n_labels[true_rates] = labels_to_decide(floors, fail_share, error_ratio)
+        n_labels[true_rates] = floor.labels_to_decide(floors, fail_share, error_ratio)
     return LabelsNeeded(floors=floors, fail_share=fail_share, n_labels=n_labels)
 
 
@@ -152,7 +143,10 @@ def n_missing_for_intervals(
 ) -> dict[str, int]:
     """Return how many more passes (TPR), fails (TNR) or documents (rho) each interval needs."""
     if verdict_words:
-        n_missing = verdict_agreement(items.human, items.human, items.document_ids).n_missing_labels
+        perfect_judge = verdict_rates.verdict_agreement(
+            items.human, items.human, items.document_ids
+        )
+        n_missing = perfect_judge.n_missing_labels
         return {"TPR": n_missing["pass"], "TNR": n_missing["fail"]}
     # Some documents add nothing to rho: at summary level a document whose labels are all equal, at
     # dataset level a document that has only the commonest label.

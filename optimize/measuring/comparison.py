@@ -98,7 +98,9 @@ def compare_judges(judge_entries: Sequence[JudgeEntry], task: Task) -> JudgeComp
         name: Scorecard.all_figures(scored_items, has_verdicts=has_verdicts)
         for name, scored_items in held_out.items()
     }
-    names = sorted(scorecards, key=lambda name: _rank_key(scorecards[name]))
+    figures = {name: scorecard.headline.value for name, scorecard in scorecards.items()}
+    # The sort is stable: judges with equal figures keep the order of the command line.
+    names = sorted(figures, key=lambda name: -np.nan_to_num(figures[name], nan=-np.inf))
     best = held_out[names[0]]
     judges = [
         ComparedJudge(
@@ -140,38 +142,25 @@ def _scores_by_name(judge_entries: Collection[JudgeEntry]) -> dict[str, ScoredIt
     scores_by_name = {
         entry.name: entry.scored_items for entry in judge_entries if entry.scored_items
     }
-    if not scores_by_name:
-        reasons = [f"{entry.name}: {entry.why_unscored}" for entry in judge_entries]
-        raise JudgesError("; ".join(reasons))
-    return on_common_rows(scores_by_name)
-
-
-def _rank_key(scorecard: Scorecard) -> float:
-    """Return a number that is lower for a better judge; undefined figures come last.
-
-    Judges with equal figures keep the order of the command line, since sorting is stable.
-    """
-    return -float(np.nan_to_num(scorecard.headline.value, nan=-np.inf))
+    if scores_by_name:
+        return on_common_rows(scores_by_name)
+    raise JudgesError("; ".join(f"{entry.name}: {entry.why_unscored}" for entry in judge_entries))
 
 
 def on_common_rows(scores_by_name: Mapping[str, ScoredItems]) -> dict[str, ScoredItems]:
     """Return every judge's scores on the items that all judges have judged."""
-    shared_ids = set.intersection(*(scored_items.ids for scored_items in scores_by_name.values()))
+    shared_ids = set.intersection(*(scores.ids for scores in scores_by_name.values()))
     if not shared_ids:
         raise JudgesError(
             f"no labelled output has a score by every judge: {', '.join(scores_by_name)}"
         )
-    return {name: scored_items.of_ids(shared_ids) for name, scored_items in scores_by_name.items()}
+    return {name: scores.of_ids(shared_ids) for name, scores in scores_by_name.items()}
 
 
 def without_tuned_rows(scores_by_name: Mapping[str, ScoredItems]) -> dict[str, ScoredItems]:
     """Return the scores without rows that any judge was tuned on, if enough rows remain."""
-    tuned_ids = set[str]()
-    for scored_items in scores_by_name.values():
-        tuned_ids |= scored_items.tuned_ids
-    return {
-        name: scored_items.without_ids(tuned_ids) for name, scored_items in scores_by_name.items()
-    }
+    tuned_ids = set[str]().union(*(scores.tuned_ids for scores in scores_by_name.values()))
+    return {name: scores.without_ids(tuned_ids) for name, scores in scores_by_name.items()}
 
 
 def _difference_from_best(
@@ -189,8 +178,7 @@ def _difference_from_best(
     if interval is not None:
         freedom, n_pairs = contrast.terms.size - 1, math.comb(n_judges, 2)
         factor = student_quantile(freedom, n_pairs) / student_quantile(freedom)
-        low = value + factor * (interval.low - value)
-        high = value + factor * (interval.high - value)
+        low, high = (value + factor * (end - value) for end in (interval.low, interval.high))
         interval = Interval(float(low), float(high))
     return Difference(
         value=value,

@@ -68,7 +68,9 @@ class Remarks:
         ]
         n_separators = len(excerpts) - 1
         width = (LINE_WIDTH - len(prefix) - 3 * n_separators) // max(len(excerpts), 1)
-        return prefix + " | ".join(_cut_text(excerpt, width) for excerpt in excerpts)
+        return prefix + " | ".join(
+            excerpt if len(excerpt) <= width else f"{excerpt[: width - 1]}…" for excerpt in excerpts
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,44 +111,33 @@ def rows_by_miss_kind(scored_items: ScoredItems) -> dict[MissKind, list[int]]:
     rank is wrong by a quarter of all ranks or more. A pair is a miss if the judge does not prefer
     the output that people prefer.
     """
+    judge, human = scored_items.scores, scored_items.human
     masks: dict[MissKind, Mask]
     if scored_items.has_verdicts:
         # A failed judgement is NaN, so it is neither a pass nor a fail.
-        verdicts, people_pass = scored_items.verdicts, scored_items.human == 1
-        differences = scored_items.scores - 0.5
-        masks = {
-            "false pass": (verdicts == 1) & ~people_pass,
-            "false alarm": (verdicts == 0) & people_pass,
-        }
+        passes, fails = scored_items.verdicts == 1, scored_items.verdicts == 0
+        masks = {"false pass": passes & (human == 0), "false alarm": fails & (human == 1)}
+        differences = judge - 0.5
     elif scored_items.is_pairwise:
-        differences = margin_differences(scored_items)
-        masks = {"wrong side": differences != 0}
+        differences = judge - human
+        is_wrong = (np.sign(judge) != np.sign(human)) & (human != 0)
+        masks = {"wrong side": is_wrong & (np.abs(differences) >= MIN_VISIBLE_DIFFERENCE)}
     else:
         differences = rank_differences(scored_items)
+        is_visible = np.abs(judge - human) >= MIN_VISIBLE_DIFFERENCE
         masks = {
-            "too high": differences >= MIN_RANK_DIFFERENCE,
-            "too low": differences <= -MIN_RANK_DIFFERENCE,
+            "too high": is_visible & (differences >= MIN_RANK_DIFFERENCE),
+            "too low": is_visible & (differences <= -MIN_RANK_DIFFERENCE),
         }
     worst_first = np.argsort(-np.abs(differences), kind="stable")
     return {kind: worst_first[mask[worst_first]].tolist() for kind, mask in masks.items()}
 
 
-def margin_differences(scored_items: ScoredItems) -> Vector:
-    """Return half the difference of the judge's and people's margins for each pair.
-
-    The result is 0 if the judge prefers the side that people prefer, and if people prefer no side.
-    """
-    judge, human = scored_items.scores, scored_items.human
-    is_right = (np.sign(judge) == np.sign(human)) | (human == 0)
-    differences = np.where(is_right, 0, (judge - human) / 2)
-    return _without_invisible(differences, judge - human)
-
-
 def rank_differences(scored_items: ScoredItems) -> Vector:
     """Return the judge's rank of each output minus people's, as a share of all ranks.
 
-    The result is 0 if the judge and people give the same rating, and if people rate all outputs
-    alike that are ranked together.
+    The result is 0 for outputs without a score, and if people rate all outputs alike that are
+    ranked together.
     """
     judge, human = scored_items.scores, scored_items.human
     differences = np.zeros(len(human))
@@ -155,13 +146,7 @@ def rank_differences(scored_items: ScoredItems) -> Vector:
         if np.unique(human[scored_rows]).size > 1:
             judge_ranks, human_ranks = midranks(np.stack([judge[scored_rows], human[scored_rows]]))
             differences[scored_rows] = (judge_ranks - human_ranks) / (scored_rows.size - 1)
-    return _without_invisible(differences, judge - human)
-
-
-def _without_invisible(differences: Vector, score_differences: Vector) -> Vector:
-    """Return the differences; 0 if one is NaN, or if both scores look the same when printed."""
-    is_invisible = np.isnan(differences) | (np.abs(score_differences) < MIN_VISIBLE_DIFFERENCE)
-    return np.where(is_invisible, 0, differences)
+    return differences
 
 
 def list_misses(scored_items: ScoredItems, max_per_kind: int | None = None) -> list[Miss]:
@@ -179,7 +164,3 @@ def _label_text(scored_items: ScoredItems, label: float) -> str:
     if scored_items.has_verdicts:
         return scored_items.label_text(float(label >= PASS_THRESHOLD))
     return f"{label:.2f}"
-
-
-def _cut_text(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 1]}…"

@@ -104,7 +104,8 @@ def learn_panel(
     A, from -1 to 1, and so are the panel's scores. Raises SettingsError if no judge can be a
     member, or if labels differ on too few documents to learn from them.
     """
-    document_codes, system_codes = _codes(document_ids), _codes(system_ids)
+    _, document_codes = np.unique(document_ids, return_inverse=True)
+    _, system_codes = np.unique(system_ids, return_inverse=True)
     if is_pairwise:
         # Each pair is used in both orders, so that it does not matter which output is called A.
         scores_by_name = {
@@ -135,7 +136,7 @@ def learn_panel(
             "people rate outputs differently in fewer than two documents, so there is nothing to "
             "learn weights from: label more documents"
         )
-    all_rows = np.ones(member_scores.human.size, bool)
+    all_rows = np.full(member_scores.human.size, True)
     rhos, (weights,) = member_scores.fit_weights(all_rows, [whole_panel])
     best_member = names[rhos.argmax()]
     kind: PanelKind = "learned" if gain.value > gain.standard_error else "own"
@@ -156,11 +157,6 @@ def learn_panel(
         rho_added=dict(zip(names, losses or [gain], strict=True)),
         why_excluded=why_excluded,
     )
-
-
-def _codes(names: Sequence[str]) -> Codes:
-    """Return a number for each name, from 0; equal names have equal numbers."""
-    return np.unique(names, return_inverse=True)[1]
 
 
 def _standardising_lines(

@@ -163,9 +163,8 @@ def _number_by_word(value_by_word: WordValues, *, is_pairwise: bool) -> dict[str
 
     Words that are numbers are left out: --values gives them another value in labels, not in scores.
     """
-    number_by_word: dict[str, float] = {}
-    if is_pairwise:
-        number_by_word = {word.casefold(): margin for word, margin in MARGIN_OF_VOTE.items()}
+    votes = MARGIN_OF_VOTE if is_pairwise else {}
+    number_by_word = {vote.casefold(): margin for vote, margin in votes.items()}
     for word, value in value_by_word.items():
         number = MARGIN_OF_VOTE[value] if isinstance(value, str) else value
         if not looks_like_number(word):
@@ -202,9 +201,8 @@ def _check_margins(file_name: str, numbers: Sequence[float]) -> None:
     """Raise RecordingError if scores of pairs can hardly be margins, since none is negative."""
     if len(numbers) > 1 and numbers[0] >= 0:
         raise RecordingError(
-            f"{file_name}: scores of pairs are margins, positive for A, negative for B and 0 for a "
-            f"tie, and these are {numbers[0]:g} to {numbers[-1]:g}: write 1, -1 and 0, or A, B and "
-            "tie"
+            f"{file_name}: scores of pairs are margins, positive for A, negative for B, 0 for a "
+            f"tie; these are {numbers[0]:g} to {numbers[-1]:g}: write 1, -1 and 0, or A, B and tie"
         )
 
 
@@ -281,11 +279,8 @@ def judgement_of_replies(
     Scores between two ratings ("3.5") count, since recorded prompts seldom forbid them. `headings`
     are names of the dimension, which a reply may put before its score.
     """
-    rating_by_word = {
-        word: rating
-        for word, rating in (value_by_word or {}).items()
-        if isinstance(rating, int | float)
-    }
+    values = (value_by_word or {}).items()
+    rating_by_word = {word: value for word, value in values if isinstance(value, int | float)}
     patterns = answer_patterns(tuple(scale), allow_fractions=True)
     scores, failures = [], []
     for reply in replies:
@@ -316,10 +311,9 @@ def preference_of_replies(
     `value_by_word` says which words stand for the output shown first ("A"), second ("B") or for
     neither ("tie"). The letters A and B always count.
     """
-    vote_by_choice: dict[str, str] = {"A": "A", "B": "B"}
-    for word, vote in (value_by_word or {}).items():
-        if isinstance(vote, str):
-            vote_by_choice[word] = vote
+    values = (value_by_word or {}).items()
+    votes = {word: value for word, value in values if isinstance(value, str)}
+    vote_by_choice: dict[str, str] = {"A": "A", "B": "B", **votes}
     try:
         choices = [read_choice(reply, list(vote_by_choice)) for reply in replies]
     except NoScoreError as error:

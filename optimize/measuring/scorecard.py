@@ -127,9 +127,8 @@ class PeopleFigures:
         The result is also None if outputs on which annotators are tied were left out. Without these
         outputs, annotators would seem to agree too well.
         """
-        outputs = tuple(
-            item for item in scored_items.labelled_items if isinstance(item, LabelledOutput)
-        )
+        labelled_items = scored_items.labelled_items
+        outputs = tuple(item for item in labelled_items if isinstance(item, LabelledOutput))
         has_all_outputs = len(outputs) == len(scored_items.items) and not scored_items.n_tied
         if scored_items.items.is_weighted or not has_all_outputs:
             return None
@@ -138,8 +137,9 @@ class PeopleFigures:
             ratings, names = annotation_matrix(labelled_set, scored_items.dimension)
         except LabelError:
             return None
-        document_ids, system_ids = scored_items.document_ids, scored_items.system_ids
-        level, has_verdicts = scored_items.level, scored_items.has_verdicts
+        document_ids = scored_items.document_ids
+        level, system_ids = scored_items.level, scored_items.system_ids
+        scores = scored_items.scores
         mean_reliability = reliability(ratings, document_ids, level=level, system=system_ids)
         return cls(
             names=names,
@@ -147,14 +147,14 @@ class PeopleFigures:
             reliability=mean_reliability,
             max_rho=mean_reliability**0.5,
             one_annotator=one_annotator(
-                scored_items.scores, ratings, document_ids, level=level, system=system_ids
+                scores, ratings, document_ids, level=level, system=system_ids
             ),
             agreement=annotator_agreement(
                 ratings,
                 document_ids,
                 level=level,
                 system=system_ids,
-                judge=scored_items.verdicts if has_verdicts else scored_items.scores,
+                judge=scored_items.verdicts if scored_items.has_verdicts else scores,
                 scale=scored_items.scale if scored_items.is_within_scale else None,
             ),
         )
@@ -203,10 +203,9 @@ class Scorecard:
     def main_figures(
         cls, scored_items: ScoredItems, *, has_verdicts: bool | None = None
     ) -> "Scorecard":
-        """Return the main figures: rho, order agreement, and the figures on pairs or verdicts.
+        """Return rho, pairwise accuracy, and the figures on pairs or on pass and fail.
 
-        `has_verdicts` says whether there are figures on pass and fail. By default, there are if
-        every label and every score allows it.
+        By default, there are figures on pass and fail if all labels and scores allow it.
         """
         pairwise_accuracy = scored_items.pairwise_accuracy
         pair_figures = verdict_figures = None
@@ -251,9 +250,7 @@ class Scorecard:
     @property
     def headline(self) -> Figure:
         """The figure that ranks judges: balanced accuracy, accuracy on pairs, or else rho."""
-        if self.verdict_figures:
-            return self.verdict_figures.judge.balanced_accuracy
-        return self.pairwise_accuracy if self.is_pairwise else self.rho
+        return self.share_right if self.verdict_figures or self.is_pairwise else self.rho
 
     @property
     def headline_name(self) -> str:
@@ -309,11 +306,10 @@ def all_correlations(scored_items: ScoredItems) -> Iterator[Correlation]:
 def compare_with_scale(scored_items: ScoredItems) -> ScaleComparison | None:
     """Compare the means and SDs of scores and labels.
 
-    The result is None for pairs, for weighted labels, and for scores or labels outside the judge's
-    scale.
+    The result is None for pairs, for weighted labels, and for scores or labels off the scale.
     """
-    is_unsuitable = scored_items.is_pairwise or scored_items.items.is_weighted
-    if is_unsuitable or not scored_items.is_within_scale:
+    is_on_scale = scored_items.is_within_scale and not scored_items.is_pairwise
+    if not is_on_scale or scored_items.items.is_weighted:
         return None
     return compare_scales(scored_items.scores, scored_items.human, scored_items.document_ids)
 

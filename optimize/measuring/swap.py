@@ -76,25 +76,21 @@ class SwapDecision:
         margin, by_more = f"{self.margin:g}", f"by more than {self.margin:g}"
         if self.outcome == "undecided" and not self.is_interval_negative:
             return f"These labels cannot tell whether {new} is worse than {old} {by_more}."
+        cannot_tell = f"worse than {old}; these labels cannot tell whether {by_more}"
+        # What is claimed of the new judge, and of which judges it would be wrong.
         claims = {
-            "better": f"better than {old}",
-            "not worse": f"not worse than {old} {by_more}",
-            "worse": f"worse than {old} {by_more}",
-            "undecided": f"worse than {old}; these labels cannot tell whether {by_more}",
+            "better": (f"better than {old}", "no better"),
+            "not worse": (f"not worse than {old} {by_more}", f"worse by {margin}"),
+            "worse": (f"worse than {old} {by_more}", f"worse by {margin} or less"),
+            "undecided": (cannot_tell, "not worse"),
         }
-        opposites = {
-            "better": "no better",
-            "not worse": f"worse by {margin}",
-            "worse": f"worse by {margin} or less",
-            "undecided": "not worse",
-        }
-        claim = claims[self.outcome]
+        claim, opposite = claims[self.outcome]
         if self.outcome == "not worse" and self.is_interval_negative:
             claim = f"worse than {old}, but by less than {margin}"
         looks = f" in any{looks_text(self.looks)}" if self.looks > 1 else ""
         return (
-            f"On documents like these {new} is {claim}. Of judges that are "
-            f"{opposites[self.outcome]}, at most 5% would get this verdict{looks}."
+            f"On documents like these {new} is {claim}. Of judges that are {opposite}, at most 5% "
+            f"would get this verdict{looks}."
         )
 
     @property
@@ -104,9 +100,8 @@ class SwapDecision:
     @property
     def faults(self) -> list[str]:
         """The sentence as a fault for CI; empty if the new judge may replace the old judge."""
-        title_by_outcome = {"worse": "falls short", "undecided": "undecided"}
-        title = title_by_outcome.get(self.outcome)
-        return [f"{title}: {self.sentence}"] if title else []
+        titles = {"worse": "falls short", "undecided": "undecided"}
+        return [f"{titles[self.outcome]}: {self.sentence}"] if self.outcome in titles else []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,13 +43,10 @@ MIN_DOCUMENTS_FOR_FLOOR = 2 * MIN_DOCUMENTS_FOR_INTERVAL
 def exceeds_people(judge_rho: float, interval: Interval | None, people_rho: float = 0.0) -> bool:
     """Return whether the judge's scores depend clearly more on something than people's labels do.
 
-    Args:
-        judge_rho: The rho of the judge's scores with it, such as with length.
-        interval: The interval of `judge_rho` minus `people_rho`; None if there is no interval.
-        people_rho: The rho of people's labels with it.
+    The judge's and people's rho are with the same thing, such as length. `interval` is the interval
+    of their difference.
     """
-    is_larger = abs(judge_rho) > abs(people_rho)
-    is_large = is_larger and abs(judge_rho - people_rho) >= MIN_ASSOCIATION
+    is_large = abs(judge_rho - people_rho) >= MIN_ASSOCIATION and abs(judge_rho) > abs(people_rho)
     return is_large and interval is not None and (interval.low > 0 or interval.high < 0)
 
 
@@ -90,8 +87,7 @@ class Associations:
 def _position_bias(scored_items: ScoredItems) -> IntervalEstimate | None:
     if not scored_items.is_pairwise:
         return None
-    judgements = scored_items.judgements
-    preferences = [judgement for judgement in judgements if isinstance(judgement, Preference)]
+    preferences = [item for item in scored_items.judgements if isinstance(item, Preference)]
     rates = win_rate(preferences, documents=scored_items.document_ids)
     interval = Interval(rates.position_bias_low, rates.position_bias_high)
     return IntervalEstimate(rates.position_bias, interval)
@@ -100,15 +96,13 @@ def _position_bias(scored_items: ScoredItems) -> IntervalEstimate | None:
 def _repeat_agreement(scored_items: ScoredItems) -> float | None:
     if not scored_items.has_verdicts:
         return None
-    agreement_by_row = []
+    agreements = []
     for judgement in scored_items.judgements:
-        if not isinstance(judgement, Judgement) or judgement.samples < 2:
-            continue
-        if judgement.distribution:
+        if isinstance(judgement, Judgement) and judgement.distribution and judgement.samples > 1:
             counts = [round(share * judgement.samples) for share in judgement.distribution.values()]
             n_equal_pairs = sum(comb(n, 2) for n in counts)
-            agreement_by_row.append(n_equal_pairs / comb(judgement.samples, 2))
-    return float(np.mean(agreement_by_row)) if agreement_by_row else None
+            agreements.append(n_equal_pairs / comb(judgement.samples, 2))
+    return float(np.mean(agreements)) if agreements else None
 
 
 def _length_association(scored_items: ScoredItems) -> LengthAssociation | None:
@@ -222,13 +216,12 @@ def check_floors(
         outcome, text = _check_figure(result, name, floor_value, looks)
         texts_by_outcome[outcome].append(text)
     final_outcome = next((outcome for outcome, texts in texts_by_outcome.items() if texts), None)
-    shortfalls, undecided, held = texts_by_outcome.values()
     return FloorCheck(
         outcome=final_outcome,
         looks=looks,
-        held=held,
-        shortfalls=shortfalls,
-        undecided=undecided,
+        held=texts_by_outcome["holds"],
+        shortfalls=texts_by_outcome["falls short"],
+        undecided=texts_by_outcome["undecided"],
         passed=final_outcome in ("holds", None),
     )
 

@@ -11,7 +11,7 @@ from report_cases import on_split, outputs, pairs, plain, reaching, run_page, te
 
 from judges.judgement import Judgement
 from optimize.measuring.injection import ProbeResult
-from optimize.measuring.misses import margin_differences, rank_differences, rows_by_miss_kind
+from optimize.measuring.misses import rank_differences, rows_by_miss_kind
 from optimize.measuring.scorecard import Scorecard
 from optimize.report import charts
 from optimize.report.misses import miss_groups
@@ -141,8 +141,7 @@ def test_a_rating_is_a_miss_only_from_a_quarter_of_the_places_on():
         # People rank it second and the judge first, and both say 3.00.
         (outputs([3, 2, 1], [[3], [4], [1]], "ddd"), None, {"too high": [], "too low": [1]}),
         (outputs([1, 2, 3], [[3]] * 3, "ddd"), [0, 0, 0], {"too high": [], "too low": []}),
-        # Margins: the judge 1 and people -1 are two apart, half of which is 1.
-        (pairs([("A", "A")], [("B",)]), [1], {"wrong side": [0]}),
+        (pairs([("A", "A")], [("B",)]), None, {"wrong side": [0]}),
         (pairs([("A", "A")], [("A", "A", "B")]), None, {"wrong side": []}),
         # Where people prefer no side, the judge cannot be on the wrong one.
         (pairs([("A", "A")], [("A", "B")]), None, {"wrong side": []}),
@@ -151,8 +150,7 @@ def test_a_rating_is_a_miss_only_from_a_quarter_of_the_places_on():
 def test_the_worst_miss_comes_first_and_equal_ratings_are_no_miss(evidence, differences, rows):
     assert rows_by_miss_kind(evidence) == rows
     if differences is not None:
-        of_rows = margin_differences if evidence.is_pairwise else rank_differences
-        assert of_rows(evidence).tolist() == differences
+        assert rank_differences(evidence).tolist() == differences
 
 
 def test_verdicts_and_pairs_are_counted_by_peoples_labels():
