@@ -82,8 +82,6 @@ class SubjectEntry(_StrictStruct):
 
 
 class _TuningLabels(Struct):
-    """The labels that a judge was tuned to; people did not give labels that are constructed."""
-
     name: OneLineName
     is_constructed: bool = field(default=False, name="constructed")
 
@@ -100,9 +98,8 @@ _ErrorRow = tuple[_Count, _Count, _Count, _Count, _Count]
 class Provenance(Struct, kw_only=True):
     """What the file of a judge says about its tuning, as far as a loaded judge uses it.
 
-    `shipped_judge` is "seed" if the untuned judge was shipped. `error_table` counts the judge's
-    errors on test labels (see `judges.true_rate.count_errors`). The file may have other keys
-    with any JSON data, which only people read.
+    `shipped_judge` is "seed" if the untuned judge was shipped. `error_table` is made by
+    `judges.true_rate.count_errors`. The file may have other keys, which only people read.
     """
 
     tuning_labels: _TuningLabels | UnsetType = field(default=UNSET, name="data")
@@ -226,7 +223,7 @@ def demo_size(prompt: Prompt, demo: Mapping[str, FieldValue], redactor: Redactor
 def _check_file(judge_file: AnyJudgeFile) -> None:
     """Raise ValueError unless a file's messages fit its subject and contain only text.
 
-    Later, the constructor of the judge checks whether the prompt and the weights fit the subject.
+    The judge's constructor checks whether the prompt and the weights fit the subject.
     """
     if judge_file.provenance is not None:
         convert(judge_file.provenance, Provenance)

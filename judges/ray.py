@@ -28,13 +28,12 @@ from judges.panel import AnyJudge
 
 
 class JudgeBatch:
-    """Adds a judge's scores, in the column NAME, and reasons for failures to batches of rows.
+    """Adds a judge's scores (column NAME) and reasons for failures (NAME_failure) to a batch.
 
-    NAME is the judge's name. The score of a failed judgement is NaN, or null in Arrow, and its
-    reason is in the column NAME_failure. A judge that asks questions also adds a column NAME_ANSWER
-    for each answer, including the rating. Each of `workers` processes gets an equal share of
-    `max_calls` and `max_cost`; once the share is spent, further rows get failed judgements that say
-    so. The options are the same as for `Judge.score`.
+    NAME is the judge's name; the score of a failed judgement is NaN, or null in Arrow. A judge that
+    asks questions also adds a column NAME_ANSWER for each answer, including the rating. Each of
+    `workers` processes gets an equal share of `max_calls` and `max_cost`; once the share is spent,
+    further rows get failed judgements that say so. The options are the same as for `Judge.score`.
     """
 
     def __init__(self, judge: AnyJudge, *, workers: int, **options: Unpack[Options]) -> None:

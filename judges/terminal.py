@@ -92,9 +92,8 @@ def verbose_logging(is_verbose: bool, log_level: int = logging.INFO) -> Iterator
 class Progress:
     """A progress line on a stream, with the dollars that were spent of a `budget`.
 
-    `item_noun` says what is counted. The function `refresh_counts` may change the line's title and
-    counts before each update. If `interactive_only` is true, the line appears only in a terminal or
-    a notebook, after PROGRESS_DELAY_SECONDS.
+    The function `refresh_counts` may change the line's title and counts before each update. If
+    `interactive_only` is true, the line appears only in a terminal or a notebook, after a delay.
     """
 
     def __init__(
@@ -175,9 +174,8 @@ def run_command(
 ) -> int:
     """Run a command, and return its exit code; an error that a user can fix is one line on stderr.
 
-    If `verbose` is true, the error's traceback is printed before that line. If `quiet` is true,
-    progress and notes are hidden. A command that is interrupted prints `interrupt_message`, and its
-    exit code is 128 plus the number of the signal.
+    With `verbose`, the traceback is printed, too; with `quiet`, progress and notes are hidden. An
+    interrupted command prints `interrupt_message`; its exit code is 128 plus the signal's number.
     """
     global _is_quiet
     with _stop_on_signals() as received_signals, verbose_logging(verbose):

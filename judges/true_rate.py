@@ -2,10 +2,9 @@
 
 If people pass the share p of the outputs, a judge passes r = p tpr + (1 - p)(1 - tnr) of them. The
 judge's true-positive and true-negative rates, tpr and tnr, are estimated from labels that the judge
-was not tuned on, and the equation is solved for p (Rogan and Gladen's estimator). The 95 % interval
-has every p for which the difference between r and the judge's observed pass rate could be chance.
-It takes the variances of the three rates over documents into account (Fieller's method). The
-interval does not exist if tpr + tnr - 1 may be 0.
+was not tuned on, and the equation is solved for p (Rogan and Gladen). The 95 % interval has every p
+for which the difference between r and the judge's observed pass rate could be chance, by the
+variances of the three rates over documents (Fieller). It does not exist if tpr + tnr may be 1.
 """
 
 import math

@@ -65,9 +65,8 @@ def win_rate(
     document_ids = range(len(preferences)) if documents is None else documents
     output_lengths = [(0, 0)] * len(preferences) if lengths is None else lengths
     wins, margins, length_differences, judged_ids = [], [], [], []
-    for preference, document_id, (length_a, length_b) in zip(
-        preferences, document_ids, output_lengths, strict=True
-    ):
+    rows = zip(preferences, document_ids, output_lengths, strict=True)
+    for preference, document_id, (length_a, length_b) in rows:
         if preference.preferred is not None:
             wins.append(WIN_BY_PREFERENCE[preference.preferred])
             margins.append((preference.margin_ab, preference.margin_ba))

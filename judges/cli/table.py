@@ -17,7 +17,6 @@ from hashlib import file_digest, sha256
 from itertools import chain, islice, tee
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dspy_judges.errors import JudgesError, UsageError
 from judges.cli.costs import CostEstimate, RunCost, estimate_costs, total_estimate
@@ -46,9 +45,6 @@ from judges.tables.xlsx import split_sheet
 from judges.terminal import Progress, print_error, print_note, print_output
 from judges.text_columns import accepted_column_names, find_columns
 
-if TYPE_CHECKING:
-    from judges.batch import Batch
-
 ID_COLUMN = "id"
 Results = Scores | Preferences
 ColumnsByJudge = Mapping[str, Mapping[str, str]]
@@ -59,9 +55,8 @@ TextsByJudge = dict[str, Record]
 class TableRun:
     """The judges of a run, and what is known about the table that they judge.
 
-    `columns` are the columns to write. `columns_by_judge` has, for the name of each judge, a map
-    from the judge's texts to columns of the table. If `id_column` is None, the id of a row is its
-    number.
+    `columns` are the columns to write. `columns_by_judge` has the column of each text, by the name
+    of the judge that reads it. If `id_column` is None, the id of a row is its number.
     """
 
     judges: tuple[AnyJudge, ...]
@@ -344,25 +339,19 @@ def _run_batch_step(run: TableRun) -> bool:
                     "requests now"
                 )
             return not failure_reasons
-        if batch.state.batch_id is None and not _queue_requests(run, batch):
-            print("nothing to submit: all requests are answered; leave out --batch-api")
-            return False
+        if batch.state.batch_id is None:
+            # The batch takes the place of the model, and writes all requests to its file. An
+            # existing file is not used, since it may be incomplete, or from another run.
+            recording_session = Session(models={lms[0]: batch}, **request_options(flags))
+            with recording_session, closing(_judge_rows(run, recording_session)) as judged_rows:
+                for _ in judged_rows:
+                    pass
+            if not batch.book_requests():
+                print("nothing to submit: all requests are answered; leave out --batch-api")
+                return False
         batch.submit()
     print_output(f"{batch.state.batch_id} is submitted; run --batch-api collect within a day")
     return False
-
-
-def _queue_requests(run: TableRun, batch: "Batch") -> int:
-    """Write the requests of all rows to the batch's file, and return their number.
-
-    The requests are written anew, since an existing file may be incomplete, or from another run.
-    """
-    # The batch takes the place of the model, and records the requests.
-    session = Session(models={batch.state.lm: batch}, **request_options(run.flags))
-    with session, closing(_judge_rows(run, session)) as judged_rows:
-        for _ in judged_rows:
-            pass
-    return batch.book_requests()
 
 
 def score(flags: argparse.Namespace) -> int:
