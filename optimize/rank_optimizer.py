@@ -198,44 +198,44 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
             folder = Path(self.folder or scratch)
             folder.mkdir(parents=True, exist_ok=True)
             with exclusive_lock(folder), open_clients(settings, folder, opened_models) as clients:
-                scorer = program.make_item_judge(clients, settings)
+                judge_items = program.make_item_judge(clients, settings)
                 run = ActiveRun(
-                    prepared_run, folder, clients, scorer, print_line, may_add_questions=False
+                    prepared_run, folder, clients, judge_items, print_line, may_add_questions=False
                 )
-                result = run.search()
-                tuning_result = summarize_run(run, result, None, time.monotonic() - start_time)
-        shipped = result.judges.for_judge(result.shipped)
+                search_result = run.search()
+                seconds = time.monotonic() - start_time
+                tuning_result = summarize_run(run, search_result, None, seconds)
+        shipped = search_result.judges.for_judge(search_result.shipped)
         threshold = shipped.threshold if prepared_run.goal == "balanced" else None
-        compiled_program = program.tuned_copy(
-            shipped.prompt(untuned_prompt), shipped.weights, threshold
-        )
+        prompt = shipped.prompt(untuned_prompt)
+        compiled_program = program.tuned_copy(prompt, shipped.weights, threshold)
         compiled_program.detailed_results = RankResult(result=tuning_result, trials=run.trials.rows)
         return compiled_program
 
     def _split_examples(
-        self, program: UserProgram, rows: Sequence[Example], print_line: Callable[[str], None]
+        self, program: UserProgram, examples: Sequence[Example], print_line: Callable[[str], None]
     ) -> RunLabels:
         """Read the examples as the labels of a run, split into two halves by document."""
-        group = self.group or next(
-            (name for name in GROUP_FIELDS if rows and name in rows[0]), None
-        )
-        all_items = program.read_examples(rows, self.label, group)
+        group_field = self.group or None
+        if group_field is None and examples:
+            group_field = next((name for name in GROUP_FIELDS if name in examples[0]), None)
+        all_items = program.read_examples(examples, self.label, group_field)
         documents = all_items.documents
         if len(documents) < MIN_TRAINSET_DOCUMENTS:
             raise LabelError(
                 f"the examples have {len(documents)} documents; at least "
                 f"{MIN_TRAINSET_DOCUMENTS} are needed"
             )
-        if group is None:
+        if group_field is None:
             print_line(
                 "no example names its document, so trainset is split by row; if rows share a "
                 f"document, name the field that has it, as in group={program.input_names[0]!r}"
             )
-        order = random_generator(self.seed, "split").permutation(len(documents))
-        shuffled_documents = [documents[index] for index in order]
-        half = len(documents) // 2
-        train = all_items.of_documents(shuffled_documents[:half])
-        dev = all_items.of_documents(shuffled_documents[half:])
+        shuffled_indices = random_generator(self.seed, "split").permutation(len(documents))
+        shuffled_documents = [documents[index] for index in shuffled_indices]
+        n_train = len(documents) // 2
+        train = all_items.of_documents(shuffled_documents[:n_train])
+        dev = all_items.of_documents(shuffled_documents[n_train:])
         for items in (train, dev):
             if np.ptp(items.human) == 0:
                 raise LabelError(
@@ -265,10 +265,8 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
             source_judge.check_destination()
             judge_lm, settings["api_base"] = source_judge.lm, source_judge.api_base
         opened_models: dict[str, Model] = {}
-        for role, prefix, lm in (
-            ("judge", "", judge_lm),
-            ("proposer", "proposer_", self.proposer_lm),
-        ):
+        models = ("judge", "", judge_lm), ("proposer", "proposer_", self.proposer_lm)
+        for role, prefix, lm in models:
             if not isinstance(lm, str | None):
                 opened_models[role], settings[f"{prefix}api_base"] = open_lm(lm)
                 lm = opened_models[role].name

@@ -87,20 +87,21 @@ def rate_by_qualities(
     Each rating also has a random error, which is smaller if demonstrations show several ratings;
     without demonstrations, its standard deviation is `error_sd`.
     """
-    indices = [i for i, quality in enumerate(qualities) if quality in prompt.instruction]
+    named = [index for index, name in enumerate(qualities) if name in prompt.instruction]
     n_ratings_shown = len({demo["rating"] for demo in prompt.demos})
     judgements = []
     for item in items:
         error = error_sd / (1 + n_ratings_shown) * _noise(prompt.instruction, item.id)
-        values = [float(part.partition("=")[2]) for part in item.texts["text"].split()]
-        mean = float(np.mean([values[i] for i in indices or range(len(QUALITIES))]))
-        judgements.append(ItemJudgement(Judgement(score=2 + 2 * mean + error)))
+        assignments = item.texts["text"].split()  # such as "kindness=0.5"
+        values = [float(assignment.partition("=")[2]) for assignment in assignments]
+        mean_value = float(np.mean([values[index] for index in named or range(len(QUALITIES))]))
+        judgements.append(ItemJudgement(Judgement(score=2 + 2 * mean_value + error)))
     return judgements
 
 
 @dataclass
 class SimulatedJudge:
-    """A judge by `rate_by_qualities`; `judged` has every item after the prompt that judged it."""
+    """A judge by `rate_by_qualities`; `judged` has every prompt with the item that it judged."""
 
     qualities: Sequence[str] = QUALITIES
     judged: list[tuple[Prompt, Item]] = field(default_factory=list)
@@ -127,8 +128,8 @@ class SimulatedProposer:
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         self.prompts += [message["content"] for message in messages]
         rng = random_generator(1, sampling.seed, messages[-1]["content"])
-        first, second = rng.choice(QUALITIES[::2], 2, replace=False)
-        text = f"[[ ## instruction ## ]]\nRate the {first} and the {second} of the text."
+        qualities = rng.choice(QUALITIES[::2], 2, replace=False)
+        text = f"[[ ## instruction ## ]]\nRate the {' and the '.join(qualities)} of the text."
         replies = (Reply(text=text),) * sampling.n
         return Completion(replies=replies, tokens_in=10, tokens_out=sampling.n, model=self.name)
 
@@ -182,12 +183,15 @@ class OptimizerContract:
     def test_a_finalist_ranks_new_documents_better_than_the_untuned_judge(self) -> None:
         exploration, problem, _, _ = self.explore()
         untuned = problem.evaluator.untuned_prompt
-        prompts = [untuned, *(finalist.prompt(untuned) for finalist in exploration.finalists)]
-        judge = SimulatedJudge(self.qualities)
-        judgements = [judge(prompt, problem.dev.items) for prompt in prompts]
-        scores = [np.array([item.judgement.score for item in row]) for row in judgements]
-        untuned_rho, *rhos = (objective(row, problem.dev, problem.goal) for row in scores)
-        best_rho, words = max(rhos, default=-1.0), self.qualities
+        candidates = problem.untuned, *exploration.finalists
+        rhos = []
+        for candidate in candidates:
+            judgements = SimulatedJudge(self.qualities)(
+                candidate.prompt(untuned), problem.dev.items
+            )
+            scores = np.array([item.judgement.score for item in judgements])
+            rhos.append(objective(scores, problem.dev, problem.goal))
+        untuned_rho, best_rho, words = rhos[0], max(rhos[1:], default=-1.0), self.qualities
         assert best_rho > untuned_rho, (
             f"rho is {best_rho:.2f} for the best finalist, {untuned_rho:.2f} for the untuned one; "
             f"people rate by {words[0]} and {words[4]}, and the judge responds to the words "
@@ -214,10 +218,9 @@ class OptimizerContract:
             assert item.document_id not in {document_of[str(demo["text"])] for demo in prompt.demos}
 
     def test_the_same_seed_explores_alike(self) -> None:
-        (first, *_), (second, *_) = self.explore(seed=1), self.explore(seed=1)
-        assert [finalist.id for finalist in first.finalists] == [
-            finalist.id for finalist in second.finalists
-        ]
+        explorations = [self.explore(seed=1)[0] for _ in range(2)]
+        ids = [[finalist.id for finalist in each.finalists] for each in explorations]
+        assert ids[0] == ids[1]
 
     def test_the_limit_holds(self) -> None:
         for calls in (0, 1, 100, 1000):
