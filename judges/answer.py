@@ -121,13 +121,10 @@ _NUMBER_ANSWER = (
 
 
 class AnswerPatterns:
-    """The patterns that find an answer in a text: a number on a scale, or one of several words.
-
-    If `allow_fractions` is true, numbers between two ratings count, such as 3.5.
-    """
+    """The patterns that find an answer in a text: a number on a scale, or one of several words."""
 
     def __init__(self, choices: tuple[FieldValue, ...], allow_fractions: bool = False) -> None:
-        self.choices, self.allow_fractions = choices, allow_fractions
+        self.choices, self.allow_fractions = choices, allow_fractions  # fractions: "3.5"
         self.is_numeric = all(isinstance(choice, int) for choice in choices)
         # Maps the text of a choice in lower case, such as "4" or "four", to the choice.
         self.choice_by_text = {str(choice).lower(): choice for choice in choices}
@@ -194,17 +191,12 @@ class Answer(NamedTuple):
 
 
 def find_answer(
-    text: str,
-    patterns: AnswerPatterns,
-    headings: Collection[str] = (),
-    *,
-    needs_heading: bool = False,
+    text: str, patterns: AnswerPatterns, headings: Collection[str] = (), needs_heading: bool = False
 ) -> Answer | None:
     """Return the answer that a text states; None for a text without an answer.
 
-    `headings` are words that name the answer, such as "rating". If `needs_heading` is true, an
-    answer counts only with such a heading, or alone on its line. Raises NoScoreError if the answer
-    is unclear.
+    If `needs_heading` is true, an answer counts only under one of the `headings`, such as "rating",
+    or alone on its line. Raises NoScoreError if the answer is unclear.
     """
     stripped_text = text.strip(_SURROUNDING_CHARACTERS).rstrip(".*")
     choice = patterns.choice_by_text.get(stripped_text.lower())
@@ -219,16 +211,12 @@ def find_answer(
     if priority < (2 if needs_heading else 1):
         return None
     answers = [answer for answer in answers if answer.priority == priority]
-    last_answer = answers[-1]
-    text_after = "\n".join(other for start, other in other_texts if start >= last_answer.start)
-    values = {answer.value for answer in answers}
-    for match in patterns.later_pattern.finditer(text_after):
-        later_value = patterns.stated_value(match)
-        if later_value is not None:
-            values.add(later_value)
+    text_after = "\n".join(other for start, other in other_texts if start >= answers[-1].start)
+    later_values = map(patterns.stated_value, patterns.later_pattern.finditer(text_after))
+    values = {answer.value for answer in answers}.union(set(later_values) - {None})
     if None in values or len(values) > 1 or _WITHDRAWAL_PHRASE.search(text_after):
         raise NoScoreError(f"not one clear answer in {quote(text)}")
-    return last_answer
+    return answers[-1]
 
 
 def plain_text(text: str, patterns: AnswerPatterns) -> str:
@@ -269,19 +257,13 @@ class _Line(NamedTuple):
         is_unclear = heading_priority > 1 and _UNCLEAR_ANSWER.match(self.text)
         return self.answer is not None or bool(is_unclear)
 
-    def heading_priority(
-        self, name_words: frozenset[str], priority_above: int | None
-    ) -> int | None:
-        """Return the priority that a heading gives an answer on this line; None without a heading.
-
-        `priority_above` is the priority of a heading that is alone on the line above. The priority
-        is 0 if the heading is of something other than the answer.
-        """
-        if priority_above == 0:  # the line above says that this is a quotation: "The text says:"
+    def heading_priority(self, name_words: frozenset[str], last_priority: int | None) -> int | None:
+        """Return the priority by the heading on this line or alone on the line above, if any."""
+        if last_priority == 0:  # the line above says that this is a quotation: "The text says:"
             return 0
         if self.heading is not None:
             return _heading_priority(self.heading, name_words)
-        return priority_above if self.is_answer_alone else None
+        return last_priority if self.is_answer_alone else None
 
 
 def _read_line(line: str, patterns: AnswerPatterns) -> _Line:
@@ -301,12 +283,12 @@ def _find_answers(
     """Return the answers in all lines of a plain text, and all other texts with their positions."""
     answers: list[Answer] = []
     other_texts: list[tuple[int, str]] = []
-    priority_above: int | None = None
+    last_priority: int | None = None
     for line_match in re.finditer(r"\S[^\n]*", cleaned_text):
         line_text, position = line_match[0].rstrip(), line_match.start()
         line = _read_line(line_text, patterns)
-        heading_priority = line.heading_priority(name_words, priority_above)
-        priority_above = heading_priority if line.is_heading_alone else None
+        heading_priority = line.heading_priority(name_words, last_priority)
+        last_priority = heading_priority if line.is_heading_alone else None
         priority = heading_priority
         if priority is None and line.is_answer_alone:
             priority = 2

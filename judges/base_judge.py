@@ -83,9 +83,9 @@ class BaseJudge(ABC):
         A row that lacks a text gets a failed judgement and is not sent.
         """
 
-    @abstractmethod
     def clients(self, client: "Client") -> tuple["Client", ...]:
         """Return the clients that ask the judge's models; they share the budget of `client`."""
+        return (client,)
 
     @abstractmethod
     def with_model(self, lm: str | None = None, api_base: str | None = None) -> Self:
@@ -197,10 +197,8 @@ class BaseJudge(ABC):
             >>> judge(summary="The mill burnt down at night.").score
         """
         if texts.keys() != set(self.texts):
-            expected_names, given_names = ", ".join(self.texts), ", ".join(texts) or "nothing"
-            raise TypeError(
-                f"the judge {self.name!r} reads {expected_names}; you gave {given_names}"
-            )
+            expected, given = ", ".join(self.texts), ", ".join(texts) or "nothing"
+            raise TypeError(f"the judge {self.name!r} reads {expected}; you gave {given}")
         with self.open_client() as client:
             (judgement,) = self.judge_rows([texts], client)
         return judgement

@@ -153,12 +153,10 @@ def typed_question(field: Field) -> TypedQuestion:
 def split_field_description(field: Field) -> tuple[str, dict[str, str]]:
     """Split a description: "how clear (1 = murky)" into "how clear" and {"1": "murky"}."""
     choice_pattern = "|".join(re.escape(str(choice)) for choice in field.allowed_values)
-    description_match = re.match(
-        rf"(.*?) \(((?:{choice_pattern}) = .*)\)\Z", field.description, re.DOTALL
-    )
-    if description_match is None:
+    text_match = re.match(rf"(.*?) \(((?:{choice_pattern}) = .*)\)\Z", field.description, re.DOTALL)
+    if text_match is None:
         return field.description, {}
-    text, meanings_text = description_match.groups()
+    text, meanings_text = text_match.groups()
     _, *choices_and_meanings = re.split(rf"(?:; |^)({choice_pattern}) = ", meanings_text)
     choices, meanings = choices_and_meanings[::2], choices_and_meanings[1::2]
     return text, dict(zip(choices, map(break_markup, meanings), strict=True))

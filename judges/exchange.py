@@ -182,12 +182,11 @@ def readable_texts(subject: Subject, row: Mapping[str, object]) -> dict[str, str
     texts: dict[str, str] = {}
     for name in subject.texts:
         text = as_text(row.get(name))
-        if isinstance(text, str):
-            texts[name] = text
-        elif plain_value(text) is None:
+        if plain_value(text) is None:
             raise NoScoreError(f"no {name}")
-        else:
+        if not isinstance(text, str):
             raise NoScoreError(f"{name} is {type(text).__name__}, not a text")
+        texts[name] = text
     blank_names = [name for name, text in texts.items() if _is_blank(text)]
     outputs = subject.texts[-2:] if subject.kind == "pairwise" else ()
     if len(blank_names) > 1 or not set(blank_names) <= set(outputs):
@@ -210,12 +209,12 @@ def _contents(response: Response) -> Sequence[ReplyContent]:
 
 def _preference(responses: Sequence[Response]) -> Preference:
     """Return the preference from the responses to both orders of a pair."""
-    contents_by_order = [_contents(response) for response in responses]
-    answers_ab, answers_ba = map(mean_answers, contents_by_order)
+    contents = [*map(_contents, responses)]
+    answers_ab, answers_ba = map(mean_answers, contents)
     # In the order "ba", the answers are positive for output B.
     margin_ab = [math.nan, *answers_ab.values()][-1]
     margin_ba = [math.nan, *answers_ba.values()][-1]
-    free_texts = (content.free_text for content in chain.from_iterable(contents_by_order))
+    free_texts = (content.free_text for content in chain.from_iterable(contents))
     preference = Preference.from_orders(margin_ab, -margin_ba, next(filter(None, free_texts), None))
     for order, response in zip(PAIR_ORDERS, responses, strict=True):
         if response.failure is not None:

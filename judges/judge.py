@@ -153,9 +153,6 @@ class Judge(BaseJudge):
     def questions(self) -> tuple[Field, ...]:
         return self.prompt.question_fields
 
-    def clients(self, client: "Client") -> tuple["Client", ...]:
-        return (client,)
-
     @property
     def is_frozen(self) -> bool:
         return self.plan is not None
@@ -343,9 +340,8 @@ class Judge(BaseJudge):
             raise OptionError("api_base is empty: give an address, or leave it out")
         judge = self if lm is None else replace(self, lm=lm, lm_source="user")
         if is_decision_model(judge.lm) != is_decision_model(self.lm):
-            judge = replace(
-                judge, plan=self.plan and default_plan_for_name(judge.lm), stored_messages=None
-            )
+            plan = self.plan and default_plan_for_name(judge.lm)
+            judge = replace(judge, plan=plan, stored_messages=None)
         return judge if api_base is None else replace(judge, api_base=api_base)
 
     def with_plan(self, plan: SamplingPlan | None) -> "Judge":

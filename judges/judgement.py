@@ -57,22 +57,22 @@ class Judgement:
         return cls(score=math.nan, failure=reason, unparsable=unparsable)
 
     def rescored(
-        self, choice_fields: Sequence[Field], weights: AnswerWeights | None, threshold: float = 0.5
+        self, fields: Sequence[Field], weights: AnswerWeights | None, threshold: float = 0.5
     ) -> "Judgement":
         """Return a copy of the judgement whose score is computed from the answers by these weights.
 
-        `choice_fields` are the fields that were answered; the last is the judge's own rating or
+        `fields` are the fields that were answered; the last is the judge's own rating or
         verdict. The score of a verdict is rescaled so that `threshold` becomes .5: the order of
         scores stays the same, and .5 or more always means a pass.
         """
         if self.failure is not None:
             return self
-        is_verdict = answer_range(choice_fields[-1]) == (0, 1)
+        is_verdict = answer_range(fields[-1]) == (0, 1)
         score, decided_by = self.score, self.decided_by
         if weights is not None and self.answers is not None:
             score = weights.score(self.answers)
             verdict_threshold = threshold if is_verdict else None
-            decided_by = weights.decisive_answer(self.answers, choice_fields, verdict_threshold)
+            decided_by = weights.decisive_answer(self.answers, fields, verdict_threshold)
         if not is_verdict:
             return replace(self, score=score, decided_by=decided_by)
         if score < threshold:
@@ -153,27 +153,21 @@ class Preference:
     @property
     def answers(self) -> dict[str, float] | None:
         """The margin of each answer over both orders, positive for A; None without questions."""
-        if self.answers_ab is None or self.answers_ba is None:
+        ab, ba = self.answers_ab, self.answers_ba
+        if ab is None or ba is None:
             return None
-        return {
-            name: (margin_ab - self.answers_ba[name]) / 2
-            for name, margin_ab in self.answers_ab.items()
-        }
+        return {name: (ab[name] - ba[name]) / 2 for name in ab}
 
     def rescored(
-        self, choice_fields: Sequence[Field], weights: AnswerWeights | None, threshold: float = 0.5
+        self, fields: Sequence[Field], weights: AnswerWeights | None, threshold: float = 0.5
     ) -> "Preference":
         """Return a copy of the preference with margins computed from its answers by the weights."""
-        answers, answers_ab, answers_ba = self.answers, self.answers_ab, self.answers_ba
-        if weights is None or answers is None or answers_ab is None or answers_ba is None:
+        ab, ba, answers = self.answers_ab, self.answers_ba, self.answers
+        if weights is None or ab is None or ba is None or answers is None:
             return self
-        margin_ab, margin_ba = weights.score(answers_ab), -weights.score(answers_ba)
-        return replace(
-            Preference.from_orders(margin_ab, margin_ba, self.comparison),
-            answers_ab=answers_ab,
-            answers_ba=answers_ba,
-            decided_by=weights.decisive_answer(answers, choice_fields),
-        )
+        preference = Preference.from_orders(weights.score(ab), -weights.score(ba), self.comparison)
+        decided_by = weights.decisive_answer(answers, fields)
+        return replace(preference, answers_ab=ab, answers_ba=ba, decided_by=decided_by)
 
     @classmethod
     def from_orders(

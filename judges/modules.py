@@ -39,24 +39,20 @@ class Scoring(Parameter):
     """Computes the score of a DSPy program from the answers in its prediction, as a `Judge` does.
 
     DSPy's `save` and `load` keep weights and threshold, and DSPy's optimizers do not change them.
-    `choice_fields` are the fields of the questions, then the field of the judge's answer.
+    The fields are those of the questions, then the field of the judge's answer.
     """
 
     def __init__(
-        self,
-        choice_fields: Sequence[Field],
-        weights: AnswerWeights | None = None,
-        threshold: float = 0.5,
+        self, fields: Sequence[Field], weights: AnswerWeights | None = None, threshold: float = 0.5
     ) -> None:
-        self.choice_fields, self.weights, self.threshold = choice_fields, weights, threshold
+        self.choice_fields, self.weights, self.threshold = fields, weights, threshold
 
     def with_score(self, prediction: dspy.Prediction) -> dspy.Prediction:
         """Return a copy of the prediction with a `score`; DSPy's trace keeps the original."""
-        answers = {}
-        for field in self.choice_fields:
-            answers[field.name] = _answer_number(prediction[field.name], field)
-        judgement = Judgement(score=answers[self.choice_fields[-1].name], answers=answers)
-        judgement = judgement.rescored(self.choice_fields, self.weights, self.threshold)
+        fields = self.choice_fields
+        answers = {field.name: _answer_number(prediction[field.name], field) for field in fields}
+        judgement = Judgement(score=answers[fields[-1].name], answers=answers)
+        judgement = judgement.rescored(fields, self.weights, self.threshold)
         scored_prediction = prediction.copy(score=judgement.score)
         scored_prediction._completions = prediction.completions
         return scored_prediction
@@ -200,14 +196,12 @@ class JudgeAdapter(dspy.ChatAdapter):
             prompt = prompt_of(signature)
             return read_reply(completion, prompt, dimension_names=self.dimension_names).values
         except NoScoreError as error:
-            adapter_name = type(self).__name__
-            raise AdapterParseError(adapter_name, signature, completion, str(error)) from error
+            raise AdapterParseError("JudgeAdapter", signature, completion, str(error)) from error
 
 
 def scoring_of(program: dspy.Module) -> Scoring | None:
     """Return the `Scoring` among a program's parameters; None for other programs."""
-    parameters = program.parameters()
-    return next((parameter for parameter in parameters if isinstance(parameter, Scoring)), None)
+    return next((each for each in program.parameters() if isinstance(each, Scoring)), None)
 
 
 def prompt_of(signature: SignatureMeta, demos: Sequence[ValuesByName] = ()) -> Prompt:
@@ -263,13 +257,11 @@ def _decision_type(question: TypedQuestion) -> object:
     return Choice[tuple(criteria.items())]
 
 
-def _signature(
-    typed_fields: Mapping[str, tuple[object, object]], instruction: str
-) -> SignatureMeta:
+def _signature(fields: Mapping[str, tuple[object, object]], instruction: str) -> SignatureMeta:
     with warnings.catch_warnings():
         # A text called "schema" or "copy" hides a method of pydantic that nothing here uses.
         warnings.filterwarnings("ignore", message="Field name .* shadows an attribute")
-        return dspy.Signature(typed_fields, instruction)
+        return dspy.Signature(fields, instruction)
 
 
 def demos_of(prompt: Prompt) -> list[dspy.Example]:

@@ -174,7 +174,9 @@ class Panel(BaseJudge):
                 failures.append(f"member {member.name}: {judgement.failure or 'no score'}")
         if failures:
             return failed_judgement(self.subject, "; ".join(failures)[:MAX_FAILURE_LENGTH])
-        rationale = self._rationale(judgements)
+        # The rationale comes from the member with the largest weight that gives a rationale.
+        order = sorted(range(len(judgements)), key=lambda i: -self.members[i].weight)
+        rationale = next(filter(None, (judgements[i].rationale for i in order)), None)
         if self.kind == "pairwise":
             preferences = cast(Sequence[Preference], judgements)
             margin_ab = self._weighted_mean([preference.margin_ab for preference in preferences])
@@ -192,14 +194,6 @@ class Panel(BaseJudge):
             unparsable=sum(judgement.unparsable for judgement in member_judgements),
             members=score_by_name,
         )
-
-    def _rationale(self, judgements: Sequence[AnyJudgement]) -> str | None:
-        """Return the rationale of the member with the largest weight that gives a rationale."""
-        weights = [member.weight for member in self.members]
-        for index in sorted(range(len(weights)), key=lambda index: -weights[index]):
-            if judgements[index].rationale:
-                return judgements[index].rationale
-        return None
 
     def _weighted_mean(self, scores: Sequence[float]) -> float:
         """Return the weighted mean of the members' scores, each mapped to the panel's scale."""

@@ -26,7 +26,7 @@ LONG_REASONING = ("steps", "questions")
 MAX_DEMOS = 1000
 # The two answers of a pairwise judge.
 PAIR_ANSWERS = ("A", "B")
-# The header above the value of each field in a message, as in DSPy's chat format.
+# The header above each field's value in a message, as in DSPy's chat format.
 FIELD_HEADER = "[[ ## {name} ## ]]"
 END_HEADER = FIELD_HEADER.format(name="completed")
 # What a demonstration shows in place of a free text that it lacks, such as a rationale.
@@ -84,8 +84,7 @@ class Field:
 
 def verdict_words_of(choices: tuple[FieldValue, ...] | None) -> tuple[FieldValue, ...]:
     """Return the two words of a verdict, the good one first; empty for ratings, and for A and B."""
-    is_verdict = choices and choices != PAIR_ANSWERS and isinstance(choices[0], str)
-    return choices if choices and is_verdict else ()
+    return choices if choices and choices != PAIR_ANSWERS and isinstance(choices[0], str) else ()
 
 
 def are_verdict_words(words: Sequence[object]) -> bool:
@@ -147,10 +146,7 @@ class Prompt:
 
     @cached_property
     def reasoning(self) -> Reasoning:
-        """What the judge writes before its answer; "brief" if its free text was defined by a user.
-
-        A user's own signature in DSPy may define a free text with a description of its own.
-        """
+        """What the judge writes before its answer; "brief" for a free text defined by a user."""
         descriptions = {field.description for field in self.output_fields if not field.choices}
         for reasoning, reasoning_descriptions in _REASONING_DESCRIPTIONS.items():
             if not descriptions.isdisjoint(reasoning_descriptions):
@@ -178,8 +174,7 @@ class Prompt:
         return [*messages, Message(role="user", content=_user_content(self, slots))]
 
 
-# For each kind of reasoning, the description of its field: in a judge of one output, and in a judge
-# that compares two.
+# For each kind of reasoning, the description of its field: for one output, and for a comparison.
 _REASONING_DESCRIPTIONS: Mapping[Reasoning, tuple[str, str]] = {
     "brief": ("one sentence of reasons", "one sentence: which is preferred, and why"),
     "steps": (
@@ -212,10 +207,7 @@ def with_reasoning(prompt: Prompt, reasoning: Reasoning) -> Prompt:
         fields.insert(fields.index(prompt.choice_fields[0]), reasoning_field)
     # A rationale of the old kind would be a wrong example of the new kind.
     missing_texts = {field.name: NOT_GIVEN_TEXT for field in fields if field not in prompt.fields}
-    demos = []
-    for demo in prompt.demos:
-        new_demo = {**demo, **missing_texts}
-        demos.append({field.name: new_demo[field.name] for field in fields})
+    demos = [demo_values({**demo, **missing_texts}, fields) for demo in prompt.demos]
     return replace(prompt, fields=tuple(fields), demos=tuple(demos))
 
 
@@ -233,14 +225,14 @@ def break_markup(text: str) -> str:
 
 
 def demo_values(
-    demo: Mapping[str, FieldValue], fields: Sequence[Field], clean_text: Callable[[str], str]
+    demo: Mapping[str, FieldValue], fields: Sequence[Field], clean_text: Callable[[str], str] = str
 ) -> dict[str, FieldValue]:
     """Return a demonstration's values for these fields, with each text cleaned by `clean_text`."""
-    values = {field.name: demo[field.name] for field in fields}
-    return {
-        name: clean_text(value) if isinstance(value, str) else value
-        for name, value in values.items()
-    }
+    values: dict[str, FieldValue] = {}
+    for field in fields:
+        value = demo[field.name]
+        values[field.name] = clean_text(value) if isinstance(value, str) else value
+    return values
 
 
 def utf8_text(text: str) -> str:
@@ -251,17 +243,12 @@ def utf8_text(text: str) -> str:
 def fill_slots(
     template: Sequence[Message], texts: Mapping[str, str], encode_text: Callable[[str], str] = str
 ) -> list[Message]:
-    """Return the messages with texts in their slots; raises KeyError if a text is missing.
-
-    Markup in the texts is broken (see `break_markup`).
-    """
-
-    def slot_text(slot: re.Match[str]) -> str:
-        return encode_text(break_markup(texts[slot[1]]))
-
+    """Return the messages with texts in their slots; raises KeyError if a text is missing."""
     last_message = template[-1]
     # All slots are filled in one pass, so that a `{{name}}` inside a text stays as it is.
-    content = SLOT_PATTERN.sub(slot_text, last_message["content"])
+    content = SLOT_PATTERN.sub(
+        lambda slot: encode_text(break_markup(texts[slot[1]])), last_message["content"]
+    )
     return [*template[:-1], Message(role=last_message["role"], content=content)]
 
 
@@ -273,10 +260,8 @@ def restate_format(prompt: Prompt, messages: Sequence[Message]) -> list[Message]
     format_text = _reply_format(prompt)
     if not prompt.has_answer_alone:
         for field in prompt.choice_fields:
-            header, choices_text = FIELD_HEADER.format(name=field.name), _choices_text(field)
-            format_text += (
-                f" What follows {header} is {choices_text} alone, without any other word."
-            )
+            header, choices = FIELD_HEADER.format(name=field.name), _choices_text(field)
+            format_text += f" What follows {header} is {choices} alone, without any other word."
     last_message = messages[-1]
     note = f"An earlier reply was not of this form and was not read. {format_text}"
     content = f"{last_message['content']}\n\n{note}"

@@ -64,10 +64,8 @@ class Question:
     @property
     def field(self) -> Field:
         """The field of a prompt that asks the question."""
-        description = field_description(self.text, self.anchors.items())
-        return Field(
-            name=self.name, description=description, role="output", choices=tuple(self.answers)
-        )
+        text = field_description(self.text, self.anchors.items())
+        return Field(name=self.name, description=text, role="output", choices=tuple(self.answers))
 
 
 def field_description(text: str, anchors: Iterable[tuple[object, str]]) -> str:
@@ -142,21 +140,20 @@ class AnswerWeights:
         # Rounded, so that the errors of floating-point numbers cannot break a tie.
         return round(self.intercept + math.fsum(weighted_answers), 12)
 
-    def shares(self, choice_fields: Sequence[Field]) -> dict[str, float]:
+    def shares(self, fields: Sequence[Field]) -> dict[str, float]:
         """Return each answer's share of how far all answers can move the score; the sum is 1."""
-        score_ranges = {}
-        for field in choice_fields:
-            lowest_answer, highest_answer = answer_range(field)
-            slope = self.slopes.get(field.name, 0.0)
-            score_ranges[field.name] = slope * (highest_answer - lowest_answer)
-        total = math.fsum(score_ranges.values()) or 1.0
-        return {name: score_range / total for name, score_range in score_ranges.items()}
+        effects = {}
+        for field in fields:
+            low, high = answer_range(field)
+            effects[field.name] = self.slopes.get(field.name, 0.0) * (high - low)
+        total = math.fsum(effects.values()) or 1.0
+        return {name: effect / total for name, effect in effects.items()}
 
     def describe(
-        self, choice_fields: Sequence[Field], loss_by_answer: Mapping[str, float]
+        self, fields: Sequence[Field], loss_by_answer: Mapping[str, float]
     ) -> list[AnswerShare]:
         """Return how much each answer counts; `loss_by_answer` has each answer's loss, by name."""
-        shares = self.shares(choice_fields)
+        shares = self.shares(fields)
         return [
             AnswerShare(
                 name=field.name,
@@ -165,14 +162,11 @@ class AnswerWeights:
                 share=round(shares[field.name], 6),
                 loss=loss_by_answer.get(field.name),
             )
-            for field in choice_fields
+            for field in fields
         ]
 
     def decisive_answer(
-        self,
-        answers: Mapping[str, float],
-        choice_fields: Sequence[Field],
-        threshold: float | None = None,
+        self, answers: Mapping[str, float], fields: Sequence[Field], threshold: float | None = None
     ) -> str:
         """Return the answer that counted most for the score, as a text such as "tone = 1".
 
@@ -181,43 +175,38 @@ class AnswerWeights:
         the weights can give. Each answer is compared with a baseline: if the threshold lies at
         30 % of the range of scores, the baseline lies at 30 % of the answer's range.
         """
-        lowest_score, highest_score = self._score_range(choice_fields)
-        position = 0.5
-        if threshold is not None:
-            position = (threshold - lowest_score) / (highest_score - lowest_score)
-        score_changes = {}
-        for field in choice_fields:
-            lowest_answer, highest_answer = answer_range(field)
-            baseline = lowest_answer + position * (highest_answer - lowest_answer)
-            slope = self.slopes.get(field.name, 0.0)
-            score_changes[field.name] = slope * (answers[field.name] - baseline)
-        side = 1.0 if math.fsum(score_changes.values()) >= 0 else -1.0
-        field = max(choice_fields, key=lambda field: side * score_changes[field.name])
+        lowest, highest = self._score_range(fields)
+        position = 0.5 if threshold is None else (threshold - lowest) / (highest - lowest)
+        effects = {}
+        for field in fields:
+            low, high = answer_range(field)
+            baseline = low + position * (high - low)
+            effects[field.name] = self.slopes.get(field.name, 0.0) * (
+                answers[field.name] - baseline
+            )
+        side = 1.0 if math.fsum(effects.values()) >= 0 else -1.0
+        field = max(fields, key=lambda field: side * effects[field.name])
         return f"{field.name} = {nearest_choice(answers[field.name], field.allowed_values)}"
 
-    def problem(self, choice_fields: Sequence[Field]) -> str | None:
+    def problem(self, fields: Sequence[Field]) -> str | None:
         """Return why the weights do not fit a prompt with these fields; None if they fit.
 
         Every possible score has to lie on the scale of the last field, the judge's own answer.
         """
-        names = {field.name for field in choice_fields}
-        if unknown_names := sorted(self.slopes.keys() - names):
+        if unknown_names := sorted(self.slopes.keys() - {field.name for field in fields}):
             return f"a weight for {unknown_names[0][:64]!r}, which the judge does not answer"
         if not all(0 <= slope <= MAX_SLOPE for slope in self.slopes.values()):
             return "a weight that is negative, too large or not a number"
-        lowest, highest = self._score_range(choice_fields)
-        low, high = answer_range(choice_fields[-1])
+        lowest, highest = self._score_range(fields)
+        low, high = answer_range(fields[-1])
         if not (low - MAX_ROUNDING_ERROR <= lowest < highest <= high + MAX_ROUNDING_ERROR):
-            return (
-                f"weights whose scores go from {lowest:g} to {highest:g}, not {low:g} to {high:g}"
-            )
-        if choice_fields[-1].choices == PAIR_ANSWERS and self.intercept:
+            return f"weights with scores from {lowest:g} to {highest:g}, not {low:g} to {high:g}"
+        if fields[-1].choices == PAIR_ANSWERS and self.intercept:
             return "an intercept, which would prefer one output of every pair"
         return None
 
-    def _score_range(self, choice_fields: Sequence[Field]) -> tuple[float, float]:
+    def _score_range(self, fields: Sequence[Field]) -> tuple[float, float]:
         """Return the lowest and the highest score that the weights can give."""
-        ranges = {field.name: answer_range(field) for field in choice_fields}
-        lowest_score = self.score({name: lowest for name, (lowest, _) in ranges.items()})
-        highest_score = self.score({name: highest for name, (_, highest) in ranges.items()})
-        return lowest_score, highest_score
+        lowest = self.score({field.name: answer_range(field)[0] for field in fields})
+        highest = self.score({field.name: answer_range(field)[1] for field in fields})
+        return lowest, highest

@@ -53,11 +53,7 @@ class ReplyValues(NamedTuple):
 
 
 def read_reply(
-    reply: str,
-    prompt: Prompt,
-    *,
-    is_truncated: bool = False,
-    dimension_names: Collection[str] = (),
+    reply: str, prompt: Prompt, is_truncated: bool = False, dimension_names: Collection[str] = ()
 ) -> ReplyValues:
     """Read the values of the prompt's output fields; raises NoScoreError for an unclear reply.
 
@@ -101,20 +97,16 @@ def read_reply(
 def _sections(headings: Sequence[re.Match[str]], reply_end: int) -> dict[str, Span]:
     """Return the span of the text after each header or heading, by the name in the heading."""
     section_ends = [*(heading.start() for heading in headings), reply_end][1:]
-    return {
-        heading[1].lower(): (heading.end(), section_end)
-        for heading, section_end in zip(headings, section_ends, strict=True)
-    }
+    pairs = zip(headings, section_ends, strict=True)
+    return {heading[1].lower(): (heading.end(), section_end) for heading, section_end in pairs}
 
 
 def _answer_sections(
     sections: dict[str, Span], reply: str, reply_span: Span, prompt: Prompt
 ) -> dict[str, Span]:
-    """Return the span of each answer: after its header, else after its name, as in "rating: 4".
-
-    Raises NoScoreError if an answer is missing, or if there are two answers to one question.
-    """
+    """Return the span of each answer: after its header, else after its name, as in "rating: 4"."""
     choice_names = [field.name for field in prompt.choice_fields]
+    reply_quote = quote(reply[slice(*reply_span)])
     if not sections.keys() >= set(choice_names):
         names_pattern = "|".join(re.escape(field.name) for field in prompt.output_fields)
         heading_pattern = rf"(?:^|[{{,])[\s*_`\"'>#-]{{0,9}}({names_pattern})[*_`\"' ]{{0,5}}[:=]"
@@ -122,24 +114,19 @@ def _answer_sections(
         headings = list(heading_finder.finditer(reply, *reply_span))
         sections = _sections(headings, reply_span[1]) or sections
         if len(sections) < len(headings):
-            raise NoScoreError(
-                f"a question is answered twice in {quote(reply[slice(*reply_span)])}"
-            )
+            raise NoScoreError(f"a question is answered twice in {reply_quote}")
     for name in choice_names:
         if name not in sections:
-            raise NoScoreError(f"no answer for {name} in {quote(reply[slice(*reply_span)])}")
+            raise NoScoreError(f"no answer for {name} in {reply_quote}")
     return sections
 
 
 def _read_choice(
     section: str, field: Field, headings: Collection[str], needs_heading: bool
 ) -> tuple[FieldValue, int, int]:
-    """Return the choice that a section states, its start and its end.
-
-    Raises NoScoreError if the section states no choice, or not clearly.
-    """
+    """Return the choice that a section states, its start and its end."""
     patterns = answer_patterns(field.allowed_values)
-    answer = find_answer(section, patterns, headings, needs_heading=needs_heading)
+    answer = find_answer(section, patterns, headings, needs_heading)
     if answer is None or answer.value is None:
         first, *_, last = field.allowed_values
         choices_text = f"from {first} to {last}" if patterns.is_numeric else f"{first} or {last}"

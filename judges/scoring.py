@@ -95,23 +95,22 @@ class SamplingPlan:
 ONE_REPLY_PLAN, WEIGHTED_PLAN = SamplingPlan(kind="one"), SamplingPlan(kind="weighted")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ReplyContent:
     """What was read from one reply: the rating, verdict or choice as a number, and its free text.
 
-    `distribution_by_field` maps each field's name to the probability of each number that its answer
-    can be; the rating, verdict or choice is last. Without token probabilities, the answer that was
-    given has the probability 1.
+    `distributions` has the probability of each number that the answer of a field can be; the
+    rating, verdict or choice is last. Without token probabilities, the stated answer has 1.
     """
 
     answer_number: float
     free_text: str | None
-    distribution_by_field: dict[str, dict[float, float]]
+    distributions: dict[str, dict[float, float]]  # by field
 
     @property
     def answer_distribution(self) -> dict[float, float]:
         """The distribution of the rating, verdict or choice."""
-        return list(self.distribution_by_field.values())[-1]
+        return list(self.distributions.values())[-1]
 
 
 def default_plan(model: Model) -> SamplingPlan:
@@ -174,41 +173,34 @@ def read_text_reply(
     is_weighted = plan.kind == "weighted"
     if is_weighted and not any(token.top_logprobs for token in reply.tokens):
         raise NoProbabilitiesError("the model gives no log-probabilities")
-    distribution_by_field: dict[str, dict[float, float]] = {}
+    distributions: dict[str, dict[float, float]] = {}
     for field in prompt.choice_fields:
         choice, choices = values[field.name], field.allowed_values
-        probability_by_choice = {choice: 1.0}
+        probabilities = {choice: 1.0}
         if is_weighted:
             position = choice_spans[field.name][0]
-            probability_by_choice = _token_probabilities(reply, position, choice, choices)
-        distribution_by_field[field.name] = {
-            choice_number(choice, choices): p for choice, p in probability_by_choice.items()
-        }
-    answer_field = prompt.answer_field
+            probabilities = _token_probabilities(reply, position, choice, choices)
+        numbers = [choice_number(choice, choices) for choice in probabilities]
+        distributions[field.name] = dict(zip(numbers, probabilities.values(), strict=True))
+    field = prompt.answer_field
+    number = choice_number(values[field.name], field.allowed_values)
     free_texts = [str(values[field.name]) for field in prompt.output_fields if not field.choices]
-    return ReplyContent(
-        answer_number=choice_number(values[answer_field.name], answer_field.allowed_values),
-        free_text="\n".join(filter(None, free_texts)) or None,
-        distribution_by_field=distribution_by_field,
-    )
+    free_text = "\n".join(filter(None, free_texts)) or None
+    return ReplyContent(number, free_text, distributions)
 
 
 def read_decision_reply(prompt: Prompt, reply: Reply) -> ReplyContent:
     """Read the reply of a decision model; raises NoScoreError if an answer cannot be used."""
     questions = {field.name: typed_question(field) for field in prompt.choice_fields}
-    probabilities_by_field = read_option_probabilities(questions, reply)
-    distribution_by_field: dict[str, dict[float, float]] = {}
+    probabilities = read_option_probabilities(questions, reply)
+    distributions: dict[str, dict[float, float]] = {}
     for field in prompt.choice_fields:
         # A question's options have the order of the choices: a verdict's good word comes first.
         numbers = [choice_number(choice, field.allowed_values) for choice in field.allowed_values]
-        probabilities = probabilities_by_field[field.name].values()
-        distribution_by_field[field.name] = dict(zip(numbers, probabilities, strict=True))
-    answer_distribution = distribution_by_field[prompt.answer_field.name]
-    return ReplyContent(
-        answer_number=max(answer_distribution, key=answer_distribution.__getitem__),
-        free_text=None,
-        distribution_by_field=distribution_by_field,
-    )
+        field_probabilities = probabilities[field.name].values()
+        distributions[field.name] = dict(zip(numbers, field_probabilities, strict=True))
+    distribution = distributions[prompt.answer_field.name]
+    return ReplyContent(max(distribution, key=distribution.__getitem__), None, distributions)
 
 
 def judgement_from_contents(
@@ -218,10 +210,14 @@ def judgement_from_contents(
     if not contents:
         return Judgement.failed([*failures, "no reply"][0], unparsable=len(failures))
     answers = mean_answers(contents)
+    distribution = {}
+    for rating in sorted(set().union(*(content.answer_distribution for content in contents))):
+        probabilities = [content.answer_distribution.get(rating, 0.0) for content in contents]
+        distribution[int(rating)] = math.fsum(probabilities) / len(contents)
     return Judgement(
         score=list(answers.values())[-1],
         rating=int(contents[0].answer_number) if len(contents) == 1 else None,
-        distribution=None if plan.kind == "one" else _mean_distribution(contents),
+        distribution=None if plan.kind == "one" else distribution,
         rationale=next((content.free_text for content in contents if content.free_text), None),
         samples=len(contents),
         unparsable=len(failures),
@@ -229,21 +225,11 @@ def judgement_from_contents(
     )
 
 
-def _mean_distribution(contents: Sequence[ReplyContent]) -> dict[int, float]:
-    """Return the mean probability of each rating over the replies."""
-    distributions = [content.answer_distribution for content in contents]
-    mean_distribution = {}
-    for rating in sorted(set().union(*distributions)):
-        probabilities = [distribution.get(rating, 0.0) for distribution in distributions]
-        mean_distribution[int(rating)] = math.fsum(probabilities) / len(contents)
-    return mean_distribution
-
-
 def mean_answers(contents: Sequence[ReplyContent]) -> dict[str, float]:
     """Return the mean of each answer over the replies, by field; the rating or verdict is last."""
     numbers_by_field: dict[str, list[float]] = {}
     for content in contents:
-        for name, distribution in content.distribution_by_field.items():
+        for name, distribution in content.distributions.items():
             expected_number = math.fsum(number * p for number, p in distribution.items())
             numbers_by_field.setdefault(name, []).append(expected_number)
     return {name: math.fsum(numbers) / len(contents) for name, numbers in numbers_by_field.items()}
@@ -252,10 +238,7 @@ def mean_answers(contents: Sequence[ReplyContent]) -> dict[str, float]:
 def _token_probabilities(
     reply: Reply, position: int, choice: FieldValue, choices: tuple[FieldValue, ...]
 ) -> dict[FieldValue, float]:
-    """Return the probability of each choice at the token at `position`, which states `choice`.
-
-    Raises NoScoreError if there is no such token, or if it has no probabilities of the choices.
-    """
+    """Return the probability of each choice at the token at `position`, which states `choice`."""
     token = _token_at(reply, position)
     if token is None or _choice_of_token(token.text, choices) != choice:
         raise NoScoreError(f"no single token of the reply is the answer {choice!r}")

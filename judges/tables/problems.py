@@ -126,10 +126,7 @@ def excerpt(value: object) -> str:
 
 def joined_names(names: Sequence[str]) -> str:
     """Join names for a message: at most twelve names, each of at most 40 printable characters."""
-    shown_names = []
-    for name in names[:12]:
-        characters = [character if character.isprintable() else "?" for character in name[:40]]
-        shown_names.append("".join(characters))
+    shown_names = ["".join(filter(str.isprintable, name[:40])) for name in names[:12]]
     if len(names) > 12:
         shown_names.append("...")
     return ", ".join(shown_names) or "none"

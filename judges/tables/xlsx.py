@@ -111,9 +111,7 @@ def _filled_rows(sheet: Any) -> list[GridRow]:
         if n_columns > bounds.MAX_COLUMNS or max(n_cells, len(grid) * n_columns) > bounds.MAX_CELLS:
             limits = f"{bounds.MAX_COLUMNS:,} columns or {bounds.MAX_CELLS:,} cells"
             raise size_error(f"has more than {limits}", row_number)
-    return [
-        GridRow(row_number, cells + [None] * (n_columns - len(cells))) for row_number, cells in grid
-    ]
+    return [GridRow(line, cells + [None] * (n_columns - len(cells))) for line, cells in grid]
 
 
 def _fill_merged_cells(sheet: Any, grid: list[GridRow]) -> list[GridRow]:

@@ -78,7 +78,7 @@ def test_probabilities_over_any_scale_are_real_and_orderly(scale, rationale):
         for text in (GOOD, BAD)
     )
     for sample in (good, bad):
-        (distribution,) = sample.distribution_by_field.values()
+        (distribution,) = sample.distributions.values()
         assert math.fsum(distribution.values()) == pytest.approx(1)
         assert sample.answer_number == max(distribution, key=distribution.__getitem__)
         assert bool(sample.free_text) == rationale

@@ -106,7 +106,7 @@ def test_a_state_whose_weights_do_not_fit_is_refused_and_changes_nothing():
     state = program.dump_state()
     slopes = {"rating": 1.0}
     state["scoring"] = {"weights": {"intercept": 9.0, "slopes": slopes}, "threshold": 0.5}
-    with refuses(ValueError, "scores go from 10 to 14, not 1 to 5"):
+    with refuses(ValueError, "scores from 10 to 14, not 1 to 5"):
         program.load_state(state)
     state["scoring"] = {"weights": {"slopes": slopes}, "threshold": 0.5}
     with refuses(ValueError, "missing required field `intercept`"):

@@ -197,8 +197,8 @@ BAD_WEIGHTS: list[tuple[Judge, dict[str, float], float, str]] = [
     (PLAIN, {"rating": -1.0}, 6.0, BAD),
     (PLAIN, {"rating": math.nan}, 0.0, BAD),
     (PLAIN, {"rating": 1.0, "length": 0.0}, 0.0, "a weight for 'length', which the judge does not"),
-    (PLAIN, {"rating": 1.0, "tone": 0.5}, 0.0, "scores go from 1.5 to 6.5, not 1 to 5"),
-    (PLAIN, {"rating": 1.0}, math.nan, "scores go from nan to nan, not 1 to 5"),
+    (PLAIN, {"rating": 1.0, "tone": 0.5}, 0.0, "scores from 1.5 to 6.5, not 1 to 5"),
+    (PLAIN, {"rating": 1.0}, math.nan, "scores from nan to nan, not 1 to 5"),
     # From -0.9 to 0.9, and 0.1 more for the output shown first.
     (PAIRED, {"briefer": 0.45, "preferred": 0.45}, 0.1, "which would prefer one output"),
 ]
