@@ -4,7 +4,7 @@ import argparse
 import json
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import chain, filterfalse
 from pathlib import Path
@@ -121,9 +121,9 @@ def _check(flags: argparse.Namespace) -> int:
         headline = f"{Path(flags.file).stem}: no problem in {_counts_text(labelled_items)}"
         reading_lines = [*_reading_lines(labelled_items, options.mapping)]
         reading_lines += [("note", note) for note in notes]
-        last_lines = [*capacity.items(), *next_step_lines(labelled_items, flags, options)]
-        lines = [*wrap_lines(headline), *_wrap_titled_lines(reading_lines)]
-        print_output("\n".join([*lines, "", *_wrap_titled_lines(last_lines)]))
+        next_lines = [*capacity.items(), *next_step_lines(labelled_items, flags, options)]
+        top, bottom = _wrap_titled_lines(reading_lines), _wrap_titled_lines(next_lines)
+        print_output("\n".join([*wrap_lines(headline), *top, "", *bottom]))
     return FAILED_EXIT_CODE if problems else DONE_EXIT_CODE
 
 
@@ -165,19 +165,17 @@ def _dimension_notes(labelled_items: AnyLabels) -> list[str]:
     return notes
 
 
-def _document_notes(labelled_items: AnyLabels) -> list[str]:
-    """Return a note if one document has so many rows that intervals are too narrow."""
+def _document_notes(labelled_items: AnyLabels) -> Iterator[str]:
+    """Yield a note if one document has so many rows that intervals are too narrow."""
+    n_all_rows = len(labelled_items.items)
     n_rows_by_document = Counter(item.document_id for item in labelled_items.items)
-    if len(n_rows_by_document) < MIN_DOCUMENTS_TO_SPLIT:
-        return []
-    [(document, n_rows)] = n_rows_by_document.most_common(1)
-    if n_rows <= MAX_DOCUMENT_SHARE * len(labelled_items.items):
-        return []
-    return [
-        f"{n_rows:,} of {count_text(len(labelled_items.items), 'row')} are of document "
-        f"{document!r}, which makes intervals too narrow; if these are several documents, give "
-        "each a group"
-    ]
+    for document, n_rows in n_rows_by_document.most_common(1):
+        is_large = n_rows > MAX_DOCUMENT_SHARE * n_all_rows
+        if is_large and len(n_rows_by_document) >= MIN_DOCUMENTS_TO_SPLIT:
+            yield (
+                f"{n_rows:,} of {count_text(n_all_rows, 'row')} are of document {document!r}, so "
+                "intervals are too narrow; if these are several documents, give each a group"
+            )
 
 
 def mapping_yaml(reading: FileReading, options: ReadOptions) -> str:
@@ -224,7 +222,8 @@ def _reading_lines(
         n_by_vote = Counter(vote for pair in labelled_items.pairs for vote in pair.votes)
         ties = f"{count_text(n_by_vote['tie'], 'tie')}, which count half for each side"
         yield "votes", f"{n_by_vote['A']:,} for A, {n_by_vote['B']:,} for B, and {ties}"
-    column_by_text = _texts_of_new_judge(labelled_items, columns_by_name)
+    read_names = _names_of_read_texts(labelled_items, columns_by_name)
+    column_by_text = {name: text for name, text in reading.texts.items() if name in read_names}
     phrases = [_columns_text(name, columns) for name, columns in reading.rows.items()]
     phrases += [f"text {_columns_text(name, [column])}" for name, column in column_by_text.items()]
     phrases += [f"ratings {_columns_text(*ratings)}" for ratings in reading.ratings.items()]
@@ -236,22 +235,16 @@ def _reading_lines(
         yield "not read", unread
 
 
-def _texts_of_new_judge(
+def _names_of_read_texts(
     labelled_items: AnyLabels, columns_by_name: Mapping[str, object]
-) -> Mapping[str, str]:
-    """Map the texts that a judge without a definition reads to their columns.
-
-    If several texts may be the judged output, all texts are returned.
-    """
-    column_by_text = labelled_items.reading.texts
+) -> Collection[str]:
+    """Return the texts that a judge without a definition reads, or all if the output is unclear."""
+    if isinstance(labelled_items, LabelledPairs):
+        return [*shared_texts(labelled_items), *RESPONSE_NAMES]
     try:
-        if isinstance(labelled_items, LabelledSet):
-            text_names = text_names_for_judge(labelled_items, columns_by_name)
-        else:
-            text_names = [*shared_texts(labelled_items), *RESPONSE_NAMES]
+        return text_names_for_judge(labelled_items, columns_by_name)
     except LabelError:
-        return column_by_text
-    return {name: column for name, column in column_by_text.items() if name in text_names}
+        return labelled_items.reading.texts
 
 
 def _columns_text(name: str, columns: Sequence[str]) -> str:

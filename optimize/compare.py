@@ -140,10 +140,7 @@ def compare(flags: argparse.Namespace) -> CommandOutcome:
 def open_run_and_ask(
     flags: argparse.Namespace, command_name: str, task: Task, judge_entries: Sequence[JudgeEntry]
 ) -> Iterator[tuple[Path, list[JudgeEntry]]]:
-    """Open a new or interrupted run's folder and ask all judges.
-
-    Yields the folder, and the judges' entries with scores.
-    """
+    """Open a new or interrupted run's folder and ask all judges; yields both."""
     config = RunConfig(
         command=f"optimize.{command_name}",
         settings={"dimension": task.dimension, "seed": flags.seed},

@@ -150,10 +150,7 @@ def estimate(flags: argparse.Namespace) -> CommandOutcome:
 def _read_labels_and_scores(
     flags: argparse.Namespace, labelled_set: LabelledSet, dimension: str
 ) -> PartialLabels:
-    """Return the labels and scores of all outputs with a score; some outputs have no label.
-
-    Raises LabelError if --data has only the labelled outputs, and --scores has more.
-    """
+    """Return the scores and labels of all outputs with a score; most outputs have no label."""
     score_by_id = read_scores_by_id(flags.scores, labelled_set, dimension)
     outputs = [output for output in labelled_set.outputs if output.id in score_by_id]
     n_without_score = len(labelled_set.outputs) - len(outputs)
@@ -173,10 +170,7 @@ def _read_labels_and_scores(
 
 
 def _labels_to_halve_interval(estimate: MeanEstimate) -> tuple[float | None, int | None]:
-    """Return half the interval's width, and how many more labels make the interval so narrow.
-
-    The number is None if no number of labels does; both are None if the interval is unknown.
-    """
+    """Return half the interval's width, and how many more labels make it so narrow, if known."""
     target_width = estimate.interval.half_width
     if not target_width:
         return None, None

@@ -155,10 +155,7 @@ def _tune_command(flags: argparse.Namespace, subject: Subject, label_path: Path)
 
 
 def _label_file_rows(items_to_label: AnyLabels, seed: int) -> list[Mapping[str, object]]:
-    """Return a row for each output or pair: its id, document, texts and system, without labels.
-
-    Which output of a pair is response_a is random.
-    """
+    """Return a row for each output or pair, without labels; the order of a pair is random."""
     if isinstance(items_to_label, LabelledSet):
         return [output.row for output in items_to_label.outputs]
     rows: list[Mapping[str, object]] = []

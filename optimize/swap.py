@@ -114,10 +114,7 @@ def _check_flags(flags: argparse.Namespace, margin: float) -> None:
 
 
 def changed_swap_lines(result: ChangedRowsSwap) -> list[str]:
-    """Return lines on a swap that is decided by labels on the outputs on which judges differ.
-
-    If these outputs have labels, the lines say whether to swap; else they say what to label.
-    """
+    """Return lines on a swap if only outputs on which judges differ are labelled, or are to be."""
     n_changed = result.n_changed
     new, old = short_name(result.new_judge), short_name(result.old_judge)
     n_outputs = count_text(result.n_outputs, "output")

@@ -89,7 +89,7 @@ def parser() -> argparse.ArgumentParser:
 def command(arguments: Sequence[str]) -> int:
     """Measure a judge against labels and print its figures; returns the exit code."""
     flags = parser().parse_args(arguments)
-    return run_and_print(COMMAND_NAME, flags, verify, interrupted="interrupted")
+    return run_and_print(COMMAND_NAME, flags, verify, interrupt_message="interrupted")
 
 
 def verify(flags: argparse.Namespace) -> CommandOutcome:

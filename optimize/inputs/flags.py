@@ -45,10 +45,7 @@ VALUES_HELP = (
 
 
 class FloorFigure(NamedTuple):
-    """A figure of a judge for which the user may set a floor, with its lowest possible value.
-
-    TPR and TNR are rates: they count only the outputs that people gave `counted_label`.
-    """
+    """A figure that may have a floor; a rate counts only the outputs with `counted_label`."""
 
     name: str
     counted_label: str
@@ -85,10 +82,7 @@ def refuse_key_in_address(api_base: str | None) -> None:
 
 
 def read_word_values(values: object) -> dict[str, float | Vote | None]:
-    """Return the number or vote that each word among the labels counts; None for no label.
-
-    `values` is a mapping from words to numbers, or a list of WORD=NUMBER texts as in --values.
-    """
+    """Map each word in a mapping or in --values to its number or vote; None for no label."""
     if not isinstance(values, Mapping | list | tuple):
         option = option_name("values", repr(values))
         raise SettingsError(f"{option}: expected words and numbers, as in {{good: 3}}")
@@ -99,10 +93,7 @@ def read_word_values(values: object) -> dict[str, float | Vote | None]:
 
 
 def parse_judge_scale(scale_text: str | None) -> tuple[int, int] | None:
-    """Return a judge's lowest and highest rating, as for "1-5"; None for "any" and None.
-
-    Raises SettingsError if the ends are no whole numbers or there are too many ratings.
-    """
+    """Return a judge's lowest and highest rating, as for "1-5"; None for "any" and None."""
     scale = parse_label_scale(scale_text)
     if scale is None:
         return None
@@ -126,10 +117,8 @@ def rescale_subject(subject: Subject, scale_text: str | None) -> Subject:
 
 def narrowest_usual_scale(ratings: Sequence[float]) -> tuple[int, int] | None:
     """Return the narrowest usual scale that includes all ratings; None if no usual scale does."""
-    for lowest, highest in USUAL_SCALES:
-        if lowest <= min(ratings) and max(ratings) <= highest:
-            return lowest, highest
-    return None
+    low, high = min(ratings), max(ratings)
+    return next((scale for scale in USUAL_SCALES if scale[0] <= low and high <= scale[1]), None)
 
 
 def find_label_scale(flags: argparse.Namespace) -> str | None:
@@ -228,12 +217,9 @@ def run_and_print(
     flags: argparse.Namespace,
     compute_outcome: Callable[[argparse.Namespace], CommandOutcome],
     *,
-    interrupted: str = INTERRUPTED_MESSAGE,
+    interrupt_message: str = INTERRUPTED_MESSAGE,
 ) -> int:
-    """Run a command, print its outcome (with --json as JSON), and return the exit code.
-
-    `interrupted` is the message after Ctrl-C.
-    """
+    """Run a command, print its outcome (with --json as JSON), and return the exit code."""
 
     def print_outcome() -> int:
         flags.scale = find_label_scale(flags)
@@ -249,11 +235,7 @@ def run_and_print(
             print_error(line)
         return outcome.fault_code if outcome.faults else DONE_EXIT_CODE
 
-    verbose = getattr(flags, "verbose", False)
+    output_options = {"verbose": getattr(flags, "verbose", False), "quiet": flags.quiet}
     return run_command(
-        command_name,
-        print_outcome,
-        verbose=verbose,
-        quiet=flags.quiet,
-        interrupt_message=interrupted,
+        command_name, print_outcome, interrupt_message=interrupt_message, **output_options
     )

@@ -108,14 +108,8 @@ class LabelSource:
                 f"{self.annotations}: votes on pairs are read only from the pairs' own file: add "
                 f"them to it as a column votes, and leave out {option_name('annotations')}"
             )
-        return read_pairs(
-            self.file_or_rows, map=self.columns_by_name, texts=texts, values=self.value_by_word
-        )
-
-    @property
-    def says_how_to_read(self) -> bool:
-        """Whether --map, --values or --annotations are given, which say how a file is read."""
-        return bool(self.columns_by_name or self.value_by_word or self.annotations)
+        columns, values = self.columns_by_name, self.value_by_word
+        return read_pairs(self.file_or_rows, map=columns, texts=texts, values=values)
 
     @property
     def file_or_rows(self) -> str | Rows:
@@ -142,10 +136,7 @@ def check_level(level: LevelOrAuto, items: Items, *, are_pairs: bool) -> None:
 def scale_for_new_judge(
     labelled_set: LabelledSet, dimension: str, scale_text: str | None
 ) -> tuple[int, int]:
-    """Return a new judge's lowest and highest rating: those of --scale, else of the labels.
-
-    Raises LabelError if --scale is not given and the labels fit no usual scale.
-    """
+    """Return a new judge's lowest and highest rating; LabelError if labels fit no usual scale."""
     if judge_scale := parse_judge_scale(scale_text):
         return judge_scale
     ratings = _ratings_on(dimension, labelled_set)
@@ -169,14 +160,11 @@ def _ratings_on(dimension: str, labelled_set: LabelledSet) -> list[float]:
 
 
 def verdict_words(labelled_items: AnyLabels, dimension: str) -> tuple[str, str] | None:
-    """Return a verdict judge's two answers, the good one first; None for labels that are ratings.
-
-    The answers are the words in the labels, or "pass" and "fail" if these words cannot be answers.
-    """
+    """Return a verdict judge's answers, the good one first; None if the labels are ratings."""
     label_words = labelled_items.words.get(dimension)
     if label_words is None or are_verdict_words(label_words):
         return label_words
-    return PASS_FAIL
+    return PASS_FAIL  # people's own words cannot be answers
 
 
 def load_labels(
@@ -189,8 +177,9 @@ def load_labels(
     are on outputs instead of pairs or the reverse, or if no label is on the subject.
     """
     pairwise = pairwise or isinstance(subject, Comparison)
+    columns, values = label_source.columns_by_name, label_source.value_by_word
     reads_file = not isinstance(label_source.data, LabelledSet | LabelledPairs | None)
-    if not reads_file and label_source.says_how_to_read:
+    if not reads_file and any((columns, values, label_source.annotations)):
         raise SettingsError(
             "map, values and annotations say how a file is read: name the file "
             f"({option_name('data')})"
@@ -206,10 +195,8 @@ def load_labels(
         raise LabelError(f"the starter set has no labels on {name}: name yours by --data FILE")
     if isinstance(subject, Dimension) and subject.words:
         labelled_items = _with_words_of_judge(labelled_items, subject, subject.words)
-    elif isinstance(subject, Dimension):
-        labelled_items = _with_ratings_of_judge(
-            labelled_items, subject, is_any_scale=label_source.scale == ANY_SCALE
-        )
+    elif isinstance(subject, Dimension) and label_source.scale != ANY_SCALE:
+        labelled_items = _with_ratings_of_judge(labelled_items, subject)
     if name in labelled_items.words and (agreement := agreement_text(labelled_items, name)):
         notes = (f"{name}: {agreement}", *labelled_items.notes)
         labelled_items = replace(labelled_items, notes=notes)
@@ -279,10 +266,7 @@ def agreement_text(labelled_set: LabelledSet, dimension: str) -> str:
 def _with_words_of_judge(
     labelled_set: LabelledSet, subject: Dimension, judge_words: tuple[str, str]
 ) -> LabelledSet:
-    """Return the labels for a verdict judge, which answers with one of `judge_words`.
-
-    Raises LabelError if the labels say the opposite or are numbers between 0 and 1.
-    """
+    """Return the labels for a judge that answers one of two words; LabelError if they differ."""
     name, label_words = subject.name, labelled_set.words.get(subject.name)
     if label_words == judge_words[::-1]:
         raise LabelError(
@@ -297,12 +281,10 @@ def _with_words_of_judge(
     return replace(labelled_set, words={**labelled_set.words, name: label_words or judge_words})
 
 
-def _with_ratings_of_judge(
-    labelled_set: LabelledSet, subject: Dimension, *, is_any_scale: bool
-) -> LabelledSet:
+def _with_ratings_of_judge(labelled_set: LabelledSet, subject: Dimension) -> LabelledSet:
     """Return the labels for a rating judge; raises LabelError if the labels are two words."""
     name, label_words = subject.name, labelled_set.words.get(subject.name)
-    if not label_words or subject.scale == (0, 1) or is_any_scale:
+    if not label_words or subject.scale == (0, 1):
         return labelled_set
     good_word, bad_word = label_words
     if not good_word.isdecimal():
@@ -349,10 +331,8 @@ def _usual_scale(ratings: list[float]) -> tuple[int, int] | None:
     scale = narrowest_usual_scale(ratings)
     if scale is None:
         return None
-    has_few_ratings = scale[1] - scale[0] <= 2
-    if has_few_ratings and not all(rating.is_integer() for rating in ratings):
-        return None
-    return scale
+    are_whole = all(rating.is_integer() for rating in ratings)
+    return scale if are_whole or scale[1] - scale[0] > 2 else None
 
 
 def _scale_advice(ratings: list[float]) -> str:

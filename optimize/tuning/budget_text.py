@@ -64,10 +64,7 @@ def tuning_notes(budget: RunBudget) -> list[str]:
 
 
 def _limit_text(budget: RunBudget) -> str:
-    """Return the limits in dollars and in calls, and whether they are too small for a usual search.
-
-    Without a limit, the text is "".
-    """
+    """Return the limits, and whether a usual search exceeds them; "" if there is no limit."""
     expected = budget.expected_total
     max_cost, max_calls = budget.limit_in_dollars, budget.prepared_run.settings.max_calls
     limits = [dollars_text(max_cost)] if max_cost else []

@@ -54,10 +54,7 @@ class RunClients:
 def open_clients(
     settings: Settings, folder: Path, opened_models: Mapping[str, Model] | None = None
 ) -> Iterator[RunClients]:
-    """Open the judge's and the proposer's model.
-
-    `opened_models` are open already, by their names or by "judge" and "proposer".
-    """
+    """Open the models, or take them from `opened_models`, by name or as "judge" and "proposer"."""
     # The embedded model is free, and the search itself keeps to the planned number of calls.
     is_free = is_embedded(settings.judge_model.lm) and is_embedded(settings.proposer_model.lm)
     with (

@@ -69,13 +69,12 @@ def _only_predictor(module: dspy.Module) -> dspy.Predict:
 def _input_names(module: dspy.Module, inputs: Mapping[str, FieldInfo]) -> tuple[str, ...]:
     """Return the names of the program's inputs, from `forward` or from the predictor."""
     _, *parameters = inspect.signature(type(module).forward).parameters.values()
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
-        return tuple(inputs)
-    names = [
-        parameter.name
-        for parameter in parameters
-        if parameter.default is parameter.empty or parameter.name in inputs
-    ]
+    names = []
+    for parameter in parameters:
+        if parameter.kind is parameter.VAR_KEYWORD:
+            return tuple(inputs)
+        if parameter.default is parameter.empty or parameter.name in inputs:
+            names.append(parameter.name)
     return tuple(inputs if {*names} == {*inputs} else names)
 
 
@@ -97,8 +96,8 @@ class UserProgram:
         if output is None and scoring is not None:
             output = scoring.choice_fields[-1].name
         self.rated_answer = find_rated_answer(type(module).__name__, self.signature, output)
-        answers = [answer for answer in read_answers(self.signature) if answer.values]
-        questions = [answer for answer in answers if answer != self.rated_answer]
+        answers = read_answers(self.signature)
+        questions = [one for one in answers if one.values and one != self.rated_answer]
         self.answers = (*questions, self.rated_answer)
         answer_names = [answer.name for answer in self.answers]
         other_names = (name for name in self.signature.output_fields if name not in answer_names)
@@ -127,13 +126,10 @@ class UserProgram:
     def read_examples(
         self, examples: Sequence[Example], label: str | None, group: str | None
     ) -> Items:
-        """Convert the examples to items, and keep their inputs for calls of the program.
-
-        `label` and `group` are the fields of an example with people's rating and with the document.
-        """
+        """Convert the examples to items, and keep their inputs for calls of the program."""
         if label is None:
-            has_default_label = examples and HUMAN_FIELD in examples[0]
-            label = HUMAN_FIELD if has_default_label else self.rated_answer.name
+            has_human = examples and HUMAN_FIELD in examples[0]
+            label = HUMAN_FIELD if has_human else self.rated_answer.name
         items = (self._read_example(n, one, label, group) for n, one in enumerate(examples))
         return Items(tuple(items))
 

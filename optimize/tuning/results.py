@@ -91,8 +91,8 @@ def _split_result(
 ) -> SplitResult:
     """Return both judges' scorecards on a held-out split.
 
-    `shipped` has the scores on test of the judge that ships. Only the scorecard of these scores
-    has figures on annotators and scales.
+    Only the scorecard of `shipped`, the scores on test of the judge that ships, has figures on
+    annotators and scales.
     """
     human, documents, balanced_gain = untuned.human, untuned.document_ids, None
     if objective == "balanced":

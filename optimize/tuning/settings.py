@@ -118,10 +118,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def reasoning_to_try(self) -> tuple[Reasoning, ...]:
-        """The forms of reasoning that the search tries beside the default form.
-
-        There are none if the user chose a form, or if the model or the optimizer has no choice.
-        """
+        """The forms of reasoning that the search tries beside the default form, if it may."""
         writes_text = not is_embedded(self.lm) and not is_decision_model(self.lm)
         if self.reasoning != "auto" or self.optimizer != "rank" or not writes_text:
             return ()
@@ -130,14 +127,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def judge_model(self) -> ModelSettings:
-        return ModelSettings(
-            lm=self.lm,
-            api_base=self.api_base,
-            api_key_env=self.api_key_env,
-            price=price_of(read_price(self.price)) if self.price else find_price(self.lm),
-            max_tokens=self.max_tokens,
-            reasoning_effort=self.reasoning_effort,
-        )
+        price = price_of(read_price(self.price)) if self.price else find_price(self.lm)
+        limits = self.max_tokens, self.reasoning_effort
+        return ModelSettings(self.lm, self.api_base, self.api_key_env, price, *limits)
 
     @property
     def proposer_model(self) -> ModelSettings:
@@ -155,14 +147,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         price = self.judge_model.price if lm == self.lm else find_price(lm)
         if self.proposer_price:
             price = price_of(read_price(self.proposer_price))
-        return ModelSettings(
-            lm=lm,
-            api_base=api_base,
-            api_key_env=api_key_env,
-            price=price,
-            max_tokens=self.proposer_max_tokens,
-            reasoning_effort=self.proposer_reasoning_effort,
-        )
+        limits = self.proposer_max_tokens, self.proposer_reasoning_effort
+        return ModelSettings(lm, api_base, api_key_env, price, *limits)
 
     def _proposer_address(self, lm: str) -> str | None:
         """Return the proposer's own address if the settings have one, else the judge's address."""
@@ -260,9 +246,7 @@ def _wrong_value_error(
 
 def _type_parts(nested_type: object) -> list[object]:
     """Return the parts of a nested type: for `Literal["one"] | int`, the text "one" and int."""
-    parts = list[object]()
-    for inner_type in get_args(nested_type):
-        parts += _type_parts(inner_type)
+    parts = [part for inner_type in get_args(nested_type) for part in _type_parts(inner_type)]
     return parts or [nested_type]
 
 
@@ -298,10 +282,7 @@ def _check_settings(settings: Settings) -> None:
 
 
 def _check_model(settings: Settings, prefix: Literal["", "proposer_"]) -> None:
-    """Raise SettingsError if the settings of the judge's or the proposer's model are wrong.
-
-    The names of these settings begin with `prefix`, which is "" for the judge.
-    """
+    """Raise SettingsError if the settings whose names begin with `prefix` are wrong."""
     names = ("lm", "api_key_env", "price", "api_base")
     lm, key_variable, price, api_base = (getattr(settings, prefix + name) for name in names)
     redactor = Redactor()
@@ -313,16 +294,13 @@ def _check_model(settings: Settings, prefix: Literal["", "proposer_"]) -> None:
             "a chat model"
         )
     if key_variable and (not key_variable.isidentifier() or redactor.has_secret(key_variable)):
-        raise SettingsError(
-            f"{option_name(prefix + 'api_key_env')} takes the name of an environment variable, not "
-            "a key"
-        )
+        option = option_name(prefix + "api_key_env")
+        raise SettingsError(f"{option} takes the name of an environment variable, not a key")
     try:
         read_price(price or "0,0")
     except ValueError:
-        raise SettingsError(
-            f"{option_name(prefix + 'price', price)}: write IN,OUT, as in 0.40,1.60"
-        ) from None
+        option = option_name(prefix + "price", price)
+        raise SettingsError(f"{option}: write IN,OUT, as in 0.40,1.60") from None
     refuse_key_in_address(api_base)
     model = settings.proposer_model if prefix else settings.judge_model
     if settings.max_cost is not None and model.price is None:
@@ -333,10 +311,7 @@ def _check_model(settings: Settings, prefix: Literal["", "proposer_"]) -> None:
 
 
 def apply_scale_setting(subject: Subject, settings: Settings) -> Subject:
-    """Return the subject on the scale that the settings name.
-
-    Raises SettingsError if the subject is not what the settings say: a dimension or a comparison.
-    """
+    """Return the subject on the scale of --scale; SettingsError if a setting does not suit it."""
     is_comparison = isinstance(subject, Comparison)
     if is_comparison != (settings.pairwise is not None):
         right_flag = "--pairwise" if is_comparison else "--dimension"
