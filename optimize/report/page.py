@@ -36,7 +36,7 @@ from optimize.report.answer import Fact, ReportAnswer, ReportTable
 from optimize.report.card import annotator_facts, unweighted_sentence
 from optimize.report.charts import DotChart, IntervalChart, count_table, dot_charts, interval_charts
 from optimize.report.comparison import comparison_answer, usage_table
-from optimize.report.misses import MissGroup, cut_text, miss_groups
+from optimize.report.misses import MissGroup, NamedTexts, cut_text, miss_groups
 from optimize.report.tuning import tuning_answer
 from optimize.report.verification import MISSES_FILE, verification_answer
 
@@ -46,17 +46,14 @@ MAX_FAILURES, MAX_REASON, MAX_DEMOS = 20, 300, 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A part of the page; empty elements are left out.
-
-    `folded` maps titles to named texts, which appear when a reader opens the title.
-    """
+    """A part of the page. The texts in `folded` appear when a reader opens their title."""
 
     title: str
     facts: Sequence[Fact] = ()
     charts: Sequence[DotChart | IntervalChart] = ()
     tables: Sequence[ReportTable] = ()
     texts: Sequence[tuple[str, str | Markup]] = ()
-    folded: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
+    folded: Mapping[str, NamedTexts] = field(default_factory=dict)
 
 
 def save_page(path: Path, html: str) -> None:
@@ -69,10 +66,7 @@ def page_html(
     groups: Sequence[MissGroup] = (),
     groups_title: str = "Misses",
 ) -> str:
-    """Return a page as HTML: the answer, the groups of misses, then the sections.
-
-    Invisible and text-reversing characters are made visible.
-    """
+    """Return a page as HTML; invisible and text-reversing characters are made visible."""
     script = files("optimize.report").joinpath("templates/misses.js").read_text(encoding="utf-8")
     digest = b64encode(sha256(script.encode()).digest()).decode()
     environment = Environment(
@@ -120,37 +114,26 @@ def write_run(
 
 
 def write_verification(path: Path, result: Verification, scored_items: ScoredItems) -> None:
-    """Write the page on a verification; its figures were computed on `scored`."""
+    """Write the page on a verification, whose figures were computed from these scores."""
     report_answer, scorecard = verification_answer(result), result.scorecard
     counts = scorecard.unit, result.data_counts.n_systems
-    levels = dict.fromkeys((correlation_line(rho, *counts),) for rho in scorecard.correlations)
+    rows = dict.fromkeys((correlation_line(rho, *counts),) for rho in scorecard.correlations)
     caption = f"Every level and coefficient. {unweighted_sentence(result.data_counts)}"
-    all_levels = ReportTable(("level and coefficient",), [*levels], caption)
+    correlation_table = ReportTable(("level and coefficient",), [*rows], caption)
     # Named after the page: a misses.csv of a run in the same folder must not be replaced.
     _write_misses(path.with_suffix(f".{MISSES_FILE}"), scored_items)
-    figures = _figures_section(report_answer, scorecard, scored_items, all_levels)
+    figures = _figures_section(report_answer, scorecard, scored_items, correlation_table)
     sections = [figures, source_section(result.data_counts)]
     save_page(path, page_html(report_answer, sections, miss_groups(scored_items)))
 
 
 def _figures_section(
-    report_answer: ReportAnswer,
-    scorecard: Scorecard | None,
-    scored_items: ScoredItems,
-    further_table: ReportTable,
+    answer: ReportAnswer, scorecard: Scorecard | None, scored_items: ScoredItems, table: ReportTable
 ) -> Section:
-    """Return the section with charts and tables; `scored` has the outputs with their scores."""
-    return Section(
-        title="Figures",
-        facts=[*report_answer.facts, *annotator_facts(scorecard, scored_items.n_tied)],
-        charts=dot_charts(scored_items),
-        tables=[
-            *report_answer.tables,
-            count_table(scored_items),
-            further_table,
-            _failure_table(scored_items),
-        ],
-    )
+    """Return the section with the answer's facts and tables, charts, and this further table."""
+    facts = [*answer.facts, *annotator_facts(scorecard, scored_items.n_tied)]
+    tables = [*answer.tables, count_table(scored_items), table, _failure_table(scored_items)]
+    return Section(title="Figures", facts=facts, charts=dot_charts(scored_items), tables=tables)
 
 
 def _write_misses(path: Path, scored_items: ScoredItems) -> None:
@@ -168,66 +151,57 @@ def write_comparison(path: Path, result: JudgeComparison) -> None:
     """Write the page on a comparison."""
     report_answer = comparison_answer(result)
     left_out = [(entry.name, entry.why_unscored) for entry in result.left_out]
+    left_out_table = ReportTable(("left out", "why"), left_out)
     figures = {judge.name: judge.scorecard.headline for judge in result.judges}
     section = Section(
         title="Figures",
         facts=report_answer.facts,
         charts=interval_charts(figures, result.scorecard.headline_name),
-        tables=[
-            *report_answer.tables,
-            usage_table(result),
-            ReportTable(("left out", "why"), left_out),
-        ],
+        tables=[*report_answer.tables, usage_table(result), left_out_table],
     )
     save_page(path, page_html(report_answer, [section, source_section(result.data_counts)]))
 
 
-def source_section(data: DataCounts) -> Section:
-    facts = [("Labels", f"{data.name}, sha256 {data.sha256}")]
+def source_section(counts: DataCounts) -> Section:
+    """Return the section that names the file of labels and its digest."""
+    facts = [("Labels", f"{counts.name}, sha256 {counts.sha256}")]
     return Section(title="Where it comes from", facts=facts)
 
 
 def _probe_table(probes: ProbeResult) -> ReportTable:
     """Return a table of how scores change if a line that asks for a better score is added."""
-    rows = [
-        (
-            attack.title,
-            number_text(shift.mean, signed=True),
-            f"{shift.raised_share:.0%}",
-            str(shift.n_outputs),
-        )
-        for attack, shift in probes.shifts
-        if shift.n_outputs
-    ]
+    rows = []
+    for attack, shift in probes.shifts:
+        if shift.n_outputs:
+            change, raised = number_text(shift.mean, signed=True), f"{shift.raised_share:.0%}"
+            rows.append((attack.title, change, raised, str(shift.n_outputs)))
     caption = "Can an output talk the judge into a higher score?"
     if rows:
-        caption += " If so, it must not gate outputs whose authors gain from a high score."
+        caption += " A judge whose scores rise must not rate outputs whose authors gain from it."
     else:
         caption += f" Not tried: {probes.reason or 'no output got a score'}."
-    header = ("line added to the output", "change of score", "raised", "tried")
-    return ReportTable(header, rows, caption)
+    column_names = ("line added to the output", "change of score", "raised", "tried")
+    return ReportTable(column_names, rows, caption)
 
 
 def _failure_table(scored_items: ScoredItems) -> ReportTable:
-    failures = [(name, reason[:MAX_REASON]) for name, reason in scored_items.failures.items()]
+    rows = [(name, reason[:MAX_REASON]) for name, reason in scored_items.failures.items()]
     caption = "Every output has a score."
-    if failures:
-        count_text = f"{len(failures):,} of {len(scored_items.items):,}"
-        caption = f"{count_text} have no score: they are counted here and left out of every figure."
-    return ReportTable(("without a score", "why"), failures[:MAX_FAILURES], caption)
+    if rows:
+        share = f"{len(rows):,} of {len(scored_items.items):,}"
+        caption = f"{share} have no score: they are counted here and left out of every figure."
+    return ReportTable(("without a score", "why"), rows[:MAX_FAILURES], caption)
 
 
 def _prompt_section(result: TuningResult, prompts: ByJudge[Prompt]) -> Section:
     """Return the section on the prompt that ships: its changes, demonstrations and questions."""
     untuned, tuned, shipped = prompts.untuned, prompts.tuned, prompts.for_judge(result.shipped)
     instruction: str | Markup = shipped.instruction
-    folded: dict[str, Sequence[tuple[str, str]]] = {}
+    folded: dict[str, NamedTexts] = {}
     if untuned.instruction == tuned.instruction:
         change_text = "tuning did not change it"
     elif result.shipped == "tuned":
-        change_text = (
-            "sentences that tuning deleted are struck through, those that it added are marked"
-        )
+        change_text = "sentences that tuning deleted are struck through, new ones are marked"
         instruction = sentence_difference(untuned.instruction, tuned.instruction)
     else:
         change_text = "the untuned one ships; the tuned one is below"
@@ -251,27 +225,29 @@ def _answer_tables(result: TuningResult) -> list[ReportTable]:
     rows = []
     for answer in result.answers:
         change = "" if answer.loss is None else number_text(-answer.loss, signed=True)
-        answers = " or ".join(map(str, answer.answers))
-        rows.append((answer.name, answer.text, answers, f"{answer.share:.0%}", change))
+        options = " or ".join(map(str, answer.answers))
+        rows.append((answer.name, answer.text, options, f"{answer.share:.0%}", change))
     figure = "balanced accuracy" if result.objective == "balanced" else "rho"
     caption = (
         "The questions that the judge answers in one reply. Shares were learned from people's "
         f"labels. The last column is the change in {figure} if a question is left out."
     )
-    header = ("answer", "asks", "answers", "share of the score", "without it")
-    return [ReportTable(header, rows, caption)]
+    column_names = ("answer", "asks", "answers", "share of the score", "without it")
+    return [ReportTable(column_names, rows, caption)]
 
 
 def sentence_difference(before: str, after: str) -> Markup:
     """Mark the sentences that were deleted from `before` and inserted into `after`, as HTML."""
     old, new = (re.findall(r".+?(?:[.!?:]\s+|\n+|$)", text, re.DOTALL) for text in (before, after))
-    sentence_lists = ([*map(str.strip, old)], [*map(str.strip, new)])
+    stripped_old, stripped_new = [*map(str.strip, old)], [*map(str.strip, new)]
     pieces: list[Markup] = []
-    matcher = difflib.SequenceMatcher(None, *sentence_lists, autojunk=False)
-    for kind, start, end, new_start, new_end in matcher.get_opcodes():
-        if kind == "equal":
+    matcher = difflib.SequenceMatcher(None, stripped_old, stripped_new, autojunk=False)
+    for change, start, end, new_start, new_end in matcher.get_opcodes():
+        if change == "equal":
             pieces += map(escape, new[new_start:new_end])
             continue
-        pieces += [Markup("<del>{}</del> ").format(sentence.strip()) for sentence in old[start:end]]
+        pieces += [
+            Markup("<del>{}</del> ").format(sentence) for sentence in stripped_old[start:end]
+        ]
         pieces += [Markup("<ins>{}</ins>").format(sentence) for sentence in new[new_start:new_end]]
     return Markup("").join(pieces)
