@@ -61,14 +61,14 @@ class Column:
         """Whether no cell is blank, and at least two cells differ."""
         return self.n_distinct > 1 and not any(map(is_blank, self.cells))
 
-    def may_be_source(self, max_distinct: int) -> bool:
+    def may_be_source(self, max_distinct_texts: int) -> bool:
         """Return whether the column may hold the source texts although its name is unusual.
 
         A source text is repeated for each of its outputs. Its column therefore has fewer different
-        cells than the column of outputs, whose number of different cells is `max_distinct`. Most
-        source texts have three words or more.
+        cells than the column of outputs, whose number of different cells is `max_distinct_texts`.
+        Most source texts have three words or more.
         """
-        if not 1 < self.n_distinct < max_distinct:
+        if not 1 < self.n_distinct < max_distinct_texts:
             return False
         repeats_texts = 3 * self.n_distinct <= 2 * len(self.cells)
         is_named_like_output = not {*name_words(self.name)}.isdisjoint(OUTPUT_NAMES)

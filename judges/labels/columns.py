@@ -170,17 +170,15 @@ class Columns:
 
     @cached_property
     def _first_row_numbers(self) -> dict[int, int]:
-        """Maps a row's number to that of the first row with the same texts; {} without annotators.
-
-        Rows with the same texts are of different outputs if they differ in a column of ids such as
-        `task_id`. In such a column, ids repeat, but rarely for the same annotator.
-        """
+        """Maps a row's number to the first row's with the same texts; {} without annotators."""
         if self.find_column("annotator") is None:
             return {}
         rows, other_columns = self.table.rows, self.columns_except(self.comment_columns)
         text_columns = [*self.find_columns(("group", "system", "system_a", "system_b"))]
         text_columns += filter(is_text_name, other_columns)
         text_columns += self.columns_of_kind(other_columns, "text")
+        # Rows are of different outputs if they differ in a column of ids such as `task_id`. In it,
+        # ids repeat, but rarely for the same annotator.
         for column in filter(is_id_name, other_columns):
             annotated_ids = {
                 (self.find_cell(row, "annotator"), str(row.cells.get(column))) for row in rows

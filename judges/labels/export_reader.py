@@ -243,10 +243,7 @@ class _ExportReader:
 
 
 def _labels_at(record: Record, place: str) -> Iterator[Record]:
-    """Yield the labels at one place of `LabelExport.labels` in a row.
-
-    A label within another object also has the fields of that object, unless it has its own.
-    """
+    """Yield the labels at one place in a row, with the fields of the objects around them."""
     if not place:
         yield record
     elif re.compile(place).groups:

@@ -40,11 +40,12 @@ def read_outputs(
             f"the labels in this file ({joined_names(unread_labels)}) are not read, since a "
             "second file has the labels; to use these labels, too, add them to that file"
         )
+    label_columns = {*rating_columns.nested_columns}.union(*rating_columns.by_dimension.values())
     row_reader = RowReader(
         columns,
         problems,
         roles=[*OUTPUT_ROLES, *(("dimension", "rating") if columns.is_long_table else ())],
-        label_columns=rating_columns.all_columns,
+        label_columns=label_columns,
         judge_texts=options.texts,
         response_columns={},
     )
@@ -58,7 +59,7 @@ def read_outputs(
         notes += _check_rated_ids(outputs, problems, second_ratings)
     if not problems and options.reads_labels:
         in_file = "" if second_ratings is None else " in the file of --annotations"
-        _check_has_ratings(outputs, in_file, ratings.rating_columns, problems)
+        _check_has_ratings(outputs, ratings, problems, in_file)
     dimensions = rated_dimensions(outputs) if options.dimensions is None else options.dimensions
     notes += _notes_on_unrated(outputs, dimensions)
     reading = row_reader.file_reading(rating_columns.listed_columns())
@@ -152,13 +153,11 @@ def _check_rated_ids(
 
 
 def _check_has_ratings(
-    outputs: Iterable[LabelledOutput],
-    in_file: str,
-    rating_columns: RatingColumns,
-    problems: Problems,
+    outputs: Iterable[LabelledOutput], ratings: TableRatings, problems: Problems, in_file: str
 ) -> None:
     """Add a problem for each requested dimension without ratings, or if there are no ratings."""
-    dimensions, columns = rated_dimensions(outputs), rating_columns.columns
+    dimensions, rating_columns = rated_dimensions(outputs), ratings.rating_columns
+    columns = rating_columns.columns
     rated_names = {*rating_columns.number_columns, *rating_columns.nested_dimensions}
     if columns.is_long_table:
         rated_names.update(map(str, columns.cells_in(str(columns.find_column("dimension")))))

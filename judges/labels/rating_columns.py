@@ -66,11 +66,6 @@ class RatingColumns:
     number_columns: ColumnTuple = ()
     uncertain_columns: Mapping[str, ColumnTuple] = field(default_factory=dict)
 
-    @property
-    def all_columns(self) -> set[str]:
-        """The columns of ratings on all dimensions."""
-        return set(self.nested_columns).union(*self.by_dimension.values())
-
     def listed_columns(self) -> dict[str, ColumnTuple]:
         """Map dimensions to columns, for `check` to list; a column of objects has its own name."""
         if self.columns.is_long_table:
@@ -110,14 +105,12 @@ def find_rating_columns(columns: Columns, dimensions: Collection[str] | None) ->
 
 
 def _user_rating_columns(columns: Columns) -> dict[str, ColumnTuple]:
-    """Return the columns of ratings that the user names, even if some of their cells are faulty.
-
-    A column of texts counts as ratings only if the user names it like labels or a catalogue judge.
-    """
+    """Return the columns of ratings that the user names, even if some of their cells are faulty."""
     by_dimension: dict[str, ColumnTuple] = {}
     user_columns = without_keys(columns.columns_by_name, {*OUTPUT_ROLES, *VOTE_COLUMNS})
     for name, (first_column, *other_columns) in user_columns.items():
         is_text = not other_columns and columns.kind_of(first_column) in ("text", "name")
+        # A column of texts holds ratings only if the user names it like labels or a judge.
         is_label = name in catalog.judge_names() or _has_label_name(name, _LABEL_WORDS)
         if not is_source_or_output(name) and (is_label or not is_text):
             by_dimension[name] = user_columns[name]
@@ -139,16 +132,7 @@ def _annotator_columns(number_columns: ColumnTuple) -> dict[str, ColumnTuple]:
 def _find_columns(
     columns: Columns, dimension: str, number_columns: ColumnTuple
 ) -> tuple[ColumnTuple, bool]:
-    """Return the columns that may hold the ratings on a dimension, and whether this is certain.
-
-    These are the first columns that exist in this list, without the columns of a judge's scores:
-
-    1. The user's columns for the dimension.
-    2. The annotators' columns of the dimension, if no column has the dimension's own name.
-    3. The column with the dimension's name, and columns of numbers with its words in their names.
-    4. The columns that are named like labels.
-    5. All columns of numbers, unless the dimension is in the catalogue or may be misspelt.
-    """
+    """Return the columns that may hold the ratings on a dimension, and whether this is certain."""
     for name, user_columns in columns.columns_by_name.items():
         if dimension in (name, judge_name(name)):
             return user_columns, True
@@ -165,6 +149,7 @@ def _find_columns(
     if named_columns or len(possible_columns) > 1:
         return possible_columns, len(possible_columns) == 1
     label_columns = _label_columns(columns, dimension)
+    # If the dimension is a judge of the catalogue, or misspelt, no other column is its.
     if label_columns or similar_name(dimension, {*catalog.judge_names(), *columns.table.columns}):
         return label_columns, len(label_columns) < 2
     return number_columns, False
@@ -175,10 +160,8 @@ def _guess_columns(
 ) -> tuple[ColumnTuple, bool]:
     """Return the columns that may hold ratings if the user names none, and whether this is certain.
 
-    The guess is the only column of numbers that is named like labels, or else all columns of
-    numbers except the `annotator_columns`. It is certain if all these columns have the names of
-    catalogue judges. It is also certain if it is one column on a usual scale, and no column has
-    labels in words.
+    The guess is certain if all these columns are named after judges of the catalogue, or if it is
+    one column on a usual scale and no column has labels in words.
     """
     excluded_columns = set[str]().union(*annotator_columns.values())
     other_columns = tuple(name for name in number_columns if name not in excluded_columns)
@@ -210,11 +193,9 @@ def _columns_of_rating_words(columns: Columns) -> list[str]:
 
 
 def _label_columns(columns: Columns, dimension: str) -> ColumnTuple:
-    """Return the columns that may hold a dimension's labels although they have other names.
+    """Return the columns with a name such as `human label`, which may hold a dimension's labels.
 
-    The name of such a column consists of words for labels and of words in the dimension's name.
-    Returns () if the dimension may be a misspelling of another column or of a catalogue judge, or
-    if the labels are in objects.
+    Returns () if the dimension may be a misspelling, or if the labels are in objects.
     """
     if columns.find_columns(NESTED_COLUMNS):
         return ()
@@ -259,8 +240,8 @@ def check_rating_columns(rating_columns: RatingColumns, problems: Problems) -> l
     columns = rating_columns.columns
     if columns.is_long_table or not columns.reads_labels:
         return []
-    for dimension, names in rating_columns.uncertain_columns.items():
-        _ask_for_columns(problems, dimension, names)
+    for dimension, possible_columns in rating_columns.uncertain_columns.items():
+        _ask_for_columns(problems, dimension, possible_columns)
     notes: list[str] = []
     other_columns = without_keys(rating_columns.by_dimension, columns.columns_by_name)
     for dimension, names in other_columns.items():
@@ -273,21 +254,20 @@ def check_rating_columns(rating_columns: RatingColumns, problems: Problems) -> l
     return notes
 
 
-def _ask_for_columns(problems: Problems, dimension: str, names: ColumnTuple) -> None:
-    """Add the problem that it is uncertain which columns hold labels, with flags to say which.
-
-    One flag is for each column alone, and one is for all columns as annotators' columns.
-    """
-    flags = [map_flag(dimension or name, [name]) for name in names]
+def _ask_for_columns(problems: Problems, dimension: str, possible_columns: ColumnTuple) -> None:
+    """Add the problem that it is uncertain which columns hold labels, with flags to say which."""
+    flags = [map_flag(dimension or name, [name]) for name in possible_columns]
     fault, advice = "may hold the labels", f"if it does, say so with {flags[0]}"
-    if len(names) > 1:
-        first_words, *other_words = map(name_words, names)
+    if len(possible_columns) > 1:
+        first_words, *other_words = map(name_words, possible_columns)
         shared_words = set(first_words).intersection(*other_words)
         shared_name = "_".join(w for w in first_words if w in shared_words and w.isalpha())
-        joined_flag = map_flag(dimension or shared_name or "NAME", names)
+        joined_flag = map_flag(dimension or shared_name or "NAME", possible_columns)
         fault, advice = "may each hold the labels", f"name those that do: {' '.join(flags)}"
         if dimension:
             first_flags = [*flags[:3], *["..."] * (len(flags) > 3)]
             advice = f"say which: {' or '.join(first_flags)}"
         advice += f"; or, if each is one annotator's, join them by {joined_flag}"
-    problems.add("labels", f"{joined_names(names)} {fault}", advice, field=dimension or None)
+    problems.add(
+        "labels", f"{joined_names(possible_columns)} {fault}", advice, field=dimension or None
+    )

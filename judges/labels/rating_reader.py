@@ -90,7 +90,7 @@ class RatingReader:
         self._plain_numbers = sorted(self._cells_of_kind(NUMBER), key=lambda cell: cell.number)
 
     def _parse(self, value: object) -> CellValue:
-        """Return what a value means to the user, or else by itself, without the other cells."""
+        """Return the user's meaning of a value if there is one, else its usual meaning."""
         word = normalize_word(value)
         if word in self._user_numbers:
             return CellValue(MAPPED, self._user_numbers[word], word)
@@ -114,11 +114,11 @@ class RatingReader:
 
     @cached_property
     def _has_decimal_commas(self) -> bool:
-        """Whether a cell has a decimal comma, or may have one and no cell has a decimal point."""
-        numbers = [cell.text.rstrip("% ") for cell in self._cells]
-        if any(map(_DECIMAL_COMMA.fullmatch, numbers)):
+        """Whether commas in this column are decimal commas."""
+        number_texts = [cell.text.rstrip("% ") for cell in self._cells]
+        if any(map(_DECIMAL_COMMA.fullmatch, number_texts)):
             return True
-        with_point = filter(lambda number: "." in number, numbers)
+        with_point = filter(lambda text: "." in text, number_texts)
         return self._may_have_decimal_commas and all(map(_AMBIGUOUS_NUMBER.fullmatch, with_point))
 
     @cached_property
@@ -141,7 +141,7 @@ class RatingReader:
 
     @cached_property
     def number_by_word(self) -> dict[str, float]:
-        """The numbers of the words for yes and no, and of the user's words if a cell has any."""
+        """Maps the column's words for yes and no, and the user's words, to their numbers."""
         numbers = {word: NUMBER_BY_YES_NO_WORD[word] for word in self._yes_no_words}
         return numbers | (self._user_numbers if MAPPED in self._kinds else {})
 
@@ -166,7 +166,7 @@ class RatingReader:
 
     @property
     def reversal_text(self) -> str:
-        """The end of the advice to reverse the column's numbers, with --values if possible."""
+        """How to reverse the column's numbers: with a flag --values, or else in the file itself."""
         numbers = {normalize_word(cell.value): cell.number for cell in self._plain_numbers}
         if not self._kinds <= {NUMBER, MISSING} or len(numbers) > _MAX_REVERSED_RATINGS:
             return " in the file"
@@ -280,10 +280,7 @@ def is_rating_word(word: str) -> bool:
 
 
 def _find_yes_no_words(cells: Collection[CellValue]) -> set[str]:
-    """Return the words of the most frequent pair, such as yes and no, or of several such pairs.
-
-    A pair must have at least three quarters of all cells with a word of any pair.
-    """
+    """Return the most frequent pair of words for yes and no in a column, or several such pairs."""
     yes_no_cells = [cell for cell in cells if cell.kind == YES_NO]
     n_by_word = _count_cells(yes_no_cells, lambda cell: cell.word)
     n_by_pair = {(yes, no): n_by_word[yes] + n_by_word[no] for yes, no in YES_NO_PAIRS}

@@ -174,10 +174,7 @@ def read_ratings(
 def _annotator_name(
     columns: Columns, cell: RatingCell, by_annotator: RatingsByAnnotator
 ) -> str | None:
-    """Return the name or number of a cell's annotator; None if the annotator is unknown.
-
-    Raises UnreadableError for a second rating by the same annotator.
-    """
+    """Return the name or number of a cell's annotator; None if the annotator is unknown."""
     if not columns.has_row_per_annotator:
         return cell.annotator
     if cell.annotator in by_annotator:
@@ -191,11 +188,7 @@ def _annotator_name(
 def _check_user_words(
     cells: Iterable[RatingCell], options: ReadOptions, problems: Problems
 ) -> list[str]:
-    """Add a problem if --values gives words a new meaning, but no label is one of these words.
-
-    If the labels are numbers, return only a note, because a judge's recorded replies may have the
-    words.
-    """
+    """Add a problem if --values gives words a new meaning, but no label is one of these words."""
     words = {
         word
         for word, number in options.number_by_word.items()
@@ -205,6 +198,7 @@ def _check_user_words(
     if not (labels and words and words.isdisjoint(labels)):
         return []
     fault = f"no label is {joined_names(sorted(words))}, which --values names"
+    # If the labels are numbers, the words may be those of a judge's recorded replies.
     if not any(map(looks_like_number, labels)):
         advice = f"correct --values, or leave it out; the labels are {joined_names(sorted(labels))}"
         problems.add("no-word", fault, advice)
@@ -214,14 +208,11 @@ def _check_user_words(
 def _make_reader(
     columns: Columns, options: ReadOptions, dimension: str, values: Sequence[object]
 ) -> RatingReader:
-    """Make the reader for a dimension's cells.
-
-    In a column of only 1 and -1, these mean thumbs up (1) and thumbs down (read as 0), unless the
-    user states a scale with negative numbers.
-    """
+    """Make the reader for a dimension's cells."""
     value_by_word, (min_rating, _) = options.values, options.scale_of(dimension) or (0, 1)
     present_values = [value for value in values if not is_missing_value(value)]
     numbers = {normalize_word(value): parse_cell(value).number for value in present_values}
+    # Unless the scale has negative numbers, -1 in a column of only 1 and -1 is thumbs down.
     if {*numbers.values()} == {1, -1} and min_rating >= 0:
         thumbs = {word: max(number, 0) for word, number in numbers.items()}
         value_by_word = {**thumbs, **value_by_word}
@@ -232,11 +223,7 @@ def _make_reader(
 def _check_direction(
     names: ColumnTuple, reader: RatingReader, options: ReadOptions, problems: Problems
 ) -> Iterator[str]:
-    """Add a problem or yield a note if the lowest value may be the best one.
-
-    The reason is the user's values (`pass=0`), or a name such as `has errors` or `rank`. If the
-    column has only two values, the user must then say which value is good.
-    """
+    """Add a problem or yield a note if the lowest value may be the best one."""
     numbers = reader.number_by_word
     for good, bad in VERDICT_PAIRS:
         if {good, bad} <= numbers.keys() and numbers[good] <= numbers[bad]:
@@ -299,11 +286,7 @@ def _cells_of_long_row(
 def _cells_of_wide_row(
     rating_columns: RatingColumns, row: TableRow, problems: Problems
 ) -> CellsByDimension:
-    """Return the cells of ratings in a row.
-
-    If a dimension is rated in several places, the user's columns go first, then the last column of
-    objects {dimension: rating}, and then other columns. Comments in such objects are skipped.
-    """
+    """Return the cells of ratings in a row, without comments and other columns of the user's."""
     columns, cells_by_dimension = rating_columns.columns, CellsByDimension()
     excluded_paths = {*columns.mapped_columns, *columns.comment_columns}
     for column in rating_columns.nested_columns:
@@ -316,6 +299,7 @@ def _cells_of_wide_row(
             key_path = f"{column}{KEY_SEPARATOR}{dimension}"
             if key_path not in excluded_paths and not is_missing_value(rating):
                 cells_by_dimension[str(dimension)] = {key_path: rating}
+    # If a dimension is rated in several places, the user's columns go first, then objects.
     for dimension, names in rating_columns.by_dimension.items():
         if dimension in columns.columns_by_name or dimension not in cells_by_dimension:
             cells_by_dimension[dimension] = {name: value_at(row.cells, name) for name in names}

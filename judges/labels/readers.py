@@ -142,10 +142,7 @@ def read_options(
 def _read_or_raise(
     path: FileOrRows, options: ReadOptions, *, item_kind: ItemKind
 ) -> LabelledSet | LabelledPairs:
-    """Return the labels in a file; raises LabelError if the file has problems.
-
-    The error's message has the problems that are not in a single row, or else the first problem.
-    """
+    """Return the labels in a file; raises LabelError with the file's most important problems."""
     labelled_items, problems = check_file(path, options, item_kind=item_kind)
     if labelled_items is not None and not problems:
         return labelled_items
@@ -190,22 +187,20 @@ def _read_table(
     item_kind: ItemKind,
     second_ratings: TableRatings | None,
 ) -> LabelledSet | LabelledPairs:
-    """Read a table as outputs or as pairs; raises UnreadableError for pairs in place of outputs.
-
-    A table with two columns of responses is read as outputs in two cases: the second file rates
-    outputs, or the table has ratings but no votes, and the user names columns or dimensions.
-    """
+    """Read a table as outputs or as pairs; raises UnreadableError for pairs in place of outputs."""
     table = convert_tool_export(table, options)
     if second_ratings is not None:
         # The user may name columns of both files. Those of only the second file are left out here.
-        second_names = second_ratings.rating_columns.columns.columns_by_name.keys()
-        only_second = second_names - columns_in_table(table, options.columns_by_name)
-        first_columns = without_keys(options.columns_by_name, only_second)
+        annotation_names = second_ratings.rating_columns.columns.columns_by_name.keys()
+        only_annotations = annotation_names - columns_in_table(table, options.columns_by_name)
+        first_columns = without_keys(options.columns_by_name, only_annotations)
         options = replace(options, columns_by_name=first_columns)
     columns = _prepare_columns(table, options)
     response_columns, are_pairs = find_response_columns(columns), holds_pairs(columns)
     if item_kind == "pairs" or (not item_kind and are_pairs):
         return read_pair_rows(columns, problems, options)
+    # A table with two columns of responses holds outputs if a second file rates them, or if the
+    # table has ratings but no votes, and the user names columns or dimensions.
     ratings_are_named = (
         options.dimensions is not None
         or columns.columns_by_name

@@ -191,10 +191,7 @@ class RowReader:
         return item_id
 
     def _read_name(self, row: TableRow, role: str) -> str | None:
-        """Return the name or id in the column for `role`; None if it is missing or invalid.
-
-        Adds a problem for an invalid name, and for a missing one unless it is a system's.
-        """
+        """Return the name or id in the column for `role`; None if it is missing or invalid."""
         column = self._columns.find_column(role)
         if column is None:
             return None

@@ -75,13 +75,13 @@ class VoteReader:
         word = normalize_word(value)
         if word in self._user_votes:
             return self._user_votes[word]
-        by_name = _vote_by_name(word, systems) or _vote_by_name(word, self._response_columns)
-        by_word = "tie" if word.startswith("tie") else self._usual_votes.get(word)
-        by_word = by_word or _VOTE_BY_WORD.get(word)
-        vote = by_name or by_word
+        vote_by_name = _vote_by_name(word, systems) or _vote_by_name(word, self._response_columns)
+        vote_by_word = "tie" if word.startswith("tie") else self._usual_votes.get(word)
+        vote_by_word = vote_by_word or _VOTE_BY_WORD.get(word)
+        vote = vote_by_name or vote_by_word
         fault = "is not a vote"
-        if by_name and by_word and by_name != by_word:
-            fault = f"may be a system's name ({by_name}) or a usual vote ({by_word})"
+        if vote_by_name and vote_by_word and vote_by_name != vote_by_word:
+            fault = f"may be a system's name ({vote_by_name}) or a usual vote ({vote_by_word})"
         elif vote or is_missing_value(value):
             return vote
         meaning = "what it means, as in --values WORD=A"
