@@ -68,7 +68,7 @@ class RunBudget:
     measurement. `expected_by_purpose` has the expected spending for each purpose.
     """
 
-    prepared_run: PreparedRun
+    run: PreparedRun
     search_budget: SearchBudget
     search_options: SearchOptions
     limit: float
@@ -83,7 +83,7 @@ class RunBudget:
     @property
     def has_price(self) -> bool:
         """Whether a judgement has a known price in dollars that is not 0."""
-        return self.prepared_run.settings.judge_model.price is not None and not self.pricing.is_free
+        return self.run.settings.judge_model.price is not None and not self.pricing.is_free
 
     @property
     def expected_total(self) -> Spending:
@@ -102,14 +102,14 @@ class RunBudget:
     @property
     def calls_in_flight(self) -> int:
         """The expected average number of calls in flight."""
-        return min(self.prepared_run.settings.concurrency, MAX_IN_FLIGHT)
+        return min(self.run.settings.concurrency, MAX_IN_FLIGHT)
 
     @property
     def limit_in_dollars(self) -> float | None:
         """The user's limit in dollars, else the planned limit; None if costs are not in dollars."""
         if self.pricing.budget_unit != "dollars":
             return None
-        return self.prepared_run.settings.max_cost or round(self.limit, 2)
+        return self.run.settings.max_cost or round(self.limit, 2)
 
     def reservation(self, cost: float) -> tuple[float, float]:
         """Return the calls and dollars to reserve: the final measurement plus a search's `cost`."""
@@ -118,7 +118,7 @@ class RunBudget:
 
 
 def plan_budget(
-    prepared_run: PreparedRun,
+    run: PreparedRun,
     native_n: bool | None = None,
     measured_tokens: PromptAndReplyTokens | None = None,
 ) -> RunBudget:
@@ -129,17 +129,17 @@ def plan_budget(
     default, they are estimated. Raises SettingsError if nothing is measured yet and the user's
     limit is too small to be useful.
     """
-    settings, labels = prepared_run.settings, prepared_run.labels
-    pricing = plan_pricing(prepared_run, native_n, measured_tokens)
+    settings, labels = run.settings, run.labels
+    pricing = plan_pricing(run, native_n, measured_tokens)
     item_cost, n_held_out = pricing.untuned_cost, labels.n_held_out
     is_in_dollars = pricing.budget_unit == "dollars"
-    limit = _run_limit(prepared_run, pricing, has_begun=measured_tokens is not None)
+    limit = _run_limit(run, pricing, has_begun=measured_tokens is not None)
     max_item_price = (1.0 if pricing.is_free else MAX_CANDIDATE_RATIO) * pricing.untuned_price
     affordable_price = max_item_price
     if is_in_dollars:
         # If dev and test are to fit into their share of the limit, judging one item may cost this.
         affordable_price = MAX_CANDIDATE_SHARE * limit / max(1, len(labels.dev) + n_held_out)
-    search_options = _search_options(prepared_run, pricing, affordable_price)
+    search_options = _search_options(run, pricing, affordable_price)
     if search_options.max_demos:
         max_item_price = max(max_item_price, affordable_price)
     # The untuned judge and the tuned one judge the held-out items.
@@ -155,22 +155,22 @@ def plan_budget(
     slack = SLACK_SHARE * limit if is_in_dollars else 0.0
     search_budget = SearchBudget(limit - reserved_cost, pricing, slack)
     return RunBudget(
-        prepared_run=prepared_run,
+        run=run,
         search_budget=search_budget,
         search_options=replace(search_options, max_item_price=max_item_price),
         limit=limit,
         reserved_cost=reserved_cost,
         reserved_calls=(2 * n_held_out + n_probes) * pricing.calls_per_item,
-        expected_by_purpose=_expected_by_purpose(prepared_run, search_budget, n_probes),
+        expected_by_purpose=_expected_by_purpose(run, search_budget, n_probes),
     )
 
 
 def _expected_by_purpose(
-    prepared_run: PreparedRun, search_budget: SearchBudget, n_probes: int
+    run: PreparedRun, search_budget: SearchBudget, n_probes: int
 ) -> list[Spending]:
     """Return what a run usually spends for each purpose."""
-    settings, pricing = prepared_run.settings, search_budget.pricing
-    n_judgements, price_ratio, n_proposals = _usual_search(prepared_run, search_budget)
+    settings, pricing = run.settings, search_budget.pricing
+    n_judgements, price_ratio, n_proposals = _usual_search(run, search_budget)
     tokens_in, tokens_out = pricing.untuned_tokens_in, pricing.untuned_tokens_out
     search_tokens = price_ratio * tokens_in, price_ratio * tokens_out
     judge_price, proposer_price = settings.judge_model.price, settings.proposer_model.price
@@ -191,7 +191,7 @@ def _expected_by_purpose(
         if spending.calls:
             expected_by_purpose.append(spending)
 
-    n_calls, n_test_judgements = pricing.calls_per_item, 2 * prepared_run.labels.n_held_out
+    n_calls, n_test_judgements = pricing.calls_per_item, 2 * run.labels.n_held_out
     add(SEARCH, n_judgements, n_calls, search_tokens, judge_price)
     add(PROPOSALS, n_proposals, 1, pricing.proposal_tokens, proposer_price)
     add(TEST, n_test_judgements, n_calls, (tokens_in, tokens_out), judge_price)
@@ -199,15 +199,13 @@ def _expected_by_purpose(
     return expected_by_purpose
 
 
-def _usual_search(
-    prepared_run: PreparedRun, search_budget: SearchBudget
-) -> tuple[float, float, int]:
+def _usual_search(run: PreparedRun, search_budget: SearchBudget) -> tuple[float, float, int]:
     """Return the usual numbers of judgements and proposals, with the judgements' relative price.
 
     The price of a judgement is divided by the untuned judge's. The numbers come first and last, and
     proposals take at most half of the budget.
     """
-    settings, labels = prepared_run.settings, prepared_run.labels
+    settings, labels = run.settings, run.labels
     item_cost, limit = search_budget.pricing.untuned_cost, search_budget.limit
     n_learning_items = len(labels.train_and_dev)
     if is_embedded(settings.lm):
@@ -231,9 +229,9 @@ def _usual_search(
     return min(n_usual, n_affordable), price_ratio, n_proposals
 
 
-def _planned_limits(prepared_run: PreparedRun, pricing: Pricing) -> tuple[float, float]:
+def _planned_limits(run: PreparedRun, pricing: Pricing) -> tuple[float, float]:
     """Return the smallest useful limit, and the default limit."""
-    labels, item_cost = prepared_run.labels, pricing.untuned_cost
+    labels, item_cost = run.labels, pricing.untuned_cost
     test_cost, dev_cost = labels.n_held_out * item_cost, len(labels.dev) * item_cost
     if pricing.is_free:
         n_calls = FREE_CALLS_PER_OUTPUT * item_cost * len(labels.all_items)
@@ -249,7 +247,7 @@ def _planned_limits(prepared_run: PreparedRun, pricing: Pricing) -> tuple[float,
         # Before the first proposal, the untuned judge is scored. The limit must pay for this score,
         # for the proposal, and for what the search then reserves for test, questions and dev: their
         # full cost, or the largest shares of the budget that they may take.
-        proposal_cost = pricing.proposal_price.cost(*proposal_tokens(prepared_run, at_worst=True))
+        proposal_cost = pricing.proposal_price.cost(*proposal_tokens(run, at_worst=True))
         first_cost = proposal_cost + FIRST_ROUND_COST * UNTUNED_BUDGET_SHARE * race_cost
         dev_reserve = (1 + MAX_FINALISTS * FINALIST_COST) * dev_cost
         first_share = (1 - QUESTION_TEST_SHARE) * (1 - MAX_DEV_SHARE / 2)
@@ -259,14 +257,14 @@ def _planned_limits(prepared_run: PreparedRun, pricing: Pricing) -> tuple[float,
     return smallest_limit, default_limit
 
 
-def _run_limit(prepared_run: PreparedRun, pricing: Pricing, *, has_begun: bool) -> float:
+def _run_limit(run: PreparedRun, pricing: Pricing, *, has_begun: bool) -> float:
     """Return what a run may spend: the user's limit, else the default limit.
 
     Raises SettingsError if the user's limit is too small to learn anything. A run that has begun
     goes on, even if judgements prove dearer than estimated.
     """
-    settings = prepared_run.settings
-    smallest_limit, default_limit = _planned_limits(prepared_run, pricing)
+    settings = run.settings
+    smallest_limit, default_limit = _planned_limits(run, pricing)
     # What a call or a dollar of the user's limit pays for, in the unit of the costs; the rest is
     # spare.
     cost_per_call = (1 - SPARE_CALLS_SHARE) * pricing.untuned_cost / pricing.calls_per_item
@@ -285,21 +283,19 @@ def _run_limit(prepared_run: PreparedRun, pricing: Pricing, *, has_begun: bool) 
             needed_limit = math.ceil(needed_limit * 10**n_decimals) / 10**n_decimals
             raise SettingsError(
                 f"{option_name(name, f'{user_limit:g}')}: too little to learn anything from "
-                f"{len(prepared_run.labels.all_items)} labels; the smallest useful limit is "
+                f"{len(run.labels.all_items)} labels; the smallest useful limit is "
                 f"{option_name(name, f'{needed_limit:g}')}"
             )
         limits.append(limit)
     return min(limits, default=default_limit)
 
 
-def _search_options(
-    prepared_run: PreparedRun, pricing: Pricing, max_item_price: float
-) -> SearchOptions:
+def _search_options(run: PreparedRun, pricing: Pricing, max_item_price: float) -> SearchOptions:
     """Return the options of a search in which judging one item may cost at most `max_item_price`.
 
     Prompts get no demonstrations if fewer than MIN_DEMOS of average length would fit.
     """
-    settings, items = prepared_run.settings, prepared_run.labels.train.items
+    settings, items = run.settings, run.labels.train.items
     max_demos, max_demo_characters = MAX_PAID_DEMOS, MAX_PAID_DEMO_CHARACTERS
     if is_embedded(settings.lm):
         max_demos, max_demo_characters = MAX_FREE_DEMOS, MAX_FREE_DEMO_CHARACTERS

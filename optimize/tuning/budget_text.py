@@ -33,7 +33,7 @@ def budget_lines(budget: RunBudget) -> list[str]:
     return [
         *table,
         f"at most: {_limit_text(budget) or 'no limit is given (--max-cost, --max-calls)'}",
-        *wrap_lines(*sentences, *tuning_notes(budget), _chance_sentence(budget.prepared_run)),
+        *wrap_lines(*sentences, *tuning_notes(budget), _chance_sentence(budget.run)),
         "One token is assumed per four characters. Nothing has been sent or spent.",
     ]
 
@@ -48,13 +48,13 @@ def planned_line(budget: RunBudget) -> str:
 
 def tuning_notes(budget: RunBudget) -> list[str]:
     """Return a note on what can be tuned if the judge is a decision model without a proposer."""
-    prepared_run, settings = budget.prepared_run, budget.prepared_run.settings
+    run, settings = budget.run, budget.run.settings
     if not is_decision_model(settings.lm) or settings.proposer_lm:
         return []
     can_be_tuned = {
-        "questions": bool(candidate_questions(prepared_run.subject, 1)),
+        "questions": bool(candidate_questions(run.subject, 1)),
         "demonstrations": budget.search_options.max_demos > 0,
-        "the threshold": prepared_run.goal == "balanced",
+        "the threshold": run.goal == "balanced",
     }
     names = " and ".join(name for name, is_tunable in can_be_tuned.items() if is_tunable)
     return [
@@ -66,7 +66,7 @@ def tuning_notes(budget: RunBudget) -> list[str]:
 def _limit_text(budget: RunBudget) -> str:
     """Return the limits, and whether a usual search exceeds them; "" if there is no limit."""
     expected = budget.expected_total
-    max_cost, max_calls = budget.limit_in_dollars, budget.prepared_run.settings.max_calls
+    max_cost, max_calls = budget.limit_in_dollars, budget.run.settings.max_calls
     limits = [dollars_text(max_cost)] if max_cost else []
     if max_calls is not None:
         limits.append(f"{max_calls:,} calls")
@@ -80,13 +80,13 @@ def _limit_text(budget: RunBudget) -> str:
 
 def budget_json(budget: RunBudget) -> JsonObject:
     """Return the JSON object that `--dry-run --json` prints."""
-    expected, labels = budget.expected_total, budget.prepared_run.labels
+    expected, labels = budget.expected_total, budget.run.labels
     cost = expected.cost_usd and round(expected.cost_usd, JSON_DECIMALS)
     splits = {"train": labels.train, "dev": labels.dev, "test": labels.held_out.test}
     return {
         "documents": {name: len(items.documents) for name, items in splits.items()},
-        "chance": _chance_sentence(budget.prepared_run),
-        "calls": {"expected": expected.calls, "at_most": budget.prepared_run.settings.max_calls},
+        "chance": _chance_sentence(budget.run),
+        "calls": {"expected": expected.calls, "at_most": budget.run.settings.max_calls},
         "minutes": round(budget.expected_minutes, 1),
         "tokens": {"in": expected.tokens_in, "out": expected.tokens_out},
         "cost_usd": {"expected": cost, "at_most": budget.limit_in_dollars},
@@ -94,9 +94,9 @@ def budget_json(budget: RunBudget) -> JsonObject:
     }
 
 
-def _chance_sentence(prepared_run: PreparedRun) -> str:
+def _chance_sentence(run: PreparedRun) -> str:
     """Return a sentence on how likely a better judge is to ship with this many documents."""
-    labels, goal, risk = prepared_run.labels, prepared_run.goal, prepared_run.settings.risk
+    labels, goal, risk = run.labels, run.goal, run.settings.risk
     return power_text(labels.all_items, labels.train_and_dev, search_goal=goal, risk=risk)[0]
 
 

@@ -97,12 +97,12 @@ def open_run(
         raise
 
 
-def run_config(prepared_run: PreparedRun) -> RunConfig:
+def run_config(run: PreparedRun) -> RunConfig:
     """Return the fields of a tuning run's config.json."""
-    settings, labelled_items = prepared_run.settings, prepared_run.labels.labelled_items
-    prompt_text = str(template_for_model(settings.lm, prepared_run.untuned_prompt))
-    if prepared_run.subject.questions:
-        prompt_text += str(prepared_run.subject.questions)
+    settings, labelled_items = run.settings, run.labels.labelled_items
+    prompt_text = str(template_for_model(settings.lm, run.untuned_prompt))
+    if run.subject.questions:
+        prompt_text += str(run.subject.questions)
     return RunConfig(
         command="optimize.tune",
         settings=msgspec.to_builtins(settings),

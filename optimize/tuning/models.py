@@ -83,11 +83,9 @@ def open_clients(
         )
 
 
-def make_item_judge(
-    prepared_run: PreparedRun, clients: RunClients, progress: Progress | None
-) -> JudgeItems:
+def make_item_judge(run: PreparedRun, clients: RunClients, progress: Progress | None) -> JudgeItems:
     """Return a function that judges items, in order, with any prompt of the search."""
-    subject, settings, client = prepared_run.subject, prepared_run.settings, clients.judge
+    subject, settings, client = run.subject, run.settings, clients.judge
 
     def judge_items(prompt: Prompt, items: Sequence[Item]) -> Iterable[ItemJudgement]:
         judge = Judge(subject=subject, prompt=prompt, lm=settings.lm, plan=clients.sampling_plan)

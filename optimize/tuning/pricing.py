@@ -34,23 +34,23 @@ MIN_PROPOSAL_COST = 1e-9
 
 
 def plan_pricing(
-    prepared_run: PreparedRun,
+    run: PreparedRun,
     native_n: bool | None = None,
     measured_tokens: PromptAndReplyTokens | None = None,
 ) -> Pricing:
     """Return the prices of a run; for `native_n` and `measured_tokens`, see `plan_budget`."""
-    settings, lm = prepared_run.settings, prepared_run.settings.lm
+    settings, lm = run.settings, run.settings.lm
     n_orders = 2 if settings.pairwise else 1
     n_replies = n_orders * (settings.samples or 1)
     gives_all_replies = gives_n_replies(lm) if native_n is None else native_n
     n_calls = n_orders if gives_all_replies else n_replies
-    tokens_in, tokens_out = measured_tokens or _estimate_tokens(prepared_run, n_calls, n_replies)
+    tokens_in, tokens_out = measured_tokens or _estimate_tokens(run, n_calls, n_replies)
     judge_price = settings.judge_model.price
     only_calls_limited = settings.max_calls is not None and settings.max_cost is None
     # Dollars are counted unless the model is free, its price is unknown, or only calls are limited.
     is_in_dollars = not (judge_price is None or judge_price.is_free or only_calls_limited)
     proposal_price = settings.proposer_model.price or judge_price or ASSUMED_TOKEN_PRICE
-    expected_proposal_tokens = proposal_tokens(prepared_run)
+    expected_proposal_tokens = proposal_tokens(run)
     proposal_cost = max(MIN_PROPOSAL_COST, proposal_price.cost(*expected_proposal_tokens))
     return Pricing(
         budget_unit="dollars" if is_in_dollars else "calls",
@@ -65,26 +65,24 @@ def plan_pricing(
     )
 
 
-def _estimate_tokens(
-    prepared_run: PreparedRun, n_calls: int, n_replies: int
-) -> PromptAndReplyTokens:
+def _estimate_tokens(run: PreparedRun, n_calls: int, n_replies: int) -> PromptAndReplyTokens:
     """Estimate the untuned judge's tokens for one output from the length of its prompts."""
-    train, lm = prepared_run.labels.train, prepared_run.settings.lm
+    train, lm = run.labels.train, run.settings.lm
     if is_embedded(lm):  # its tokens cost nothing
         return 0, 0
-    template = template_for_model(lm, prepared_run.untuned_prompt)
+    template = template_for_model(lm, run.untuned_prompt)
     sampled_items = train.items[:: max(1, len(train) // N_ITEMS_SAMPLED)]
     prompts = (fill_template(lm, template, item.texts) for item in sampled_items)
     tokens_in = sum(map(estimate_tokens, prompts)) / len(sampled_items)
-    return tokens_in * n_calls, estimate_reply_tokens(prepared_run.untuned_prompt, lm) * n_replies
+    return tokens_in * n_calls, estimate_reply_tokens(run.untuned_prompt, lm) * n_replies
 
 
-def proposal_tokens(prepared_run: PreparedRun, *, at_worst: bool = False) -> PromptAndReplyTokens:
+def proposal_tokens(run: PreparedRun, *, at_worst: bool = False) -> PromptAndReplyTokens:
     """Return the expected tokens of a proposal, or the largest possible number (`at_worst`)."""
-    proposer = prepared_run.settings.proposer_model
+    proposer = run.settings.proposer_model
     if is_embedded(proposer.lm):  # the embedded model writes no proposals
         return 0, 0
-    n_characters = PROPOSER_CHARACTERS + expected_evidence_length(prepared_run.labels.train)
+    n_characters = PROPOSER_CHARACTERS + expected_evidence_length(run.labels.train)
     writes_reasoning = is_reasoning_model(proposer.lm)
     if at_worst:  # each character of the prompt is a token
         max_reply_tokens = MAX_PROPOSAL_TOKENS * (REASONING_FACTOR if writes_reasoning else 1)

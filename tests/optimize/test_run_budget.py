@@ -24,13 +24,13 @@ SMALLEST = 0.21
 
 def plan(figures=None, **settings):
     settings = {"lm": LM, **settings}
-    prepared_run = prepare_run(read_settings({"dimension": "relevance", **settings}))
-    return plan_budget(prepared_run, measured_tokens=figures)
+    run = prepare_run(read_settings({"dimension": "relevance", **settings}))
+    return plan_budget(run, measured_tokens=figures)
 
 
 def test_a_free_run_plans_its_judgements_by_purpose():
     budget = plan(lm="embedded")
-    labels = budget.prepared_run.labels
+    labels = budget.run.labels
     n_test = labels.n_held_out
     # The untuned judge and one that shows the labels; six added lines on 16 outputs.
     calls = {"search": 2 * len(labels.train_and_dev), "test": 2 * n_test, "probes": 6 * 16}
@@ -41,7 +41,7 @@ def test_a_free_run_plans_its_judgements_by_purpose():
 def test_the_cost_of_the_final_measurement_is_reserved_and_the_search_may_spend_the_rest():
     budget = plan(max_cost=1.0)
     assert budget.search_budget.limit == pytest.approx(budget.limit - budget.reserved_cost)
-    n_test = budget.prepared_run.labels.n_held_out
+    n_test = budget.run.labels.n_held_out
     assert budget.reserved_cost >= 2 * n_test * budget.pricing.untuned_price
     assert budget.reserved_calls == 2 * n_test
     assert budget.expected_total.cost_usd <= budget.limit <= 1.0 == budget.limit_in_dollars
