@@ -144,8 +144,7 @@ class Client:
         )
         has_store = self._store is not None
         self._failure_monitor = None if self.keep_going else FailureMonitor(has_store=has_store)
-        # The answers to the requests in flight, by the requests' keys.
-        self._pending_answers: dict[bytes, asyncio.Future[Completion]] = {}
+        self._pending_by_key: dict[bytes, asyncio.Future[Completion]] = {}
         self._commit_is_scheduled = False
 
     def ask(self, request: Request) -> Response:
@@ -320,21 +319,21 @@ class Client:
         request_key = request.request_key
         if self._store is not None and (completion := self._store.get(request_key)) is not None:
             return completion, True
-        while (pending_answer := self._pending_answers.get(request_key)) is not None:
+        while (pending_answer := self._pending_by_key.get(request_key)) is not None:
             await asyncio.wait([pending_answer])
             if not pending_answer.cancelled():  # otherwise it was not answered: send this one
                 return pending_answer.result(), True
         if self.cache is not None and (completion := self.cache.get(request_key)) is not None:
             self.account.record_cached(request_key, completion)
             return completion, True
-        pending_answer = self._pending_answers[request_key] = asyncio.Future()
+        pending_answer = self._pending_by_key[request_key] = asyncio.Future()
         try:
             pending_answer.set_result(await self._sender.send(request))
         except ModelError as error:
             pending_answer.set_exception(error)
         finally:
             pending_answer.cancel()  # has no effect if there is a result or an error
-            del self._pending_answers[request_key]
+            del self._pending_by_key[request_key]
         return pending_answer.result(), False
 
 

@@ -39,7 +39,7 @@ MAX_RESPONSE_BYTES = 8 * 2**20  # several times the size of the largest regular 
 MAX_SEARCHED_CHARACTERS = 10_000
 # The parts of a request that can be left out, each with a pattern that matches the error messages
 # of endpoints that do not accept the part.
-ERROR_PATTERN_BY_REQUEST_PART = {
+ERROR_PATTERN_BY_PART = {
     "max_tokens": r"use .?max_completion_tokens",
     "temperature": r"\btemperature\b",
     "seed": r"\bseed\b",
@@ -106,7 +106,7 @@ class RequestFormat:
         if not self.omitted_parts.isdisjoint(request_parts):
             return True  # another request with the same part has failed since this one was sent
         error_text = read_error_text(response_body)
-        for part, pattern in ERROR_PATTERN_BY_REQUEST_PART.items():
+        for part, pattern in ERROR_PATTERN_BY_PART.items():
             if part in request_parts and re.search(pattern, error_text, re.I):
                 self.omit_part(part)
                 return True
@@ -256,9 +256,7 @@ def read_usage(
         usage = msgspec.convert(raw_usage, _ReportedUsage)
     except msgspec.ValidationError:
         warn_once("answers report no token counts: the most possible tokens are counted instead")
-        reply_messages: list[Message] = [
-            {"role": "assistant", "content": reply.text} for reply in replies
-        ]
+        reply_messages = [Message(role="assistant", content=reply.text) for reply in replies]
         max_tokens_out = max(max_prompt_tokens(reply_messages), sampling.n * sampling.max_tokens)
         return Usage(max_prompt_tokens(messages), max_tokens_out)
     # Gemini and xAI count reasoning tokens, which are billed as output, only in the total.
@@ -306,11 +304,9 @@ ERROR_RULES: tuple[tuple[Collection[int], str, type[ModelError], str], ...] = (
 )
 
 
-def read_error(
-    model: HttpModel, status: int, retry_after: float | None, response_body: bytes
-) -> ModelError:
+def read_error(model: HttpModel, status: int, retry_after: float | None, body: bytes) -> ModelError:
     """Return the exception for an HTTP error; the message is one line, with API keys redacted."""
-    error_text = read_error_text(response_body)
+    error_text = read_error_text(body)
     origin = f"{status} from {model.endpoint}"
     message = f"{origin} for {model.name}: {model.redactor.excerpt(error_text)}"
     if isinstance(model, EndpointModel):

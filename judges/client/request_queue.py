@@ -48,7 +48,6 @@ class RunState:
             time.sleep(POLL_SECONDS)
 
 
-# Returns the response to a request of a run.
 AnswerFunction = Callable[[Request, RunState], Awaitable[Response]]
 
 

@@ -17,7 +17,7 @@ from judges.protocol import Model, is_decision_model, is_embedded
 
 LIMIT_NAMES = ("max_calls", "max_cost", "concurrency", "max_tokens")
 # The clients that all callers in this process share, by the model and the folder of the cache.
-_client_by_model_and_cache: dict[tuple[Model, str | None], Client] = {}
+_shared_clients: dict[tuple[Model, str | None], Client] = {}
 
 
 class ModelOptions(TypedDict, total=False):
@@ -178,10 +178,9 @@ def shared_client(lm: str, api_base: str | None = None) -> Client:
     # If the address or the key in the environment changes, `open_model` returns another model,
     # which needs another client.
     model_and_cache = open_model(lm, api_base=api_base), os.environ.get(CACHE_VARIABLE)
-    if model_and_cache not in _client_by_model_and_cache:
-        client = Session(api_base=api_base).client(lm)
-        _client_by_model_and_cache.setdefault(model_and_cache, client)
-    return _client_by_model_and_cache[model_and_cache]
+    if model_and_cache not in _shared_clients:
+        _shared_clients.setdefault(model_and_cache, Session(api_base=api_base).client(lm))
+    return _shared_clients[model_and_cache]
 
 
 def check_limits(**limits: object) -> None:

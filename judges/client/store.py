@@ -115,10 +115,8 @@ class Store:
         self, request_key: bytes, completion: Completion, role: str = "", purpose: str = ""
     ) -> None:
         """Record an answer that costs this run nothing, such as an answer from the cache."""
-        reply, token_counts = (
-            _encode_json(completion),
-            (completion.tokens_in, completion.tokens_out),
-        )
+        token_counts = completion.tokens_in, completion.tokens_out
+        reply = _encode_json(completion)
         self._insert(request_key, role, purpose, CACHED, 0.0, *token_counts, reply)
 
     def _insert(self, *row: object) -> int:

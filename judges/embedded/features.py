@@ -67,7 +67,7 @@ def _match_sentence(sentence: Sentence, source: SourceIndex) -> SentenceMatch:
     stems = dict.fromkeys(sentence.stems)
     for stem in stems:
         weight = stem_weight(stem)
-        for index in source.sentence_indices_by_stem.get(stem, ()):
+        for index in source.indices_by_stem.get(stem, ()):
             shared_weights[index] += weight
     if not shared_weights:
         return SentenceMatch(-1, 0.0, shared_weights)

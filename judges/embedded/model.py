@@ -159,9 +159,7 @@ _TURN_WORDS = re.compile(
     r"quer(?:y|ies)|question|prompt|instruction|context|conversation|dialog|histor|turn|request"
     r"|asked|utterance|topic|premise|task"
 )
-_KNOWLEDGE_WORDS = re.compile(
-    r"fact|knowledge|evidence|reference|ground|gold|background|persona|notes"
-)
+_FACT_WORDS = re.compile(r"fact|knowledge|evidence|reference|ground|gold|background|persona|notes")
 
 
 def read_roles(fields: Sequence[Field], *, is_pairwise: bool) -> TextRoles:
@@ -173,7 +171,7 @@ def read_roles(fields: Sequence[Field], *, is_pairwise: bool) -> TextRoles:
     is_summary = any(_SUMMARY_WORDS.search(descriptions[name]) for name in candidates)
     documents, turns, knowledge = [], [], []
     for name in text_names[:-n_candidates]:
-        if _KNOWLEDGE_WORDS.search(name if is_summary else descriptions[name]):
+        if _FACT_WORDS.search(name if is_summary else descriptions[name]):
             knowledge.append(name)
         elif not is_summary and _TURN_WORDS.search(descriptions[name]):
             turns.append(name)

@@ -194,15 +194,14 @@ def total_weight(stems: Iterable[str]) -> float:
 class SourceIndex:
     """The index of a source: a text that judged texts were made from, or that they answer.
 
-    `sentence_indices_by_stem` has the first sentences with each stem. `salience_by_stem` says how
-    much each stem matters; the `n_salient` largest values sum to 1. `importances` says how much
-    each sentence matters, and `covering_weights` the weight of the stems that a text must share
-    with the sentence to cover it.
+    `indices_by_stem` has the first sentences with each stem. `salience_by_stem` says how much each
+    stem matters; the `n_salient` largest values sum to 1. `importances` says how much each sentence
+    matters, and `covering_weights` the weight of the stems that a text must share to cover it.
     """
 
     n_stems: int
     stem_counts: Counter[str]
-    sentence_indices_by_stem: dict[str, list[int]]
+    indices_by_stem: dict[str, list[int]]
     salience_by_stem: dict[str, float]
     n_salient: int
     importances: list[float]
@@ -218,34 +217,30 @@ def index_source_text(text: str) -> SourceIndex | None:
     if not source.words:
         return None
     stems_by_sentence = [dict.fromkeys(sentence.stems) for sentence in source.sentences]
-    sentence_indices: dict[str, list[int]] = defaultdict(list)
+    indices_by_stem: dict[str, list[int]] = defaultdict(list)
     for index, stems in enumerate(stems_by_sentence):
         for stem in stems:
-            if len(sentence_indices[stem]) < MAX_SENTENCES_PER_STEM:
-                sentence_indices[stem].append(index)
+            if len(indices_by_stem[stem]) < MAX_SENTENCES_PER_STEM:
+                indices_by_stem[stem].append(index)
     stem_counts = Counter(source.stems)
-    salience_by_stem = {
-        stem: _salience(stem, count, sentence_indices[stem][0])
-        for stem, count in stem_counts.items()
-    }
+    salience_by_stem = {s: _salience(s, n, indices_by_stem[s][0]) for s, n in stem_counts.items()}
     n_salient = max(6, min(60, len(stem_counts) // 4))
     total_salience = sum(sorted(salience_by_stem.values(), reverse=True)[:n_salient]) or 1.0
-    importances = [
-        sum([salience_by_stem[stem] for stem in stems]) if len(stems) > 1 else 0.0
-        for stems in stems_by_sentence
-    ]
+    importances, covering_weights = [], []
+    for stems in stems_by_sentence:
+        importance = sum([salience_by_stem[stem] for stem in stems])
+        importances.append(importance if len(stems) > 1 else 0.0)
+        covering_weight = COVERING_FRACTION * total_weight(stems)
+        covering_weights.append(max(1.0, min(MAX_COVERING_WEIGHT, covering_weight)))
     total_importance = sum(importances) or 1.0
     return SourceIndex(
         n_stems=len(source.stems),
         stem_counts=stem_counts,
-        sentence_indices_by_stem=dict(sentence_indices),
+        indices_by_stem=dict(indices_by_stem),
         salience_by_stem={stem: v / total_salience for stem, v in salience_by_stem.items()},
         n_salient=n_salient,
         importances=[importance / total_importance for importance in importances],
-        covering_weights=[
-            max(1.0, min(MAX_COVERING_WEIGHT, COVERING_FRACTION * total_weight(stems)))
-            for stems in stems_by_sentence
-        ],
+        covering_weights=covering_weights,
         words=frozenset(source.words),
         word_pairs=frozenset(source.word_pairs),
     )
