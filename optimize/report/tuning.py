@@ -29,10 +29,10 @@ from optimize.report.card import (
 )
 from optimize.statistics.intervals import MIN_PERFECT
 
-# A step is given if a larger share of outputs failed.
+# If a larger share of outputs failed, the first step is to fix the failures.
 MIN_FAILED_SHARE = 0.05
 MAX_STEPS = 3
-LARGER_LIMIT = (
+LARGER_LIMIT_STEP = (
     "The limit ended the search. What is left of it was reserved, or does not pay for another "
     "step. Tune again with a larger `--max-cost` or `--max-calls` and another `--out`: the reply "
     "cache answers what this search has asked already."
@@ -84,10 +84,8 @@ def _tuning_facts(result: TuningResult, test: SplitResult) -> Iterator[Fact]:
         failures = count_text(n_failed, other_scorecard.unit)
         yield "No score", f"The judge that does not ship failed on {failures}."
     if result.answers and result.shipped == "tuned":
-        *questions, own_answer = result.answers
-        shares = ", ".join(f"{question.name} ({question.share:.0%})" for question in questions)
-        own_text = f"{own_answer.name} ({own_answer.share:.0%})"
-        yield "Asks", f"{shares}, in addition to its own {own_text}."
+        *question_texts, own_text = [f"{one.name} ({one.share:.0%})" for one in result.answers]
+        yield "Asks", f"{', '.join(question_texts)}, in addition to its own {own_text}."
     if not result.unseen and not result.is_pairwise and result.data_counts.n_systems > 1:
         yield "New systems", "Not known: no system was held out from tuning."
 
@@ -97,14 +95,13 @@ def _split_table(result: TuningResult) -> ReportTable:
     caption, rows = "Both judges on labels that tuning did not use.", list[tuple[str, ...]]()
     if not result.has_verdicts:
         for split_name, split in result.splits.items():
-            rhos = [scorecard.rho for scorecard in split]
-            cells = *map(figure_text, rhos), f"{rhos[0].n_documents:,}"
-            rows.append((SPLIT_TITLES[split_name], *cells))
-        header = (f"{result.level}-level rho", "untuned judge", "tuned judge", "documents")
-        return ReportTable(header, rows, caption)
+            rhos = figure_text(split.untuned.rho), figure_text(split.tuned.rho)
+            rows.append((SPLIT_TITLES[split_name], *rhos, f"{split.untuned.rho.n_documents:,}"))
+        rho_name = f"{result.level}-level rho"
+        return ReportTable((rho_name, "untuned judge", "tuned judge", "documents"), rows, caption)
     for split_name, split in result.splits.items():
         title = "test" if split_name == "test" else "new systems"
-        for judge_name, scorecard in zip(("untuned", "tuned"), split, strict=True):
+        for judge_name, scorecard in (("untuned", split.untuned), ("tuned", split.tuned)):
             if scorecard.verdict_figures:
                 *rates, kappa = scorecard.verdict_figures.rates
                 cells = *map(figure_text, rates), number_text(kappa.value)
@@ -113,39 +110,36 @@ def _split_table(result: TuningResult) -> ReportTable:
 
 
 def gain_sentence(result: TuningResult, test: SplitResult) -> str:
-    """Return sentences on both judges' figures on test, their difference, and what it means.
-
-    The figures on dev are not reported, because the judge was chosen on dev.
-    """
-    gain = test.objective_gain
+    """Return sentences on both judges' figures on test, their difference, and what it means."""
+    # The figures on dev are not reported, because the judge was chosen on dev.
+    gain, untuned, tuned = test.objective_gain, test.untuned, test.tuned
     if math.isnan(gain.value):
         return "It is not known whether tuning helped: the gain on test is undefined."
     if result.shipped != "tuned" and result.tuned_file is None:
         return "The search found nothing better than the untuned judge, so nothing was gained."
-    figure_name, values = f"{result.level}-level rho", [scorecard.rho.value for scorecard in test]
+    figure_name, values = f"{result.level}-level rho", [untuned.rho.value, tuned.rho.value]
     if test.balanced_gain:
-        figure_name, values = (
-            "balanced accuracy",
-            [scorecard.share_right.value for scorecard in test],
-        )
-    untuned, tuned = map(number_text, values)
-    rho = test.tuned.rho
-    meaning = _gain_meaning(test, count_text(rho.n_documents, "document"))
+        figure_name = "balanced accuracy"
+        values = [untuned.share_right.value, tuned.share_right.value]
+    untuned_text, tuned_text = map(number_text, values)
+    meaning = _gain_meaning(test, count_text(tuned.rho.n_documents, "document"))
     is_contradicted = gain.value < 0 if result.shipped == "tuned" else test.is_gain_confirmed
     if is_contradicted:
-        n_others = result.data_counts.n_documents - rho.n_documents - rho.n_undefined
+        n_tested = tuned.rho.n_documents + tuned.rho.n_undefined
+        n_others = result.data_counts.n_documents - n_tested
         meaning += f" The gate, over the other {n_others:,} documents, decides."
-    on_unseen = ""
+    gain_text = figure_text(gain, signed=True)
     if result.unseen and not math.isnan(result.unseen.objective_gain.value):
         unseen_gain = figure_text(result.unseen.objective_gain, signed=True)
-        on_unseen = f"; on unseen systems {unseen_gain}"
+        gain_text += f"; on unseen systems {unseen_gain}"
     return (
-        f"On test {figure_name} is {untuned} untuned and {tuned} tuned: "
-        f"{figure_text(gain, signed=True)}{on_unseen}. {meaning}"
+        f"On test {figure_name} is {untuned_text} untuned and {tuned_text} tuned: {gain_text}. "
+        f"{meaning}"
     )
 
 
 def _gain_meaning(test: SplitResult, documents: str) -> str:
+    """Return what the gain on test means; `documents` is their number with its noun."""
     interval = test.objective_gain.interval
     if interval is None:
         return f"{documents} are too few, or too alike, for an interval: this may be luck."
@@ -157,6 +151,7 @@ def _gain_meaning(test: SplitResult, documents: str) -> str:
 
 
 def _cost_text(result: TuningResult) -> str:
+    """Return sentences on the cost and calls of the run, and on the price of 1,000 rows."""
     calls = count_text(result.lm_calls, "judge call")
     if result.proposer_calls:
         calls += f" and {count_text(result.proposer_calls, 'proposal')}"
@@ -164,7 +159,8 @@ def _cost_text(result: TuningResult) -> str:
         note = "; the limit of the search counts them, too" if result.limit_reached else ""
         calls += f" ({result.cached_calls:,} more from the reply cache{note})"
     limit_text = f" of at most ${result.max_cost:.2f}" if result.max_cost else ""
-    text = f"{cost_text(result.spending.cost_usd)}{limit_text}, {calls} in {result.seconds:,.0f} s."
+    spent = f"{cost_text(result.spending.cost_usd)}{limit_text}"
+    text = f"{spent}, {calls} in {result.seconds:,.0f} s."
     if not (costs := result.cost_per_1000_rows):
         return f"{text} 1,000 rows are free, too." if result.spending.cost_usd == 0 else text
     shipped_cost, untuned_cost = costs.for_judge(result.shipped), costs.untuned
@@ -191,17 +187,16 @@ def tuning_steps(result: TuningResult, folder: str = "FOLDER") -> list[str]:
     obstacle = obstacle_to_use(scorecard, result.data_counts)
     n_failed, steps = scorecard.rho.n_failed, list[str]()
     if n_failed > MIN_FAILED_SHARE * scorecard.rho.n_outputs:
-        steps.append(
-            f"Fix the failures: {n_failed:,} {scorecard.unit}s have no score. The report says why."
-        )
+        failures = f"{n_failed:,} {scorecard.unit}s"
+        steps.append(f"Fix the failures: {failures} have no score. The report says why.")
     untuned_is_perfect = result.test.untuned.share_right.value >= MIN_PERFECT
     if result.limit_reached and not untuned_is_perfect and (obstacle or result.shipped != "tuned"):
-        steps.append(LARGER_LIMIT)
-    more_labels, gain_steps = labels_advice(scorecard, "on test"), _gain_steps(result, result.test)
+        steps.append(LARGER_LIMIT_STEP)
+    labels_step, gain_steps = labels_advice(scorecard, "on test"), _gain_steps(result, result.test)
     if obstacle in (None, NO_SCORE, MOST_FAILED, NO_INTERVAL):
-        steps += [*gain_steps, more_labels]
+        steps += [*gain_steps, labels_step]
     else:
-        steps += [obstacle.remedy or more_labels or LABEL_MORE, *gain_steps]
+        steps += [obstacle.remedy or labels_step or LABEL_MORE, *gain_steps]
     if not obstacle:
         advice = floors_advice(scorecard, f"dspy-judges verify {shlex.quote(folder)} --data FILE")
         steps.append(f"Load it with `judges.load({json.dumps(folder)})`. {advice}")
@@ -210,9 +205,8 @@ def tuning_steps(result: TuningResult, folder: str = "FOLDER") -> list[str]:
 
 def _gain_steps(result: TuningResult, test: SplitResult) -> Iterator[str]:
     """Yield what to do if test or unseen systems do not confirm a gain, or if there is none."""
-    gain = test.objective_gain
     if result.shipped == "tuned":
-        if gain.interval and not test.is_gain_confirmed:
+        if test.objective_gain.interval and not test.is_gain_confirmed:
             yield "Verify the judge on further labels: test alone does not confirm the gain."
         if result.unseen and result.unseen.objective_gain.value < 0:
             yield (
