@@ -59,7 +59,7 @@ def run(function_path: str, arguments: Sequence[str] | None = None) -> int:
     """Call a command's function, written MODULE:FUNCTION, and return the exit code.
 
     The exit code is 0 for done, 1 for failed or below a required value, 2 for wrong usage, 3 for
-    undecided, and 130 for interrupted. `arguments` is `sys.argv[1:]` by default.
+    undecided, and 130 for interrupted. By default, `arguments` are those of the process.
     """
     wrap_output_streams()
     try:

@@ -37,9 +37,9 @@ def find_subject(name: str) -> Subject:
 def same_publication_questions(subject: Subject) -> tuple[Question, ...]:
     """Return the other dimensions of the subject's publication, as questions for its judge.
 
-    All these dimensions judge the same text as the subject. A question may need a text that the
-    judge does not read; tuning learns from people's labels how much the answers to each question
-    are worth. A comparison gets no such questions, and neither does a subject of the user's own.
+    These dimensions judge the same text as the subject, but may need texts that its judge does not
+    read; tuning learns how much each answer is worth. A comparison, and a subject of the user's
+    own, get no such questions.
     """
     if SUBJECT_BY_NAME.get(subject.name) != subject:
         return ()
@@ -55,9 +55,8 @@ def same_publication_questions(subject: Subject) -> tuple[Question, ...]:
 def candidate_questions(subject: Subject, max_questions: int) -> tuple[Question, ...]:
     """Return the questions that tuning may add to a judge, at most `max_questions`.
 
-    First come the other dimensions of the publication (see `same_publication_questions`), then the
-    questions in the subject's definition. A question is left out if an earlier question or a text
-    has its name.
+    First come those of `same_publication_questions`, then those in the subject's definition. A
+    question is left out if an earlier question or a text has its name.
     """
     questions: dict[str, Question] = {}
     for question in (*same_publication_questions(subject), *subject.questions):

@@ -161,10 +161,8 @@ def load(path: Path | str) -> AnyJudgeFile:
     """Read and check a frozen judge's file; raises FrozenJudgeError for any other file."""
     try:
         return loads(read_bytes(Path(path), MAX_JUDGE_BYTES))
-    except OSError as error:
-        raise FrozenJudgeError(f"{path}: {error.strerror}") from error
-    except ValueError as error:
-        raise FrozenJudgeError(f"{path}: {error}") from error
+    except (OSError, ValueError) as error:
+        raise FrozenJudgeError(f"{path}: {one_line_message(error)}") from error
 
 
 def dumps(judge: AnyJudgeFile) -> str:
@@ -248,7 +246,8 @@ def _check_file(judge_file: AnyJudgeFile) -> None:
 
 def one_line_message(error: Exception) -> str:
     """Return an error's message on one line; a long message, which may quote a file, is cut."""
-    return textwrap.shorten(str(error), MAX_MESSAGE_LENGTH, placeholder="...")
+    message = getattr(error, "strerror", None) or str(error)  # `strerror` leaves out the path
+    return textwrap.shorten(message, MAX_MESSAGE_LENGTH, placeholder="...")
 
 
 def to_json_data(value: object) -> Any:

@@ -74,15 +74,11 @@ def read_subject(name_or_path: str) -> Subject:
     from judges.tables.text import read_yaml_file
 
     try:
-        value_by_key = read_yaml_file(Path(name_or_path))
-        if isinstance(value_by_key, dict):
-            # A key may have no value, as in "candidate: null".
-            for key in [key for key, value in value_by_key.items() if value in EMPTY_YAML_VALUES]:
-                del value_by_key[key]
-        subject = convert(value_by_key, Definition).subject()
+        values = read_yaml_file(Path(name_or_path))
+        if isinstance(values, dict):  # a key may have no value, as in "candidate: null"
+            values = {key: value for key, value in values.items() if value not in EMPTY_YAML_VALUES}
+        subject = convert(values, Definition).subject()
         Judge.of(subject, questions=subject.questions)  # raises an error if two names clash
         return subject
-    except OSError as error:
-        raise DimensionError(f"{name_or_path}: {error.strerror}") from error
-    except ValueError as error:
+    except (OSError, ValueError) as error:
         raise DimensionError(f"{name_or_path}: {one_line_message(error)}") from error

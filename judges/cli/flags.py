@@ -35,8 +35,7 @@ REASONING_EFFORT_HELP = "minimal, low, medium or high (the model's default)"
 JUDGE_HELP = "a catalogue name, a frozen judge's file, a run folder or FILE.yaml"
 
 
-# Flags that take one file with labels or scores. Any other flag may be repeated, and its last value
-# counts.
+# Flags that take one file with labels or scores, so that a second file is refused.
 _ONE_FILE_FLAGS = ("data", "labels", "annotations", "scores")
 
 
@@ -177,7 +176,7 @@ def add_model_flags(parser: argparse.ArgumentParser, limit_note: str = "") -> No
 
 
 def request_options(flags: argparse.Namespace) -> "ModelOptions":
-    """Return the options of a `Session`, as set by the flags that `add_model_flags` adds."""
+    """Return the options of a `Session` that the flags of `add_model_flags` set."""
     return {
         "api_key_env": flags.api_key_env,
         "price": flags.price,
@@ -189,13 +188,11 @@ def request_options(flags: argparse.Namespace) -> "ModelOptions":
 
 def add_plan_flags(parser: argparse.ArgumentParser) -> None:
     add_flag = parser.add_argument_group("from replies to a score").add_argument
-    add_flag(
-        "--plan",
-        choices=("one", "mean", "weighted"),
-        metavar="PLAN",
-        help="one: one reply; mean: mean of --samples replies; weighted: ratings weighted by "
-        "probability (one; weighted for the embedded model)",
+    help_text = (
+        "one: one reply; mean: mean of --samples replies; weighted: ratings weighted by "
+        "probability (one; weighted for the embedded model)"
     )
+    add_flag("--plan", choices=("one", "mean", "weighted"), metavar="PLAN", help=help_text)
     add_flag("--samples", type=parse_count, metavar="N", help="number of replies for --plan mean")
     help_text = "temperature of the replies (0; for --plan mean 1)"
     add_flag("--temperature", type=parse_temperature, metavar="T", help=help_text)
@@ -233,16 +230,13 @@ def add_reasoning_flag(parser: argparse.ArgumentParser) -> None:
 
 def add_run_flags(parser: argparse.ArgumentParser) -> None:
     run_group = parser.add_argument_group("the run")
+    add_flag = run_group.add_argument
     help_text = "print an estimate of requests and cost, and ask no model"
-    run_group.add_argument("--dry-run", action="store_true", help=help_text)
-    run_group.add_argument(
-        "--batch-api",
-        choices=("submit", "collect"),
-        metavar="STEP",
-        help="use batch files at half price: submit, and collect within a day",
-    )
+    add_flag("--dry-run", action="store_true", help=help_text)
+    help_text = "use batch files at half price: submit, and collect within a day"
+    add_flag("--batch-api", choices=("submit", "collect"), metavar="STEP", help=help_text)
     add_reporting_flags(run_group)
-    run_group.add_argument("--quiet", action="store_true", help=QUIET_HELP)
+    add_flag("--quiet", action="store_true", help=QUIET_HELP)
 
 
 def add_reporting_flags(group: FlagGroup) -> None:

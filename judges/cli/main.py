@@ -68,12 +68,9 @@ def command(arguments: Sequence[str]) -> int:
         # The command's module is imported only now, since --help and wrong flags do not need it.
         module_name, _, function_name = flags.function_path.partition(":")
         run = getattr(import_module(module_name), function_name)
-    return run_command(
-        f"dspy-judges {arguments[0]}",
-        lambda: run(flags),
-        verbose=getattr(flags, "verbose", False),
-        quiet=getattr(flags, "quiet", False),
-    )
+    name = f"dspy-judges {arguments[0]}"
+    verbose, quiet = getattr(flags, "verbose", False), getattr(flags, "quiet", False)
+    return run_command(name, lambda: run(flags), verbose=verbose, quiet=quiet)
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -84,7 +81,6 @@ def make_parser() -> argparse.ArgumentParser:
     def add_command(
         name: str, function_path: str, description: str, usage: str | None = None
     ) -> argparse.ArgumentParser:
-        """Add a command, whose function is given as MODULE:FUNCTION."""
         command_parser = commands.add_parser(name, description=description, usage=usage)
         command_parser.set_defaults(function_path=function_path)
         return command_parser
@@ -97,21 +93,13 @@ def make_parser() -> argparse.ArgumentParser:
     add_reasoning_flag(show_parser)
     show_parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
-    score_parser = add_command(
-        "score",
-        "judges.cli.table:score",
-        ABOUT_SCORE,
-        usage="dspy-judges score JUDGE... --data FILE --out FILE [options]",
-    )
+    usage = "dspy-judges score JUDGE... --data FILE --out FILE [options]"
+    score_parser = add_command("score", "judges.cli.table:score", ABOUT_SCORE, usage)
     score_parser.add_argument("judges", nargs="+", metavar="JUDGE", help=JUDGE_HELP)
     add_table_flags(score_parser, data_help="the rows to judge")
 
-    winrate_parser = add_command(
-        "winrate",
-        "judges.cli.table:winrate",
-        ABOUT_WINRATE,
-        usage="dspy-judges winrate JUDGE --data FILE --out FILE [options]",
-    )
+    usage = "dspy-judges winrate JUDGE --data FILE --out FILE [options]"
+    winrate_parser = add_command("winrate", "judges.cli.table:winrate", ABOUT_WINRATE, usage)
     winrate_parser.add_argument("judge", metavar="JUDGE", help="a pairwise judge: " + JUDGE_HELP)
     add_table_flags(winrate_parser, data_help="the pairs to judge")
     for table_parser in (score_parser, winrate_parser):

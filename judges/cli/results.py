@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 MAX_REASON_CHARACTERS = 500  # a longer reason of a failure is cut before reasons are counted
 SCORE_DECIMALS = 3
+TextsByJudge = dict[str, Record]
+JudgementByJudge = dict[str, AnyJudgement]
 ANSWER_PREFIX = "answers."  # stands before a question's name in the keys of a judgement
 
 
@@ -139,16 +141,13 @@ class Scores:
         all_scores = self.scores_by_judge.values()
         return [name for scores in all_scores for name in scores.name_columns(table_columns)]
 
-    def add_row(
-        self, row: Record, texts: Mapping[str, Record], judgements: Mapping[str, AnyJudgement]
-    ) -> Record:
+    def add_row(self, row: Record, texts: TextsByJudge, judgements: JudgementByJudge) -> Record:
         """Add a row's judgements, by judge name, to the summary; return the row's new cells."""
         cells: Record = {}
         json_by_judge: Record = {}
         for name, judgement in judgements.items():
             scores = self.scores_by_judge[name]
-            judgement_json = scores.add_judgement(judgement, texts[name])
-            json_by_judge[name] = judgement_json
+            json_by_judge[name] = judgement_json = scores.add_judgement(judgement, texts[name])
             cells |= _flat_cells(scores.key_by_column, judgement_json, judgement)
         if cells:
             return cells
@@ -200,9 +199,7 @@ class Preferences:
         self.key_by_column = _name_columns(self.PREFERENCE_NAME, keys, table_columns)
         return [*self.key_by_column]
 
-    def add_row(
-        self, row: Record, texts: Mapping[str, Record], judgements: Mapping[str, AnyJudgement]
-    ) -> Record:
+    def add_row(self, row: Record, texts: TextsByJudge, judgements: JudgementByJudge) -> Record:
         """Add a row's preference to the summary; return the row's new cells."""
         (pair_texts,), (preference,), (judge,) = texts.values(), judgements.values(), self.judges
         assert isinstance(preference, Preference)

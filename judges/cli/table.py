@@ -21,10 +21,9 @@ from pathlib import Path
 from dspy_judges.errors import JudgesError, UsageError
 from judges.cli.costs import CostEstimate, RunCost, estimate_costs, total_estimate
 from judges.cli.flags import read_map_flags, request_options
-from judges.cli.results import Preferences, Scores
+from judges.cli.results import JudgementByJudge, Preferences, Scores, TextsByJudge
 from judges.client import Budget, BudgetSpentError, Session, find_price, price_of
 from judges.client.request_queue import FailingRunError
-from judges.judgement import AnyJudgement
 from judges.labels.cells import KEY_SEPARATOR, as_object, value_at
 from judges.labels.columns import MAX_INSPECTED_ROWS, Columns
 from judges.labels.conversations import cells_with_texts
@@ -48,7 +47,6 @@ from judges.text_columns import accepted_column_names, find_columns
 ID_COLUMN = "id"
 Results = Scores | Preferences
 ColumnsByJudge = Mapping[str, Mapping[str, str]]
-TextsByJudge = dict[str, Record]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -299,7 +297,7 @@ def _explain_early_end(run: TableRun, session: Session, progress: Progress) -> I
 
 def _judge_rows(
     run: TableRun, session: Session
-) -> Generator[tuple[Record, TextsByJudge, dict[str, AnyJudgement]], None, None]:
+) -> Generator[tuple[Record, TextsByJudge, JudgementByJudge], None, None]:
     """Yield each row with its id, its texts and judgements by judge; all judges run together."""
     rows, row_copy = tee(run.rows())
     texts_of_rows = (_texts_by_judge(row, run.columns_by_judge) for row in row_copy)
