@@ -68,10 +68,7 @@ ADDS_NOTE = "adds: how much rho a panel loses without the member, ± the standar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PanelSplit:
-    """Figures on one held-out split: of the best single judge, and of the judge that ships.
-
-    If a panel ships, `shipped_judge` has its figures, and else again those of the best judge.
-    """
+    """Figures on one held-out split, of the best single judge and of the judge that ships."""
 
     best_judge: Rate = field(metadata={"json": "own"})
     shipped_judge: Rate = field(metadata={"json": "panel"})

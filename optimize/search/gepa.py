@@ -45,12 +45,9 @@ INSTRUCTION_NAME = "instruction"
 class GepaAdapter:
     """The adapter through which GEPA scores documents, draws minibatches and asks the proposer.
 
-    Attributes:
-        learning_documents: The documents from which GEPA learns.
-        selection_documents: The documents on which GEPA selects candidates.
-        selection_values: The objective of each candidate on `selection_documents`.
-        fatal_error: The error that ends the search. It is kept here, because GEPA would treat it as
-            a single bad reply.
+    GEPA learns from `learning_documents`. It selects candidates on `selection_documents`, on which
+    `selection_values` has each candidate's objective. `fatal_error` is the error that ends the
+    search: GEPA itself would treat the error as a single bad reply.
     """
 
     propose_new_texts = None  # None: GEPA uses its own prompt for proposals
@@ -63,9 +60,8 @@ class GepaAdapter:
         self.learning_documents = documents[:n_learning]
         self.selection_documents = documents[n_learning:]
         outputs_per_document = len(train) / max(1, len(train.documents))
-        minibatch_size = max(
-            MIN_MINIBATCH_DOCUMENTS, round(MIN_MINIBATCH_OUTPUTS / outputs_per_document)
-        )
+        minibatch_size = round(MIN_MINIBATCH_OUTPUTS / outputs_per_document)
+        minibatch_size = max(MIN_MINIBATCH_DOCUMENTS, minibatch_size)
         self.n_minibatches = max(1, n_learning // minibatch_size)
         # The cost of a proposal, and of scoring it on a minibatch and on `selection_documents`.
         n_documents = n_learning / self.n_minibatches + len(self.selection_documents)
@@ -187,10 +183,8 @@ def document_scores(scores: Vector, items: Items, search_goal: Goal) -> dict[str
         ranks /= ranks.std(axis=1, keepdims=True)
         contributions[rows] = 1 - (ranks[0] - ranks[1]) ** 2 / 2
     contributions *= len(items.documents) / rows.size
-    return {
-        name: float(contributions[document_rows].sum())
-        for name, document_rows in items.rows_by_document.items()
-    }
+    rows_by_document = items.rows_by_document.items()
+    return {name: float(contributions[rows].sum()) for name, rows in rows_by_document}
 
 
 def explore(search_problem: SearchProblem) -> Exploration:

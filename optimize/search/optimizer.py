@@ -41,12 +41,10 @@ class LastRound:
         rounds = list(filter(None, last_rounds))
         if not rounds:
             return None
-        return cls(
-            gain=float(np.mean([each.gain for each in rounds])),
-            standard_error=float(np.mean([each.standard_error for each in rounds])),
-            cost=float(sum(each.cost for each in rounds)),
-            is_final=all(each.is_final for each in rounds),
-        )
+        gain = float(np.mean([each.gain for each in rounds]))
+        standard_error = float(np.mean([each.standard_error for each in rounds]))
+        cost = float(sum(each.cost for each in rounds))
+        return cls(gain, standard_error, cost, all(each.is_final for each in rounds))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,10 +83,7 @@ OPTIMIZERS = {
 
 
 def optimizer_name(optimizer: str | Optimizer) -> str:
-    """Return the name by which `find_optimizer` finds the optimizer.
-
-    Raises SettingsError if `find_optimizer` could not find it.
-    """
+    """Return the name by which `find_optimizer` finds this optimizer; else raise SettingsError."""
     if isinstance(optimizer, str):
         return optimizer
     module, function = optimizer.__module__, getattr(optimizer, "__qualname__", "")
@@ -101,10 +96,7 @@ def optimizer_name(optimizer: str | Optimizer) -> str:
 
 
 def find_optimizer(name: str) -> Optimizer:
-    """Return the optimizer that is named "rank", "gepa" or MODULE:FUNCTION.
-
-    Raises SettingsError if there is no such optimizer.
-    """
+    """Find "rank", "gepa" or MODULE:FUNCTION; raise SettingsError for any other name."""
     module, _, function = OPTIMIZERS.get(name, name).partition(":")
     if not function:
         option, choices = option_name("optimizer", repr(name)), ", ".join(OPTIMIZERS)

@@ -57,10 +57,10 @@ class SearchOptions:
 class SearchProblem:
     """The problem that an optimizer solves: find a prompt that judges outputs as people do.
 
-    The optimizer learns from `train`. Its finalists are tested on `dev`, and `test_reserve` is the
-    part of the budget that is reserved for this test. `proposer` is the language model that writes
-    instructions. Candidates may ask the `questions`, the most promising first. If
-    `may_add_questions` is false, they ask only the untuned judge's questions.
+    The optimizer learns from `train`. Its finalists are tested on `dev`, with the part of the budget
+    that is in `test_reserve`. `proposer` is the language model that writes instructions. Candidates
+    may ask the `questions`, the most promising first; or only the untuned judge's, if not
+    `may_add_questions`.
     """
 
     evaluator: Evaluator
@@ -126,9 +126,8 @@ def informative_documents(items: Items, search_goal: Goal) -> tuple[str, ...]:
     """Return the ids of the documents that can tell judges apart, or else of all documents.
 
     At summary level, these are the documents whose outputs have different labels. For balanced
-    accuracy, if every document has only one label, the labels alternate, so that even the first few
-    documents have both labels. At most `MAX_COMMONER_PER_RARER` times as many documents have the
-    commoner label as the rarer label.
+    accuracy, if every document has only one label, the labels alternate, and at most twice as many
+    documents have the commoner label as the rarer label.
     """
     labels_by_document = {name: items.human[rows] for name, rows in items.rows_by_document.items()}
     varied_documents = [name for name, labels in labels_by_document.items() if np.ptp(labels) > 0]
@@ -146,10 +145,7 @@ def informative_documents(items: Items, search_goal: Goal) -> tuple[str, ...]:
 def first_documents(
     items: Items, search_goal: Goal, limit: float, cost: Callable[[Items], float]
 ) -> Items:
-    """Return the items of as many documents as `limit` pays for, the informative ones first.
-
-    The items of at least one document are returned, whatever they cost.
-    """
+    """Return items of the documents that `limit` pays for, at least one, the informative first."""
     names = list(dict.fromkeys((*informative_documents(items, search_goal), *items.documents)))
     costs = np.cumsum([cost(items.of_documents([name])) for name in names])
     return items.of_documents(names[: max(1, int((costs <= limit).sum()))])

@@ -141,9 +141,8 @@ class RankSearch:
             # gains of all candidates.
             gains, leader_id = self._expected_gains(), self._best_candidate().id
             gain = gains.get(leader_id, 0.0) - gains.get(former_leader_id, 0.0)
-            standard_error = math.inf
-            if leader_id in self.trials:
-                standard_error = self.trials[leader_id].standard_error
+            leader_trial = self.trials.get(leader_id)
+            standard_error = leader_trial.standard_error if leader_trial else math.inf
             is_final = round_number >= MIN_ROUNDS and gain <= standard_error
             cost = self.budget.total_cost - cost_before
             self.last_round = LastRound(gain, standard_error, cost, is_final)
@@ -195,23 +194,18 @@ class RankSearch:
         trial.record(self.search_problem, "race", round_number)
 
     def _expected_gains(self) -> dict[str, float]:
-        """Return each candidate's expected gain, by its id.
-
-        The larger the standard error of a gain, the more the gain is shrunk towards the mean gain
-        of the candidate's kind.
-        """
+        """Return each candidate's expected gain: shrunk towards its kind's mean by its error."""
         trials = list(self.trials.values())
         kind_codes = np.unique([trial.candidate.kind for trial in trials], return_inverse=True)[1]
         is_proposed = [trial.candidate.round_number > 0 for trial in trials]
-        gains = np.array([trial.gain for trial in trials], float)
-        standard_errors = np.array([trial.standard_error for trial in trials], float)
-        n_documents = np.array([trial.n_documents for trial in trials], float)
+        columns = [(trial.n_documents, trial.gain, trial.standard_error) for trial in trials]
+        n_documents, gains, standard_errors = np.array(columns).reshape(-1, 3).T
         gain_sums = np.bincount(kind_codes, n_documents * gains)
-        document_sums = np.bincount(kind_codes, n_documents) + PRIOR_DOCUMENTS
-        kind_means = (gain_sums / document_sums)[kind_codes]
+        kind_means = gain_sums / (np.bincount(kind_codes, n_documents) + PRIOR_DOCUMENTS)
         gain_sds = np.where(is_proposed, INSTRUCTION_GAIN_SD, DEMO_GAIN_SD)
         reliabilities = gain_sds**2 / (gain_sds**2 + standard_errors**2)
-        expected_gains = kind_means + reliabilities * (gains - kind_means)
+        means = kind_means[kind_codes]
+        expected_gains = means + reliabilities * (gains - means)
         return dict(zip(self.trials, expected_gains.tolist(), strict=True))
 
     def _ranked_trials(self) -> list[CandidateTrial]:
@@ -219,9 +213,7 @@ class RankSearch:
         gains = self._expected_gains()
         ranked_ids = sorted(sorted(self.trials), key=lambda candidate_id: -gains[candidate_id])
         trials = [self.trials[candidate_id] for candidate_id in ranked_ids]
-        return [
-            trial for trial in trials if trial.is_reliable and self._is_affordable(trial.candidate)
-        ]
+        return [each for each in trials if each.is_reliable and self._is_affordable(each.candidate)]
 
     def _candidates_with_gain(self) -> list[Candidate]:
         return [trial.candidate for trial in self._ranked_trials() if trial.gain > 0]
@@ -230,16 +222,14 @@ class RankSearch:
         return next(iter(self._candidates_with_gain()), self.search_problem.untuned)
 
     def _propose_instructions(self, round_number: int, parent: Candidate) -> list[str]:
-        """Ask the proposer for instructions that are better than the parent's."""
         budget, n_proposals = self.budget, self.options.n_proposals
         if budget.remaining < budget.proposal_cost * n_proposals:
             # Ask for fewer instructions, so that half of the budget remains for their race.
             n_proposals = int(budget.remaining / 2 / budget.proposal_cost)
-        seed = self.options.seed
-        generators = [
-            random_generator(seed, "lesson", round_number, draw) for draw in range(n_proposals)
-        ]
-        evidence_texts = self.proposer.write_evidence(parent, self.search_problem.train, generators)
+        lesson = partial(random_generator, self.options.seed, "lesson", round_number)
+        generators = [lesson(number) for number in range(n_proposals)]
+        train = self.search_problem.train
+        evidence_texts = self.proposer.write_evidence(parent, train, generators)
         best_values: dict[str, float] = {}
         for trial in self.trials.values():
             instruction = trial.candidate.instruction
@@ -259,27 +249,21 @@ class RankSearch:
         if round_number <= REASONING_ROUND:
             return []
         options, train = self.options, self.search_problem.train
-        sizes = FIRST_DEMO_SIZES
-        for trial in self._ranked_trials():
-            if best_size := len(trial.candidate.demo_set.demos):
-                sizes = best_size, 2 * best_size
-                break
+        earlier_sizes = (len(trial.candidate.demo_set.demos) for trial in self._ranked_trials())
+        best_size = next(filter(None, earlier_sizes), 0)
+        sizes = {best_size, 2 * best_size} if best_size else {*FIRST_DEMO_SIZES}
         reasons = {} if parent.reasoning else reasons_when_right(self.evaluator, parent, train)
-        rng = random_generator(options.seed, "demos", round_number)
-        demo_sets = []
-        for size in sorted({min(size, options.max_demos) for size in sizes}):
-            demo_set = draw_demo_set(
-                train,
-                self.evaluator.untuned_prompt,
-                size,
-                rng,
-                max_characters=options.max_demo_characters,
-                share=DEMO_DOCUMENTS_SHARE,
-                reasons=reasons,
-            )
-            if demo_set.demos:
-                demo_sets.append(demo_set)
-        return demo_sets
+        draw = partial(
+            draw_demo_set,
+            train,
+            self.evaluator.untuned_prompt,
+            rng=random_generator(options.seed, "demos", round_number),
+            max_characters=options.max_demo_characters,
+            share=DEMO_DOCUMENTS_SHARE,
+            reasons=reasons,
+        )
+        demo_sets = map(draw, sorted({min(size, options.max_demos) for size in sizes}))
+        return [demo_set for demo_set in demo_sets if demo_set.demos]
 
     def _new_candidates(self, round_number: int, parent: Candidate) -> list[Candidate]:
         """Return the new candidates of a round, which are made from the best candidate, `parent`.
@@ -332,9 +316,8 @@ class RankSearch:
         n_documents = race.max_affordable_documents(partial(race.cost, entrants), limit)
         for candidate in entrants[1:]:
             self._record_trial(round_number, race.compare(candidate, n_documents))
-        trials = [
-            race.compare(candidate, n_documents, leader) for candidate in entrants or [leader]
-        ]
+        entrants = entrants or [leader]
+        trials = [race.compare(candidate, n_documents, leader) for candidate in entrants]
         best_trial = max(trials, key=lambda trial: trial.gain)
         lowest_gain = best_trial.gain - best_trial.standard_error
         nearly_best = [trial.candidate for trial in trials if trial.gain >= lowest_gain]

@@ -64,9 +64,8 @@ def two_fold_search(optimizer: Optimizer, search_problem: SearchProblem) -> Sear
     tried_ids.update(*(exploration.candidate_ids for exploration in explorations))
     n_tried = len(tried_ids - {search_problem.untuned.id})
     was_tested = len(trials_by_half) == len(explorations)
-    tuned, decision = decide(
-        search_problem, trials_by_half if was_tested else [], n_tried, question_test
-    )
+    tested_trials = trials_by_half if was_tested else []
+    tuned, decision = decide(search_problem, tested_trials, n_tried, question_test)
     reason = decision.reason + why_untested
     if not was_tested and not question_test:
         limit_reached = True
@@ -96,8 +95,7 @@ def _test_questions(
     if any(exploration.cross_validation for exploration in explorations):
         return None, "", False  # no half is left that the judge did not learn from
     # If the budget ended before a half was explored, an empty exploration stands for the half.
-    n_unexplored = len(half_problems) - len(explorations)
-    both_explorations = [*explorations, *[Exploration()] * n_unexplored]
+    both_explorations = [*explorations, Exploration(), Exploration()][: len(half_problems)]
     try:
         return ask_questions(half_problems, both_explorations), "", False
     except QuestionsNotTestedError as error:
@@ -117,8 +115,8 @@ def _explore_halves(
     initial_limit = budget.limit
     explorations: list[Exploration] = []
     trials_by_half: list[list[CandidateTrial]] = []
-    optimizer_asks = optimizer in QUESTION_WRITERS
-    question_cost = question_test_cost(half_problems[0], optimizer_asks=optimizer_asks)
+    asks = optimizer in QUESTION_WRITERS
+    question_cost = question_test_cost(half_problems[0], optimizer_asks=asks)
     with budget.reserving(question_cost), suppress(*BUDGET_ERRORS):
         # The first half may spend only half of the budget.
         limits = budget.total_cost + budget.remaining / 2, budget.limit
@@ -129,7 +127,7 @@ def _explore_halves(
             test_reserve = min(usual_cost, budget.remaining / 2)
             with budget.reserving(test_reserve):
                 exploration = optimizer(replace(half_problem, test_reserve=test_reserve))
-                explorations.append(exploration)
+            explorations.append(exploration)
             budget.limit = limits[-1]
             trials_by_half.append(score_finalists(half_problem, exploration))
             if exploration.cross_validation:
@@ -176,10 +174,7 @@ def score_finalists(half_problem: SearchProblem, exploration: Exploration) -> li
 def _affordable_finalists(
     half_problem: SearchProblem, finalists: Sequence[Candidate]
 ) -> list[Candidate]:
-    """Return the untuned judge, and as many finalists as the budget can pay for on all of dev.
-
-    The first finalist is always among them.
-    """
+    """Return the untuned judge and the first finalist, and others if the budget can score them."""
     evaluator, candidates = half_problem.evaluator, list[Candidate]()
     remaining_budget = evaluator.budget.remaining
     for candidate in (half_problem.untuned, *finalists):
@@ -204,11 +199,7 @@ def _judge_items(
 
 
 def calibration_items(half_problem: SearchProblem, candidate: Candidate) -> Items:
-    """Return the items of train from which the candidate's threshold is learned.
-
-    These are the items that the candidate has scored, or else all items. They are empty if the goal
-    is rho, which needs no threshold.
-    """
+    """Return items of train to learn a threshold from: scored items, else all. Empty for rho."""
     if half_problem.goal != "balanced":
         return Items(())
     items = candidate.unseen(half_problem.train)
