@@ -48,7 +48,7 @@ from judges.protocol import (
 from judges.reading import check_reply
 
 TIMEOUT_SECONDS = 120.0
-# If a reply is cut off at max_tokens, the request is sent again once with max_tokens times this.
+# A request whose reply is cut off is sent again once, with max_tokens multiplied by this number.
 LONGER_REPLY_FACTOR = 4
 
 _log = logging.getLogger(__name__)

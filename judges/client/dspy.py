@@ -121,7 +121,7 @@ class DspyModel:
             may_learn = isinstance(error, request_errors)
             if may_learn and self.request_format.learn_from(request_body, error_json):
                 return await self.complete(messages, sampling)
-            raise self._model_error(error, error_text, error_json) from None
+            raise self._convert_error(error, error_text, error_json) from None
         except RESPONSE_ERRORS as error:
             message = f"{self.name}: malformed answer ({type(error).__name__})"
             raise TransientError(message, may_be_billed=True) from None
@@ -170,7 +170,9 @@ class DspyModel:
         usage = read_usage(entry["usage"] or None, messages, (reply,), sampling)
         return self.redactor.completion([reply], entry.get("response_model") or self.name, usage)
 
-    def _model_error(self, error: "dspy.LMError", error_text: str, error_json: bytes) -> ModelError:
+    def _convert_error(
+        self, error: "dspy.LMError", error_text: str, error_json: bytes
+    ) -> ModelError:
         """Return the ModelError for an exception of DSPy."""
         import dspy
 
@@ -333,7 +335,7 @@ class DecisionLM:
             raise dspy.LMUnexpectedError(str(error), model=self.model) from error
 
     def _request(self, state: JsonObject, questions: JsonObject) -> Request:
-        """Return the request that a judge with the same questions makes to a `DecisionModel`."""
+        """Return the request to a `DecisionModel`; its user message has the inputs in `state`."""
         state = {**state}
         inputs_json = json.dumps(state.pop("inputs"), ensure_ascii=False)
         typed_questions = msgspec.convert(questions, dict[str, TypedQuestion])

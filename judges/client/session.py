@@ -153,7 +153,7 @@ class Session:
     def _open_client_for(
         self, role: str, own_lm: str, overrides: ModelOptions, lm: str, api_base: str | None
     ) -> Client:
-        """Return a client for a panel's member, whose own model `own_lm` has the client `role`."""
+        """Return a panel member's client: that of `role` if its model and address are the same."""
         own_api_base = overrides.get("api_base")
         own_addresses = (own_api_base, own_api_base or self._options.get("api_base"))
         if lm == own_lm and api_base in own_addresses:

@@ -310,6 +310,6 @@ def make_request_key(
     texts = [endpoint, model_name, repr(parameters)]
     for message in messages:
         texts += [message["role"], message["content"]]
-    # With its length before each text, different texts never join to the same string.
+    # The lengths make sure that different lists of texts never join to the same string.
     joined_texts = "".join([f"{len(text)}:{text}" for text in texts])
     return sha256(joined_texts.encode("utf-8", "surrogatepass")).digest()

@@ -39,8 +39,9 @@ MIN_CONTRIBUTION = 0.05
 # The weights of a prompt's texts. The instruction counts most, since it is written for this judge.
 INSTRUCTION_WEIGHT, DEFINITION_WEIGHT, ANCHORS_WEIGHT = 0.55, 0.3, 0.15
 NOT_A_JUDGE_PROMPT = (
-    "the embedded model answers only the prompts of this project's judges and writes no text, so "
-    "it cannot propose instructions: name a language model, as in --proposer-lm openai/gpt-4.1-mini"
+    "the embedded model, a small statistical model, answers only the prompts of this project's "
+    "judges and cannot propose instructions: name a language model, as in --proposer-lm "
+    "openai/gpt-4.1-mini"
 )
 DemoTexts = Mapping[str, str]
 

@@ -33,7 +33,7 @@ def _read_word_classes() -> dict[str, frozenset[str]]:
     for class_name, members in read_word_table("english.txt"):
         words: set[str] = set()
         for member in members.split():
-            # A member is a word, or an earlier class, written as @NAME.
+            # A member is a word, or @NAME for all words of an earlier class.
             words |= words_by_class[member[1:]] if member[0] == "@" else {member}
         words_by_class[class_name] = frozenset(words)
     return words_by_class
