@@ -73,12 +73,11 @@ _FILE_LINE_DECODER = msgspec.json.Decoder(_FileLine)
 class Batch:
     """The batch of a run that writes the table `output_path`.
 
-    The batch takes the place of the run's model. It answers a request from the store of replies; if
-    the store has no answer, it writes the request to the batch's file of requests. `session` has
-    the run's store and limits, and `price` is the model's price without the discount for batches.
-
-    Raises FatalModelError if the batch began with another model or endpoint, since a file must not
-    choose where texts and keys are sent.
+    The batch takes the place of the run's model. It answers a request from the store of replies, or
+    writes the request to its own file if the store has no answer. `session` has the run's store and
+    limits, and `price` is the model's price without the discount for batches. Raises
+    FatalModelError if the batch began with another model or endpoint, since a file must not choose
+    where texts and keys are sent.
     """
 
     native_n = True

@@ -142,9 +142,8 @@ class Dimension:
                 f"{self.name}: {low} to {high} is not a scale of 2 to {MAX_RATINGS} ratings"
             )
         lowest_rating, step = self.scale[0], (high - low) / (self.scale[-1] - self.scale[0])
-        text_by_position = {
-            low + (rating - lowest_rating) * step: text for rating, text in self.anchors.items()
-        }
+        positions = [low + (rating - lowest_rating) * step for rating in self.anchors]
+        text_by_position = dict(zip(positions, self.anchors.values(), strict=True))
         anchors = {rating: text_by_position.get(rating, "") for rating in range(low, high + 1)}
         return replace(self, anchors=anchors)
 
@@ -272,11 +271,8 @@ def _demo_problem(prompt: Prompt, demo: Mapping[str, FieldValue]) -> str | None:
     return None
 
 
-def _input_fields(description_by_text: Mapping[str, str]) -> list[Field]:
-    return [
-        Field(name=name, description=description, role="input")
-        for name, description in description_by_text.items()
-    ]
+def _input_fields(inputs: Mapping[str, str]) -> list[Field]:
+    return [Field(name=name, description=inputs[name], role="input") for name in inputs]
 
 
 def _check_names(name: str, inputs: Mapping[str, str]) -> None:
