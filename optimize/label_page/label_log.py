@@ -136,9 +136,8 @@ class LabelLog:
             self._file.truncate(self._size)
             self.notes.append("removed the last line, which was incomplete")
         if n_ignored := is_added.count(False):
-            self.notes.append(
-                f"ignored {count_text(n_ignored, 'line')} on other outputs or dimensions"
-            )
+            lines_text = count_text(n_ignored, "line")
+            self.notes.append(f"ignored {lines_text} on other outputs or dimensions")
 
     def _add_line(self, line: bytes, number: int) -> bool:
         """Add the label of a line; return False if it has another output or dimension."""
@@ -178,11 +177,8 @@ class LabelLog:
                 opened, current = os.fstat(self._file.fileno()), self.path.stat()
                 is_unchanged = os.path.samestat(opened, current) and current.st_size == self._size
             if not is_unchanged:
-                raise ClickError(
-                    f"{self.path}: another program changed it, or the command has ended; start the "
-                    "command again",
-                    507,
-                )
+                problem = "another program changed it, or the command has ended"
+                raise ClickError(f"{self.path}: {problem}; start the command again", 507)
             yield
 
     def append(self, item: int, record: LabelRecord) -> None:

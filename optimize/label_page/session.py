@@ -6,7 +6,6 @@ differ. An annotator disagrees with the judge if the judge's score differs from 
 rating by 1 or more, or if the judge's verdict or preference is different.
 """
 
-import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -76,15 +75,12 @@ class LabelSession:
     def __post_init__(self) -> None:
         # Documents come in a random order, and so do the items of each document.
         rng, documents = random.Random(self.seed), [*dict.fromkeys(map(_document_id, self.rows))]
-        shuffled_documents = rng.sample(documents, len(documents))
-        self._document_numbers = {name: n for n, name in enumerate(shuffled_documents, 1)}
+        numbers = {name: n for n, name in enumerate(rng.sample(documents, len(documents)), 1)}
         shuffled_rows = rng.sample(self.rows, len(self.rows))
-        self.rows = sorted(shuffled_rows, key=self._document_number)
+        self.rows = sorted(shuffled_rows, key=lambda row: numbers[_document_id(row)])
+        self._document_numbers = [numbers[_document_id(row)] for row in self.rows]
         self._numbers = answer_numbers(self.subject)
         self.label_log = LabelLog(self.path, self.subject, self.rows, self._numbers)
-
-    def _document_number(self, row: Mapping[str, object]) -> int:
-        return self._document_numbers[_document_id(row)]
 
     def _checked_name(self, annotator: str) -> str:
         name = self.label_log.name_in_file(annotator)
@@ -93,15 +89,14 @@ class LabelSession:
         return name
 
     def _item_json(self, item: int) -> JsonObject:
-        row, numbers = self.rows[item], [*map(self._document_number, self.rows)]
-        number = numbers[item]
+        row, number = self.rows[item], self._document_numbers[item]
         outputs = [{"name": name, "text": row[f]} for name, f in self.output_fields.items()]
         return {
             "item": item,
             "document": number,
-            "documents": len(self._document_numbers),
-            "place": item - numbers.index(number) + 1,
-            "of_document": numbers.count(number),
+            "documents": self._document_numbers[-1],
+            "place": item - self._document_numbers.index(number) + 1,
+            "of_document": self._document_numbers.count(number),
             "texts": [{"name": name, "text": row[name]} for name in self.text_fields],
             "judged": outputs,
         }
@@ -137,9 +132,7 @@ class LabelSession:
             name, item = self._checked_name(click.annotator), click.item
             value, comment = None if click.mark else click.value, click.comment.strip()
             if (value not in self._numbers and not click.mark) or not 0 <= item < len(self.rows):
-                raise ClickError(
-                    f"{click.value!r:.40} is not an answer, or the item does not exist"
-                )
+                raise ClickError(f"{click.value!r:.40} is no answer, or the item does not exist")
             newest = self.label_log.labels_of(name).labels.get(item)
             if newest and (newest.value, newest.comment) == (value, comment):
                 return self.state(name)
@@ -168,13 +161,13 @@ class LabelSession:
             own_labels, items = self.label_log.labels_of(annotator).labels, list[JsonObject]()
             for source, disagreements in self._disagreements(annotator).items():
                 for item in disagreements:
-                    answers: JsonObject = {"own": own_labels[item].value_and_comment}
-                    answers |= {"others": [], "judge": None}
+                    answers: JsonObject = {"others": [], "judge": None}
                     if source == "judge":
                         answers["judge"] = msgspec.to_builtins(self._judge_answer(item))
                     else:
                         answers["others"] = self._labels_by_others(item, annotator)
-                    items.append({**self._item_json(item), **answers, "after": source})
+                    answers |= {"own": own_labels[item].value_and_comment, "after": source}
+                    items.append(self._item_json(item) | answers)
             return {"items": items}
 
     def _labels_by_others(self, item: int, annotator: str) -> list[JsonObject]:
@@ -187,14 +180,6 @@ class LabelSession:
     def _judge_answer(self, item: int) -> JudgeAnswer | None:
         return (self.judge_answers or {}).get(str(self.rows[item]["id"]))
 
-    def _judge_number(self, item: int) -> float:
-        """Return the judge's answer as a number; NaN if there is none."""
-        judge_answer = self._judge_answer(item)
-        if judge_answer is None:
-            return math.nan
-        is_rating = self.subject.kind == "rating"
-        return judge_answer.score if is_rating else self._numbers[judge_answer.value]
-
     def _disagreements(self, annotator: str) -> dict[AnswersFrom, list[int]]:
         """Return the items on which the annotator disagrees, by whose answer differs."""
         items: dict[AnswersFrom, list[int]] = {"annotators": [], "judge": []}
@@ -206,8 +191,11 @@ class LabelSession:
             differences = [abs(number - numbers.get(item, number)) for numbers in others_numbers]
             if max(differences, default=0) >= min_difference:
                 items["annotators"].append(item)
-            elif abs(number - self._judge_number(item)) >= 1:
-                items["judge"].append(item)
+            elif judge := self._judge_answer(item):
+                is_rating = self.subject.kind == "rating"
+                judge_number = judge.score if is_rating else self._numbers[judge.value]
+                if abs(number - judge_number) >= 1:
+                    items["judge"].append(item)
         return items
 
     def _agreement(self, annotator: str) -> list[JsonObject]:
@@ -219,10 +207,8 @@ class LabelSession:
             shared_items = [item for item in own_numbers if item in other_numbers]
             if not shared_items:
                 continue
-            own, other = (
-                np.array([numbers[item] for item in shared_items])
-                for numbers in (own_numbers, other_numbers)
-            )
+            own = np.array([own_numbers[item] for item in shared_items])
+            other = np.array([other_numbers[item] for item in shared_items])
             equal, kappa = float(np.mean(own == other)), json_number(quadratic_kappa(own, other))
             names = [annotator, name]
             figures.append({"annotators": names, "n": own.size, "equal": equal, "kappa": kappa})
@@ -230,11 +216,8 @@ class LabelSession:
 
     def _numbers_of(self, records: Mapping[int, LabelRecord]) -> dict[int, float]:
         """Return the labels as numbers, without items that were only marked."""
-        return {
-            item: self._numbers[record.value]
-            for item, record in records.items()
-            if record.value is not None
-        }
+        numbers = self._numbers
+        return {i: numbers[one.value] for i, one in records.items() if one.value in numbers}
 
 
 def _document_id(row: Mapping[str, object]) -> str:
