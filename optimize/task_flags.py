@@ -264,25 +264,20 @@ def asking_options(flags: argparse.Namespace) -> ModelOptions:
 
 def cost_lines(judge_entries: Sequence[JudgeEntry], price: tuple[float, float] | None) -> list[str]:
     """Return the estimated cost of each judge that will be asked, and of all, as lines."""
-    estimates_by_name: dict[str, list[CostEstimate]] = {}
+    costs_by_name: dict[str, list[CostEstimate]] = {}
     for entry in judge_entries:
         if entry.judge is None or entry.sends_no_request:
             continue
         texts = chain.from_iterable(item.texts.values() for item in entry.items)
-        estimates = estimate_costs(
+        costs = estimate_costs(
             entry.judge,
             n_rows=len(entry.items),
             n_characters=sum(map(len, texts)),
             lms=asked_models(judge_entries),
             price=price_of(price),
         )
-        paid_estimates = [
-            estimate for estimate in estimates if not all(map(is_embedded, estimate.lms))
-        ]
-        estimates_by_name[entry.name] = paid_estimates
-    if len(estimates_by_name) > 1:
-        estimates_by_name["all together"] = [*chain.from_iterable(estimates_by_name.values())]
-    lines = [
-        f"{name}: {total_estimate(estimates)}" for name, estimates in estimates_by_name.items()
-    ]
+        costs_by_name[entry.name] = [cost for cost in costs if not all(map(is_embedded, cost.lms))]
+    if len(costs_by_name) > 1:
+        costs_by_name["all together"] = [*chain.from_iterable(costs_by_name.values())]
+    lines = [f"{name}: {total_estimate(costs)}" for name, costs in costs_by_name.items()]
     return lines or ["no paid model is asked: free"]

@@ -43,17 +43,14 @@ class Task:
     level: Level
 
     @classmethod
-    def from_labels(
-        cls, labelled_items: AnyLabels, dimension: str, level: LevelOrAuto = "auto"
-    ) -> "Task":
+    def from_labels(cls, labels: AnyLabels, dimension: str, level: LevelOrAuto = "auto") -> "Task":
         """Return a task on these labels; for "auto", at the level that suits them."""
-        is_pairwise = isinstance(labelled_items, LabelledPairs)
         # The level depends on all labels, judged or not, so that all judges have the same level.
-        items = make_items(labelled_items, dimension)
+        items, is_pairwise = make_items(labels, dimension), isinstance(labels, LabelledPairs)
         check_level(level, items, are_pairs=is_pairwise)
         if level == "auto":
             level = "dataset" if is_pairwise else choose_level(items)
-        return cls(dimension=dimension, labelled_items=labelled_items, level=level)
+        return cls(dimension=dimension, labelled_items=labels, level=level)
 
     @property
     def is_pairwise(self) -> bool:
@@ -156,9 +153,7 @@ class JudgeEntry:
     @property
     def sends_no_request(self) -> bool:
         """Whether the judge is recorded, or all of its models run in this process."""
-        return self.judge is None or all(
-            is_embedded(judge.lm) for judge in self.judge.single_judges
-        )
+        return all(map(is_embedded, asked_models([self])))
 
     def to_json(self) -> JsonObject:
         lm = self.judge.lm if self.judge else None

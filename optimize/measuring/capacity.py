@@ -143,10 +143,8 @@ def n_missing_for_intervals(
 ) -> dict[str, int]:
     """Return how many more passes (TPR), fails (TNR) or documents (rho) each interval needs."""
     if verdict_words:
-        perfect_judge = verdict_rates.verdict_agreement(
-            items.human, items.human, items.document_ids
-        )
-        n_missing = perfect_judge.n_missing_labels
+        rates = verdict_rates.verdict_agreement(items.human, items.human, items.document_ids)
+        n_missing = rates.n_missing_labels
         return {"TPR": n_missing["pass"], "TNR": n_missing["fail"]}
     # Some documents add nothing to rho: at summary level a document whose labels are all equal, at
     # dataset level a document that has only the commonest label.

@@ -107,9 +107,7 @@ def compare_judges(judge_entries: Sequence[JudgeEntry], task: Task) -> JudgeComp
             judge_entry=entry_by_name[name],
             overlap=TuningOverlap.from_scores(scores_by_name[name], held_out[name]),
             scorecard=scorecards[name],
-            difference=_difference_from_best(
-                held_out[name], best, len(names), has_verdicts=has_verdicts
-            ),
+            difference=_difference_from_best(held_out[name], best, len(names), has_verdicts),
         )
         for name in names
     ]
@@ -139,11 +137,9 @@ def _without_failed_scores(judge_entry: JudgeEntry) -> JudgeEntry:
 
 def _scores_by_name(judge_entries: Collection[JudgeEntry]) -> dict[str, ScoredItems]:
     """Return the scores of the judges that have scores, on the rows that all of them judged."""
-    scores_by_name = {
-        entry.name: entry.scored_items for entry in judge_entries if entry.scored_items
-    }
-    if scores_by_name:
-        return on_common_rows(scores_by_name)
+    scores = {entry.name: entry.scored_items for entry in judge_entries if entry.scored_items}
+    if scores:
+        return on_common_rows(scores)
     raise JudgesError("; ".join(f"{entry.name}: {entry.why_unscored}" for entry in judge_entries))
 
 
@@ -164,7 +160,7 @@ def without_tuned_rows(scores_by_name: Mapping[str, ScoredItems]) -> dict[str, S
 
 
 def _difference_from_best(
-    scored_items: ScoredItems, best: ScoredItems, n_judges: int, *, has_verdicts: bool
+    scored_items: ScoredItems, best: ScoredItems, n_judges: int, has_verdicts: bool
 ) -> Difference | None:
     """Return a judge's difference from the best judge; None for the best judge itself.
 

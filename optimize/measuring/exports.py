@@ -244,7 +244,7 @@ def _mean_judgement(repeated_scores: Sequence[ToolScore], is_pairwise: bool) -> 
     """Return the mean of the scores that are not NaN, with the first score's reason."""
     scores = [score for score in repeated_scores if not math.isnan(score.value)] or repeated_scores
     mean = math.fsum(score.value for score in scores) / len(scores)
-    return judgement_of_score(mean, scores[0].reason, is_pairwise=is_pairwise)
+    return judgement_of_score(mean, is_pairwise, scores[0].reason)
 
 
 def _read_score(

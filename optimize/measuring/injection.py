@@ -84,9 +84,7 @@ def probe_judge(
     pairs, rng = judge.kind == "pairwise", random_generator(seed, "probes")
     probe_rows = _rows_to_attack(items, scores, pairs=pairs, rng=rng)
     if not probe_rows:
-        return ProbeResult(
-            reason="no output has both a text and a score, so there is nothing to attack"
-        )
+        return ProbeResult(reason="no output has both a text and a score to attack")
     targets = [_attacked_text(judge, float(scores[row])) for row in probe_rows]
     signs = np.array([sign for _, sign in targets])
     best_answer, answer_name, subject = "5", "rating", judge.subject

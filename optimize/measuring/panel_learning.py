@@ -277,10 +277,8 @@ class _MemberScores:
 
     def _folds(self, rng: np.random.Generator) -> Iterator[tuple[Mask, Mask]]:
         """Yield rows to score, and the rows to learn from: other documents and other systems."""
-        n_documents, n_systems = (
-            int(self.document_codes.max()) + 1,
-            int(self.system_codes.max()) + 1,
-        )
+        n_documents = int(self.document_codes.max()) + 1
+        n_systems = int(self.system_codes.max()) + 1
         document_folds = rng.permutation(n_documents)[self.document_codes] % N_DOCUMENT_FOLDS
         n_system_folds = 1
         if n_systems >= MIN_SYSTEMS_FOR_FOLDS:

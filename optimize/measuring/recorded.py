@@ -58,9 +58,7 @@ class Recording(NamedTuple):
     tuned_ids: frozenset[str] = frozenset()
 
 
-def judgement_of_score(
-    score: float, reason: str | None = None, *, is_pairwise: bool = False
-) -> AnyJudgement:
+def judgement_of_score(score: float, is_pairwise: bool, reason: str | None = None) -> AnyJudgement:
     """Return the judgement with this score, or for pairs this margin for A; NaN means failed."""
     if math.isnan(score):
         return (Preference if is_pairwise else Judgement).failed(reason or "no score")
@@ -129,7 +127,7 @@ def read_own_scores(
             )
         if item_id in judgement_by_id:
             raise RecordingError(f"{location}: {item_id!r:.60} has two scores")
-        judgement_by_id[item_id] = judgement_of_score(score, is_pairwise=is_pairwise)
+        judgement_by_id[item_id] = judgement_of_score(score, is_pairwise)
         if looks_like_number(cell) and not math.isnan(score):
             numbers.add(score)
         if _is_tuned_on(record, column):
@@ -303,16 +301,13 @@ def judgement_of_replies(
     )
 
 
-def preference_of_replies(
-    replies: Sequence[str], value_by_word: WordValues | None = None
-) -> Preference:
+def preference_of_replies(replies: Sequence[str], value_by_word: WordValues) -> Preference:
     """Return the preference by the replies in both orders; a tie if the two orders disagree.
 
     `value_by_word` says which words stand for the output shown first ("A"), second ("B") or for
     neither ("tie"). The letters A and B always count.
     """
-    values = (value_by_word or {}).items()
-    votes = {word: value for word, value in values if isinstance(value, str)}
+    votes = {word: value for word, value in value_by_word.items() if isinstance(value, str)}
     vote_by_choice: dict[str, str] = {"A": "A", "B": "B", **votes}
     try:
         choices = [read_choice(reply, list(vote_by_choice)) for reply in replies]
@@ -325,7 +320,7 @@ def preference_of_replies(
 
 def read_choice(reply: str, choices: Sequence[str]) -> str:
     """Return the choice that a reply states; raises NoScoreError unless it states one."""
-    return str(_read_answer(reply, answer_patterns(tuple(choices))))
+    return str(_read_answer(reply, answer_patterns(tuple(choices)), ()))
 
 
 # How judges with other prompts express a rating or a choice in a sentence.
@@ -357,9 +352,7 @@ _NOT_AN_ANSWER = re.compile(
 _SUPPOSITION_STARTS = ("if ", "unless ", "for example")
 
 
-def _read_answer(
-    reply: str, patterns: AnswerPatterns, headings: Collection[str] = ()
-) -> float | str:
+def _read_answer(reply: str, patterns: AnswerPatterns, headings: Collection[str]) -> float | str:
     """Return the only answer that a reply states, in our own judges' format or in a sentence."""
     text = reply[slice(*reply_text_span(reply))]
     sentences = _SENTENCE_END.sub("\n", text)

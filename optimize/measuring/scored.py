@@ -12,7 +12,7 @@ from judges.labels.types import LabelledItem, LabelledPair
 from judges.panel import AnyJudge
 from optimize.inputs.labelled import PASS_FAIL, AnyLabels
 from optimize.items import Indices, Items, input_texts, is_two_valued, score_vector
-from optimize.statistics import balanced
+from optimize.statistics import balanced, plain_agreement
 from optimize.statistics.correlations import (
     DEFAULT_UNDEFINED_RULE,
     Correlation,
@@ -21,11 +21,6 @@ from optimize.statistics.correlations import (
     correlation,
 )
 from optimize.statistics.intervals import Vector
-from optimize.statistics.plain_agreement import (
-    PairwiseAccuracy,
-    pairwise_accuracy,
-    preference_accuracy,
-)
 
 # Rows that a judge was tuned on are left out if this many rows and documents remain.
 MIN_ROWS_LEFT = 10
@@ -155,12 +150,13 @@ class ScoredItems:
         return self.correlation(self.level)
 
     @property
-    def pairwise_accuracy(self) -> PairwiseAccuracy:
+    def pairwise_accuracy(self) -> plain_agreement.PairwiseAccuracy:
         """How often the judge orders two outputs as people do; for pairs, the accuracy."""
         vectors = self.scores, self.human, self.document_ids
         if self.is_pairwise:
-            return preference_accuracy(*vectors)
-        return pairwise_accuracy(*vectors, level=self.level, weight=self.items.weights)
+            return plain_agreement.preference_accuracy(*vectors)
+        weight = self.items.weights
+        return plain_agreement.pairwise_accuracy(*vectors, level=self.level, weight=weight)
 
     @property
     def rows_ranked_together(self) -> list[Indices]:

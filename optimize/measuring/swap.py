@@ -165,7 +165,7 @@ def decide_swap(
     comparison = compare_judges([new_entry, old_entry], task)
     judges = sorted(comparison.judges, key=lambda judge: judge.name != new_entry.name)
     contrast, interval, possible_contribution = swap_difference(new_scored, old_scored, looks)
-    contributions = contrast.terms
+    contributions, n_documents = contrast.terms, contrast.terms.size
     outcome, documents_to_decide = swap_outcome(interval, margin), None
     if any(judge.overlap.tuned_on_these_labels for judge in judges):
         outcome = "undecided"  # more labels like these would not help
@@ -179,9 +179,7 @@ def decide_swap(
         outcome=outcome,
         margin=margin,
         looks=looks,
-        difference=Difference(
-            value=contrast.value, interval=interval, n_documents=contributions.size
-        ),
+        difference=Difference(value=contrast.value, interval=interval, n_documents=n_documents),
         documents_to_decide=documents_to_decide,
         n_changed=len(changed),
         n_by_direction=Counter(row.moved for row in changed),

@@ -202,17 +202,15 @@ class Verification:
         return self.floor_check is not None and self.floor_check.outcome == "undecided"
 
 
-def check_floors(
-    result: Verification, floor_by_figure: Mapping[str, float], looks: int = 1
-) -> FloorCheck:
+def check_floors(result: Verification, floors: Mapping[str, float], looks: int = 1) -> FloorCheck:
     """Return for each floor whether the judge's figure is above it, with the reason."""
     texts_by_outcome: dict[str, list[str]] = {"falls short": [], "undecided": [], "holds": []}
-    has_floors = bool(floor_by_figure)
+    has_floors = bool(floors)
     texts_by_outcome["falls short"] += _reasons_to_fail(result, has_floors=has_floors)
     if has_floors and result.scorecard.has_same_scores:
         texts_by_outcome["falls short"].append("outputs that people order all get the same score")
-        floor_by_figure = {}
-    for name, floor_value in floor_by_figure.items():
+        floors = {}
+    for name, floor_value in floors.items():
         outcome, text = _check_figure(result, name, floor_value, looks)
         texts_by_outcome[outcome].append(text)
     final_outcome = next((outcome for outcome, texts in texts_by_outcome.items() if texts), None)
