@@ -239,14 +239,12 @@ def score_vector(judgements: Iterable[AnyJudgement]) -> Vector:
 def _texts_for_subject(
     file_name: str, item_id: str, texts: Mapping[str, str], subject: Subject | None
 ) -> dict[str, str]:
-    """Return the texts that a judge of the subject reads, by the names that the subject gives them.
-
-    If the subject has one text and the item has one text, the item's text may have any name.
-    """
+    """Return the texts that a judge of the subject reads, by the subject's names for them."""
     needed_names = () if subject is None else tuple(subject.inputs)
     missing_names = [name for name in needed_names if name not in texts]
     if not missing_names:
         return {name: texts[name] for name in needed_names}
+    # If the subject has one text and the item has one text, the item's text may have any name.
     if (only_name := only_text_name(texts, needed_names)) is not None:
         return {needed_names[0]: texts[only_name]}
     raise LabelError(

@@ -2,9 +2,10 @@
 
 import argparse
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from judges.cli.flags import read_map_flags, split_named_value
+from judges.cli.flags import split_named_value
 from judges.tables.problems import count_text
 from optimize.figures.as_text import (
     cost_text,
@@ -15,7 +16,8 @@ from optimize.figures.as_text import (
     short_name,
     wrap_lines,
 )
-from optimize.inputs.flags import SettingsError, read_floors, read_word_values
+from optimize.inputs.flags import SettingsError, read_floors
+from optimize.inputs.labelled import LabelSource
 from optimize.measuring.asking import ask_judges
 from optimize.measuring.changed_swap import (
     ChangedRowsSwap,
@@ -65,12 +67,8 @@ def verify_swap(flags: argparse.Namespace) -> tuple[SwapDecision, list[str]]:
         old_index = [entry.name for entry in judge_entries].index(flags.against)
     new_judge, old_judge = judge_entries[1 - old_index], judge_entries[old_index]
     if flags.changed is not None:
-        label_by_id = read_changed_labels(
-            flags.changed,
-            task.dimension,
-            read_map_flags(flags.map) or None,
-            read_word_values(flags.values),
-        )
+        label_source = replace(LabelSource.from_flags(flags), data=flags.changed)
+        label_by_id = read_changed_labels(label_source, task.dimension)
         changed_swap = decide_by_changed_rows(
             new_judge,
             old_judge,

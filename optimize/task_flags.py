@@ -78,14 +78,6 @@ class NamedJudge(NamedTuple):
     judge: AnyJudge
 
 
-class JudgedSubject(NamedTuple):
-    """What is judged: its name, its definition if known, and whether pairs are judged."""
-
-    name: str
-    definition: Subject | None
-    is_pairwise: bool
-
-
 def read_task(
     flags: argparse.Namespace, judge_arguments: Iterable[tuple[str, str]], lm: str = ""
 ) -> tuple[Task, list[JudgeEntry]]:
@@ -96,39 +88,34 @@ def read_task(
     """
     judges = load_judges(flags, judge_arguments, lm)
     set_only_dimension(flags)
-    subject = _find_subject(flags, judges)
+    dimension, subject, is_pairwise = _find_subject(flags, judges)
     if flags.changed is None:
-        labelled_items = load_labels(
-            LabelSource.from_flags(flags),
-            subject.name,
-            subject.definition if judges else None,
-            pairwise=subject.is_pairwise,
-        )
-        task = Task.from_labels(labelled_items, subject.name, flags.level)
-    elif subject.is_pairwise or isinstance(subject.definition, Comparison):
+        known_subject, label_source = subject if judges else None, LabelSource.from_flags(flags)
+        labels = load_labels(label_source, dimension, known_subject, pairwise=is_pairwise)
+        task = Task.from_labels(labels, dimension, flags.level)
+    elif is_pairwise or isinstance(subject, Comparison):
         raise SettingsError(NEEDS_VERDICTS_MESSAGE)
     else:
-        task = _unlabelled_task(flags, subject.name, judges)
+        task = _unlabelled_task(flags, dimension, judges)
     for note in task.labelled_items.notes:
         print_note(f"note: {note}")
     judge_entries = [
         JudgeEntry(name=name, judge=judge, items=task.items(judge)) for name, judge in judges
     ]
-    return task, [*judge_entries, *_read_recordings(flags, subject.definition, task)]
+    return task, [*judge_entries, *_read_recordings(flags, subject, task)]
 
 
-def _find_subject(flags: argparse.Namespace, judges: Sequence[NamedJudge]) -> JudgedSubject:
-    """Return what is judged, by --dimension or --pairwise, else by the first judge.
-
-    Raises SettingsError if flags or judges name different subjects.
-    """
+def _find_subject(
+    flags: argparse.Namespace, judges: Sequence[NamedJudge]
+) -> tuple[str, Subject | None, bool]:
+    """Return the name of what is judged, its definition if known, and whether pairs are judged."""
     argument = flags.dimension or flags.pairwise
     if (flags.dimension and flags.pairwise) or not (argument or judges):
         raise SettingsError("say what was judged: --dimension NAME, or --pairwise NAME for pairs")
-    definition = find_subject(argument) if argument else judges[0].judge.subject
-    name = definition.name if definition else argument
-    is_pairwise = bool(flags.pairwise) if argument else isinstance(definition, Comparison)
-    # Judges of the same subject may read different texts: the definition gets all of them.
+    subject = find_subject(argument) if argument else judges[0].judge.subject
+    name = subject.name if subject else argument
+    is_pairwise = bool(flags.pairwise) if argument else isinstance(subject, Comparison)
+    # Judges of the same subject may read different texts: the subject gets all of them.
     all_inputs = dict[str, str]()
     for judge_name, judge in judges:
         if judge.name != name or (judge.kind == "pairwise") != is_pairwise:
@@ -138,8 +125,8 @@ def _find_subject(flags: argparse.Namespace, judges: Sequence[NamedJudge]) -> Ju
             )
         all_inputs |= judge.subject.inputs
     if judges:
-        definition = replace(judges[0].judge.subject, inputs=all_inputs)
-    return JudgedSubject(name, definition, is_pairwise)
+        subject = replace(judges[0].judge.subject, inputs=all_inputs)
+    return name, subject, is_pairwise
 
 
 def _unlabelled_task(
@@ -169,15 +156,15 @@ def _unlabelled_task(
 
 
 def _read_recordings(
-    flags: argparse.Namespace, definition: Subject | None, task: Task
+    flags: argparse.Namespace, subject: Subject | None, task: Task
 ) -> Iterator[JudgeEntry]:
     """Yield an entry for each file of --scores and --replies."""
     value_by_word = read_word_values(flags.values)
     if flags.scores and any(map(looks_like_number, value_by_word)):
         print_note("note: the numbers in --values are those of labels; scores count as they are")
-    scale = () if task.is_pairwise else recorded_scale(flags.scale, definition)
+    scale = () if task.is_pairwise else recorded_scale(flags.scale, subject)
     words = verdict_words(task.labelled_items, task.dimension)
-    if words and (definition is None or definition.scale == (0, 1)):
+    if words and (subject is None or subject.scale == (0, 1)):
         scale, value_by_word = (0, 1), {words[0]: 1.0, words[1]: 0.0, **value_by_word}
     if flags.replies and not (scale or task.is_pairwise):
         raise SettingsError("--scale LOW-HIGH is needed: the dimension is not in the catalogue")

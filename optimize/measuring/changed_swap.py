@@ -9,15 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
-from judges.labels.flags import MappingValue
 from judges.labels.preparation import SWAP_SAMPLE_COLUMN
 from judges.labels.readers import read_items, read_labels
 from judges.labels.types import LabelError, LabelledSet
-from judges.labels.values import WordValues
 from judges.tables.atomic_write import write_atomically
 from optimize.figures.as_text import short_name
 from optimize.inputs.flags import SettingsError
-from optimize.inputs.labelled import only_dimension
+from optimize.inputs.labelled import LabelSource, only_dimension
 from optimize.items import make_items
 from optimize.measuring.asking import JudgeEntry, Task
 from optimize.measuring.comparison import Difference
@@ -185,22 +183,15 @@ def _find_clear_loss(gain: Vector, human: Vector) -> ClearLoss | None:
     return None
 
 
-def read_changed_labels(
-    changed_file: str,
-    dimension: str,
-    columns_by_name: Mapping[str, MappingValue] | None,
-    value_by_word: WordValues,
-) -> dict[str, float]:
+def read_changed_labels(label_source: LabelSource, dimension: str) -> dict[str, float]:
     """Read people's labels by id from the file --changed; {} if there is no such file."""
-    if not Path(changed_file).exists():
+    path, columns = str(label_source.data), label_source.columns_by_name
+    if not Path(path).exists() or not read_items(path, map=columns).reading.ratings:
         return {}
-    if not read_items(changed_file, map=columns_by_name).reading.ratings:
-        return {}
-    labelled_set = read_labels(
-        changed_file, map=columns_by_name, dimensions=[dimension], values=value_by_word, texts=()
-    )
-    only_dimension(labelled_set)
-    return {item.id: item.human for item in make_items(labelled_set, dimension)}
+    values = label_source.value_by_word
+    labels = read_labels(path, map=columns, dimensions=[dimension], values=values, texts=())
+    only_dimension(labels)
+    return {item.id: item.human for item in make_items(labels, dimension)}
 
 
 def _write_rows(path: Path, task: Task, ids: Sequence[str]) -> None:

@@ -162,16 +162,14 @@ def without_tuned_rows(scores_by_name: Mapping[str, ScoredItems]) -> dict[str, S
 def _difference_from_best(
     scored_items: ScoredItems, best: ScoredItems, n_judges: int, has_verdicts: bool
 ) -> Difference | None:
-    """Return a judge's difference from the best judge; None for the best judge itself.
-
-    The best judge was chosen by these very figures. So the interval is widened to hold for all
-    pairs of judges at once (see `student_quantile`).
-    """
+    """Return a judge's difference from the best judge; None for the best judge itself."""
     if scored_items is best:
         return None
     contrast = figure_contrast(scored_items, best, has_verdicts=has_verdicts)
     value, interval = contrast.value, contrast.interval
     if interval is not None:
+        # The best judge was chosen by these very figures. So the interval is widened to hold for
+        # all pairs of judges at once.
         freedom, n_pairs = contrast.terms.size - 1, math.comb(n_judges, 2)
         factor = student_quantile(freedom, n_pairs) / student_quantile(freedom)
         low, high = (value + factor * (end - value) for end in (interval.low, interval.high))

@@ -159,11 +159,7 @@ def _ids_are_row_numbers(labelled_items: AnyLabels) -> bool:
 
 
 def _check_row_numbers(path: Path, labelled_items: AnyLabels) -> None:
-    """Raise RecordingError if scores, joined to labels by row numbers, may be of other rows.
-
-    If the file of scores has texts, they must equal the texts of the labels' rows. Without texts,
-    both files must have the same number of rows.
-    """
+    """Raise RecordingError if texts, or else the numbers of rows, show that rows are others."""
     texts_by_id = {item.id: item.texts for item in labelled_items.items}
     rows, has_texts = [*read_recorded_rows(path)], False
     for location, row in rows:
@@ -250,11 +246,7 @@ def _mean_judgement(repeated_scores: Sequence[ToolScore], is_pairwise: bool) -> 
 def _read_score(
     tool: Tool, row: Record, metric_entries: Sequence[Record], has_verdicts: bool
 ) -> ToolScore:
-    """Return a row's score on a metric; NaN if the evaluation failed.
-
-    If people say pass or fail, the tool's verdict is preferred. Raises ValueError if the value is
-    not a score.
-    """
+    """Return a row's score on a metric, preferably a verdict if people say pass or fail."""
     if len(metric_entries) > 1:
         raise ValueError("has two scores; give them different names")
     entry = metric_entries[0] if metric_entries else {}

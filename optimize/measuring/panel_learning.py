@@ -162,10 +162,7 @@ def learn_panel(
 def _standardising_lines(
     scores_by_name: Mapping[str, Vector], group_codes: Codes
 ) -> tuple[dict[str, tuple[float, float]], dict[str, str]]:
-    """Return the slope and intercept that standardise each judge's scores.
-
-    The second value has the reasons why other judges cannot be members.
-    """
+    """Return slope and intercept that standardise a judge's scores; and why others are excluded."""
     line_by_name, why_excluded = dict[str, tuple[float, float]](), dict[str, str]()
     for name, scores in scores_by_name.items():
         has_score = ~np.isnan(scores)

@@ -157,10 +157,7 @@ def score_of_cell(cell: object, number_by_word: Mapping[str, float]) -> float | 
 
 
 def _number_by_word(value_by_word: WordValues, *, is_pairwise: bool) -> dict[str, float]:
-    """Return the score that each word stands for, in small letters.
-
-    Words that are numbers are left out: --values gives them another value in labels, not in scores.
-    """
+    """Return the score that each word stands for; numbers in --values recode only labels."""
     votes = MARGIN_OF_VOTE if is_pairwise else {}
     number_by_word = {vote.casefold(): margin for vote, margin in votes.items()}
     for word, value in value_by_word.items():

@@ -170,7 +170,7 @@ def test_gpt35_agrees_with_itself_in_both_orders_on_2853_of_4400_pairs():
     ],
 )
 def test_a_pairs_replies_give_a_verdict(replies, values, verdict):
-    result = preference_of_replies(replies, value_by_word=values)
+    result = preference_of_replies(replies, values or {})
     assert (result.failure is None) == (verdict is not None)
     if verdict is not None:
         assert (result.preferred, result.order_ba, result.margin) == verdict
