@@ -60,7 +60,7 @@ def arguments_in_messages(**argument_by_option: str) -> Iterator[None]:
 
 
 def option_name(option: str, value: object = "") -> str:
-    """Return an option in a message as its user writes it, with the value if there is one.
+    """Return the name of an option for a message, as users write it, and its value if given.
 
     The user of a command writes a flag, such as `--price proposer=1,4`. In the context
     `arguments_in_messages`, the user writes an argument, such as `proposer_price=1,4`.

@@ -55,8 +55,8 @@ def same_publication_questions(subject: Subject) -> tuple[Question, ...]:
 def candidate_questions(subject: Subject, max_questions: int) -> tuple[Question, ...]:
     """Return the questions that tuning may add to a judge, at most `max_questions`.
 
-    First come those of `same_publication_questions`, then those in the subject's definition. A
-    question is left out if an earlier question or a text has its name.
+    First come the questions of `same_publication_questions`, then those of the subject's
+    definition. A question is left out if an earlier question or a text has its name.
     """
     questions: dict[str, Question] = {}
     for question in (*same_publication_questions(subject), *subject.questions):

@@ -139,7 +139,7 @@ def _complete_scale(ratings: Sequence[int], anchor_ratings: Sequence[int]) -> Se
 def make_dimension(
     name: str, answers: Sequence[int | str], texts: Sequence[str], definition: str = ""
 ) -> Dimension:
-    """Return a dimension for labels of which the user gave no definition.
+    """Return a dimension for labels that the user did not define.
 
     `answers` are two words, the good one first, or the lowest and the highest rating. `texts` are
     the names of the texts that the judge reads; the last text is judged.
@@ -160,7 +160,7 @@ def make_dimension(
 def make_comparison(
     name: str, texts: Sequence[str], candidate: str, definition: str = ""
 ) -> Comparison:
-    """Return a comparison for labels of which the user gave no definition."""
+    """Return a comparison for labels that the user did not define."""
     choice_phrase = f"which {candidate.replace('_', ' ')} people would prefer"
     definition = definition or f'{choice_phrase} on "{name.replace("_", " ")}"'
     comparison = Definition(

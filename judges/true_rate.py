@@ -140,9 +140,9 @@ def _smooth_rate(n_counted: Vector, n_outputs: Vector, n_documents: Vector) -> t
 
     The sum of the squared deviations is the variance of the share. Row i stands for
     `n_documents[i]` documents, each with `n_outputs[i]` outputs, of which `n_counted[i]` are
-    counted. So that a share of ten out of ten is not taken as certain, two documents are added: all
-    outputs of the first are counted, and no output of the second (Agresti and Caffo 2000). The
-    added documents are smaller than the average document, since outputs of a document are similar.
+    counted. Two documents are added, so that a share of ten out of ten is not taken as certain: all
+    outputs of the first are counted, and none of the second (Agresti and Caffo 2000). They are
+    smaller than the average document, since outputs of a document are similar.
     """
     n_added = math.sqrt(n_documents @ n_outputs / (n_documents @ (n_outputs > 0)) / 2)
     n_counted = np.concatenate([n_counted, [n_added, 0]])

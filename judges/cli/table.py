@@ -113,7 +113,7 @@ def _check_output(flags: argparse.Namespace) -> None:
         raise UsageError("--out FILE is needed, except with --dry-run")
     if not flags.out.parent.is_dir():
         raise RowsError(f"{flags.out}: the folder {flags.out.parent} does not exist")
-    # If the store exists, too, a run was killed after it wrote the output, and may go on.
+    # If the store of replies exists, too, a run was killed at its end, and may be run again.
     if flags.out.exists() and not _store_path(flags.out).exists():
         raise RowsError(
             f"{flags.out} exists already, and does not say which judge and settings made it: "
