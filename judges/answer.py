@@ -90,22 +90,19 @@ _REASON_PATTERN = re.compile(
 )
 # An unclear answer, such as "~4", "N/A" or "neither".
 _UNCLEAR_ANSWER = re.compile(
-    rf"{_BEFORE_ANSWER}(?:[~<>≈±≥≤+-]? ?{NUMBER_REGEX}|n/?a\b|none|null|unknown|neither|both"
-    r"|ties?\b|\?)",
-    re.IGNORECASE,
+    rf"(?i){_BEFORE_ANSWER}(?:[~<>≈±≥≤+-]? ?{NUMBER_REGEX}|n/?a\b|none|null|unknown|neither|both"
+    r"|ties?\b|\?)"
 )
 # Phrases with which a reply takes back its answer or declines to give one.
 _WITHDRAWAL_PHRASE = re.compile(
-    r"\b(?:scratch that|on (?:second thought|reflection)|take that back|never ?mind|let me re"
+    r"(?i)\b(?:scratch that|on (?:second thought|reflection)|take that back|never ?mind|let me re"
     r"|i (?:\w+ )?reconsider|too (?:high|low|generous|harsh)|i (?:cannot|can't) (?:rate|score|say)"
-    r"|(?:wait|hmm+|oops|sorry|correction) ?[,.:!])",
-    re.IGNORECASE,
+    r"|(?:wait|hmm+|oops|sorry|correction) ?[,.:!])"
 )
 # Mentions of another scale; mentions of the judge's own scale are removed before this search.
 _OTHER_SCALE = re.compile(
-    r"\bscale\b[^\n\d]{0,9}\d|\b\d+-point\b|\(\d+ is"
-    r"|\((?:[01] ?(?:to|-|–)|(?:out )?of|max\w*:?) ?\d+\)",
-    re.IGNORECASE,
+    r"(?i)\bscale\b[^\n\d]{0,9}\d|\b\d+-point\b|\(\d+ is"
+    r"|\((?:[01] ?(?:to|-|–)|(?:out )?of|max\w*:?) ?\d+\)"
 )
 # Headers such as `[[ ## rating ## ]]`, tags and JSON keys; each is treated as the start of a line.
 _HEADING_MARKUP = re.compile(
@@ -205,8 +202,8 @@ def find_answer(
         return Answer(choice, 2, start, start + len(stripped_text))
     if len(text.strip()) > MAX_REPLY_LENGTH:
         raise NoScoreError(f"more than {MAX_REPLY_LENGTH:,} characters: {quote(text)}")
-    name_words = frozenset(re.findall(r"[^\W\d_]+", " ".join(headings).lower()))
-    answers, other_texts = _find_answers(plain_text(text, patterns), patterns, name_words)
+    own_words = frozenset(re.findall(r"[^\W\d_]+", " ".join(headings).lower()))
+    answers, other_texts = _find_answers(plain_text(text, patterns), patterns, own_words)
     priority = max((answer.priority for answer in answers), default=0)
     if priority < (2 if needs_heading else 1):
         return None
@@ -257,12 +254,12 @@ class _Line(NamedTuple):
         is_unclear = heading_priority > 1 and _UNCLEAR_ANSWER.match(self.text)
         return self.answer is not None or bool(is_unclear)
 
-    def heading_priority(self, name_words: frozenset[str], last_priority: int | None) -> int | None:
+    def heading_priority(self, own_words: frozenset[str], last_priority: int | None) -> int | None:
         """Return the priority by the heading on this line or alone on the line above, if any."""
         if last_priority == 0:  # the line above says that this is a quotation: "The text says:"
             return 0
         if self.heading is not None:
-            return _heading_priority(self.heading, name_words)
+            return _heading_priority(self.heading, own_words)
         return last_priority if self.is_answer_alone else None
 
 
@@ -278,7 +275,7 @@ def _read_line(line: str, patterns: AnswerPatterns) -> _Line:
 
 
 def _find_answers(
-    cleaned_text: str, patterns: AnswerPatterns, name_words: frozenset[str]
+    cleaned_text: str, patterns: AnswerPatterns, own_words: frozenset[str]
 ) -> tuple[list[Answer], list[tuple[int, str]]]:
     """Return the answers in all lines of a plain text, and all other texts with their positions."""
     answers: list[Answer] = []
@@ -287,7 +284,7 @@ def _find_answers(
     for line_match in re.finditer(r"\S[^\n]*", cleaned_text):
         line_text, position = line_match[0].rstrip(), line_match.start()
         line = _read_line(line_text, patterns)
-        heading_priority = line.heading_priority(name_words, last_priority)
+        heading_priority = line.heading_priority(own_words, last_priority)
         last_priority = heading_priority if line.is_heading_alone else None
         priority = heading_priority
         if priority is None and line.is_answer_alone:
@@ -306,7 +303,7 @@ def _find_answers(
     return answers, other_texts
 
 
-def _heading_priority(heading: str, name_words: frozenset[str]) -> int:
+def _heading_priority(heading: str, own_words: frozenset[str]) -> int:
     """Return a heading's priority: 3 to 1 (see `Answer`), or 0 if it is not an answer's heading."""
     words = re.findall(r"[^\W_]+", heading.lower())
     content_words = set(words) - _NEUTRAL_WORDS
@@ -316,10 +313,10 @@ def _heading_priority(heading: str, name_words: frozenset[str]) -> int:
     phrase = re.split(r" (?:of|in|for|to|across|between|from|with)\b", " ".join(words))[0]
     nouns = [word for word in phrase.split() if word not in _NEUTRAL_WORDS]
     head_noun = nouns[-1] if nouns else "number"
-    answer_words = _ANSWER_WORDS | name_words
-    is_denied = content_words & _DENYING_WORDS - name_words
+    answer_words = _ANSWER_WORDS | own_words
+    is_denied = content_words & _DENYING_WORDS - own_words
     is_count = head_noun not in answer_words and _PLURAL_NOUN.search(phrase)
-    other_words = content_words & _NON_ANSWER_WORDS - name_words
+    other_words = content_words & _NON_ANSWER_WORDS - own_words
     is_of_something_else = other_words and head_noun in _NON_ANSWER_WORDS | _ANSWER_WORDS
     if is_denied or is_count or is_of_something_else:
         return 0

@@ -50,7 +50,7 @@ class BaseJudge(ABC):
         lm: The model that is asked; for a panel, the first model that is not the embedded model.
         provenance: How and on which labels the judge was tuned, as data for JSON; None if untuned.
         api_base: The address of the model's endpoint, which only the user can set.
-        lm_source: Who chose the model. With "default", an LM of `dspy.configure` takes its place.
+        lm_source: Who chose the model. With "default", the LM of `dspy.configure` is asked instead.
     """
 
     subject: Subject
@@ -242,7 +242,7 @@ class BaseJudge(ABC):
         """Open the judge's model once for many calls; the options are those of `score`.
 
         Yields:
-            A function from rows to judgements, for any thread. A row beyond the budget fails.
+            A function from rows to judgements, for any thread. Rows beyond the budget fail.
 
         Example:
             >>> with judge.open(lm="openai/gpt-4.1-mini", max_cost=2.0) as judge_rows:

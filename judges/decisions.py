@@ -50,11 +50,7 @@ DECISION_SAMPLING = Sampling(temperature=None, max_tokens=0)
 
 
 class TypedQuestion(Struct, kw_only=True, omit_defaults=True):
-    """A question to a decision model in System One's format.
-
-    `criteria` are the levels of a `score`, or the options of a `choice` or `noul` with what each
-    means.
-    """
+    """A question to a decision model in System One's format, with its levels or options."""
 
     type: Literal["noul", "score", "choice"]
     instructions: str
@@ -126,10 +122,7 @@ def decision_state(prompt: Prompt) -> dict[str, object]:
 
 @lru_cache(maxsize=256)
 def typed_question(field: Field) -> TypedQuestion:
-    """Return a field as a question to a decision model.
-
-    Raises FatalModelError if the field has more ratings than such a model takes.
-    """
+    """Return a field as a typed question; raises FatalModelError if it has too many ratings."""
     text, meaning_by_choice = split_field_description(field)
     text = break_markup(text)
     if field.choices == PAIR_ANSWERS:
@@ -209,7 +202,8 @@ class _TypedAnswer(Struct):
 def reply_from_answers(answers: object, question_names: Collection[str]) -> Reply:
     """Return a Reply with `{question: answer}` as JSON, from System One's or OpenAI's answers.
 
-    If a question is not answered, the Reply is a refusal. Malformed answers raise JSON_ERRORS.
+    If a question is not answered, the Reply is a refusal. Malformed answers raise an error in
+    JSON_ERRORS.
     """
     if isinstance(answers, list):  # OpenAI's format
         n_answers, answers = len(answers), {answer["name"]: answer for answer in answers}

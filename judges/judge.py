@@ -253,9 +253,7 @@ class Judge(BaseJudge):
         distribution = judgement.as_json()["distribution"] or None
         return {**result, self.kind: answer, "distribution": distribution}
 
-    def _exchange(
-        self, plan: SamplingPlan | None = None, lm: str | None = None, seed: int = 0
-    ) -> Exchange:
+    def _exchange(self, plan: SamplingPlan | None = None, lm: str = "", seed: int = 0) -> Exchange:
         return Exchange(
             subject=self.subject,
             prompt=self.prompt,

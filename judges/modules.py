@@ -224,12 +224,15 @@ def prompt_of(signature: SignatureMeta, demos: Sequence[ValuesByName] = ()) -> P
 
 def signature_of(prompt: Prompt) -> SignatureMeta:
     """Return the DSPy signature of a prompt; the type of a field with choices is a Literal."""
-    make_dspy_field = {"input": dspy.InputField, "output": dspy.OutputField}
+    dspy_field_by_role = {"input": dspy.InputField, "output": dspy.OutputField}
     typed_fields: dict[str, tuple[object, object]] = {}
     for field in prompt.fields:
-        # The type is not int: DSPy does not check the bounds ge and le of an integer.
+        # Ratings are a Literal and not an int, since DSPy does not check the bounds of an int.
         field_type = Literal[field.choices] if field.choices else str
-        typed_fields[field.name] = field_type, make_dspy_field[field.role](desc=field.description)
+        typed_fields[field.name] = (
+            field_type,
+            dspy_field_by_role[field.role](desc=field.description),
+        )
     return _signature(typed_fields, prompt.instruction)
 
 
@@ -297,9 +300,9 @@ def _input_texts(prompt: Prompt, inputs: ValuesByName) -> dict[str, str]:
 def choice_probabilities(
     value: object, choices: Sequence[FieldValue]
 ) -> dict[FieldValue, float] | None:
-    """Return the probability of each choice in a decision of DSPy; None for other values."""
+    """Return the probability of each choice in a typed answer of DSPy; None for other values."""
     if isinstance(value, Noul | Score | Choice):
-        value = value.model_dump(mode="json")  # the form of a decision in a saved program
+        value = value.model_dump(mode="json")  # its form in a saved program
     if not isinstance(value, Mapping):
         return None
     if "probability" in value:
@@ -312,7 +315,7 @@ def choice_probabilities(
 
 
 def _likeliest_choice(value: object, field: Field) -> object:
-    """Return the most likely choice of a decision; any other value is returned unchanged."""
+    """Return the most likely choice of a typed answer; any other value is returned unchanged."""
     distribution = choice_probabilities(value, field.allowed_values)
     return max(distribution, key=distribution.__getitem__) if distribution else value
 

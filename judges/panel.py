@@ -99,13 +99,11 @@ class Panel(BaseJudge):
         """
         inputs: dict[str, str] = {}
         for member in members:
+            name = member.name
             if isinstance(member.judge, Panel):
-                raise PanelError(f"member {member.name} is a panel itself; join its members")
+                raise PanelError(f"member {name} is a panel itself; join its members instead")
             if not isinstance(member.judge, Judge):
-                raise PanelError(
-                    f"member {member.name} is {member.judge!r:.60}; give a Judge, as judges.load "
-                    "returns it"
-                )
+                raise PanelError(f"member {name} is {member.judge!r:.60}; give a Judge")
             inputs |= member.judge.subject.inputs
         # The subject's own texts stand last, since the last text is judged.
         inputs = {name: text for name, text in inputs.items() if name not in subject.inputs}
@@ -132,7 +130,7 @@ class Panel(BaseJudge):
         return tuple(member.judge for member in self.members)
 
     def with_model(self, lm: str | None = None, api_base: str | None = None) -> Self:
-        """Return a copy of the panel with another endpoint for members with models openai/NAME.
+        """Return a copy of the panel in which members with models openai/NAME ask another endpoint.
 
         Raises PanelError if `lm` is given: each weight was learned with the member's own model.
         """
@@ -230,7 +228,7 @@ class Panel(BaseJudge):
 
     @classmethod
     def from_file(cls, file: PanelFile) -> "Panel":
-        """Return the panel in a checked file; raises PanelError if its members cannot be joined."""
+        """Return the panel in a file whose content was checked (see `frozen.load`)."""
         members = [
             Member(**{**asdict(member), "judge": Judge.from_file(member.judge)})
             for member in file.members

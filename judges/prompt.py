@@ -43,14 +43,12 @@ FIELD_HEADER_PATTERN = re.compile(r"\[\[\s{0,3}#{1,3}\s{0,3}(\w{1,64})\s{0,3}#{1
 # The tags around a model's thoughts in its reply; they differ between model families.
 _THOUGHT_TAG = r"(?:seed:)?(?:think|thinking|thoughts?|reasoning|scratchpad)"
 THOUGHT_START = re.compile(
-    rf"<{_THOUGHT_TAG}(?:\s[^<>\n]{{0,200}})?>|<\|(?:think|begin_of_thought)\|>|\[THINK\]"
-    r"|\u25c1think\u25b7|<\|channel\|>analysis\b",
-    re.IGNORECASE,
+    rf"(?i)<{_THOUGHT_TAG}(?:\s[^<>\n]{{0,200}})?>|<\|(?:think|begin_of_thought)\|>|\[THINK\]"
+    r"|\u25c1think\u25b7|<\|channel\|>analysis\b"
 )
 THOUGHT_END = re.compile(
-    rf"</{_THOUGHT_TAG}\s{{0,3}}>|<\|(?:/think|end_of_thought)\|>|\[/THINK\]|\u25c1/think\u25b7"
-    r"|<\|channel\|>final(?:\s?<\|message\|>)?",
-    re.IGNORECASE,
+    rf"(?i)</{_THOUGHT_TAG}\s{{0,3}}>|<\|(?:/think|end_of_thought)\|>|\[/THINK\]|\u25c1/think\u25b7"
+    r"|<\|channel\|>final(?:\s?<\|message\|>)?"
 )
 # Markup in a text that would look like a part of the messages' structure to the code that reads
 # replies, to DSPy or to a chat template. `break_markup` inserts a space after its first character.

@@ -18,10 +18,8 @@ MAX_REPEATS = 2
 SAMPLE_SEED_STEP = 10_007
 
 # Finish reasons of a reply that ended at the limit of tokens, and of any reply that was cut short.
-OUT_OF_TOKENS_REASONS = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
-CUT_SHORT_REASONS = OUT_OF_TOKENS_REASONS.union(
-    ("incomplete", "error", "other", "content_filter", "safety")
-)
+OUT_OF_TOKENS = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
+CUT_SHORT_REASONS = OUT_OF_TOKENS | {"incomplete", "error", "other", "content_filter", "safety"}
 # The most characters of a finish reason, or of a model's name in an answer, that are kept.
 MAX_NAME_LENGTH = 200
 # The finish reason of a reply in which the model refuses to answer.
@@ -118,7 +116,7 @@ class Reply:
     @property
     def is_out_of_tokens(self) -> bool:
         """Whether the reply was cut short at the request's limit of tokens."""
-        return self.finish_reason.lower() in OUT_OF_TOKENS_REASONS
+        return self.finish_reason.lower() in OUT_OF_TOKENS
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +139,7 @@ class Usage:
     """The tokens of a request (`tokens_in`) and its replies (`tokens_out`).
 
     The provider read `cache_read_tokens` of the request's tokens from its prompt cache, and wrote
-    `cache_write_tokens` of them to this cache. Both have prices of their own.
+    `cache_write_tokens` of them to this cache.
     """
 
     tokens_in: int

@@ -83,7 +83,7 @@ def question_problem(field: Field) -> str | None:
     choices = field.allowed_values
     if choices == PAIR_ANSWERS or are_verdict_words(choices):
         return None
-    # Ratings must have one digit, since a digit is always one token.
+    # Each rating must be a digit: plans weigh the probabilities of single tokens.
     has_digits = all(type(choice) is int and 0 <= choice <= 9 for choice in choices)
     if has_digits and len(choices) >= 2 and list(choices) == sorted(set(choices)):
         return None

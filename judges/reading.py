@@ -25,9 +25,7 @@ from judges.prompt import (
 from judges.protocol import REFUSAL, RefusedError, Reply
 
 # The header that ends a reply; it has to be at the start of a line.
-_COMPLETED_HEADER = re.compile(
-    r"^[ *_`>#-]{0,20}\[\[[ #]{0,9}completed\b", re.MULTILINE | re.IGNORECASE
-)
+_COMPLETED_HEADER = re.compile(r"(?im)^[ *_`>#-]{0,20}\[\[[ #]{0,9}completed\b")
 _HEADER = re.compile(rf"[*_`]{{0,3}}{FIELD_HEADER_PATTERN.pattern}[*_`:]{{0,3}}")
 
 # The start and the end of a part of a reply.
@@ -109,9 +107,10 @@ def _answer_sections(
     reply_quote = quote(reply[slice(*reply_span)])
     if not sections.keys() >= set(choice_names):
         names_pattern = "|".join(re.escape(field.name) for field in prompt.output_fields)
-        heading_pattern = rf"(?:^|[{{,])[\s*_`\"'>#-]{{0,9}}({names_pattern})[*_`\"' ]{{0,5}}[:=]"
-        heading_finder = re.compile(heading_pattern, re.MULTILINE | re.IGNORECASE)
-        headings = list(heading_finder.finditer(reply, *reply_span))
+        heading_pattern = re.compile(
+            rf"(?im)(?:^|[{{,])[\s*_`\"'>#-]{{0,9}}({names_pattern})[*_`\"' ]{{0,5}}[:=]"
+        )
+        headings = list(heading_pattern.finditer(reply, *reply_span))
         sections = _sections(headings, reply_span[1]) or sections
         if len(sections) < len(headings):
             raise NoScoreError(f"a question is answered twice in {reply_quote}")

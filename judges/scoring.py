@@ -54,7 +54,7 @@ MAX_PROBABILITY_SUM = 1.01
 
 
 class NoProbabilitiesError(FatalModelError):
-    """The plan needs log-probabilities, and the model does not give any; this ends the run."""
+    """The plan needs log-probabilities, and the model gives none. The run ends."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(
@@ -100,7 +100,8 @@ class ReplyContent:
     """What was read from one reply: the rating, verdict or choice as a number, and its free text.
 
     `distributions` has the probability of each number that the answer of a field can be; the
-    rating, verdict or choice is last. Without token probabilities, the stated answer has 1.
+    rating, verdict or choice is last. Without token probabilities, the stated answer
+    has the probability 1.
     """
 
     answer_number: float
@@ -125,7 +126,7 @@ def default_plan_for_name(lm: str) -> SamplingPlan:
 
 
 def sampling_for(plan: SamplingPlan, prompt: Prompt, *, seed: int = 0, lm: str = "") -> Sampling:
-    """Return the sampling parameters with which the model `lm` is asked; any model by default.
+    """Return the sampling parameters for a plan; `lm` is the model's name or endpoint, if known.
 
     Raises NoProbabilitiesError if the plan is "weighted" and a rating may be two tokens, such as
     10: the probability of the token "1" is then not the probability of the rating 1.
@@ -258,7 +259,7 @@ def _token_probabilities(
 
 
 def _token_at(reply: Reply, position: int) -> Token | None:
-    """Return the token at a position of the reply's text; None if the tokens do not match it."""
+    """Return the token at a position of the reply's text; None if the tokens spell another text."""
     token_texts = [token.text.translate(_RAW_BLANK_MAP) for token in reply.tokens]
     # The tokens may include white space, or an end-of-turn token, that the reply's text lacks.
     reply_start = "".join(token_texts).find(reply.text)

@@ -69,10 +69,9 @@ class Table:
 
 
 def read_table_rows(path: Path, notes: list[str] | None = None) -> Iterator[TableRow]:
-    """Yield the rows of the file `path`.
+    """Yield the rows of a file, and append notes on how it was read to `notes`.
 
-    Appends notes on how the file was read to `notes`. Raises RowsError for an empty file, and for
-    one that cannot be read.
+    Raises RowsError for an empty file, and for a file that cannot be read.
     """
     problems = Problems(str(path), strict=True)
     problems.notes = [] if notes is None else notes
@@ -170,10 +169,7 @@ def _collect_errors(problems: Problems) -> Iterator[None]:
 
 
 def _format_of(path: Path, default: Format | None = None) -> Format:
-    """Return the format by the ending of a file, else `default`.
-
-    Raises UnreadableError if there is no such file, or if the ending is unknown and `default` None.
-    """
+    """Return the format that a file's ending names; `default` for an unknown ending."""
     file, _ = split_sheet(path)
     if not file.exists():
         raise UnreadableError("no-file", "does not exist", "check the path")
@@ -223,7 +219,7 @@ class RowWriter:
 
 
 def batch_state_path(path: Path) -> Path:
-    """Return the path of the state of the batch whose answers become the rows of `path`."""
+    """Return the path of the file on a provider's batch whose replies become the rows of `path`."""
     return path.with_name(f"{path.name}.batch.json")
 
 

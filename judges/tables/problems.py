@@ -17,7 +17,7 @@ class RowsError(JudgesError, ValueError):
 _REPR = reprlib.Repr()
 _REPR.maxstring = 60
 _REPR.maxother = 60
-# Means that there is no faulty value to print; None cannot, since a faulty value may be None.
+# Stands for no faulty value. None cannot stand for that, since a faulty value may be None.
 NO_VALUE = object()
 
 
@@ -70,7 +70,8 @@ class Problems(list[Problem]):
     """The problems of one file, in the order in which they were found.
 
     If `strict` is true, adding a problem raises RowsError. `notes` are messages on how the file was
-    read. `unit` is "line" or "row", by which problems are located. `delimiter` is a CSV file's.
+    read. `unit` says what a problem's number counts, "line" or "row". `delimiter` is the delimiter
+    of a CSV file.
     """
 
     def __init__(self, file: str, *, strict: bool = False) -> None:

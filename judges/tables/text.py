@@ -115,7 +115,6 @@ def json_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
             return
         raise _json_error(error, getattr(error, "lineno", None)) from error
     if isinstance(rows, dict):
-        # The file may be the reply of a web API.
         rows = next((rows[key] for key in _ROW_KEYS if isinstance(rows.get(key), list)), rows)
     if not isinstance(rows, list):
         fault = f"is not an array of objects, nor an object with one in {' or '.join(_ROW_KEYS)}"

@@ -14,8 +14,8 @@ from judges.tables.text import TableRow, is_blank
 
 # Matches FILE.xlsx:SHEET.
 _PATH_WITH_SHEET = re.compile(r"(.+\.xls[xm]):([^/\\]+)", re.IGNORECASE | re.DOTALL)
-# The most XML tags in two files of a workbook that are slow to read: half a million different texts
-# have four tags each. For any other file of the workbook, the limit is four tags for each cell.
+# The most XML tags in the two files of a workbook that are slow to read. Any other file may have
+# four tags for each cell.
 _MAX_TAGS = {"xl/styles.xml": bounds.MAX_STYLE_TAGS, "xl/sharedstrings.xml": 2 * bounds.MAX_CELLS}
 # Matches a merged range of cells in the XML of a sheet.
 _MERGED_RANGE = re.compile(rb'<(?:\w+:)?mergeCell\s[^>]*?ref="(\w+:\w+)"')
