@@ -28,9 +28,9 @@ ColumnKind = Literal["rating", "text", "label", "name", ""]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """What a column of a table holds, or a key `column.key` of the objects in the column.
+    """One column of a table, or one key of the objects in a column, with its cells.
 
-    `n_distinct` is the number of different cells.
+    The name of a key is `column.key`. `n_distinct` is the number of different cells.
     """
 
     name: str

@@ -115,7 +115,7 @@ class _ExportReader:
         )
 
     def _note(self, n_labels: int) -> str:
-        """Return a note with the tool's name and the numbers of labels."""
+        """Return a note with the tool's name, and the numbers of labels read and left out."""
         note = f"an export of {self._export.tool}"
         if self._export.labels:
             note += f": {count_text(n_labels, 'label')} by people"
@@ -170,7 +170,7 @@ class _ExportReader:
         """Return the rows of people's labels, with the outputs' texts and the comments."""
         rows, multiple_choice_dimensions = list[TableRow](), set[object]()
         comments: dict[object, list[object]] = defaultdict(list)
-        for row, label, source in self._labels():
+        for row, label, source in self._find_labels():
             cells = self._label_cells(row, label, source, output_by_id)
             if cells is None:
                 continue
@@ -194,8 +194,8 @@ class _ExportReader:
             label_rows.append(row)
         return label_rows
 
-    def _labels(self) -> Iterator[tuple[TableRow, Record, str]]:
-        """Yield each label in the export, with its row and who gave it, if the place says so."""
+    def _find_labels(self) -> Iterator[tuple[TableRow, Record, str]]:
+        """Yield each label in the export, with its row and with the source that gave it."""
         for row in self._table.rows:
             for place, source in self._export.labels.items():
                 for label in _labels_at(row.cells, place):

@@ -149,7 +149,7 @@ def _find_columns(
     if named_columns or len(possible_columns) > 1:
         return possible_columns, len(possible_columns) == 1
     label_columns = _label_columns(columns, dimension)
-    # If the dimension is a judge of the catalogue, or misspelt, no other column is its.
+    # Other columns are not offered for a judge of the catalogue or for a misspelt dimension.
     if label_columns or similar_name(dimension, {*catalog.judge_names(), *columns.table.columns}):
         return label_columns, len(label_columns) < 2
     return number_columns, False
@@ -185,8 +185,8 @@ def _columns_of_rating_words(columns: Columns) -> list[str]:
     word_columns: list[str] = []
     for name in columns.columns_except(columns.columns_in_use(OUTPUT_ROLES)):
         cells = (cell for cell in columns.cells_in(name) if not is_missing_value(cell))
-        words = {*map(normalize_word, cells)}
-        has_rating_words = 2 * sum(map(is_rating_word, words)) >= len(words)
+        labels = {*map(normalize_word, cells)}
+        has_rating_words = 2 * sum(map(is_rating_word, labels)) >= len(labels)
         if has_rating_words and columns.describe_column(name).is_category:
             word_columns.append(name)
     return word_columns

@@ -159,7 +159,8 @@ class RatingReader:
         for word, number in self.number_by_word.items():
             word_counts[number][word] = 0
         for cell in self._cells_of_kind(NUMBER, YES_NO, MAPPED):
-            word_counts[cell.number][cell.number_word] += cell.count
+            word = f"{cell.number:g}" if cell.kind == NUMBER else cell.word
+            word_counts[cell.number][word] += cell.count
         if word_counts.keys() != {0, 1}:
             return None
         return word_counts[1].most_common(1)[0][0], word_counts[0].most_common(1)[0][0]
@@ -171,8 +172,8 @@ class RatingReader:
         if not self._kinds <= {NUMBER, MISSING} or len(numbers) > _MAX_REVERSED_RATINGS:
             return " in the file"
         total = min(numbers.values()) + max(numbers.values())
-        new_numbers = [f"{word}={total - number:g}" for word, number in numbers.items()]
-        return f": --values {shlex.quote(','.join(new_numbers))}"
+        meanings = [f"{word}={total - number:g}" for word, number in numbers.items()]
+        return f": --values {shlex.quote(','.join(meanings))}"
 
     @property
     def has_two_unknown_words(self) -> bool:
@@ -231,7 +232,7 @@ class RatingReader:
     def values_flag(self) -> str:
         """The flag --values for the user to complete, with the words that cannot be read.
 
-        Known words are among them, because `good` is not 1 if the column also has `excellent`.
+        The flag has known words, too, because `good` is not 1 if the column also has `excellent`.
         """
         cells = [cell for cell in self._cells if cell.kind == YES_NO or self._find_fault(cell)]
         counts = _count_cells(cells, lambda cell: normalize_word(cell.value))
@@ -299,7 +300,7 @@ def _count_cells(cells: Iterable[CellValue], trait: Callable[[CellValue], str]) 
 
 
 def _hashable_key(value: object) -> tuple[type, object]:
-    """Return a cell's type and value as a hashable key; the value of a list is its text."""
+    """Return a hashable key for a cell: its type with its value or, for a list, its text."""
     value = "" if value is None else value
     is_hashable = isinstance(value, str | bool | int | float | Decimal)
     return type(value), value if is_hashable else str(value)

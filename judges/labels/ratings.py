@@ -157,7 +157,7 @@ def read_ratings(
                     by_annotator[_annotator_name(columns, cell, by_annotator)] = rating
         notes += (f"{dimension}: {note}" for note in reader.notes())
         names = (dimension, *rating_columns.by_dimension.get(dimension, ()))
-        notes += _check_direction(names, reader, options, problems)
+        notes += _check_scale_direction(names, reader, options, problems)
         if words := reader.words_for_1_and_0:
             verdict_words[dimension] = words
     if columns.has_row_per_annotator:
@@ -208,7 +208,6 @@ def _check_user_words(
 def _make_reader(
     columns: Columns, options: ReadOptions, dimension: str, values: Sequence[object]
 ) -> RatingReader:
-    """Make the reader for a dimension's cells."""
     value_by_word, (min_rating, _) = options.values, options.scale_of(dimension) or (0, 1)
     present_values = [value for value in values if not is_missing_value(value)]
     numbers = {normalize_word(value): parse_cell(value).number for value in present_values}
@@ -220,7 +219,7 @@ def _make_reader(
     return RatingReader(values, value_by_word, may_have_decimal_commas=has_semicolons)
 
 
-def _check_direction(
+def _check_scale_direction(
     names: ColumnTuple, reader: RatingReader, options: ReadOptions, problems: Problems
 ) -> Iterator[str]:
     """Add a problem or yield a note if the lowest value may be the best one."""

@@ -148,11 +148,11 @@ def _read_or_raise(
         return labelled_items
     shown_problems = [problem for problem in problems if problem.line is None] or problems[:1]
     message = "; ".join(map(str, shown_problems))
-    if n_not_shown := len(problems) - len(shown_problems):
+    if n_more := len(problems) - len(shown_problems):
         # If the user asks for certain texts, `check` would read other texts of the file.
         can_check = not (options.texts or is_in_memory(path))
         command = f": dspy-judges check {shlex.quote(str(path))}" if can_check else ""
-        message += f" (and {n_not_shown:,} more{command})"
+        message += f" (and {n_more:,} more{command})"
     raise LabelError(message, problems)
 
 

@@ -39,7 +39,7 @@ CommentsByItem = dict[str, dict[str, tuple[str, ...]]]
 
 @dataclass(frozen=True, slots=True)
 class ItemFields:
-    """What a row says about an output or a pair and its document's sampling, without labels."""
+    """The id, document, systems, texts and sampling of an output or a pair, as its row has them."""
 
     id: str
     document_id: str
@@ -80,7 +80,7 @@ class RowReader:
         if columns.has_row_per_annotator:
             columns, notes = merge_rows_by_id(columns, problems, label_columns, certain_columns)
             self.notes += notes
-        # The columns of a table with one row for each output or pair.
+        # From here on, the table has one row for each output or pair.
         self._columns = columns
         self._text_columns = {
             n: column for n, column in texts.items() if columns.has_column(column)

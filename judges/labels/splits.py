@@ -18,10 +18,10 @@ from judges.tables.problems import count_text, joined_names
 
 AnyLabelledItems = TypeVar("AnyLabelledItems", bound=LabelledItems)
 
-# The fractions of documents in train, dev and test. Dev is the largest split, since prompts are
-# chosen and tested on it; test is only used once.
+# The fractions of documents in train, dev and test. Dev is the largest split, because prompts are
+# chosen and tested on it.
 SPLIT_FRACTIONS = (0.35, 0.40, 0.25)
-# With six documents, each split gets two: a variance needs at least two.
+# Of six documents, each split gets two, because a variance needs at least two.
 MIN_DOCUMENTS_TO_SPLIT = 6
 MIN_SYSTEMS_TO_HOLD_OUT = 8
 
@@ -79,7 +79,7 @@ class Splits(Generic[AnyLabelledItems]):
 
     @property
     def by(self) -> Literal["document", "both"]:
-        """How the set is split: by "document", or by "both" document and system."""
+        """Whether the set is split by "document", or by "both" document and system."""
         return "document" if self.test_unseen_systems is None else "both"
 
     def ids(self) -> dict[str, list[str]]:
@@ -122,24 +122,26 @@ def split(labelled: AnyLabelledItems, *, seed: int) -> Splits[AnyLabelledItems]:
         n_held_out = max(3, round(len(labelled.systems) / 4))
         held_out = set(rng.permutation(labelled.systems)[:n_held_out].tolist())
         held_out_ids = {output.id for output in labelled.outputs if output.system in held_out}
-        seen = [labelled.subset(ids - held_out_ids) for ids in ids_by_split]
+        seen_splits = [labelled.subset(ids - held_out_ids) for ids in ids_by_split]
         *unused_splits, unseen = (labelled.subset(ids & held_out_ids) for ids in ids_by_split)
         # If systems wrote for different documents, a split may be too small to hold out systems.
-        if all(len(part.documents) >= 2 for part in (*seen, unseen)):
-            n_unused = sum(len(part.items) for part in unused_splits)
+        if all(len(split_items.documents) >= 2 for split_items in (*seen_splits, unseen)):
+            n_unused = sum(len(split_items.items) for split_items in unused_splits)
             held_out_systems = tuple(sorted(held_out))
-            return Splits(seen[0], seen[1], seen[2], unseen, held_out_systems, n_unused)
+            return Splits(
+                seen_splits[0], seen_splits[1], seen_splits[2], unseen, held_out_systems, n_unused
+            )
     train, dev, test = map(labelled.subset, ids_by_split)
     return Splits(train, dev, test)
 
 
 def _split_documents(labelled: LabelledItems, rng: np.random.Generator) -> list[set[str]]:
     """Assign documents to train, dev and test at random; equal source texts stay together."""
-    unit_by_document = _unit_by_document(labelled.items)
-    units = sorted({*unit_by_document.values()})
-    n_units = len(units)
-    if n_units < MIN_DOCUMENTS_TO_SPLIT:
-        documents_are = "1 document is" if n_units == 1 else f"{n_units} documents are"
+    cluster_by_document = _cluster_by_document(labelled.items)
+    clusters = sorted({*cluster_by_document.values()})
+    n_clusters = len(clusters)
+    if n_clusters < MIN_DOCUMENTS_TO_SPLIT:
+        documents_are = "1 document is" if n_clusters == 1 else f"{n_clusters} documents are"
         grouping = f"{labelled.grouped_by}; " if labelled.grouped_by else ""
         raise LabelError(
             f"{labelled.name}: {documents_are} too few to split into train, dev and test "
@@ -147,33 +149,35 @@ def _split_documents(labelled: LabelledItems, rng: np.random.Generator) -> list[
             "more documents, correct the grouping with --map group=COLUMN, or measure a judge with "
             "dspy-judges verify"
         )
-    n_train = min(max(round(SPLIT_FRACTIONS[0] * n_units), 2), n_units - 4)
-    n_dev = min(max(round(SPLIT_FRACTIONS[1] * n_units), 2), n_units - n_train - 2)
-    units_by_split = np.split(rng.permutation(units), [n_train, n_train + n_dev])
+    n_train = min(max(round(SPLIT_FRACTIONS[0] * n_clusters), 2), n_clusters - 4)
+    n_dev = min(max(round(SPLIT_FRACTIONS[1] * n_clusters), 2), n_clusters - n_train - 2)
+    clusters_by_split = np.split(rng.permutation(clusters), [n_train, n_train + n_dev])
     return [
-        {document for document, unit in unit_by_document.items() if unit in split_units}
-        for split_units in map(set, units_by_split)
+        {document for document, cluster in cluster_by_document.items() if cluster in split_clusters}
+        for split_clusters in map(set, clusters_by_split)
     ]
 
 
-def _unit_by_document(items: Sequence[LabelledItem]) -> dict[str, str]:
-    """Map each document to the first of the documents that are linked by equal source texts."""
+def _cluster_by_document(items: Sequence[LabelledItem]) -> dict[str, str]:
+    """Map each document to its cluster: the first of the documents with equal source texts."""
     documents_by_texts: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for item in items:
         documents_by_texts[_source_texts(item)].add(item.document_id)
-    unit_by_document = {item.document_id: item.document_id for item in items}
-    documents_by_unit = {unit: [unit] for unit in unit_by_document}
+    cluster_by_document = {item.document_id: item.document_id for item in items}
+    documents_by_cluster = {cluster: [cluster] for cluster in cluster_by_document}
     for documents in documents_by_texts.values():
-        first_unit, *other_units = sorted({unit_by_document[document] for document in documents})
-        for unit in other_units:
-            linked_documents = documents_by_unit.pop(unit)
-            unit_by_document |= dict.fromkeys(linked_documents, first_unit)
-            documents_by_unit[first_unit] += linked_documents
-    return unit_by_document
+        first_cluster, *other_clusters = sorted(
+            {cluster_by_document[document] for document in documents}
+        )
+        for cluster in other_clusters:
+            linked_documents = documents_by_cluster.pop(cluster)
+            cluster_by_document |= dict.fromkeys(linked_documents, first_cluster)
+            documents_by_cluster[first_cluster] += linked_documents
+    return cluster_by_document
 
 
 def _source_texts(item: LabelledItem) -> tuple[str, ...]:
-    """Return the texts that tell documents apart: the source text, else all texts, else the id."""
+    """Return an item's source text; without one, all its texts; without texts, its id."""
     if (name := source_name(item.texts)) is not None:
         return item.texts[name], item.texts.get("input", "")
     responses = (item.response_a, item.response_b) if isinstance(item, LabelledPair) else ()

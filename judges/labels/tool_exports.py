@@ -18,7 +18,7 @@ class LabelExport:
     Attributes:
         tool: The tool's name, for messages.
         columns: Maps regular expressions for names of columns to regular expressions for cells; ""
-            matches any cell. A file of this kind has a column with a matching cell for each.
+            matches any cell. A file of this kind has, for each, a column with a matching cell.
         advice: What the user can do if the file has no texts, or if no label says who gave it.
         labels: The places of the labels in a row. Maps each place to the word with which the tool
             says who gave the labels there, or to "" if each label says so itself. A place is a path

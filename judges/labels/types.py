@@ -14,8 +14,8 @@ Vote = Literal["A", "B", "tie"]
 class LabelError(JudgesError, ValueError):
     """Raised if a label file cannot be used.
 
-    The message describes the problems of the whole file, or else the first problem of a row (file,
-    line, field, value, advice), and counts the rest.
+    The message describes the problems of the whole file, or else the first problem of a row with
+    file, line, field, value and advice. It counts the other problems.
 
     Attributes:
         problems: All problems in the file.
@@ -202,7 +202,7 @@ class LabelledSet(LabelledItems):
         return replace(self, outputs=_select_and_sort(self.outputs, ids))
 
     def label(self, output: LabelledOutput, dimension: str) -> float:
-        """Return an output's mean rating; with two values the majority's (0 or 1; 0.5 if tied)."""
+        """Return an output's mean rating; for two words, the majority's: 1, 0, or 0.5 if tied."""
         mean = output.rating(dimension)
         return mean if dimension not in self.words or mean == 0.5 else float(mean > 0.5)
 

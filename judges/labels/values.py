@@ -85,11 +85,6 @@ class CellValue:
         """The normalized text of a value that is a string; "" for any other value."""
         return normalize_text(self.value) if isinstance(self.value, str) else ""
 
-    @property
-    def number_word(self) -> str:
-        """The word or digits that the file has for the value's number."""
-        return f"{self.number:g}" if self.kind == NUMBER else self.word
-
 
 def normalize_text(value: object) -> str:
     """Return a cell as a string with single spaces and without invisible characters."""

@@ -84,12 +84,12 @@ class VoteReader:
             fault = f"may be a system's name ({vote_by_name}) or a usual vote ({vote_by_word})"
         elif vote or is_missing_value(value):
             return vote
-        meaning = "what it means, as in --values WORD=A"
+        what_to_say = "what it means, as in --values WORD=A"
         if self._numbers and self._numbers <= {0, 1}:
-            meaning = "which is which: --values 0=A,1=B (or 0=B,1=A)"
+            what_to_say = "which is which: --values 0=A,1=B (or 0=B,1=A)"
         elif self._numbers == {0, 1, 2}:
-            meaning = "which is which: --values 0=tie,1=A,2=B"
-        advice = f"write A, B or tie, or say {meaning}"
+            what_to_say = "which is which: --values 0=tie,1=A,2=B"
+        advice = f"write A, B or tie, or say {what_to_say}"
         raise UnreadableError("no-vote", fault, advice, value)
 
 
