@@ -111,11 +111,9 @@ def compare(flags: argparse.Namespace) -> CommandOutcome:
                 "--lm MODEL needs a prompt: name a catalogue dimension by --dimension (see "
                 "dspy-judges list), or a JUDGE (a run folder or FILE.yaml)"
             )
-        _, first_judge = named_judges[0]
-        judge_with_prompt, _, _ = first_judge.partition("@")
-    named_models = [
-        (name or lm, f"{judge_with_prompt}@{lm}") for name, lm in map(split_named_value, flags.lm)
-    ]
+        judge_with_prompt = named_judges[0][1].partition("@")[0]
+    models = map(split_named_value, flags.lm)
+    named_models = [(name or lm, f"{judge_with_prompt}@{lm}") for name, lm in models]
     task, judge_entries = read_task(flags, [*named_models, *named_judges])
     check_names(judge_entries)
     if flags.dry_run:

@@ -208,8 +208,8 @@ def _new_subject(
     known_names = {*catalog.SUBJECT_BY_NAME, *reading.ratings, *reading.unread}
     suggestion = similar_name(name, known_names)
     if suggestion and not definition and name not in known_names:
-        advice = f"If not, say what it means: '{name}=...'"
-        raise SettingsError(f"{name}: did you mean {suggestion}? {advice}")
+        advice = f"did you mean {suggestion}? If not, say what it means: '{name}=...'"
+        raise SettingsError(f"{name}: {advice}")
     if isinstance(items_to_label, LabelledPairs):
         return make_comparison(name, text_names, items_to_label.candidate, definition)
     return make_dimension(name, parse_judge_scale(scale_text) or PASS_FAIL, text_names, definition)

@@ -65,22 +65,17 @@ def verify_swap(flags: argparse.Namespace) -> tuple[SwapDecision, list[str]]:
     old_index = len(asked_judges) - 1
     if old_is_recorded:
         old_index = [entry.name for entry in judge_entries].index(flags.against)
-    new_judge, old_judge = judge_entries[1 - old_index], judge_entries[old_index]
-    if flags.changed is not None:
-        label_source = replace(LabelSource.from_flags(flags), data=flags.changed)
-        label_by_id = read_changed_labels(label_source, task.dimension)
+    new_and_old = judge_entries[1 - old_index], judge_entries[old_index]
+    if path := flags.changed:
+        labels = read_changed_labels(
+            replace(LabelSource.from_flags(flags), data=path), task.dimension
+        )
+        looks, seed = flags.looks, flags.seed
         changed_swap = decide_by_changed_rows(
-            new_judge,
-            old_judge,
-            task,
-            flags.changed,
-            label_by_id,
-            margin=margin,
-            looks=flags.looks,
-            seed=flags.seed,
+            *new_and_old, task, path, labels, margin=margin, looks=looks, seed=seed
         )
         return changed_swap, changed_swap_lines(changed_swap)
-    swap_result = decide_swap(new_judge, old_judge, task, margin, flags.looks)
+    swap_result = decide_swap(*new_and_old, task, margin, flags.looks)
     if flags.report:
         _write_page(Path(flags.report), swap_result)
     return swap_result, swap_lines(swap_result, flags.report)
@@ -173,13 +168,9 @@ def swap_answer(result: SwapResult) -> ReportAnswer:
     new, old = short_name(result.new_judge), short_name(result.old_judge)
     named_judges = [*zip((new, old), comparison.judges, strict=True)]
     reasons: list[Fact] = [("", _changes_sentence(result, new, old))]
-    failed_texts = [
-        f"{judge.scorecard.rho.n_failed:,} of {name}"
-        for name, judge in named_judges
-        if judge.scorecard.rho.n_failed
-    ]
-    if failed_texts:
-        reasons.append(("Failed and left out", f"{', '.join(failed_texts)}."))
+    n_failed = [(judge.scorecard.rho.n_failed, name) for name, judge in named_judges]
+    if failed_text := ", ".join(f"{number:,} of {name}" for number, name in n_failed if number):
+        reasons.append(("Failed and left out", f"{failed_text}."))
     for name, judge in named_judges:
         reasons += tuning_warnings(judge.overlap, scorecard.unit, name)
     n_text = count_text(result.difference.n_documents, interval_unit(comparison.level))

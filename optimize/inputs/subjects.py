@@ -190,13 +190,9 @@ def missing_input_flag(labelled_set: LabelledSet, text_names: Collection[str]) -
 def unread_columns(
     reading: FileReading, text_names: Collection[str], *, is_new: bool = True
 ) -> str:
-    """Return the columns that a judge of these texts does not read; "" if it reads all.
-
-    For a new judge (`is_new`), flags are added with which the judge would read them.
-    """
+    """Return the columns that a judge does not read, and flags with which a new judge would."""
     only_name = only_text_name(reading.texts, text_names)
-    read_names = text_names if only_name is None else [only_name]
-    unread_texts = without_keys(reading.texts, read_names)
+    unread_texts = without_keys(reading.texts, text_names if only_name is None else [only_name])
     columns = [*unread_texts.values(), *reading.unread]
     if not columns:
         return ""

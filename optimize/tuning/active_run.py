@@ -55,10 +55,7 @@ class ActiveRun:
         self.budget = self._plan_budget()
 
     def _plan_budget(self) -> RunBudget:
-        """Plan the budget of the run, and reserve the cost of the final measurement.
-
-        If the judge's model is paid, the plan is made from the measured tokens of a few judgements.
-        """
+        """Plan the budget, for paid models from a few judgements, and reserve the cost of test."""
         prepared_run, clients = self.prepared_run, self.clients
         native_n, train = clients.judge.model.native_n, prepared_run.labels.train
         budget = plan_budget(prepared_run, native_n)
@@ -74,13 +71,9 @@ class ActiveRun:
             tokens_out = max(1.0, sum(one.tokens_out for one in judgements) / len(items))
             budget = plan_budget(prepared_run, native_n, (tokens_in, tokens_out))
             self.print_line(planned_line(budget))
-
-        def reserve(cost: float) -> None:
-            """Set aside the final measurement, and `cost` for the next steps of the search."""
-            clients.budget.set_aside(*budget.reservation(cost))
-
-        budget.search_budget.on_reserve = reserve
-        reserve(0)
+        set_aside = clients.budget.set_aside
+        budget.search_budget.on_reserve = lambda cost: set_aside(*budget.reservation(cost))
+        budget.search_budget.on_reserve(0)
         return budget
 
     @cached_property

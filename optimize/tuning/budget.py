@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dspy_judges.errors import option_name
-from judges.client import CHARACTERS_PER_TOKEN, Price, Spending
+from judges.client import CHARACTERS_PER_TOKEN, Spending
 from judges.prompt import MAX_DEMOS
 from judges.protocol import is_embedded
 from optimize.inputs.flags import SettingsError
@@ -171,40 +171,32 @@ def _expected_by_purpose(
     """Return what a run usually spends for each purpose."""
     settings, pricing = run.settings, search_budget.pricing
     n_judgements, price_ratio, n_proposals = _usual_search(run, search_budget)
-    tokens_in, tokens_out = pricing.untuned_tokens_in, pricing.untuned_tokens_out
-    search_tokens = price_ratio * tokens_in, price_ratio * tokens_out
+    judge_tokens = pricing.untuned_tokens_in, pricing.untuned_tokens_out
+    search_tokens = price_ratio * judge_tokens[0], price_ratio * judge_tokens[1]
     judge_price, proposer_price = settings.judge_model.price, settings.proposer_model.price
-    expected_by_purpose = []
-
-    def add(
-        purpose: str, number: float, n_calls: int, tokens: PromptAndReplyTokens, price: Price | None
-    ) -> None:
-        """Add the spending for this number of judgements or proposals, if it takes any calls."""
-        total_tokens = [round(number * n_tokens) for n_tokens in tokens]
-        spending = Spending(
+    # For each purpose, the number of judgements or proposals, and what one of them takes.
+    table = [
+        (SEARCH, n_judgements, pricing.calls_per_item, search_tokens, judge_price),
+        (PROPOSALS, n_proposals, 1, pricing.proposal_tokens, proposer_price),
+        (TEST, 2 * run.labels.n_held_out, pricing.calls_per_item, judge_tokens, judge_price),
+        (PROBES, n_probes, pricing.calls_per_item, judge_tokens, judge_price),
+    ]
+    rows = []
+    for purpose, number, n_calls, n_tokens, price in table:
+        tokens_in, tokens_out = round(number * n_tokens[0]), round(number * n_tokens[1])
+        row = Spending(
             purpose=purpose,
             calls=round(number * n_calls),
-            tokens_in=total_tokens[0],
-            tokens_out=total_tokens[1],
-            cost_usd=None if price is None else price.cost(*total_tokens),
+            tokens_in=tokens_in,
+            tokens_out=tokens_out,
+            cost_usd=None if price is None else price.cost(tokens_in, tokens_out),
         )
-        if spending.calls:
-            expected_by_purpose.append(spending)
-
-    n_calls, n_test_judgements = pricing.calls_per_item, 2 * run.labels.n_held_out
-    add(SEARCH, n_judgements, n_calls, search_tokens, judge_price)
-    add(PROPOSALS, n_proposals, 1, pricing.proposal_tokens, proposer_price)
-    add(TEST, n_test_judgements, n_calls, (tokens_in, tokens_out), judge_price)
-    add(PROBES, n_probes, n_calls, (tokens_in, tokens_out), judge_price)
-    return expected_by_purpose
+        rows.append(row)
+    return [row for row in rows if row.calls]
 
 
 def _usual_search(run: PreparedRun, search_budget: SearchBudget) -> tuple[float, float, int]:
-    """Return the usual numbers of judgements and proposals, with the judgements' relative price.
-
-    The price of a judgement is divided by the untuned judge's. The numbers come first and last, and
-    proposals take at most half of the budget.
-    """
+    """Return the usual judgements, their price relative to the untuned judge's, and proposals."""
     settings, labels = run.settings, run.labels
     item_cost, limit = search_budget.pricing.untuned_cost, search_budget.limit
     n_learning_items = len(labels.train_and_dev)
@@ -212,6 +204,7 @@ def _usual_search(run: PreparedRun, search_budget: SearchBudget) -> tuple[float,
         return min(2 * n_learning_items, limit / item_cost), 1.0, 0
     n_proposals = 0
     if not is_embedded(settings.proposer_model.lm):
+        # Proposals take at most half of the budget.
         n_proposals = min(USUAL_PROPOSALS, int(limit / 2 / search_budget.proposal_cost))
     n_affordable = (limit - n_proposals * search_budget.proposal_cost) / item_cost
     if settings.optimizer != "rank":

@@ -18,7 +18,7 @@ from optimize.measuring.tuning_result import RunSpending
 from optimize.search.evaluator import ItemJudgement, JudgeItems
 from optimize.tuning.folder import REPLIES_FILE
 from optimize.tuning.preparation import PreparedRun
-from optimize.tuning.settings import ModelSettings, Settings
+from optimize.tuning.settings import Settings
 
 # The purposes of a run's calls, in the order of its tables of spending.
 SEARCH, PROPOSALS, TEST, PROBES = PURPOSES = ("search", "proposals", "test", "probes")
@@ -55,8 +55,9 @@ def open_clients(
     settings: Settings, folder: Path, opened_models: Mapping[str, Model] | None = None
 ) -> Iterator[RunClients]:
     """Open the models, or take them from `opened_models`, by name or as "judge" and "proposer"."""
+    models = {"judge": settings.judge_model, "proposer": settings.proposer_model}
     # The embedded model is free, and the search itself keeps to the planned number of calls.
-    is_free = is_embedded(settings.judge_model.lm) and is_embedded(settings.proposer_model.lm)
+    is_free = all(is_embedded(model.lm) for model in models.values())
     with (
         verbose_logging(settings.verbose),
         Session(
@@ -69,18 +70,14 @@ def open_clients(
             models=opened_models,
         ) as session,
     ):
-
-        def open_client(role: str, model_settings: ModelSettings) -> Client:
-            options = model_settings._asdict()
-            return session.client(options.pop("lm"), role=role, **options)
-
-        judge = open_client("judge", settings.judge_model)
-        proposer = open_client("proposer", settings.proposer_model)
-        proposer.account.purpose = PROPOSALS
-        sampling_plan = read_plan(settings.plan, settings.samples, settings.temperature)
-        yield RunClients(
-            judge=judge, proposer=proposer, sampling_plan=sampling_plan or default_plan(judge.model)
-        )
+        client_by_role = {}
+        for role, model in models.items():
+            options = model._asdict()
+            client_by_role[role] = session.client(options.pop("lm"), role=role, **options)
+        client_by_role["proposer"].account.purpose = PROPOSALS
+        plan = read_plan(settings.plan, settings.samples, settings.temperature)
+        plan = plan or default_plan(client_by_role["judge"].model)
+        yield RunClients(**client_by_role, sampling_plan=plan)
 
 
 def make_item_judge(run: PreparedRun, clients: RunClients, progress: Progress | None) -> JudgeItems:

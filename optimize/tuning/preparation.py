@@ -74,12 +74,7 @@ class PreparedRun:
 
 
 def prepare_for_prompt(
-    settings: Settings,
-    labels: RunLabels,
-    subject: Subject,
-    untuned_prompt: Prompt,
-    *,
-    is_choice: bool,
+    settings: Settings, labels: RunLabels, subject: Subject, prompt: Prompt, *, is_choice: bool
 ) -> PreparedRun:
     """Prepare a run that tunes this prompt, with the level and the objective that fit the labels.
 
@@ -92,7 +87,7 @@ def prepare_for_prompt(
         subject=subject,
         labels=labels,
         level="dataset" if is_choice else level,
-        untuned_prompt=untuned_prompt,
+        untuned_prompt=prompt,
         objective=choose_objective(settings.objective, settings.level, subject, labels.all_items),
     )
 
@@ -108,32 +103,27 @@ def prepare_run(
     label_source = settings.label_source
     if rows is not None:
         label_source = replace(label_source, data=rows)
-    subject, new_judge_notes = subject or find_subject(settings.subject_argument), list[str]()
+    argument, is_pairwise, notes = settings.subject_argument, settings.pairwise is not None, []
+    subject = subject or find_subject(argument)
     if subject is None:
-        subject, labelled_items = subject_from_labels(
-            settings.subject_argument, label_source, pairwise=settings.pairwise is not None
-        )
+        subject, labelled_items = subject_from_labels(argument, label_source, pairwise=is_pairwise)
         label_source = LabelSource(data=labelled_items, scale=settings.scale)
-        new_judge_notes = [_new_judge_note(subject, settings.subject_argument)]
+        notes = [_new_judge_note(subject, argument)]
     subject = apply_scale_setting(subject, settings)
     labelled_items = load_labels(label_source, subject.name, subject)
-    notes = (*labelled_items.notes, *new_judge_notes)
-    labelled_items = replace(labelled_items, notes=notes)
+    labelled_items = replace(labelled_items, notes=(*labelled_items.notes, *notes))
     labels = split_labelled(labelled_items, subject, settings.seed)
     reasoning = None if settings.reasoning == "auto" else settings.reasoning
     if is_decision_model(settings.lm):  # a decision model cannot write its reasoning
         reasoning = "none"
     untuned_judge = Judge.of(subject, reasoning=reasoning, lm=settings.lm)
-    prepared_run = prepare_for_prompt(
-        settings, labels, subject, untuned_judge.prompt, is_choice=isinstance(subject, Comparison)
-    )
+    prompt = untuned_judge.prompt
+    prepared_run = prepare_for_prompt(settings, labels, subject, prompt, is_choice=is_pairwise)
     # If the judge could not ask its questions or could not be saved, raise the error now, before
     # any call is paid for.
     Judge.of(subject, questions=subject.questions)
-    provenance = {
-        "data": {"name": labelled_items.name, "sha256": labelled_items.sha256},
-        "seed": settings.seed,
-    }
+    data = {"name": labelled_items.name, "sha256": labelled_items.sha256}
+    provenance = {"data": data, "seed": settings.seed}
     replace(untuned_judge, plan=SamplingPlan(kind="one"), provenance=provenance).dumps()
     return prepared_run
 

@@ -89,11 +89,7 @@ def summarize_run(
 def _split_result(
     untuned: ScoredItems, tuned: ScoredItems, shipped: ScoredItems, objective: Objective
 ) -> SplitResult:
-    """Return both judges' scorecards on a held-out split.
-
-    Only the scorecard of `shipped`, the scores on test of the judge that ships, has figures on
-    annotators and scales.
-    """
+    """Return both judges' scorecards on a split; only that of `shipped` has all figures."""
     human, documents, balanced_gain = untuned.human, untuned.document_ids, None
     if objective == "balanced":
         # The verdicts of each judge are decided at that judge's own threshold.
@@ -102,23 +98,14 @@ def _split_result(
     gain = contrast_judges(
         tuned.scores, untuned.scores, human, documents, untuned.system_ids, level=untuned.level
     )
-
-    def make_scorecard(scored_items: ScoredItems) -> Scorecard:
-        scorecard = Scorecard.main_figures(scored_items, has_verdicts=shipped.has_verdicts)
-        if scored_items is not shipped:
-            return scorecard
-        return replace(
-            scorecard,
-            scale_comparison=compare_with_scale(scored_items),
-            people_figures=PeopleFigures.from_scores(scored_items),
-        )
-
-    return SplitResult(
-        untuned=make_scorecard(untuned),
-        tuned=make_scorecard(tuned),
-        gain=gain,
-        balanced_gain=balanced_gain,
-    )
+    cards = []
+    for scored in (untuned, tuned):
+        card = Scorecard.main_figures(scored, has_verdicts=shipped.has_verdicts)
+        if scored is shipped:
+            scale, people = compare_with_scale(scored), PeopleFigures.from_scores(scored)
+            card = replace(card, scale_comparison=scale, people_figures=people)
+        cards.append(card)
+    return SplitResult(untuned=cards[0], tuned=cards[1], gain=gain, balanced_gain=balanced_gain)
 
 
 def save_judges(
