@@ -15,7 +15,8 @@ import numpy as np
 from judges.judgement import AnyJudgement, Preference, preferred_output
 from judges.prompt import PAIR_ANSWERS, Prompt, choice_number, verdict_words_of
 from optimize.items import Indices, Item, Items
-from optimize.search.candidates import nearest_choice
+from optimize.search.candidates import Candidate, nearest_choice
+from optimize.search.evaluator import Evaluator
 from optimize.statistics.coefficients import midranks
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import Vector
@@ -262,6 +263,18 @@ class JudgedItems:
                 "Asked in both orders, it follows the place and not the text in "
                 f"{np.mean(is_inconsistent):.0%} of pairs."
             )
+
+
+def write_evidence(
+    evaluator: Evaluator,
+    candidate: Candidate,
+    items: Items,
+    generators: Sequence[np.random.Generator],
+) -> list[str]:
+    """Write evidence on the items that the candidate has scored, one version for each generator."""
+    items = evaluator.scored_items(candidate, items)
+    judgements = evaluator.judgements(candidate, items)
+    return JudgedItems(items, judgements, evaluator.untuned_prompt).write_evidence(generators)
 
 
 def expected_evidence_length(items: Items) -> int:

@@ -20,7 +20,7 @@ from judges.protocol import FatalModelError, Message, Request, Sampling
 from optimize.items import Items
 from optimize.search.budget import BUDGET_ERRORS
 from optimize.search.candidates import Candidate
-from optimize.search.evidence import JudgedItems
+from optimize.search.evidence import write_evidence
 from optimize.search.optimizer import MAX_FINALISTS, Exploration
 from optimize.search.problem import Goal, SearchProblem, informative_documents, objective
 from optimize.search.proposer import MAX_PROPOSAL_TOKENS, read_instruction, whole_text
@@ -117,11 +117,10 @@ class GepaAdapter:
     ) -> dict[str, list[dict[str, str]]]:
         """Write the evidence on the documents of an evaluation, for GEPA's prompt."""
         items: Items = evaluation.trajectories[0]
-        evaluator, search_goal = self.search_problem.evaluator, self.search_problem.goal
-        judgements = evaluator.judgements(Candidate(instruction=texts[INSTRUCTION_NAME]), items)
-        rng = random_generator(self.search_problem.options.seed, "lesson", self.n_requests)
-        judged_items = JudgedItems(items, judgements, evaluator.untuned_prompt)
-        (evidence_text,) = judged_items.write_evidence([rng])
+        search_problem, search_goal = self.search_problem, self.search_problem.goal
+        candidate = Candidate(instruction=texts[INSTRUCTION_NAME])
+        rng = random_generator(search_problem.options.seed, "lesson", self.n_requests)
+        (evidence_text,) = write_evidence(search_problem.evaluator, candidate, items, [rng])
         metric = f"Spearman's rho, {search_goal} level"
         if search_goal == "balanced":
             metric = "balanced accuracy"

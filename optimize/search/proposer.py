@@ -12,8 +12,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from judges.client import BudgetSpentError, Client
 from judges.dimension import RESERVED_QUESTION_NAMES
 from judges.judgement import NoScoreError
@@ -28,14 +26,11 @@ from judges.prompt import (
 )
 from judges.protocol import Message, Reply, Request, Response, Sampling
 from judges.questions import Question, QuestionError
-from optimize.items import Items
 from optimize.search.candidates import (
     MAX_INSTRUCTION_LENGTH,
-    Candidate,
     rejection_reason,
     word_run_hashes,
 )
-from optimize.search.evidence import JudgedItems
 from optimize.search.problem import SearchProblem
 
 # Upper bound on the tokens of a proposal; models with hidden reasoning get a multiple of it.
@@ -59,13 +54,13 @@ _STYLE = (
     "the topic of a text, quote no text, and do not mention this task. Where other instructions "
     "were tried, write one that works in another way, and not the same in other words."
 )
-_INPUT_DESCRIPTIONS = {
+_INPUT_TEXTS = {
     "task": "what the judge reads and writes",
     "current_instruction": "the instruction to improve",
     "evidence": "documents with what people and the judge said; texts are in quotes",
     "history": "instructions tried before and what each reached, best first",
 }
-_OUTPUT_DESCRIPTIONS = {
+_OUTPUT_TEXTS = {
     "analysis": "at most 200 words: what people reward and mind across these outputs, what the "
     "judge overrates or misses, how it uses its answers, and which may be chance",
     "instruction": f"the better instruction alone, at most {MAX_INSTRUCTION_LENGTH} characters",
@@ -80,23 +75,18 @@ PROPOSER_PROMPT = Prompt(
         "place in both orders. Work from outputs of one document: what do the ones that people "
         "place high have and the others lack? Where people wrote a comment, it says why they rated "
         "the output so: a quality that comments name in several documents comes before any that "
-        "you find alone. Keep what you see again in several documents; "
-        "people disagree with each other, so one small gap may be chance. Note also what the judge "
-        "places rightly, which must stay so, and outputs that it ties and people tell apart."
-        + _CAUTION
-        + "Name the few qualities "
-        "that decide, the most important first; how each shows in a text; what should not sway "
-        "the judge; and, where it crowds part of the scale, how to spread unequal outputs over "
-        "it." + _STYLE
+        "you find alone. Keep what you see again in several documents; people disagree with each "
+        "other, so one small gap may be chance. Note also what the judge places rightly, which "
+        "must stay so, and outputs that it ties and people tell apart." + _CAUTION + "Name the few "
+        "qualities that decide, the most important first; how each shows in a text; what should "
+        "not sway the judge; and, where it crowds part of the scale, how to spread unequal outputs "
+        "over it." + _STYLE
     ),
     fields=(
-        *(
-            Field(name=name, description=text, role="input")
-            for name, text in _INPUT_DESCRIPTIONS.items()
-        ),
+        *(Field(name=name, description=text, role="input") for name, text in _INPUT_TEXTS.items()),
         *(
             Field(name=name, description=text, role="output")
-            for name, text in _OUTPUT_DESCRIPTIONS.items()
+            for name, text in _OUTPUT_TEXTS.items()
         ),
     ),
 )
@@ -163,15 +153,6 @@ class Proposer:
         self._possible_answers = PAIR_ANSWERS if is_pairwise else ("yes", "no")
         self._earlier_instructions = [search_problem.untuned.instruction]
 
-    def write_evidence(
-        self, candidate: Candidate, items: Items, generators: Sequence[np.random.Generator]
-    ) -> list[str]:
-        """Write a version of the evidence on scored items for each of the `generators`."""
-        items = self._evaluator.scored_items(candidate, items)
-        judgements = self._evaluator.judgements(candidate, items)
-        judged_items = JudgedItems(items, judgements, self._evaluator.untuned_prompt)
-        return judged_items.write_evidence(generators)
-
     def propose(
         self,
         current_instruction: str,
@@ -194,15 +175,13 @@ class Proposer:
         if self._search_problem.goal == "balanced":
             prompt, metric = VERDICT_PROPOSER_PROMPT, "balanced accuracy"
         if ask_questions:
-            new_field = questions_field(self._possible_answers)
-            prompt = replace(prompt, fields=(*prompt.fields, new_field))
-        history_lines = [
-            json.dumps({"instruction": text, metric: round(value, 3)}) for text, value in history
-        ]
+            fields = *prompt.fields, questions_field(self._possible_answers)
+            prompt = replace(prompt, fields=fields)
+        history_rows = [{"instruction": text, metric: round(value, 3)} for text, value in history]
         inputs = {
             "task": describe_fields(self._evaluator.untuned_prompt),
             "current_instruction": current_instruction,
-            "history": "\n".join(history_lines) or "none",
+            "history": "\n".join(map(json.dumps, history_rows)) or "none",
         }
         conversations = [prompt.messages({**inputs, "evidence": text}) for text in evidence_texts]
         seed = self._search_problem.options.seed * 10_000 + round_number * 100
@@ -273,12 +252,11 @@ class Proposer:
         faults = [proposal.fault for proposal in proposals if proposal.fault]
         for fault in faults:
             self._search_problem.record("rejected", round_number, why=fault)
-        instructions = dict.fromkeys(proposal.instruction for proposal in proposals)
-        usable_instructions = list(filter(None, instructions))
-        self._earlier_instructions += usable_instructions
-        if usable_instructions:
+        usable = list(filter(None, dict.fromkeys(proposal.instruction for proposal in proposals)))
+        self._earlier_instructions += usable
+        if usable:
             self._n_fruitless_rounds = 0
-            return usable_instructions
+            return usable
         self._n_fruitless_rounds += 1
         line = f"round {round_number}: none of {len(faults)} proposed instructions is usable: "
         line += faults[0][:MAX_FAULT_LENGTH]

@@ -24,6 +24,7 @@ from optimize.search.budget import BUDGET_ERRORS
 from optimize.search.candidates import Candidate, DemoSet, draw_demo_set, is_right_answer
 from optimize.search.cross_validation import CrossValidation, largest_demo_set
 from optimize.search.evaluator import Evaluator
+from optimize.search.evidence import write_evidence
 from optimize.search.optimizer import MAX_FINALISTS, Exploration, LastRound, writes_questions
 from optimize.search.problem import CandidateTrial, SearchProblem
 from optimize.search.proposer import Proposer
@@ -229,7 +230,7 @@ class RankSearch:
         lesson = partial(random_generator, self.options.seed, "lesson", round_number)
         generators = [lesson(number) for number in range(n_proposals)]
         train = self.search_problem.train
-        evidence_texts = self.proposer.write_evidence(parent, train, generators)
+        evidence_texts = write_evidence(self.evaluator, parent, train, generators)
         best_values: dict[str, float] = {}
         for trial in self.trials.values():
             instruction = trial.candidate.instruction

@@ -7,6 +7,7 @@ from search_world import SEED, problem_of, search, world, write_instruction
 from judges.client.budget import Budget
 from judges.judgement import NoScoreError
 from optimize.search.candidates import MAX_INSTRUCTION_LENGTH
+from optimize.search.evidence import write_evidence
 from optimize.search.problem import SearchOptions
 from optimize.search.proposer import Proposer, read_instruction
 from optimize.statistics.intervals import random_generator
@@ -65,8 +66,8 @@ def propose(replies, calls=1000):
     trials = []
     source, problem = proposer_of(model, calls=calls, trials=trials)
     problem.evaluator.scores(problem.untuned, problem.train)
-    evidence = source.write_evidence(
-        problem.untuned, problem.train, [random_generator(0, "lesson")]
+    evidence = write_evidence(
+        problem.evaluator, problem.untuned, problem.train, [random_generator(0, "lesson")]
     )
     fresh = source.propose(SEED.instruction, evidence, [("Rate it.", 0.25)], 1)
     return fresh, [trial["why"] for trial in trials], model, problem.evaluator.budget
