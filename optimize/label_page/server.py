@@ -63,7 +63,7 @@ class _Handler(BaseHTTPRequestHandler):
             case "":
                 nonce = secrets.token_urlsafe()
                 page = PAGE_FILE.read_text("utf-8").replace(NONCE_PLACEHOLDER, nonce)
-                self._send(200, page.encode(), "text/html; charset=utf-8", nonce)
+                self._respond(200, page.encode(), "text/html; charset=utf-8", nonce)
             case "state" | "review" as action:
                 self._call_session(action, annotator)
             case _:
@@ -76,19 +76,21 @@ class _Handler(BaseHTTPRequestHandler):
         has_valid_length = length.isdecimal() and len(length) < 10 and int(length) <= MAX_BODY_BYTES
         if self.headers.get_content_type() != "application/json" or not has_valid_length:
             self.close_connection = True  # because the request's body was not read
-            return self._send(413, {"error": f"send JSON of at most {MAX_BODY_BYTES:,} bytes"})
+            return self._respond_json(
+                413, {"error": f"send JSON of at most {MAX_BODY_BYTES:,} bytes"}
+            )
         try:
             click = msgspec.json.decode(self.rfile.read(int(length)), type=Click)
             self._call_session(action, click)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            self._send(400, {"error": f"the request is not a click on the page: {error}"})
+            self._respond_json(400, {"error": f"the request is not a click on the page: {error}"})
 
     def _call_session(self, action: str, argument: str | Click) -> None:
-        """Call this method of the session, and respond with its result or with why it refused."""
+        """Call the session's method of this name, and respond with its result or its refusal."""
         try:
-            self._send(200, getattr(self.server.session, action)(argument))
+            self._respond_json(200, getattr(self.server.session, action)(argument))
         except ClickError as error:
-            self._send(error.status, {"error": str(error)})
+            self._respond_json(error.status, {"error": str(error)})
 
     def _requested_action(self) -> str | None:
         """Return the action after the token; None for a wrong token or a foreign origin."""
@@ -98,22 +100,23 @@ class _Handler(BaseHTTPRequestHandler):
         has_token = compare_digest(token.encode(), self.server.token.encode())
         return action if has_token and is_same_origin else None
 
-    def _send(
-        self, status: int, body: object, content_type: str = "application/json", nonce: str = ""
-    ) -> None:
-        body_bytes = body if isinstance(body, bytes) else json.dumps(body).encode()
+    def _respond_json(self, status: int, value: object) -> None:
+        self._respond(status, json.dumps(value).encode(), "application/json")
+
+    def _respond(self, status: int, body: bytes, content_type: str, nonce: str = "") -> None:
         self.send_response_only(status)
-        connection_headers = {"Connection": "close"} if self.close_connection else {}
-        entity_headers = {"Content-Type": content_type, "Content-Length": str(len(body_bytes))}
-        for name, value in {**SECURITY_HEADERS, **entity_headers, **connection_headers}.items():
-            self.send_header(name, value.format(nonce))
+        headers = {"Content-Type": content_type, "Content-Length": str(len(body))}
+        if self.close_connection:
+            headers["Connection"] = "close"
+        for name, header in {**SECURITY_HEADERS, **headers}.items():
+            self.send_header(name, header.format(nonce))
         self.end_headers()
-        self.wfile.write(body_bytes)
+        self.wfile.write(body)
 
     def send_error(self, code: int, message: object = None, explain: object = None) -> None:
         """Answer every bad request with an empty 404, so that the sender learns nothing."""
         self.close_connection = True
-        self._send(404, b"", "text/plain")
+        self._respond(404, b"", "text/plain")
 
     def log_message(self, format: str, *args: object) -> None:
         """Log no request, because its address contains the token."""

@@ -38,8 +38,7 @@ class DotChart:
 class IntervalChart:
     """A row for each judge: its name, its figure as text, and three positions.
 
-    The positions are of the interval's low end, the figure and the high end, in percent of the
-    axis. Without an interval all three are the same.
+    The interval's low end, the figure and the high end have positions in percent of the axis.
     """
 
     rows: Sequence[tuple[str, str, Sequence[float]]]

@@ -38,8 +38,7 @@ def _scale_rows(values: Matrix, weight: Vector | None = None) -> Matrix:
     deviations = deviations / np.where(largest > 0, largest, 1)
     squares = deviations**2 if weight is None else deviations**2 * weight
     norm = np.sqrt(squares.sum(axis=-1, keepdims=True))
-    scaled_rows: Matrix = deviations / np.where(norm > 0, norm, 1)
-    return scaled_rows
+    return np.asarray(deviations / np.where(norm > 0, norm, 1))
 
 
 def _kendall(scores: Matrix, ratings: Matrix) -> Vector:
@@ -94,8 +93,7 @@ COEFFICIENTS = {
 
 def standardise(values: Vector, weight: Vector) -> Vector:
     """Scale values to a weighted mean of 0 and a weighted mean square of 1."""
-    standard: Vector = _scale_rows(values, weight) * np.sqrt(values.size)
-    return standard
+    return np.asarray(_scale_rows(values, weight) * np.sqrt(values.size))
 
 
 def weighted_midranks(scores: Vector, weight: Vector) -> Vector:
@@ -110,5 +108,4 @@ def sums_above(scores: Vector, values: Vector) -> Vector:
     cumulative = np.concatenate([[0.0], np.cumsum(values[sort_order])])
     sum_below = cumulative[np.searchsorted(sorted_scores, scores, "left")]
     sum_up_to_equal = cumulative[np.searchsorted(sorted_scores, scores, "right")]
-    sum_above: Vector = cumulative[-1] - (sum_below + sum_up_to_equal) / 2
-    return sum_above
+    return np.asarray(cumulative[-1] - (sum_below + sum_up_to_equal) / 2)

@@ -26,6 +26,7 @@ from optimize.statistics.intervals import (
 )
 from optimize.statistics.rows import ScoredRows, scored_rows
 
+# The outputs that rho is computed over: within documents, all outputs, or means of systems.
 Level = Literal["summary", "dataset", "system"]
 UndefinedRule = Literal["judge_zero", "left_out"]
 
@@ -41,8 +42,7 @@ class Correlation:
     Attributes:
         value: The coefficient, in [-1, 1]; NaN if it is undefined.
         coefficient: A name of `COEFFICIENTS`, such as "spearman".
-        level: "dataset" (over all outputs), "summary" (the mean over documents) or "system" (over
-            the systems' means).
+        level: "dataset", "summary" or "system".
         interval: The 95 % interval; None for fewer than 15 documents (at system level, systems),
             for a perfect or undefined value, and at dataset level if nearly all labels or scores
             are equal. At dataset and system level only Spearman's rho has an interval.

@@ -3,11 +3,10 @@
 A floor is the lowest acceptable value of a figure, such as a judge's TPR, TNR or rho. The judge
 "holds" a floor if the whole interval of the figure is above the floor.
 
-A floor is suggested so that a judge that stays as good as today holds it with a probability of 90 %
-on as many new labels. First we compute the value below which the figure on new labels falls with a
-probability of 10 %; the suggested floor is the low end of the interval around this value. The
-figures on today's labels and on new labels have the same standard error around the same true value,
-so their difference has twice the variance.
+A judge that stays as good as today holds a suggested floor on as many new labels with a probability
+of 90 %. On new labels, the figure falls below a certain value with a probability of 10 %; the floor
+is the low end of the interval around this value. The figures on today's and on new labels have the
+same standard error around the same true value, so their difference has twice the variance.
 """
 
 import math
@@ -23,16 +22,14 @@ from optimize.statistics.verdict_rates import MIN_OUTPUTS_FOR_RATES, Rate, wilso
 # Larger numbers of labels are not reported: labels to add, and labels in total.
 MAX_FURTHER_LABELS, MAX_LABELS = 10_000, 100_000
 # The number of labels is planned so that a judge holds its floors with this probability, if it errs
-# half or three quarters as often as the floors allow. With a floor of .8, it is then right in a
-# share of .9 or .85.
+# half or three quarters as often as the floors allow: with a floor of .8, at a rate of .9 or .85.
 PLANNED_POWER, ERROR_RATIOS = 0.9, (0.5, 0.75)
 # Normal quantiles for a probability of 90 %: that the one floor for rho holds, and that the floors
 # for TPR and TNR both hold.
 QUANTILE_OF_ONE_FLOOR, QUANTILE_OF_TWO_FLOORS = 1.281552, 1.632219
 # The width of an interval is itself an estimate. Its relative error is 1 / sqrt(2 f), where f is
-# the effective number of outputs divided by (1 + the design effect). To first order, this increases
-# the variance of a new figure's distance from its floor by the factor 1 + 4.5 / f, with two floors
-# by 1 + 5.5 / f. We use 1 + 5 / f.
+# the effective number of outputs divided by (1 + the design effect). To first order, the variance
+# of a new figure's distance from its floor grows by 1 + 4.5 / f, with two floors by 1 + 5.5 / f.
 WIDTH_NOISE = 5
 
 

@@ -7,11 +7,10 @@ error of the mean contribution; for a correlation, it is computed on Fisher's z.
 withheld (None) if it would cover the true value in fewer than 93 or more than 97 of 100 samples.
 benchmarks/coverage.py prints the coverage of all intervals.
 
-A user may look at a statistic several times while the number of labels grows (interim analyses).
-The intervals of all `looks` hold simultaneously. As in Pocock (1977), each look has the same
-critical value. The error rate of a look is Sidak's (1967), 1 - (1 - e)^(1 / looks), which is valid
-however many labels are added between looks. Pocock's constants are not: if labels double before
-each of eight looks, they turn an error rate of .025 into .036.
+A user may look at a statistic several times while labels are added (interim analyses). As in Pocock
+(1977), all `looks` have the same critical value, so that their intervals hold simultaneously. The
+error rate of a look is Sidak's (1967), 1 - (1 - e)^(1 / looks). Pocock's constants are not valid
+for any number of added labels: if labels double eight times, they turn .025 into .036.
 """
 
 import hashlib
@@ -183,9 +182,8 @@ class Contrast:
         terms: (documents,) each document's contribution to the difference, at system level each
             system's. The mean of the contributions is the difference.
         interval: The 95 % interval; None for fewer than 15 documents (or systems).
-        swapped: A function of random swaps of the two judges' scores. Its argument has shape
-            (permutations, documents) and is -1 if the scores on the document are swapped, else 1.
-            It returns the difference in each permutation.
+        swapped: Returns the difference in each random permutation of the judges. The argument, of
+            shape (permutations, documents), is -1 if their scores on the document are swapped.
         n_untied: At dataset level, how many documents have an output whose label, and whose score
             by either judge, is not the most common one; infinite at other levels.
     """

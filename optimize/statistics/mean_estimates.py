@@ -9,15 +9,14 @@ the weight 1 / probability.
 If all of 16 labelled outputs pass, this does not show that all outputs pass. So pseudo-documents
 are added before the interval is computed, as Agresti and Min (2005) do for the four cells of paired
 proportions. There is one for each combination of a label (the lowest or the highest of the scale)
-with a score (the judge's lowest or highest). Together they count as three documents if labels vary
-as much as they can and a document has one output. Otherwise they count in proportion to the
-relative variance of the labels. They also count more, by the square root of the number of labelled
-outputs per document, because labels within a document are similar.
+with a score (the judge's lowest or highest). Together they count as three documents, times the
+relative variance of the labels, times the square root of the number of labelled outputs per
+document, because labels within a document are similar. For the difference between two systems, they
+always count as three, since systems with equal labels on a few documents may still differ; their
+labels are a difference of the usual size in either direction.
 
-For the difference between two systems, the pseudo-documents always count as three documents, since
-systems that have equal labels on a few documents may still differ. Their labels are a difference of
-the usual size in either direction. The package ppi-python is not used, because it treats outputs as
-independent, while several outputs here share a document.
+The package ppi-python is not used, because it treats outputs as independent, while several outputs
+here share a document.
 """
 
 import math
@@ -334,5 +333,4 @@ def _error_contributions(sums: _DocumentSums) -> Matrix:
     totals = counts.sum(axis=1, keepdims=True)
     means = values.sum(axis=1, keepdims=True) / totals
     n_documents = np.maximum((counts > 0).sum(axis=1, keepdims=True), 2)
-    errors: Matrix = np.sqrt(n_documents / (n_documents - 1)) * (values - means * counts) / totals
-    return errors
+    return np.asarray(np.sqrt(n_documents / (n_documents - 1)) * (values - means * counts) / totals)

@@ -41,5 +41,4 @@ def subtract_group_means(values: Matrix, group_codes: Codes) -> Matrix:
     """
     group_sizes = np.maximum(np.bincount(group_codes), 1)
     means = [np.bincount(group_codes, column) / group_sizes for column in values.T]
-    centred_values: Matrix = values - np.column_stack(means)[group_codes]
-    return centred_values
+    return np.asarray(values - np.column_stack(means)[group_codes])
