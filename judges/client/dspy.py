@@ -316,11 +316,11 @@ class DecisionLM:
 
     def __call__(self, state: JsonObject, questions: JsonObject) -> object:
         with self._convert_errors():
-            return self._read_response(self.engine.client.ask(self._request(state, questions)))
+            return self._read_response(self.engine.client.ask(self._make_request(state, questions)))
 
     async def acall(self, state: JsonObject, questions: JsonObject) -> object:
         with self._convert_errors():
-            request = self._request(state, questions)
+            request = self._make_request(state, questions)
             return self._read_response(await self.engine.client.ask_async(request))
 
     @contextmanager
@@ -334,7 +334,7 @@ class DecisionLM:
         except JudgesError as error:
             raise dspy.LMUnexpectedError(str(error), model=self.model) from error
 
-    def _request(self, state: JsonObject, questions: JsonObject) -> Request:
+    def _make_request(self, state: JsonObject, questions: JsonObject) -> Request:
         """Return the request to a `DecisionModel`; its user message has the inputs in `state`."""
         state = {**state}
         inputs_json = json.dumps(state.pop("inputs"), ensure_ascii=False)

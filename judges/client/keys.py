@@ -23,7 +23,6 @@ from judges.protocol import (
 
 # The names of the embedded model, a small statistical model of this project that needs no network.
 EMBEDDED_MODELS = frozenset({"embedded", "embedded-1"})
-
 KEY_MASK = "[key]"
 # The most characters of a server's answer that an error message quotes.
 MAX_EXCERPT_CHARACTERS = 300

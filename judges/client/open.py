@@ -118,8 +118,8 @@ def open_lm(lm: "dspy.LM") -> tuple[Model, str | None]:
     key_variable = "TYPESAFE_API_KEY"
     api_key = lm.api_key or read_key(key_variable)
     register_secrets([api_key])
-    name = f"{SYSTEM_ONE}/{lm.model}"
-    return _open_with_key(name, lm.base_url, key_variable, api_key), lm.base_url
+    model_name = f"{SYSTEM_ONE}/{lm.model}"
+    return _open_with_key(model_name, lm.base_url, key_variable, api_key), lm.base_url
 
 
 def _open_endpoint_model(
@@ -165,13 +165,13 @@ async def close_models() -> None:
         await _model_by_arguments.pop(arguments).close()
 
 
-def _check_key_variable(name: str) -> None:
-    """Raise FatalModelError if `name` is an API key itself, or a variable that is not set."""
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or Redactor().has_secret(name):
+def _check_key_variable(variable: str) -> None:
+    """Raise FatalModelError if `variable` is an API key itself, or is not set."""
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", variable) or Redactor().has_secret(variable):
         problem = "must be the name of an environment variable, and never a key itself"
         raise FatalModelError(f"api_key_env {problem}")
-    if not os.environ.get(name):
-        raise FatalModelError(f"{name}, which should hold the key, is not set")
+    if not os.environ.get(variable):
+        raise FatalModelError(f"{variable}, which should hold the key, is not set")
 
 
 @lru_cache

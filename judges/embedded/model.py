@@ -39,9 +39,8 @@ MIN_CONTRIBUTION = 0.05
 # The weights of a prompt's texts. The instruction counts most, since it is written for this judge.
 INSTRUCTION_WEIGHT, DEFINITION_WEIGHT, ANCHORS_WEIGHT = 0.55, 0.3, 0.15
 NOT_A_JUDGE_PROMPT = (
-    "the embedded model, a small statistical model, answers only the prompts of this project's "
-    "judges and cannot propose instructions: name a language model, as in --proposer-lm "
-    "openai/gpt-4.1-mini"
+    "the embedded model is a small statistical model: it answers only judges' prompts, and cannot "
+    "propose instructions; name a language model, as in --proposer-lm openai/gpt-4.1-mini"
 )
 DemoTexts = Mapping[str, str]
 
@@ -220,13 +219,13 @@ class EmbeddedJudge:
     question_judges: tuple["EmbeddedJudge", ...] = ()
 
 
-def judged_features(roles: TextRoles, texts: Mapping[str, str]) -> FloatArray:
+def judged_features(roles: TextRoles, text_by_name: Mapping[str, str]) -> FloatArray:
     """Return the features of the judged text, or their differences (A - B) if two are compared."""
     sources = [
-        "\n".join([texts.get(name, "") for name in source_names]).strip()
+        "\n".join([text_by_name.get(name, "") for name in source_names]).strip()
         for source_names in (roles.documents, roles.turns, roles.knowledge)
     ]
-    features = [measure_features(texts.get(name, ""), *sources) for name in roles.candidates]
+    features = [measure_features(text_by_name.get(name, ""), *sources) for name in roles.candidates]
     return np.asarray(np.subtract.reduce(features))
 
 
@@ -289,17 +288,17 @@ class _Prediction(NamedTuple):
         """Draw a choice (at temperature 0, the likeliest), and return it with log-probabilities."""
         max_probability = max(self.probabilities)
         temperature = 1.0 if sampling.temperature is None else sampling.temperature
-        index = self.probabilities.index(max_probability)
+        choice_index = self.probabilities.index(max_probability)
         if temperature > 1e-3:
             weights = [(p / max_probability) ** (1 / temperature) for p in self.probabilities]
-            (index,) = rng.choices(range(len(weights)), weights)
+            (choice_index,) = rng.choices(range(len(weights)), weights)
         sort_keys = -np.array(self.probabilities)
-        sort_keys[index] = -math.inf
+        sort_keys[choice_index] = -math.inf
         top_logprobs = {
             self.choices[i]: math.log(max(MIN_PROBABILITY, self.probabilities[i]))
             for i in np.argsort(sort_keys)[: sampling.top_logprobs]
         }
-        return Token(self.choices[index], top_logprobs)
+        return Token(self.choices[choice_index], top_logprobs)
 
 
 def _predict(judge: EmbeddedJudge, features: FloatArray) -> _Prediction:

@@ -21,9 +21,9 @@ COVERING_FRACTION, MAX_COVERING_WEIGHT = 0.4, 5.0
 MAX_SENTENCES_PER_STEM = 100
 
 
-def read_word_table(name: str) -> list[tuple[str, str]]:
+def read_word_table(file_name: str) -> list[tuple[str, str]]:
     """Return the rows "key: value" of a file in this folder; an indented line continues a value."""
-    text = re.sub(r"\n +", " ", Path(__file__).with_name(name).read_text("utf-8"))
+    text = re.sub(r"\n +", " ", Path(__file__).with_name(file_name).read_text("utf-8"))
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     return [(key, value) for key, _, value in (line.partition(": ") for line in lines)]
 
