@@ -63,6 +63,7 @@ example:
 exit codes: 0 done; 1 failed; 2 wrong usage; 130 interrupted (run the
 same command again to go on; it pays for no reply twice)"""
 
+ScoredByName = Mapping[str, ScoredItems]
 ADDS_NOTE = "adds: how much rho a panel loses without the member, ± the standard error."
 
 
@@ -135,10 +136,8 @@ class PanelRun:
         return {
             **fields_json(self, "judge_entries"),
             "members": members,
-            "cost_per_1000_rows": total_dollars(
-                entry.usage.cost_per_1000_rows for entry in shipped
-            ),
-            "cost_usd": total_dollars(entry.usage.cost_usd for entry in askable),
+            "cost_per_1000_rows": total_dollars(each.usage.cost_per_1000_rows for each in shipped),
+            "cost_usd": total_dollars(each.usage.cost_usd for each in askable),
             "why_no_judge": self.why_no_judge,
         }
 
@@ -244,17 +243,15 @@ def split_held_out(
         else:
             all_tuned_ids |= tuned_ids(entry.judge, entry.items)
     if all_tuned_ids:
-        rows_text = count_text(len(all_tuned_ids), "row")
-        print_note(f"note: {rows_text} left out, on which a member was tuned")
+        rows = count_text(len(all_tuned_ids), "row")
+        print_note(f"note: {rows} left out, on which a member was tuned")
     ids = {item.id for item in task.labelled_items.items} - all_tuned_ids
     splits = split(task.labelled_items.subset(ids), seed=seed)
     train, dev, *held_out = map(frozenset, splits.ids().values())
     return train | dev, HeldOut(*held_out)
 
 
-def _learn(
-    scored_by_name: Mapping[str, ScoredItems], learning_ids: frozenset[str], seed: int
-) -> PanelFit:
+def _learn(scored_by_name: ScoredByName, learning_ids: frozenset[str], seed: int) -> PanelFit:
     """Learn the panel from the scores of the outputs with these ids."""
     learning = {name: scored.of_ids(learning_ids) for name, scored in scored_by_name.items()}
     any_scored = next(iter(learning.values()))
@@ -269,17 +266,14 @@ def _learn(
     )
 
 
-def _measure_split(
-    scored_by_name: Mapping[str, ScoredItems], panel_fit: PanelFit, ids: frozenset[str]
-) -> PanelSplit:
+def _measure_split(scored_by_name: ScoredByName, fit: PanelFit, ids: frozenset[str]) -> PanelSplit:
     """Compare what ships with the best single judge, on the outputs with these ids."""
     held_out = {name: scored.of_ids(ids) for name, scored in scored_by_name.items()}
-    best = held_out[panel_fit.best_member]
-    panel_scores = panel_fit.scores({name: scored.scores for name, scored in held_out.items()})
-    judgements = tuple(
-        judgement_of_score(score, is_pairwise=best.is_pairwise) for score in panel_scores.tolist()
-    )
-    shipped, best = rows_scored_by_both(replace(best, judgements=judgements), best)
+    best = held_out[fit.best_member]
+    panel_scores = fit.scores({name: scored.scores for name, scored in held_out.items()})
+    is_pairwise = best.is_pairwise
+    judgements = [judgement_of_score(s, is_pairwise=is_pairwise) for s in panel_scores.tolist()]
+    shipped, best = rows_scored_by_both(replace(best, judgements=tuple(judgements)), best)
     contrast = figure_contrast(shipped, best)
     return PanelSplit(
         best_judge=_agreement_rate(best),

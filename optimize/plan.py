@@ -89,9 +89,8 @@ def command(arguments: Sequence[str]) -> int:
 class PlannedFigure:
     """A figure on the labels so far, and how many more labelled documents it needs.
 
-    With `n_more_documents` further documents, the interval has the target width; if the figure has
-    no interval yet, it then has one. The number is None if even all unlabelled documents do not
-    suffice.
+    With `n_more_documents`, the interval has the target width, or there is an interval at all. The
+    number is None if even all unlabelled documents do not suffice.
     """
 
     figure: Figure
@@ -110,9 +109,8 @@ class PlannedFigure:
 class PlanResult:
     """A labelling plan: how many documents are labelled, how many more are needed, and for what.
 
-    `figures` has the plan for each figure. It is empty if too few labelled documents have scores,
-    or if `labels_needed` for floors are planned instead. `file_to_label` has the documents to
-    label, and `next_command` labels them; both are None if there is nothing to label.
+    `figures` is empty if too few labelled documents have scores, or if `labels_needed` for floors
+    are planned instead. `file_to_label` and `next_command` are None if there is nothing to label.
     `other_labels` is the file of the labels so far, if the next labels go into another file.
     """
 
@@ -139,11 +137,11 @@ def plan(flags: argparse.Namespace) -> CommandOutcome:
         raise SettingsError(f"--target-width {flags.target_width:g}: a number above 0 is wanted")
     floors, (labelled_set, dimension) = read_floors(flags), _read_labels_so_far(flags)
     partial_labels = _read_partial_labels(flags, labelled_set, dimension)
-    documents = np.unique(partial_labels.document_ids)
-    labelled_documents = np.unique(partial_labels.document_ids[partial_labels.has_label])
+    document_ids, has_label = partial_labels.document_ids, partial_labels.has_label
+    documents, labelled_documents = np.unique(document_ids), np.unique(document_ids[has_label])
     unlabelled_documents = np.setdiff1d(documents, labelled_documents)
     is_complete = ~np.isnan(partial_labels.labels + partial_labels.scores)
-    n_complete = np.unique(partial_labels.document_ids[is_complete]).size
+    n_complete = np.unique(document_ids[is_complete]).size
     figures: dict[str, PlannedFigure] = {}
     labels_needed: list[LabelsNeeded] = []
     if n_complete < MIN_LABELLED_DOCUMENTS:
@@ -158,8 +156,8 @@ def plan(flags: argparse.Namespace) -> CommandOutcome:
         if floors:
             labels_needed = [_labels_for_floors(partial_labels, label_scale, floors)]
             n_labels = next(iter(labels_needed[0].n_labels.values())) or math.inf
-            n_missing = max(0, n_labels - np.count_nonzero(partial_labels.has_label))
-            documents_per_output = documents.size / partial_labels.scores.size
+            n_missing = max(0, n_labels - np.count_nonzero(has_label))
+            documents_per_output = documents.size / document_ids.size
             n_to_label = math.ceil(min(unlabelled_documents.size, n_missing * documents_per_output))
         else:
             items = make_items(labelled_set, dimension)
@@ -179,8 +177,7 @@ def plan(flags: argparse.Namespace) -> CommandOutcome:
     # The order is random, so that people who label only the first documents still have a random
     # sample.
     rng = random_generator(flags.seed, "plan", unlabelled_documents.size)
-    shuffled_documents = rng.permutation(unlabelled_documents)
-    if drawn_documents := shuffled_documents[:n_to_label].tolist():
+    if drawn_documents := rng.permutation(unlabelled_documents)[:n_to_label].tolist():
         result = _write_documents(flags, labelled_set, drawn_documents, result)
     return CommandOutcome(result, plan_lines(result))
 
@@ -194,9 +191,8 @@ def _read_partial_labels(
         if not dimension:
             raise SettingsError("--scores needs --dimension NAME if no labels name it")
         score_by_id = read_scores_by_id(flags.scores, labelled_set, dimension)
-    partial_labels = PartialLabels.from_outputs(
-        labelled_set, labelled_set.outputs, dimension, score_by_id
-    )
+    outputs = labelled_set.outputs
+    partial_labels = PartialLabels.from_outputs(labelled_set, outputs, dimension, score_by_id)
     if np.ptp(partial_labels.weights):
         raise SettingsError(
             f"{labelled_set.name}: its documents were drawn with unequal chances, and plan draws "
@@ -212,8 +208,8 @@ def _labels_for_floors(
     if label_scale != (0, 1) or not partial_labels.is_two_valued:
         raise SettingsError("--min-tpr and --min-tnr need labels that say pass or fail")
     is_decided = partial_labels.has_label & (partial_labels.labels != 0.5)
-    pass_share = partial_labels.labels[is_decided].mean()
-    return labels_needed_for_floors(floors, float(1 - pass_share))
+    fail_share = 1 - partial_labels.labels[is_decided].mean()
+    return labels_needed_for_floors(floors, float(fail_share))
 
 
 def _read_labels_so_far(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
@@ -303,14 +299,14 @@ def _write_documents(
     if scale_text := flags.scale or "-".join(f"{end:g}" for end in scale_ends):
         next_command += ["--scale", scale_text]
     label_file, earlier_file = _file_of_next_labels(flags, dimension), flags.labels or flags.file
-    is_other_file = result.n_labelled and label_file != earlier_file
+    if result.n_labelled and label_file != earlier_file:
+        result = replace(result, other_labels=earlier_file)
     return replace(
         result,
         n_documents_to_label=len(drawn_documents),
         file_to_label=str(path),
         n_outputs_to_label=len(lines),
         next_command=shlex.join([*next_command, "--out", label_file]),
-        other_labels=earlier_file if is_other_file else None,
     )
 
 
@@ -328,18 +324,17 @@ def plan_lines(result: PlanResult) -> list[str]:
     """Return lines on labels, each figure, the written file, and the next command."""
     n_left = result.n_documents - result.n_labelled
     documents_text = count_text(result.n_documents, "document")
-    sentences = [f"{result.n_labelled:,} of {documents_text} labelled"]
+    first_sentence = f"{result.n_labelled:,} of {documents_text} labelled"
     labels_needed = result.labels_needed or ()
     if result.figures:
-        sentences[0] += f"; how many more give a width of {result.target_width:g}:"
+        first_sentence += f"; how many more give a width of {result.target_width:g}:"
     elif len(labels_needed) == 1:
-        sentences[0] += "."
+        first_sentence += "."
     else:
-        sentences[0] += f"; a plan needs {MIN_LABELLED_DOCUMENTS}"
-        if result.n_labelled >= MIN_LABELLED_DOCUMENTS:
-            sentences[0] += " with scores"
-        sentences[0] += ", so a random round comes first."
-    sentences += [f"{needed}." for needed in labels_needed]
+        with_scores = " with scores" if result.n_labelled >= MIN_LABELLED_DOCUMENTS else ""
+        need_text = f"a plan needs {MIN_LABELLED_DOCUMENTS}{with_scores}"
+        first_sentence += f"; {need_text}, so a random round comes first."
+    sentences = [first_sentence, *(f"{needed}." for needed in labels_needed)]
     sentences += [_figure_line(name, figure, n_left) for name, figure in result.figures.items()]
     if not (result.next_command and result.n_outputs_to_label):
         return wrap_lines(*sentences, f"Nothing {'more' if n_left else 'is left'} to label.")
@@ -351,10 +346,8 @@ def plan_lines(result: PlanResult) -> list[str]:
         )
     documents_text = count_text(result.n_documents_to_label, "document")
     outputs_text = count_text(result.n_outputs_to_label, "output")
-    file_line = (
-        f"{result.file_to_label}: {documents_text}, {outputs_text}, drawn {result.draw_method}; "
-        "next:"
-    )
+    drawn_text = f"{documents_text}, {outputs_text}, drawn {result.draw_method}"
+    file_line = f"{result.file_to_label}: {drawn_text}; next:"
     return [*wrap_lines(*sentences, file_line), result.next_command]
 
 
