@@ -45,10 +45,8 @@ from optimize.inputs.tune_command import (
     next_step_lines,
 )
 
-# Upper bound on the problems of one kind in one column that are printed.
 MAX_PROBLEMS_OF_A_KIND = 10
-# If one document has more of the rows, intervals are too narrow: with a third of the rows in one of
-# 150 documents, 95 % intervals of rates have 85 % coverage.
+# With a third of the rows in one of 150 documents, 95 % intervals of rates have 85 % coverage.
 MAX_DOCUMENT_SHARE = 0.2
 ABOUT = f"""\
 Print what a label file holds, and every problem in it. Files are
@@ -129,12 +127,11 @@ def _check(flags: argparse.Namespace) -> int:
 
 def _problem_lines(problems: Sequence[Problem]) -> list[str]:
     """Return lines for ten problems of each kind and column, and the number of all problems."""
-    n_by_kind_and_column = Counter[tuple[str, str | None]]()
-    lines = []
+    n_problems, lines = Counter[tuple[str, str | None]](), list[str]()
     for problem in problems:
         kind_and_column = problem.kind, problem.field
-        n_by_kind_and_column[kind_and_column] += 1
-        if n_by_kind_and_column[kind_and_column] <= MAX_PROBLEMS_OF_A_KIND:
+        n_problems[kind_and_column] += 1
+        if n_problems[kind_and_column] <= MAX_PROBLEMS_OF_A_KIND:
             lines.append(str(problem))
     last_line = count_text(len(problems), "problem")
     if n_more := len(problems) - len(lines):
@@ -201,12 +198,11 @@ def mapping_yaml(reading: FileReading, options: ReadOptions) -> str:
 
 def _counts_text(labelled_items: AnyLabels) -> str:
     """Return the numbers of outputs or pairs, of documents and of systems."""
-    noun = "pair" if isinstance(labelled_items, LabelledPairs) else "output"
-    documents = count_text(len(labelled_items.documents), "document")
-    text = f"{count_text(len(labelled_items.items), noun)} for {documents}"
-    if not labelled_items.systems:
-        return text
-    return f"{text} by {count_text(len(labelled_items.systems), 'system')}"
+    items = "pair" if isinstance(labelled_items, LabelledPairs) else "output"
+    text = f"{count_text(len(labelled_items.items), items)} for "
+    text += count_text(len(labelled_items.documents), "document")
+    systems = labelled_items.systems
+    return f"{text} by {count_text(len(systems), 'system')}" if systems else text
 
 
 def _reading_lines(

@@ -92,7 +92,10 @@ class EstimateResult:
             "estimates": {"mean": _estimate_json(self.overall)},
             "systems": {name: figures and _estimate_json(figures) for name, figures in systems},
             "unlabelled_systems": [*self.unlabelled_systems],
-            "differences": [_difference_json(difference) for difference in self.differences],
+            "differences": [
+                {**fields_json(pair, "estimate", decimals=None), **_estimate_json(pair.estimate)}
+                for pair in self.differences
+            ],
         }
 
 
@@ -101,53 +104,46 @@ def estimate(flags: argparse.Namespace) -> CommandOutcome:
     labelled_set, dimension = read_rated_outputs(LabelSource.from_flags(flags), flags.dimension)
     for note in labelled_set.notes:
         print_note(f"note: {note}")
-    labels = _read_labels_and_scores(flags, labelled_set, dimension)
+    vectors = _read_vectors(flags, labelled_set, dimension)
     subject = find_subject(flags.dimension or dimension)
-    scale = find_label_scale(labelled_set, dimension, labels, scale=flags.scale, subject=subject)
-    is_rate = scale == (0, 1) and are_fractions(labels.scores) and labels.is_two_valued
+    scale = find_label_scale(labelled_set, dimension, vectors, scale=flags.scale, subject=subject)
+    is_rate = scale == (0, 1) and are_fractions(vectors.scores) and vectors.is_two_valued
 
-    def estimate_mean(part_of_labels: PartialLabels) -> MeanEstimate:
-        estimate = part_of_labels.estimate_mean(scale)
-        if is_rate:
-            # The judge's rate is its share of passes, not the mean of its scores.
-            judge_rate = float(np.nanmean(verdicts(part_of_labels.scores)))
-            estimate = replace(estimate, judge_only=judge_rate)
-        return estimate
+    def estimate_mean(part: PartialLabels) -> MeanEstimate:
+        estimate = part.estimate_mean(scale)
+        if not is_rate:
+            return estimate
+        # The judge's rate is its share of passes, not the mean of its scores.
+        return replace(estimate, judge_only=float(np.nanmean(verdicts(part.scores))))
 
     try:
-        overall = estimate_mean(labels)
+        overall = estimate_mean(vectors)
     except ValueError as error:
         raise LabelError(f"{labelled_set.name}: {error}") from error
-    systems = sorted(set(labels.system_ids.tolist()) - {""})
+    systems = sorted(set(vectors.system_ids.tolist()) - {""})
     estimate_by_system: dict[str, MeanEstimate | None] = dict.fromkeys(systems)
     mean_by_system: dict[str, float] = {}
     for name in systems:
         with suppress(ValueError):
-            estimate = estimate_mean(labels.of_rows(labels.system_ids == name))
+            estimate = estimate_mean(vectors.of_rows(vectors.system_ids == name))
             estimate_by_system[name], mean_by_system[name] = estimate, estimate.value
+    best_first = sorted(mean_by_system, key=mean_by_system.__getitem__, reverse=True)
+    columns = vectors.labels, vectors.scores, vectors.document_ids, vectors.system_ids
     result = EstimateResult(
         labelled_set=labelled_set,
         dimension=dimension,
         scale=scale,
         is_rate=is_rate,
-        is_weighted=np.unique(labels.weights[labels.has_label]).size > 1,
+        is_weighted=np.unique(vectors.weights[vectors.has_label]).size > 1,
         overall=overall,
         estimate_by_system=estimate_by_system,
-        unlabelled_systems=labels.unlabelled_systems,
-        differences=system_differences(
-            sorted(mean_by_system, key=mean_by_system.__getitem__, reverse=True),
-            labels.labels,
-            labels.scores,
-            labels.document_ids,
-            labels.system_ids,
-            weight=labels.weights,
-            bounds=scale,
-        ),
+        unlabelled_systems=vectors.unlabelled_systems,
+        differences=system_differences(best_first, *columns, weight=vectors.weights, bounds=scale),
     )
     return CommandOutcome(result, estimate_lines(result))
 
 
-def _read_labels_and_scores(
+def _read_vectors(
     flags: argparse.Namespace, labelled_set: LabelledSet, dimension: str
 ) -> PartialLabels:
     """Return the scores and labels of all outputs with a score; most outputs have no label."""
@@ -159,8 +155,7 @@ def _read_labels_and_scores(
     if n_without_output and all_have_labels and flags.annotations is None:
         raise LabelError(
             f"{labelled_set.name}: {n_without_output:,} scores are of outputs that the file lacks; "
-            "--data needs all outputs (with an empty label if nobody rated them), or add "
-            "--annotations FILE"
+            "--data needs all outputs (labels may be empty), or add --annotations FILE"
         )
     if n_without_score:
         print_error(f"left out: {count_text(n_without_score, 'output')} without a score")
@@ -171,8 +166,7 @@ def _read_labels_and_scores(
 
 def _labels_to_halve_interval(estimate: MeanEstimate) -> tuple[float | None, int | None]:
     """Return half the interval's width, and how many more labels make it so narrow, if known."""
-    target_width = estimate.interval.half_width
-    if not target_width:
+    if not (target_width := estimate.interval.half_width):
         return None, None
     n_needed = labels_needed(estimate, target_width)
     return target_width, None if n_needed is None else max(n_needed - estimate.n_labels, 0)
@@ -182,11 +176,6 @@ def _estimate_json(estimate: MeanEstimate) -> JsonObject:
     target_width, n_more_labels = _labels_to_halve_interval(estimate)
     figures = fields_json(estimate, "label_sd", "agreement", decimals=None)
     return {**figures, "target_width": target_width, "more_labels_needed": n_more_labels}
-
-
-def _difference_json(difference: SystemDifference) -> JsonObject:
-    figures = fields_json(difference, "estimate", decimals=None)
-    return {**figures, **_estimate_json(difference.estimate)}
 
 
 def estimate_lines(result: EstimateResult) -> list[str]:
@@ -217,21 +206,19 @@ def estimate_lines(result: EstimateResult) -> list[str]:
     n_outputs = overall.n_labels + overall.n_judgements
     mean_of_these = IntervalEstimate(overall.value, overall.given_interval)
     lines.append(f"  of these {n_outputs:,} outputs themselves {figure_text(mean_of_these)}")
-    differences_text = dict.fromkeys(result.estimate_by_system, "")
-    for difference in result.differences:
-        # The first difference is between the best system and another system.
-        if difference.system == result.differences[0].system:
-            interval = difference.simultaneous_interval
-            from_best = IntervalEstimate(difference.estimate.value, interval)
-            differences_text[difference.subtracted_system] = (
-                f"; {difference.system} less {difference.subtracted_system} "
-                f"{figure_text(from_best, signed=True)}"
-            )
+    # The first difference is between the best system and another system.
+    best_system = result.differences[0].system if result.differences else ""
+    from_best = {
+        pair.subtracted_system: pair for pair in result.differences if pair.system == best_system
+    }
     for name, system_estimate in result.estimate_by_system.items():
-        text = "too few labels (two documents or more are needed)"
+        line = f"{name}: too few labels (two documents or more are needed)"
         if system_estimate is not None:
-            text = f"{figure_text(system_estimate)} n={system_estimate.n_labels} labels"
-        lines.append(f"{name}: {text}{differences_text[name]}")
+            line = f"{name}: {figure_text(system_estimate)} n={system_estimate.n_labels} labels"
+        if pair := from_best.get(name):
+            difference = IntervalEstimate(pair.estimate.value, pair.simultaneous_interval)
+            line += f"; {best_system} less {name} {figure_text(difference, signed=True)}"
+        lines.append(line)
     if result.differences:
         lines.append("Differences are on shared documents; their intervals hold all at once.")
     return lines

@@ -53,10 +53,9 @@ class LabelSource:
     """Where labels come from, and how their columns and words are read.
 
     `data` is a file, rows or a labelled set; None for the starter set. `columns_by_name` maps a
-    dimension or a text to the columns that hold it; its key `turns` says which turns of a
-    conversation are judged. `value_by_word` maps a word among the labels to its number or vote.
-    `scale` is the scale that people used, such as "1-5". If it is None, the scale is the judge's,
-    or the narrowest usual scale that includes all labels.
+    dimension or a text to its columns, and `turns` to "last" or "all" turns of a conversation.
+    `value_by_word` maps a word among the labels to its number or vote. `scale` is the scale that
+    people used; by default the judge's scale, or the narrowest usual scale that fits the labels.
     """
 
     data: AnyPath | AnyLabels | Rows | None = None
@@ -211,10 +210,7 @@ def read_any_labels(
     pairwise: bool,
     texts: Sequence[str] | None = None,
 ) -> AnyLabels:
-    """Return the labels on one dimension or on pairs; a labelled set is returned as it is.
-
-    By default, all texts are read; else only `texts`. `subject` is None for a new judge.
-    """
+    """Return the labels on one dimension or on pairs; a labelled set is returned as it is."""
     if label_source.data is None:
         return starter_pairs() if pairwise else starter()
     if isinstance(label_source.data, LabelledSet | LabelledPairs):
@@ -286,9 +282,8 @@ def _with_ratings_of_judge(labelled_set: LabelledSet, subject: Dimension) -> Lab
     name, label_words = subject.name, labelled_set.words.get(subject.name)
     if not label_words or subject.scale == (0, 1):
         return labelled_set
-    good_word, bad_word = label_words
+    (good_word, bad_word), (lowest, *_, highest) = label_words, subject.scale
     if not good_word.isdecimal():
-        lowest, highest = subject.scale[0], subject.scale[-1]
         raise LabelError(
             f"{labelled_set.name}: {name} is rated from {lowest} to {highest}, and the labels say "
             f"{good_word!r} or {bad_word!r}; give the labels another name "
@@ -323,14 +318,11 @@ def _read_on_scale(
 
 
 def _usual_scale(ratings: list[float]) -> tuple[int, int] | None:
-    """Return the narrowest usual scale for a new judge of these ratings; None if none fits.
-
-    A scale of two or three ratings does not fit fractions, because a judge would give equal ratings
-    to outputs that people rank.
-    """
+    """Return the narrowest usual scale for a new judge of these ratings; None if none fits."""
     scale = narrowest_usual_scale(ratings)
     if scale is None:
         return None
+    # On a scale of two or three ratings, a judge would tie outputs that people rank by fractions.
     are_whole = all(rating.is_integer() for rating in ratings)
     return scale if are_whole or scale[1] - scale[0] > 2 else None
 

@@ -69,12 +69,10 @@ def _only_predictor(module: dspy.Module) -> dspy.Predict:
 def _input_names(module: dspy.Module, inputs: Mapping[str, FieldInfo]) -> tuple[str, ...]:
     """Return the names of the program's inputs, from `forward` or from the predictor."""
     _, *parameters = inspect.signature(type(module).forward).parameters.values()
-    names = []
-    for parameter in parameters:
-        if parameter.kind is parameter.VAR_KEYWORD:
-            return tuple(inputs)
-        if parameter.default is parameter.empty or parameter.name in inputs:
-            names.append(parameter.name)
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return tuple(inputs)
+    used = [one for one in parameters if one.default is one.empty or one.name in inputs]
+    names = [parameter.name for parameter in used]
     return tuple(inputs if {*names} == {*inputs} else names)
 
 
@@ -127,10 +125,9 @@ class UserProgram:
         self, examples: Sequence[Example], label: str | None, group: str | None
     ) -> Items:
         """Convert the examples to items, and keep their inputs for calls of the program."""
-        if label is None:
-            has_human = examples and HUMAN_FIELD in examples[0]
-            label = HUMAN_FIELD if has_human else self.rated_answer.name
-        items = (self._read_example(n, one, label, group) for n, one in enumerate(examples))
+        has_human = examples and HUMAN_FIELD in examples[0]
+        label = label or (HUMAN_FIELD if has_human else self.rated_answer.name)
+        items = [self._read_example(n, one, label, group) for n, one in enumerate(examples)]
         return Items(tuple(items))
 
     def _read_example(self, number: int, example: Example, label: str, group: str | None) -> Item:
