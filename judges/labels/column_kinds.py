@@ -30,7 +30,7 @@ ColumnKind = Literal["rating", "text", "label", "name", ""]
 class Column:
     """One column of a table, or one key of the objects in a column, with its cells.
 
-    The name of a key is `column.key`. `n_distinct` is the number of different cells.
+    For a key, `name` is `column.key`. `n_distinct` is the number of different cells.
     """
 
     name: str
@@ -65,8 +65,8 @@ class Column:
         """Return whether the column may hold the source texts although its name is unusual.
 
         A source text is repeated for each of its outputs. Its column therefore has fewer different
-        cells than the column of outputs, whose number of different cells is `max_distinct_texts`.
-        Most source texts have three words or more.
+        cells than the column of outputs, which has `max_distinct_texts`. Most source texts have
+        three words or more.
         """
         if not 1 < self.n_distinct < max_distinct_texts:
             return False

@@ -174,9 +174,9 @@ class Columns:
         if self.find_column("annotator") is None:
             return {}
         rows, other_columns = self.table.rows, self.columns_except(self.comment_columns)
-        text_columns = [*self.find_columns(("group", "system", "system_a", "system_b"))]
-        text_columns += filter(is_text_name, other_columns)
-        text_columns += self.columns_of_kind(other_columns, "text")
+        compared_columns = [*self.find_columns(("group", "system", "system_a", "system_b"))]
+        compared_columns += filter(is_text_name, other_columns)
+        compared_columns += self.columns_of_kind(other_columns, "text")
         # Rows are of different outputs if they differ in a column of ids such as `task_id`. In it,
         # ids repeat, but rarely for the same annotator.
         for column in filter(is_id_name, other_columns):
@@ -184,11 +184,11 @@ class Columns:
                 (self.find_cell(row, "annotator"), str(row.cells.get(column))) for row in rows
             }
             if self.describe_column(column).n_distinct < len(annotated_ids) > len(rows) / 2:
-                text_columns.append(column)
+                compared_columns.append(column)
         number_by_texts: dict[tuple[str, ...], int] = {}
         first_row_numbers: dict[int, int] = {}
         for row in rows:
-            texts = tuple(str(value_at(row.cells, column)) for column in text_columns)
+            texts = tuple(str(value_at(row.cells, column)) for column in compared_columns)
             first_row_numbers[row.row_number] = number_by_texts.setdefault(texts, row.row_number)
         return first_row_numbers
 

@@ -53,8 +53,8 @@ def read_turns(value: object) -> list[Turn]:
         # A single message is a conversation of one turn.
         value = [value] if "role" in value else first_value(value, _MESSAGES_KEYS)
     messages = list(value) if isinstance(value, list | tuple) else []
-    turns = [*map(_message_turns, messages)]
-    return [*chain.from_iterable(turns)] if all(turns) else []
+    turns_by_message = [*map(_message_turns, messages)]
+    return [*chain.from_iterable(turns_by_message)] if all(turns_by_message) else []
 
 
 def _message_turns(message: object) -> list[Turn]:

@@ -150,13 +150,13 @@ class _ExportReader:
         if not self._export.labels:
             return unlabelled_rows
         # In a long table, a row without a label must have a dimension, too.
-        dimension = {"dimension": label_rows[0].cells["dimension"]} if label_rows else {}
+        dimension_cell = {"dimension": label_rows[0].cells["dimension"]} if label_rows else {}
         complete_rows: list[TableRow] = []
         for row in unlabelled_rows:
             if any(map(is_blank, row.cells.values())):
                 self._n_left_out["outputs without a label and without a text"] += 1
             else:
-                complete_rows.append(row._replace(cells=row.cells | dimension))
+                complete_rows.append(row._replace(cells=row.cells | dimension_cell))
         return complete_rows
 
     def _needs_labels(self) -> bool:

@@ -20,9 +20,9 @@ VALUES_KEY, SCALE_KEY = "values", "scale"
 # A value in a mapping: one or several columns or, for the key `values`, the number for each word.
 # In a data frame, a column's name may be a number.
 MappingValue = ColumnNames | int | Mapping[str, object]
-_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)"
+_NUMBER_PATTERN = r"[+-]?(?:\d+\.?\d*|\.\d+)"
 _VOTE_BY_NAME: dict[str, Vote] = {"a": "A", "b": "B", "tie": "tie"}
-_SCALE_PATTERN = re.compile(rf"({_NUMBER})\s*(?::|-|–|\.\.)\s*({_NUMBER})")
+_SCALE_PATTERN = re.compile(rf"({_NUMBER_PATTERN})\s*(?::|-|–|\.\.)\s*({_NUMBER_PATTERN})")
 
 
 ValueByWord = dict[str, float | Vote | None]
@@ -111,7 +111,7 @@ def read_values(meanings: Iterable[str] | Mapping[str, object]) -> ValueByWord:
 
     `meanings` is a mapping, or the arguments of --values. An argument is `WORD=NUMBER,...`, and
     `WORD=` means a missing rating. A word that contains a comma is quoted as in CSV. Raises
-    LabelError for any other argument, and if a word stands for two different numbers.
+    LabelError for another form of argument, and if a word stands for two different numbers.
     """
     value_by_word: ValueByWord = {}
     for word, meaning in _words_and_meanings(meanings):

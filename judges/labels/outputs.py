@@ -139,7 +139,7 @@ def _read_comments(rating_columns: RatingColumns, options: ReadOptions) -> Comme
 def _check_rated_ids(
     outputs: Iterable[LabelledOutput], problems: Problems, second_ratings: TableRatings | None
 ) -> list[str]:
-    """Return a note on rated ids without an output; add a problem if no rated id has one."""
+    """Return a note on rated ids without an output; add a problem if no rated id has an output."""
     rated_ids = set(second_ratings.by_output) if second_ratings else set()
     unknown_ids = sorted(rated_ids - {output.id for output in outputs})
     if unknown_ids and len(unknown_ids) == len(rated_ids):

@@ -49,9 +49,8 @@ class RatingColumns:
     Attributes:
         columns: All columns of the table.
         dimensions: The dimensions that are read; None for all.
-        nested_columns: Columns of objects {dimension: rating}. If two of them rate the same
-            dimension, the later column counts.
-        nested_dimensions: The dimensions in these objects.
+        nested_columns: Columns of objects {dimension: rating}. If two of these columns rate the
+            same dimension, the later one counts.
         by_dimension: Maps every other dimension to its columns: one, or one per annotator.
         number_columns: All columns whose cells look like ratings.
         uncertain_columns: Maps a dimension to the columns that may hold its labels, if it is not
@@ -61,10 +60,16 @@ class RatingColumns:
     columns: Columns
     dimensions: Collection[str] | None
     nested_columns: ColumnTuple = ()
-    nested_dimensions: ColumnTuple = ()
     by_dimension: Mapping[str, ColumnTuple] = field(default_factory=dict)
     number_columns: ColumnTuple = ()
     uncertain_columns: Mapping[str, ColumnTuple] = field(default_factory=dict)
+
+    @property
+    def nested_dimensions(self) -> ColumnTuple:
+        """The dimensions in the columns of objects."""
+        paths = self.columns.rating_key_paths
+        rating_paths = [path for path in paths if path not in self.columns.comment_columns]
+        return tuple(path.partition(KEY_SEPARATOR)[2] for path in rating_paths)
 
     def listed_columns(self) -> dict[str, ColumnTuple]:
         """Map dimensions to columns, for `check` to list; a column of objects has its own name."""
@@ -92,12 +97,10 @@ def find_rating_columns(columns: Columns, dimensions: Collection[str] | None) ->
         rating_columns, are_certain = _guess_columns(columns, number_columns, by_dimension)
         by_dimension |= {name: (name,) for name in rating_columns if name in number_columns}
         uncertain_columns = {} if are_certain else {"": rating_columns}
-    rating_paths = [p for p in columns.rating_key_paths if p not in columns.comment_columns]
     return RatingColumns(
         columns=columns,
         dimensions=dimensions,
         nested_columns=nested_columns,
-        nested_dimensions=tuple(path.partition(KEY_SEPARATOR)[2] for path in rating_paths),
         by_dimension=by_dimension,
         number_columns=number_columns,
         uncertain_columns={} if nested_columns else uncertain_columns,
@@ -110,7 +113,7 @@ def _user_rating_columns(columns: Columns) -> dict[str, ColumnTuple]:
     user_columns = without_keys(columns.columns_by_name, {*OUTPUT_ROLES, *VOTE_COLUMNS})
     for name, (first_column, *other_columns) in user_columns.items():
         is_text = not other_columns and columns.kind_of(first_column) in ("text", "name")
-        # A column of texts holds ratings only if the user names it like labels or a judge.
+        # Texts count as ratings only if the user names them like labels or after a judge.
         is_label = name in catalog.judge_names() or _has_label_name(name, _LABEL_WORDS)
         if not is_source_or_output(name) and (is_label or not is_text):
             by_dimension[name] = user_columns[name]

@@ -292,7 +292,7 @@ def _find_yes_no_words(cells: Collection[CellValue]) -> set[str]:
 
 
 def _count_cells(cells: Iterable[CellValue], trait: Callable[[CellValue], str]) -> Counter[str]:
-    """Return how many cells of the file have each value of a trait, such as each word."""
+    """Count the file's cells by what `trait` returns for them, such as their word or kind."""
     counts = Counter[str]()
     for cell in cells:
         counts[trait(cell)] += cell.count

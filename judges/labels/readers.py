@@ -130,9 +130,9 @@ def read_options(
     if scales is None and (scale := read_scale(mapping.scale or "")):
         scales = {"*": scale}
     turns = mapping.columns.get(TURNS_KEY)
-    names_no_column = [TURNS_KEY] if turns in ("last", "all") else []
+    option_keys = [TURNS_KEY] if turns in ("last", "all") else []
     return ReadOptions(
-        columns_by_name=without_keys(mapping.columns, names_no_column),
+        columns_by_name=without_keys(mapping.columns, option_keys),
         turns="all" if turns == "all" else "last",
         values={normalize_word(word): value for word, value in mapping.values.items()},
         scales=scales or {},

@@ -24,8 +24,8 @@ class LabelExport:
             says who gave the labels there, or to "" if each label says so itself. A place is a path
             of keys such as `annotations.result`, or "" if the row itself is a label. A place may
             also be a regular expression for columns of lists, whose group is the dimension.
-        sources: Maps each word with which the tool says who gave a label, such as `HUMAN`, to
-            whether it means people who submitted their labels.
+        sources: Maps the tool's words for who gave a label, such as `HUMAN`, to True for people who
+            submitted the label, else to False.
         texts: The column of objects {name: text}; "*" if every column may be a text; "" if each row
             has one input and one output.
         unread: If every column may be a text, a regular expression for the columns that are not.

@@ -20,7 +20,7 @@ _VOTE_BY_WORD |= dict.fromkeys(_TIE_WORDS.split(), "tie")
 _VOTE_BY_NUMBER: dict[float, Vote] = {1: "A", 2: "B", 1.5: "tie"}
 # In a column with negative numbers, the sign of a number is the vote.
 _VOTE_BY_SIGN: dict[int, Vote] = {-1: "A", 0: "tie", 1: "B"}
-_NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?", re.ASCII)
+_NUMBER_PATTERN = re.compile(r"[+-]?\d+(?:\.\d+)?", re.ASCII)
 
 # The names of the systems that wrote outputs A and B, or of the columns with outputs A and B.
 NamePair = tuple[str | None, str | None]
@@ -46,7 +46,7 @@ class VoteReader:
             # `read` raises the error for an unreadable cell, when the row is known.
             with suppress(UnreadableError):
                 words.update(normalize_word(vote) for _, vote in split_by_annotator(cell))
-        number_words = filter(_NUMBER.fullmatch, words - self._user_votes.keys())
+        number_words = filter(_NUMBER_PATTERN.fullmatch, words - self._user_votes.keys())
         number_by_word = {word: float(word) for word in number_words}
         self._numbers = {*number_by_word.values()}
         self._has_negative_numbers = min(self._numbers, default=0) < 0

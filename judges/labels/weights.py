@@ -21,11 +21,11 @@ UNIFORM_SAMPLING: Sampling = (1.0, math.inf)
 def document_weights(sampling_by_document: Mapping[str, Sampling]) -> dict[str, float]:
     """Return the weight of each labelled document in a mean over all documents, 1 on average.
 
-    Documents with the same second number in their `Sampling` were sampled in one round. Each round
-    gives an estimate of the mean over all documents: documents that were labelled in earlier rounds
-    stand for themselves only, and the documents drawn in the round stand for all documents that
-    they were drawn from. The final estimate is the mean of the rounds' estimates, in which each
-    round counts in proportion to the number of documents that were drawn in it.
+    Documents that were drawn from equally many documents were sampled in one round. Each round
+    gives an estimate of the mean over all documents: the documents that were labelled in earlier
+    rounds stand for themselves only, and the documents of this round for all that they were drawn
+    from. The final estimate is the mean of the rounds' estimates. Each round counts in proportion
+    to the number of documents that were drawn in it.
     """
     weights, earlier_documents = dict.fromkeys(sampling_by_document, 0.0), list[str]()
     rounds: dict[float, dict[str, float]] = defaultdict(dict)
