@@ -19,8 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dspy_judges.errors import JudgesError
-from judges.judgement import AnyJudgement
-from judges.prompt import PAIR_ANSWERS, Field, Prompt
+from judges.prompt import PAIR_ANSWERS, Field
 from judges.questions import AnswerWeights, answer_range
 from optimize.items import Items
 from optimize.search.budget import SearchBudgetSpentError
@@ -73,26 +72,6 @@ class LabelledAnswers:
     group_codes: Codes
     fold_codes: Codes
     choice_fields: tuple[Field, ...]
-
-    @classmethod
-    def from_judgements(
-        cls, prompt: Prompt, items: Items, judgements: Sequence[AnyJudgement], search_goal: Goal
-    ) -> "LabelledAnswers":
-        """Collect the answers of the judgements, one judgement for each item."""
-        answers = np.full((len(judgements), len(prompt.choice_fields)), np.nan)
-        for row, judgement in enumerate(judgements):
-            for column, field in enumerate(prompt.choice_fields):
-                answers[row, column] = (judgement.answers or {}).get(field.name, math.nan)
-        document_codes = np.unique(items.document_ids, return_inverse=True)[1]
-        n_documents = int(document_codes.max(initial=-1)) + 1
-        positions = random_generator(FOLD_SEED, "answers").permutation(n_documents)
-        return cls(
-            answers=answers,
-            human=items.human,
-            group_codes=document_codes if search_goal == "summary" else 0 * document_codes,
-            fold_codes=positions[document_codes] % N_WEIGHT_FOLDS,
-            choice_fields=prompt.choice_fields,
-        )
 
     @property
     def is_pairwise(self) -> bool:
@@ -164,7 +143,6 @@ class LabelledAnswers:
         return scores
 
     def of_rows(self, rows: Mask) -> "LabelledAnswers":
-        """Select the answers on some of the outputs, by a mask."""
         vectors = self.human[rows], self.group_codes[rows], self.fold_codes[rows]
         return LabelledAnswers(self.answers[rows], *vectors, self.choice_fields)
 
@@ -188,9 +166,22 @@ def collect_answers(
     search_problem: SearchProblem, candidate: Candidate, items: Items
 ) -> LabelledAnswers:
     """Judge the items with the candidate, and return its answers."""
+    fields = candidate.prompt(search_problem.evaluator.untuned_prompt).choice_fields
     judgements = search_problem.evaluator.judgements(candidate, items)
-    prompt = candidate.prompt(search_problem.evaluator.untuned_prompt)
-    return LabelledAnswers.from_judgements(prompt, items, judgements, search_problem.goal)
+    answers = [
+        [(judgement.answers or {}).get(field.name, math.nan) for field in fields]
+        for judgement in judgements
+    ]
+    document_codes = np.unique(items.document_ids, return_inverse=True)[1]
+    n_documents = int(document_codes.max(initial=-1)) + 1
+    fold_by_document = random_generator(FOLD_SEED, "answers").permutation(n_documents)
+    return LabelledAnswers(
+        answers=np.array(answers, float).reshape(-1, len(fields)),
+        human=items.human,
+        group_codes=document_codes * (search_problem.goal == "summary"),
+        fold_codes=fold_by_document[document_codes] % N_WEIGHT_FOLDS,
+        choice_fields=fields,
+    )
 
 
 def question_test_cost(search_problem: SearchProblem, *, optimizer_asks: bool) -> float:

@@ -7,7 +7,7 @@ import pytest
 from behaving_model import Model
 from hypothesis import given
 from hypothesis import strategies as st
-from search_world import SEED, Search, Watch, problem_of, rate, shuffle, world
+from search_world import Search, Watch, problem_of, rate, shuffle, world
 
 from judges import Question
 from judges.judgement import Judgement
@@ -23,6 +23,7 @@ from optimize.search.questions import (
     LabelledAnswers,
     QuestionsNotTestedError,
     ask_questions,
+    collect_answers,
     held_out_scores,
 )
 from optimize.search.two_fold_search import two_fold_search
@@ -150,10 +151,8 @@ def test_useful_answers_count_even_if_the_verdict_contradicts_the_labels():
 
 def test_a_documents_scores_do_not_depend_on_its_own_labels():
     items = world(20)
-    prompt = replace(SEED, fields=(*SEED.input_fields, *QUESTIONS, SEED.answer_field))
-    judgements = [one.judgement for one in judge(prompt, items.items)]
-    answers = LabelledAnswers.from_judgements(prompt, items, judgements, "summary")
     problem = problem_of(items, items, by=judge)
+    answers = collect_answers(problem, Candidate(instruction="Rate.", questions=QUESTIONS), items)
     everything = np.ones(len(items), bool)
     scores = held_out_scores(answers, everything, problem)
     for fold in range(5):
