@@ -76,10 +76,10 @@ class DecisionModel(EndpointModel):
 
 
 @lru_cache(maxsize=16)
-def _split_body(name: str, system_content: str) -> tuple[dict[str, TypedQuestion], str, str]:
+def _split_body(lm: str, system_content: str) -> tuple[dict[str, TypedQuestion], str, str]:
     """Return a judge's questions, and the request's JSON before and after the row's `inputs`."""
     task = DecisionTask.parse(system_content)
-    body = {"model": name.partition("/")[2], **task.request_body(name, None)}
+    body = {"model": lm.partition("/")[2], **task.request_body(lm, None)}
     # No text can contain '"inputs": null', since JSON escapes the quotation marks in a text.
     body_start, _, body_end = json.dumps(body, ensure_ascii=False).partition('"inputs": null')
     return task.questions, f'{body_start}"inputs": ', body_end

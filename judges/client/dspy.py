@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 JsonObject = Mapping[str, object]
 # DSPy's record of a request, with its outputs, its token usage and the provider's response.
-HistoryEntry = Mapping[str, Any]
+HistoryRecord = Mapping[str, Any]
 # The exceptions that DSPy's engines raise if a response is malformed.
 RESPONSE_ERRORS = (AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError)
 # Arguments of an LM that do not change its replies: keys, addresses and the time to wait.
@@ -111,8 +111,8 @@ class DspyModel:
         # A separate task, since only a task can run in a context with other DSPy settings.
         task = asyncio.create_task(self._ask(request_body), context=self._context.copy())
         try:
-            entry = await task
-            completion = self._read_completion(entry, messages, sampling)
+            record = await task
+            completion = self._read_completion(record, messages, sampling)
         except dspy.LMError as error:
             # What follows "To fix:" in the message is advice to programmers.
             error_text = error.message.partition("To fix:")[0]
@@ -125,7 +125,7 @@ class DspyModel:
         except RESPONSE_ERRORS as error:
             message = f"{self.name}: malformed answer ({type(error).__name__})"
             raise TransientError(message, may_be_billed=True) from None
-        for adaptation in entry.get("adaptations") or ():
+        for adaptation in record.get("adaptations") or ():
             if adaptation.action in ("dropped", "clamped", "substituted"):
                 name = adaptation.field.removeprefix("config.")
                 self.request_format.log_change(f"no such {name} (DSPy has {adaptation.action} it)")
@@ -134,13 +134,13 @@ class DspyModel:
     async def close(self) -> None:
         """Do nothing, since DSPy owns the connections."""
 
-    async def _ask(self, request_body: Mapping[str, Any]) -> HistoryEntry:
+    async def _ask(self, request_body: Mapping[str, Any]) -> HistoryRecord:
         import dspy
         from dspy.utils.exceptions import AdapterParseError
 
         adapter, signature = _pass_through_adapter()
         # The copy's history has only this request, not the others that run at the same time.
-        lm, history = self._lm.copy(), list[HistoryEntry]()
+        lm, history = self._lm.copy(), list[HistoryRecord]()
         lm.update_history = history.append
         lm_options = {**request_body}
         del lm_options["model"]
@@ -159,16 +159,16 @@ class DspyModel:
         return history[-1]
 
     def _read_completion(
-        self, entry: HistoryEntry, messages: Sequence[Message], sampling: Sampling
+        self, record: HistoryRecord, messages: Sequence[Message], sampling: Sampling
     ) -> Completion:
-        output, response = entry["outputs"][0], entry["response"]
+        output, response = record["outputs"][0], record["response"]
         reply_text = output.get("text") if isinstance(output, Mapping) else output
         # LiteLLM's responses have choices; those of DSPy's engines have a finish reason themselves.
         choices = getattr(response, "choices", None) or [response]
         finish_reason = getattr(choices[0], "finish_reason", None)
         reply = Reply(text=reply_text or "", finish_reason=str(finish_reason or "stop"))
-        usage = read_usage(entry["usage"] or None, messages, (reply,), sampling)
-        return self.redactor.completion([reply], entry.get("response_model") or self.name, usage)
+        usage = read_usage(record["usage"] or None, messages, (reply,), sampling)
+        return self.redactor.completion([reply], record.get("response_model") or self.name, usage)
 
     def _convert_error(
         self, error: "dspy.LMError", error_text: str, error_json: bytes

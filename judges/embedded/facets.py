@@ -60,7 +60,7 @@ ShareByFacet = dict[int, float]
 
 
 def _read_facet_words() -> tuple[dict[str, ShareByFacet], dict[str, ShareByFacet]]:
-    """Return how much each beginning of a word, and each phrase, asks for each facet."""
+    """Read how much each word, and each phrase, of a prompt asks for each facet."""
     shares_by_word: dict[str, ShareByFacet] = {}
     shares_by_phrase: dict[str, ShareByFacet] = {}
     for facets_and_shares, words_and_phrases in read_word_table("facet_words.txt"):
