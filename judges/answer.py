@@ -202,8 +202,8 @@ def find_answer(
         return Answer(choice, 2, start, start + len(stripped_text))
     if len(text.strip()) > MAX_REPLY_LENGTH:
         raise NoScoreError(f"more than {MAX_REPLY_LENGTH:,} characters: {quote(text)}")
-    own_words = frozenset(re.findall(r"[^\W\d_]+", " ".join(headings).lower()))
-    answers, other_texts = _find_answers(plain_text(text, patterns), patterns, own_words)
+    answer_names = frozenset(re.findall(r"[^\W\d_]+", " ".join(headings).lower()))
+    answers, other_texts = _find_answers(plain_text(text, patterns), patterns, answer_names)
     priority = max((answer.priority for answer in answers), default=0)
     if priority < (2 if needs_heading else 1):
         return None
@@ -254,12 +254,14 @@ class _Line(NamedTuple):
         is_unclear = heading_priority > 1 and _UNCLEAR_ANSWER.match(self.text)
         return self.answer is not None or bool(is_unclear)
 
-    def heading_priority(self, own_words: frozenset[str], last_priority: int | None) -> int | None:
+    def heading_priority(
+        self, answer_names: frozenset[str], last_priority: int | None
+    ) -> int | None:
         """Return the priority by the heading on this line or alone on the line above, if any."""
         if last_priority == 0:  # the line above says that this is a quotation: "The text says:"
             return 0
         if self.heading is not None:
-            return _heading_priority(self.heading, own_words)
+            return _heading_priority(self.heading, answer_names)
         return last_priority if self.is_answer_alone else None
 
 
@@ -275,7 +277,7 @@ def _read_line(line: str, patterns: AnswerPatterns) -> _Line:
 
 
 def _find_answers(
-    cleaned_text: str, patterns: AnswerPatterns, own_words: frozenset[str]
+    cleaned_text: str, patterns: AnswerPatterns, answer_names: frozenset[str]
 ) -> tuple[list[Answer], list[tuple[int, str]]]:
     """Return the answers in all lines of a plain text, and all other texts with their positions."""
     answers: list[Answer] = []
@@ -284,7 +286,7 @@ def _find_answers(
     for line_match in re.finditer(r"\S[^\n]*", cleaned_text):
         line_text, position = line_match[0].rstrip(), line_match.start()
         line = _read_line(line_text, patterns)
-        heading_priority = line.heading_priority(own_words, last_priority)
+        heading_priority = line.heading_priority(answer_names, last_priority)
         last_priority = heading_priority if line.is_heading_alone else None
         priority = heading_priority
         if priority is None and line.is_answer_alone:
@@ -303,7 +305,7 @@ def _find_answers(
     return answers, other_texts
 
 
-def _heading_priority(heading: str, own_words: frozenset[str]) -> int:
+def _heading_priority(heading: str, answer_names: frozenset[str]) -> int:
     """Return a heading's priority: 3 to 1 (see `Answer`), or 0 if it is not an answer's heading."""
     words = re.findall(r"[^\W_]+", heading.lower())
     content_words = set(words) - _NEUTRAL_WORDS
@@ -313,10 +315,10 @@ def _heading_priority(heading: str, own_words: frozenset[str]) -> int:
     phrase = re.split(r" (?:of|in|for|to|across|between|from|with)\b", " ".join(words))[0]
     nouns = [word for word in phrase.split() if word not in _NEUTRAL_WORDS]
     head_noun = nouns[-1] if nouns else "number"
-    answer_words = _ANSWER_WORDS | own_words
-    is_denied = content_words & _DENYING_WORDS - own_words
+    answer_words = _ANSWER_WORDS | answer_names
+    is_denied = content_words & _DENYING_WORDS - answer_names
     is_count = head_noun not in answer_words and _PLURAL_NOUN.search(phrase)
-    other_words = content_words & _NON_ANSWER_WORDS - own_words
+    other_words = content_words & _NON_ANSWER_WORDS - answer_names
     is_of_something_else = other_words and head_noun in _NON_ANSWER_WORDS | _ANSWER_WORDS
     if is_denied or is_count or is_of_something_else:
         return 0

@@ -179,7 +179,7 @@ def readable_texts(subject: Subject, row: Mapping[str, object]) -> dict[str, str
 
     One of the two outputs of a pair may be blank: a system that says nothing loses its comparisons.
     """
-    texts: dict[str, str] = {}
+    texts, blank_names = {}, []
     for name in subject.texts:
         text = as_text(row.get(name))
         if plain_value(text) is None:
@@ -187,15 +187,12 @@ def readable_texts(subject: Subject, row: Mapping[str, object]) -> dict[str, str
         if not isinstance(text, str):
             raise NoScoreError(f"{name} is {type(text).__name__}, not a text")
         texts[name] = text
-    blank_names = [name for name, text in texts.items() if _is_blank(text)]
+        if all(unicodedata.category(character) in INVISIBLE_CATEGORIES for character in text):
+            blank_names.append(name)
     outputs = subject.texts[-2:] if subject.kind == "pairwise" else ()
     if len(blank_names) > 1 or not set(blank_names) <= set(outputs):
         raise NoScoreError(f"{blank_names[0]} is empty")
     return texts
-
-
-def _is_blank(text: str) -> bool:
-    return all(unicodedata.category(character) in INVISIBLE_CATEGORIES for character in text)
 
 
 def failed_judgement(subject: Subject, reason: str) -> AnyJudgement:

@@ -84,7 +84,7 @@ class Judgement:
         return replace(self, score=score, rating=int(score >= 0.5), decided_by=decided_by)
 
     def as_json(self) -> dict[str, object]:
-        """Return the judgement as data for JSON, without the numbers of replies."""
+        """Return the judgement as data for JSON, without the counts of replies."""
         distribution = self.distribution
         json_object: dict[str, object] = {
             "score": None if math.isnan(self.score) else self.score,

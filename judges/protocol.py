@@ -219,16 +219,13 @@ def reply_from_choice(choice: CompletionChoice) -> Reply:
         text, finish_reason = message.refusal, REFUSAL
     else:
         finish_reason = (choice.finish_reason or "stop")[:MAX_NAME_LENGTH]
-    token_logprobs = choice.logprobs.content if choice.logprobs else None
-    tokens = tuple(_token(token_logprob) for token_logprob in token_logprobs or ())
-    return Reply(text=text, tokens=tokens, finish_reason=finish_reason)
-
-
-def _token(token_logprob: _TokenLogprob) -> Token:
-    top_logprobs: dict[str, float] = {}  # of the likeliest tokens and of the token itself
-    for alternative in (*(token_logprob.top_logprobs or ()), token_logprob):
-        top_logprobs.setdefault(alternative.token, alternative.logprob)
-    return Token(token_logprob.token, top_logprobs)
+    tokens = []
+    for token in (choice.logprobs or _Logprobs()).content or ():
+        top_logprobs: dict[str, float] = {}  # of the likeliest tokens and of the token itself
+        for alternative in (*(token.top_logprobs or ()), token):
+            top_logprobs.setdefault(alternative.token, alternative.logprob)
+        tokens.append(Token(token.token, top_logprobs))
+    return Reply(text=text, tokens=tuple(tokens), finish_reason=finish_reason)
 
 
 def reply_from_output(output: Any) -> Reply:

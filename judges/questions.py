@@ -84,8 +84,8 @@ def question_problem(field: Field) -> str | None:
     if choices == PAIR_ANSWERS or are_verdict_words(choices):
         return None
     # Each rating must be a digit: plans weigh the probabilities of single tokens.
-    has_digits = all(type(choice) is int and 0 <= choice <= 9 for choice in choices)
-    if has_digits and len(choices) >= 2 and list(choices) == sorted(set(choices)):
+    are_digits = all(type(choice) is int and 0 <= choice <= 9 for choice in choices)
+    if are_digits and len(choices) >= 2 and list(choices) == sorted(set(choices)):
         return None
     return (
         f"has the answers {list(choices)!s:.60}; use two words, the good one first, or 2 to 10 "
@@ -144,8 +144,8 @@ class AnswerWeights:
         """Return each answer's share of how far all answers can move the score; the sum is 1."""
         effects = {}
         for field in fields:
-            low, high = answer_range(field)
-            effects[field.name] = self.slopes.get(field.name, 0.0) * (high - low)
+            min_answer, max_answer = answer_range(field)
+            effects[field.name] = self.slopes.get(field.name, 0.0) * (max_answer - min_answer)
         total = math.fsum(effects.values()) or 1.0
         return {name: effect / total for name, effect in effects.items()}
 
@@ -175,12 +175,12 @@ class AnswerWeights:
         the weights can give. Each answer is compared with a baseline: if the threshold lies at
         30 % of the range of scores, the baseline lies at 30 % of the answer's range.
         """
-        lowest, highest = self._score_range(fields)
-        position = 0.5 if threshold is None else (threshold - lowest) / (highest - lowest)
+        min_score, max_score = self._score_range(fields)
+        position = 0.5 if threshold is None else (threshold - min_score) / (max_score - min_score)
         effects = {}
         for field in fields:
-            low, high = answer_range(field)
-            baseline = low + position * (high - low)
+            min_answer, max_answer = answer_range(field)
+            baseline = min_answer + position * (max_answer - min_answer)
             effects[field.name] = self.slopes.get(field.name, 0.0) * (
                 answers[field.name] - baseline
             )
@@ -197,16 +197,19 @@ class AnswerWeights:
             return f"a weight for {unknown_names[0][:64]!r}, which the judge does not answer"
         if not all(0 <= slope <= MAX_SLOPE for slope in self.slopes.values()):
             return "a weight that is negative, too large or not a number"
-        lowest, highest = self._score_range(fields)
-        low, high = answer_range(fields[-1])
-        if not (low - MAX_ROUNDING_ERROR <= lowest < highest <= high + MAX_ROUNDING_ERROR):
-            return f"weights with scores from {lowest:g} to {highest:g}, not {low:g} to {high:g}"
+        min_score, max_score = self._score_range(fields)
+        lowest, highest = answer_range(fields[-1])
+        if not (
+            lowest - MAX_ROUNDING_ERROR <= min_score < max_score <= highest + MAX_ROUNDING_ERROR
+        ):
+            scores_text = f"scores from {min_score:g} to {max_score:g}"
+            return f"weights with {scores_text}, not {lowest:g} to {highest:g}"
         if fields[-1].choices == PAIR_ANSWERS and self.intercept:
             return "an intercept, which would prefer one output of every pair"
         return None
 
     def _score_range(self, fields: Sequence[Field]) -> tuple[float, float]:
         """Return the lowest and the highest score that the weights can give."""
-        lowest = self.score({field.name: answer_range(field)[0] for field in fields})
-        highest = self.score({field.name: answer_range(field)[1] for field in fields})
-        return lowest, highest
+        min_score = self.score({field.name: answer_range(field)[0] for field in fields})
+        max_score = self.score({field.name: answer_range(field)[1] for field in fields})
+        return min_score, max_score

@@ -19,6 +19,7 @@ from judges.tables.xlsx import split_sheet, workbook_rows
 
 # Libraries such as pandas add columns whose names begin like this; these columns are not read.
 _ADDED_COLUMN_PREFIXES = ("__", "Unnamed: ")
+_EMPTY_FILE_ADVICE = "give a file with one row for each output or pair"
 
 Sink = JsonLinesSink | CsvSink | ParquetSink
 
@@ -81,7 +82,7 @@ def read_table_rows(path: Path, notes: list[str] | None = None) -> Iterator[Tabl
         for row_number, row in enumerate(rows, start=1):
             yield row._replace(row_number=row_number)
     if row is None:
-        _add_empty_file_problem(problems)
+        problems.add("empty-file", "holds no rows", _EMPTY_FILE_ADVICE)
 
 
 def read_records(path: Path) -> Iterator[tuple[str, Record]]:
@@ -126,7 +127,7 @@ def read_table(path: "str | Path | Rows", problems: Problems) -> Table | None:
                 delimiter=problems.delimiter,
             )
         if not problems:
-            _add_empty_file_problem(problems)
+            problems.add("empty-file", "holds no rows", _EMPTY_FILE_ADVICE)
     return None
 
 
@@ -182,10 +183,6 @@ def _format_of(path: Path, default: Format | None = None) -> Format:
     return table_format
 
 
-def _add_empty_file_problem(problems: Problems) -> None:
-    problems.add("empty-file", "holds no rows", "give a file with one row for each output or pair")
-
-
 class RowWriter:
     """A context that writes rows to the file `PATH.partial`, and renames it to PATH at the end.
 
@@ -211,7 +208,7 @@ class RowWriter:
             self._file.close()
             self.partial_path.replace(self.path)
             return
-        # An error is being raised already. If the disk is full, closing would raise another.
+        # An error ends the context already, and on a full disk closing the file raises another.
         with suppress(OSError, RowsError):
             self._file.close()
         if self.n_rows == 0:
@@ -219,7 +216,7 @@ class RowWriter:
 
 
 def batch_state_path(path: Path) -> Path:
-    """Return the path of the file on a provider's batch whose replies become the rows of `path`."""
+    """Return the path of the file that keeps the state of a provider's batch for `path`."""
     return path.with_name(f"{path.name}.batch.json")
 
 

@@ -58,8 +58,8 @@ def rows_under_header(grid: Iterable[GridRow], problems: Problems) -> Iterator[T
     for row in chain(first_rows[header_index + 1 :], filled_rows):
         filled_cells = row.filled_cells
         if len(row.cells) < min_cells or max(filled_cells) >= len(column_names):
-            n_cells = count_text(len(row.cells), "cell")
-            fault = f"has {n_cells}, but the header has {len(column_names)}"
+            cells_text = count_text(len(row.cells), "cell")
+            fault = f"has {cells_text}, but the header has {len(column_names)}"
             problems.add("ragged", fault, f"leave the row out, or {_QUOTING_ADVICE}", line=row.line)
             continue
         # The first column may lack a name: it has row numbers then, and is not read.
@@ -67,8 +67,8 @@ def rows_under_header(grid: Iterable[GridRow], problems: Problems) -> Iterator[T
         named_cells = zip(column_names, row.cells, strict=False)
         yield TableRow(row.line, {name: cell for name, cell in named_cells if name})
     if unnamed_columns:
-        n_columns = count_text(len(unnamed_columns), "column")
-        fault = f"has no name above {n_columns} with filled cells"
+        columns_text = count_text(len(unnamed_columns), "column")
+        fault = f"has no name above {columns_text} with filled cells"
         problems.add("no-name", fault, "name every column here", line=header.line)
 
 

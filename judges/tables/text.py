@@ -158,7 +158,7 @@ class JsonLinesSink:
 
 
 def plain_value(value: object) -> object:
-    """Convert a value to data that JSON can hold; NaN and NA become None, other types strings."""
+    """Convert a value to data that JSON can hold; NaN and NA become None, other types text."""
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, Mapping):
