@@ -32,11 +32,7 @@ from optimize.inputs.flags import (
     read_word_values,
 )
 from optimize.inputs.labelled import AnyLabels
-from optimize.inputs.subjects import (
-    shared_texts,
-    text_names_for_judge,
-    unread_columns,
-)
+from optimize.inputs.subjects import shared_texts, text_names_for_judge, unread_columns
 from optimize.inputs.tune_command import (
     COMMAND_TITLE,
     TitledLine,
@@ -198,8 +194,8 @@ def mapping_yaml(reading: FileReading, options: ReadOptions) -> str:
 
 def _counts_text(labelled_items: AnyLabels) -> str:
     """Return the numbers of outputs or pairs, of documents and of systems."""
-    items = "pair" if isinstance(labelled_items, LabelledPairs) else "output"
-    text = f"{count_text(len(labelled_items.items), items)} for "
+    item_noun = "pair" if isinstance(labelled_items, LabelledPairs) else "output"
+    text = f"{count_text(len(labelled_items.items), item_noun)} for "
     text += count_text(len(labelled_items.documents), "document")
     systems = labelled_items.systems
     return f"{text} by {count_text(len(systems), 'system')}" if systems else text
@@ -250,23 +246,23 @@ def _columns_text(name: str, columns: Sequence[str]) -> str:
 
 def _ratings_text(labelled_set: LabelledSet, dimension: str) -> str:
     """Return a phrase with the range of ratings, and the numbers of outputs and annotators."""
-    outputs = [output for output in labelled_set.outputs if dimension in output.ratings]
-    ratings = [rating for output in outputs for rating in output.ratings[dimension]]
-    text = f"{min(ratings):g} to {max(ratings):g}, {count_text(len(outputs), 'output')} rated"
-    annotators_by_output = [output.annotators.get(dimension, ()) for output in outputs]
+    rated_outputs = [output for output in labelled_set.outputs if dimension in output.ratings]
+    ratings = [rating for output in rated_outputs for rating in output.ratings[dimension]]
+    text = f"{min(ratings):g} to {max(ratings):g}, {count_text(len(rated_outputs), 'output')} rated"
+    annotators_by_output = [output.annotators.get(dimension, ()) for output in rated_outputs]
     if n_with_annotators := sum(map(bool, annotators_by_output)):
-        if n_with_annotators < len(outputs):
+        if n_with_annotators < len(rated_outputs):
             text += f", {n_with_annotators:,} of them"
         annotators = {*chain.from_iterable(annotators_by_output)}
         text += f" by {count_text(len(annotators), 'annotator')}"
     if dimension not in labelled_set.words:
         return text
-    labels = [labelled_set.label(output, dimension) for output in outputs]
+    labels = [labelled_set.label(output, dimension) for output in rated_outputs]
     phrases = []
     for label, word in zip((1.0, 0.0), labelled_set.words[dimension], strict=True):
         # If the words are 1 and 0, write "12 times 1", because "12 1" would be unclear.
-        times = "times " if word.isdigit() else ""
-        phrases.append(f"{labels.count(label):,} {times}{word}")
+        times_text = "times " if word.isdigit() else ""
+        phrases.append(f"{labels.count(label):,} {times_text}{word}")
     return f"{text}: {', '.join(phrases)}"
 
 

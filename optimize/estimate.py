@@ -104,17 +104,17 @@ def estimate(flags: argparse.Namespace) -> CommandOutcome:
     labelled_set, dimension = read_rated_outputs(LabelSource.from_flags(flags), flags.dimension)
     for note in labelled_set.notes:
         print_note(f"note: {note}")
-    vectors = _read_vectors(flags, labelled_set, dimension)
+    vectors = _read_partial_labels(flags, labelled_set, dimension)
     subject = find_subject(flags.dimension or dimension)
     scale = find_label_scale(labelled_set, dimension, vectors, scale=flags.scale, subject=subject)
     is_rate = scale == (0, 1) and are_fractions(vectors.scores) and vectors.is_two_valued
 
-    def estimate_mean(part: PartialLabels) -> MeanEstimate:
-        estimate = part.estimate_mean(scale)
+    def estimate_mean(some_vectors: PartialLabels) -> MeanEstimate:
+        estimate = some_vectors.estimate_mean(scale)
         if not is_rate:
             return estimate
         # The judge's rate is its share of passes, not the mean of its scores.
-        return replace(estimate, judge_only=float(np.nanmean(verdicts(part.scores))))
+        return replace(estimate, judge_only=float(np.nanmean(verdicts(some_vectors.scores))))
 
     try:
         overall = estimate_mean(vectors)
@@ -143,7 +143,7 @@ def estimate(flags: argparse.Namespace) -> CommandOutcome:
     return CommandOutcome(result, estimate_lines(result))
 
 
-def _read_vectors(
+def _read_partial_labels(
     flags: argparse.Namespace, labelled_set: LabelledSet, dimension: str
 ) -> PartialLabels:
     """Return the scores and labels of all outputs with a score; most outputs have no label."""

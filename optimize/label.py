@@ -103,13 +103,13 @@ def label(flags: argparse.Namespace) -> int:
         *inputs, output = text_names
         field_by_output = {output: output}
     subject = _subject_to_label(flags, items_to_label, text_names)
-    rows = _label_file_rows(items_to_label, flags.seed)
+    label_rows = _label_file_rows(items_to_label, flags.seed)
     label_path = _label_file_path(flags, items_to_label.name, subject)
     judge = _load_judge(flags, subject)
     with exclusive_lock(label_path):
         session = LabelSession(
             subject=subject,
-            rows=rows,
+            rows=label_rows,
             text_fields=inputs,
             output_fields=field_by_output,
             path=label_path,
@@ -117,7 +117,7 @@ def label(flags: argparse.Namespace) -> int:
         )
         for note in (*items_to_label.notes, *session.label_log.notes):
             print_note(f"note: {note}")
-        session.judge_answers = _ask_judge(judge, rows, flags, subject) if judge else None
+        session.judge_answers = _ask_judge(judge, label_rows, flags, subject) if judge else None
         with LabelServer(session, flags.port) as server, suppress(KeyboardInterrupt):
             lines = [
                 f"{subject.name}: {', '.join(map(str, answer_numbers(subject)))}",
@@ -135,7 +135,7 @@ def label(flags: argparse.Namespace) -> int:
     if n_labels < MIN_LABELS_TO_TUNE:
         labels_text += f"; {MIN_LABELS_TO_TUNE} on 20 documents are enough to start tuning"
     next_step = _tune_command(flags, subject, label_path)
-    if SWAP_SAMPLE_COLUMN in rows[0]:
+    if SWAP_SAMPLE_COLUMN in label_rows[0]:
         next_step = f"verify --against again, with --changed {shlex.quote(str(label_path))}"
     print_lines(["", labels_text, f"next: {next_step}"])
     return DONE_EXIT_CODE
@@ -143,15 +143,14 @@ def label(flags: argparse.Namespace) -> int:
 
 def _tune_command(flags: argparse.Namespace, subject: Subject, label_path: Path) -> str:
     """Return the command that tunes a judge of this subject on the label file."""
-    subject_flag, argument = "--dimension", flags.dimension
+    subject_flag, subject_text = "--dimension", flags.dimension
     if flags.pairwise:
-        subject_flag, argument = "--pairwise", flags.pairwise
-    if not find_subject(argument):
-        _, _, definition = argument.partition("=")
-        argument = f"{subject.name}={definition}" if definition else subject.name
-    scale = ["--scale", flags.scale] if flags.scale else []
-    command = ["dspy-judges", "tune", "--data", str(label_path), subject_flag, argument, *scale]
-    return shlex.join(command)
+        subject_flag, subject_text = "--pairwise", flags.pairwise
+    if not find_subject(subject_text):
+        _, _, definition = subject_text.partition("=")
+        subject_text = f"{subject.name}={definition}" if definition else subject.name
+    command = ["dspy-judges", "tune", "--data", str(label_path), subject_flag, subject_text]
+    return shlex.join([*command, "--scale", flags.scale] if flags.scale else command)
 
 
 def _label_file_rows(items_to_label: AnyLabels, seed: int) -> list[Mapping[str, object]]:
@@ -175,8 +174,8 @@ def _subject_to_label(
     flags: argparse.Namespace, items_to_label: AnyLabels, text_names: Sequence[str]
 ) -> Subject:
     """Return the dimension or comparison to label; SettingsError if flags contradict each other."""
-    argument = flags.dimension or flags.pairwise or ""
-    written_name, _, definition = map(str.strip, argument.partition("="))
+    subject_text = flags.dimension or flags.pairwise or ""
+    written_name, _, definition = map(str.strip, subject_text.partition("="))
     if flags.scale and (flags.pairwise or not parse_label_scale(flags.scale)):
         raise SettingsError(f"--scale {flags.scale}: a scale is for ratings, as in 1-5")
     name = judge_name(written_name)
@@ -223,36 +222,37 @@ def _load_judge(flags: argparse.Namespace, subject: Subject) -> AnyJudge | None:
         raise SettingsError(f"--judge {' --judge '.join(flags.judge)}: name one judge")
     _, judge = load_judges(flags, [("", flags.judge[0])], flags.lm or "")[0]
     if judge.kind != subject.kind or judge.subject.scale != subject.scale:
-        answers = ", ".join(map(str, answer_numbers(subject)))
+        answers_text = ", ".join(map(str, answer_numbers(subject)))
         raise SettingsError(
             f"--judge {flags.judge[0]}: a {judge.kind} judge, which does not give the answers of "
-            f"{subject.name}; name a judge that answers {answers}"
+            f"{subject.name}; name a judge that answers {answers_text}"
         )
     return judge
 
 
 def _ask_judge(
     judge: AnyJudge,
-    rows: Sequence[Mapping[str, object]],
+    label_rows: Sequence[Mapping[str, object]],
     flags: argparse.Namespace,
     subject: Subject,
 ) -> dict[str, JudgeAnswer]:
     """Return the judge's answers by the rows' ids; a limit on calls or cost may leave some out."""
-    column_by_text = find_columns(judge.subject, {}, rows[0])
-    texts = ({name: row.get(column) for name, column in column_by_text.items()} for row in rows)
+    column_by_text = find_columns(judge.subject, {}, label_rows[0])
+    columns = column_by_text.items()
+    texts = ({name: row.get(column) for name, column in columns} for row in label_rows)
     answer_by_id: dict[str, JudgeAnswer] = {}
     with (
         judge.open_client(keep_going=False, **asking_options(flags)) as client,
-        Progress(judge.name, len(rows), sys.stderr, budget=client.account.budget) as progress,
+        Progress(judge.name, len(label_rows), sys.stderr, budget=client.account.budget) as progress,
     ):
         judgements = judge.judge_rows(texts, client, seed=flags.seed)
         try:
-            for row, judgement in zip(rows, judgements, strict=True):
+            for row, judgement in zip(label_rows, judgements, strict=True):
                 progress.step(failed=judgement.failure is not None)
                 if judgement.failure is None:
                     answer_by_id[str(row["id"])] = _page_answer(judgement, subject)
         except BudgetSpentError as error:
-            print_note(f"note: {error}: {len(answer_by_id):,} of {len(rows):,} are judged")
+            print_note(f"note: {error}: {len(answer_by_id):,} of {len(label_rows):,} are judged")
     return answer_by_id
 
 

@@ -90,8 +90,8 @@ class Measurement:
 
     def summary(self) -> JsonObject:
         """Return the figures as the JSON object that `dspy-judges verify --json` prints."""
-        record: JsonObject = to_json(self.result)
-        return record
+        figures: JsonObject = to_json(self.result)
+        return figures
 
     def __str__(self) -> str:
         return "\n".join(verification_lines(self.result))
@@ -210,8 +210,8 @@ def _measure_scores(
             )
         if row_id in judgement_by_id:
             raise LabelError(f"an id has two scores ({key!r:.60}); make the ids unique")
-        number = math.nan if score is None else float(score)
-        judgement_by_id[row_id] = judgement_of_score(number, is_pairwise=task.is_pairwise)
+        score_number = math.nan if score is None else float(score)
+        judgement_by_id[row_id] = judgement_of_score(score_number, is_pairwise=task.is_pairwise)
         if key in tuned_keys:
             tuned_row_ids.add(row_id)
     scale = recorded_scale(label_source.scale, subject)
@@ -258,15 +258,15 @@ def _match_score_keys(
         if frame is not None and isinstance(scores, pd.Series):
             _check_keys_are_ids(scores, frame, id_column)
         return {}
-    keys = {*scores.keys()}
+    score_keys = {*scores.keys()}
     is_labelled_set = isinstance(label_source.data, LabelledSet | LabelledPairs)
-    if is_labelled_set and all(isinstance(key, str) for key in keys):
+    if is_labelled_set and all(isinstance(key, str) for key in score_keys):
         return {}  # keys that are texts are the ids in the set
     if frame is not None and frame.index.is_unique:
         id_by_label = {label: str(number) for number, label in enumerate(frame.index, start=1)}
-        if keys <= id_by_label.keys() or keys >= id_by_label.keys():
+        if score_keys <= id_by_label.keys() or score_keys >= id_by_label.keys():
             # A score without a row is counted under an id that no row has.
-            return {key: id_by_label.get(key, f"{key} (no row)") for key in keys}
+            return {key: id_by_label.get(key, f"{key} (no row)") for key in score_keys}
     raise LabelError(
         f"{labelled_items.name}: its rows have no ids, so it is not clear which row a score is of; "
         "give the scores the rows' index, or ids (map={'id': COLUMN}), or write "

@@ -65,17 +65,16 @@ def verify_swap(flags: argparse.Namespace) -> tuple[SwapDecision, list[str]]:
     old_index = len(asked_judges) - 1
     if old_is_recorded:
         old_index = [entry.name for entry in judge_entries].index(flags.against)
-    new_and_old = judge_entries[1 - old_index], judge_entries[old_index]
-    if path := flags.changed:
-        labels = read_changed_labels(
-            replace(LabelSource.from_flags(flags), data=path), task.dimension
-        )
-        looks, seed = flags.looks, flags.seed
+    both_judges = judge_entries[1 - old_index], judge_entries[old_index]
+    if flags.changed is not None:
+        path, looks, seed = flags.changed, flags.looks, flags.seed
+        label_source = replace(LabelSource.from_flags(flags), data=path)
+        label_by_id = read_changed_labels(label_source, task.dimension)
         changed_swap = decide_by_changed_rows(
-            *new_and_old, task, path, labels, margin=margin, looks=looks, seed=seed
+            *both_judges, task, path, label_by_id, margin=margin, looks=looks, seed=seed
         )
         return changed_swap, changed_swap_lines(changed_swap)
-    swap_result = decide_swap(*new_and_old, task, margin, flags.looks)
+    swap_result = decide_swap(*both_judges, task, margin, flags.looks)
     if flags.report:
         _write_page(Path(flags.report), swap_result)
     return swap_result, swap_lines(swap_result, flags.report)
@@ -191,11 +190,11 @@ def swap_answer(result: SwapResult) -> ReportAnswer:
 
 def _judge_tile(name: str, scorecard: Scorecard) -> Tile:
     """Return a tile with a judge's figure; for pass or fail, its TPR and TNR stand below."""
-    note = ""
+    rates_text = ""
     if scorecard.verdict_figures:
         tpr, tnr, _ = scorecard.verdict_figures.rates
-        note = f"TPR {number_text(tpr.value)}, TNR {number_text(tnr.value)}"
-    return Tile(f"{scorecard.headline_name.capitalize()} of {name}", scorecard.headline, note)
+        rates_text = f"TPR {number_text(tpr.value)}, TNR {number_text(tnr.value)}"
+    return Tile(f"{scorecard.headline_name.capitalize()} of {name}", scorecard.headline, rates_text)
 
 
 def _error_facts(named_judges: Sequence[tuple[str, ComparedJudge]]) -> Iterator[Fact]:
@@ -213,16 +212,16 @@ def _error_facts(named_judges: Sequence[tuple[str, ComparedJudge]]) -> Iterator[
 
 def _cost_facts(named_judges: Sequence[tuple[str, ComparedJudge]]) -> Iterator[Fact]:
     """Yield what 1,000 rows cost and how long they take, by each judge that was asked."""
-    texts = []
+    cost_texts = []
     for name, judge in named_judges:
         if judge.judge_entry.judge is None:  # scores or replies were recorded
             continue
         usage = judge.judge_entry.usage
         seconds = usage.seconds_per_1000_rows
         time_text = "time unknown" if seconds is None else f"{seconds:,.3g} s"
-        texts.append(f"{name} {cost_text(usage.cost_per_1000_rows)}, {time_text}")
-    if texts:
-        yield "1,000 rows", f"{'; '.join(texts)}."
+        cost_texts.append(f"{name} {cost_text(usage.cost_per_1000_rows)}, {time_text}")
+    if cost_texts:
+        yield "1,000 rows", f"{'; '.join(cost_texts)}."
 
 
 def _changes_sentence(result: SwapResult, new_name: str, old_name: str) -> str:
@@ -257,6 +256,6 @@ def swap_step(result: SwapResult) -> str:
     if not result.documents_to_decide:
         return f"Label more {unit}s."
     advice = "Keep the old judge, or label" if result.is_interval_negative else "Label"
-    number = count_text(result.documents_to_decide, unit)
-    advice += f" more: about {number} in all would decide, if the difference stays"
+    n_text = count_text(result.documents_to_decide, unit)
+    advice += f" more: about {n_text} in all would decide, if the difference stays"
     return f"{advice}; {LOOKS_ADVICE}." if result.looks == 1 else f"{advice}."

@@ -128,8 +128,8 @@ def check_level(level: LevelOrAuto, items: Items, *, are_pairs: bool) -> None:
     """Raise SettingsError if Spearman's rho cannot be computed at this level for these items."""
     levels = ("dataset",) if are_pairs else defined_levels(items)
     if level not in ("auto", *levels):
-        labels = "pairs" if are_pairs else "these labels"
-        raise SettingsError(f"level {level}: {labels} have the levels {', '.join(levels)}")
+        labels_text = "pairs" if are_pairs else "these labels"
+        raise SettingsError(f"level {level}: {labels_text} have the levels {', '.join(levels)}")
 
 
 def scale_for_new_judge(

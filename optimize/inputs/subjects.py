@@ -48,22 +48,22 @@ def find_subject(name: str) -> Subject | None:
         return None
 
 
-def dimension_name(argument: str) -> str:
+def dimension_name(subject_text: str) -> str:
     """Return the name in an argument of --dimension: NAME, FILE.yaml or NAME=DEFINITION."""
-    subject = find_subject(argument)
-    return subject.name if subject else argument.partition("=")[0].strip()
+    subject = find_subject(subject_text)
+    return subject.name if subject else subject_text.partition("=")[0].strip()
 
 
 def subject_from_labels(
-    argument: str, label_source: LabelSource, *, pairwise: bool = False
+    subject_text: str, label_source: LabelSource, *, pairwise: bool = False
 ) -> tuple[Subject, AnyLabels]:
     """Read labels and make a dimension or comparison from them.
 
-    `argument` is NAME or NAME=DEFINITION; ratings need a definition. Raises SettingsError for an
-    empty definition, or for a definition without a file of labels. Raises UnknownDimensionError if
+    `subject_text` is NAME or NAME=DEFINITION; ratings need a definition. Raises SettingsError for
+    an empty definition or one without a file of labels. Raises UnknownDimensionError if
     neither the catalogue nor the labels have the name, or if ratings have no definition.
     """
-    written_name, definition = _split_definition(argument, label_source)
+    written_name, definition = _split_definition(subject_text, label_source)
     name, unknown_message = judge_name(written_name), ""
     try:
         loading.read_subject(written_name)
@@ -104,9 +104,9 @@ def subject_from_labels(
     return make_dimension(name, answers, text_names, definition), labelled_items
 
 
-def _split_definition(argument: str, label_source: LabelSource) -> tuple[str, str]:
+def _split_definition(subject_text: str, label_source: LabelSource) -> tuple[str, str]:
     """Split NAME=DEFINITION; raises SettingsError for an empty one, or if no file has labels."""
-    name, equals, definition = (text.strip() for text in argument.partition("="))
+    name, equals, definition = (text.strip() for text in subject_text.partition("="))
     if equals and (label_source.data is None or not definition.strip(".…")):
         raise SettingsError(
             f"{name}=LINE is for labels of your own: instead of LINE, say what earns a good label, "
@@ -131,17 +131,17 @@ def text_names_for_judge(
     texts may be the judged output.
     """
     column_by_text = labelled_set.reading.texts
-    outputs = [text for text in column_by_text if usual_name(text) in OUTPUT_NAMES]
+    output_names = [text for text in column_by_text if usual_name(text) in OUTPUT_NAMES]
     judges_all_turns = columns_by_name.get(TURNS_KEY) == "all"
-    if CONVERSATION in column_by_text and (not outputs or judges_all_turns):
+    if CONVERSATION in column_by_text and (not output_names or judges_all_turns):
         return [CONVERSATION]
-    output = _judged_output(labelled_set, outputs, columns_by_name)
-    inputs = []
-    for text in without_keys(column_by_text, [output]):
+    output_name = _judged_output(labelled_set, output_names, columns_by_name)
+    input_names = []
+    for text in without_keys(column_by_text, [output_name]):
         is_usual_input = is_text_name(text) and not _holds_document_ids(text, labelled_set)
         if text in columns_by_name or is_usual_input:
-            inputs.append(text)
-    return usable_texts([*inputs, output], labelled_set)
+            input_names.append(text)
+    return usable_texts([*input_names, output_name], labelled_set)
 
 
 def _holds_document_ids(text_name: str, labelled_set: LabelledSet) -> bool:
@@ -151,17 +151,17 @@ def _holds_document_ids(text_name: str, labelled_set: LabelledSet) -> bool:
 
 
 def _judged_output(
-    labelled_set: LabelledSet, outputs: Sequence[str], columns_by_name: Mapping[str, object]
+    labelled_set: LabelledSet, output_names: Sequence[str], columns_by_name: Mapping[str, object]
 ) -> str:
-    """Return the name of the judged output; `outputs` are the texts with a usual name for it."""
+    """Return the name of the judged output; `output_names` are the usual names among the texts."""
     column_by_text = labelled_set.reading.texts
-    possible_outputs = [text for text in outputs if text in columns_by_name]
+    possible_outputs = [text for text in output_names if text in columns_by_name]
     if not possible_outputs:
-        possible_outputs = [*outputs] or [*column_by_text][:2]
+        possible_outputs = [*output_names] or [*column_by_text][:2]
     if len(possible_outputs) == 1 and VALID_NAME.match(possible_outputs[0]):
         return possible_outputs[0]
-    flags = [map_flag("output", [column_by_text[text]]) for text in outputs or column_by_text]
-    if not outputs and len(column_by_text) == 2:
+    flags = [map_flag("output", [column_by_text[text]]) for text in output_names or column_by_text]
+    if not output_names and len(column_by_text) == 2:
         one_column, other_column = column_by_text.values()
         flags = [
             f"{map_flag('output', [one_column])} {map_flag('input', [other_column])}",
@@ -172,9 +172,9 @@ def _judged_output(
 
 def usable_texts(names: Iterable[str], labelled_items: AnyLabels) -> list[str]:
     """Return the names that every row has a text for, and that can be used in a prompt."""
-    texts = [item.texts for item in labelled_items.items]
+    texts_by_row = [item.texts for item in labelled_items.items]
     valid_names = filter(VALID_NAME.match, names)
-    return [name for name in valid_names if all(name in row_texts for row_texts in texts)]
+    return [name for name in valid_names if all(name in row_texts for row_texts in texts_by_row)]
 
 
 def missing_input_flag(labelled_set: LabelledSet, text_names: Collection[str]) -> str:

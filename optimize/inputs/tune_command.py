@@ -28,7 +28,7 @@ COMMAND_TITLE = "next"
 
 def arguments_by_dimension(flags: argparse.Namespace) -> dict[str, str]:
     """Map each dimension that --dimension names to its argument: NAME or NAME=DEFINITION."""
-    return {dimension_name(argument): argument for argument in flags.dimension or ()}
+    return {dimension_name(subject_text): subject_text for subject_text in flags.dimension or ()}
 
 
 def dimensions_to_tune(labelled_set: LabelledSet, options: ReadOptions) -> Sequence[str]:
@@ -49,17 +49,17 @@ def next_step_lines(
         yield "swap", "two judges differ on these rows: verify --against OLD --changed takes them"
         return
     if isinstance(labelled_items, LabelledPairs):
-        argument = "preference=which response is better"
-        yield COMMAND_TITLE, _command_text("--pairwise", argument, flags)
+        subject_text = "preference=which response is better"
+        yield COMMAND_TITLE, _command_text("--pairwise", subject_text, flags)
         yield "define", "write your own definition there, or a comparison of `dspy-judges list`"
         return
     dimension = dimensions_to_tune(labelled_items, options)[0]
     rated_set = with_ratings(labelled_items, dimension)
     if len({rated_set.label(output, dimension) for output in rated_set.outputs}) == 1:
         return  # a note says that all labels are the same
-    argument = arguments_by_dimension(flags).get(dimension, dimension)
-    if dimension in catalog.judge_names() or argument != dimension:
-        yield _tune_line(dimension, argument, flags, options)
+    subject_text = arguments_by_dimension(flags).get(dimension, dimension)
+    if dimension in catalog.judge_names() or subject_text != dimension:
+        yield _tune_line(dimension, subject_text, flags, options)
     else:
         yield from _lines_without_definition(labelled_items, dimension, flags, options)
 
@@ -91,11 +91,11 @@ def _lines_without_definition(
 
 
 def _tune_line(
-    dimension: str, argument: str, flags: argparse.Namespace, options: ReadOptions
+    dimension: str, subject_text: str, flags: argparse.Namespace, options: ReadOptions
 ) -> TitledLine:
     """Return the command that tunes a judge on a dimension, or why its labels cannot be split."""
     subject = catalog.find_subject(dimension) if dimension in catalog.judge_names() else None
-    inputs = tuple(subject.inputs) if isinstance(subject, Dimension) else None
+    input_names = tuple(subject.inputs) if isinstance(subject, Dimension) else None
     scale, new_judge_flags = options.scales.get("*"), ""
     try:
         # The judge may read fewer texts than `check` has read.
@@ -103,7 +103,7 @@ def _tune_line(
             flags.file,
             map=options.mapping,
             dimensions=[dimension],
-            texts=inputs,
+            texts=input_names,
             annotations=options.annotations,
             values=options.values,
         )
@@ -112,20 +112,20 @@ def _tune_line(
             new_judge_flags = _new_judge_flags(labelled_set, dimension, options)
     except LabelError as error:
         reason = error.problems[0] if error.problems else error
-        inputs_text = f"{dimension} reads {' and '.join(inputs)}. " if inputs else ""
+        inputs_text = f"{dimension} reads {' and '.join(input_names)}. " if input_names else ""
         return "judge", f"{inputs_text}{reason}"
     if subject is not None and scale is None:
         scale = _scale_beyond(subject, labelled_set)
-    return COMMAND_TITLE, _command_text("--dimension", argument, flags, scale) + new_judge_flags
+    return COMMAND_TITLE, _command_text("--dimension", subject_text, flags, scale) + new_judge_flags
 
 
 def _new_judge_flags(labelled_set: LabelledSet, dimension: str, options: ReadOptions) -> str:
     """Return further flags that a new judge of these labels needs, each after a space."""
     text_names = text_names_for_judge(labelled_set, options.mapping)
-    flags = [missing_input_flag(labelled_set, text_names)]
+    new_flags = [missing_input_flag(labelled_set, text_names)]
     if not options.scales.get("*") and needs_any_scale(labelled_set, dimension):
-        flags.append(f"--scale {ANY_SCALE}")
-    return "".join(f" {flag}" for flag in flags if flag)
+        new_flags.append(f"--scale {ANY_SCALE}")
+    return "".join(f" {flag}" for flag in new_flags if flag)
 
 
 def _scale_beyond(subject: Subject, labelled_set: LabelledSet) -> Scale | None:
@@ -139,10 +139,10 @@ def _scale_beyond(subject: Subject, labelled_set: LabelledSet) -> Scale | None:
 
 
 def _command_text(
-    subject_flag: str, argument: str, flags: argparse.Namespace, scale: Scale | None = None
+    subject_flag: str, subject_text: str, flags: argparse.Namespace, scale: Scale | None = None
 ) -> str:
     """Return a command that tunes this judge, and reads the labels as these flags do."""
-    command = ["dspy-judges", "tune", subject_flag, argument, "--data", flags.file]
+    command = ["dspy-judges", "tune", subject_flag, subject_text, "--data", flags.file]
     if flags.annotations:
         command += ["--annotations", flags.annotations]
     if flags.write_map:  # the written mapping file has the columns and the values

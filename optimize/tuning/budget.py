@@ -175,14 +175,14 @@ def _expected_by_purpose(
     search_tokens = price_ratio * judge_tokens[0], price_ratio * judge_tokens[1]
     judge_price, proposer_price = settings.judge_model.price, settings.proposer_model.price
     # For each purpose, the number of judgements or proposals, and what one of them takes.
-    table = [
+    work_by_purpose = [
         (SEARCH, n_judgements, pricing.calls_per_item, search_tokens, judge_price),
         (PROPOSALS, n_proposals, 1, pricing.proposal_tokens, proposer_price),
         (TEST, 2 * run.labels.n_held_out, pricing.calls_per_item, judge_tokens, judge_price),
         (PROBES, n_probes, pricing.calls_per_item, judge_tokens, judge_price),
     ]
-    rows = []
-    for purpose, number, n_calls, n_tokens, price in table:
+    spending = []
+    for purpose, number, n_calls, n_tokens, price in work_by_purpose:
         tokens_in, tokens_out = round(number * n_tokens[0]), round(number * n_tokens[1])
         row = Spending(
             purpose=purpose,
@@ -191,8 +191,8 @@ def _expected_by_purpose(
             tokens_out=tokens_out,
             cost_usd=None if price is None else price.cost(tokens_in, tokens_out),
         )
-        rows.append(row)
-    return [row for row in rows if row.calls]
+        spending.append(row)
+    return [row for row in spending if row.calls]
 
 
 def _usual_search(run: PreparedRun, search_budget: SearchBudget) -> tuple[float, float, int]:
@@ -230,8 +230,8 @@ def _planned_limits(run: PreparedRun, pricing: Pricing) -> tuple[float, float]:
         n_calls = FREE_CALLS_PER_OUTPUT * item_cost * len(labels.all_items)
         return test_cost, max(FREE_CALLS, n_calls)
     race_cost = min(len(labels.train), MAX_RACE_OUTPUTS) * item_cost
-    n_outputs_asked = min(len(labels.train_and_dev), 2 * MAX_OUTPUTS_ASKED)
-    questions_cost = QUESTION_TEST_COST * n_outputs_asked * item_cost
+    n_question_outputs = min(len(labels.train_and_dev), 2 * MAX_OUTPUTS_ASKED)
+    questions_cost = QUESTION_TEST_COST * n_question_outputs * item_cost
     finalists_cost = (1 + MIN_FINALISTS) * (test_cost + dev_cost)
     proposals_cost = MIN_PROPOSALS * pricing.proposal_cost
     smallest_limit = finalists_cost + MIN_RACES * race_cost + proposals_cost

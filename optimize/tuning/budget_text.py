@@ -17,12 +17,12 @@ TABLE_ROW = "{:<12}{:>14}{:>14}{:>14}{:>14}"
 
 def budget_lines(budget: RunBudget) -> list[str]:
     """Return a table of expected spending, and notes on the run."""
-    table = [TABLE_ROW.format("", "calls", "tokens in", "tokens out", "dollars")]
+    table_lines = [TABLE_ROW.format("", "calls", "tokens in", "tokens out", "dollars")]
     for spending in (*budget.expected_by_purpose, budget.expected_total):
-        numbers = spending.calls, spending.tokens_in, spending.tokens_out
+        counts = spending.calls, spending.tokens_in, spending.tokens_out
         dollars = "free" if spending.cost_usd == 0 else _cost_text(spending)
-        row = TABLE_ROW.format(spending.purpose, *map(_two_digit_text, numbers), dollars)
-        table.append(row)
+        table_row = TABLE_ROW.format(spending.purpose, *map(_two_digit_text, counts), dollars)
+        table_lines.append(table_row)
     sentences = []
     if not budget.pricing.is_free:
         sentences.append(
@@ -31,7 +31,7 @@ def budget_lines(budget: RunBudget) -> list[str]:
             f"{PROPOSAL_SECONDS} s."
         )
     return [
-        *table,
+        *table_lines,
         f"at most: {_limit_text(budget) or 'no limit is given (--max-cost, --max-calls)'}",
         *wrap_lines(*sentences, *tuning_notes(budget), _chance_sentence(budget.run)),
         "One token is assumed per four characters. Nothing has been sent or spent.",
@@ -81,7 +81,7 @@ def _limit_text(budget: RunBudget) -> str:
 def budget_json(budget: RunBudget) -> JsonObject:
     """Return the JSON object that `--dry-run --json` prints."""
     expected, labels = budget.expected_total, budget.run.labels
-    cost = expected.cost_usd and round(expected.cost_usd, JSON_DECIMALS)
+    expected_cost = expected.cost_usd and round(expected.cost_usd, JSON_DECIMALS)
     splits = {"train": labels.train, "dev": labels.dev, "test": labels.held_out.test}
     return {
         "documents": {name: len(items.documents) for name, items in splits.items()},
@@ -89,7 +89,7 @@ def budget_json(budget: RunBudget) -> JsonObject:
         "calls": {"expected": expected.calls, "at_most": budget.run.settings.max_calls},
         "minutes": round(budget.expected_minutes, 1),
         "tokens": {"in": expected.tokens_in, "out": expected.tokens_out},
-        "cost_usd": {"expected": cost, "at_most": budget.limit_in_dollars},
+        "cost_usd": {"expected": expected_cost, "at_most": budget.limit_in_dollars},
         "spending": to_json(budget.expected_by_purpose),
     }
 

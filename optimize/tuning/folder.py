@@ -67,7 +67,7 @@ class EarlierSummary(msgspec.Struct):
 
 @contextmanager
 def open_run(
-    out: AnyPath | None, name: str, config: RunConfig, print_line: Callable[[str], None]
+    chosen_folder: AnyPath | None, name: str, config: RunConfig, print_line: Callable[[str], None]
 ) -> Iterator[Path]:
     """Open the folder of a run, and lock it for the time of the block.
 
@@ -76,7 +76,7 @@ def open_run(
     is deleted. Raises RunFolderError if the folder holds other files, a finished run, or a run with
     other settings.
     """
-    folder = Path(out) if out is not None else _default_folder(name, config)
+    folder = Path(chosen_folder) if chosen_folder is not None else _default_folder(name, config)
     folder.mkdir(parents=True, exist_ok=True)
     is_run_folder = False
     try:
@@ -167,10 +167,10 @@ class Trials:
 
     def record(self, stage: str, round_number: int | None = None, **fields: object) -> None:
         """Add a row to the file: `stage` names a trial, a rejected reply or the gate's decision."""
-        row = {"trial": len(self.rows) + 1, "stage": stage, "round": round_number, **fields}
-        self.rows.append(row)
+        trial_row = {"trial": len(self.rows) + 1, "stage": stage, "round": round_number, **fields}
+        self.rows.append(trial_row)
         with self._path.open("a", encoding="utf-8") as file:
-            file.write(json_text(row) + "\n")
+            file.write(json_text(trial_row) + "\n")
 
 
 def _can_continue(folder: Path, config: RunConfig) -> bool:
@@ -221,14 +221,14 @@ def _default_folder(name: str, config: RunConfig) -> Path:
             if _can_continue(folder, config):
                 return folder
     suffixes = [folder.name.removeprefix(f"{name}-") for folder in RUNS_FOLDER.glob(f"{name}-*")]
-    number = 1 + max((int(suffix) for suffix in suffixes if suffix.isdecimal()), default=0)
+    run_number = 1 + max((int(suffix) for suffix in suffixes if suffix.isdecimal()), default=0)
     while True:
-        folder = RUNS_FOLDER / f"{name}-{number:03d}"
+        folder = RUNS_FOLDER / f"{name}-{run_number:03d}"
         # If another run has just made the same folder, try the next number.
         with suppress(FileExistsError):
             folder.mkdir(parents=True)
             return folder
-        number += 1
+        run_number += 1
 
 
 def _delete_if_unbilled(folder: Path) -> None:

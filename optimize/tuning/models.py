@@ -55,9 +55,9 @@ def open_clients(
     settings: Settings, folder: Path, opened_models: Mapping[str, Model] | None = None
 ) -> Iterator[RunClients]:
     """Open the models, or take them from `opened_models`, by name or as "judge" and "proposer"."""
-    models = {"judge": settings.judge_model, "proposer": settings.proposer_model}
+    model_by_role = {"judge": settings.judge_model, "proposer": settings.proposer_model}
     # The embedded model is free, and the search itself keeps to the planned number of calls.
-    is_free = all(is_embedded(model.lm) for model in models.values())
+    is_free = all(is_embedded(model.lm) for model in model_by_role.values())
     with (
         verbose_logging(settings.verbose),
         Session(
@@ -71,7 +71,7 @@ def open_clients(
         ) as session,
     ):
         client_by_role = {}
-        for role, model in models.items():
+        for role, model in model_by_role.items():
             options = model._asdict()
             client_by_role[role] = session.client(options.pop("lm"), role=role, **options)
         client_by_role["proposer"].account.purpose = PROPOSALS

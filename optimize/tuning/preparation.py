@@ -103,15 +103,16 @@ def prepare_run(
     label_source = settings.label_source
     if rows is not None:
         label_source = replace(label_source, data=rows)
-    argument, is_pairwise, notes = settings.subject_argument, settings.pairwise is not None, []
-    subject = subject or find_subject(argument)
+    subject_text, is_pairwise = settings.subject_text, settings.pairwise is not None
+    new_judge_notes = []
+    subject = subject or find_subject(subject_text)
     if subject is None:
-        subject, labelled_items = subject_from_labels(argument, label_source, pairwise=is_pairwise)
-        label_source = LabelSource(data=labelled_items, scale=settings.scale)
-        notes = [_new_judge_note(subject, argument)]
+        subject, labelled = subject_from_labels(subject_text, label_source, pairwise=is_pairwise)
+        label_source = LabelSource(data=labelled, scale=settings.scale)
+        new_judge_notes = [_new_judge_note(subject, subject_text)]
     subject = apply_scale_setting(subject, settings)
     labelled_items = load_labels(label_source, subject.name, subject)
-    labelled_items = replace(labelled_items, notes=(*labelled_items.notes, *notes))
+    labelled_items = replace(labelled_items, notes=(*labelled_items.notes, *new_judge_notes))
     labels = split_labelled(labelled_items, subject, settings.seed)
     reasoning = None if settings.reasoning == "auto" else settings.reasoning
     if is_decision_model(settings.lm):  # a decision model cannot write its reasoning
@@ -122,29 +123,29 @@ def prepare_run(
     # If the judge could not ask its questions or could not be saved, raise the error now, before
     # any call is paid for.
     Judge.of(subject, questions=subject.questions)
-    data = {"name": labelled_items.name, "sha256": labelled_items.sha256}
-    provenance = {"data": data, "seed": settings.seed}
+    labels_data = {"name": labelled_items.name, "sha256": labelled_items.sha256}
+    provenance = {"data": labels_data, "seed": settings.seed}
     replace(untuned_judge, plan=SamplingPlan(kind="one"), provenance=provenance).dumps()
     return prepared_run
 
 
-def _new_judge_note(subject: Subject, argument: str) -> str:
+def _new_judge_note(subject: Subject, subject_text: str) -> str:
     """Return a note on a judge that was made from the labels and NAME or NAME=DEFINITION."""
-    option = "dimension"
+    setting_name = "dimension"
     if isinstance(subject, Comparison):
-        answers, option = "which is better", "pairwise"
+        answers_text, setting_name = "which is better", "pairwise"
     elif subject.words:
-        answers = " or ".join(subject.words)
+        answers_text = " or ".join(subject.words)
     else:
         lowest, highest = subject.scale[0], subject.scale[-1]
-        answers = f"a rating from {lowest} to {highest} ({option_name('scale')})"
-    reads_and_answers = f"it reads {' and '.join(subject.texts)}, and answers {answers}"
-    if "=" in argument:
+        answers_text = f"a rating from {lowest} to {highest} ({option_name('scale')})"
+    reads_and_answers = f"it reads {' and '.join(subject.texts)}, and answers {answers_text}"
+    if "=" in subject_text:
         return f"{subject.name} is judged by your definition; {reads_and_answers}"
     return (
         f"{subject.name} has no definition, so the judge is only told: {subject.definition}; "
         f"{reads_and_answers}. A definition of one line helps about as much as tuning: "
-        + option_name(option, f"'{subject.name}=...'")
+        + option_name(setting_name, f"'{subject.name}=...'")
     )
 
 
@@ -169,11 +170,11 @@ def split_labelled(labelled_items: AnyLabels, subject: Subject, seed: int) -> Ru
     if np.ptp(labels.train_and_dev.human) == 0:
         splits_text = " in train and dev" if np.ptp(labels.all_items.human) else ""
         only_label = labels.train_and_dev.human[0]
-        label = f"{only_label:g}"
-        if words := verdict_words(labelled_items, subject.name):
-            label = words[0] if only_label == 1 else words[1]
+        label_text = f"{only_label:g}"
+        if answer_words := verdict_words(labelled_items, subject.name):
+            label_text = answer_words[0] if only_label == 1 else answer_words[1]
         raise LabelError(
-            f"{labelled_items.name}: every label on {subject.name}{splits_text} is {label}: "
+            f"{labelled_items.name}: every label on {subject.name}{splits_text} is {label_text}: "
             "there is nothing to learn"
         )
     return labels

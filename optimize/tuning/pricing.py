@@ -6,12 +6,7 @@ rows at the start of a run.
 
 from judges.client import CHARACTERS_PER_TOKEN, Price, estimate_tokens, gives_n_replies
 from judges.decisions import fill_template, template_for_model
-from judges.protocol import (
-    REASONING_FACTOR,
-    is_decision_model,
-    is_embedded,
-    is_reasoning_model,
-)
+from judges.protocol import REASONING_FACTOR, is_decision_model, is_embedded, is_reasoning_model
 from judges.scoring import estimate_reply_tokens
 from optimize.search.budget import Pricing
 from optimize.search.evidence import expected_evidence_length

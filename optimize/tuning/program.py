@@ -71,8 +71,8 @@ def _input_names(module: dspy.Module, inputs: Mapping[str, FieldInfo]) -> tuple[
     _, *parameters = inspect.signature(type(module).forward).parameters.values()
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return tuple(inputs)
-    used = [one for one in parameters if one.default is one.empty or one.name in inputs]
-    names = [parameter.name for parameter in used]
+    used_parameters = [one for one in parameters if one.default is one.empty or one.name in inputs]
+    names = [parameter.name for parameter in used_parameters]
     return tuple(inputs if {*names} == {*inputs} else names)
 
 
@@ -147,9 +147,9 @@ class UserProgram:
             human = self.rated_answer.label_score(example[label])
         except (TypeError, ValueError) as error:
             raise LabelError(f"example {number}: {label}: {error}") from None
-        inputs = {name: example[name] for name in self.input_names}
-        texts = {name: _as_text(value) for name, value in inputs.items()}
-        self._inputs_by_key[_inputs_key(texts)] = inputs
+        input_values = {name: example[name] for name in self.input_names}
+        texts = {name: _as_text(value) for name, value in input_values.items()}
+        self._inputs_by_key[_inputs_key(texts)] = input_values
         return Item(
             id=f"{number}",
             document_id=str(example[group]) if group else texts_digest(texts),
@@ -168,7 +168,7 @@ class UserProgram:
             description = f"{field.description}{meaning}"
             field = replace(field, description=description, choices=answer.scale(items))
             choice_fields.append(field)
-        inputs = [
+        input_fields = [
             field_by_name.get(name) or Field(name=name, description=name, role="input")
             for name in self.input_names
         ]
@@ -176,11 +176,11 @@ class UserProgram:
         subject = Dimension(
             name=as_dimension_name(self.rated_answer.name),
             definition=choice_fields[-1].description,
-            inputs={as_dimension_name(field.name): field.description for field in inputs},
+            inputs={as_dimension_name(field.name): field.description for field in input_fields},
             anchors=dict.fromkeys(self.rated_answer.scale(items), ""),
             instruction=self.signature.instructions,
         )
-        prompt_fields = (*inputs, *reason_fields, *choice_fields)
+        prompt_fields = (*input_fields, *reason_fields, *choice_fields)
         return subject, Prompt(instruction=self.signature.instructions, fields=prompt_fields)
 
     def make_item_judge(self, clients: RunClients, settings: Settings) -> JudgeItems:
@@ -288,17 +288,17 @@ class UserProgram:
         has_probabilities = output_type is field_info.annotation  # not a plain bool or Literal
         if not (self.rated_answer.is_choice and has_probabilities):
             return
-        option: dict[str, object] = {"threshold": threshold}
+        field_options: dict[str, object] = {"threshold": threshold}
         if not issubclass(output_type, Noul):
             good_value, bad_value = map(str, self.rated_answer.values)
-            option = {"weights": {good_value: 1 - threshold, bad_value: threshold}}
-        predictor.fields[name] = predictor.fields.get(name, {}) | option
+            field_options = {"weights": {good_value: 1 - threshold, bad_value: threshold}}
+        predictor.fields[name] = predictor.fields.get(name, {}) | field_options
 
     def _make_demo(self, demo: Demo) -> dspy.Example:
         """Convert a demonstration of the search to an example with the program's own values."""
         texts = {name: str(demo[name]) for name in self.input_names}
-        answers = [answer for answer in self.answers if answer.name in demo]
-        values = {one.name: one.value_for_rating(int(demo[one.name])) for one in answers}
+        demo_answers = [answer for answer in self.answers if answer.name in demo]
+        values = {one.name: one.value_for_rating(int(demo[one.name])) for one in demo_answers}
         example = dspy.Example(**self._inputs_by_key[_inputs_key(texts)], **values)
         return example.with_inputs(*self.input_names)
 

@@ -98,14 +98,16 @@ def _split_result(
     gain = contrast_judges(
         tuned.scores, untuned.scores, human, documents, untuned.system_ids, level=untuned.level
     )
-    cards = []
+    scorecards = []
     for scored in (untuned, tuned):
         card = Scorecard.main_figures(scored, has_verdicts=shipped.has_verdicts)
         if scored is shipped:
-            scale, people = compare_with_scale(scored), PeopleFigures.from_scores(scored)
+            scale, people = (compare_with_scale(scored), PeopleFigures.from_scores(scored))
             card = replace(card, scale_comparison=scale, people_figures=people)
-        cards.append(card)
-    return SplitResult(untuned=cards[0], tuned=cards[1], gain=gain, balanced_gain=balanced_gain)
+        scorecards.append(card)
+    return SplitResult(
+        untuned=scorecards[0], tuned=scorecards[1], gain=gain, balanced_gain=balanced_gain
+    )
 
 
 def save_judges(
@@ -144,10 +146,10 @@ def save_judges(
         "candidates_tried": search_result.n_tried,
         "budget": {key: summary[key] for key in ("lm_calls", "proposer_calls", "cost_usd")},
     }
-    answers = {"answers": to_json(tuning_result.answers)} if tuning_result.answers else {}
+    answers_entry = {"answers": to_json(tuning_result.answers)} if tuning_result.answers else {}
     own_provenance = ByJudge(
         untuned=_test_errors(scored_splits.untuned.test),
-        tuned=answers | _test_errors(scored_splits.tuned.test),
+        tuned=answers_entry | _test_errors(scored_splits.tuned.test),
     )
     shipped = search_result.judges.for_judge(search_result.shipped)
     judge = run.freeze(shipped, provenance | own_provenance.for_judge(search_result.shipped))

@@ -100,7 +100,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     verbose: bool = False
 
     @property
-    def subject_argument(self) -> str:
+    def subject_text(self) -> str:
         """The value of --dimension or --pairwise: NAME, FILE.yaml or NAME=DEFINITION."""
         return self.dimension or self.pairwise or ""
 
@@ -128,8 +128,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def judge_model(self) -> ModelSettings:
         price = price_of(read_price(self.price)) if self.price else find_price(self.lm)
-        limits = self.max_tokens, self.reasoning_effort
-        return ModelSettings(self.lm, self.api_base, self.api_key_env, price, *limits)
+        reply_settings = self.max_tokens, self.reasoning_effort
+        return ModelSettings(self.lm, self.api_base, self.api_key_env, price, *reply_settings)
 
     @property
     def proposer_model(self) -> ModelSettings:
@@ -147,8 +147,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         price = self.judge_model.price if lm == self.lm else find_price(lm)
         if self.proposer_price:
             price = price_of(read_price(self.proposer_price))
-        limits = self.proposer_max_tokens, self.proposer_reasoning_effort
-        return ModelSettings(lm, api_base, api_key_env, price, *limits)
+        reply_settings = self.proposer_max_tokens, self.proposer_reasoning_effort
+        return ModelSettings(lm, api_base, api_key_env, price, *reply_settings)
 
     def _proposer_address(self, lm: str) -> str | None:
         """Return the proposer's own address if the settings have one, else the judge's address."""
@@ -187,7 +187,7 @@ def read_settings(value_by_setting: Mapping[str, object]) -> Settings:
         settings = msgspec.convert(plain_values, Settings, strict=False)
     except msgspec.ValidationError as error:
         raise _wrong_value_error(error, {**plain_values, **value_by_setting}) from None
-    if settings.data and not settings.subject_argument:
+    if settings.data and not settings.subject_text:
         from optimize.inputs.labelled import only_dimension
 
         # A column's name may contain `=`, which would begin a definition.
@@ -211,9 +211,9 @@ def _split_map(value_by_setting: Mapping[str, object]) -> dict[str, object]:
         mapping = read_map_flags([str(argument) for argument in mapping])
     assert isinstance(mapping, Mapping | None)
     label_mapping = split_mapping(mapping, read_word_values(value_by_setting.get("values", {})))
-    scale = {} if label_mapping.scale is None else {"scale": label_mapping.scale}
+    scale_setting = {} if label_mapping.scale is None else {"scale": label_mapping.scale}
     split_map = {"map": label_mapping.columns, "values": label_mapping.values}
-    return {**scale, **value_by_setting, **split_map}
+    return {**scale_setting, **value_by_setting, **split_map}
 
 
 def _plain_value(setting: str, value: object) -> object:
@@ -246,8 +246,8 @@ def _wrong_value_error(
 
 def _type_parts(nested_type: object) -> list[object]:
     """Return the parts of a nested type: for `Literal["one"] | int`, the text "one" and int."""
-    parts = [part for inner_type in get_args(nested_type) for part in _type_parts(inner_type)]
-    return parts or [nested_type]
+    inner_parts = [part for inner_type in get_args(nested_type) for part in _type_parts(inner_type)]
+    return inner_parts or [nested_type]
 
 
 def _check_settings(settings: Settings) -> None:
@@ -315,7 +315,7 @@ def apply_scale_setting(subject: Subject, settings: Settings) -> Subject:
     is_comparison = isinstance(subject, Comparison)
     if is_comparison != (settings.pairwise is not None):
         right_flag = "--pairwise" if is_comparison else "--dimension"
-        raise SettingsError(f"{subject.name}: use {right_flag} {settings.subject_argument}")
+        raise SettingsError(f"{subject.name}: use {right_flag} {settings.subject_text}")
     if settings.scale is not None and is_comparison:
         raise SettingsError(f"{option_name('scale')}: pairs have votes, not ratings on a scale")
     return rescale_subject(subject, settings.scale)
