@@ -41,7 +41,7 @@ from optimize.measuring.panel_learning import PanelFit, WeightedMember, learn_pa
 from optimize.measuring.recorded import judgement_of_score
 from optimize.measuring.scored import ScoredItems, rows_scored_by_both, tuned_ids
 from optimize.report.answer import ReportAnswer, ReportTable, Tile
-from optimize.report.page import Section, page_html, save_page
+from optimize.report.page import Section, write_page
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import random_generator
 from optimize.statistics.verdict_rates import Rate
@@ -317,7 +317,7 @@ def write_report(path: Path, panel_run: PanelRun) -> None:
         next_steps=[panel_run.why_no_judge or next_step],
     )
     members = Section(title="Members", tables=[ReportTable(header, rows, ADDS_NOTE)])
-    save_page(path, page_html(report_answer, [members]))
+    write_page(path, report_answer, [members])
 
 
 def _result_sentences(panel_run: PanelRun) -> list[str]:

@@ -30,7 +30,7 @@ from optimize.measuring.swap import SwapDecision, SwapResult, decide_swap
 from optimize.report.answer import MAX_VERIFY_LINES, Fact, ReportAnswer, Tile
 from optimize.report.card import LOOKS_ADVICE, measured_sentence, tuning_warnings
 from optimize.report.misses import change_text, changed_rows_group, label_text
-from optimize.report.page import Section, page_html, save_page, source_section
+from optimize.report.page import Section, source_section, write_page
 from optimize.statistics.changed_rows import MIN_ROWS_TO_LABEL
 from optimize.statistics.floor import round_up_to_two_digits
 from optimize.task_flags import asking_options, check_names, read_task
@@ -86,7 +86,7 @@ def _write_page(path: Path, result: SwapResult) -> None:
     if report_answer.facts:
         sections.insert(0, Section(title="Figures", facts=report_answer.facts))
     groups = [changed_rows_group(result)]
-    save_page(path, page_html(report_answer, sections, groups, "What changes"))
+    write_page(path, report_answer, sections, groups, "What changes")
 
 
 def _check_flags(flags: argparse.Namespace, margin: float) -> None:

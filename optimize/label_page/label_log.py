@@ -1,8 +1,4 @@
-"""The label file of a labelling session: one line for each label that an annotator gives.
-
-An item is an output, or a pair of outputs. Instead of a label, an annotator may mark an item as
-skipped or unsure.
-"""
+"""The label file of a labelling session: one line for each label or mark that a person gives."""
 
 import json
 import os
@@ -43,9 +39,9 @@ class ClickError(JudgesError, ValueError):
 class LabelRecord(msgspec.Struct):
     """A label or a mark, as in a line of the label file.
 
-    If the value is None, the line takes back an earlier label or mark. Lines that are `skipped` or
-    `unsure` have the value None too, so that `read_labels` ignores them. `changed_after` says whose
-    answers the annotator had seen before, if any.
+    A mark says that the annotator skipped the item or is unsure; its value is None, so that
+    `read_labels` ignores it. Without a mark, the value None takes back an earlier label or mark.
+    `changed_after` says whose answers the annotator had seen before, if any.
     """
 
     annotator: str

@@ -85,10 +85,10 @@ class _Handler(BaseHTTPRequestHandler):
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             self._respond_json(400, {"error": f"the request is not a click on the page: {error}"})
 
-    def _call_session(self, action: str, argument: str | Click) -> None:
+    def _call_session(self, action: str, click_or_name: str | Click) -> None:
         """Call the session's method of this name, and respond with its result or its refusal."""
         try:
-            self._respond_json(200, getattr(self.server.session, action)(argument))
+            self._respond_json(200, getattr(self.server.session, action)(click_or_name))
         except ClickError as error:
             self._respond_json(error.status, {"error": str(error)})
 

@@ -151,8 +151,8 @@ class LabelSession:
                 return self.state(name)
             item, newest = [*records.items()][-1]
             self.label_log.append(item, LabelRecord(name, datetime.now(UTC), None))
-            undone = {"undone": newest.value_and_comment}
-            return self.state(name) | {"item": self._item_json(item) | undone}
+            undone_label = {"undone": newest.value_and_comment}
+            return self.state(name) | {"item": self._item_json(item) | undone_label}
 
     def review(self, annotator: str) -> JsonObject:
         """Return the items on which the annotator disagrees with others, then with the judge."""
@@ -237,8 +237,8 @@ def answer_numbers(subject: Subject) -> Mapping[LabelValue | None, float]:
 def _task_json(subject: Subject) -> JsonObject:
     """Return the task for the page; each answer has a key of the keyboard."""
     number_by_answer = answer_numbers(subject)
-    position = -1 if subject.kind == "rating" else 0
-    keys = [str(answer)[position].casefold() for answer in number_by_answer]
+    key_position = -1 if subject.kind == "rating" else 0
+    keys = [str(answer)[key_position].casefold() for answer in number_by_answer]
     # The page uses the keys c, u, r, s and n for its own actions. If keys are ambiguous, each
     # answer gets a digit.
     if len({*keys, *"cursn"}) < len(keys) + 5:

@@ -49,8 +49,8 @@ class Tile:
     @property
     def figure_text(self) -> str:
         """The value, and the interval in brackets if there is one."""
-        interval = f" ({self.interval_text})" if self.figure.interval else ""
-        return f"{self.value_text}{interval}"
+        interval_note = f" ({self.interval_text})" if self.figure.interval else ""
+        return f"{self.value_text}{interval_note}"
 
     def __str__(self) -> str:
         note = f"; {self.note}" if self.note else ""
@@ -79,17 +79,19 @@ class ReportAnswer:
         self, max_lines: float = math.inf, *, details: Sequence[str] = (), footer: str = ""
     ) -> list[str]:
         """Return the answer for a terminal; facts and details are left out above `max_lines`."""
-        top = wrap_lines(self.title, self.headline, *fact_lines(self.reasons))
-        top += wrap_lines(*map(str, self.tiles), self.measured_on)
-        bottom = wrap_lines(*(f"Next: {step.replace('`', '')}" for step in self.next_steps[:1]))
+        top_lines = wrap_lines(self.title, self.headline, *fact_lines(self.reasons))
+        top_lines += wrap_lines(*map(str, self.tiles), self.measured_on)
+        bottom_lines = wrap_lines(
+            *(f"Next: {step.replace('`', '')}" for step in self.next_steps[:1])
+        )
         for table in self.tables:
-            bottom += ["", *table_lines(table.column_names, table.rows)]
-        bottom += wrap_lines(*footer.splitlines())
+            bottom_lines += ["", *table_lines(table.column_names, table.rows)]
+        bottom_lines += wrap_lines(*footer.splitlines())
         for sentence in (*fact_lines(self.facts), *details):
             lines = wrap_lines(sentence)
-            if len(top) + len(lines) + len(bottom) <= max_lines:
-                top += lines
-        return [*top, *bottom]
+            if len(top_lines) + len(lines) + len(bottom_lines) <= max_lines:
+                top_lines += lines
+        return [*top_lines, *bottom_lines]
 
 
 def fact_lines(facts: Sequence[Fact]) -> list[str]:

@@ -5,7 +5,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from judges.tables.problems import count_text
-from optimize.figures.as_text import figure_text, number_text, share_text, short_name
+from optimize.figures.as_text import (
+    correlation_line,
+    figure_text,
+    number_text,
+    share_text,
+    short_name,
+)
 from optimize.items import DataCounts
 from optimize.measuring.scorecard import Scorecard, VerdictFigures
 from optimize.measuring.scored import TuningOverlap
@@ -20,7 +26,7 @@ from optimize.statistics.intervals import (
 )
 from optimize.statistics.verdict_rates import MIN_DOCUMENTS_FOR_RATES, MIN_OUTPUTS_FOR_RATES
 
-# A smaller share of tied pairs is not mentioned.
+# The pairs that a judge ties are mentioned only if their share is at least this.
 MIN_TIE_SHARE = 0.01
 # The share of pairs that a coin orders as people do.
 COIN_SHARE = 0.5
@@ -47,13 +53,9 @@ class Obstacle(NamedTuple):
     remedy: str = ""
 
 
-NO_SCORE = Obstacle(
-    "Do not use it yet: it gave no score.",
-    "Fix the failures: --report FILE.html lists the reasons.",
-)
-MOST_FAILED = Obstacle(
-    "Do not use it yet: more than half of its judgements failed.", NO_SCORE.remedy
-)
+FIX_FAILURES = "Fix the failures: --report FILE.html lists the reasons."
+NO_SCORE = Obstacle("Do not use it yet: it gave no score.", FIX_FAILURES)
+MOST_FAILED = Obstacle("Do not use it yet: more than half of its judgements failed.", FIX_FAILURES)
 CONSTRUCTED_LABELS = Obstacle(
     "Do not use it: its labels were constructed, not given by people.",
     "Measure it on labels of your own (--data FILE).",
@@ -78,13 +80,13 @@ SAME_SCORES = Obstacle(
 
 
 def is_perfect(scorecard: Scorecard) -> bool:
-    """Return whether a judge makes no error, on enough documents for an interval."""
+    """Return whether a judge makes no error, and has enough documents for an interval."""
     n_documents = scorecard.pairwise_accuracy.n_documents
     return scorecard.share_right.value >= MIN_PERFECT and n_documents >= MIN_DOCUMENTS_FOR_INTERVAL
 
 
 def obstacle_to_use(
-    scorecard: Scorecard, counts: DataCounts, *, tuned_on_these: bool = False
+    scorecard: Scorecard, counts: DataCounts, overlap: TuningOverlap | None = None
 ) -> Obstacle | None:
     """Return the most serious reason not to use a judge; None if there is no such reason."""
     rho, interval = scorecard.rho, scorecard.share_right.interval
@@ -94,7 +96,7 @@ def obstacle_to_use(
         return MOST_FAILED
     if counts.is_constructed:
         return CONSTRUCTED_LABELS
-    if tuned_on_these:
+    if overlap and overlap.tuned_on_these_labels:
         return TUNED_ON_THESE_LABELS
     if scorecard.has_same_scores:
         return SAME_SCORES
@@ -106,7 +108,7 @@ def obstacle_to_use(
         return NO_BETTER_THAN_COIN
     if scorecard.verdict_figures:
         return _obstacle_to_verdicts(scorecard.verdict_figures)
-    # A coin's rho is 0.
+    # A judge that decides by a coin has a rho of 0.
     if rho.interval and rho.interval.low <= 0 and not scorecard.is_pairwise:
         return NO_BETTER_THAN_COIN
     return None
@@ -300,6 +302,13 @@ def order_facts(scorecard: Scorecard) -> list[Fact]:
     return [("accuracy in one order", f"{share_ab} with A first, {share_ba} with B first")]
 
 
+def correlation_lines(scorecard: Scorecard, counts: DataCounts) -> list[str]:
+    """Return a line on every coefficient at every level, without repetitions."""
+    unit, n_systems = scorecard.unit, counts.n_systems
+    lines = [correlation_line(rho, unit, n_systems) for rho in scorecard.correlations]
+    return [*dict.fromkeys(lines)]
+
+
 def unweighted_sentence(counts: DataCounts) -> str:
     """Return a sentence on the coefficients that are left out for weighted labels, or ""."""
     if not counts.is_weighted:
@@ -357,7 +366,7 @@ def floors_advice(scorecard: Scorecard, command: str = "") -> str:
 
 
 def labels_advice(scorecard: Scorecard, place: str) -> str:
-    """Return which labels to add at a place ("on test") for a narrow interval; "" if none."""
+    """Return which labels to add so that the interval gets narrow; "" if it is narrow."""
     figure, n_documents = scorecard.share_right, scorecard.pairwise_accuracy.n_documents
     if scorecard.verdict_figures:
         judge = scorecard.verdict_figures.judge

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 from judges.tables.problems import count_text
 from optimize.figures.as_text import cost_text, figure_text, share_text
@@ -32,19 +31,16 @@ RELATION_TEXTS = (
 
 def comparison_lines(result: JudgeComparison, seconds: float, folder: str) -> list[str]:
     """Return the terminal's lines: which judge to use, and a table with a row for each judge."""
-    report_answer = comparison_answer(result)
-    left_out = [("Left out", f"{entry.name}: {entry.why_unscored}") for entry in result.left_out]
-    cost = ("Cost", f"{cost_text(result.cost_usd)} in {seconds:,.0f} s.")
-    report_answer = replace(report_answer, facts=[*report_answer.facts, *left_out, cost])
-    return report_answer.lines(footer=f"{TABLE_NOTE}\nReport: {folder}/report.html")
+    details = [f"Left out: {entry.name}: {entry.why_unscored}" for entry in result.left_out]
+    details.append(f"Cost: {cost_text(result.cost_usd)} in {seconds:,.0f} s.")
+    footer = f"{TABLE_NOTE}\nReport: {folder}/report.html"
+    return comparison_answer(result).lines(details=details, footer=footer)
 
 
 def comparison_answer(result: JudgeComparison) -> ReportAnswer:
     """Return the answer, which says which judge is best and has the figures of the judge to use."""
     best, warnings, facts = judge_to_use(result), list[Fact](), list[Fact]()
-    obstacle = obstacle_to_use(
-        best.scorecard, result.data_counts, tuned_on_these=best.overlap.tuned_on_these_labels
-    )
+    obstacle = obstacle_to_use(best.scorecard, result.data_counts, best.overlap)
     advice = f"These figures are of {best.name}. {recommendation(best.scorecard, obstacle)}"
     for judge in result.judges:
         warnings += tuning_warnings(judge.overlap, result.scorecard.unit, judge.name)

@@ -22,7 +22,7 @@ from judges.prompt import Prompt, utf8_text
 from judges.tables.atomic_write import write_atomically
 from judges.tables.formats import RowWriter
 from judges.terminal import escape_invisible
-from optimize.figures.as_text import correlation_line, number_text
+from optimize.figures.as_text import number_text
 from optimize.figures.by_judge import ByJudge, HeldOut
 from optimize.items import DataCounts
 from optimize.measuring.comparison import JudgeComparison
@@ -33,7 +33,7 @@ from optimize.measuring.scored import ScoredItems
 from optimize.measuring.tuning_result import TuningResult
 from optimize.measuring.verification import Verification
 from optimize.report.answer import Fact, ReportAnswer, ReportTable
-from optimize.report.card import annotator_facts, unweighted_sentence
+from optimize.report.card import annotator_facts, correlation_lines, unweighted_sentence
 from optimize.report.charts import DotChart, IntervalChart, count_table, dot_charts, interval_charts
 from optimize.report.comparison import comparison_answer, usage_table
 from optimize.report.misses import MissGroup, NamedTexts, cut_text, miss_groups
@@ -56,17 +56,14 @@ class Section:
     folded: Mapping[str, NamedTexts] = field(default_factory=dict)
 
 
-def save_page(path: Path, html: str) -> None:
-    write_atomically(path, utf8_text(html).encode(), overwrite=True)
-
-
-def page_html(
+def write_page(
+    path: Path,
     report_answer: ReportAnswer,
     sections: Sequence[Section],
     groups: Sequence[MissGroup] = (),
     groups_title: str = "Misses",
-) -> str:
-    """Return a page as HTML; invisible and text-reversing characters are made visible."""
+) -> None:
+    """Write a page as HTML; invisible and text-reversing characters are made visible."""
     script = files("optimize.report").joinpath("templates/misses.js").read_text(encoding="utf-8")
     digest = b64encode(sha256(script.encode()).digest()).decode()
     environment = Environment(
@@ -85,7 +82,7 @@ def page_html(
         script=Markup(script),
         digest=digest,
     )
-    return escape_invisible(html)
+    write_atomically(path, utf8_text(escape_invisible(html)).encode(), overwrite=True)
 
 
 def backticks_as_code(sentence: str) -> Markup:
@@ -110,21 +107,20 @@ def write_run(
         _prompt_section(result, prompts),
         source_section(result.data_counts),
     ]
-    save_page(path, page_html(report_answer, sections, miss_groups(scored_items)))
+    write_page(path, report_answer, sections, miss_groups(scored_items))
 
 
 def write_verification(path: Path, result: Verification, scored_items: ScoredItems) -> None:
     """Write the page on a verification, whose figures were computed from these scores."""
     report_answer, scorecard = verification_answer(result), result.scorecard
-    counts = scorecard.unit, result.data_counts.n_systems
-    rows = dict.fromkeys((correlation_line(rho, *counts),) for rho in scorecard.correlations)
+    rows = [(line,) for line in correlation_lines(scorecard, result.data_counts)]
     caption = f"Every level and coefficient. {unweighted_sentence(result.data_counts)}"
-    correlation_table = ReportTable(("level and coefficient",), [*rows], caption)
+    correlation_table = ReportTable(("level and coefficient",), rows, caption)
     # Named after the page: a misses.csv of a run in the same folder must not be replaced.
     _write_misses(path.with_suffix(f".{MISSES_FILE}"), scored_items)
     figures = _figures_section(report_answer, scorecard, scored_items, correlation_table)
     sections = [figures, source_section(result.data_counts)]
-    save_page(path, page_html(report_answer, sections, miss_groups(scored_items)))
+    write_page(path, report_answer, sections, miss_groups(scored_items))
 
 
 def _figures_section(
@@ -159,7 +155,7 @@ def write_comparison(path: Path, result: JudgeComparison) -> None:
         charts=interval_charts(figures, result.scorecard.headline_name),
         tables=[*report_answer.tables, usage_table(result), left_out_table],
     )
-    save_page(path, page_html(report_answer, [section, source_section(result.data_counts)]))
+    write_page(path, report_answer, [section, source_section(result.data_counts)])
 
 
 def source_section(counts: DataCounts) -> Section:

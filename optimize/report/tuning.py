@@ -54,14 +54,14 @@ def tuning_answer(result: TuningResult, folder: str = "FOLDER") -> ReportAnswer:
     """Return the answer on a run, whose judge was saved in `folder`."""
     test, scorecard = result.test, result.scorecard
     model = "the embedded model" if is_embedded(result.lm) else result.lm
-    shipped = ("Shipped", result.why.removeprefix("Shipped: "))
-    cost = ("Cost", _cost_text(result))
-    labels = ("Labels", labels_text(result.data_counts, result.unit))
+    shipped_fact = ("Shipped", result.why.removeprefix("Shipped: "))
+    cost_fact = ("Cost", _cost_text(result))
+    labels_fact = ("Labels", labels_text(result.data_counts, result.unit))
     report_answer = ReportAnswer(
         title=f"{result.dimension} judged by {model}",
         headline="Do not use it yet: no labels were held out, so nobody knows if it agrees.",
-        reasons=[shipped, cost],
-        facts=[labels],
+        reasons=[shipped_fact, cost_fact],
+        facts=[labels_fact],
         next_steps=tuning_steps(result, folder),
     )
     if not (test and scorecard):
@@ -69,10 +69,15 @@ def tuning_answer(result: TuningResult, folder: str = "FOLDER") -> ReportAnswer:
     return replace(
         report_answer,
         headline=recommendation(scorecard, obstacle_to_use(scorecard, result.data_counts)),
-        reasons=[shipped, ("Gain", gain_sentence(result, test)), *rate_facts(scorecard), cost],
+        reasons=[
+            shipped_fact,
+            ("Gain", gain_sentence(result, test)),
+            *rate_facts(scorecard),
+            cost_fact,
+        ],
         tiles=main_tiles(scorecard),
         measured_on=measured_sentence(scorecard, result.data_counts, " that tuning did not see"),
-        facts=[*_tuning_facts(result, test), *scale_facts(scorecard), labels],
+        facts=[*_tuning_facts(result, test), *scale_facts(scorecard), labels_fact],
         tables=[_split_table(result)],
     )
 
@@ -81,8 +86,8 @@ def _tuning_facts(result: TuningResult, test: SplitResult) -> Iterator[Fact]:
     """Yield facts on failures of the judge that does not ship, on questions and on new systems."""
     other_scorecard = test.untuned if result.shipped == "tuned" else test.tuned
     if n_failed := other_scorecard.rho.n_failed:
-        failures = count_text(n_failed, other_scorecard.unit)
-        yield "No score", f"The judge that does not ship failed on {failures}."
+        failures_text = count_text(n_failed, other_scorecard.unit)
+        yield "No score", f"The judge that does not ship failed on {failures_text}."
     if result.answers and result.shipped == "tuned":
         *question_texts, own_text = [f"{one.name} ({one.share:.0%})" for one in result.answers]
         yield "Asks", f"{', '.join(question_texts)}, in addition to its own {own_text}."
@@ -132,10 +137,8 @@ def gain_sentence(result: TuningResult, test: SplitResult) -> str:
     if result.unseen and not math.isnan(result.unseen.objective_gain.value):
         unseen_gain = figure_text(result.unseen.objective_gain, signed=True)
         gain_text += f"; on unseen systems {unseen_gain}"
-    return (
-        f"On test {figure_name} is {untuned_text} untuned and {tuned_text} tuned: {gain_text}. "
-        f"{meaning}"
-    )
+    both_texts = f"{untuned_text} untuned and {tuned_text} tuned"
+    return f"On test {figure_name} is {both_texts}: {gain_text}. {meaning}"
 
 
 def _gain_meaning(test: SplitResult, documents: str) -> str:
@@ -152,15 +155,15 @@ def _gain_meaning(test: SplitResult, documents: str) -> str:
 
 def _cost_text(result: TuningResult) -> str:
     """Return sentences on the cost and calls of the run, and on the price of 1,000 rows."""
-    calls = count_text(result.lm_calls, "judge call")
+    calls_text = count_text(result.lm_calls, "judge call")
     if result.proposer_calls:
-        calls += f" and {count_text(result.proposer_calls, 'proposal')}"
+        calls_text += f" and {count_text(result.proposer_calls, 'proposal')}"
     if result.cached_calls:
         note = "; the limit of the search counts them, too" if result.limit_reached else ""
-        calls += f" ({result.cached_calls:,} more from the reply cache{note})"
+        calls_text += f" ({result.cached_calls:,} more from the reply cache{note})"
     limit_text = f" of at most ${result.max_cost:.2f}" if result.max_cost else ""
-    spent = f"{cost_text(result.spending.cost_usd)}{limit_text}"
-    text = f"{spent}, {calls} in {result.seconds:,.0f} s."
+    spent_text = f"{cost_text(result.spending.cost_usd)}{limit_text}"
+    text = f"{spent_text}, {calls_text} in {result.seconds:,.0f} s."
     if not (costs := result.cost_per_1000_rows):
         return f"{text} 1,000 rows are free, too." if result.spending.cost_usd == 0 else text
     shipped_cost, untuned_cost = costs.for_judge(result.shipped), costs.untuned
@@ -187,10 +190,10 @@ def tuning_steps(result: TuningResult, folder: str = "FOLDER") -> list[str]:
     obstacle = obstacle_to_use(scorecard, result.data_counts)
     n_failed, steps = scorecard.rho.n_failed, list[str]()
     if n_failed > MIN_FAILED_SHARE * scorecard.rho.n_outputs:
-        failures = f"{n_failed:,} {scorecard.unit}s"
-        steps.append(f"Fix the failures: {failures} have no score. The report says why.")
-    untuned_is_perfect = result.test.untuned.share_right.value >= MIN_PERFECT
-    if result.limit_reached and not untuned_is_perfect and (obstacle or result.shipped != "tuned"):
+        failures_text = f"{n_failed:,} {scorecard.unit}s"
+        steps.append(f"Fix the failures: {failures_text} have no score. The report says why.")
+    is_untuned_perfect = result.test.untuned.share_right.value >= MIN_PERFECT
+    if result.limit_reached and not is_untuned_perfect and (obstacle or result.shipped != "tuned"):
         steps.append(LARGER_LIMIT_STEP)
     labels_step, gain_steps = labels_advice(scorecard, "on test"), _gain_steps(result, result.test)
     if obstacle in (None, NO_SCORE, MOST_FAILED, NO_INTERVAL):

@@ -5,7 +5,7 @@ from itertools import chain, zip_longest
 from pathlib import Path
 
 from judges.tables.problems import count_text
-from optimize.figures.as_text import correlation_line, number_text, wrap_lines
+from optimize.figures.as_text import number_text, wrap_lines
 from optimize.measuring.verification import Associations, Verification, exceeds_people
 from optimize.report.answer import MAX_VERIFY_LINES, Fact, ReportAnswer, fact_lines
 from optimize.report.card import (
@@ -13,6 +13,7 @@ from optimize.report.card import (
     LOOKS_ADVICE,
     Obstacle,
     annotator_facts,
+    correlation_lines,
     floors_advice,
     labels_advice,
     main_tiles,
@@ -40,20 +41,14 @@ def verification_lines(
     # Terminals make a link of a URI.
     errors = Path(page_path).resolve().as_uri() if page_path else "--report FILE.html shows them."
     fault_lines = wrap_lines(*(f"dspy-judges verify: {fault}" for fault in result.faults))
-    lines = report_answer.lines(
-        MAX_VERIFY_LINES - len(fault_lines),
-        details=_miss_lines(result),
-        footer=f"Its errors: {errors}",
-    )
+    max_lines, footer = MAX_VERIFY_LINES - len(fault_lines), f"Its errors: {errors}"
+    lines = report_answer.lines(max_lines, details=_miss_lines(result), footer=footer)
     if not with_all_levels:
         return lines
-    all_levels = (
-        correlation_line(rho, scorecard.unit, result.data_counts.n_systems)
-        for rho in scorecard.correlations
-    )
-    facts = [*order_facts(scorecard), *annotator_facts(scorecard, result.data_counts.n_tied or 0)]
-    remarks = unweighted_sentence(result.data_counts), *fact_lines(facts)
-    return [*lines, "", *dict.fromkeys(all_levels), *wrap_lines(*remarks)]
+    counts = result.data_counts
+    facts = [*order_facts(scorecard), *annotator_facts(scorecard, counts.n_tied or 0)]
+    remarks = wrap_lines(unweighted_sentence(counts), *fact_lines(facts))
+    return [*lines, "", *correlation_lines(scorecard, counts), *remarks]
 
 
 def _miss_lines(result: Verification) -> list[str]:
@@ -69,9 +64,7 @@ def verification_answer(result: Verification, *, with_faults: bool = True) -> Re
     """Return the answer on a verification; what comes of the user's floors is said first."""
     scorecard, floor_check = result.scorecard, result.floor_check
     judge = Path(result.judge).name.removesuffix(".jsonl")
-    obstacle = obstacle_to_use(
-        scorecard, result.data_counts, tuned_on_these=result.overlap.tuned_on_these_labels
-    )
+    obstacle = obstacle_to_use(scorecard, result.data_counts, result.overlap)
     measured_on = measured_sentence(scorecard, result.data_counts)
     if result.n_unjudged:
         unjudged = count_text(result.n_unjudged, f"more labelled {scorecard.unit}")
@@ -99,10 +92,11 @@ def _association_warnings(associations: Associations) -> Iterator[Fact]:
     """Yield warnings if scores follow the length or the position of an output more than labels."""
     length, position = associations.length, associations.position_bias
     if length and exceeds_people(length.judge_rho, length.interval, length.people_rho):
-        judge, people = (
-            number_text(rho, signed=True) for rho in (length.judge_rho, length.people_rho)
+        judge_rho = number_text(length.judge_rho, signed=True)
+        people_rho = number_text(length.people_rho, signed=True)
+        sentence = (
+            f"Its rho with length is {judge_rho}, and that of people's labels is {people_rho}."
         )
-        sentence = f"Its rho with length is {judge}, and that of people's labels is {people}."
         yield "Length", sentence
     if position and exceeds_people(position.value, position.interval):
         side, share = "first" if position.value > 0 else "second", (1 + abs(position.value)) / 2

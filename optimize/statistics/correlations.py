@@ -206,9 +206,9 @@ def _summary_correlation(
     """Return the weighted mean over documents of the coefficient within each document."""
     coefficients = _coefficients_within_documents(rows, coefficient)
     n_defined = int((~np.isnan(coefficients)).sum())
-    values = _fill_undefined(coefficients, rows, undefined)
-    is_counted = ~np.isnan(values)
-    values, weights = values[is_counted], rows.weights[rows.first_output_rows][is_counted]
+    filled = _fill_undefined(coefficients, rows, undefined)
+    is_counted = ~np.isnan(filled)
+    values, weights = filled[is_counted], rows.weights[rows.first_output_rows][is_counted]
     mean = np.nan
     if values.size:
         mean = float(np.average(values, weights=weights))
@@ -291,7 +291,7 @@ def _coefficients_within_documents(rows: ScoredRows, coefficient: str) -> Vector
 
 
 def _fill_undefined(coefficients: Vector, rows: ScoredRows, undefined: UndefinedRule) -> Vector:
-    """Return the documents' coefficients, with 0 in place of NaN if the rule asks for it."""
+    """Return the coefficients, with 0 for documents on which only the scores are constant."""
     if undefined == "left_out" or not rows.n_documents:
         return coefficients
     highest_rating = np.maximum.reduceat(rows.labels, rows.first_output_rows)

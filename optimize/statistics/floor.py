@@ -58,7 +58,7 @@ def suggested_rate_floor(rate: float, interval_low: float, n_outputs: int) -> fl
 
 
 def interval_for_looks(figure: Correlation | Rate, looks: int) -> Interval | None:
-    """Return the 95 % interval of a figure, widened so that all looks hold simultaneously."""
+    """Return the 95 % interval of a figure, widened for several looks at growing labels."""
     value, interval = figure.value, figure.interval
     if interval is None or looks == 1:
         return interval
@@ -90,7 +90,7 @@ def check_floor(interval: Interval | None, floor: float) -> str:
 
 
 def labels_to_add(figure: Correlation | Rate, floor: float) -> int | None:
-    """Return about how many more labels would decide whether a judge holds a floor.
+    """Return about how many more labels would decide whether a judge is above a floor.
 
     The number is of outputs; for rho, it is of documents. With so many labels, the end of the
     interval that is nearer to the floor reaches the floor, if the figure stays the same. With n
@@ -129,9 +129,9 @@ def round_up_to_two_digits(number: float) -> int:
 def labels_to_decide(
     floors: Mapping[str, float], fail_share: float, error_ratio: float
 ) -> int | None:
-    """Return how many independent labels a judge needs to hold its floors for TPR and TNR.
+    """Return how many independent labels show that a judge is above its floors for TPR and TNR.
 
-    With so many labels, the judge holds all of its `floors` ("tpr" and "tnr") with a probability of
+    With so many labels, the judge is above all `floors` ("tpr" and "tnr") with a probability of
     90 % (`PLANNED_POWER`). `fail_share` is the share of fails among the labels, and `error_ratio`
     the judge's true error rates, divided by those that its floors allow. The number is exact for
     Wilson's intervals, whose low end reaches a floor f if the share is at least

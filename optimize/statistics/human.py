@@ -40,7 +40,7 @@ def _read_ratings(
 
 
 def _rho(level: Level, judge: Vector, human: Vector, *ids: NDArray[np.generic]) -> float:
-    """Return rho of two vectors without NaN in either; `ids` are of documents and systems."""
+    """Return Spearman's rho, without outputs that have NaN in one of the vectors."""
     both_rated = ~np.isnan(judge + human)
     return correlation(level, *(vector[both_rated] for vector in (judge, human, *ids))).value
 
@@ -152,9 +152,9 @@ def one_annotator(
 
     Each annotator in turn, and the judge, are compared with the mean rating of all other
     annotators. The outputs are those that the judge, the annotator and at least one other annotator
-    rated. A document is left out if the mean ratings of its outputs are all equal. It counts as 0
-    for an annotator or judge whose own ratings of its outputs are all equal. The arguments are
-    those of `annotator_agreement`. The result is None if no rho is defined.
+    rated. A document is left out if the mean ratings of its outputs are all equal. A document
+    counts as 0 for an annotator or judge whose own ratings of its outputs are all equal. The
+    arguments are those of `annotator_agreement`. The result is None if no rho is defined.
     """
     scores = np.asarray(judge, dtype=float)
     matrix, documents, systems = _read_ratings(ratings, document, system)

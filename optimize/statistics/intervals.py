@@ -213,7 +213,7 @@ def contrast_from_documents(differences: Vector, documents: Sequence[str]) -> Co
 
 
 def contrast_from_outputs(summands: Vector, document: NDArray[np.generic]) -> Contrast:
-    """Return the contrast whose value is the sum of one summand for each output."""
+    """Return the contrast whose value is the sum over outputs of these summands."""
     document_names, document_codes = np.unique(document, return_inverse=True)
     n_documents = document_names.size
     # The factor makes the mean over documents equal to the sum over outputs.

@@ -288,9 +288,8 @@ def system_differences(
         )
         # Documents without outputs of both systems do not count as failures.
         pair_estimate = replace(pair_estimate, n_failed=0)
-        differences.append(
-            SystemDifference(names[first], names[second], pair_estimate, joint_estimate.interval)
-        )
+        systems = names[first], names[second]
+        differences.append(SystemDifference(*systems, pair_estimate, joint_estimate.interval))
     return differences
 
 

@@ -1,9 +1,8 @@
 """Agreement in units that need no statistics: shares of pairs, and points on the rating scale.
 
-Pairwise accuracy is the share of pairs of outputs that judge and people put in the same order; it
-can be read without knowing a correlation. The difference in points between the mean score and the
-mean rating shows, for example, that a judge ranks perfectly but rates one point too high. Scores
-are NaN for failed judgements.
+Pairwise accuracy is the share of pairs of outputs that judge and people put in the same order. The
+difference in points between the mean score and the mean rating shows, for example, that a judge
+ranks perfectly but rates one point too high. Scores are NaN for failed judgements.
 """
 
 from dataclasses import dataclass
@@ -48,9 +47,8 @@ def preference_accuracy(
 ) -> PairwiseAccuracy:
     """Return the share of pairs on which a pairwise judge has the same preference as people.
 
-    The vectors have shape (pairs,). A margin is positive if A is preferred, negative if B is, and 0
-    for a tie; only the sign counts. Pairs are left out if people tied, or if the judge's margin is
-    NaN.
+    A margin, of shape (pairs,), is positive if A is preferred, negative if B is, and 0 for a tie.
+    Pairs are left out if people tied, or if the judge's margin is NaN.
     """
     judge_margins, human_margins = np.asarray(margin, dtype=float), np.asarray(human, dtype=float)
     is_compared = (human_margins != 0) & ~np.isnan(judge_margins)
@@ -70,13 +68,9 @@ def preference_accuracy(
 def contrast_pair_accuracy(
     margin_a: ArrayLike, margin_b: ArrayLike, human: ArrayLike, document: ArrayLike
 ) -> Contrast:
-    """Return the accuracy of pairwise judge A minus that of pairwise judge B.
-
-    Pairs are left out if people tied, or if one of the judges failed (a margin of NaN).
-    """
-    signs_a, signs_b, human_signs = (
-        np.sign(np.asarray(margins, dtype=float)) for margins in (margin_a, margin_b, human)
-    )
+    """Return pairwise judge A's accuracy minus B's, without pairs tied by people or failed."""
+    signs_a, signs_b = np.sign(np.asarray([margin_a, margin_b], dtype=float))
+    human_signs = np.sign(np.asarray(human, dtype=float))
     differences = (signs_a - signs_b) * human_signs / 2
     is_compared = (human_signs != 0) & ~np.isnan(differences)
     summands = differences[is_compared] / max(is_compared.sum(), 1)

@@ -97,9 +97,8 @@ def verdict_agreement(
         n_outputs, n_passed = int(has_label.sum()), int(verdicts[has_label].sum())
         confusion |= {f"{label}_pass": n_passed, f"{label}_fail": n_outputs - n_passed}
         n_documents = np.unique(rows.document_codes[has_label]).size
-        n_missing_labels[label] = max(
-            0, MIN_OUTPUTS_FOR_RATES - n_outputs, MIN_DOCUMENTS_FOR_RATES - n_documents
-        )
+        n_missing_documents = MIN_DOCUMENTS_FOR_RATES - n_documents
+        n_missing_labels[label] = max(0, MIN_OUTPUTS_FOR_RATES - n_outputs, n_missing_documents)
     # With unequal weights the interval for kappa would be too narrow.
     has_interval = bool(tpr.interval and tnr.interval) and np.ptp(rows.weights) == 0
     return VerdictAgreement(
