@@ -163,9 +163,9 @@ def _read_recordings(
     if flags.scores and any(map(looks_like_number, value_by_word)):
         print_note("note: the numbers in --values are those of labels; scores count as they are")
     scale = () if task.is_pairwise else recorded_scale(flags.scale, subject)
-    words = verdict_words(task.labelled_items, task.dimension)
-    if words and (subject is None or subject.scale == (0, 1)):
-        scale, value_by_word = (0, 1), {words[0]: 1.0, words[1]: 0.0, **value_by_word}
+    label_words = verdict_words(task.labelled_items, task.dimension)
+    if label_words and (subject is None or subject.scale == (0, 1)):
+        scale, value_by_word = (0, 1), {label_words[0]: 1.0, label_words[1]: 0.0, **value_by_word}
     if flags.replies and not (scale or task.is_pairwise):
         raise SettingsError("--scale LOW-HIGH is needed: the dimension is not in the catalogue")
     for name, file in map(split_named_value, flags.scores):

@@ -57,18 +57,18 @@ def fields_json(
     record: JsonObject = {}
     for dataclass_field in fields(result):
         name, value = dataclass_field.name, getattr(result, dataclass_field.name)
-        key = dataclass_field.metadata.get("json", name)
+        json_key = dataclass_field.metadata.get("json", name)
         is_unset = (value is None or value is False) and value is dataclass_field.default
         if name in excluded or is_unset:
             continue
-        if key.endswith("interval"):
+        if json_key.endswith("interval"):
             for end_name in ("low", "high"):
                 number = getattr(value, end_name, math.nan)
-                record[key.removesuffix("interval") + end_name] = json_number(number, decimals)
-        elif not key:
+                record[json_key.removesuffix("interval") + end_name] = json_number(number, decimals)
+        elif not json_key:
             record |= to_json(value, decimals)
         else:
-            record[key] = to_json(value, decimals)
+            record[json_key] = to_json(value, decimals)
     return record
 
 

@@ -77,7 +77,7 @@ class ChangedRowsSwap(SwapDecision):
 
     @property
     def why_undecided(self) -> str:
-        """The class in which the new judge is clearly worse, or that no label was given yet."""
+        """Why the swap is undecided: no label yet, or a class on which the new judge is worse."""
         if self.difference is None:
             return "no changed output has a label yet"
         if (loss := self.clear_loss) is None:
@@ -91,8 +91,8 @@ class ChangedRowsSwap(SwapDecision):
 
 
 def decide_by_changed_rows(
-    new_entry: JudgeEntry,
-    old_entry: JudgeEntry,
+    new_judge: JudgeEntry,
+    old_judge: JudgeEntry,
     task: Task,
     changed_file: str,
     label_by_id: Mapping[str, float],
@@ -102,7 +102,7 @@ def decide_by_changed_rows(
     seed: int,
 ) -> ChangedRowsSwap:
     """Decide by labels on rows that change; without labels, write the rows to label to the file."""
-    new_scored, old_scored = paired_scores(new_entry, old_entry)
+    new_scored, old_scored = paired_scores(new_judge, old_judge)
     # A judge of pass or fail gives verdicts (0 or 1), or probabilities of a pass.
     for scored_items in (new_scored, old_scored):
         if scored_items.scale not in ((), (0, 1)) or not are_fractions(scored_items.scores):

@@ -101,8 +101,8 @@ def learn_panel(
     """Learn a panel of these judges; the best judge alone ships if the panel does not help.
 
     All vectors have a value for each output. For pairs, scores and labels are margins in favour of
-    A, from -1 to 1, and so are the panel's scores. Raises SettingsError if no judge can be a
-    member, or if labels differ on too few documents to learn from them.
+    A, from -1 to 1, and so are the panel's scores; the level is "dataset". Raises SettingsError if
+    no judge can be a member, or if labels differ on too few documents to learn from them.
     """
     _, document_codes = np.unique(document_ids, return_inverse=True)
     _, system_codes = np.unique(system_ids, return_inverse=True)
@@ -113,17 +113,15 @@ def learn_panel(
         }
         human = np.concatenate([human, -human])
         document_codes, system_codes = np.tile(document_codes, 2), np.zeros(human.size, np.intp)
-    group_codes = document_codes
-    if is_pairwise or level == "dataset":
-        group_codes = np.zeros_like(document_codes)
-    line_by_name, why_excluded = _standardising_lines(scores_by_name, group_codes)
-    if not line_by_name:
+    group_codes = np.zeros_like(document_codes) if level == "dataset" else document_codes
+    slope_and_intercept, why_excluded = _standardise(scores_by_name, group_codes)
+    if not slope_and_intercept:
         name, reason = next(iter(why_excluded.items()))
         raise SettingsError(f"no judge can be a member: {name} {reason}; give other judges")
-    names = sorted(line_by_name)
-    lines = np.array([line_by_name[name] for name in names])
+    names = sorted(slope_and_intercept)
+    slopes, intercepts = np.array([slope_and_intercept[name] for name in names]).T
     scores = np.stack([scores_by_name[name] for name in names], axis=1)
-    standardised_scores = scores * lines[:, 0] + lines[:, 1]
+    standardised_scores = scores * slopes + intercepts
     has_all_scores = ~np.isnan(standardised_scores).any(axis=1)
     vectors = standardised_scores, human, document_codes, system_codes, group_codes
     member_scores = _MemberScores(*(vector[has_all_scores] for vector in vectors))
@@ -144,14 +142,21 @@ def learn_panel(
     if kind == "learned":
         if is_pairwise:
             # A margin keeps its sign, since its mean is 0 up to rounding in both orders together.
-            lines = lines / lines[:, 0].max() * (1, 0)
+            slopes, intercepts = slopes / slopes.max(), np.zeros_like(intercepts)
         else:
-            lines = member_scores.lines_on_peoples_scale(lines, weights)
-        members = _weighted_members(names, weights, lines)
+            # The panel's scores get the mean and standard deviation of people's ratings.
+            people, panel_scores = member_scores.human, member_scores.standardised_scores @ weights
+            factor = people.std() / panel_scores.std()
+            slopes = slopes * factor
+            intercepts = intercepts * factor + (people.mean() - factor * panel_scores.mean())
+        members = tuple(
+            map(WeightedMember, names, weights.tolist(), slopes.tolist(), intercepts.tolist())
+        )
+    weighted_members = [member for member in members if member.weight > 0]
     return PanelFit(
         kind=kind,
         best_member=best_member,
-        members=members,
+        members=tuple(sorted(weighted_members, key=lambda member: -member.weight)),
         gain=gain,
         rho_alone=dict(zip(names, rhos.tolist(), strict=True)),
         rho_added=dict(zip(names, losses or [gain], strict=True)),
@@ -159,11 +164,11 @@ def learn_panel(
     )
 
 
-def _standardising_lines(
+def _standardise(
     scores_by_name: Mapping[str, Vector], group_codes: Codes
 ) -> tuple[dict[str, tuple[float, float]], dict[str, str]]:
-    """Return slope and intercept that standardise a judge's scores; and why others are excluded."""
-    line_by_name, why_excluded = dict[str, tuple[float, float]](), dict[str, str]()
+    """Return each judge's slope and intercept, or the reason why it cannot be a member."""
+    slope_and_intercept, why_excluded = dict[str, tuple[float, float]](), dict[str, str]()
     for name, scores in scores_by_name.items():
         has_score = ~np.isnan(scores)
         failed_share = float(np.isnan(scores).mean())
@@ -174,22 +179,10 @@ def _standardising_lines(
         differences = subtract_group_means(defined_scores[:, None], group_codes[has_score])
         deviation = float(np.sqrt(np.mean(differences**2)))
         if deviation > MIN_RELATIVE_SD * max(1.0, float(np.abs(defined_scores).max())):
-            line_by_name[name] = 1 / deviation, -float(defined_scores.mean()) / deviation
+            slope_and_intercept[name] = 1 / deviation, -float(defined_scores.mean()) / deviation
         else:
             why_excluded[name] = "tells no two outputs apart"
-    return line_by_name, why_excluded
-
-
-def _weighted_members(
-    names: Sequence[str], weights: Vector, lines: Matrix
-) -> tuple[WeightedMember, ...]:
-    """Return the members with a weight above 0, the largest weight first."""
-    member_values = np.column_stack([weights, lines]).tolist()
-    return tuple(
-        WeightedMember(names[index], *member_values[index])
-        for index in np.argsort(-weights, kind="stable")
-        if weights[index] > 0
-    )
+    return slope_and_intercept, why_excluded
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +190,8 @@ class _MemberScores:
     """The standardised scores of all members, on the labelled outputs that all of them scored.
 
     `standardised_scores` has a row for each output and a column for each member. Outputs with the
-    same number in `group_codes` are ranked together: the outputs of a document, or all outputs. In
-    this class, a panel is a mask of its members.
+    same number in `group_codes` are ranked together: the outputs of a document, or all outputs. A
+    panel is given as a boolean mask over the members.
     """
 
     standardised_scores: Matrix
@@ -206,14 +199,6 @@ class _MemberScores:
     document_codes: Codes
     system_codes: Codes
     group_codes: Codes
-
-    def lines_on_peoples_scale(self, lines: Matrix, weights: Vector) -> Matrix:
-        """Return slopes and intercepts that give the panel the mean and SD of people's ratings."""
-        panel_scores = self.standardised_scores @ weights
-        scale = self.human.std() / panel_scores.std()
-        intercept = self.human.mean() - scale * panel_scores.mean()
-        rescaled_lines: Matrix = lines * scale + (0, intercept)
-        return rescaled_lines
 
     def fit_weights(self, rows: Mask, panels: Sequence[Mask]) -> tuple[Vector, list[Vector]]:
         """Return each member's rho on these rows, and the weights of each panel's members."""
@@ -264,7 +249,7 @@ class _MemberScores:
         return [PanelGain(value, error, round(n_documents)) for value, error, n_documents in means]
 
     def _held_out_scores(self, panels: Sequence[Mask], rng: np.random.Generator) -> Matrix:
-        """Return the scores of the best member, and of each panel, as learned from other folds."""
+        """Return scores of the best member and of each panel, learned from the other folds."""
         scores = np.full((1 + len(panels), self.human.size), np.nan)
         for held_out, learning_rows in self._folds(rng):
             rhos, panel_weights = self.fit_weights(learning_rows, panels)

@@ -46,8 +46,8 @@ def read_rated_outputs(
     rated_outputs = [output for output in labelled_set.outputs if dimension in output.ratings]
     n_tied = sum(labelled_set.label(output, dimension) == 0.5 for output in rated_outputs)
     if n_tied:
-        ties = count_text(n_tied, "output")
-        note = f"annotators are tied on {ties}, each of which counts half a pass"
+        outputs_text = count_text(n_tied, "output")
+        note = f"annotators are tied on {outputs_text}, each of which counts half a pass"
         labelled_set = replace(labelled_set, notes=(note, *labelled_set.notes))
     return labelled_set, dimension
 

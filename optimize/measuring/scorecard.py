@@ -122,13 +122,10 @@ class PeopleFigures:
 
     @classmethod
     def from_scores(cls, scored_items: ScoredItems) -> "PeopleFigures | None":
-        """Return the figures; None for pairs, for weighted labels and without annotators' ratings.
-
-        The result is also None if outputs on which annotators are tied were left out. Without these
-        outputs, annotators would seem to agree too well.
-        """
+        """Return the figures; None for pairs, weighted labels, and without annotators' ratings."""
         labelled_items = scored_items.labelled_items
         outputs = tuple(item for item in labelled_items if isinstance(item, LabelledOutput))
+        # Without the outputs on which they are tied, annotators would seem to agree too well.
         has_all_outputs = len(outputs) == len(scored_items.items) and not scored_items.n_tied
         if scored_items.items.is_weighted or not has_all_outputs:
             return None
@@ -260,17 +257,14 @@ class Scorecard:
 
     @property
     def share_right(self) -> Figure:
-        """The figure that is 50 % for a coin: balanced accuracy, else the order agreement."""
+        """The figure that is 50 % for a coin: balanced accuracy, else the pairwise accuracy."""
         if self.verdict_figures:
             return self.verdict_figures.judge.balanced_accuracy
         return self.pairwise_accuracy
 
     @property
     def tie_share(self) -> float | None:
-        """The share of pairs of outputs that the judge ties, of the pairs that people order.
-
-        None if people order no pair.
-        """
+        """The share that the judge ties, of the pairs of outputs that people rate differently."""
         n_pairs = self.pairwise_accuracy.n_pairs
         return self.pairwise_accuracy.n_ties / n_pairs if n_pairs else None
 

@@ -117,7 +117,7 @@ class ScoredItems:
         return self.of_rows([row for row, item in enumerate(self.items) if item.id in ids])
 
     def without_ids(self, ids: Collection[str]) -> "ScoredItems":
-        """Return the judgements of the other items; of all items if too few others remain."""
+        """Return the judgements of all items but these; of all items if too few would remain."""
         remaining = self.of_ids(self.ids - set(ids))
         n_documents = len(remaining.items.documents)
         has_enough = len(remaining.items) >= MIN_ROWS_LEFT and n_documents >= MIN_DOCUMENTS_LEFT

@@ -158,12 +158,12 @@ class SwapResult(SwapDecision):
 
 
 def decide_swap(
-    new_entry: JudgeEntry, old_entry: JudgeEntry, task: Task, margin: float, looks: int = 1
+    new_judge: JudgeEntry, old_judge: JudgeEntry, task: Task, margin: float, looks: int = 1
 ) -> SwapResult:
     """Decide whether the new judge may replace the old one, on the rows of `paired_scores`."""
-    new_scored, old_scored = paired_scores(new_entry, old_entry)
-    comparison = compare_judges([new_entry, old_entry], task)
-    judges = sorted(comparison.judges, key=lambda judge: judge.name != new_entry.name)
+    new_scored, old_scored = paired_scores(new_judge, old_judge)
+    comparison = compare_judges([new_judge, old_judge], task)
+    judges = sorted(comparison.judges, key=lambda judge: judge.name != new_judge.name)
     contrast, interval, possible_contribution = swap_difference(new_scored, old_scored, looks)
     contributions, n_documents = contrast.terms, contrast.terms.size
     outcome, documents_to_decide = swap_outcome(interval, margin), None
@@ -173,8 +173,8 @@ def decide_swap(
         documents_to_decide = documents_needed(contributions, possible_contribution, margin, looks)
     changed = changed_rows(new_scored, old_scored)
     return SwapResult(
-        new_judge=new_entry.name,
-        old_judge=old_entry.name,
+        new_judge=new_judge.name,
+        old_judge=old_judge.name,
         comparison=replace(comparison, judges=judges),
         outcome=outcome,
         margin=margin,
@@ -188,13 +188,13 @@ def decide_swap(
     )
 
 
-def paired_scores(new_entry: JudgeEntry, old_entry: JudgeEntry) -> tuple[ScoredItems, ScoredItems]:
+def paired_scores(new_judge: JudgeEntry, old_judge: JudgeEntry) -> tuple[ScoredItems, ScoredItems]:
     """Return both judges on the rows that both scored, without rows that either was tuned on.
 
     Raises JudgesError if a judge has no score for more than a tenth of the labels.
     """
     scores_by_name: dict[str, ScoredItems] = {}
-    for entry in (new_entry, old_entry):
+    for entry in (new_judge, old_judge):
         if (scored_items := entry.scored_items) is None:
             raise JudgesError(f"{entry.name}: {entry.why_unscored}")
         n_missing = len(scored_items.failures) + scored_items.n_unjudged
