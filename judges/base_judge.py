@@ -229,12 +229,12 @@ class BaseJudge(ABC):
         if model is None and keep_going and not options:
             yield shared_client(self.lm, self.api_base)
             return
-        models, lm, api_base = {}, self.lm, self.api_base
+        model_by_name, lm, api_base = {}, self.lm, self.api_base
         if model is not None:
-            models, lm, api_base = {model.name: model}, model.name, None
+            model_by_name, lm, api_base = {model.name: model}, model.name, None
         options = {"api_base": api_base, **options}
         lms = [judge.lm for judge in self.single_judges]
-        with Session(keep_going=keep_going, models=models, lms=lms, **options) as session:
+        with Session(keep_going=keep_going, models=model_by_name, lms=lms, **options) as session:
             yield session.client(lm)
 
     @contextmanager

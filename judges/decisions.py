@@ -224,15 +224,15 @@ def read_option_probabilities(
     questions: Mapping[str, TypedQuestion], reply: Reply
 ) -> dict[str, dict[str, float]]:
     """Read each option's probability, by question; raises NoScoreError for an unusable answer."""
-    answers, probabilities_by_question = json.loads(reply.text), {}
+    answers, probabilities = json.loads(reply.text), {}
     for name, question in questions.items():
         try:
             answer = msgspec.convert(answers.get(name), _TypedAnswer)
-            probabilities_by_question[name] = _option_probabilities(question, answer)
+            probabilities[name] = _option_probabilities(question, answer)
         except ValueError as error:
             reason = quote(str(error))
             raise NoScoreError(f"the answer to {name!r} cannot be used: {reason}") from None
-    return probabilities_by_question
+    return probabilities
 
 
 def _option_probabilities(question: TypedQuestion, answer: _TypedAnswer) -> dict[str, float]:

@@ -112,7 +112,8 @@ class Exchange:
         if self.subject.kind == "pairwise":
             return _preference(responses).rescored(fields, self.weights)
         (response,) = responses
-        judgement = judgement_from_contents(self.plan, _contents(response), response.failures)
+        contents = cast(Sequence[ReplyContent], response.values)
+        judgement = judgement_from_contents(self.plan, contents, response.failures)
         return judgement.rescored(fields, self.weights, self.threshold)
 
     def judge_rows(
@@ -200,13 +201,9 @@ def failed_judgement(subject: Subject, reason: str) -> AnyJudgement:
     return judgement_class.failed(reason)
 
 
-def _contents(response: Response) -> Sequence[ReplyContent]:
-    return cast(Sequence[ReplyContent], response.values)
-
-
 def _preference(responses: Sequence[Response]) -> Preference:
     """Return the preference from the responses to both orders of a pair."""
-    contents = [*map(_contents, responses)]
+    contents = [cast(Sequence[ReplyContent], response.values) for response in responses]
     answers_ab, answers_ba = map(mean_answers, contents)
     # In the order "ba", the answers are positive for output B.
     margin_ab = [math.nan, *answers_ab.values()][-1]

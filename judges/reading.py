@@ -60,13 +60,13 @@ def read_reply(
     """
     reply_start, reply_end = reply_span = reply_text_span(reply)
     headers = list(_HEADER.finditer(reply, reply_start, reply_end))
-    sections = _sections(headers, reply_end)
+    spans = _section_spans(headers, reply_end)
     needs_heading = False
     if prompt.question_fields:
         dimension_names = ()
-        sections = _answer_sections(sections, reply, reply_span, prompt)
-    elif prompt.answer_field.name not in sections:
-        sections[prompt.answer_field.name] = reply_span
+        spans = _answer_spans(spans, reply, reply_span, prompt)
+    elif prompt.answer_field.name not in spans:
+        spans[prompt.answer_field.name] = reply_span
         # Steps and questions may have ratings of their own, so the answer must have a heading.
         if prompt.reasoning in LONG_REASONING:
             needs_heading, dimension_names = True, ()
@@ -75,10 +75,10 @@ def read_reply(
     values: dict[str, FieldValue] = {}
     choice_spans: dict[str, Span] = {}
     for field in prompt.output_fields:
-        if field.name not in sections:
+        if field.name not in spans:
             values[field.name] = rationale
             continue
-        section_start, section_end = sections[field.name]
+        section_start, section_end = spans[field.name]
         section = reply[section_start:section_end]
         if not field.choices:
             values[field.name] = section.strip()
@@ -92,32 +92,32 @@ def read_reply(
     return ReplyValues(values, choice_spans)
 
 
-def _sections(headings: Sequence[re.Match[str]], reply_end: int) -> dict[str, Span]:
+def _section_spans(headings: Sequence[re.Match[str]], reply_end: int) -> dict[str, Span]:
     """Return the span of the text after each header or heading, by the name in the heading."""
     section_ends = [*(heading.start() for heading in headings), reply_end][1:]
     pairs = zip(headings, section_ends, strict=True)
     return {heading[1].lower(): (heading.end(), section_end) for heading, section_end in pairs}
 
 
-def _answer_sections(
-    sections: dict[str, Span], reply: str, reply_span: Span, prompt: Prompt
+def _answer_spans(
+    spans: dict[str, Span], reply: str, reply_span: Span, prompt: Prompt
 ) -> dict[str, Span]:
     """Return the span of each answer: after its header, else after its name, as in "rating: 4"."""
     choice_names = [field.name for field in prompt.choice_fields]
     reply_quote = quote(reply[slice(*reply_span)])
-    if not sections.keys() >= set(choice_names):
+    if not spans.keys() >= set(choice_names):
         names_pattern = "|".join(re.escape(field.name) for field in prompt.output_fields)
         heading_pattern = re.compile(
             rf"(?im)(?:^|[{{,])[\s*_`\"'>#-]{{0,9}}({names_pattern})[*_`\"' ]{{0,5}}[:=]"
         )
         headings = list(heading_pattern.finditer(reply, *reply_span))
-        sections = _sections(headings, reply_span[1]) or sections
-        if len(sections) < len(headings):
+        spans = _section_spans(headings, reply_span[1]) or spans
+        if len(spans) < len(headings):
             raise NoScoreError(f"a question is answered twice in {reply_quote}")
     for name in choice_names:
-        if name not in sections:
+        if name not in spans:
             raise NoScoreError(f"no answer for {name} in {reply_quote}")
-    return sections
+    return spans
 
 
 def _read_choice(

@@ -265,11 +265,8 @@ def _token_at(reply: Reply, position: int) -> Token | None:
     reply_start = "".join(token_texts).find(reply.text)
     if reply_start < 0:
         return None
-    token_ends = accumulate(map(len, token_texts))
-    for token, token_end in zip(reply.tokens, token_ends, strict=True):
-        if token_end - reply_start > position:
-            return token
-    return None
+    tokens_and_ends = zip(reply.tokens, accumulate(map(len, token_texts)), strict=True)
+    return next((token for token, end in tokens_and_ends if end - reply_start > position), None)
 
 
 @lru_cache(maxsize=4096)
