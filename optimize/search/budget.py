@@ -59,7 +59,7 @@ class Pricing:
         return self.calls_per_item if self.is_free else self.judge_price.cost(tokens_in, tokens_out)
 
     def estimate_price(self, prompt: Prompt, untuned_prompt: Prompt) -> float:
-        """Estimate the price of judging one item, by how much longer `prompt` is.
+        """Estimate the price of judging one item from the lengths of its prompt and replies.
 
         The estimate is at least half the untuned judge's price.
         """

@@ -64,9 +64,9 @@ class DemoSet:
 class Candidate:
     """A judge that the search tries, and never evaluates on the documents of its demonstrations.
 
-    If `reasoning` or `questions` is None, the candidate has the untuned judge's. The instruction
-    was written in round `round_number`, which is 0 for the untuned judge's instruction. If
-    `weights` is None, only the judge's own answer counts. `threshold` is the lowest passing score.
+    If `reasoning` or `questions` is None, the untuned judge's are used. The instruction was written
+    in round `round_number`, which is 0 for the untuned judge's instruction. If `weights` is
+    None, only the judge's own answer counts. `threshold` is the lowest passing score.
     """
 
     instruction: str
@@ -156,17 +156,17 @@ def draw_demo_set(
     *,
     max_characters: int,
     share: float = 1.0,
-    reasons: Mapping[str, str] | None = None,
+    reason_by_id: Mapping[str, str] | None = None,
 ) -> DemoSet:
     """Draw a set of demonstrations that shows all ratings about equally often.
 
     The set has at most `size` demonstrations, with at most `max_characters` of texts and comments,
-    from at most the share `share` of the documents. `reasons` are reasons that a judge wrote before
-    a right answer, by item id.
+    from at most the share `share` of the documents. `reason_by_id` has the reasons that a judge
+    wrote before right answers, by item id.
     """
     if prompt.answer_field.choices == PAIR_ANSWERS:  # a tied pair demonstrates neither A nor B
         items = Items(tuple(item for item in items if item.human != 0))
-    fitting_pairs = _draw_demos(items, prompt, rng, max_characters, share, reasons or {})
+    fitting_pairs = _draw_demos(items, prompt, rng, max_characters, share, reason_by_id or {})
     pairs = list(islice(fitting_pairs, min(size, MAX_DEMOS)))
     rng.shuffle(pairs)
     n_distinct_outputs = len({tuple(item.texts.values()) for item in items})
@@ -181,7 +181,7 @@ def _draw_demos(
     rng: np.random.Generator,
     characters_left: int,
     share: float,
-    reasons: Mapping[str, str],
+    reason_by_id: Mapping[str, str],
 ) -> Iterator[tuple[Item, Demo]]:
     """Yield distinct items with their demonstrations; skip items that would exceed a bound."""
     max_documents = max(1, int(len(items.documents) * share))
@@ -191,7 +191,7 @@ def _draw_demos(
         texts, comment = tuple(item.texts.values()), comment_if_labels_agree(item)
         if texts in shown_texts or len(shown_documents | {item.document_id}) > max_documents:
             continue
-        demo = _demo_of(item, prompt, reasons.get(item.id) or NOT_GIVEN_TEXT)
+        demo = _demo_of(item, prompt, reason_by_id.get(item.id) or NOT_GIVEN_TEXT)
         n_characters = sum(map(len, texts)) + len(comment)
         n_bytes = demo_size(prompt, {**demo, "comment": comment}, redactor)
         if n_bytes is None or n_bytes > bytes_left or n_characters > characters_left:
@@ -212,8 +212,8 @@ def _demo_of(item: Item, prompt: Prompt, reason: str) -> Demo:
 
 def nearest_choice(choices: tuple[FieldValue, ...], value: float) -> FieldValue:
     """Return the choice nearest to a mean label or score; the lower one if two are equally near."""
-    numbers = {choice: choice_number(choice, choices) for choice in choices}
-    return min(numbers, key=lambda choice: (abs(numbers[choice] - value), numbers[choice]))
+    number_of = {choice: choice_number(choice, choices) for choice in choices}
+    return min(number_of, key=lambda choice: (abs(number_of[choice] - value), number_of[choice]))
 
 
 def is_right_answer(score: float, human: float, choices: tuple[FieldValue, ...]) -> bool:

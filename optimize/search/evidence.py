@@ -84,14 +84,15 @@ class JudgedItems:
         """Write one version of the evidence for each generator, which draws the documents."""
         overview = "\n".join(self._pair_overview() if self.is_pairwise else self._overview())
         log_weights = np.log(self._document_weights())
-        documents = list(self.items.rows_by_document.values())
-        n_shown, evidence_texts = _shown_counts(documents)[0], list[str]()
+        document_rows = list(self.items.rows_by_document.values())
+        n_shown, evidence_texts = _shown_counts(document_rows)[0], list[str]()
         for rng in generators:
             # Sorting by log weight plus Gumbel noise is a weighted draw without replacement.
-            order = np.argsort(-(log_weights + rng.gumbel(size=len(documents))), kind="stable")
+            order = np.argsort(-(log_weights + rng.gumbel(size=len(document_rows))), kind="stable")
             text = overview
             for number, index in enumerate(order[:n_shown], start=1):
-                rows, n_outputs = self._select_outputs(documents[index]), len(documents[index])
+                all_rows = document_rows[index]
+                rows, n_outputs = self._select_outputs(all_rows), len(all_rows)
                 selection_note = f" ({len(rows)} of {n_outputs})" if len(rows) < n_outputs else ""
                 document_text = f"Document {number}{selection_note}:\n{self.outputs_text(rows)}"
                 if number > 1 and len(text) + len(document_text) + 2 > MAX_EVIDENCE_LENGTH:
@@ -286,11 +287,11 @@ def expected_evidence_length(items: Items) -> int:
     return min(MAX_EVIDENCE_LENGTH, round(n_documents * outputs_of_document * output_length))
 
 
-def _shown_counts(documents: Sequence[Indices]) -> tuple[int, float]:
+def _shown_counts(document_rows: Sequence[Indices]) -> tuple[int, float]:
     """Return how many documents the evidence shows, and their mean number of shown outputs."""
-    n_outputs = float(np.mean([min(len(rows), MAX_OUTPUTS_OF_DOCUMENT) for rows in documents]))
+    n_outputs = float(np.mean([min(len(rows), MAX_OUTPUTS_OF_DOCUMENT) for rows in document_rows]))
     n_shown = MAX_DOCUMENTS_SHOWN if n_outputs >= 3 else round(MAX_OUTPUTS_SHOWN / n_outputs)
-    return max(1, min(n_shown, math.ceil(MAX_SHARE_SHOWN * len(documents)))), n_outputs
+    return max(1, min(n_shown, math.ceil(MAX_SHARE_SHOWN * len(document_rows)))), n_outputs
 
 
 def _quote(text: str, max_length: int = MAX_TEXT_LENGTH) -> str:

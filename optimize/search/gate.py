@@ -30,8 +30,9 @@ from optimize.statistics.intervals import Contrast, Interval, random_generator
 GainsByHalf = Sequence[Sequence[Contrast]]
 # The number of random permutations in the test.
 N_PERMUTATIONS = 2000
-# Widens the interval for dataset-level rho, because the permutation test ignores that ranks depend
-# on the sample of documents. Otherwise up to .136 of equal judges would ship at a risk of .10.
+# This number widens the interval for dataset-level rho, because the permutation test ignores that
+# ranks depend on the sample of documents. Without it, up to .136 of equal judges would ship at a
+# risk of .10.
 RANK_CORRECTION = 3
 # A judge that costs n times as much as the untuned judge needs a gain of at least (n - 1) times
 # this number: at 2.5 times the cost, a gain of .03.
@@ -271,8 +272,8 @@ def largest_gain(
                 continue
             gains_by_draw = []
             for estimate in estimates_with_documents:
-                columns = np.searchsorted(documents, estimate.documents)
-                gains_by_draw.append(estimate.swapped(signs[:, columns]))
+                document_columns = np.searchsorted(documents, estimate.documents)
+                gains_by_draw.append(estimate.swapped(signs[:, document_columns]))
             n_in_half = len(_document_ids(estimates_with_documents))
             gain_sums[:, change] += n_in_half * np.mean(gains_by_draw, axis=0)
             n_documents[change] += n_in_half

@@ -88,11 +88,11 @@ class GepaAdapter:
         return [int(index) for index in minibatches[batch_number]]
 
     def evaluate(
-        self, batch: Sequence[str], texts: Mapping[str, str], capture_traces: bool = False
+        self, batch: Sequence[str], prompt_texts: Mapping[str, str], capture_traces: bool = False
     ) -> EvaluationBatch:
         """Score the documents of the batch, in order."""
         search_problem = self.search_problem
-        candidate = Candidate(instruction=texts[INSTRUCTION_NAME])
+        candidate = Candidate(instruction=prompt_texts[INSTRUCTION_NAME])
         items = search_problem.train.of_documents(batch)
         scores = search_problem.evaluator.scores(candidate, items)
         if candidate.id not in self.candidate_ids:
@@ -113,12 +113,15 @@ class GepaAdapter:
         )
 
     def make_reflective_dataset(
-        self, texts: Mapping[str, str], evaluation: EvaluationBatch, components: Sequence[str]
+        self,
+        prompt_texts: Mapping[str, str],
+        evaluation: EvaluationBatch,
+        components: Sequence[str],
     ) -> dict[str, list[dict[str, str]]]:
         """Write the evidence on the documents of an evaluation, for GEPA's prompt."""
         items: Items = evaluation.trajectories[0]
         search_problem, search_goal = self.search_problem, self.search_problem.goal
-        candidate = Candidate(instruction=texts[INSTRUCTION_NAME])
+        candidate = Candidate(instruction=prompt_texts[INSTRUCTION_NAME])
         rng = random_generator(search_problem.options.seed, "lesson", self.n_requests)
         (evidence_text,) = write_evidence(search_problem.evaluator, candidate, items, [rng])
         metric = f"Spearman's rho, {search_goal} level"

@@ -37,7 +37,7 @@ class LastRound:
 
     @classmethod
     def combine(cls, last_rounds: Iterable["LastRound | None"]) -> "LastRound | None":
-        """Return mean gain, mean error and the sum of the costs; None if no half had a round."""
+        """Return the halves' mean gain, mean error and summed cost; None if no half had a round."""
         rounds = list(filter(None, last_rounds))
         if not rounds:
             return None

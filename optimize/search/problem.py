@@ -57,7 +57,7 @@ class SearchOptions:
 class SearchProblem:
     """The problem that an optimizer solves: find a prompt that judges outputs as people do.
 
-    The optimizer learns from `train`. Its finalists are tested on `dev`, for which the part
+    The optimizer learns from `train`. The finalists are tested on `dev`, for which the part
     `test_reserve` of the budget is reserved. `proposer` is the language model that writes
     instructions. Candidates may ask the `questions`, the most promising first; or only the untuned
     judge's, if not `may_add_questions`.

@@ -252,11 +252,12 @@ class Proposer:
         faults = [proposal.fault for proposal in proposals if proposal.fault]
         for fault in faults:
             self._search_problem.record("rejected", round_number, why=fault)
-        usable = list(filter(None, dict.fromkeys(proposal.instruction for proposal in proposals)))
-        self._earlier_instructions += usable
-        if usable:
+        instructions = dict.fromkeys(proposal.instruction for proposal in proposals)
+        usable_texts = list(filter(None, instructions))
+        self._earlier_instructions += usable_texts
+        if usable_texts:
             self._n_fruitless_rounds = 0
-            return usable
+            return usable_texts
         self._n_fruitless_rounds += 1
         line = f"round {round_number}: none of {len(faults)} proposed instructions is usable: "
         line += faults[0][:MAX_FAULT_LENGTH]

@@ -113,9 +113,9 @@ class LabelledAnswers:
         own_answer_only[-1] = 1.0
         answers, human = self.answers[rows], self.human[rows]
         if not self.is_pairwise:
-            columns = np.column_stack([answers, human])
-            columns = subtract_group_means(columns, self.group_codes[rows])
-            answers, human = columns[:, :-1], columns[:, -1]
+            answers_and_labels = np.column_stack([answers, human])
+            centred = subtract_group_means(answers_and_labels, self.group_codes[rows])
+            answers, human = centred[:, :-1], centred[:, -1]
         answer_sd = np.sqrt((answers**2).mean(axis=0))
         is_varied = answer_sd > 0
         if not is_varied[-1]:
@@ -156,10 +156,10 @@ class LabelledAnswers:
         """Drop questions with too small a share of the weights, fitting anew each time."""
         questions = self.choice_fields[:-1]
         shares = self.fit_weights().shares(self.choice_fields)
-        useful = [field for field in questions if shares[field.name] >= MIN_WEIGHT_SHARE]
-        if len(useful) == len(questions):
+        useful_questions = [each for each in questions if shares[each.name] >= MIN_WEIGHT_SHARE]
+        if len(useful_questions) == len(questions):
             return self
-        return self.of_questions(useful).of_useful_questions()
+        return self.of_questions(useful_questions).of_useful_questions()
 
 
 def collect_answers(
@@ -185,7 +185,7 @@ def collect_answers(
 
 
 def question_test_cost(search_problem: SearchProblem, *, optimizer_asks: bool) -> float:
-    """Return the cost to reserve for the test of questions; 0 if there will be none.
+    """Return the cost to reserve for the test of questions; 0 if none will be tested.
 
     `optimizer_asks` says whether the optimizer asks the proposer for questions.
     """

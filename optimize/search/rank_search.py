@@ -261,7 +261,7 @@ class RankSearch:
             rng=random_generator(options.seed, "demos", round_number),
             max_characters=options.max_demo_characters,
             share=DEMO_DOCUMENTS_SHARE,
-            reasons=reasons,
+            reason_by_id=reasons,
         )
         demo_sets = map(draw, sorted({min(size, options.max_demos) for size in sizes}))
         return [demo_set for demo_set in demo_sets if demo_set.demos]

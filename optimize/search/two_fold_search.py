@@ -137,7 +137,7 @@ def _explore_halves(
 
 
 def score_finalists(half_problem: SearchProblem, exploration: Exploration) -> list[CandidateTrial]:
-    """Score the finalists and the untuned judge on items they did not learn from, and record this.
+    """Score the finalists and the untuned judge on items that they did not learn from.
 
     Finalists that fail too often are left out.
     """
