@@ -1,8 +1,9 @@
 """Infers what one column holds from its cells: ratings, texts, labels or something else."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from judges.labels.cells import holds_ratings, is_blank, join_texts
@@ -26,23 +27,64 @@ _MAX_DISTINCT_LABELS = 12
 ColumnKind = Literal["rating", "text", "label", "name", ""]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Column:
     """One column of a table, or one key of the objects in a column, with its cells.
 
-    For a key, `name` is `column.key`. `n_distinct` is the number of different cells.
+    For a key, `name` is `column.key`. If `is_text`, the column holds texts, whatever its cells are.
+    Without `parse_strings`, a string is never read as a number. The user's `rating_words` are read
+    as ratings, as yes and no are.
     """
 
     name: str
     cells: tuple[object, ...]
-    kind: ColumnKind
-    n_distinct: int
+    is_text: bool
+    parse_strings: bool
+    rating_words: Collection[str]
+
+    @cached_property
+    def n_distinct(self) -> int:
+        """The number of different cells."""
+        return len({*map(str, self.cells)})
+
+    @cached_property
+    def _present_cells(self) -> list[object]:
+        return [cell for cell in self.cells if not is_missing_value(cell)]
+
+    @cached_property
+    def _distinct_texts(self) -> set[str]:
+        return {str(join_texts(cell) or cell).strip() for cell in self._present_cells}
+
+    @cached_property
+    def kind(self) -> ColumnKind:
+        """What the cells of the column are."""
+        are_few = len(self._distinct_texts) <= _MAX_DISTINCT_LABELS
+        if self.is_text or (is_reference_name(self.name) and not are_few):
+            return "text"
+        are_identifiers = all(map(_IDENTIFIER.fullmatch, self._distinct_texts))
+        if is_id_name(self.name) and are_identifiers:
+            return "name"
+        if self._holds_ratings:
+            return "rating"
+        holds_texts = any(isinstance(cell, str) or join_texts(cell) for cell in self._present_cells)
+        if not holds_texts or all(map(_TIMESTAMP.fullmatch, self._distinct_texts)):
+            return ""
+        if are_few and self.has_short_cells:
+            return "label"
+        return "name" if are_identifiers else "text"
+
+    @property
+    def _holds_ratings(self) -> bool:
+        """Whether half of the cells or more are numbers, or three quarters mean yes or no."""
+        cells = self._present_cells
+        n_numbers = sum(holds_ratings(cell, parse_strings=self.parse_strings) for cell in cells)
+        n_words = sum(is_yes_or_no(cell, self.rating_words) for cell in cells)
+        return bool(cells) and (2 * n_numbers >= len(cells) or 4 * n_words >= 3 * len(cells))
 
     @property
     def has_short_cells(self) -> bool:
         """Whether every cell is as short as a name or a label."""
-        present_cells = [cell for cell in self.cells if not is_missing_value(cell)]
-        return all(map(_SHORT_TEXT.fullmatch, map(_normalized_text, present_cells)))
+        return all(map(_SHORT_TEXT.fullmatch, self._distinct_texts))
 
     @property
     def is_category(self) -> bool:
@@ -74,50 +116,3 @@ class Column:
         is_named_like_output = not {*name_words(self.name)}.isdisjoint(OUTPUT_NAMES)
         n_words = sorted(len(str(cell).split()) for cell in self.cells)
         return repeats_texts and not is_named_like_output and n_words[len(n_words) // 2] > 2
-
-
-def infer_column(
-    name: str,
-    cells: tuple[object, ...],
-    *,
-    is_text: bool,
-    parse_strings: bool,
-    rating_words: Collection[str],
-) -> Column:
-    """Return a `Column`; its kind is "text" if `is_text`, else it is inferred from the cells.
-
-    The user's `rating_words` are read as ratings, as yes and no are. Without `parse_strings`, a
-    string is never read as a number.
-    """
-    kind: ColumnKind = "text"
-    if not is_text:
-        present_cells = [cell for cell in cells if not is_missing_value(cell)]
-        n_numbers = sum(holds_ratings(cell, parse_strings=parse_strings) for cell in present_cells)
-        n_words = sum(is_yes_or_no(cell, rating_words) for cell in present_cells)
-        n_cells = len(present_cells)
-        are_ratings = n_cells > 0 and (2 * n_numbers >= n_cells or 4 * n_words >= 3 * n_cells)
-        kind = _infer_kind(name, present_cells, are_ratings=are_ratings)
-    return Column(name, cells, kind, len({*map(str, cells)}))
-
-
-def _infer_kind(name: str, cells: Sequence[object], *, are_ratings: bool) -> ColumnKind:
-    """Return what the present cells of a column are."""
-    values = {*map(_normalized_text, cells)}
-    are_few = len(values) <= _MAX_DISTINCT_LABELS
-    are_identifiers = all(map(_IDENTIFIER.fullmatch, values))
-    if is_reference_name(name) and not are_few:
-        return "text"
-    if is_id_name(name) and are_identifiers:
-        return "name"
-    if are_ratings:
-        return "rating"
-    holds_texts = any(isinstance(cell, str) or join_texts(cell) for cell in cells)
-    if not holds_texts or all(map(_TIMESTAMP.fullmatch, values)):
-        return ""
-    if are_few and all(map(_SHORT_TEXT.fullmatch, values)):
-        return "label"
-    return "name" if are_identifiers else "text"
-
-
-def _normalized_text(cell: object) -> str:
-    return str(join_texts(cell) or cell).strip()

@@ -9,7 +9,7 @@ from functools import cache, cached_property
 
 from dspy_judges.column_names import name_key
 from judges.labels.cells import KEY_SEPARATOR, as_object, is_id_or_name, value_at, without_keys
-from judges.labels.column_kinds import Column, ColumnKind, infer_column
+from judges.labels.column_kinds import Column, ColumnKind
 from judges.labels.names import (
     OUTPUT_NAMES,
     is_comment_name,
@@ -108,9 +108,9 @@ class Columns:
         return tuple(dict.fromkeys(map(self.exact_name, column_names)))
 
     def _describe(self, name: str) -> Column:
-        return infer_column(
+        return Column(
             name,
-            tuple(value_at(row.cells, name) for row in self.table.rows),
+            cells=tuple(value_at(row.cells, name) for row in self.table.rows),
             is_text=self.must_hold_text(name),
             parse_strings=not self.table.is_typed,
             rating_words=self.rating_words,

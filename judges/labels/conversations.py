@@ -195,7 +195,11 @@ def table_with_texts(
         unread_text = joined_names(unread_columns)
         notes.append(f"only one conversation per row is read: {unread_text} is left out")
     kept_names = text_names | {*table.columns}.difference(chat_columns)
-    rows = [_row_with_texts(row, unread_columns, kept_names) for row in table.rows]
+    rows: list[TableRow] = []
+    for row in table.rows:
+        cells = cells_with_texts(without_keys(row.cells, unread_columns))
+        kept_cells = {name: cell for name, cell in cells.items() if name in kept_names}
+        rows.append(row._replace(cells=kept_cells))
     if n_shortened := sum(_OMISSION_END in str(row.cells) for row in rows):
         n_rows_text = count_text(n_shortened, "row")
         notes.append(f"the middle of a long conversation is left out in {n_rows_text}")
@@ -227,11 +231,3 @@ def _judged_texts(
         return chat_columns[:1], {"input", "dialogue", "output"}, judged
     judged = "the whole conversation is judged (--turns last: the last assistant turn)"
     return chat_columns[:1], {CONVERSATION}, judged
-
-
-def _row_with_texts(
-    row: TableRow, unread_columns: Collection[str], kept_names: Collection[str]
-) -> TableRow:
-    """Return a row with texts in place of its conversations, and only the cells of these names."""
-    cells = cells_with_texts(without_keys(row.cells, unread_columns))
-    return row._replace(cells={name: cell for name, cell in cells.items() if name in kept_names})

@@ -59,20 +59,16 @@ def with_latest_labels(columns: Columns) -> Columns:
     page adds are removed from the table's columns, but their cells stay in the rows.
     """
     table, rows, notes = columns.table, columns.table.rows, columns.table.notes
-    if (
-        _TIME_COLUMN in table.columns
-        and columns.find_column("id")
-        and columns.find_column("annotator")
-    ):
-        rows = tuple({_label_owner(columns, row): row for row in rows}.values())
+    removed_columns = {_TIME_COLUMN, _CHANGE_COLUMN, _SCALE_COLUMN, *SAMPLING_COLUMNS}
+    if _TIME_COLUMN in table.columns:
+        removed_columns.update(_FLAG_COLUMNS)
+        if columns.find_column("id") and columns.find_column("annotator"):
+            rows = tuple({_label_owner(columns, row): row for row in rows}.values())
     if n_changed := sum(not is_blank(row.cells.get(_CHANGE_COLUMN)) for row in rows):
         notes += (
             f"{count_text(n_changed, 'label')} changed after the annotator saw others' labels: "
             "agreement is not blind",
         )
-    removed_columns = {_TIME_COLUMN, _CHANGE_COLUMN, _SCALE_COLUMN, *SAMPLING_COLUMNS}
-    if _TIME_COLUMN in table.columns:
-        removed_columns.update(_FLAG_COLUMNS)
     kept_columns = tuple(columns.columns_except(removed_columns))
     return replace(columns, table=replace(table, columns=kept_columns, rows=rows, notes=notes))
 
@@ -81,11 +77,8 @@ def _label_owner(columns: Columns, row: TableRow) -> tuple[str, str, str]:
     """Return the output, annotator and dimension of a row's label."""
     # If a row names no annotator, its number makes it differ from all other rows.
     annotator = columns.find_cell(row, "annotator") or f"{ROW_NUMBER_COLUMN} {row.line}"
-    return (
-        columns.item_id(row),
-        str(annotator).strip(),
-        str(columns.find_cell(row, "dimension")).strip(),
-    )
+    dimension = columns.find_cell(row, "dimension")
+    return columns.item_id(row), str(annotator).strip(), str(dimension).strip()
 
 
 def label_page_scales(columns: Columns) -> dict[str, Scale]:
