@@ -205,10 +205,7 @@ class DataCounts:
 
 
 def tuning_digests(items: Items, subject: Subject) -> list[str]:
-    """Return a digest of each row's texts, and of each document's texts.
-
-    A judge's file stores these digests, so that its tuning labels are recognised later.
-    """
+    """Return digests of rows and documents, by which a judge's tuning labels are recognised."""
     row_texts = [item.texts for item in items]
     document_texts = [input_texts(texts, subject) for texts in row_texts]
     return sorted({texts_digest(texts) for texts in (*row_texts, *document_texts) if texts})
@@ -225,10 +222,9 @@ def judged_output_name(text_names: Sequence[str]) -> str | None:
 
     The judged output is the last text with a name that is usual for outputs, else the last text.
     """
-    if not text_names:
-        return None
     usual_names = [name for name in text_names if name in OUTPUT_NAMES]
-    return usual_names[-1] if usual_names else text_names[-1]
+    candidates = usual_names or text_names
+    return candidates[-1] if candidates else None
 
 
 def score_vector(judgements: Iterable[AnyJudgement]) -> Vector:

@@ -126,12 +126,11 @@ def compare_judges(judge_entries: Sequence[JudgeEntry], task: Task) -> JudgeComp
 
 def _without_failed_scores(judge_entry: JudgeEntry) -> JudgeEntry:
     """Return the judge's entry; if all of its judgements failed, a reason replaces the scores."""
-    scored_items = judge_entry.scored_items
-    if scored_items is None or len(scored_items.failures) < len(scored_items.items):
+    scores = judge_entry.scored_items
+    if scores is None or len(scores.failures) < len(scores.items):
         return judge_entry
-    reason, n_with_reason = Counter(scored_items.failures.values()).most_common(1)[0]
-    n_items = len(scored_items.items)
-    message = f"none of {n_items:,} judgements has a score; {n_with_reason:,} of them: {reason}"
+    reason, n = Counter(scores.failures.values()).most_common(1)[0]
+    message = f"none of {len(scores.items):,} judgements has a score; {n:,} of them: {reason}"
     return replace(judge_entry, scored_items=None, why_unscored=message)
 
 

@@ -58,14 +58,9 @@ class Remarks:
     def as_line(self, title: str, item_id: str) -> str:
         """Return a line with the start of the output, of the comment and of the reason."""
         prefix = f"{title} {short_name(item_id, 16)}: "
-        text_by_label = {
-            "": self.output,
-            "people: ": self.comment,
-            "judge: ": self.decided_by or self.reason,
-        }
-        excerpts = [
-            label + " ".join(text.split()) for label, text in text_by_label.items() if text.strip()
-        ]
+        reason = self.decided_by or self.reason
+        texts = {"": self.output, "people: ": self.comment, "judge: ": reason}
+        excerpts = [name + " ".join(text.split()) for name, text in texts.items() if text.strip()]
         n_separators = len(excerpts) - 1
         width = (LINE_WIDTH - len(prefix) - 3 * n_separators) // max(len(excerpts), 1)
         return prefix + " | ".join(

@@ -134,9 +134,8 @@ class PeopleFigures:
             ratings, names = annotation_matrix(labelled_set, scored_items.dimension)
         except LabelError:
             return None
-        document_ids = scored_items.document_ids
+        scores, document_ids = scored_items.scores, scored_items.document_ids
         level, system_ids = scored_items.level, scored_items.system_ids
-        scores = scored_items.scores
         mean_reliability = reliability(ratings, document_ids, level=level, system=system_ids)
         return cls(
             names=names,
@@ -197,21 +196,19 @@ class Scorecard:
     people_figures: PeopleFigures | None = field(default=None, metadata={"json": "people"})
 
     @classmethod
-    def main_figures(
-        cls, scored_items: ScoredItems, *, has_verdicts: bool | None = None
-    ) -> "Scorecard":
+    def main_figures(cls, scores: ScoredItems, *, has_verdicts: bool | None = None) -> "Scorecard":
         """Return rho, pairwise accuracy, and the figures on pairs or on pass and fail.
 
         By default, there are figures on pass and fail if all labels and scores allow it.
         """
-        pairwise_accuracy = scored_items.pairwise_accuracy
+        pairwise_accuracy = scores.pairwise_accuracy
         pair_figures = verdict_figures = None
-        if scored_items.is_pairwise:
-            pair_figures = PairFigures.from_scores(scored_items, pairwise_accuracy)
-        if scored_items.has_verdicts if has_verdicts is None else has_verdicts:
-            verdict_figures = VerdictFigures.from_scores(scored_items)
+        if scores.is_pairwise:
+            pair_figures = PairFigures.from_scores(scores, pairwise_accuracy)
+        if scores.has_verdicts if has_verdicts is None else has_verdicts:
+            verdict_figures = VerdictFigures.from_scores(scores)
         return cls(
-            correlations=(scored_items.rho,),
+            correlations=(scores.rho,),
             pairwise_accuracy=pairwise_accuracy,
             scale_comparison=None,
             pair_figures=pair_figures,
@@ -219,15 +216,13 @@ class Scorecard:
         )
 
     @classmethod
-    def all_figures(
-        cls, scored_items: ScoredItems, *, has_verdicts: bool | None = None
-    ) -> "Scorecard":
+    def all_figures(cls, scores: ScoredItems, *, has_verdicts: bool | None = None) -> "Scorecard":
         """Return the main figures, every other correlation, and the figures on people and scale."""
         return replace(
-            cls.main_figures(scored_items, has_verdicts=has_verdicts),
-            correlations=tuple(all_correlations(scored_items)),
-            scale_comparison=compare_with_scale(scored_items),
-            people_figures=PeopleFigures.from_scores(scored_items),
+            cls.main_figures(scores, has_verdicts=has_verdicts),
+            correlations=tuple(all_correlations(scores)),
+            scale_comparison=compare_with_scale(scores),
+            people_figures=PeopleFigures.from_scores(scores),
         )
 
     @property
@@ -298,10 +293,7 @@ def all_correlations(scored_items: ScoredItems) -> Iterator[Correlation]:
 
 
 def compare_with_scale(scored_items: ScoredItems) -> ScaleComparison | None:
-    """Compare the means and SDs of scores and labels.
-
-    The result is None for pairs, for weighted labels, and for scores or labels off the scale.
-    """
+    """Compare means and SDs; None for pairs, weighted labels, and numbers off the judge's scale."""
     is_on_scale = scored_items.is_within_scale and not scored_items.is_pairwise
     if not is_on_scale or scored_items.items.is_weighted:
         return None

@@ -64,7 +64,6 @@ class ScoredItems:
 
     @property
     def human(self) -> Vector:
-        """People's mean rating of each output; for pairs, the margin in favour of A."""
         return self.items.human
 
     @property
@@ -118,10 +117,9 @@ class ScoredItems:
 
     def without_ids(self, ids: Collection[str]) -> "ScoredItems":
         """Return the judgements of all items but these; of all items if too few would remain."""
-        remaining = self.of_ids(self.ids - set(ids))
-        n_documents = len(remaining.items.documents)
-        has_enough = len(remaining.items) >= MIN_ROWS_LEFT and n_documents >= MIN_DOCUMENTS_LEFT
-        return remaining if has_enough else self
+        others = self.of_ids(self.ids - set(ids))
+        n_rows, n_documents = len(others.items), len(others.items.documents)
+        return others if n_rows >= MIN_ROWS_LEFT and n_documents >= MIN_DOCUMENTS_LEFT else self
 
     def correlation(
         self,
@@ -143,10 +141,7 @@ class ScoredItems:
 
     @property
     def rho(self) -> Correlation:
-        """Spearman's rho of the scores with people's labels, at the level `level`.
-
-        A document to whose outputs the judge gives equal scores counts 0.
-        """
+        """Spearman's rho of the scores with people's labels, at the level `level`."""
         return self.correlation(self.level)
 
     @property

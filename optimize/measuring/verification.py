@@ -22,12 +22,7 @@ from optimize.measuring.scored import ScoredItems, TuningOverlap
 from optimize.statistics import floor
 from optimize.statistics.contrasts import contrast_judges
 from optimize.statistics.correlations import Correlation, Level, correlation
-from optimize.statistics.intervals import (
-    MIN_DOCUMENTS_FOR_INTERVAL,
-    Interval,
-    IntervalEstimate,
-    Vector,
-)
+from optimize.statistics.intervals import MIN_DOCUMENTS_FOR_INTERVAL, Interval, IntervalEstimate
 from optimize.statistics.verdict_rates import MIN_OUTPUTS_FOR_RATES, Rate, VerdictAgreement
 
 # An influence on the scores is reported if its rho is at least this large.
@@ -77,25 +72,22 @@ class Associations:
 
     @classmethod
     def from_scores(cls, scored_items: ScoredItems) -> "Associations":
+        position_bias = repeat_agreement = None
+        if scored_items.is_pairwise:
+            preferences = [item for item in scored_items.judgements if isinstance(item, Preference)]
+            rates = win_rate(preferences, documents=scored_items.document_ids)
+            interval = Interval(rates.position_bias_low, rates.position_bias_high)
+            position_bias = IntervalEstimate(rates.position_bias, interval)
+        elif scored_items.has_verdicts:
+            repeat_agreement = _repeat_agreement(scored_items)
         return cls(
             length=_length_association(scored_items),
-            position_bias=_position_bias(scored_items),
-            repeat_agreement=_repeat_agreement(scored_items),
+            position_bias=position_bias,
+            repeat_agreement=repeat_agreement,
         )
 
 
-def _position_bias(scored_items: ScoredItems) -> IntervalEstimate | None:
-    if not scored_items.is_pairwise:
-        return None
-    preferences = [item for item in scored_items.judgements if isinstance(item, Preference)]
-    rates = win_rate(preferences, documents=scored_items.document_ids)
-    interval = Interval(rates.position_bias_low, rates.position_bias_high)
-    return IntervalEstimate(rates.position_bias, interval)
-
-
 def _repeat_agreement(scored_items: ScoredItems) -> float | None:
-    if not scored_items.has_verdicts:
-        return None
     agreements = []
     for judgement in scored_items.judgements:
         if isinstance(judgement, Judgement) and judgement.distribution and judgement.samples > 1:
@@ -118,7 +110,7 @@ def _length_association(scored_items: ScoredItems) -> LengthAssociation | None:
     level: Level = "dataset" if scored_items.level == "dataset" else "summary"
     document_ids = scored_items.document_ids
     scores = scored_items.verdicts if scored_items.has_verdicts else scored_items.scores
-    human: Vector = np.where(np.isnan(scores), np.nan, scored_items.human)
+    human = np.where(np.isnan(scores), np.nan, scored_items.human)
     return LengthAssociation(
         judge_rho=correlation(level, scores, lengths, document_ids).value,
         people_rho=correlation(level, human, lengths, document_ids).value,
@@ -167,13 +159,10 @@ class Verification:
     def from_scores(
         cls, scored_items: ScoredItems, held_out: ScoredItems, labelled_items: AnyLabels
     ) -> "Verification":
-        """Return the figures on `held_out`: the rows on which figures are computed."""
+        """Return the figures on `held_out`; the other rows were left out."""
         overlap = TuningOverlap.from_scores(scored_items, held_out)
-        rho_on_tuned_rows = misses = None
-        if overlap.n_rows and not overlap.tuned_on_these_labels:
-            rho_on_tuned_rows = scored_items.of_ids(scored_items.tuned_ids).rho
-        if held_out.has_verdicts:
-            misses = list_misses(held_out, MAX_MISSES_SHOWN)
+        tuned_rows = scored_items.of_ids(scored_items.tuned_ids)
+        is_left_out = overlap.n_rows and not overlap.tuned_on_these_labels
         return cls(
             judge=scored_items.judge_name,
             dimension=scored_items.dimension,
@@ -181,10 +170,10 @@ class Verification:
             level=scored_items.level,
             n_unjudged=scored_items.n_unjudged,
             overlap=overlap,
-            rho_on_tuned_rows=rho_on_tuned_rows,
+            rho_on_tuned_rows=tuned_rows.rho if is_left_out else None,
             scorecard=Scorecard.all_figures(held_out),
             associations=Associations.from_scores(held_out),
-            misses=misses,
+            misses=list_misses(held_out, MAX_MISSES_SHOWN) if held_out.has_verdicts else None,
             verdict_words=labelled_items.words.get(scored_items.dimension),
         )
 
@@ -205,9 +194,8 @@ class Verification:
 def check_floors(result: Verification, floors: Mapping[str, float], looks: int = 1) -> FloorCheck:
     """Return for each floor whether the judge's figure is above it, with the reason."""
     texts_by_outcome: dict[str, list[str]] = {"falls short": [], "undecided": [], "holds": []}
-    has_floors = bool(floors)
-    texts_by_outcome["falls short"] += _reasons_to_fail(result, has_floors=has_floors)
-    if has_floors and result.scorecard.has_same_scores:
+    texts_by_outcome["falls short"] += _reasons_to_fail(result, has_floors=bool(floors))
+    if floors and result.scorecard.has_same_scores:
         texts_by_outcome["falls short"].append("outputs that people order all get the same score")
         floors = {}
     for name, floor_value in floors.items():
@@ -285,9 +273,8 @@ def suggest_floors(figures: Correlation | VerdictAgreement) -> str:
         tpr, tnr = _rate_floor(figures.tpr), _rate_floor(figures.tnr)
         # A judge that decides at random passes floors whose sum is 1 or less.
         return f"--min-tpr {tpr:.2f} --min-tnr {tnr:.2f}" if tpr + tnr > 1 else ""
-    n_required = MIN_DOCUMENTS_FOR_FLOOR
-    if figures.level == "dataset":
-        n_required = MIN_DOCUMENTS_FOR_DATASET_FLOOR
+    is_dataset_level = figures.level == "dataset"
+    n_required = MIN_DOCUMENTS_FOR_DATASET_FLOOR if is_dataset_level else MIN_DOCUMENTS_FOR_FLOOR
     if figures.interval is None or figures.n_documents < n_required:
         return ""
     floor_value = _round_down(floor.suggested_rho_floor(figures.value, figures.interval.low))
@@ -297,9 +284,8 @@ def suggest_floors(figures: Correlation | VerdictAgreement) -> str:
 def _rate_floor(rate: Rate) -> float:
     """Return a floor for a rate; 0 if labels are too few for a floor."""
     n_documents = rate.n_documents or 0
-    n_required = MIN_DOCUMENTS_FOR_FLOOR
-    if n_documents == rate.n:
-        n_required = 2 * MIN_OUTPUTS_FOR_RATES
+    has_single_outputs = n_documents == rate.n
+    n_required = 2 * MIN_OUTPUTS_FOR_RATES if has_single_outputs else MIN_DOCUMENTS_FOR_FLOOR
     if not rate.interval or rate.interval.low == 0 or n_documents < n_required:
         return 0.0
     return _round_down(floor.suggested_rate_floor(rate.value, rate.interval.low, rate.n))
