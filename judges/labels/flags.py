@@ -10,7 +10,7 @@ from typing import NamedTuple
 from judges.labels.columns import ColumnNames
 from judges.labels.names import split_at_commas
 from judges.labels.types import LabelError, Vote
-from judges.labels.values import Scale
+from judges.labels.values import Scale, WordValues
 from judges.tables.text import read_yaml_file
 
 # With `--scale any`, a judge need not use the scale of the labels: only their order counts.
@@ -25,14 +25,11 @@ _VOTE_BY_NAME: dict[str, Vote] = {"a": "A", "b": "B", "tie": "tie"}
 _SCALE_PATTERN = re.compile(rf"({_NUMBER_PATTERN})\s*(?::|-|–|\.\.)\s*({_NUMBER_PATTERN})")
 
 
-ValueByWord = dict[str, float | Vote | None]
-
-
 class LabelMapping(NamedTuple):
     """A mapping, split into the columns for each name, the meaning of words, and the scale."""
 
     columns: dict[str, ColumnNames]
-    values: ValueByWord
+    values: WordValues
     scale: str | None
 
 
@@ -93,7 +90,7 @@ def split_mapping(
     if isinstance(mapping, str | Path):
         mapping = read_map_file(mapping)
     columns: dict[str, ColumnNames] = {}
-    value_by_word: ValueByWord = {}
+    value_by_word: WordValues = {}
     scale: str | None = None
     for name, value in (mapping or {}).items():
         if isinstance(value, Mapping):
@@ -103,17 +100,17 @@ def split_mapping(
             scale = str(value)
         else:
             columns[str(name)] = str(value) if isinstance(value, int) else value
-    return LabelMapping(columns, value_by_word | read_values(values or {}), scale)
+    return LabelMapping(columns, {**value_by_word, **read_values(values or {})}, scale)
 
 
-def read_values(meanings: Iterable[str] | Mapping[str, object]) -> ValueByWord:
+def read_values(meanings: Iterable[str] | Mapping[str, object]) -> WordValues:
     """Map each word to the number or vote that it stands for; None stands for a missing rating.
 
     `meanings` is a mapping, or the arguments of --values. An argument is `WORD=NUMBER,...`, and
     `WORD=` means a missing rating. A word that contains a comma is quoted as in CSV. Raises
     LabelError for another form of argument, and if a word stands for two different numbers.
     """
-    value_by_word: ValueByWord = {}
+    value_by_word: dict[str, float | Vote | None] = {}
     for word, meaning in _words_and_meanings(meanings):
         if not word:
             raise LabelError(f"{meaning!r} is not WORD=NUMBER, as in good=3 (or =A, =B, =tie)")

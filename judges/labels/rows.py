@@ -85,14 +85,14 @@ class RowReader:
         self._text_columns = {
             n: column for n, column in texts.items() if columns.has_column(column)
         }
-        shared_texts = without_keys(self._text_columns, response_columns)
-        self._source_text = columns.find_source_text(shared_texts)
-        self._required_texts = _find_required_texts(columns, problems, shared_texts, judge_texts)
+        other_texts = without_keys(self._text_columns, response_columns)
+        self._source_text = columns.find_source_text(other_texts)
+        self._required_texts = _find_required_texts(columns, problems, other_texts, judge_texts)
         self._required_texts.update(response_columns)
         # A row in which one of these texts is empty is left out and counted. If another required
         # text is empty, that is a problem.
         self._output_texts = {*filter(is_output_name, self._required_texts), *response_columns}
-        if not shared_texts and judge_texts != ():
+        if not other_texts and judge_texts != ():
             advice = "name the columns that hold the texts, as in --map document=COLUMN"
             if self._file_columns.is_long_table:
                 advice = "give the file of outputs, and this one with --annotations FILE"
