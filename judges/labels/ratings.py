@@ -213,8 +213,8 @@ def _make_reader(
     numbers = {normalize_word(value): parse_cell(value).number for value in present_values}
     # Unless the scale has negative numbers, -1 in a column of only 1 and -1 is thumbs down.
     if {*numbers.values()} == {1, -1} and min_rating >= 0:
-        thumbs = {word: max(number, 0) for word, number in numbers.items()}
-        value_by_word = {**thumbs, **value_by_word}
+        thumb_values = {word: max(number, 0) for word, number in numbers.items()}
+        value_by_word = {**thumb_values, **value_by_word}
     has_semicolons = columns.table.delimiter == ";"
     return RatingReader(values, value_by_word, may_have_decimal_commas=has_semicolons)
 

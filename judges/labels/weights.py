@@ -68,8 +68,8 @@ def with_weights(labelled_set: LabelledSet, columns: Columns, problems: Problems
             problems.add("sampling", fault, advice, line=row.line, value=cells)
     if problems or not sampling_by_document:
         return labelled_set
-    uniform = dict.fromkeys(document_by_output.values(), UNIFORM_SAMPLING)
-    weights = document_weights(uniform | sampling_by_document)
+    uniform_sampling = dict.fromkeys(document_by_output.values(), UNIFORM_SAMPLING)
+    weights = document_weights(uniform_sampling | sampling_by_document)
     outputs = [replace(o, weight=weights.get(o.document_id, 1.0)) for o in labelled_set.outputs]
     note = "documents were drawn with unequal chances: verify and estimate weight them"
     return replace(labelled_set, outputs=tuple(outputs), notes=(*labelled_set.notes, note))
