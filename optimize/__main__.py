@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from functools import partial
 
 from dspy_judges.startup import exit_on_ctrl_c
 from dspy_judges.startup import run as start
@@ -88,14 +89,11 @@ def parser() -> CommandParser:
     add("seed", "N", "the seed of every random draw (0)")
     group = parser.add_argument_group("the run")
     group.add_argument("--out", metavar="DIR", help="the run's folder (runs/NAME-001)")
-    help_by_flag = {
-        "--dry-run": "print the expected calls, time and cost, and stop",
-        "--probes": "attack the judge that ships (always if it is embedded)",
-        "--json": "print summary.json instead of the table",
-        "--verbose": "print each retry, and tracebacks of errors",
-    }
-    for flag, help_text in help_by_flag.items():
-        group.add_argument(flag, action="store_true", help=help_text)
+    add_switch = partial(group.add_argument, action="store_true")
+    add_switch("--dry-run", help="print the expected calls, time and cost, and stop")
+    add_switch("--probes", help="attack the judge that ships (always if it is embedded)")
+    add_switch("--json", help="print summary.json instead of the table")
+    add_switch("--verbose", help="print each retry, and tracebacks of errors")
     parser.set_defaults(**OTHER_FLAGS)
     return parser
 

@@ -32,7 +32,7 @@ from optimize.inputs.flags import (
     read_word_values,
 )
 from optimize.inputs.labelled import AnyLabels
-from optimize.inputs.subjects import shared_texts, text_names_for_judge, unread_columns
+from optimize.inputs.subjects import new_judge_texts, shared_texts, unread_columns
 from optimize.inputs.tune_command import (
     COMMAND_TITLE,
     TitledLine,
@@ -183,9 +183,8 @@ def mapping_yaml(reading: FileReading, options: ReadOptions) -> str:
     unusual_texts = [*filterfalse(is_source_or_output, reading.texts)]
     mapping |= {**without_keys(reading.texts, unusual_texts), **options.mapping}
     if options.values:
-        mapping[VALUES_KEY] = {
-            word: "" if value is None else value for word, value in options.values.items()
-        }
+        values = options.values.items()
+        mapping[VALUES_KEY] = {word: "" if value is None else value for word, value in values}
     for lowest, highest in options.scales.values():
         mapping[SCALE_KEY] = f"{lowest:g}:{highest:g}"
     yaml_text: str = yaml.safe_dump(mapping, allow_unicode=True, sort_keys=False)
@@ -234,7 +233,7 @@ def _names_of_read_texts(
     if isinstance(labelled_items, LabelledPairs):
         return [*shared_texts(labelled_items), *RESPONSE_NAMES]
     try:
-        return text_names_for_judge(labelled_items, columns_by_name)
+        return new_judge_texts(labelled_items, columns_by_name)
     except LabelError:
         return labelled_items.reading.texts
 

@@ -38,7 +38,7 @@ from optimize.inputs.flags import (
     rescale_subject,
 )
 from optimize.inputs.labelled import PASS_FAIL, AnyLabels
-from optimize.inputs.subjects import find_subject, text_names_for_judge, usable_texts
+from optimize.inputs.subjects import find_subject, new_judge_texts, usable_texts
 from optimize.label_page.server import LabelServer
 from optimize.label_page.session import JudgeAnswer, LabelSession, answer_numbers
 from optimize.task_flags import asking_options, load_judges
@@ -99,7 +99,7 @@ def label(flags: argparse.Namespace) -> int:
         text_names = usable_texts(items_to_label.reading.texts, items_to_label)
         inputs, field_by_output = text_names, {"A": "response_a", "B": "response_b"}
     else:
-        text_names = text_names_for_judge(items_to_label, columns_by_name)
+        text_names = new_judge_texts(items_to_label, columns_by_name)
         *inputs, output = text_names
         field_by_output = {output: output}
     subject = _subject_to_label(flags, items_to_label, text_names)

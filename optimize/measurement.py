@@ -244,11 +244,7 @@ def _load_labels_for_scores(
 def _match_score_keys(
     scores: Any, label_source: LabelSource, labelled_items: AnyLabels
 ) -> Mapping[object, str]:
-    """Map the keys of `scores` to the labelled rows' ids; empty if the keys are the ids already.
-
-    If the labels are a DataFrame without ids, the keys are its index. Raises LabelError if scores
-    may belong to other rows.
-    """
+    """Map the keys of `scores` to the labelled rows' ids; {} if the keys are the ids already."""
     import pandas as pd
 
     id_column = "".join(labelled_items.reading.rows.get("id", ()))
@@ -262,6 +258,7 @@ def _match_score_keys(
     is_labelled_set = isinstance(label_source.data, LabelledSet | LabelledPairs)
     if is_labelled_set and all(isinstance(key, str) for key in score_keys):
         return {}  # keys that are texts are the ids in the set
+    # The scores of a DataFrame without ids have its index.
     if frame is not None and frame.index.is_unique:
         id_by_label = {label: str(number) for number, label in enumerate(frame.index, start=1)}
         if score_keys <= id_by_label.keys() or score_keys >= id_by_label.keys():

@@ -191,8 +191,7 @@ def tune(
         name, subject = dimension.name, dimension
     else:
         raise TypeError(
-            f"tune() takes a catalogue name, FILE.yaml, a Dimension or a Comparison, not "
-            f"{dimension!r}"
+            f"tune() takes a catalogue name, FILE.yaml, Dimension or Comparison, not {dimension!r}"
         )
     settings["pairwise" if isinstance(subject, Comparison) else "dimension"] = name
     settings["optimizer"] = optimizer_name(optimizer)

@@ -100,9 +100,7 @@ def _check_flags(flags: argparse.Namespace, margin: float) -> None:
     if changed.suffix != ".jsonl" and not changed.exists():
         raise SettingsError(f"--changed {changed}: name a file that ends in .jsonl")
     if flags.report:
-        raise SettingsError(
-            "--report cannot be combined with --changed: its page needs labels on random outputs"
-        )
+        raise SettingsError("--report needs labels on random outputs: leave it out with --changed")
 
 
 def changed_swap_lines(result: ChangedRowsSwap) -> list[str]:

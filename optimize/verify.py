@@ -141,10 +141,6 @@ def _check_flags(flags: argparse.Namespace, *, has_floors: bool) -> None:
         report_path = Path(flags.report)
         # A file with another ending may hold labels or scores, which the page would overwrite.
         if report_path.suffix != ".html" or not report_path.parent.is_dir():
-            raise SettingsError(
-                f"--report {flags.report}: name a file that ends in .html, in a folder that exists"
-            )
+            raise SettingsError(f"--report {report_path}: name a .html file in an existing folder")
     if not is_swap and (flags.margin is not None or flags.changed is not None):
-        raise SettingsError(
-            "--margin and --changed need --against OLD, which names the judge to replace"
-        )
+        raise SettingsError("--margin and --changed need --against OLD, the judge to replace")

@@ -31,9 +31,7 @@ DEFAULT_RISK = 0.1
 # join a panel and does not ship.
 MAX_FAILED_SHARE = 0.1
 INTERRUPTED_MESSAGE = "interrupted: run the same command again to go on from here"
-ANNOTATIONS_HELP = (
-    "a long file (id, dimension, annotator, rating) whose ratings replace the file's own"
-)
+ANNOTATIONS_HELP = "a long file (id, dimension, annotator, rating) that replaces the file's ratings"
 DATA_HELP = f"human labels: {READABLE_ENDINGS}, or hf:owner/name (the starter set)"
 MAP_HELP = """\
 read NAME (a dimension, a text, id, group, system) from this column; repeatable; or
@@ -191,10 +189,9 @@ def read_floors(flags: argparse.Namespace) -> dict[str, float]:
         floor = getattr(flags, f"min_{name}", None)
         if floor is None:
             continue
-        if not figure.lowest_value <= floor <= 1:
-            raise SettingsError(
-                f"--min-{name} {floor:g}: {figure.name} is between {figure.lowest_value} and 1"
-            )
+        lowest = figure.lowest_value
+        if not lowest <= floor <= 1:
+            raise SettingsError(f"--min-{name} {floor:g}: {figure.name} is between {lowest} and 1")
         floor_by_figure[name] = floor
     return floor_by_figure
 
@@ -235,7 +232,5 @@ def run_and_print(
             print_error(line)
         return outcome.fault_code if outcome.faults else DONE_EXIT_CODE
 
-    output_options = {"verbose": getattr(flags, "verbose", False), "quiet": flags.quiet}
-    return run_command(
-        command_name, print_outcome, interrupt_message=interrupt_message, **output_options
-    )
+    output = {"verbose": getattr(flags, "verbose", False), "quiet": flags.quiet}
+    return run_command(command_name, print_outcome, interrupt_message=interrupt_message, **output)

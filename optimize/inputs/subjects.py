@@ -100,7 +100,7 @@ def subject_from_labels(
         )
     words, scale_text = verdict_words(labelled_items, name), label_source.scale
     answers = words or scale_for_new_judge(labelled_items, name, scale_text)
-    text_names = text_names_for_judge(labelled_items, columns_by_name)
+    text_names = new_judge_texts(labelled_items, columns_by_name)
     return make_dimension(name, answers, text_names, definition), labelled_items
 
 
@@ -121,9 +121,7 @@ def shared_texts(labelled_pairs: LabelledPairs) -> list[str]:
     return usable_texts(filter(is_source_or_output, text_names), labelled_pairs)
 
 
-def text_names_for_judge(
-    labelled_set: LabelledSet, columns_by_name: Mapping[str, object]
-) -> list[str]:
+def new_judge_texts(labelled_set: LabelledSet, columns_by_name: Mapping[str, object]) -> list[str]:
     """Return the names of the texts that a new judge reads; the judged output comes last.
 
     A judge reads the texts with a usual name and the texts that --map names, if every row has them.

@@ -18,7 +18,7 @@ from judges.labels.values import Scale
 from judges.prompt import VALID_NAME
 from optimize.inputs.flags import narrowest_usual_scale
 from optimize.inputs.labelled import AnyLabels, needs_any_scale
-from optimize.inputs.subjects import dimension_name, missing_input_flag, text_names_for_judge
+from optimize.inputs.subjects import dimension_name, missing_input_flag, new_judge_texts
 
 # A titled line that `check` prints: its title, and a sentence or a command.
 TitledLine = tuple[str, str]
@@ -121,7 +121,7 @@ def _tune_line(
 
 def _new_judge_flags(labelled_set: LabelledSet, dimension: str, options: ReadOptions) -> str:
     """Return further flags that a new judge of these labels needs, each after a space."""
-    text_names = text_names_for_judge(labelled_set, options.mapping)
+    text_names = new_judge_texts(labelled_set, options.mapping)
     new_flags = [missing_input_flag(labelled_set, text_names)]
     if not options.scales.get("*") and needs_any_scale(labelled_set, dimension):
         new_flags.append(f"--scale {ANY_SCALE}")

@@ -145,9 +145,8 @@ def plan_budget(
     # The untuned judge and the tuned one judge the held-out items.
     reserved_cost = n_held_out * (item_cost + (max_item_price if is_in_dollars else item_cost))
     n_probes = len(ATTACKS) * min(N_PROBED_OUTPUTS, len(labels.held_out.test))
-    probes_are_free = (
-        is_embedded(settings.lm) and reserved_cost + n_probes * pricing.calls_per_item <= limit
-    )
+    n_probe_calls = n_probes * pricing.calls_per_item
+    probes_are_free = is_embedded(settings.lm) and reserved_cost + n_probe_calls <= limit
     if not (settings.probes or probes_are_free):
         n_probes = 0
     max_reserved_share = 1.0 if pricing.is_free else 0.5
@@ -165,12 +164,10 @@ def plan_budget(
     )
 
 
-def _expected_by_purpose(
-    run: PreparedRun, search_budget: SearchBudget, n_probes: int
-) -> list[Spending]:
+def _expected_by_purpose(run: PreparedRun, budget: SearchBudget, n_probes: int) -> list[Spending]:
     """Return what a run usually spends for each purpose."""
-    settings, pricing = run.settings, search_budget.pricing
-    n_judgements, price_ratio, n_proposals = _usual_search(run, search_budget)
+    settings, pricing = run.settings, budget.pricing
+    n_judgements, price_ratio, n_proposals = _usual_search(run, budget)
     judge_tokens = pricing.untuned_tokens_in, pricing.untuned_tokens_out
     search_tokens = price_ratio * judge_tokens[0], price_ratio * judge_tokens[1]
     judge_price, proposer_price = settings.judge_model.price, settings.proposer_model.price
@@ -251,15 +248,10 @@ def _planned_limits(run: PreparedRun, pricing: Pricing) -> tuple[float, float]:
 
 
 def _run_limit(run: PreparedRun, pricing: Pricing, *, has_begun: bool) -> float:
-    """Return what a run may spend: the user's limit, else the default limit.
-
-    Raises SettingsError if the user's limit is too small to learn anything. A run that has begun
-    goes on, even if judgements prove dearer than estimated.
-    """
+    """Return what a run may spend; SettingsError if the user's limit is too small to be useful."""
     settings = run.settings
     smallest_limit, default_limit = _planned_limits(run, pricing)
-    # What a call or a dollar of the user's limit pays for, in the unit of the costs; the rest is
-    # spare.
+    # What a call or a dollar of the user's limit pays for, in the costs' unit; the rest is spare.
     cost_per_call = (1 - SPARE_CALLS_SHARE) * pricing.untuned_cost / pricing.calls_per_item
     cost_per_dollar = 1 - SPARE_COST_SHARE
     max_cost = settings.max_cost if pricing.budget_unit == "dollars" else None
@@ -271,6 +263,7 @@ def _run_limit(run: PreparedRun, pricing: Pricing, *, has_begun: bool) -> float:
         if user_limit is None:
             continue
         limit = user_limit * cost_per_unit
+        # A run that has begun goes on, even if judgements prove dearer than estimated.
         if limit < smallest_limit and not has_begun:
             needed_limit = smallest_limit / cost_per_unit
             needed_limit = math.ceil(needed_limit * 10**n_decimals) / 10**n_decimals
@@ -284,10 +277,7 @@ def _run_limit(run: PreparedRun, pricing: Pricing, *, has_begun: bool) -> float:
 
 
 def _search_options(run: PreparedRun, pricing: Pricing, max_item_price: float) -> SearchOptions:
-    """Return the options of a search in which judging one item may cost at most `max_item_price`.
-
-    Prompts get no demonstrations if fewer than MIN_DEMOS of average length would fit.
-    """
+    """Return the options of a search where judging one item may cost at most `max_item_price`."""
     settings, items = run.settings, run.labels.train.items
     max_demos, max_demo_characters = MAX_PAID_DEMOS, MAX_PAID_DEMO_CHARACTERS
     if is_embedded(settings.lm):

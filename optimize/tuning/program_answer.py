@@ -40,9 +40,7 @@ class ProgramAnswer:
     def score(self, value: Any) -> float:
         """Convert a value that the program wrote to a score; raise ValueError if it is not one."""
         if probability_by_value := choice_probabilities(value, self.values):
-            return math.fsum(
-                probability * self.score(one) for one, probability in probability_by_value.items()
-            )
+            return math.fsum(p * self.score(one) for one, p in probability_by_value.items())
         if self.is_choice:
             return 1.0 - self.values.index(value)
         score = float(value)
@@ -53,8 +51,8 @@ class ProgramAnswer:
     def label_score(self, label: FieldValue | float) -> float:
         """Convert people's label to a score; raise ValueError if it is not a label.
 
-        If the field is a choice, the label may be one of its two values, "tie", the share of people
-        who chose the first value, or (for pairs) a margin; otherwise it is a rating.
+        The label of a choice is one of its two values, "tie", or the share of people who chose the
+        first value; for pairs, it may also be a margin. Any other label is a rating.
         """
         if self.is_choice and label in (*self.values, "tie"):
             return 0.5 if label == "tie" else self.score(label)
@@ -135,11 +133,7 @@ def _read_answer(name: str, info: FieldInfo) -> ProgramAnswer | None:
 
 
 def _ratings_of_levels(levels: Sequence[str]) -> tuple[int, ...]:
-    """Return a rating for each level of a dspy.Score.
-
-    The ratings are the numbers with which the levels begin, as in "1: poor", if all have one and
-    the numbers ascend. Otherwise the levels are counted from 0.
-    """
+    """Return the ascending numbers before a dspy.Score's levels ("1: poor"), else their indices."""
     matches = [re.match(r"-?\d+(?=:|\Z)", str(level)) for level in levels]
     numbers = [int(match[0]) for match in matches if match]
     if len(numbers) == len(levels) and numbers == sorted(set(numbers)):

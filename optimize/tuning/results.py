@@ -95,9 +95,8 @@ def _split_result(
         # The verdicts of each judge are decided at that judge's own threshold.
         verdicts = tuned.verdicts, untuned.verdicts
         balanced_gain = contrast_balanced_accuracy(*verdicts, human, documents)
-    gain = contrast_judges(
-        tuned.scores, untuned.scores, human, documents, untuned.system_ids, level=untuned.level
-    )
+    scores, systems = (tuned.scores, untuned.scores), untuned.system_ids
+    gain = contrast_judges(*scores, human, documents, systems, level=untuned.level)
     scorecards = []
     for scored in (untuned, tuned):
         card = Scorecard.main_figures(scored, has_verdicts=shipped.has_verdicts)

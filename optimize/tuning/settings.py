@@ -199,11 +199,7 @@ def read_settings(value_by_setting: Mapping[str, object]) -> Settings:
 
 
 def _split_map(value_by_setting: Mapping[str, object]) -> dict[str, object]:
-    """Return the settings with `map` as a mapping from names to columns.
-
-    `map` may be such a mapping, a list of NAME=COLUMN texts, or the path of a mapping file. It may
-    also hold values of words and a scale, which become settings of their own.
-    """
+    """Return the settings with the columns, the values and the scale that `map` holds."""
     mapping = value_by_setting.get("map")
     if isinstance(mapping, str | os.PathLike):
         mapping = [os.fspath(mapping)]
