@@ -1,9 +1,9 @@
-"""A labelling session: it shows each annotator the next item, and saves their labels.
+"""A labelling session shows each annotator the next item (output or pair), and saves their labels.
 
-An item is an output, or a pair of outputs. Two annotators disagree on an item if their ratings
-differ by 2 or more; if there are only 2 or 3 possible answers, they disagree if their answers
-differ. An annotator disagrees with the judge if the judge's score differs from the annotator's
-rating by 1 or more, or if the judge's verdict or preference is different.
+Two annotators disagree on an item if their ratings differ by 2 or more; if there are only 2 or 3
+possible answers, they disagree if their answers differ. An annotator disagrees with the judge if
+the judge's score differs from the annotator's rating by 1 or more, or if the judge's verdict or
+preference is different.
 """
 
 import random

@@ -18,7 +18,6 @@ from optimize.measuring.scored import TuningOverlap
 from optimize.measuring.verification import suggest_floors
 from optimize.report.answer import Fact, Tile
 from optimize.statistics.coefficients import COEFFICIENTS
-from optimize.statistics.human import OneAnnotatorComparison
 from optimize.statistics.intervals import (
     MIN_DOCUMENTS_FOR_INTERVAL,
     MIN_PERFECT,
@@ -119,14 +118,13 @@ def _obstacle_to_verdicts(figures: VerdictFigures) -> Obstacle | None:
     accuracy, constant_share = figures.judge.accuracy, figures.constant_judge.accuracy.value
     if accuracy.interval and accuracy.interval.low > constant_share:
         return None
-    remedy = ""
-    if accuracy.interval and accuracy.interval.high < constant_share:
-        remedy = "It needs another prompt or model; more labels would not help."
-    return Obstacle(
+    refusal = (
         f"Do not use its verdicts yet: it agrees with people on {share_text(accuracy.value)}; "
-        f"always saying {figures.constant_verdict} would agree on {share_text(constant_share)}.",
-        remedy,
+        f"always saying {figures.constant_verdict} would agree on {share_text(constant_share)}."
     )
+    if accuracy.interval is None or accuracy.interval.high >= constant_share:
+        return Obstacle(refusal)
+    return Obstacle(refusal, "It needs another prompt or model; more labels would not help.")
 
 
 def recommendation(
@@ -155,7 +153,8 @@ def _quality_texts(scorecard: Scorecard) -> tuple[str, str]:
         return f"It decides {share} of pairs as people do, more than a coin's 50%", ""
     rho_tile = _rho_tile(scorecard)
     strength = f"{rho_tile.title} is {rho_tile.figure_text}: it beats a coin"
-    one_annotator = _one_annotator(scorecard)
+    people = scorecard.people_figures
+    one_annotator = people.one_annotator if people else None
     if not (one_annotator and (difference := one_annotator.rho_difference.interval)):
         return strength, ""
     if difference.high < 0:
@@ -185,12 +184,13 @@ def main_tiles(scorecard: Scorecard) -> list[Tile]:
 
 
 def _rank_tiles(scorecard: Scorecard) -> Iterator[Tile]:
+    people = scorecard.people_figures
     yield _pairs_tile(scorecard)
     yield _rho_tile(scorecard)
     if scorecard.pair_figures:
         same_answer_share = IntervalEstimate(scorecard.pair_figures.order_agreement, None)
         yield Tile("Same answer in both orders", same_answer_share, is_share=True)
-    elif one_annotator := _one_annotator(scorecard):
+    elif people and (one_annotator := people.one_annotator):
         note = f"the judge's: {number_text(one_annotator.judge_rho.value)}"
         if one_annotator.n_outputs < scorecard.rho.n_outputs:  # the others have a single rating
             note += f"; n={one_annotator.n_outputs:,}"
@@ -217,10 +217,6 @@ def _rho_tile(scorecard: Scorecard) -> Tile:
         published_rho = number_text(scorecard.correlations[1].value)
         note += f"; most papers would print {published_rho}"
     return Tile(f"{scorecard.rho.level.capitalize()}-level rho", scorecard.rho, note)
-
-
-def _one_annotator(scorecard: Scorecard) -> OneAnnotatorComparison | None:
-    return scorecard.people_figures.one_annotator if scorecard.people_figures else None
 
 
 def _verdict_tiles(scorecard: Scorecard, figures: VerdictFigures) -> Iterator[Tile]:
@@ -264,22 +260,20 @@ def measured_sentence(scorecard: Scorecard, counts: DataCounts, remark: str = ""
     return " ".join(sentences)
 
 
-def rate_facts(scorecard: Scorecard) -> list[Fact]:
-    """Return people's and the judge's share of passes; none if it does not pass or fail."""
-    if not scorecard.verdict_figures:
-        return []
-    judge = scorecard.verdict_figures.judge
-    base_rate, judge_rate = share_text(judge.base_rate.value), share_text(judge.judge_rate.value)
-    return [("Rates", f"People pass {base_rate}, the judge {judge_rate}.")]
+def rate_facts(scorecard: Scorecard) -> Iterator[Fact]:
+    """Yield people's and the judge's share of passes, if the judge passes or fails outputs."""
+    if figures := scorecard.verdict_figures:
+        people_rate = share_text(figures.judge.base_rate.value)
+        judge_rate = share_text(figures.judge.judge_rate.value)
+        yield "Rates", f"People pass {people_rate}, the judge {judge_rate}."
 
 
-def scale_facts(scorecard: Scorecard) -> list[Fact]:
-    """Return people's and the judge's mean rating if they differ."""
+def scale_facts(scorecard: Scorecard) -> Iterator[Fact]:
+    """Yield people's and the judge's mean rating if they differ."""
     scales = scorecard.scale_comparison
-    if scorecard.verdict_figures or not (scales and scales.is_shifted):
-        return []
-    means = f"{scales.judge_mean:.2f}, the labels' mean {scales.human_mean:.2f}"
-    return [("Scores", f"Their mean is {means}. The figures compare only how outputs are ordered.")]
+    if scales and scales.is_shifted and not scorecard.verdict_figures:
+        means = f"{scales.judge_mean:.2f}, the labels' mean {scales.human_mean:.2f}"
+        yield "Scores", f"Their mean is {means}. The figures compare only how outputs are ordered."
 
 
 def tuning_warnings(overlap: TuningOverlap, unit: str, judge_name: str = "It") -> list[Fact]:
@@ -294,12 +288,12 @@ def tuning_warnings(overlap: TuningOverlap, unit: str, judge_name: str = "It") -
     return [("Warning", f"{judge_name} was tuned on {warning}") for warning in warnings]
 
 
-def order_facts(scorecard: Scorecard) -> list[Fact]:
-    """Return a pairwise judge's accuracy in either order of the outputs."""
-    if not (figures := scorecard.pair_figures):
-        return []
-    share_ab, share_ba = map(share_text, (figures.accuracy_order_ab, figures.accuracy_order_ba))
-    return [("accuracy in one order", f"{share_ab} with A first, {share_ba} with B first")]
+def order_facts(scorecard: Scorecard) -> Iterator[Fact]:
+    """Yield a pairwise judge's accuracy in either order of the outputs."""
+    if figures := scorecard.pair_figures:
+        share_ab = share_text(figures.accuracy_order_ab)
+        share_ba = share_text(figures.accuracy_order_ba)
+        yield "accuracy in one order", f"{share_ab} with A first, {share_ba} with B first"
 
 
 def correlation_lines(scorecard: Scorecard, counts: DataCounts) -> list[str]:

@@ -83,7 +83,7 @@ def verification_answer(result: Verification, *, with_faults: bool = True) -> Re
         ],
         tiles=main_tiles(scorecard),
         measured_on=measured_on,
-        facts=scale_facts(scorecard),
+        facts=[*scale_facts(scorecard)],
         next_steps=[verification_step(result, obstacle)],
     )
 

@@ -52,8 +52,7 @@ def contrast_judges(
         `documents` is empty if people give all outputs the same rating.
 
     Raises:
-        ValueError: The vectors differ in length or have invalid values (see `scored_rows`), or
-            `system` is missing at system level.
+        ValueError: The vectors are invalid, or `system` is missing at system level.
     """
     scores_a, scores_b = np.asarray(judge_a, dtype=float), np.asarray(judge_b, dtype=float)
     both_scored = ~np.isnan(scores_a) & ~np.isnan(scores_b)

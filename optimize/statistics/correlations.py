@@ -93,8 +93,7 @@ def dataset_level(
         weight: (outputs,) weights of the outputs' documents.
 
     Raises:
-        ValueError: The vectors differ in length or have invalid values (see `scored_rows`), or the
-            coefficient has no weighted form.
+        ValueError: The vectors are invalid, or the coefficient has no weighted form.
     """
     rows = scored_rows(judge, human, document, weight=weight)
     return _correlation("dataset", rows, coefficient, undefined)
@@ -235,11 +234,9 @@ def _coefficient_over_outputs(
     scores, ratings, weights = rows.scores, rows.labels, rows.weights
     if weights.size < 2:
         return np.nan
-    is_rating_constant = np.ptp(ratings) == 0
-    is_constant = is_rating_constant or np.ptp(scores) == 0
-    if is_constant and not is_rating_constant and undefined == "judge_zero":
+    if np.ptp(scores) == 0 and np.ptp(ratings) > 0 and undefined == "judge_zero":
         return 0.0
-    if is_constant or np.ptp(weights) == 0:
+    if min(np.ptp(scores), np.ptp(ratings), np.ptp(weights)) == 0:
         return float(COEFFICIENTS[coefficient].of_rows(scores[None], ratings[None])[0])
     of_weighted = COEFFICIENTS[coefficient].of_weighted
     if of_weighted is None:

@@ -154,9 +154,8 @@ def _interval_of_share(
 class ScaleComparison:
     """Means and standard deviations of a judge's scores and people's ratings of the same outputs.
 
-    `shift` is the judge's mean score minus people's mean rating. `is_shifted` is true if the
-    interval of the shift excludes 0, and the shift is at least a quarter of the standard deviation
-    of people's ratings.
+    `shift` is the judge's mean score minus people's mean rating. `is_shifted` says whether its
+    interval excludes 0, and it is at least a quarter of the ratings' standard deviation.
     """
 
     judge_mean: float
@@ -206,16 +205,13 @@ def nearest_ratings(values: ArrayLike, scale: ArrayLike) -> Vector:
 
 
 def quadratic_kappa(ratings_a: Vector, ratings_b: Vector) -> float:
-    """Return Cohen's (1968) kappa with quadratic weights, for two annotators' ratings.
+    """Return Cohen's (1968) kappa with quadratic weights; NaN if all ratings are equal.
 
     Kappa is 1 minus the mean squared difference of the ratings, divided by the mean that is
-    expected if the ratings are paired at random: var(a) + var(b) + (mean(a) - mean(b))^2. If this
-    is 0, because all ratings are equal, kappa is NaN.
+    expected if the ratings are paired at random: var(a) + var(b) + (mean(a) - mean(b))^2.
     """
-    if not ratings_a.size:
+    if not ratings_a.size or np.ptp([ratings_a, ratings_b]) == 0:
         return np.nan
     mean_difference = ratings_a.mean() - ratings_b.mean()
     expected_square = ratings_a.var() + ratings_b.var() + mean_difference**2
-    if expected_square == 0:
-        return np.nan
     return float(1 - ((ratings_a - ratings_b) ** 2).mean() / expected_square)

@@ -3,12 +3,11 @@
 The TPR is the share of outputs labelled "pass" that the judge passes, and the TNR the share of
 outputs labelled "fail" that it fails. The mean of TPR and TNR is the balanced accuracy.
 
-A rate has Wilson's (1927) interval for the effective number of outputs, which is the number of
-outputs divided by the design effect of documents (Korn and Graubard 1998). Few documents give a
-poor estimate of the design effect, so the estimate is shrunk towards a prior: the square root of
-the number of outputs per document, times Kish's design effect of unequal weights. The interval for
-the balanced accuracy is computed from the intervals for TPR and TNR (MOVER, Zou and Donner 2008).
-The interval for kappa is computed on Fisher's z. With unequal weights, kappa has no interval.
+A rate has Wilson's (1927) interval for the effective number of outputs: the number of outputs,
+divided by the design effect of documents (Korn and Graubard 1998). This is shrunk towards a prior,
+because few documents give a poor estimate: the square root of the number of outputs per document,
+times Kish's design effect of unequal weights. The interval for the balanced accuracy is computed
+from those for TPR and TNR (MOVER, Zou and Donner 2008), and the one for kappa on Fisher's z.
 """
 
 from collections.abc import Mapping
