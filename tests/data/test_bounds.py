@@ -17,7 +17,7 @@ from judges.tables.formats import read_records, read_table, read_table_rows
 from judges.tables.problems import Problems, RowsError
 
 ROW = {"id": "1", "document": "A text.", "summary": "Short."}
-WAY_OUT = "leave out columns that no judge reads, or split the file"
+SIZE_ADVICE = "leave out columns that no judge reads, or split the file"
 
 
 def lines(*rows: object) -> Path:
@@ -37,30 +37,39 @@ def one_text(n_rows: int, length: int) -> Path:
     return Path("x.parquet")
 
 
-NAMES = [f"c{i}" for i in range(1001)]
-BRACKETS = b"[]," * 1_600_000 + b"[]]"
-DEEP = '{"a": 1}\n{"a": ' + "[" * 101 + "]" * 101 + "}\n"
-STYLES = b'<xf numFmtId="0" fontId="0"/>' * 100_000
+MANY_NAMES = [f"c{i}" for i in range(1001)]
+MANY_BRACKETS = b"[]," * 1_600_000 + b"[]]"
+DEEP_JSON = '{"a": 1}\n{"a": ' + "[" * 101 + "]" * 101 + "}\n"
+MANY_STYLES = b'<xf numFmtId="0" fontId="0"/>' * 100_000
 END, LAST = b"</sheetData>", b'<row r="1048576"><c r="%s1048576"><v>1</v></c></row>'
-COLUMNS = f"has more than 1,000 columns; {WAY_OUT}"
+COLUMNS_FAULT = f"has more than 1,000 columns; {SIZE_ADVICE}"
 # Each is packed into, or written as, a few kilobytes to a few megabytes.
-HUGE: dict[str, tuple[Callable[[], Path], str]] = {
-    "brackets": (lambda: file_of(b"[" + BRACKETS, "x.json"), "128 MiB or 3,000,000 commas and"),
-    "a line": (lambda: file_of(b'{"a": [' + BRACKETS + b"}", "x.jsonl"), "or 3,000,000 commas and"),
-    "depth": (lambda: file_of(DEEP, "x.jsonl"), ", line 2: is nested too deeply"),
-    "columns of CSV": (lambda: file_of(f"{','.join(NAMES)}\n" * 2), COLUMNS),
-    "columns of all rows": (lambda: lines(*({n: 1} for n in NAMES)), f", line 1001: {COLUMNS}"),
+TOO_LARGE: dict[str, tuple[Callable[[], Path], str]] = {
+    "brackets": (
+        lambda: file_of(b"[" + MANY_BRACKETS, "x.json"),
+        "128 MiB or 3,000,000 commas and",
+    ),
+    "a line": (
+        lambda: file_of(b'{"a": [' + MANY_BRACKETS + b"}", "x.jsonl"),
+        "or 3,000,000 commas and",
+    ),
+    "depth": (lambda: file_of(DEEP_JSON, "x.jsonl"), ", line 2: is nested too deeply"),
+    "columns of CSV": (lambda: file_of(f"{','.join(MANY_NAMES)}\n" * 2), COLUMNS_FAULT),
+    "columns of all rows": (
+        lambda: lines(*({n: 1} for n in MANY_NAMES)),
+        f", line 1001: {COLUMNS_FAULT}",
+    ),
     "a wide row": (
         lambda: in_workbook(END, b'<row r="9"><c r="XFD9"><v>1</v></c></row>'),
         ", row 9: has more than 1,000 columns or 1,048,576 cells; leave out",
     ),
     "formats": (
-        lambda: in_workbook(b"</cellXfs>", STYLES, "styles.xml"),
+        lambda: in_workbook(b"</cellXfs>", MANY_STYLES, "styles.xml"),
         "XML tags in xl/styles.xml, more than 100,000; leave out",
     ),
 }
 # Of these, rows that are not kept are any number.
-HELD: dict[str, tuple[Callable[[], Path], str]] = {
+TOO_MUCH_MEMORY: dict[str, tuple[Callable[[], Path], str]] = {
     "last cell": (
         lambda: in_workbook(END, LAST % b"XFD"),
         ", row 1048576: has more than 1,000 columns or 1,048,576 cells; leave out",
@@ -90,15 +99,15 @@ def child() -> Iterator[ProcessPoolExecutor]:
         yield pool
 
 
-@pytest.mark.parametrize("name", [*HUGE, *HELD])
+@pytest.mark.parametrize("name", [*TOO_LARGE, *TOO_MUCH_MEMORY])
 def test_what_is_too_big_is_refused_in_little_memory(name, child):
-    content, fault = (HUGE | HELD)[name]
+    content, fault = (TOO_LARGE | TOO_MUCH_MEMORY)[name]
     path = content().resolve()
     assert path.stat().st_size < 8_000_000
     problems, growth = child.submit(reading, path).result()
     assert fault in problems[0]
     assert growth < (500_000 if path.suffix == ".parquet" else 200_000)
-    if name in HUGE:
+    if name in TOO_LARGE:
         with pytest.raises(RowsError, match=fault.split(";")[0].removeprefix(", ")):
             [*read_records(path)]
 
@@ -127,7 +136,7 @@ def test_a_table_that_is_held_is_bounded_and_rows_that_are_not_kept_are_any_numb
     assert sum(1 for _ in read_table_rows(path)) == 120
     message = refusal(path)
     assert fault in message
-    assert WAY_OUT in message
+    assert SIZE_ADVICE in message
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ RESULT = {"role": "tool", "tool_call_id": "c", "content": "desk 3"}
 
 SHARE_GPT = {"human": "Where?", "function_call": "find", "observation": "desk 3", "gpt": "There."}
 # Each: turns, and the texts of what precedes the last answer, and of the answer.
-FORMS: dict[str, tuple[list[Any], str, str]] = {
+CONVERSATIONS: dict[str, tuple[list[Any], str, str]] = {
     "plain": ([USER, REPLY], "User: Where is it?", "At desk 3."),
     "parts and a developer": (
         [
@@ -54,16 +54,16 @@ FORMS: dict[str, tuple[list[Any], str, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", CONVERSATIONS)
 def test_the_last_assistant_turn_is_the_output_and_what_precedes_it_the_input(name):
-    turns, before, answer = FORMS[name]
+    turns, before, answer = CONVERSATIONS[name]
     texts = cells_with_texts({"messages": turns})
     assert (texts["input"], texts["output"]) == (before, answer)
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv of JSON", "csv as Python prints it", "parquet"])
 def test_conversations_are_read_in_every_format(form):
-    turns, before, answer = FORMS["a call"]
+    turns, before, answer = CONVERSATIONS["a call"]
     rows = [{"id": str(n), "messages": turns, "label": n} for n in (0, 1)]
     path = write_jsonl("labels.jsonl", rows)
     if form == "parquet":
@@ -120,10 +120,10 @@ def test_two_conversations_are_a_pair_with_their_shared_turns_as_the_prompt():
 
 
 LINES = st.lists(st.sampled_from(["Assistant: yes", "User: no", "Assistant calls: pay()", "ok"]))
-BREAKS = st.sampled_from(["\n", "\r\n", "\r", "\v", "\x85", "\u2028"])
+LINE_BREAKS = st.sampled_from(["\n", "\r\n", "\r", "\v", "\x85", "\u2028"])
 
 
-@given(st.lists(st.tuples(LINES, BREAKS), min_size=1, max_size=5))
+@given(st.lists(st.tuples(LINES, LINE_BREAKS), min_size=1, max_size=5))
 def test_no_line_in_a_turn_passes_for_another_turn(contents):
     turns = [{"role": "user", "content": end.join(lines)} for lines, end in contents]
     lines = format_turns(read_turns(turns)).splitlines()

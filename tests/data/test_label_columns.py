@@ -12,14 +12,14 @@ from optimize.__main__ import command as tune
 from optimize.check import command as check
 from optimize.items import annotation_matrix
 
-MORE = {"latency_s": 1.5, "tokens": 90, "model": "m", "date": "2026-10-01"}
-NO_NUMBERS = {"latency_s": (None, None), "tokens": (None, None)}
+OTHER_CELLS = {"latency_s": 1.5, "tokens": 90, "model": "m", "date": "2026-10-01"}
+EMPTY_CELLS = {"latency_s": (None, None), "tokens": (None, None)}
 
 
 def rows(**labels: tuple[object, object]) -> list[dict[str, object]]:
     """Eight outputs, each with the first or the second value of every label."""
     return [
-        {"input": f"{n}+{n}?", "output": 2 * n, **MORE}
+        {"input": f"{n}+{n}?", "output": 2 * n, **OTHER_CELLS}
         | {name: values[n % 2] for name, values in labels.items()}
         for n in range(8)
     ]
@@ -61,7 +61,7 @@ def test_labels_of_no_sure_dimension_are_asked_for(labels, name, message):
     ],
 )
 def test_a_column_is_no_guess_beside_another_one_that_may_hold_the_labels(columns, question):
-    table, (name, *_) = rows(**columns, **NO_NUMBERS), columns
+    table, (name, *_) = rows(**columns, **EMPTY_CELLS), columns
     message = refusal(table)
     assert f"{question} may each hold the labels; " in message
     assert f"name those that do: --map {name}={name} --map" in message
@@ -78,13 +78,13 @@ def test_a_column_is_no_guess_beside_another_one_that_may_hold_the_labels(column
     ],
 )
 def test_a_category_of_other_words_and_the_name_of_a_catalogue_judge_leave_no_doubt(columns):
-    table, (name, _) = rows(**columns, **NO_NUMBERS), columns
+    table, (name, _) = rows(**columns, **EMPTY_CELLS), columns
     assert data.read_labels(table).dimensions == (name,)
 
 
 def test_times_and_an_object_of_labels_are_no_texts_and_its_leaf_is_named():
     cells = ('{"user": "a", "feedback": "pass"}', '{"user": "b", "feedback": "fail"}')
-    table = rows(metadata=cells, ts=("2024-03-01T10:00:00Z", "2024-03-02"), **NO_NUMBERS)
+    table = rows(metadata=cells, ts=("2024-03-01T10:00:00Z", "2024-03-02"), **EMPTY_CELLS)
     message = refusal(table)
     assert "no column of labels was recognised" in message
     assert " --map label=metadata.feedback, or" in message
@@ -120,7 +120,7 @@ ITEMS = [
     for n, text in enumerate(ITEM_TEXTS)
 ]
 
-OF_PEOPLE: list[dict[str, object]] = [
+LABEL_COLUMNS: list[dict[str, object]] = [
     {},
     {"ratings": {"relevance": 3}, "annotations": {"relevance": [3, 2]}},
     {"relevance": 1e6, "fluency": "four"},
@@ -131,7 +131,7 @@ OF_PEOPLE: list[dict[str, object]] = [
 ]
 
 
-@pytest.mark.parametrize("labels", OF_PEOPLE)
+@pytest.mark.parametrize("labels", LABEL_COLUMNS)
 def test_outputs_need_no_label_and_labels_in_the_file_are_no_texts(labels):
     items = read_items([row | labels for row in ITEMS])
     assert isinstance(items, data.LabelledSet)

@@ -16,7 +16,7 @@ from judges.labels.weights import UNIFORM_SAMPLING, Sampling, document_weights
 Row = dict[str, Any]
 
 
-def line(item: str, who: str, rating: object, **more: object) -> Row:
+def log_line(item: str, who: str, rating: object, **more: object) -> Row:
     """A label as the page writes it."""
     texts = {"document": f"Text {item[0]}.", "summary": f"Short {item}."}
     time = f"2026-11-23T18:{len(more)}0:00.123Z"
@@ -26,22 +26,22 @@ def line(item: str, who: str, rating: object, **more: object) -> Row:
     }
 
 
-LOG = [
-    line("a1", "Anna", 4),
-    line("a1", "Ben", 3, comment="It rambles."),
-    line("a2", "Anna", 1, comment="Too short."),
-    line("a1", "Anna", 2, comment="I misread it.", changed_after="annotators"),
-    line("b1", "Ben", 5),
-    line("a2", "Anna", None),
-    line("b1", "Ben", None),
-    line("b1", "Ben", 1),
+LABEL_LOG = [
+    log_line("a1", "Anna", 4),
+    log_line("a1", "Ben", 3, comment="It rambles."),
+    log_line("a2", "Anna", 1, comment="Too short."),
+    log_line("a1", "Anna", 2, comment="I misread it.", changed_after="annotators"),
+    log_line("b1", "Ben", 5),
+    log_line("a2", "Anna", None),
+    log_line("b1", "Ben", None),
+    log_line("b1", "Ben", 1),
 ]
 
 
 @pytest.mark.parametrize("is_beside", [False, True])
 def test_the_last_line_counts_and_null_takes_a_label_back(is_beside):
-    texts = [{n: row[n] for n in ("id", "document", "summary")} for row in LOG[:5:2]]
-    log = write_jsonl("log.jsonl", LOG)
+    texts = [{n: row[n] for n in ("id", "document", "summary")} for row in LABEL_LOG[:5:2]]
+    log = write_jsonl("log.jsonl", LABEL_LOG)
     labelled = data.read_labels(texts, annotations=log) if is_beside else data.read_labels(log)
     assert [(one.annotators, one.ratings) for one in labelled.outputs] == [
         ({"helpful": ("Anna", "Ben")}, {"helpful": (2, 3)}),
@@ -57,7 +57,7 @@ def test_the_last_line_counts_and_null_takes_a_label_back(is_beside):
 
 def test_what_says_when_and_how_is_no_text_and_no_column_that_differs():
     weight = {"sampling_weight": 2.5, "sampling_from": 90}
-    rows = [row | (weight if row["id"] == "b1" else {}) for row in LOG]
+    rows = [row | (weight if row["id"] == "b1" else {}) for row in LABEL_LOG]
     pd.DataFrame(rows).to_csv("log.csv", index=False)
     for source in (rows, "log.csv"):
         for labelled in (data.read_labels(source), read_items(source)):
@@ -80,13 +80,13 @@ def test_of_pairs_the_last_vote_counts():
     assert "left out 1 pair without a vote" in labelled.notes
 
 
-VALUES = {"a": 1.0, "b": 0.0, "c": 4.0, "d": 2.0, "e": 7.0, "f": 1.0, "g": 5.0}
+VALUE_BY_DOCUMENT = {"a": 1.0, "b": 0.0, "c": 4.0, "d": 2.0, "e": 7.0, "f": 1.0, "g": 5.0}
 Draws = dict[str, Sampling]
 
 
 def weighted_mean(draws: Mapping[str, Sampling]) -> float:
     weights = document_weights(draws)
-    return sum(weight * VALUES[name] for name, weight in weights.items()) / len(weights)
+    return sum(weight * VALUE_BY_DOCUMENT[name] for name, weight in weights.items()) / len(weights)
 
 
 def next_draws(draws: Draws) -> list[Draws]:
@@ -94,8 +94,8 @@ def next_draws(draws: Draws) -> list[Draws]:
 
     Which strata is decided by the labels so far, and their documents' chances differ.
     """
-    left = [name for name in VALUES if name not in draws]
-    first = 1 + (sum(VALUES[name] for name in draws) > 5) * (len(left) > 3)
+    left = [name for name in VALUE_BY_DOCUMENT if name not in draws]
+    first = 1 + (sum(VALUE_BY_DOCUMENT[name] for name in draws) > 5) * (len(left) > 3)
     strata = left[:first], left[first:]
     sizes = [(float(len(stratum)), float(len(left))) for stratum in strata]
     return [draws | dict(zip(sample, sizes, strict=True)) for sample in product(*strata)]
@@ -104,7 +104,7 @@ def next_draws(draws: Draws) -> list[Draws]:
 def outcomes(rounds: int) -> list[tuple[float, Draws]]:
     """Every outcome with its chance: two documents at random, and then so many rounds."""
     if not rounds:
-        pairs = [*combinations(VALUES, 2)]
+        pairs = [*combinations(VALUE_BY_DOCUMENT, 2)]
         return [(1 / len(pairs), dict.fromkeys(pair, UNIFORM_SAMPLING)) for pair in pairs]
     before = [(chance, next_draws(draws)) for chance, draws in outcomes(rounds - 1)]
     return [(chance / len(after), draws) for chance, after in before for draws in after]
@@ -113,7 +113,9 @@ def outcomes(rounds: int) -> list[tuple[float, Draws]]:
 @pytest.mark.parametrize("rounds", [0, 1, 2])
 def test_over_all_outcomes_the_mean_is_that_of_all_documents(rounds):
     mean = sum(chance * weighted_mean(draws) for chance, draws in outcomes(rounds))
-    assert mean == pytest.approx(sum(VALUES.values()) / len(VALUES), abs=1e-12)
+    assert mean == pytest.approx(
+        sum(VALUE_BY_DOCUMENT.values()) / len(VALUE_BY_DOCUMENT), abs=1e-12
+    )
 
 
 def output(item: str, **cells: object) -> dict[str, object]:

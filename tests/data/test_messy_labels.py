@@ -58,8 +58,8 @@ def ones(*numbers: object) -> list[tuple[object, ...]]:
 
 
 WIDE = 'id,document,summary,Rater Anna,"Rater Ben, PhD"\nr0,Text,Short,4,3\nr1,Other,Brief,2,n/a\n'
-TWO = "id;document;summary;A;B\r\nr0;T;S;3,5;3.5\r\nr1;U;R;4,5;2\r\n"
-MEAN = "id,document,summary,mark\nr0,T,S,4\nr1,U,R,2\n"
+TWO_ANNOTATORS = "id;document;summary;A;B\r\nr0;T;S;3,5;3.5\r\nr1;U;R;4,5;2\r\n"
+MEAN_RATINGS = "id,document,summary,mark\nr0,T,S,4\nr1,U,R,2\n"
 LONG = "Item;Text;summary;Who;Mark\n7;Eins;Kurz;Anna;3,5\n7;Eins;Kurz;Ben;4\n"
 FRENCH = "identifiant;article;résumé;annotateur;critère;note\n1;Un;Bref;Ana;mark;3,5\n"
 UNNAMED = "document,summary,annotator,mark\nOne,Short,Anna,4\nOne,Short,Ben,2\n"
@@ -68,7 +68,7 @@ NESTED = [
     for n, marks in enumerate([{"anna": "4 - good", "ben": "n/a"}, {"anna": "2 - poor", "ben": 3}])
 ]
 OBJECTS = [{"id": 1, "fields": {"document": "T", "summary": "S"}, "r": {"mark": 4}}]
-ZOO: dict[str, Sheet] = {
+SHEETS: dict[str, Sheet] = {
     # Numbers.
     "decimal commas": column("3,5|4|2,25", ones(3.5, 4, 2.25), "'3,5' as 3.5", ";"),
     "a comma that may set thousands apart": column(
@@ -100,10 +100,14 @@ ZOO: dict[str, Sheet] = {
     "two annotators, one with a comma": Sheet(
         WIDE, [(4, 3), (2,)], map=['mark=rater  ANNA,"Rater Ben, PhD"']
     ),
-    "annotators of two styles": Sheet(TWO, [(3.5, 3.5), (4.5, 2)], map=["mark=A,B"]),
-    "a mean in the last row": Sheet(f"{MEAN}Mittelwert,,,3\n", ones(4, 2), note="'Mittelwert' in"),
+    "annotators of two styles": Sheet(TWO_ANNOTATORS, [(3.5, 3.5), (4.5, 2)], map=["mark=A,B"]),
+    "a mean in the last row": Sheet(
+        f"{MEAN_RATINGS}Mittelwert,,,3\n", ones(4, 2), note="'Mittelwert' in"
+    ),
     "an empty answer": Sheet(
-        f"{MEAN}r2,V,,1\n", ones(4, 2), note="left out 1 row, since 'summary' is empty (row 4)"
+        f"{MEAN_RATINGS}r2,V,,1\n",
+        ones(4, 2),
+        note="left out 1 row, since 'summary' is empty (row 4)",
     ),
     # Rows.
     "a long sheet under any names": Sheet(
@@ -139,20 +143,20 @@ def read(sheet: Sheet) -> data.LabelledSet | data.LabelledPairs:
     return data.read_labels(source, dimensions=["mark"], **flags)
 
 
-REFUSED = {name for name, sheet in ZOO.items() if isinstance(sheet.expected, tuple)}
+REFUSED_SHEETS = {name for name, sheet in SHEETS.items() if isinstance(sheet.expected, tuple)}
 
 
-@pytest.mark.parametrize("name", sorted(REFUSED))
+@pytest.mark.parametrize("name", sorted(REFUSED_SHEETS))
 def test_a_messy_file_that_is_ambiguous_is_refused_in_one_line(name):
-    sheet = ZOO[name]
+    sheet = SHEETS[name]
     message = refusal(sheet, read=read)
     assert message.startswith("labels.csv")
     assert [part for part in sheet.expected if str(part) not in message] == []
 
 
-@pytest.mark.parametrize("name", sorted(ZOO.keys() - REFUSED))
+@pytest.mark.parametrize("name", sorted(SHEETS.keys() - REFUSED_SHEETS))
 def test_a_messy_file_is_read_right(name):
-    sheet = ZOO[name]
+    sheet = SHEETS[name]
     labelled = read(sheet)
     if isinstance(labelled, data.LabelledPairs):
         labels = [pair.votes for pair in labelled.pairs]
@@ -174,7 +178,7 @@ def table(texts: tuple[str, str] = ("document", "summary"), **columns: Sequence[
     return csv_of(("id", *texts, *columns), *rows)
 
 
-NAMED = {"tone (annotator 1)": MARKS, "tone (annotator 2)": OTHERS}
+ANNOTATOR_COLUMNS = {"tone (annotator 1)": MARKS, "tone (annotator 2)": OTHERS}
 
 
 @pytest.mark.parametrize(
@@ -182,7 +186,7 @@ NAMED = {"tone (annotator 1)": MARKS, "tone (annotator 2)": OTHERS}
     [
         (table(page_quality=MARKS), {"page_quality": ("page_quality",)}),
         (table(label=("pass", "fail") * 4, confidence=(0.5, 0.25) * 4), {"label": ("label",)}),
-        (table(**NAMED), {"tone": (*NAMED,)}),
+        (table(**ANNOTATOR_COLUMNS), {"tone": (*ANNOTATOR_COLUMNS,)}),
     ],
 )
 def test_unnamed_columns_are_read_where_that_is_sure(content, ratings):

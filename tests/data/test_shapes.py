@@ -131,13 +131,15 @@ def test_several_columns_have_one_annotator_each(dimensions):
 
 
 HEADER = "id,document,summary,system,worker,relevance,fluency,comment,seen\n"
-OF_TWO = "a,One,Short,s1,ann,1,5,so so,May\na,One,Short,s1,bob,3,,fine,June\n"
-OF_ONE = "b,One,Other,s2,ann,4,4,,May\nc,Two,Short,s1,bob,5,2,yes,May\n"
+TWO_ROWS_OF_A = "a,One,Short,s1,ann,1,5,so so,May\na,One,Short,s1,bob,3,,fine,June\n"
+ROWS_OF_B_AND_C = "b,One,Other,s2,ann,4,4,,May\nc,Two,Short,s1,bob,5,2,yes,May\n"
 
 
 def test_rows_of_several_annotators_are_one_output_not_several():
     dimensions = ["relevance", "fluency"]
-    labelled = data.read_labels(file_of(HEADER + OF_TWO + OF_ONE), dimensions=dimensions)
+    labelled = data.read_labels(
+        file_of(HEADER + TWO_ROWS_OF_A + ROWS_OF_B_AND_C), dimensions=dimensions
+    )
     rated = [(one.ratings["relevance"], one.annotators["relevance"]) for one in labelled.outputs]
     assert rated == [((1, 3), ("ann", "bob")), ((4,), ("ann",)), ((5,), ("bob",))]
     assert labelled.outputs[0].ratings["fluency"] == (5,)
@@ -145,7 +147,7 @@ def test_rows_of_several_annotators_are_one_output_not_several():
     assert labelled.outputs[0].comments["relevance"] == ("so so", "fine")
     assert "left out column 'seen', since rows of one id differ in it" in labelled.notes
     # Ids that number the rows would make an output of each.
-    file = file_of(HEADER + OF_TWO.replace("a,One", "0,One", 1))
+    file = file_of(HEADER + TWO_ROWS_OF_A.replace("a,One", "0,One", 1))
     assert "texts as row 2" in refusal(file, dimensions=["relevance"])
 
 

@@ -34,7 +34,7 @@ def rows_of(path: Path) -> list[list[object]]:
     return [list(table.columns), *[list(row.cells.values()) for row in table.rows]]
 
 
-NUMBERED = "".join(f"{n or ''},{line}\n" for n, line in enumerate(TEXT.splitlines()))
+NUMBERED_ROWS = "".join(f"{n or ''},{line}\n" for n, line in enumerate(TEXT.splitlines()))
 CP1252 = "read as Windows-1252, since it is not UTF-8 ('a,Café au lait' on line 2); if"
 
 
@@ -55,7 +55,7 @@ CP1252 = "read as Windows-1252, since it is not UTF-8 ('a,Café au lait' on line
         (TEXT.replace("mark\n", "mark,,\n"), ""),
         (f"Round 3,,,\n,,,\n{TEXT}", "row 1 ('Round 3') above the header is read as a title"),
         # The numbers of a DataFrame's rows.
-        (NUMBERED, ""),
+        (NUMBERED_ROWS, ""),
     ],
 )
 def test_an_export_is_read_as_it_was_meant(content, note):
@@ -64,7 +64,7 @@ def test_an_export_is_read_as_it_was_meant(content, note):
     assert [each[: len(note)] for each in read(path)[2]] == ([note] if note else [])
 
 
-SPANNING = ",,,Anna,,Ben,\nid,document,summary,flow,tone,flow,tone\na,One,S,1,2,3,4\n"
+SPANNING_HEADERS = ",,,Anna,,Ben,\nid,document,summary,flow,tone,flow,tone\na,One,S,1,2,3,4\n"
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ SPANNING = ",,,Anna,,Ben,\nid,document,summary,flow,tone,flow,tone\na,One,S,1,2,
         (TEXT.encode() + b"c,Caf\xe9,x,3\n", ", line 4: 'c,Café,x,3\\n' is not UTF-8; save"),
         (TEXT.replace("\n", ",why\n").replace("mark,why", "mark,"), "has no name above 1 column"),
         (f"{TEXT}\nExported by Ben\n", ", row 5: has 1 cell, but the header has 4; leave the row"),
-        (SPANNING, ", row 2: 'flow' names two columns; give every column its own name"),
+        (SPANNING_HEADERS, ", row 2: 'flow' names two columns; give every column its own name"),
     ],
 )
 def test_an_export_of_no_certain_meaning_is_refused(content, problem):

@@ -15,7 +15,7 @@ from judges.labels.readers import read_items
 Rows = list[dict[str, Any]]
 N = range(5)
 # People rate output n with n + 1 and say why; a machine gives 9.
-MACHINES = 9
+RATING_BY_MODEL = 9
 
 
 def texts(n: int) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def langfuse_score(n: int, source: str, value: float, **cells: Any) -> dict[str,
 
 
 def langfuse_scores(n: int) -> Rows:
-    values = {"ANNOTATION": n + 1, "EVAL": MACHINES, "API": MACHINES}
+    values = {"ANNOTATION": n + 1, "EVAL": RATING_BY_MODEL, "API": RATING_BY_MODEL}
     return [langfuse_score(n, source, value) for source, value in values.items()]
 
 
@@ -55,7 +55,7 @@ def phoenix_span(n: int) -> dict[str, Any]:
 
 
 def phoenix_annotations(n: int, name: str = "name") -> Rows:
-    scores = {"HUMAN": n + 1, "LLM": MACHINES, "CODE": MACHINES}
+    scores = {"HUMAN": n + 1, "LLM": RATING_BY_MODEL, "CODE": RATING_BY_MODEL}
     own = {"span_id": f"s{n}", name: "quality", "source": "API", "user_id": None}
     return [
         {**own, "annotator_kind": kind, "identifier": kind}
@@ -71,10 +71,10 @@ def label_studio_task(n: int) -> dict[str, Any]:
         return {"result": [rating, why]}
 
     who = {"completed_by": {"id": 1, "email": "ann@example.org"}, "was_cancelled": False}
-    cancelled = {"completed_by": 2, "was_cancelled": True, **result(MACHINES)}
+    cancelled = {"completed_by": 2, "was_cancelled": True, **result(RATING_BY_MODEL)}
     labels = [{**who, **result(n + 1)}, cancelled]
     own = {"id": n, "data": flat_texts(n), "annotations": labels, "inner_id": n}
-    return {**own, "predictions": [{"model_version": "m", **result(MACHINES)}]}
+    return {**own, "predictions": [{"model_version": "m", **result(RATING_BY_MODEL)}]}
 
 
 def label_studio_row(n: int) -> dict[str, Any]:
@@ -85,11 +85,13 @@ def label_studio_row(n: int) -> dict[str, Any]:
 def argilla_record(n: int) -> dict[str, Any]:
     own = {"id": f"r{n}", "status": "pending", "_server_id": f"server{n}", **flat_texts(n)}
     who = {".users": ["u1", "u2"], ".status": ["submitted", "draft"]}
-    quality, why = {"": [n + 1, MACHINES], **who}, {"": [f"why {n}"]}
+    quality, why = {"": [n + 1, RATING_BY_MODEL], **who}, {"": [f"why {n}"]}
     why |= {end: cell[:1] for end, cell in who.items()}
     responses = {f"quality.responses{end}": cell for end, cell in quality.items()}
     responses |= {f"why.responses{end}": cell for end, cell in why.items()}
-    return own | responses | {"quality.suggestion": MACHINES, "quality.suggestion.agent": "m"}
+    return (
+        own | responses | {"quality.suggestion": RATING_BY_MODEL, "quality.suggestion.agent": "m"}
+    )
 
 
 # A question that allows several answers at once is no rating.
@@ -102,7 +104,7 @@ def langsmith_run(n: int) -> dict[str, Any]:
 
 
 def langsmith_feedback(n: int) -> Rows:
-    scores = {"app": n + 1, "model": MACHINES, "api": MACHINES}
+    scores = {"app": n + 1, "model": RATING_BY_MODEL, "api": RATING_BY_MODEL}
     own = {"run_id": f"r{n}", "trace_id": f"r{n}", "key": "quality", "value": None}
     return [
         {**own, "score": score, "comment": f"why {n}", "feedback_source": {"type": source}}
@@ -117,8 +119,8 @@ def mlflow_trace(n: int) -> dict[str, Any]:
         return {**own, "source": source, "feedback": {"value": value}}
 
     expectation = assessment("HUMAN", 0) | {"feedback": None, "rationale": None}
-    scores = [assessment("HUMAN", n + 1), assessment("HUMAN", MACHINES, valid=False)]
-    machines = [assessment(kind, MACHINES) for kind in ("LLM_JUDGE", "CODE")]
+    scores = [assessment("HUMAN", n + 1), assessment("HUMAN", RATING_BY_MODEL, valid=False)]
+    machines = [assessment(kind, RATING_BY_MODEL) for kind in ("LLM_JUDGE", "CODE")]
     own = {"trace_id": f"tr-{n}", "request": {"question": f"Question {n}?"}}
     return {**own, "response": f"Answer {n}.", "assessments": [*scores, *machines, expectation]}
 
@@ -197,7 +199,7 @@ def test_assignments_of_mturk_are_labels_of_their_hit_unless_rejected():
     # Two workers say 2 and 4; what the third says was rejected.
     answers = (("W1", "Approved", "2"), ("W2", "Submitted", "4"), ("W3", "Rejected", "1"))
     # An input with the name of an answer does not hide it.
-    labelled = data.read_labels(mturk(*answers, quality=MACHINES))
+    labelled = data.read_labels(mturk(*answers, quality=RATING_BY_MODEL))
     assert [one.id for one in labelled.outputs] == [f"H{n}" for n in N]
     assert {one.ratings["quality"] for one in labelled.outputs} == {(2.0, 4.0)}
     assert {one.annotators["quality"] for one in labelled.outputs} == {("W1", "W2")}
@@ -281,10 +283,15 @@ def test_a_source_of_no_known_meaning_is_asked_about():
 LONG = "What is the answer to the question of the number"
 BRAINTRUST = [
     {"id": f"e{n}", "span_id": f"s{n}", "root_span_id": f"s{n}", **texts(n)}
-    | {"scores": {"Factuality": MACHINES, "quality": n + 1}}
+    | {"scores": {"Factuality": RATING_BY_MODEL, "quality": n + 1}}
     for n in N
 ]
-FLAT = {"bookmarked": False, "level": "DEFAULT", "environment": "default", "quality": [MACHINES]}
+FLAT = {
+    "bookmarked": False,
+    "level": "DEFAULT",
+    "environment": "default",
+    "quality": [RATING_BY_MODEL],
+}
 RESULTS = [
     {"inputs.q": f"{LONG} {n}?", "outputs.a": f"{LONG} {n}.", "feedback.quality": 9} for n in N
 ]
