@@ -159,12 +159,10 @@ def _openai_question(name: str, question: TypedQuestion) -> dict[str, object]:
     """Return a question in OpenAI's format."""
     text, criteria = question.instructions, question.criteria or {}
     if isinstance(criteria, list):
-        levels = [_with_description("label", *_split_level(level)) for level in criteria]
+        levels = [_option_json("label", *_split_level(level)) for level in criteria]
         return {"type": "score", "name": name, "instructions": text, "levels": levels}
     if question.type == "choice":
-        choices = [
-            _with_description("value", option, meaning) for option, meaning in criteria.items()
-        ]
+        choices = [_option_json("value", option, meaning) for option, meaning in criteria.items()]
         return {"type": "choice", "name": name, "instructions": text, "choices": choices}
     # OpenAI's predicate has no field for what true and false mean, so the instructions say this.
     meanings_text = "; ".join(f"{outcome}: {meaning}" for outcome, meaning in criteria.items())
@@ -173,7 +171,7 @@ def _openai_question(name: str, question: TypedQuestion) -> dict[str, object]:
     return {"type": "predicate", "name": name, "instructions": text}
 
 
-def _with_description(key: str, option: str, description: object) -> dict[str, object]:
+def _option_json(key: str, option: str, description: object) -> dict[str, object]:
     return {key: option, "description": description} if description else {key: option}
 
 

@@ -129,9 +129,8 @@ class Judge(BaseJudge):
         (predictor,) = predictors
         prompt = prompt_of(predictor.signature, predictor.demos)
         scoring = scoring_of(program) or Scoring(prompt.choice_fields)
-        judge = cls(
-            subject=subject, prompt=prompt, weights=scoring.weights, threshold=scoring.threshold
-        )
+        weights, threshold = scoring.weights, scoring.threshold
+        judge = cls(subject=subject, prompt=prompt, weights=weights, threshold=threshold)
         if (lm := predictor.lm or configured_lm()) is not None:
             model, api_base = open_lm(lm)
             return replace(judge, lm=model.name, api_base=api_base, lm_source="user")

@@ -224,15 +224,12 @@ def prompt_of(signature: SignatureMeta, demos: Sequence[ValuesByName] = ()) -> P
 
 def signature_of(prompt: Prompt) -> SignatureMeta:
     """Return the DSPy signature of a prompt; the type of a field with choices is a Literal."""
-    dspy_field_by_role = {"input": dspy.InputField, "output": dspy.OutputField}
     typed_fields: dict[str, tuple[object, object]] = {}
     for field in prompt.fields:
         # Ratings are a Literal and not an int, since DSPy does not check the bounds of an int.
         field_type = Literal[field.choices] if field.choices else str
-        typed_fields[field.name] = (
-            field_type,
-            dspy_field_by_role[field.role](desc=field.description),
-        )
+        make_dspy_field = dspy.InputField if field.role == "input" else dspy.OutputField
+        typed_fields[field.name] = field_type, make_dspy_field(desc=field.description)
     return _signature(typed_fields, prompt.instruction)
 
 

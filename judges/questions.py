@@ -181,9 +181,8 @@ class AnswerWeights:
         for field in fields:
             min_answer, max_answer = answer_range(field)
             baseline = min_answer + position * (max_answer - min_answer)
-            effects[field.name] = self.slopes.get(field.name, 0.0) * (
-                answers[field.name] - baseline
-            )
+            slope = self.slopes.get(field.name, 0.0)
+            effects[field.name] = slope * (answers[field.name] - baseline)
         side = 1.0 if math.fsum(effects.values()) >= 0 else -1.0
         field = max(fields, key=lambda field: side * effects[field.name])
         return f"{field.name} = {nearest_choice(answers[field.name], field.allowed_values)}"

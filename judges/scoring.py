@@ -168,9 +168,7 @@ def read_text_reply(
     Raises NoScoreError if the reply states no clear answer, and NoProbabilitiesError if the plan is
     "weighted" and the reply has no log-probabilities.
     """
-    values, choice_spans = read_reply(
-        reply.text, prompt, is_truncated=reply.is_truncated, dimension_names=dimension_names
-    )
+    values, choice_spans = read_reply(reply.text, prompt, reply.is_truncated, dimension_names)
     is_weighted = plan.kind == "weighted"
     if is_weighted and not any(token.top_logprobs for token in reply.tokens):
         raise NoProbabilitiesError("the model gives no log-probabilities")
