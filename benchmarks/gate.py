@@ -22,7 +22,7 @@ from scipy.special import ndtri
 
 from judges.catalog import find_subject
 from judges.judgement import Judgement, Preference
-from judges.prompt import PAIR_ANSWERS, FieldValue
+from judges.prompt import A_OR_B, FieldValue
 from judges.questions import Question
 from optimize.inputs.flags import DEFAULT_RISK
 from optimize.items import Item, Items
@@ -63,7 +63,7 @@ PASS_FAIL = ("pass", "fail")
 # how good an output seems to it, and how many documents.
 LABELS: dict[str, tuple[Goal, int, tuple[FieldValue, ...], Any, tuple[int, ...]]] = {
     "ratings": ("summary", 8, (1, 2, 3, 4, 5), lambda seen: 1 + rated(seen, 0.2), (12, 40, 120)),
-    "pairs": ("dataset", 1, PAIR_ANSWERS, np.sign, (120,)),
+    "pairs": ("dataset", 1, A_OR_B, np.sign, (120,)),
     "pass or fail": ("balanced", 1, PASS_FAIL, lambda seen: 1.0 * (seen > 0), (40, 120, 400)),
     "graded": ("balanced", 1, PASS_FAIL, lambda seen: rated(seen, 0.2) / 4, (40, 120, 400)),
 }
@@ -222,7 +222,7 @@ def with_questions(
 ) -> ShipDecision:
     """The gate's decision on a judge whose questions have answers of this kind."""
     goal, outputs, choices, scored, _ = LABELS[labels]
-    pairs = choices == PAIR_ANSWERS
+    pairs = choices == A_OR_B
     truth, human = (side.ravel() for side in World("dataset", outputs).people(rng, documents))
     if goal != "summary":
         human = np.where(human > 2, 1.0, -1.0 if pairs else 0.0)
@@ -233,7 +233,7 @@ def with_questions(
         # In the second order the other output is the first.
         first = np.array([1, -1])[:, None]
         own, answers = first * own, first[..., None] * (2 * answers - 1)
-    words: tuple[FieldValue, ...] = PAIR_ANSWERS if pairs else ("yes", "no")
+    words: tuple[FieldValue, ...] = A_OR_B if pairs else ("yes", "no")
     names = [f"q{number}" for number in range(N_QUESTIONS)]
     questions = tuple(Question(name=each, text="is it so", answers=words).field for each in names)
     prompt = find_subject("relevance").prompt()

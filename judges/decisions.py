@@ -20,7 +20,7 @@ from msgspec import Meta, Struct
 
 from judges.judgement import NoScoreError, quote
 from judges.prompt import (
-    PAIR_ANSWERS,
+    A_OR_B,
     Field,
     Prompt,
     break_markup,
@@ -125,8 +125,8 @@ def typed_question(field: Field) -> TypedQuestion:
     """Return a field as a typed question; raises FatalModelError if it has too many ratings."""
     text, meaning_by_choice = split_field_description(field)
     text = break_markup(text)
-    if field.choices == PAIR_ANSWERS:
-        return TypedQuestion(type="choice", instructions=text, criteria=dict.fromkeys(PAIR_ANSWERS))
+    if field.choices == A_OR_B:
+        return TypedQuestion(type="choice", instructions=text, criteria=dict.fromkeys(A_OR_B))
     criteria = []
     for choice in map(str, field.allowed_values):
         meaning = meaning_by_choice.get(choice)

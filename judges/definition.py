@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct, ValidationError, convert
 
 from judges.dimension import MAX_RATINGS, Comparison, Dimension, DimensionError, Subject
-from judges.prompt import PAIR_ANSWERS, FieldValue, are_verdict_words
+from judges.prompt import A_OR_B, FieldValue, are_verdict_words
 from judges.questions import Question
 
 Identifier = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,63}\Z")]
@@ -82,7 +82,7 @@ class Definition(Struct, kw_only=True, forbid_unknown_fields=True):
         )
 
     def _questions(self) -> tuple[Question, ...]:
-        default_answers = PAIR_ANSWERS if self.candidate else ("yes", "no")
+        default_answers = A_OR_B if self.candidate else ("yes", "no")
         questions = []
         for name, definition in self.questions.items():
             if isinstance(definition, str):

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from dspy_judges.errors import JudgesError
 from judges.prompt import (
-    PAIR_ANSWERS,
+    A_OR_B,
     VALID_NAME,
     Field,
     FieldValue,
@@ -186,7 +186,7 @@ class Comparison:
     source: str = ""
     questions: tuple[Question, ...] = dataclass_field(default=(), compare=False, repr=False)
     kind: ClassVar[Kind] = "pairwise"
-    answers: ClassVar[tuple[FieldValue, ...]] = PAIR_ANSWERS
+    answers: ClassVar[tuple[FieldValue, ...]] = A_OR_B
     # A comparison has neither ratings nor the two words of a verdict.
     scale: ClassVar[tuple[int, ...]] = ()
     words: ClassVar[None] = None
@@ -242,7 +242,7 @@ def _prompt_problem(subject: Subject, prompt: Prompt) -> str | None:
             return f"a question may not be called {question.name!r}; that name is taken"
         if problem := question_problem(question):
             return f"the question {question.name[:64]!r} {problem}"
-        if (question.choices == PAIR_ANSWERS) != (subject.kind == "pairwise"):
+        if (question.choices == A_OR_B) != (subject.kind == "pairwise"):
             return f"the question {question.name!r}: the answers A and B are for comparisons alone"
     untuned_prompt = with_questions(subject.prompt(prompt.reasoning), prompt.question_fields)
     if _field_outlines(prompt) != _field_outlines(untuned_prompt):

@@ -25,7 +25,7 @@ LONG_REASONING = ("steps", "questions")
 # The most demonstrations in a prompt.
 MAX_DEMOS = 1000
 # The two answers of a pairwise judge.
-PAIR_ANSWERS = ("A", "B")
+A_OR_B = ("A", "B")
 # The header above each field's value in a message, as in DSPy's chat format.
 FIELD_HEADER = "[[ ## {name} ## ]]"
 END_HEADER = FIELD_HEADER.format(name="completed")
@@ -82,7 +82,7 @@ class Field:
 
 def verdict_words_of(choices: tuple[FieldValue, ...] | None) -> tuple[FieldValue, ...]:
     """Return the two words of a verdict, the good one first; empty for ratings, and for A and B."""
-    return choices if choices and choices != PAIR_ANSWERS and isinstance(choices[0], str) else ()
+    return choices if choices and choices != A_OR_B and isinstance(choices[0], str) else ()
 
 
 def are_verdict_words(words: Sequence[object]) -> bool:
@@ -97,8 +97,8 @@ def are_verdict_words(words: Sequence[object]) -> bool:
 
 def choice_number(choice: FieldValue, choices: tuple[FieldValue, ...]) -> float:
     """Return a choice as a number: the rating, 1 or 0 for a verdict's words, 1 or -1 for A or B."""
-    if choices == PAIR_ANSWERS:
-        return 1.0 if choice == PAIR_ANSWERS[0] else -1.0
+    if choices == A_OR_B:
+        return 1.0 if choice == A_OR_B[0] else -1.0
     words = verdict_words_of(choices)
     return float(1 - words.index(choice) if words else choice)
 
@@ -196,7 +196,7 @@ def with_reasoning(prompt: Prompt, reasoning: Reasoning) -> Prompt:
         return prompt
     fields = [field for field in prompt.fields if field.role == "input" or field.choices]
     if reasoning != "none":
-        is_comparison = prompt.answer_field.choices == PAIR_ANSWERS
+        is_comparison = prompt.answer_field.choices == A_OR_B
         reasoning_field = Field(
             name="comparison" if is_comparison else "rationale",
             description=_REASONING_DESCRIPTIONS[reasoning][is_comparison],

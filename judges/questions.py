@@ -6,14 +6,7 @@ from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 
 from dspy_judges.errors import JudgesError
-from judges.prompt import (
-    PAIR_ANSWERS,
-    VALID_NAME,
-    Field,
-    FieldValue,
-    are_verdict_words,
-    choice_number,
-)
+from judges.prompt import A_OR_B, VALID_NAME, Field, FieldValue, are_verdict_words, choice_number
 
 # The most questions of a judge, and the most characters of a question. Questions cost tokens, and a
 # stranger's file could make every row expensive.
@@ -81,7 +74,7 @@ def question_problem(field: Field) -> str | None:
     if not field.description.strip() or len(field.description) > MAX_QUESTION_LENGTH:
         return f"has a text of {len(field.description)} characters, not 1 to {MAX_QUESTION_LENGTH}"
     choices = field.allowed_values
-    if choices == PAIR_ANSWERS or are_verdict_words(choices):
+    if choices == A_OR_B or are_verdict_words(choices):
         return None
     # Each rating must be a digit: plans weigh the probabilities of single tokens.
     are_digits = all(type(choice) is int and 0 <= choice <= 9 for choice in choices)
@@ -203,7 +196,7 @@ class AnswerWeights:
         ):
             scores_text = f"scores from {min_score:g} to {max_score:g}"
             return f"weights with {scores_text}, not {lowest:g} to {highest:g}"
-        if fields[-1].choices == PAIR_ANSWERS and self.intercept:
+        if fields[-1].choices == A_OR_B and self.intercept:
             return "an intercept, which would prefer one output of every pair"
         return None
 

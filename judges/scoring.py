@@ -13,8 +13,8 @@ from judges.answer import answer_patterns
 from judges.decisions import DECISION_SAMPLING, read_option_probabilities, typed_question
 from judges.judgement import Judgement, NoScoreError
 from judges.prompt import (
+    A_OR_B,
     LONG_REASONING,
-    PAIR_ANSWERS,
     FieldValue,
     Prompt,
     Reasoning,
@@ -272,8 +272,8 @@ def _choice_of_token(token_text: str, choices: tuple[FieldValue, ...]) -> FieldV
     """Return the choice of a token: a digit, a number word, or the start of a verdict's word."""
     text = unicodedata.normalize("NFKC", token_text.translate(_RAW_BLANK_MAP))
     text = text.strip(_TOKEN_PADDING)
-    if choices == PAIR_ANSWERS:  # the token "a" is usually an article
-        return text if text in PAIR_ANSWERS else None
+    if choices == A_OR_B:  # the token "a" is usually an article
+        return text if text in A_OR_B else None
     text = text.lower()
     choice_by_text = answer_patterns(choices).choice_by_text
     if not text or text in choice_by_text:

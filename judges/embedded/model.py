@@ -21,10 +21,10 @@ from judges.embedded.facets import FACET_NAMES, FloatArray, facet_weights
 from judges.embedded.features import FACET_OF_FEATURE, FEATURE_SHARES, measure_features
 from judges.embedded.learning import Regression, choice_probabilities, fit_regression, latent_score
 from judges.prompt import (
+    A_OR_B,
     END_HEADER,
     FIELD_HEADER,
     MAX_DEMOS,
-    PAIR_ANSWERS,
     Field,
     FieldValue,
     Prompt,
@@ -239,7 +239,7 @@ def _make_field_judge(field: Field, prompt: Prompt, demos: Sequence[DemoTexts]) 
     choices = tuple(map(str, field.allowed_values))
     if verdict_words_of(field.choices):
         choices = choices[::-1]  # the worst first, as in a scale
-    is_pairwise = choices == PAIR_ANSWERS and len(prompt.input_fields) > 1
+    is_pairwise = choices == A_OR_B and len(prompt.input_fields) > 1
     roles = read_roles(prompt.input_fields, is_pairwise=is_pairwise)
     regression = Regression(prior_weights(prompt, field, roles))
     judge = EmbeddedJudge(prompt.output_fields, field, choices, is_pairwise, roles, regression)

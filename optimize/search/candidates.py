@@ -14,9 +14,9 @@ import numpy as np
 from judges.client import Redactor
 from judges.frozen import MAX_DEMO_BYTES, demo_size
 from judges.prompt import (
+    A_OR_B,
     MAX_DEMOS,
     NOT_GIVEN_TEXT,
-    PAIR_ANSWERS,
     Field,
     FieldValue,
     Prompt,
@@ -164,7 +164,7 @@ def draw_demo_set(
     from at most the share `share` of the documents. `reason_by_id` has the reasons that a judge
     wrote before right answers, by item id.
     """
-    if prompt.answer_field.choices == PAIR_ANSWERS:  # a tied pair demonstrates neither A nor B
+    if prompt.answer_field.choices == A_OR_B:  # a tied pair demonstrates neither A nor B
         items = Items(tuple(item for item in items if item.human != 0))
     fitting_pairs = _draw_demos(items, prompt, rng, max_characters, share, reason_by_id or {})
     pairs = list(islice(fitting_pairs, min(size, MAX_DEMOS)))
@@ -218,7 +218,7 @@ def nearest_choice(choices: tuple[FieldValue, ...], value: float) -> FieldValue:
 
 def is_right_answer(score: float, human: float, choices: tuple[FieldValue, ...]) -> bool:
     """Return whether score and label are nearest to the same choice; a tied pair is never right."""
-    if choices == PAIR_ANSWERS:
+    if choices == A_OR_B:
         return score * human > 0
     if math.isnan(score):
         return False

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from judges.judgement import AnyJudgement, Preference, preferred_output
-from judges.prompt import PAIR_ANSWERS, Prompt, choice_number, verdict_words_of
+from judges.prompt import A_OR_B, Prompt, choice_number, verdict_words_of
 from optimize.items import Indices, Item, Items
 from optimize.search.candidates import Candidate, nearest_choice
 from optimize.search.evaluator import Evaluator
@@ -55,7 +55,7 @@ class JudgedItems:
         self.items, self.judgements = items, judgements
         self.scores: Vector = np.array([judgement.score for judgement in judgements], float)
         self.choices = prompt.answer_field.allowed_values
-        self.is_pairwise = self.choices == PAIR_ANSWERS
+        self.is_pairwise = self.choices == A_OR_B
         self.verdict_words = verdict_words_of(self.choices)
         # The two outputs of a pair are always shown with the pair, even if all pairs of the
         # document share one of them.

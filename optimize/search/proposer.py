@@ -16,8 +16,8 @@ from judges.client import BudgetSpentError, Client
 from judges.dimension import RESERVED_QUESTION_NAMES
 from judges.judgement import NoScoreError
 from judges.prompt import (
+    A_OR_B,
     FIELD_HEADER_PATTERN,
-    PAIR_ANSWERS,
     THOUGHT_END,
     THOUGHT_START,
     Field,
@@ -26,11 +26,7 @@ from judges.prompt import (
 )
 from judges.protocol import Message, Reply, Request, Response, Sampling
 from judges.questions import Question, QuestionError
-from optimize.search.candidates import (
-    MAX_INSTRUCTION_LENGTH,
-    rejection_reason,
-    word_run_hashes,
-)
+from optimize.search.candidates import MAX_INSTRUCTION_LENGTH, rejection_reason, word_run_hashes
 from optimize.search.problem import SearchProblem
 
 # Upper bound on the tokens of a proposal; models with hidden reasoning get a multiple of it.
@@ -98,7 +94,7 @@ QUESTIONS_FIELD = "questions"
 _QUESTION_SUBJECTS = {
     ("yes", "no"): "an output has or lacks and that decides for people, is answered yes or no from "
     "the texts alone, and yes speaks for the output",
-    PAIR_ANSWERS: "decides between two outputs for people, and is answered from the texts alone "
+    A_OR_B: "decides between two outputs for people, and is answered from the texts alone "
     "with A or B, the output that does better in it",
 }
 # The prompt of the proposer for judges that say pass or fail.
@@ -149,8 +145,8 @@ class Proposer:
         self.n_answered = self._n_fruitless_rounds = 0
         self._search_problem, self._client = search_problem, client
         self._evaluator, self._budget = search_problem.evaluator, search_problem.evaluator.budget
-        is_pairwise = self._evaluator.untuned_prompt.answer_field.choices == PAIR_ANSWERS
-        self._possible_answers = PAIR_ANSWERS if is_pairwise else ("yes", "no")
+        is_pairwise = self._evaluator.untuned_prompt.answer_field.choices == A_OR_B
+        self._possible_answers = A_OR_B if is_pairwise else ("yes", "no")
         self._earlier_instructions = [search_problem.untuned.instruction]
 
     def propose(

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dspy_judges.errors import JudgesError
-from judges.prompt import PAIR_ANSWERS, Field
+from judges.prompt import A_OR_B, Field
 from judges.questions import AnswerWeights, answer_range
 from optimize.items import Items
 from optimize.search.budget import SearchBudgetSpentError
@@ -75,7 +75,7 @@ class LabelledAnswers:
 
     @property
     def is_pairwise(self) -> bool:
-        return self.choice_fields[-1].choices == PAIR_ANSWERS
+        return self.choice_fields[-1].choices == A_OR_B
 
     def fit_weights(self) -> AnswerWeights:
         """Fit the weights of the answers to the human labels.

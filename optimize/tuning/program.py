@@ -28,7 +28,7 @@ from judges.frozen import texts_digest
 from judges.judgement import Judgement, quote
 from judges.labels.types import LabelError
 from judges.modules import JudgeModule, ScoredProgram, Scoring, prompt_of, scoring_of
-from judges.prompt import PAIR_ANSWERS, Field, Prompt, utf8_text
+from judges.prompt import A_OR_B, Field, Prompt, utf8_text
 from judges.protocol import FatalModelError, is_decision_model, is_embedded
 from judges.questions import AnswerWeights
 from optimize.items import Item, Items
@@ -261,7 +261,7 @@ class UserProgram:
         scoring = scoring_of(compiled_program)
         if weights:
             # The score of a pair is a margin, for which an intercept would favour one side.
-            if self.rated_answer.values == PAIR_ANSWERS:
+            if self.rated_answer.values == A_OR_B:
                 weights = replace(weights, intercept=0.0)
             if scoring is None:
                 # The prompt has numbers as its options, but predictions have the program's labels.

@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 
 from dspy_judges.errors import JudgesError
 from judges.modules import choice_probabilities
-from judges.prompt import PAIR_ANSWERS, FieldValue
+from judges.prompt import A_OR_B, FieldValue
 from optimize.items import Items
 
 # If people's ratings span more than this many whole numbers, demonstrations use a coarser scale.
@@ -56,7 +56,7 @@ class ProgramAnswer:
         """
         if self.is_choice and label in (*self.values, "tie"):
             return 0.5 if label == "tie" else self.score(label)
-        number, is_pair = math.nan, self.values == PAIR_ANSWERS
+        number, is_pair = math.nan, self.values == A_OR_B
         with suppress(TypeError, ValueError):
             number = float(label)
         is_label, labels_text = math.isfinite(number), "a number"

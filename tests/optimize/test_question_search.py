@@ -11,7 +11,7 @@ from search_world import Search, Watch, problem_of, rate, shuffle, world
 
 from judges import Question
 from judges.judgement import Judgement
-from judges.prompt import PAIR_ANSWERS, Field
+from judges.prompt import A_OR_B, Field
 from optimize.search import gate
 from optimize.search.budget import SearchBudgetSpentError
 from optimize.search.candidates import Candidate
@@ -92,7 +92,7 @@ def read_answers(columns, human, documents, choices=(1, 2, 3, 4, 5)):
 
 @given(
     seed=st.integers(0, 10_000),
-    choices=st.sampled_from([(1, 2, 3, 4, 5), ("yes", "no"), PAIR_ANSWERS]),
+    choices=st.sampled_from([(1, 2, 3, 4, 5), ("yes", "no"), A_OR_B]),
     reverse=st.booleans(),
 )
 def test_weights_are_never_negative_and_their_scores_stay_on_the_scale(seed, choices, reverse):

@@ -4,15 +4,7 @@ import numpy as np
 import pytest
 from behaving_model import Model
 from rating_files import rated_items
-from search_world import (
-    SEED,
-    Watch,
-    judge,
-    problem_of,
-    search,
-    world,
-    write_instruction,
-)
+from search_world import SEED, Watch, judge, problem_of, search, world, write_instruction
 
 from judges.client.prices import Price
 from judges.judgement import Judgement
