@@ -115,11 +115,6 @@ class PanelRun:
             "itself in place of its recording, as JUDGE or JUDGE@MODEL."
         )
 
-    @property
-    def provenance(self) -> JsonObject:
-        """What a panel's file says about its origin."""
-        return fields_json(self, "judge_entries", "seconds", "folder")
-
     def to_json(self) -> JsonObject:
         members = [
             {
@@ -225,8 +220,8 @@ def _shipped_judge(
     panel = _make_panel(judges, panel_fit.members)
     data_json = {**to_json(data_counts), "constructed": data_counts.is_constructed}
     tuned_on = tuning_digests(task.items(panel).of_ids(learning_ids), panel.subject)
-    provenance = {**panel_run.provenance, "data": data_json, "tuned_on": tuned_on}
-    return replace(panel, provenance=provenance)
+    origin = fields_json(panel_run, "judge_entries", "seconds", "folder")
+    return replace(panel, provenance={**origin, "data": data_json, "tuned_on": tuned_on})
 
 
 def split_held_out(

@@ -92,8 +92,9 @@ def rate_by_qualities(
     judgements = []
     for item in items:
         error = error_sd / (1 + n_ratings_shown) * _noise(prompt.instruction, item.id)
-        assignments = item.texts["text"].split()  # such as "kindness=0.5"
-        values = [float(assignment.partition("=")[2]) for assignment in assignments]
+        values = [
+            float(named_value.partition("=")[2]) for named_value in item.texts["text"].split()
+        ]
         mean_value = float(np.mean([values[index] for index in named or range(len(QUALITIES))]))
         judgements.append(ItemJudgement(Judgement(score=2 + 2 * mean_value + error)))
     return judgements
@@ -175,21 +176,16 @@ class OptimizerContract:
         for candidate in exploration.finalists:
             prompt, untuned = candidate.prompt(problem.evaluator.untuned_prompt), WARMTH.prompt()
             assert prompt.instruction
-            assert (prompt.input_fields, prompt.answer_field) == (
-                untuned.input_fields,
-                untuned.answer_field,
-            )
+            assert prompt.input_fields == untuned.input_fields
+            assert prompt.answer_field == untuned.answer_field
 
     def test_a_finalist_ranks_new_documents_better_than_the_untuned_judge(self) -> None:
         exploration, problem, _, _ = self.explore()
-        untuned = problem.evaluator.untuned_prompt
-        candidates = problem.untuned, *exploration.finalists
         rhos = []
-        for candidate in candidates:
-            judgements = SimulatedJudge(self.qualities)(
-                candidate.prompt(untuned), problem.dev.items
-            )
-            scores = np.array([item.judgement.score for item in judgements])
+        for candidate in (problem.untuned, *exploration.finalists):
+            prompt = candidate.prompt(problem.evaluator.untuned_prompt)
+            judgements = rate_by_qualities(prompt, problem.dev.items, self.qualities)
+            scores = np.array([each.judgement.score for each in judgements])
             rhos.append(objective(scores, problem.dev, problem.goal))
         untuned_rho, best_rho, words = rhos[0], max(rhos[1:], default=-1.0), self.qualities
         assert best_rho > untuned_rho, (

@@ -33,8 +33,8 @@ from optimize.statistics.rows import scored_rows
 # GEPA writes a proposal from a minibatch, and scores the proposal on it. A minibatch has at least
 # this many documents and about this many outputs; on fewer outputs the objective is too noisy.
 MIN_MINIBATCH_DOCUMENTS, MIN_MINIBATCH_OUTPUTS = 6, 30
-# The requests to the proposer have consecutive seeds, which begin at a multiple of this number: the
-# run's seed plus 1. A run has fewer requests, so two runs share no seed of a request.
+# The first request to the proposer has this number times the run's seed + 1 as its seed, and each
+# further request the next seed. A run has fewer requests, so two runs share no seed.
 PROPOSER_SEED_STEP = 10_000
 # The search ends after this many replies in a row without a new instruction; GEPA would go on.
 MAX_FRUITLESS_REPLIES = 25
@@ -100,8 +100,7 @@ class GepaAdapter:
             self.n_fruitless = 0
         is_selection = set(self.selection_documents) == set(batch)
         if is_selection and candidate not in self.selection_values:
-            value = objective(scores, items, search_problem.goal)
-            self.selection_values[candidate] = value
+            value = self.selection_values[candidate] = objective(scores, items, search_problem.goal)
             search_problem.record_candidate("stock", candidate, value=value)
         score_by_document = document_scores(scores, items, search_problem.goal)
         # Every document gets all items as its trajectory, because the evidence is written from all
@@ -185,8 +184,7 @@ def document_scores(scores: Vector, items: Items, search_goal: Goal) -> dict[str
         ranks /= ranks.std(axis=1, keepdims=True)
         contributions[rows] = 1 - (ranks[0] - ranks[1]) ** 2 / 2
     contributions *= len(items.documents) / rows.size
-    rows_by_document = items.rows_by_document.items()
-    return {name: float(contributions[rows].sum()) for name, rows in rows_by_document}
+    return {name: float(contributions[rows].sum()) for name, rows in items.rows_by_document.items()}
 
 
 def explore(search_problem: SearchProblem) -> Exploration:

@@ -143,7 +143,7 @@ def score_finalists(half_problem: SearchProblem, exploration: Exploration) -> li
     """
     if not exploration.finalists:
         return []
-    evaluator, cross_validation = half_problem.evaluator, exploration.cross_validation
+    evaluator, validation = half_problem.evaluator, exploration.cross_validation
     candidates = _affordable_finalists(half_problem, exploration.finalists)
     for candidate in candidates:
         items = calibration_items(half_problem, candidate)
@@ -152,14 +152,12 @@ def score_finalists(half_problem: SearchProblem, exploration: Exploration) -> li
         if evaluator.cost(candidate, items) <= evaluator.budget.remaining / 2:
             evaluator.scores(candidate, items)
     test_items = first_documents(
-        half_problem.train_and_dev if cross_validation else half_problem.dev,
+        half_problem.train_and_dev if validation else half_problem.dev,
         half_problem.goal,
         evaluator.budget.remaining,
         lambda items: sum(evaluator.cost(candidate, items) for candidate in candidates),
     )
-    judge_items = (
-        cross_validation.judge if cross_validation else partial(_judge_items, half_problem)
-    )
+    judge_items = validation.judge if validation else partial(_judge_items, half_problem)
     _, untuned_scores = judge_items(half_problem.untuned, test_items)
     trials = []
     for finalist in candidates[1:]:
