@@ -81,7 +81,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _check(flags: argparse.Namespace) -> int:
-    """Print the file's problems, or else what was read and what labels can show."""
+    """Print the file's problems; if it has none, print what was read and what to do next."""
     options = _read_options(flags)
     labelled_items, problems = check_file(flags.file, options)
     notes, capacity = list[str](), dict[str, str]()
@@ -92,15 +92,15 @@ def _check(flags: argparse.Namespace) -> int:
         # A slow import that a file with problems does not need.
         from optimize.measuring.capacity import capacity_texts
 
-        dimension = "margin for A"
+        label_name = "margin for A"
         if isinstance(labelled_items, LabelledSet):
-            dimension = dimensions_to_tune(labelled_items, options)[0]
-        capacity = capacity_texts(labelled_items, dimension)
+            label_name = dimensions_to_tune(labelled_items, options)[0]
+        capacity = capacity_texts(labelled_items, label_name)
         if flags.write_map is not None:
             yaml_text = mapping_yaml(labelled_items.reading, options)
             write_atomically(flags.write_map, yaml_text.encode())
     if flags.json:
-        report = {
+        json_report = {
             "file": flags.file,
             "n_problems": len(problems),
             "problems": [asdict(problem) for problem in problems],
@@ -108,7 +108,7 @@ def _check(flags: argparse.Namespace) -> int:
             "reading": None if labelled_items is None else asdict(labelled_items.reading),
             "bearing": capacity,
         }
-        print_output(json.dumps(report, indent=2))
+        print_output(json.dumps(json_report, indent=2))
     elif problems or labelled_items is None:
         print_output("\n".join(_problem_lines(problems)))
     else:
@@ -215,10 +215,12 @@ def _reading_lines(
         yield "votes", f"{n_by_vote['A']:,} for A, {n_by_vote['B']:,} for B, and {ties}"
     read_names = _names_of_read_texts(labelled_items, columns_by_name)
     column_by_text = {name: text for name, text in reading.texts.items() if name in read_names}
-    phrases = [_columns_text(name, columns) for name, columns in reading.rows.items()]
-    phrases += [f"text {_columns_text(name, [column])}" for name, column in column_by_text.items()]
-    phrases += [f"ratings {_columns_text(*ratings)}" for ratings in reading.ratings.items()]
-    yield "read", "; ".join(phrases)
+    column_phrases = [_columns_text(name, columns) for name, columns in reading.rows.items()]
+    column_phrases += [
+        f"text {_columns_text(name, [column])}" for name, column in column_by_text.items()
+    ]
+    column_phrases += [f"ratings {_columns_text(*ratings)}" for ratings in reading.ratings.items()]
+    yield "read", "; ".join(column_phrases)
     if reading.comments:
         comment_columns = ", ".join(reading.comments)
         yield "comments", f"{comment_columns}: what people wrote on their labels; tuning uses it"

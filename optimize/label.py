@@ -238,8 +238,8 @@ def _ask_judge(
 ) -> dict[str, JudgeAnswer]:
     """Return the judge's answers by the rows' ids; a limit on calls or cost may leave some out."""
     column_by_text = find_columns(judge.subject, {}, label_rows[0])
-    columns = column_by_text.items()
-    texts = ({name: row.get(column) for name, column in columns} for row in label_rows)
+    text_columns = column_by_text.items()
+    texts = ({name: row.get(column) for name, column in text_columns} for row in label_rows)
     answer_by_id: dict[str, JudgeAnswer] = {}
     with (
         judge.open_client(keep_going=False, **asking_options(flags)) as client,
@@ -267,7 +267,7 @@ def _page_answer(judgement: AnyJudgement, subject: Subject) -> JudgeAnswer:
 
 
 def _label_file_path(flags: argparse.Namespace, file_name: str, subject: Subject) -> Path:
-    """Return --out, by default FILE's name with .NAME.jsonl; SettingsError for another format."""
+    """Return the path of the label file: --out, else FILE's name with .NAME.jsonl."""
     path_to_label = split_sheet(Path(flags.file))[0]
     folder = path_to_label.parent if path_to_label.is_file() else Path()
     label_path: Path = flags.out or folder / f"{file_name}.{subject.name}.jsonl"

@@ -223,7 +223,7 @@ def _measure_scores(
 def _load_labels_for_scores(
     label_source: LabelSource, dimension: str, subject: Subject | None
 ) -> AnyLabels:
-    """Read the labels for scores; labels on pairs also if no judge has the dimension's name."""
+    """Read the labels on the dimension that the scores are of; they may be votes on pairs."""
     holds_pairs = subject is None and isinstance(label_source.data, LabelledPairs)
     pairwise = isinstance(subject, Comparison) or holds_pairs
     try:

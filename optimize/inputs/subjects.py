@@ -105,7 +105,7 @@ def subject_from_labels(
 
 
 def _split_definition(subject_text: str, label_source: LabelSource) -> tuple[str, str]:
-    """Split NAME=DEFINITION; raises SettingsError for an empty one, or if no file has labels."""
+    """Split NAME=DEFINITION; SettingsError if it is empty or no file of labels is given."""
     name, equals, definition = (text.strip() for text in subject_text.partition("="))
     if equals and (label_source.data is None or not definition.strip(".…")):
         raise SettingsError(

@@ -55,7 +55,7 @@ class ActiveRun:
         self.budget = self._plan_budget()
 
     def _plan_budget(self) -> RunBudget:
-        """Plan the budget, for paid models from a few judgements, and reserve the cost of test."""
+        """Plan the budget of the run; the price of a paid judge is measured on a few items."""
         prepared_run, clients = self.prepared_run, self.clients
         native_n, train = clients.judge.model.native_n, prepared_run.labels.train
         budget = plan_budget(prepared_run, native_n)

@@ -1,8 +1,7 @@
 """Plan what a tuning run spends: the cost of a judgement times the number of judgements.
 
 The cost of the final measurement is reserved first, and the search may spend what remains. The plan
-is made before a run, and again at its start, when the cost of a judgement was measured on a few
-rows (`optimize.tuning.pricing`).
+is made before a run, and again at its start, after the cost of a judgement was measured.
 """
 
 import math
@@ -54,9 +53,9 @@ MIN_FINALISTS, MIN_RACES, MIN_PROPOSALS = 1.5, 3, 4
 SPARE_CALLS_SHARE, SPARE_COST_SHARE = 0.05, 0.06
 # A step of the search may cost this share of the limit more than was estimated for it.
 SLACK_SHARE = 0.02
-# Judging dev and test with any candidate may cost this share of the limit, which bounds the
-# candidate's demonstrations. If fewer than MIN_DEMOS fit, prompts get none. A candidate may always
-# cost MAX_CANDIDATE_RATIO times as much as the untuned judge, so that it can write its reasoning.
+# A candidate has so few demonstrations that judging dev and test with it costs at most this share
+# of the limit. If fewer than MIN_DEMOS fit, prompts get none. A candidate may always cost
+# MAX_CANDIDATE_RATIO times as much as the untuned judge, so that it can write its reasoning.
 MAX_CANDIDATE_SHARE, MIN_DEMOS, MAX_CANDIDATE_RATIO = 0.2, 4, 4.0
 
 
@@ -137,7 +136,7 @@ def plan_budget(
     max_item_price = (1.0 if pricing.is_free else MAX_CANDIDATE_RATIO) * pricing.untuned_price
     affordable_price = max_item_price
     if is_in_dollars:
-        # If dev and test are to fit into their share of the limit, judging one item may cost this.
+        # At this price of judging one item, dev and test just fit into their share of the limit.
         affordable_price = MAX_CANDIDATE_SHARE * limit / max(1, len(labels.dev) + n_held_out)
     search_options = _search_options(run, pricing, affordable_price)
     if search_options.max_demos:
@@ -193,7 +192,7 @@ def _expected_by_purpose(run: PreparedRun, budget: SearchBudget, n_probes: int) 
 
 
 def _usual_search(run: PreparedRun, search_budget: SearchBudget) -> tuple[float, float, int]:
-    """Return the usual judgements, their price relative to the untuned judge's, and proposals."""
+    """Return a search's usual judgements, their price relative to untuned ones, and proposals."""
     settings, labels = run.settings, run.labels
     item_cost, limit = search_budget.pricing.untuned_cost, search_budget.limit
     n_learning_items = len(labels.train_and_dev)

@@ -278,7 +278,7 @@ def _check_settings(settings: Settings) -> None:
 
 
 def _check_model(settings: Settings, prefix: Literal["", "proposer_"]) -> None:
-    """Raise SettingsError if the settings whose names begin with `prefix` are wrong."""
+    """Raise SettingsError if a setting of the judge's ("") or the proposer's model is wrong."""
     names = ("lm", "api_key_env", "price", "api_base")
     lm, key_variable, price, api_base = (getattr(settings, prefix + name) for name in names)
     redactor = Redactor()
