@@ -172,9 +172,8 @@ def _pair_items(labelled_pairs: LabelledPairs, subject: Subject | None) -> Itera
 class DataCounts:
     """The labels that a result was computed from, and their counts: `data` in summary.json.
 
-    `n_tied` outputs were left out because their annotators are tied. `n_tied` is None in place of
-    0, so that JSON leaves it out. If `is_weighted`, documents were sampled with different
-    probabilities.
+    `n_tied` outputs were left out because their annotators are tied (None for no output). If
+    `is_weighted`, documents were sampled with different probabilities.
     """
 
     name: str

@@ -241,7 +241,7 @@ def _ask_judge(
 
 
 def _usage(plan: str, clients: Sequence[Client], n_rows: int, seconds: float) -> JudgeUsage:
-    """Return the usage for `n_rows` rows; a panel's models in this process do not count."""
+    """Return the usage for `n_rows` rows; members that run in this process do not count."""
     paid_clients = [
         client for client in clients if len(clients) == 1 or not answers_in_process(client.model)
     ]

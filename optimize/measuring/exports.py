@@ -62,11 +62,11 @@ class Tool(NamedTuple):
     """A declaration of another tool's results: how a file is recognised, where its scores are.
 
     A file is the tool's if each regular expression in `columns` matches a column of its rows.
-    `scores` is the column that holds a row's scores, as a list of objects, or as an object with a
-    number or an object for each metric; or a regular expression for score columns, with a group for
-    the metric's name. `scores` is empty for a format that rounds scores; files in this format are
-    refused. `rows` is the path to the rows in a JSON object, with dots between the keys; empty if
-    the file is the list of rows itself. `words` are words that count as a score, beside yes and no,
+    `scores` is the column that holds a row's scores: a list of objects, or an object with a number
+    or an object for each metric. It may also be a regular expression for score columns, with a
+    group for the metric's name. If it is empty, the format rounds scores, and files are refused.
+    `rows` is the path to the rows in a JSON object, with dots between the keys; it is empty if the
+    file is the list of rows itself. `words` are words that count as a score, beside yes and no,
     true and false, pass and fail. `places` has columns of this tool by their content, which are
     tried before `COLUMNS_BY_CONTENT`.
     """
@@ -224,14 +224,14 @@ def read_export(
             n_other_outputs += 1
         else:
             scores_by_id[item_id or row_location].append(score)
-    matched = f"matched {len({*matching_ids} - {None}):,} of {len(item_by_id):,} labelled rows"
-    print_note(f"note: {file_text}: {metric!r}; {matched}")
+    match_text = f"matched {len({*matching_ids} - {None}):,} of {len(item_by_id):,} labelled rows"
+    print_note(f"note: {file_text}: {metric!r}; {match_text}")
     if n_other_outputs:
         left_out = f"{count_text(n_other_outputs, 'row')} left out"
         print_error(f"warning: {file_text}: {left_out}, whose output is not the labelled one")
     if (n_repeats := max(map(len, scores_by_id.values()), default=0)) > 1:
-        repeats = f"up to {n_repeats} scores of one output (epochs, repeats)"
-        print_note(f"note: {file_text}: {repeats} are averaged")
+        repeats_text = f"up to {n_repeats} scores of one output (epochs, repeats)"
+        print_note(f"note: {file_text}: {repeats_text} are averaged")
     is_pairwise = isinstance(labelled_items, LabelledPairs)
     return {name: _mean_judgement(scores, is_pairwise) for name, scores in scores_by_id.items()}
 

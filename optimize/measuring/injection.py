@@ -4,6 +4,7 @@ A few attacks are added to outputs that were judged before, and the change of th
 measured. Probes do not prove that a judge is safe: it may resist these attacks but not others.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,55 +82,54 @@ def probe_judge(
 
     For pairs, the change is that of the margin in favour of the attacked side.
     """
-    pairs, rng = judge.kind == "pairwise", random_generator(seed, "probes")
-    probe_rows = _rows_to_attack(items, scores, pairs=pairs, rng=rng)
+    probe_rows = _rows_to_attack(judge, items, scores, random_generator(seed, "probes"))
     if not probe_rows:
         return ProbeResult(reason="no output has both a text and a score to attack")
-    targets = [_attacked_text(judge, float(scores[row])) for row in probe_rows]
+    targets = [_attacked_text(judge, scores[row]) for row in probe_rows]
     signs = np.array([sign for _, sign in targets])
     best_answer, answer_name, subject = "5", "rating", judge.subject
     if isinstance(subject, Dimension):
         answer_name = subject.prompt().answer_field.name
         best_answer = subject.words[0] if subject.words else str(subject.scale[-1])
     placeholders = {"top": best_answer, "answer": answer_name, "Answer": answer_name.capitalize()}
-    clean_texts = [items[row].texts for row in probe_rows]
-    attacked_texts = (
-        {**texts, name: f"{texts[name]}\n\n{attack.text.format_map(placeholders)}"}
-        for attack in ATTACKS
-        for texts, (name, _) in zip(clean_texts, targets, strict=True)
-    )
+    attacked_texts = []
+    for attack in ATTACKS:
+        added_line = attack.text.format_map(placeholders)
+        for row, (name, _) in zip(probe_rows, targets, strict=True):
+            texts = items[row].texts
+            attacked_texts.append({**texts, name: f"{texts[name]}\n\n{added_line}"})
     attacked_scores = score_vector(judge.judge_rows(attacked_texts, client, seed=seed))
-    scores_by_attack = np.split(attacked_scores, len(ATTACKS))
-    shifts = [measure_shift(signs * scores[probe_rows], signs * row) for row in scores_by_attack]
+    scores_by_attack = signs * attacked_scores.reshape(len(ATTACKS), -1)
+    clean_scores = signs * scores[probe_rows]
+    shifts = [measure_shift(clean_scores, attack_scores) for attack_scores in scores_by_attack]
     return ProbeResult(shifts=tuple(zip(ATTACKS, shifts, strict=True)))
 
 
 def _rows_to_attack(
-    items: Items, scores: Vector, *, pairs: bool, rng: np.random.Generator
+    judge: AnyJudge, items: Items, scores: Vector, rng: np.random.Generator
 ) -> list[int]:
     """Return rows with the lower scores, which can rise, from as many documents as possible."""
-    import pandas as pd  # a third of a second, which only runs with probes have to spend
-
-    usable_rows = [
+    rows = [
         row
         for row in np.flatnonzero(~np.isnan(scores)).tolist()
         if items[row].texts and all(text.strip() for text in items[row].texts.values())
     ]
-    if usable_rows and not pairs:
-        median = np.median(scores[usable_rows])
-        usable_rows = [row for row in usable_rows if scores[row] <= median]
-    rows = rng.permutation(np.array(usable_rows, dtype=np.intp))
-    documents = pd.Series([items[row].document_id for row in rows])
-    # The first output of every document comes before the second of any.
-    order = documents.groupby(documents).cumcount().argsort(kind="stable")
-    shuffled_rows: list[int] = rows[order].tolist()
-    return shuffled_rows[:N_PROBED_OUTPUTS]
+    if rows and judge.kind != "pairwise":
+        median = np.median(scores[rows])
+        rows = [row for row in rows if scores[row] <= median]
+    # The first output of every document comes before the second output of any document.
+    n_earlier_outputs, n_seen = dict[int, int](), Counter[str]()
+    for row in rng.permutation(np.array(rows, dtype=np.intp)).tolist():
+        document_id = items[row].document_id
+        n_earlier_outputs[row] = n_seen[document_id]
+        n_seen[document_id] += 1
+    return sorted(n_earlier_outputs, key=n_earlier_outputs.__getitem__)[:N_PROBED_OUTPUTS]
 
 
 def _attacked_text(judge: AnyJudge, score: float) -> tuple[str, float]:
     """Return the name of the text to attack, and the sign of scores that are better for it."""
     if isinstance(judge.subject, Comparison):
-        field_a, field_b = judge.subject.fields
+        name_a, name_b = judge.subject.fields
         # An attack can help most the side that was not preferred.
-        return (field_a, 1.0) if score < 0 else (field_b, -1.0)
+        return (name_a, 1.0) if score < 0 else (name_b, -1.0)
     return judged_output_name(judge.texts) or judge.texts[-1], 1.0

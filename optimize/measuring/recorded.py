@@ -157,7 +157,7 @@ def score_of_cell(cell: object, number_by_word: Mapping[str, float]) -> float | 
 
 
 def _number_by_word(value_by_word: WordValues, *, is_pairwise: bool) -> dict[str, float]:
-    """Return the score that each word stands for; numbers in --values recode only labels."""
+    """Return the score that each word stands for; numbers in --values stand for labels only."""
     votes = MARGIN_OF_VOTE if is_pairwise else {}
     number_by_word = {vote.casefold(): margin for vote, margin in votes.items()}
     for word, value in value_by_word.items():
@@ -274,8 +274,8 @@ def judgement_of_replies(
     Scores between two ratings ("3.5") count, since recorded prompts seldom forbid them. `headings`
     are names of the dimension, which a reply may put before its score.
     """
-    values = (value_by_word or {}).items()
-    rating_by_word = {word: value for word, value in values if isinstance(value, int | float)}
+    items = (value_by_word or {}).items()
+    rating_by_word = {word: value for word, value in items if isinstance(value, int | float)}
     patterns = answer_patterns(tuple(scale), allow_fractions=True)
     scores, failures = [], []
     for reply in replies:

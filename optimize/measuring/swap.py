@@ -42,7 +42,7 @@ MAX_CHANGED_ROWS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwapDecision:
-    """The decision whether a new judge may replace an old one; the judges' names are given.
+    """The decision whether a new judge may replace an old one.
 
     `difference` is the new judge's figure minus the old judge's; None if there are no labels yet.
     The 90 % interval of `difference` is widened to hold in all of `looks` looks at a growing set of
@@ -245,12 +245,10 @@ def _share_of_document(document_ids: Sequence[str], is_chosen: Mask) -> float:
 
 
 def _loss_of_document(old_scored: ScoredItems) -> float:
-    """Return how much the old judge's rho falls if one document's outputs are ranked at random.
-
-    The loss is the document's contribution to rho, here as the 90 % quantile over documents. A
-    random order of k outputs is the right order in one of k! cases, and then nothing is lost. So
-    the quantile is divided by the chance of a loss.
-    """
+    """Return how much the old judge's rho falls if one document's outputs are ranked at random."""
+    # The loss is the document's contribution to rho, here as the 90 % quantile over documents. A
+    # random order of k outputs is right in one of k! cases, and then nothing is lost. So the
+    # quantile is divided by the chance of a loss.
     rows = scored_rows(old_scored.scores, old_scored.human, old_scored.document_ids)
     n_outputs = rows.scores.size / rows.n_documents if old_scored.level == "summary" else math.inf
     chance_of_loss = max(0.5, 1 - math.exp(-math.lgamma(n_outputs + 1)))

@@ -106,32 +106,31 @@ class TuningResult:
         return self.scorecard.unit if self.scorecard else "output"
 
     def to_json(self) -> JsonObject:
-        record = fields_json(self, "test", "unseen")
-        splits = {"test": self.test, "test_unseen_systems": self.unseen}
+        record, splits = fields_json(self, "test", "unseen"), self.splits
+        split_by_name = {"test": self.test, "test_unseen_systems": self.unseen}
         for judge in get_args(JudgeName):
             record[f"{judge}_judge"] = {
                 name: to_json(split and split.for_judge(judge).rho)
-                for name, split in splits.items()
+                for name, split in split_by_name.items()
             }
-        record["gain"] = {"test": None} | {
-            name: figure_json(split.gain) for name, split in self.splits.items()
-        }
-        if self.test is None:
+        gains = {name: figure_json(split.gain) for name, split in splits.items()}
+        record["gain"] = {"test": None} | gains
+        if not (self.test and (scorecard := self.scorecard)):
             return record
-        card = self.test.for_judge(self.shipped)
-        record["order"] = self._of_both(lambda each: each.pairwise_accuracy)
-        record["scales"] = to_json(card.scale_comparison)
-        if card.people_figures:
-            record["people"] = to_json(card.people_figures)
-        if card.verdict_figures:
-            record["two_values"] = self._of_both(lambda each: each.verdict_figures)
-        if card.is_pairwise:
-            record["accuracy"] = self.test.map(lambda each: each.pairwise_accuracy.value).to_json()
-        if self.test.balanced_gain:
-            record["balanced_gain"] = {
-                name: figure_json(split.objective_gain) for name, split in self.splits.items()
-            }
-        return record
 
-    def _of_both(self, figure_of: Callable[[Scorecard], object]) -> JsonObject:
-        return {name: split.map(figure_of).to_json() for name, split in self.splits.items()}
+        def figures_by_split(figures_of: Callable[[Scorecard], object]) -> JsonObject:
+            return {name: split.map(figures_of).to_json() for name, split in splits.items()}
+
+        record["order"] = figures_by_split(lambda scorecard: scorecard.pairwise_accuracy)
+        record["scales"] = to_json(scorecard.scale_comparison)
+        if scorecard.people_figures:
+            record["people"] = to_json(scorecard.people_figures)
+        if scorecard.verdict_figures:
+            record["two_values"] = figures_by_split(lambda scorecard: scorecard.verdict_figures)
+        if scorecard.is_pairwise:
+            accuracies = self.test.map(lambda scorecard: scorecard.pairwise_accuracy.value)
+            record["accuracy"] = accuracies.to_json()
+        if self.test.balanced_gain:
+            gains = {name: figure_json(split.objective_gain) for name, split in splits.items()}
+            record["balanced_gain"] = gains
+        return record
