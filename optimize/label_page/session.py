@@ -119,7 +119,7 @@ class LabelSession:
                 "outputs": len(self.rows),
                 "done": len(labels),
                 "unsure": len(records) - len(labels) - len(skipped_items),
-                "agreement": self._agreement(annotator),
+                "agreement": self._agreement_json(annotator),
                 "annotators": sorted(self.label_log.by_annotator),
                 "disagreements": n_disagreements,
                 "has_judge": self.judge_answers is not None,
@@ -198,7 +198,7 @@ class LabelSession:
                     items["judge"].append(item)
         return items
 
-    def _agreement(self, annotator: str) -> list[JsonObject]:
+    def _agreement_json(self, annotator: str) -> list[JsonObject]:
         """Return the agreement with each other annotator, before either saw the other's labels."""
         figures: list[JsonObject] = []
         own_numbers = self._numbers_of(self.label_log.labels_of(annotator).blind_records)

@@ -74,7 +74,7 @@ OPPOSITE = Obstacle(
 )
 SAME_SCORES = Obstacle(
     "Do not use it: outputs that people order all get the same score.",
-    "Read some of its replies, then change its prompt or model; more labels would not help.",
+    "Read some replies of the judge, and change its prompt or model; more labels would not help.",
 )
 
 
@@ -85,7 +85,7 @@ def is_perfect(scorecard: Scorecard) -> bool:
 
 
 def obstacle_to_use(
-    scorecard: Scorecard, counts: DataCounts, overlap: TuningOverlap | None = None
+    scorecard: Scorecard, label_counts: DataCounts, overlap: TuningOverlap | None = None
 ) -> Obstacle | None:
     """Return the most serious reason not to use a judge; None if there is no such reason."""
     rho, interval = scorecard.rho, scorecard.share_right.interval
@@ -93,7 +93,7 @@ def obstacle_to_use(
         return NO_SCORE
     if rho.n_failed > rho.n_outputs:
         return MOST_FAILED
-    if counts.is_constructed:
+    if label_counts.is_constructed:
         return CONSTRUCTED_LABELS
     if overlap and overlap.tuned_on_these_labels:
         return TUNED_ON_THESE_LABELS
@@ -153,8 +153,8 @@ def _quality_texts(scorecard: Scorecard) -> tuple[str, str]:
         return f"It decides {share} of pairs as people do, more than a coin's 50%", ""
     rho_tile = _rho_tile(scorecard)
     strength = f"{rho_tile.title} is {rho_tile.figure_text}: it beats a coin"
-    people = scorecard.people_figures
-    one_annotator = people.one_annotator if people else None
+    people_figures = scorecard.people_figures
+    one_annotator = people_figures.one_annotator if people_figures else None
     if not (one_annotator and (difference := one_annotator.rho_difference.interval)):
         return strength, ""
     if difference.high < 0:
@@ -184,13 +184,13 @@ def main_tiles(scorecard: Scorecard) -> list[Tile]:
 
 
 def _rank_tiles(scorecard: Scorecard) -> Iterator[Tile]:
-    people = scorecard.people_figures
+    people_figures = scorecard.people_figures
     yield _pairs_tile(scorecard)
     yield _rho_tile(scorecard)
     if scorecard.pair_figures:
         same_answer_share = IntervalEstimate(scorecard.pair_figures.order_agreement, None)
         yield Tile("Same answer in both orders", same_answer_share, is_share=True)
-    elif people and (one_annotator := people.one_annotator):
+    elif people_figures and (one_annotator := people_figures.one_annotator):
         note = f"the judge's: {number_text(one_annotator.judge_rho.value)}"
         if one_annotator.n_outputs < scorecard.rho.n_outputs:  # the others have a single rating
             note += f"; n={one_annotator.n_outputs:,}"
@@ -228,8 +228,9 @@ def _verdict_tiles(scorecard: Scorecard, figures: VerdictFigures) -> Iterator[Ti
     yield Tile("False alarms (1 - TPR)", judge.tpr.complement, alarms_note, is_share=True)
     constant_share = share_text(figures.constant_judge.accuracy.value)
     note = f"always {figures.constant_verdict}: {constant_share}"
-    people = scorecard.people_figures
-    if people and (shares := [row.equal for row in people.among_annotators if row.n_outputs]):
+    people_figures = scorecard.people_figures
+    pairs = people_figures.among_annotators if people_figures else []
+    if shares := [row.equal for row in pairs if row.n_outputs]:
         lowest, highest = share_text(min(shares)), share_text(max(shares))
         range_text = lowest if lowest == highest else f"{lowest} to {highest}"
         note = f"two annotators agree on {range_text}"
@@ -237,14 +238,14 @@ def _verdict_tiles(scorecard: Scorecard, figures: VerdictFigures) -> Iterator[Ti
     yield Tile("Agreement", judge.accuracy, note, is_share=True)
 
 
-def measured_sentence(scorecard: Scorecard, counts: DataCounts, remark: str = "") -> str:
+def measured_sentence(scorecard: Scorecard, label_counts: DataCounts, remark: str = "") -> str:
     """Return sentences on how many outputs and documents the figures were computed from."""
     rho, figures, unit = scorecard.rho, scorecard.verdict_figures, scorecard.unit
     n_documents = figures.judge.n_documents if figures else rho.n_documents
     amount_text = f"{count_text(rho.n_outputs, unit)} of {count_text(n_documents, 'document')}"
     if rho.n_outputs == n_documents:
         amount_text = count_text(n_documents, "pair" if scorecard.is_pairwise else "row")
-    weighted_text = ", drawn with unequal chances" if counts.is_weighted else ""
+    weighted_text = ", drawn with unequal chances" if label_counts.is_weighted else ""
     interval_text = "too few for an interval"
     if any(tile.interval_text for tile in main_tiles(scorecard)):
         interval_text = "intervals are 95%"
@@ -296,16 +297,16 @@ def order_facts(scorecard: Scorecard) -> Iterator[Fact]:
         yield "accuracy in one order", f"{share_ab} with A first, {share_ba} with B first"
 
 
-def correlation_lines(scorecard: Scorecard, counts: DataCounts) -> list[str]:
+def correlation_lines(scorecard: Scorecard, label_counts: DataCounts) -> list[str]:
     """Return a line on every coefficient at every level, without repetitions."""
-    unit, n_systems = scorecard.unit, counts.n_systems
+    unit, n_systems = scorecard.unit, label_counts.n_systems
     lines = [correlation_line(rho, unit, n_systems) for rho in scorecard.correlations]
     return [*dict.fromkeys(lines)]
 
 
-def unweighted_sentence(counts: DataCounts) -> str:
+def unweighted_sentence(label_counts: DataCounts) -> str:
     """Return a sentence on the coefficients that are left out for weighted labels, or ""."""
-    if not counts.is_weighted:
+    if not label_counts.is_weighted:
         return ""
     symbols = [one.symbol or name for name, one in COEFFICIENTS.items() if not one.of_weighted]
     return f"Left out at dataset level: {', '.join(symbols)} (no weighted form)."
@@ -331,16 +332,18 @@ def annotator_facts(scorecard: Scorecard | None, n_tied: int) -> Iterator[Fact]:
     yield "all annotators", f"Krippendorff's alpha {number_text(people.alpha)}"
 
 
-def labels_text(counts: DataCounts, unit: str) -> str:
+def labels_text(label_counts: DataCounts, unit: str) -> str:
     """Return the labels' name and how many documents, systems and outputs (or pairs) they cover."""
-    systems_text = f"{count_text(counts.n_systems, 'system')}, " if counts.n_systems else ""
-    labels_name = short_name(counts.name, 40)
-    documents_text = count_text(counts.n_documents, "document")
-    if counts.is_weighted:
+    systems_text = (
+        f"{count_text(label_counts.n_systems, 'system')}, " if label_counts.n_systems else ""
+    )
+    labels_name = short_name(label_counts.name, 40)
+    documents_text = count_text(label_counts.n_documents, "document")
+    if label_counts.is_weighted:
         documents_text += " (weighted; differences are unweighted)"
-    elif unit == "output" and counts.n_outputs == counts.n_documents:
-        return f"{systems_text}{count_text(counts.n_outputs, 'row')} of {labels_name}"
-    units_text = count_text(counts.n_outputs, unit)
+    elif unit == "output" and label_counts.n_outputs == label_counts.n_documents:
+        return f"{systems_text}{count_text(label_counts.n_outputs, 'row')} of {labels_name}"
+    units_text = count_text(label_counts.n_outputs, unit)
     return f"{documents_text}, {systems_text}{units_text} of {labels_name}"
 
 

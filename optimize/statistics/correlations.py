@@ -179,8 +179,8 @@ def _correlation(
         return _summary_correlation(rows, coefficient, undefined)
     interval = None
     if level == "system":
-        means = scored_rows(*system_means(rows))
-        value = _coefficient_over_outputs(means, coefficient, undefined)
+        system_rows = scored_rows(*system_means(rows))
+        value = _coefficient_over_outputs(system_rows, coefficient, undefined)
         if coefficient == "spearman":
             interval = system_interval(value, rows.n_systems)
     else:

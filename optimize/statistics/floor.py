@@ -139,28 +139,28 @@ def labels_to_decide(
     """
     from scipy.special import bdtr, bdtrc
 
-    def probability_to_hold(n: Codes, floor: float) -> Vector:
+    def probability_above(n: Codes, floor: float) -> Vector:
         margin = student_quantile(math.inf) * np.sqrt(n * floor * (1 - floor))
         fewest_right = np.ceil(n * floor + margin - 1e-9) if floor < 1 else n + 1
         probabilities = bdtrc(np.minimum(fewest_right - 1, n), n, 1 - error_ratio * (1 - floor))
         return np.where(n >= MIN_OUTPUTS_FOR_RATES, probabilities, 0.0)
 
-    def probability_to_hold_all(n: int) -> float:
+    def probability_above_all(n: int) -> float:
         # Numbers of fails that are more than six standard deviations off have no probability.
         mean = n * fail_share
         margin = 6 * math.sqrt(mean * (1 - fail_share))
         n_fails = np.arange(max(0, int(mean - margin)), min(n, int(mean + margin)) + 1)
         probabilities = np.diff(bdtr(n_fails, n, fail_share), prepend=0)
         if "tpr" in floors:
-            probabilities = probabilities * probability_to_hold(n - n_fails, floors["tpr"])
+            probabilities = probabilities * probability_above(n - n_fails, floors["tpr"])
         if "tnr" in floors:
-            probabilities = probabilities * probability_to_hold(n_fails, floors["tnr"])
+            probabilities = probabilities * probability_above(n_fails, floors["tnr"])
         return float(probabilities.sum())
 
     upper_bound = MIN_OUTPUTS_FOR_RATES
-    while probability_to_hold_all(upper_bound) < PLANNED_POWER:
+    while probability_above_all(upper_bound) < PLANNED_POWER:
         if upper_bound >= MAX_LABELS:
             return None
         upper_bound = min(2 * upper_bound, MAX_LABELS)
     numbers = range(upper_bound)
-    return bisect_left(numbers, PLANNED_POWER, upper_bound // 2, key=probability_to_hold_all)
+    return bisect_left(numbers, PLANNED_POWER, upper_bound // 2, key=probability_above_all)

@@ -227,7 +227,7 @@ def test_equal_scores_fall_short_of_a_floor_since_more_labels_cannot_help():
     assert code == 1
     assert "falls short: outputs that people order all get the same score" in " ".join(err.split())
     assert "undecided" not in err
-    assert "Next: Read some of its replies" in out
+    assert "Next: Read some replies of the judge" in out
 
 
 READ = "say how a file is read: name the file (--data)"
