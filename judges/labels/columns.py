@@ -33,7 +33,7 @@ VOTE_COLUMNS = ("votes", "preferred", "preference", "winner")
 # and in a table of pairs.
 OUTPUT_ROLES = ("id", "group", "system", *NESTED_COLUMNS, "annotator")
 PAIR_ROLES = ("id", "group", "system_a", "system_b", "annotator")
-# The key of a mapping that names no column: `turns` is "last" or "all", as in --turns.
+# This key of a mapping names no column: `turns` is "last" or "all", as in --turns.
 TURNS_KEY = "turns"
 # With `--map id=#row`, the number of a row is its id.
 ROW_NUMBER_COLUMN = "#row"
@@ -259,7 +259,7 @@ class Columns:
     @cached_property
     def comment_columns(self) -> tuple[str, ...]:
         """The columns, and the paths of keys, with comments on labels, which no judge reads."""
-        # If people have yet to label the rows, a model's comments are not for a judge either.
+        # If people have yet to label the rows, comments by a model are among these columns, too.
         model_words = _MODEL_WORDS if self.reads_labels else frozenset()
         excluded_names = self.mapped_columns | {*self.judge_texts}
         comment_columns = [
@@ -275,8 +275,8 @@ class Columns:
         """Map the name of each text to the column that holds it.
 
         If any column holds long texts, columns of short repeated values are not texts, because they
-        may reveal which system wrote the output. A column that the user maps to a name is a text,
-        unless the name is in `ROLE_NAMES` or the column in `label_columns`.
+        may reveal which system wrote the output. A column that the user names with --map is a text,
+        unless it holds labels or its name is one of `ROLE_NAMES`.
         """
         mapped_texts: dict[str, str] = {}
         for name, (column, *_) in without_keys(self.columns_by_name, ROLE_NAMES).items():

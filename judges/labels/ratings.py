@@ -68,7 +68,7 @@ class ReadOptions:
         scales: Maps dimensions to their scales; the key "*" is for all other dimensions.
         texts: The names of the texts that every row must have; None for those with usual names.
         annotations: A second, long file that holds the ratings.
-        values: Maps normalized words to the numbers or votes that they stand for.
+        values: Maps words in lower case to the numbers or votes that they stand for.
         reads_labels: Whether labels are read. A file that is read without labels need not have any.
     """
 

@@ -82,9 +82,7 @@ class RowReader:
             self.notes += notes
         # From here on, the table has one row for each output or pair.
         self._columns = columns
-        self._text_columns = {
-            n: column for n, column in texts.items() if columns.has_column(column)
-        }
+        self._text_columns = {n: c for n, c in texts.items() if columns.has_column(c)}
         other_texts = without_keys(self._text_columns, response_columns)
         self._source_text = columns.find_source_text(other_texts)
         self._required_texts = _find_required_texts(columns, problems, other_texts, judge_texts)
@@ -155,10 +153,8 @@ class RowReader:
             advice = "name the column that holds the answers, as in --map summary=COLUMN"
             self._problems.add("empty-text", fault, advice, line=lines[0], field=column)
         lines_text = f"{self._problems.unit} {joined_names([*map(str, lines)])}"
-        n_rows_text = count_text(len(lines), "row")
-        self.notes.append(
-            f"left out {n_rows_text}, since {excerpt(column)} is empty ({lines_text})"
-        )
+        rows_text = count_text(len(lines), "row")
+        self.notes.append(f"left out {rows_text}, since {excerpt(column)} is empty ({lines_text})")
 
     def _read_row(self, row: TableRow) -> ItemFields:
         item_id = self._read_id(row)

@@ -136,7 +136,7 @@ def split(labelled: AnyLabelledItems, *, seed: int) -> Splits[AnyLabelledItems]:
 
 
 def _split_documents(labelled: LabelledItems, rng: np.random.Generator) -> list[set[str]]:
-    """Assign documents to train, dev and test at random; equal source texts stay together."""
+    """Return the documents of train, dev and test, drawn at random by clusters of equal texts."""
     cluster_by_document = _cluster_by_document(labelled.items)
     clusters = sorted({*cluster_by_document.values()})
     n_clusters = len(clusters)
@@ -177,7 +177,7 @@ def _cluster_by_document(items: Sequence[LabelledItem]) -> dict[str, str]:
 
 
 def _source_texts(item: LabelledItem) -> tuple[str, ...]:
-    """Return an item's source text; without one, all its texts; without texts, its id."""
+    """Return the texts that tell an item's document from others: the source text, or all texts."""
     if (name := source_name(item.texts)) is not None:
         return item.texts[name], item.texts.get("input", "")
     responses = (item.response_a, item.response_b) if isinstance(item, LabelledPair) else ()

@@ -36,8 +36,8 @@ class LabelledOutput:
         system: The name of the system that produced the output, or None.
         texts: Maps the name of each text, such as `document` or `summary`, to the text.
         ratings: Maps each dimension to its ratings: one number per annotator, or only their mean.
-        annotators: Maps each dimension to the annotators' names, in the order of the ratings. If
-            the ratings on a dimension do not name their annotators, the dimension is missing.
+        annotators: Maps each dimension to the annotators' names, in the order of the ratings. A
+            dimension whose ratings do not name their annotators is left out.
         comments: Maps each dimension to what people wrote about their ratings.
         weight: The document's weight in means over documents, 1 on average. The weights differ if
             documents were sampled with unequal probabilities.
