@@ -7,7 +7,6 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -283,11 +282,10 @@ def _write_documents(
 ) -> PlanResult:
     """Write all outputs of the drawn documents; return the plan with the file and next command."""
     path: Path = flags.out or Path(flags.file).with_suffix(".next.jsonl")
-    lines_by_document: dict[str, list[str]] = {document: [] for document in drawn_documents}
-    for output in labelled_set.outputs:
-        if output.document_id in lines_by_document:
-            lines_by_document[output.document_id].append(f"{json.dumps(output.row)}\n")
-    lines = [*chain.from_iterable(lines_by_document.values())]
+    position_of = {document: position for position, document in enumerate(drawn_documents)}
+    outputs = [output for output in labelled_set.outputs if output.document_id in position_of]
+    outputs.sort(key=lambda output: position_of[output.document_id])
+    lines = [f"{json.dumps(output.row)}\n" for output in outputs]
     file_bytes = "".join(lines).encode()
     if path.exists() and not (path.is_file() and path.read_bytes() == file_bytes):
         raise ExistsError(f"{path} exists already; delete it, or name another --out")

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dspy_judges.errors import JudgesError
-from judges.prompt import A_OR_B, Field
+from judges.prompt import Field
 from judges.questions import AnswerWeights, answer_range
 from optimize.items import Items
 from optimize.search.budget import SearchBudgetSpentError
@@ -73,10 +73,6 @@ class LabelledAnswers:
     fold_codes: Codes
     choice_fields: tuple[Field, ...]
 
-    @property
-    def is_pairwise(self) -> bool:
-        return self.choice_fields[-1].choices == A_OR_B
-
     def fit_weights(self) -> AnswerWeights:
         """Fit the weights of the answers to the human labels.
 
@@ -92,12 +88,13 @@ class LabelledAnswers:
         # Scale the slopes so that the weighted sum has the range of the judge's own answer.
         sum_range = float(slopes @ (answer_ranges[:, 1] - answer_ranges[:, 0]))
         slopes *= (highest_score - lowest_score) / sum_range
-        shift = 0.0 if self.is_pairwise else lowest_score - float(slopes @ answer_ranges[:, 0])
+        is_pairwise = self.choice_fields[-1].choices == A_OR_B
+        shift = 0.0 if is_pairwise else lowest_score - float(slopes @ answer_ranges[:, 0])
         scores, human = shift + self.answers[has_answers] @ slopes, self.human[has_answers]
         line_slope, intercept = 1.0, 0.0
         if score_sd := float(scores.std()):
             line_slope = min(1.0, max(MIN_SCORE_SLOPE, float(human.std()) / score_sd))
-        if not self.is_pairwise:
+        if not is_pairwise:
             offset = float(human.mean()) - line_slope * float(scores.mean())
             # Clip the offset, because otherwise a score could leave the rating scale.
             lowest, highest = lowest_score * (1 - line_slope), highest_score * (1 - line_slope)
@@ -112,7 +109,7 @@ class LabelledAnswers:
         own_answer_only = np.zeros(len(self.choice_fields))
         own_answer_only[-1] = 1.0
         answers, human = self.answers[rows], self.human[rows]
-        if not self.is_pairwise:
+        if self.choice_fields[-1].choices != A_OR_B:
             answers_and_labels = np.column_stack([answers, human])
             centred = subtract_group_means(answers_and_labels, self.group_codes[rows])
             answers, human = centred[:, :-1], centred[:, -1]

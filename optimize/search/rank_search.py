@@ -227,8 +227,8 @@ class RankSearch:
         if budget.remaining < budget.proposal_cost * n_proposals:
             # Ask for fewer instructions, so that half of the budget remains for their race.
             n_proposals = int(budget.remaining / 2 / budget.proposal_cost)
-        lesson = partial(random_generator, self.options.seed, "lesson", round_number)
-        generators = [lesson(number) for number in range(n_proposals)]
+        new_generator = partial(random_generator, self.options.seed, "lesson", round_number)
+        generators = [new_generator(number) for number in range(n_proposals)]
         train = self.search_problem.train
         evidence_texts = write_evidence(self.evaluator, parent, train, generators)
         best_values: dict[str, float] = {}
