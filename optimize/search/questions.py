@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dspy_judges.errors import JudgesError
-from judges.prompt import Field
+from judges.prompt import A_OR_B, Field
 from judges.questions import AnswerWeights, answer_range
 from optimize.items import Items
 from optimize.search.budget import SearchBudgetSpentError
