@@ -19,8 +19,8 @@ from judges.tables.text import TableRow
 SAMPLING_COLUMNS = ("sampling_weight", "sampling_from")
 # The column that `verify --changed` adds to rows on which two judges differ, for people to label.
 SWAP_SAMPLE_COLUMN = "drawn_for_swap"
-# The columns that the page of `dspy-judges label` adds: the time of the label, whether the annotator
-# changed the label after seeing others' labels, and the scale.
+# The columns that the page of `dspy-judges label` adds: the label's time, whether the annotator
+# changed it after seeing others' labels, and the scale.
 _TIME_COLUMN, _CHANGE_COLUMN, _SCALE_COLUMN = "labelled_at", "changed_after", "rating_scale"
 # The columns in which this page says that the annotator skipped an output or was unsure of it.
 _FLAG_COLUMNS = ("skipped", "unsure")
@@ -55,8 +55,8 @@ def _footer_name(row: TableRow) -> str | None:
 def with_latest_labels(columns: Columns) -> Columns:
     """Return a table's columns with only the latest label of each annotator on each output.
 
-    In a table with the column `labelled_at`, a later row is a later label. The columns that the page
-    of `dspy-judges label` adds are removed from the table's columns, but not from its rows.
+    In a table with the column `labelled_at`, a later row is a later label. The columns that the
+    page of `dspy-judges label` adds are removed from the table's columns, but not from its rows.
     """
     table, rows, notes = columns.table, columns.table.rows, columns.table.notes
     removed_columns = {_TIME_COLUMN, _CHANGE_COLUMN, _SCALE_COLUMN, *SAMPLING_COLUMNS}
