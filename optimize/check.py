@@ -214,17 +214,15 @@ def _reading_lines(
         ties = f"{count_text(n_by_vote['tie'], 'tie')}, which count half for each side"
         yield "votes", f"{n_by_vote['A']:,} for A, {n_by_vote['B']:,} for B, and {ties}"
     read_names = _names_of_read_texts(labelled_items, columns_by_name)
-    column_by_text = {name: text for name, text in reading.texts.items() if name in read_names}
+    texts = {name: column for name, column in reading.texts.items() if name in read_names}
     column_phrases = [_columns_text(name, columns) for name, columns in reading.rows.items()]
-    column_phrases += [
-        f"text {_columns_text(name, [column])}" for name, column in column_by_text.items()
-    ]
+    column_phrases += [f"text {_columns_text(name, [column])}" for name, column in texts.items()]
     column_phrases += [f"ratings {_columns_text(*ratings)}" for ratings in reading.ratings.items()]
     yield "read", "; ".join(column_phrases)
     if reading.comments:
         comment_columns = ", ".join(reading.comments)
         yield "comments", f"{comment_columns}: what people wrote on their labels; tuning uses it"
-    if unread := unread_columns(reading, column_by_text):
+    if unread := unread_columns(reading, texts):
         yield "not read", unread
 
 

@@ -119,13 +119,10 @@ def label(flags: argparse.Namespace) -> int:
             print_note(f"note: {note}")
         session.judge_answers = _ask_judge(judge, label_rows, flags, subject) if judge else None
         with LabelServer(session, flags.port) as server, suppress(KeyboardInterrupt):
-            lines = [
-                f"{subject.name}: {', '.join(map(str, answer_numbers(subject)))}",
-                f"labels go to {label_path}",
-                f"open {server.address}",
-                "Ctrl-C ends; run the same command again to continue",
-            ]
-            print_lines(lines)
+            answers = ", ".join(map(str, answer_numbers(subject)))
+            print_lines([f"{subject.name}: {answers}", f"labels go to {label_path}"])
+            print_lines([f"open {server.address}"])
+            print_lines(["Ctrl-C ends; run the same command again to continue"])
             server.serve_forever()
         n_labels = session.label_log.close()
     if not n_labels:
@@ -143,9 +140,8 @@ def label(flags: argparse.Namespace) -> int:
 
 def _tune_command(flags: argparse.Namespace, subject: Subject, label_path: Path) -> str:
     """Return the command that tunes a judge of this subject on the label file."""
-    subject_flag, subject_text = "--dimension", flags.dimension
-    if flags.pairwise:
-        subject_flag, subject_text = "--pairwise", flags.pairwise
+    subject_flag = "--pairwise" if flags.pairwise else "--dimension"
+    subject_text = flags.pairwise or flags.dimension
     if not find_subject(subject_text):
         _, _, definition = subject_text.partition("=")
         subject_text = f"{subject.name}={definition}" if definition else subject.name
@@ -196,22 +192,17 @@ def _subject_to_label(
 
 
 def _new_subject(
-    name: str,
-    definition: str,
-    items_to_label: AnyLabels,
-    text_names: Sequence[str],
-    scale_text: str | None,
+    name: str, definition: str, items: AnyLabels, text_names: Sequence[str], scale: str | None
 ) -> Subject:
     """Make a subject that is not in the catalogue: pairs, ratings on a scale, or pass and fail."""
-    reading = items_to_label.reading
-    known_names = {*catalog.SUBJECT_BY_NAME, *reading.ratings, *reading.unread}
+    known_names = {*catalog.SUBJECT_BY_NAME, *items.reading.ratings, *items.reading.unread}
     suggestion = similar_name(name, known_names)
     if suggestion and not definition and name not in known_names:
         advice = f"did you mean {suggestion}? If not, say what it means: '{name}=...'"
         raise SettingsError(f"{name}: {advice}")
-    if isinstance(items_to_label, LabelledPairs):
-        return make_comparison(name, text_names, items_to_label.candidate, definition)
-    return make_dimension(name, parse_judge_scale(scale_text) or PASS_FAIL, text_names, definition)
+    if isinstance(items, LabelledPairs):
+        return make_comparison(name, text_names, items.candidate, definition)
+    return make_dimension(name, parse_judge_scale(scale) or PASS_FAIL, text_names, definition)
 
 
 def _load_judge(flags: argparse.Namespace, subject: Subject) -> AnyJudge | None:

@@ -65,8 +65,7 @@ def parse_label_scale(scale_text: str | None) -> Scale | None:
     """Return the lowest and highest rating of a scale such as "1-5"; None for "any" and None."""
     if scale_text is None or scale_text == ANY_SCALE:
         return None
-    scale = read_scale(scale_text)
-    if scale is None:
+    if (scale := read_scale(scale_text)) is None:
         option = option_name("scale", scale_text)
         raise SettingsError(f"{option}: expected LOW-HIGH, such as 1-5, 0-100 or -1:1")
     return scale
@@ -92,8 +91,7 @@ def read_word_values(values: object) -> dict[str, float | Vote | None]:
 
 def parse_judge_scale(scale_text: str | None) -> tuple[int, int] | None:
     """Return a judge's lowest and highest rating, as for "1-5"; None for "any" and None."""
-    scale = parse_label_scale(scale_text)
-    if scale is None:
+    if (scale := parse_label_scale(scale_text)) is None:
         return None
     lowest, highest = scale
     if not (lowest.is_integer() and highest.is_integer() and highest - lowest < MAX_RATINGS):
@@ -108,9 +106,7 @@ def parse_judge_scale(scale_text: str | None) -> tuple[int, int] | None:
 def rescale_subject(subject: Subject, scale_text: str | None) -> Subject:
     """Return the dimension on this scale; comparisons, "any" and None change nothing."""
     scale = parse_judge_scale(scale_text)
-    if scale is None or not isinstance(subject, Dimension):
-        return subject
-    return subject.on_scale(*scale)
+    return subject.on_scale(*scale) if scale and isinstance(subject, Dimension) else subject
 
 
 def narrowest_usual_scale(ratings: Sequence[float]) -> tuple[int, int] | None:

@@ -138,7 +138,7 @@ def scale_for_new_judge(
     """Return a new judge's lowest and highest rating; LabelError if labels fit no usual scale."""
     if judge_scale := parse_judge_scale(scale_text):
         return judge_scale
-    ratings = _ratings_on(dimension, labelled_set)
+    ratings = _ratings(labelled_set, dimension)
     usual_scale = _usual_scale(ratings)
     if not usual_scale and scale_text != ANY_SCALE:
         raise LabelError(f"{labelled_set.name}: {_scale_advice(ratings)}")
@@ -147,13 +147,11 @@ def scale_for_new_judge(
 
 def needs_any_scale(labelled_set: LabelledSet, dimension: str) -> bool:
     """Whether a new judge needs `--scale any`: its labels are ratings that fit no usual scale."""
-    if dimension in labelled_set.words:
-        return False
-    return not _usual_scale(_ratings_on(dimension, labelled_set))
+    are_words = dimension in labelled_set.words
+    return not are_words and not _usual_scale(_ratings(labelled_set, dimension))
 
 
-def _ratings_on(dimension: str, labelled_set: LabelledSet) -> list[float]:
-    """Return all ratings on a dimension, of all outputs and annotators."""
+def _ratings(labelled_set: LabelledSet, dimension: str) -> list[float]:
     outputs = labelled_set.outputs
     return [rating for output in outputs for rating in output.ratings.get(dimension, ())]
 
@@ -269,7 +267,7 @@ def _with_words_of_judge(
             f"{labelled_set.name}: the labels count {label_words[0]!r} as 1, but the judge of "
             f"{name} counts it as 0"
         )
-    if other_numbers := sorted({*_ratings_on(name, labelled_set)} - {0, 1}):
+    if other_numbers := sorted({*_ratings(labelled_set, name)} - {0, 1}):
         raise LabelError(
             f"{labelled_set.name}: {name} is {' or '.join(judge_words)}, but a label counts "
             f"{other_numbers[0]:g}; say which word it means, as in --values {other_numbers[0]:g}=1"
@@ -310,7 +308,7 @@ def _read_on_scale(
         on_any_scale = read_outputs()
         if isinstance(subject, Dimension) and not on_any_scale.words.get(name, "1")[0].isdecimal():
             return on_any_scale  # two words, which `_with_ratings_of_judge` refuses
-        ratings = _ratings_on(name, on_any_scale)
+        ratings = _ratings(on_any_scale, name)
         advice = _scale_advice(ratings)
         if isinstance(subject, Dimension) and subject.words:
             advice = f"say which count as {subject.words[0]}, as in --values {max(ratings):g}=1"

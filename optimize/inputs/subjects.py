@@ -89,10 +89,8 @@ def subject_from_labels(
             raise
         raise UnknownDimensionError(f"{unknown_message}; and in the labels: {error}") from error
     if isinstance(labelled_items, LabelledPairs):
-        text_names = shared_texts(labelled_items)
-        return make_comparison(
-            name, text_names, labelled_items.candidate, definition
-        ), labelled_items
+        text_names, output_name = shared_texts(labelled_items), labelled_items.candidate
+        return make_comparison(name, text_names, output_name, definition), labelled_items
     if name not in labelled_items.words and not definition:
         raise UnknownDimensionError(
             f"no judge {name!r} in the catalogue: say in one line what earns a high rating, "
