@@ -17,6 +17,9 @@ from judges.protocol import FatalModelError, Request, Response
 MAX_READ_AHEAD_FACTOR = 3
 # The most requests in a queue, in which each request stays until all earlier ones are answered.
 MAX_QUEUE_LENGTH = 4096
+# The number of requests that are passed to the event loop at once: waking its thread is slow, and
+# with larger batches the first request would wait until many rows are read.
+BATCH_SIZE = 64
 POLL_SECONDS = 0.02
 # Seconds between a response and waking the thread that waits for it, and committing its answer.
 # Further responses arrive meanwhile: handling each of them by itself would take longer.
@@ -115,8 +118,10 @@ class RequestQueue:
             self._responses.append(response)
             self._n_started += 1
             batch.append((request, response))
+            if len(batch) == BATCH_SIZE:
+                event_loop().call_soon_threadsafe(self._create_tasks, batch)
+                batch = []
         if batch:
-            # All at once, since waking the event loop's thread is slow.
             event_loop().call_soon_threadsafe(self._create_tasks, batch)
         return bool(self._responses)
 
@@ -161,12 +166,11 @@ class RequestQueue:
                 raise
             return Response(values=(), failures=(str(error),))
 
-    def close(self, grace_seconds: float | None = None) -> None:
-        """Send no more requests, and wait up to `grace_seconds` (5) for those in flight."""
+    def close(self, max_seconds: float | None) -> None:
+        """Send no more requests, and wait up to `max_seconds` (by default 5) for answers."""
         self.run_state.is_stopped = True
         if self._n_started > self._n_answered:
-            max_seconds = GRACE_SECONDS if grace_seconds is None else grace_seconds
-            self.run_state.wait_for_answers(max_seconds)
+            self.run_state.wait_for_answers(max_seconds or GRACE_SECONDS)
             event_loop().call_soon_threadsafe(self._cancel_tasks)
             # Meanwhile, the cancelled requests are recorded as unanswered.
             self.run_state.wait_for_answers(GRACE_SECONDS)
