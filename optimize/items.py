@@ -133,27 +133,25 @@ def make_items(
     return Items(tuple(_output_items(labelled_items, dimension, subject)))
 
 
-def _output_items(
-    labelled_set: LabelledSet, dimension: str, subject: Subject | None
-) -> Iterator[Item]:
-    for output in labelled_set.outputs:
+def _output_items(labels: LabelledSet, dimension: str, subject: Subject | None) -> Iterator[Item]:
+    for output in labels.outputs:
         if not output.ratings.get(dimension):
             continue
         yield Item(
             id=output.id,
             document_id=output.document_id,
             system=output.system,
-            texts=_texts_for_subject(labelled_set.name, output.id, output.texts, subject),
-            human=labelled_set.label(output, dimension),
+            texts=_texts_for_subject(labels.name, output.id, output.texts, subject),
+            human=labels.label(output, dimension),
             ratings=output.ratings[dimension],
             comment=" ".join(output.comments.get(dimension, ())),
             weight=output.weight,
         )
 
 
-def _pair_items(labelled_pairs: LabelledPairs, subject: Subject | None) -> Iterator[Item]:
-    for pair in labelled_pairs.pairs:
-        texts = _texts_for_subject(labelled_pairs.name, pair.id, pair.texts, subject)
+def _pair_items(labels: LabelledPairs, subject: Subject | None) -> Iterator[Item]:
+    for pair in labels.pairs:
+        texts = _texts_for_subject(labels.name, pair.id, pair.texts, subject)
         if isinstance(subject, Comparison):
             name_a, name_b = subject.fields
             texts |= {name_a: pair.response_a, name_b: pair.response_b}

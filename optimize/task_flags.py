@@ -1,7 +1,7 @@
 """Read what a command's flags name: people's labels, the judges to measure, and recordings."""
 
-import argparse
 import math
+from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -46,7 +46,7 @@ from optimize.measuring.scored import tuned_ids
 from optimize.statistics.correlations import Level
 
 
-def add_task_flags(group: argparse.ArgumentParser) -> None:
+def add_task_flags(group: ArgumentParser) -> None:
     """Add the flags for recordings, for what is judged, and for its labels."""
     add = group.add_argument
     add_repeatable = partial(add, metavar="FILE", action="append", default=[])
@@ -64,7 +64,7 @@ def add_task_flags(group: argparse.ArgumentParser) -> None:
     group.set_defaults(changed=None)  # `verify` has the flag --changed
 
 
-def set_only_dimension(flags: argparse.Namespace) -> None:
+def set_only_dimension(flags: Namespace) -> None:
     """Set --dimension to the only dimension in --data, if no flag and no JUDGE names one."""
     is_named = flags.judges or flags.dimension or flags.pairwise
     if flags.data and flags.changed is None and not is_named:
@@ -79,7 +79,7 @@ class NamedJudge(NamedTuple):
 
 
 def read_task(
-    flags: argparse.Namespace, judge_arguments: Iterable[tuple[str, str]], lm: str = ""
+    flags: Namespace, judge_arguments: Iterable[tuple[str, str]], lm: str = ""
 ) -> tuple[Task, list[JudgeEntry]]:
     """Return the task that flags name, and an entry for each judge and each recording.
 
@@ -106,7 +106,7 @@ def read_task(
 
 
 def _find_subject(
-    flags: argparse.Namespace, judges: Sequence[NamedJudge]
+    flags: Namespace, judges: Sequence[NamedJudge]
 ) -> tuple[str, Subject | None, bool]:
     """Return the name of what is judged, its definition if known, and whether pairs are judged."""
     argument = flags.dimension or flags.pairwise
@@ -129,9 +129,7 @@ def _find_subject(
     return name, subject, is_pairwise
 
 
-def _unlabelled_task(
-    flags: argparse.Namespace, dimension: str, judges: Sequence[NamedJudge]
-) -> Task:
+def _unlabelled_task(flags: Namespace, dimension: str, judges: Sequence[NamedJudge]) -> Task:
     """Return a task on the outputs of --data that no judge was tuned on, whatever their labels."""
     if not flags.data:
         raise SettingsError("--changed: name the outputs by --data FILE; they need no labels")
@@ -155,9 +153,7 @@ def _unlabelled_task(
     return replace(task, labelled_items=replace(labelled_set, outputs=new_outputs))
 
 
-def _read_recordings(
-    flags: argparse.Namespace, subject: Subject | None, task: Task
-) -> Iterator[JudgeEntry]:
+def _read_recordings(flags: Namespace, subject: Subject | None, task: Task) -> Iterator[JudgeEntry]:
     """Yield an entry for each file of --scores and --replies."""
     value_by_word = read_word_values(flags.values)
     if flags.scores and any(map(looks_like_number, value_by_word)):
@@ -172,17 +168,15 @@ def _read_recordings(
         recording = read_any_scores(
             Path(file), task.dimension, task.labelled_items, name, value_by_word
         )
-        yield _recorded_entry(name or Path(file).stem, task, recording, scale)
+        yield _make_entry(name or Path(file).stem, task, recording, scale)
     for name, file in map(split_named_value, flags.replies):
         judgement_by_id = judgements_from_replies(
             Path(file), task.dimension, scale, value_by_word, is_pairwise=task.is_pairwise
         )
-        yield _recorded_entry(name or Path(file).stem, task, Recording(judgement_by_id), scale)
+        yield _make_entry(name or Path(file).stem, task, Recording(judgement_by_id), scale)
 
 
-def _recorded_entry(
-    name: str, task: Task, recording: Recording, scale: Sequence[int]
-) -> JudgeEntry:
+def _make_entry(name: str, task: Task, recording: Recording, scale: Sequence[int]) -> JudgeEntry:
     """Return the entry of a recording; warn if all scores equal the labels, or are incomplete."""
     scored_items = task.match_judgements(
         name, recording.judgement_by_id, None, scale, recording.tuned_ids
@@ -202,7 +196,7 @@ def _recorded_entry(
 
 
 def load_judges(
-    flags: argparse.Namespace, judge_arguments: Iterable[tuple[str, str]], lm: str
+    flags: Namespace, judge_arguments: Iterable[tuple[str, str]], lm: str
 ) -> list[NamedJudge]:
     """Load the judges on the labels' scale."""
     judges, providers = [], set[str]()
@@ -237,12 +231,10 @@ def check_names(judge_entries: Sequence[JudgeEntry]) -> None:
         raise SettingsError("name two judges or more: JUDGE, --lm, --scores or --replies")
     for name, n_judges in Counter(entry.name for entry in judge_entries).items():
         if n_judges > 1:
-            raise SettingsError(
-                f"two judges are called {name}: give one of them a name, as in NAME={name}"
-            )
+            raise SettingsError(f"two judges are called {name}: name one, as in NAME={name}")
 
 
-def asking_options(flags: argparse.Namespace) -> ModelOptions:
+def asking_options(flags: Namespace) -> ModelOptions:
     """Return options for requests to all judges' models, with their common limits."""
     options = request_options(flags)
     options["max_calls"], options["max_cost"] = flags.max_calls, flags.max_cost

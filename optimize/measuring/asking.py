@@ -164,9 +164,8 @@ class JudgeEntry:
 
 def asked_models(judge_entries: Sequence[JudgeEntry]) -> list[str]:
     """Return the names of all models that the judges ask."""
-    return [
-        judge.lm for entry in judge_entries if entry.judge for judge in entry.judge.single_judges
-    ]
+    judges = [entry.judge for entry in judge_entries if entry.judge]
+    return [single_judge.lm for judge in judges for single_judge in judge.single_judges]
 
 
 def total_dollars(amounts: Iterable[float | None]) -> float | None:

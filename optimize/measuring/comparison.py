@@ -146,9 +146,7 @@ def on_common_rows(scores_by_name: Mapping[str, ScoredItems]) -> dict[str, Score
     """Return every judge's scores on the items that all judges have judged."""
     shared_ids = set.intersection(*(scores.ids for scores in scores_by_name.values()))
     if not shared_ids:
-        raise JudgesError(
-            f"no labelled output has a score by every judge: {', '.join(scores_by_name)}"
-        )
+        raise JudgesError(f"no output has a score by every judge: {', '.join(scores_by_name)}")
     return {name: scores.of_ids(shared_ids) for name, scores in scores_by_name.items()}
 
 

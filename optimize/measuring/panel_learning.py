@@ -149,9 +149,8 @@ def learn_panel(
             factor = people.std() / panel_scores.std()
             slopes = slopes * factor
             intercepts = intercepts * factor + (people.mean() - factor * panel_scores.mean())
-        members = tuple(
-            map(WeightedMember, names, weights.tolist(), slopes.tolist(), intercepts.tolist())
-        )
+        member_values = np.stack([weights, slopes, intercepts]).tolist()
+        members = tuple(map(WeightedMember, names, *member_values))
     weighted_members = [member for member in members if member.weight > 0]
     return PanelFit(
         kind=kind,
