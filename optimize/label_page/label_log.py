@@ -207,8 +207,8 @@ class LabelLog:
 
     def labels_of_others(self, annotator: str) -> dict[str, AnnotatorLabels]:
         """Return the labels of all other annotators, by name in alphabetical order."""
-        names = sorted(self.by_annotator.keys() - {annotator})
-        return {name: self.by_annotator[name] for name in names}
+        by_name = sorted(self.by_annotator.items())
+        return {name: labels for name, labels in by_name if name != annotator}
 
     def name_in_file(self, annotator: str) -> str:
         """Return the annotator's name as the file spells it, ignoring case and extra spaces."""

@@ -15,8 +15,7 @@ from optimize.label_page.label_log import ClickError
 from optimize.label_page.session import Click, LabelSession
 
 PAGE_FILE = Path(__file__).with_name("page.html")
-# The placeholder in page.html for the nonce of the content security policy; each response gets a
-# new nonce.
+# Stands in page.html for the nonce of the content security policy, which is new in each response.
 NONCE_PLACEHOLDER = "{{nonce}}"
 MAX_BODY_BYTES = 2**20
 SECURITY_HEADERS = {

@@ -191,9 +191,9 @@ class LabelSession:
             differences = [abs(number - numbers.get(item, number)) for numbers in others_numbers]
             if max(differences, default=0) >= min_difference:
                 items["annotators"].append(item)
-            elif judge := self._judge_answer(item):
+            elif answer := self._judge_answer(item):
                 is_rating = self.subject.kind == "rating"
-                judge_number = judge.score if is_rating else self._numbers[judge.value]
+                judge_number = answer.score if is_rating else self._numbers[answer.value]
                 if abs(number - judge_number) >= 1:
                     items["judge"].append(item)
         return items

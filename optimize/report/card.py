@@ -327,8 +327,10 @@ def annotator_facts(scorecard: Scorecard | None, n_tied: int) -> Iterator[Fact]:
         if not scorecard.verdict_figures:
             sentence += f", rho {number_text(row.rho)}"
         names = people.names_of(row)
-        raters = (f"annotator {name}" if name.isdecimal() else short_name(name) for name in names)
-        yield " and ".join(raters), sentence
+        rater_texts = (
+            f"annotator {name}" if name.isdecimal() else short_name(name) for name in names
+        )
+        yield " and ".join(rater_texts), sentence
     yield "all annotators", f"Krippendorff's alpha {number_text(people.alpha)}"
 
 

@@ -39,16 +39,16 @@ def verification_lines(
     report_answer = verification_answer(result, with_faults=False)
     scorecard = result.scorecard
     # Terminals make a link of a URI.
-    errors = Path(page_path).resolve().as_uri() if page_path else "--report FILE.html shows them."
+    place = Path(page_path).resolve().as_uri() if page_path else "--report FILE.html shows them."
     fault_lines = wrap_lines(*(f"dspy-judges verify: {fault}" for fault in result.faults))
-    max_lines, footer = MAX_VERIFY_LINES - len(fault_lines), f"Its errors: {errors}"
+    max_lines, footer = MAX_VERIFY_LINES - len(fault_lines), f"Its errors: {place}"
     lines = report_answer.lines(max_lines, details=_miss_lines(result), footer=footer)
     if not with_all_levels:
         return lines
-    counts = result.data_counts
-    facts = [*order_facts(scorecard), *annotator_facts(scorecard, counts.n_tied or 0)]
-    remarks = wrap_lines(unweighted_sentence(counts), *fact_lines(facts))
-    return [*lines, "", *correlation_lines(scorecard, counts), *remarks]
+    label_counts = result.data_counts
+    facts = [*order_facts(scorecard), *annotator_facts(scorecard, label_counts.n_tied or 0)]
+    remarks = wrap_lines(unweighted_sentence(label_counts), *fact_lines(facts))
+    return [*lines, "", *correlation_lines(scorecard, label_counts), *remarks]
 
 
 def _miss_lines(result: Verification) -> list[str]:
@@ -63,17 +63,17 @@ def _miss_lines(result: Verification) -> list[str]:
 def verification_answer(result: Verification, *, with_faults: bool = True) -> ReportAnswer:
     """Return the answer on a verification; what comes of the user's floors is said first."""
     scorecard, floor_check = result.scorecard, result.floor_check
-    judge = Path(result.judge).name.removesuffix(".jsonl")
+    judge_name = Path(result.judge).name.removesuffix(".jsonl")
     obstacle = obstacle_to_use(scorecard, result.data_counts, result.overlap)
     measured_on = measured_sentence(scorecard, result.data_counts)
     if result.n_unjudged:
-        unjudged = count_text(result.n_unjudged, f"more labelled {scorecard.unit}")
-        measured_on += f" {unjudged} were not scored."
+        unjudged_text = count_text(result.n_unjudged, f"more labelled {scorecard.unit}")
+        measured_on += f" {unjudged_text} were not scored."
     gate_texts = [*result.faults] if with_faults else []
     if floor_check and floor_check.held:
         gate_texts.append(f"holds: {'; '.join(floor_check.held)}")
     return ReportAnswer(
-        title=f"How far does the judge {judge} agree with people on {result.dimension}?",
+        title=f"How far does the judge {judge_name} agree with people on {result.dimension}?",
         headline=recommendation(scorecard, obstacle, floor_check.outcome if floor_check else None),
         reasons=[
             *([("Gate", "; ".join(gate_texts))] if gate_texts else []),

@@ -66,10 +66,10 @@ def best_threshold(scores: ArrayLike, human: ArrayLike) -> float:
     gain_at_midpoint = np.cumsum(gain_of_score[::-1])[::-1][1:]
     midpoints = (distinct_scores[:-1] + distinct_scores[1:]) / 2
     # The integral of the gain over all thresholds up to each score.
-    integral = np.concatenate([[0.0], np.cumsum(gain_at_midpoint * np.diff(distinct_scores))])
+    gain_integral = np.concatenate([[0.0], np.cumsum(gain_at_midpoint * np.diff(distinct_scores))])
     half_window = HALF_WINDOW_IN_SDS * known_scores.std()
-    smoothed_gain = np.interp(midpoints + half_window, distinct_scores, integral)
-    smoothed_gain -= np.interp(midpoints - half_window, distinct_scores, integral)
+    smoothed_gain = np.interp(midpoints + half_window, distinct_scores, gain_integral)
+    smoothed_gain -= np.interp(midpoints - half_window, distinct_scores, gain_integral)
     best_midpoints = midpoints[smoothed_gain >= smoothed_gain.max(initial=-np.inf) - 1e-12]
     if not best_midpoints.size:
         return PASS_THRESHOLD

@@ -22,15 +22,17 @@ MARGIN_IN_SE = 1.644854 + 0.841621
 MIN_ROWS_TO_LABEL = 30
 
 
-def gain_contributions(gain: ArrayLike, changed: Mask, document: ArrayLike) -> tuple[Vector, float]:
+def gain_contributions(
+    gain: ArrayLike, is_changed: Mask, document: ArrayLike
+) -> tuple[Vector, float]:
     """Return each document's contribution to the difference in accuracy, and a possible one.
 
     `gain` has shape (rows,) and is -1, 0 or 1 for a labelled row. It is ignored unless the row is
-    `changed`. The mean of the contributions is the new judge's accuracy minus the old judge's. All
+    changed. The mean of the contributions is the new judge's accuracy minus the old judge's. All
     contributions are NaN if no changed row has a label. The second value is the argument
     `possible_contribution` of `cautious_interval`.
     """
-    gains, is_changed = np.asarray(gain, dtype=float), np.asarray(changed, dtype=bool)
+    gains = np.asarray(gain, dtype=float)
     document_codes = np.unique(np.asarray(document), return_inverse=True)[1]
     n_documents = int(document_codes.max(initial=-1)) + 1
     is_labelled = is_changed & ~np.isnan(gains)
@@ -56,14 +58,14 @@ def gain_contributions(gain: ArrayLike, changed: Mask, document: ArrayLike) -> t
     return contributions, float(changed_share * n_documents * squared_label_shares.sum())
 
 
-def interval_on_these_rows(gain: ArrayLike, changed: Mask) -> Interval | None:
+def interval_on_these_rows(gain: ArrayLike, is_changed: Mask) -> Interval | None:
     """Return the 90 % interval for the difference in accuracy on exactly these rows.
 
     The only error comes from which changed rows were drawn for labelling. If all changed rows have
     a label, the interval is a single point. If no changed row has a label, the interval is None. As
     in `cautious_interval`, two pseudo-rows, with the gains 1 and -1, are added.
     """
-    gains, is_changed = np.asarray(gain, dtype=float), np.asarray(changed, dtype=bool)
+    gains = np.asarray(gain, dtype=float)
     known_gains = gains[is_changed & ~np.isnan(gains)]
     n_labelled, n_changed = known_gains.size, int(is_changed.sum())
     if not n_labelled:

@@ -34,8 +34,8 @@ def _scale_rows(values: Matrix, weight: Vector | None = None) -> Matrix:
     """Scale each row to a weighted mean of 0 and a weighted sum of squares of 1."""
     deviations = values - np.average(values, axis=-1, weights=weight, keepdims=True)
     # Divide first, because squares of very large or very small scores overflow or underflow.
-    largest = np.abs(deviations).max(axis=-1, keepdims=True)
-    deviations = deviations / np.where(largest > 0, largest, 1)
+    largest_deviation = np.abs(deviations).max(axis=-1, keepdims=True)
+    deviations = deviations / np.where(largest_deviation > 0, largest_deviation, 1)
     squares = deviations**2 if weight is None else deviations**2 * weight
     norm = np.sqrt(squares.sum(axis=-1, keepdims=True))
     return np.asarray(deviations / np.where(norm > 0, norm, 1))

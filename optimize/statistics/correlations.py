@@ -205,9 +205,10 @@ def _summary_correlation(
     """Return the weighted mean over documents of the coefficient within each document."""
     coefficients = _coefficients_within_documents(rows, coefficient)
     n_defined = int((~np.isnan(coefficients)).sum())
-    filled = _fill_undefined(coefficients, rows, undefined)
-    is_counted = ~np.isnan(filled)
-    values, weights = filled[is_counted], rows.weights[rows.first_output_rows][is_counted]
+    document_values = _fill_undefined(coefficients, rows, undefined)
+    is_counted = ~np.isnan(document_values)
+    values = document_values[is_counted]
+    weights = rows.weights[rows.first_output_rows][is_counted]
     mean = np.nan
     if values.size:
         mean = float(np.average(values, weights=weights))

@@ -52,8 +52,8 @@ def suggested_rate_floor(rate: float, interval_low: float, n_outputs: int) -> fl
     variance_factor = 1 + WIDTH_NOISE * (1 + n_outputs / n_effective) / n_effective
     a = QUANTILE_OF_TWO_FLOORS**2 * variance_factor / n_effective
     a_times_b = a * (2 * rate - 1)
-    root = math.sqrt(a_times_b**2 + 8 * a * rate * (1 - rate) * (1 + a / 2))
-    new_rate = rate - (a_times_b + root) / (2 + a)
+    discriminant_root = math.sqrt(a_times_b**2 + 8 * a * rate * (1 - rate) * (1 + a / 2))
+    new_rate = rate - (a_times_b + discriminant_root) / (2 + a)
     return wilson_interval(max(0.0, new_rate), n_effective).low
 
 

@@ -10,7 +10,7 @@ benchmarks/coverage.py prints the coverage of all intervals.
 A user may look at a statistic several times while labels are added (interim analyses). As in Pocock
 (1977), all `looks` have the same critical value, so that their intervals hold simultaneously. The
 error rate of a look is Sidak's (1967), 1 - (1 - e)^(1 / looks). Pocock's constants are not valid
-for any number of added labels: if labels double eight times, they turn .025 into .036.
+for any number of added labels: if labels double before each of eight looks, .025 becomes .036.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
-Codes = NDArray[np.intp]
+Codes = NDArray[np.intp]  # numbers of documents, systems or groups, from 0
 Mask = NDArray[np.bool_]
 
 # An interval needs this many documents, and at system level this many systems.

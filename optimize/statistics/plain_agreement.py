@@ -95,8 +95,8 @@ def pairwise_accuracy(
     rows = scored_rows(judge, human, document, weight=weight)
     # Round, because rounding errors of the sums must not break ties.
     scores_and_ratings: Matrix = np.stack([rows.scores, rows.labels]).round(12)
-    across_documents = level == "dataset" or rows.n_documents == rows.scores.size
-    if across_documents:
+    is_across_documents = level == "dataset" or rows.n_documents == rows.scores.size
+    if is_across_documents:
         pair_weights = _pair_weights(scores_and_ratings, rows.weights)
     else:
         values_by_document = np.split(scores_and_ratings, rows.first_output_rows[1:], axis=1)
@@ -109,9 +109,9 @@ def pairwise_accuracy(
     )
     has_pair = decided_weights > 0
     interval = None
-    if not across_documents or rows.n_untied_documents >= MIN_DOCUMENTS_FOR_INTERVAL:
+    if not is_across_documents or rows.n_untied_documents >= MIN_DOCUMENTS_FOR_INTERVAL:
         # If any two outputs form a pair, each pair is in the sums of two documents.
-        documents_per_pair = 2 if across_documents else 1
+        documents_per_pair = 2 if is_across_documents else 1
         interval = _interval_of_share(
             concordant_weights[has_pair], decided_weights[has_pair], documents_per_pair
         )

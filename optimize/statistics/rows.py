@@ -42,12 +42,12 @@ class ScoredRows:
         """
         if not self.n_documents:
             return 0
-        numbers = []
+        document_counts = []
         for values in (self.labels, self.scores):
             distinct_values, counts = np.unique(values, return_counts=True)
             is_untied = values != distinct_values[counts.argmax()]
-            numbers.append(np.unique(self.document_codes[is_untied]).size)
-        return min(numbers)
+            document_counts.append(np.unique(self.document_codes[is_untied]).size)
+        return min(document_counts)
 
 
 def scored_rows(

@@ -114,15 +114,15 @@ def verdict_agreement(
     )
 
 
-def _rate(is_counted: Vector, rows: ScoredRows, is_selected: Mask) -> Rate:
-    """Return the share of the selected outputs that are counted (1 in `is_counted`, else 0)."""
+def _rate(is_hit: Vector, rows: ScoredRows, is_selected: Mask) -> Rate:
+    """Return the share of hits (1 in `is_hit`, else 0) among the selected outputs."""
     n, documents = int(is_selected.sum()), rows.document_codes[is_selected]
     if not n:
         return Rate(np.nan, None, 0)
-    counted, n_documents = is_counted[is_selected], np.unique(documents).size
+    hits, n_documents = is_hit[is_selected], np.unique(documents).size
     selected_weights = rows.weights[is_selected]
     weights = selected_weights / selected_weights.mean()
-    share = float(np.average(counted, weights=weights))
+    share = float(np.average(hits, weights=weights))
     if n < MIN_OUTPUTS_FOR_RATES or n_documents < MIN_DOCUMENTS_FOR_RATES:
         return Rate(share, None, n, n_documents)
     # Even many outputs add little information if their weights are small.
@@ -132,7 +132,7 @@ def _rate(is_counted: Vector, rows: ScoredRows, is_selected: Mask) -> Rate:
     design_effect = float(np.sqrt(float(n_outputs @ n_outputs) / n) * weight_effect)
     if 0 < share < 1:
         # The variance of the share, divided by its variance if outputs were independent.
-        document_errors = np.bincount(documents, (counted - share) * weights)
+        document_errors = np.bincount(documents, (hits - share) * weights)
         variance = n_documents / (n_documents - 1) * float(document_errors @ document_errors)
         estimated_effect = variance / (n * share * (1 - share))
         weighted_sum = n_documents * estimated_effect + PRIOR_DOCUMENTS * design_effect
