@@ -242,9 +242,8 @@ class RatingReader:
             if word.isprintable() and len(word) <= MAX_WORD_LENGTH and "'" not in word
         ]
         numbers = ["1", "0"] if self.has_two_unknown_words else ["NUMBER"] * _MAX_LISTED_WORDS
-        meanings = [
-            f"{word}={number}" for word, number in zip(words or ["WORD"], numbers, strict=False)
-        ]
+        pairs = zip(words or ["WORD"], numbers, strict=False)
+        meanings = [f"{word}={number}" for word, number in pairs]
         # After a space, argparse would read a word such as -99 as another flag.
         flag = "--values=" if meanings[0].startswith("-") else "--values "
         return f"{flag}'{','.join(meanings)}{'...' * (len(words) > len(meanings))}'"

@@ -166,10 +166,9 @@ def _cluster_by_document(items: Sequence[LabelledItem]) -> dict[str, str]:
     cluster_by_document = {item.document_id: item.document_id for item in items}
     documents_by_cluster = {cluster: [cluster] for cluster in cluster_by_document}
     for documents in documents_by_texts.values():
-        first_cluster, *other_clusters = sorted(
-            {cluster_by_document[document] for document in documents}
-        )
-        for cluster in other_clusters:
+        linked_clusters = {cluster_by_document[document] for document in documents}
+        first_cluster = min(linked_clusters)
+        for cluster in linked_clusters - {first_cluster}:
             linked_documents = documents_by_cluster.pop(cluster)
             cluster_by_document |= dict.fromkeys(linked_documents, first_cluster)
             documents_by_cluster[first_cluster] += linked_documents
