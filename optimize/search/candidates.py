@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, islice, zip_longest
+from itertools import chain, zip_longest
 
 import numpy as np
 
@@ -166,28 +166,14 @@ def draw_demo_set(
     """
     if prompt.answer_field.choices == A_OR_B:  # a tied pair demonstrates neither A nor B
         items = Items(tuple(item for item in items if item.human != 0))
-    fitting_pairs = _draw_demos(items, prompt, rng, max_characters, share, reason_by_id or {})
-    pairs = list(islice(fitting_pairs, min(size, MAX_DEMOS)))
-    rng.shuffle(pairs)
-    n_distinct_outputs = len({tuple(item.texts.values()) for item in items})
-    shows_everything = pairs and len(pairs) == n_distinct_outputs
-    selection = DEMOS_OF_ALL_OUTPUTS if shows_everything else f"levels {size}"
-    return DemoSet(tuple(demo for _, demo in pairs), tuple(item for item, _ in pairs), selection)
-
-
-def _draw_demos(
-    items: Items,
-    prompt: Prompt,
-    rng: np.random.Generator,
-    characters_left: int,
-    share: float,
-    reason_by_id: Mapping[str, str],
-) -> Iterator[tuple[Item, Demo]]:
-    """Yield distinct items with their demonstrations; skip items that would exceed a bound."""
+    reason_by_id = reason_by_id or {}
     max_documents = max(1, int(len(items.documents) * share))
     shown_documents, shown_texts = set[str](), set[tuple[str, ...]]()
-    bytes_left, redactor = MAX_DEMO_BYTES, Redactor()
+    characters_left, bytes_left, redactor = max_characters, MAX_DEMO_BYTES, Redactor()
+    pairs: list[tuple[Item, Demo]] = []
     for item in _alternate_choices(items, prompt, rng):
+        if len(pairs) == min(size, MAX_DEMOS):
+            break
         texts, comment = tuple(item.texts.values()), comment_if_labels_agree(item)
         if texts in shown_texts or len(shown_documents | {item.document_id}) > max_documents:
             continue
@@ -196,11 +182,16 @@ def _draw_demos(
         n_bytes = demo_size(prompt, {**demo, "comment": comment}, redactor)
         if n_bytes is None or n_bytes > bytes_left or n_characters > characters_left:
             continue
-        yield item, demo
+        pairs.append((item, demo))
         shown_documents.add(item.document_id)
         shown_texts.add(texts)
         characters_left -= n_characters
         bytes_left -= n_bytes
+    rng.shuffle(pairs)
+    n_distinct_outputs = len({tuple(item.texts.values()) for item in items})
+    shows_everything = pairs and len(pairs) == n_distinct_outputs
+    selection = DEMOS_OF_ALL_OUTPUTS if shows_everything else f"levels {size}"
+    return DemoSet(tuple(demo for _, demo in pairs), tuple(item for item, _ in pairs), selection)
 
 
 def _demo_of(item: Item, prompt: Prompt, reason: str) -> Demo:

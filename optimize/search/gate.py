@@ -22,7 +22,7 @@ from optimize.figures.as_json import figure_json
 from optimize.inputs.flags import DEFAULT_RISK
 from optimize.search.candidates import Candidate
 from optimize.search.power import MIN_UNTIED_DOCUMENTS, fewest_documents
-from optimize.search.problem import CandidateTrial, Goal, SearchProblem, estimate_gain
+from optimize.search.problem import CandidateTrial, Goal, SearchProblem
 from optimize.statistics.balanced import is_clearly_worse
 from optimize.statistics.intervals import Contrast, Interval, random_generator
 
@@ -240,10 +240,10 @@ def best_after_cost(search_problem: SearchProblem, trials: Sequence[CandidateTri
             search_problem.apply_threshold(evaluator.scores(judge, items), judge.threshold)
             for judge in (candidate, best)
         )
-        gain = estimate_gain(scores, best_scores, items, search_problem.goal).value
+        trial = CandidateTrial(candidate, items, scores, best_scores, search_problem.goal)
         extra_price = evaluator.item_price(candidate) - evaluator.item_price(best)
         extra_cost = extra_price / evaluator.item_price(search_problem.untuned)
-        if gain > GAIN_PER_EXTRA_COST * extra_cost:
+        if trial.gain_estimate.value > GAIN_PER_EXTRA_COST * extra_cost:
             best = candidate
     return best
 

@@ -163,22 +163,6 @@ def objective(scores: Vector, items: Items, search_goal: Goal) -> float:
     return correlation(search_goal, scores, items.human, document_ids, system_ids).value
 
 
-def estimate_gain(
-    scores: Vector, reference_scores: Vector, items: Items, search_goal: Goal
-) -> Contrast:
-    """Return the objective of the scores minus the objective of the reference judge's scores.
-
-    Items on which either judge failed (NaN) are left out.
-    """
-    human, document_ids = items.human, items.document_ids
-    if search_goal == "balanced":
-        tuned, reference = (_best_verdicts(each, items) for each in (scores, reference_scores))
-        return contrast_balanced_accuracy(tuned, reference, human, document_ids)
-    return contrast_judges(
-        scores, reference_scores, human, document_ids, items.system_ids, level=search_goal
-    )
-
-
 @dataclass(frozen=True)
 class CandidateTrial:
     """The scores of a candidate and of a reference judge on the same items.
@@ -195,7 +179,13 @@ class CandidateTrial:
 
     @cached_property
     def gain_estimate(self) -> Contrast:
-        return estimate_gain(self.scores, self.reference_scores, self.items, self.goal)
+        """The candidate's objective minus the reference judge's, on items that both judged."""
+        items, human, document_ids = self.items, self.items.human, self.items.document_ids
+        both_scores = self.scores, self.reference_scores
+        if self.goal == "balanced":
+            tuned, reference = (_best_verdicts(scores, items) for scores in both_scores)
+            return contrast_balanced_accuracy(tuned, reference, human, document_ids)
+        return contrast_judges(*both_scores, human, document_ids, items.system_ids, level=self.goal)
 
     @cached_property
     def objective_value(self) -> float:

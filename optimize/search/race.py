@@ -12,7 +12,7 @@ from functools import partial
 from optimize.items import Items
 from optimize.search.candidates import Candidate
 from optimize.search.problem import CandidateTrial, SearchProblem, informative_documents
-from optimize.statistics.intervals import Vector, random_generator
+from optimize.statistics.intervals import random_generator
 
 # Upper bound on the documents of train on which candidates are compared.
 MAX_RACE_DOCUMENTS = 48
@@ -46,11 +46,6 @@ class Race:
     def items(self, documents: Iterable[str]) -> Items:
         return Items(tuple(item for name in documents for item in self._items_of_document[name]))
 
-    def scores(self, candidate: Candidate, n_documents: int) -> tuple[Items, Vector]:
-        """Score a candidate on `n_documents`; return their items and the scores."""
-        items = self.items(self.documents(candidate, n_documents))
-        return items, self.evaluator.scores(candidate, items)
-
     def cost(self, candidates: Sequence[Candidate], n_documents: int) -> float:
         """Return the cost of scoring the candidates, each on `n_documents`.
 
@@ -80,7 +75,8 @@ class Race:
         self, candidate: Candidate, n_documents: int, reference: Candidate | None = None
     ) -> CandidateTrial:
         """Compare a candidate with the reference judge (default: untuned) on `n_documents`."""
-        items, scores = self.scores(candidate, n_documents)
+        items = self.items(self.documents(candidate, n_documents))
+        scores = self.evaluator.scores(candidate, items)
         reference_scores = self.evaluator.scores(reference or self._untuned, items)
         return CandidateTrial(candidate, items, scores, reference_scores, self.goal)
 

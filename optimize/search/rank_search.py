@@ -175,7 +175,7 @@ class RankSearch:
         min_documents = min(MIN_ROUND_DOCUMENTS, len(race.document_ids))
         if round_budget < MIN_ROUND_SHARE * full_budget or n_documents < min_documents:
             return False
-        race.scores(self.search_problem.untuned, n_documents)
+        race.compare(self.search_problem.untuned, n_documents)
         if round_number == REASONING_ROUND and self.options.reasoning:
             self._compare_reasoning(round_number, end_cost)
             return True

@@ -17,7 +17,7 @@ from optimize.search.candidates import (
     word_run_hashes,
 )
 from optimize.search.evaluator import Evaluator, ItemJudgement
-from optimize.search.problem import SearchOptions, estimate_gain, objective
+from optimize.search.problem import CandidateTrial, SearchOptions, objective
 from optimize.search.race import Race
 from optimize.statistics.intervals import random_generator
 
@@ -186,10 +186,14 @@ def test_a_candidate_whose_measured_price_exceeds_the_bound_is_no_finalist():
 LEVELS = ("summary", "dataset", "system")
 
 
+def trial_of(scores, reference_scores, items):
+    return CandidateTrial(Candidate(instruction=""), items, scores, reference_scores, "summary")
+
+
 def test_a_document_counts_0_if_only_the_judge_ties_it_and_is_left_out_if_people_do():
     those, scores = rated_items([[2, 2, 2], [1, 2, 3]]), np.array([1.0, 2, 3, 1, 2, 3])
     assert objective(scores, those, "summary") == pytest.approx(1)
-    assert estimate_gain(scores, -scores, those, "summary").documents == ("d001",)
+    assert trial_of(scores, -scores, those).gain_estimate.documents == ("d001",)
     for level in LEVELS:
         assert objective(np.array([4.0, 4, 4]), rated_items([[1, 2, 3]]), level) == 0
 
@@ -199,7 +203,7 @@ def test_failed_outputs_are_missing_and_failing_never_helps_a_candidate():
     seed, candidate = np.array([1.0, 2, 4, 3]), np.array([1.0, 2, np.nan, 3])
     # In order among the three that it judged; the seed, too, among those.
     assert objective(candidate, those, "summary") == pytest.approx(1)
-    assert estimate_gain(candidate, seed, those, "summary").value == pytest.approx(0)
+    assert trial_of(candidate, seed, those).gain_estimate.value == pytest.approx(0)
 
 
 @pytest.mark.parametrize(
