@@ -38,10 +38,7 @@ def interval_text(interval: "Interval | None", *, signed: bool = False) -> str:
 
 
 def looks_text(looks: int) -> str:
-    """Return the words after an interval that holds in several looks at growing labels.
-
-    The text is empty for one look.
-    """
+    """Return what follows an interval that holds in several looks at labels; "" for one look."""
     return f" of {looks} looks" if looks > 1 else ""
 
 

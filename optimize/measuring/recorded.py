@@ -91,11 +91,7 @@ def _rows_on_dimension(path: Path, dimension: str | None) -> Iterator[tuple[str,
 
 
 def read_own_scores(
-    path: Path,
-    dimension: str,
-    value_by_word: WordValues | None = None,
-    *,
-    is_pairwise: bool = False,
+    path: Path, dimension: str, value_by_word: WordValues | None = None, is_pairwise: bool = False
 ) -> Recording:
     """Read rows `{"id", "dimension", "score"}` on a dimension; an empty score becomes NaN.
 
@@ -233,12 +229,7 @@ def _read_texts(location: str, record: object, key: str) -> tuple[str, ...]:
 
 
 def judgements_from_replies(
-    path: Path,
-    dimension: str,
-    scale: Sequence[int],
-    value_by_word: WordValues,
-    *,
-    is_pairwise: bool = False,
+    path: Path, dimension: str, scale: Sequence[int], value_by_word: WordValues, is_pairwise: bool
 ) -> JudgementsById:
     """Read judgements by id from a file with any judge's raw replies.
 

@@ -128,15 +128,10 @@ class ScoredItems:
         undefined: UndefinedRule = DEFAULT_UNDEFINED_RULE,
     ) -> Correlation:
         """Return the coefficient of the scores with people's labels at a level."""
+        vectors = self.scores, self.human, self.document_ids, self.system_ids
+        weight = self.items.weights
         return correlation(
-            level,
-            self.scores,
-            self.human,
-            self.document_ids,
-            self.system_ids,
-            coefficient=coefficient,
-            undefined=undefined,
-            weight=self.items.weights,
+            level, *vectors, coefficient=coefficient, undefined=undefined, weight=weight
         )
 
     @property
