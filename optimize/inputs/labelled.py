@@ -249,12 +249,11 @@ def agreement_text(labelled_set: LabelledSet, dimension: str) -> str:
     # The mean of a coefficient is over the pairs of annotators for which it is defined.
     figures = np.ma.masked_invalid([(pair.equal, pair.kappa, pair.rho) for pair in annotator_pairs])
     share_equal, *coefficients = np.ma.average(figures, axis=0, weights=n_shared_outputs)
-    kappa_text, rho_text = (
-        "undefined" if value is np.ma.masked else f"{value:.2f}" for value in coefficients
-    )
+    undefined = np.ma.masked
+    kappa, rho = ("undefined" if one is undefined else f"{one:.2f}" for one in coefficients)
     cases = f"{share_equal:.0%} of {sum(n_shared_outputs):,} cases"
-    text = f"two annotators say the same in {cases}, kappa {kappa_text}"
-    return text if dimension in labelled_set.words else f"{text}, rho {rho_text}"
+    text = f"two annotators say the same in {cases}, kappa {kappa}"
+    return text if dimension in labelled_set.words else f"{text}, rho {rho}"
 
 
 def _with_words_of_judge(

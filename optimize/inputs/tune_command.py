@@ -81,13 +81,8 @@ def _lines_without_definition(
         yield title, text
         return
     yield title, text + map_flag_text
-    advice = f"write --dimension {shlex.quote(draft)}"
-    if needs_definition:
-        advice = "write your own line there"
-        if labelled_set.reading.texts.keys() >= {*catalog.find_subject("relevance").texts}:
-            example = map_flag("relevance", [column])
-            advice += f"; or say which judge's rating it is, as in {example}"
-    yield "define", f"a definition is worth about as much as tuning; {advice}"
+    own_line = "your own line there" if needs_definition else f"--dimension {shlex.quote(draft)}"
+    yield "define", f"a definition is worth about as much as tuning; write {own_line}"
 
 
 def _tune_line(
