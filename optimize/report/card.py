@@ -18,11 +18,7 @@ from optimize.measuring.scored import TuningOverlap
 from optimize.measuring.verification import suggest_floors
 from optimize.report.answer import Fact, Tile
 from optimize.statistics.coefficients import COEFFICIENTS
-from optimize.statistics.intervals import (
-    MIN_DOCUMENTS_FOR_INTERVAL,
-    MIN_PERFECT,
-    IntervalEstimate,
-)
+from optimize.statistics.intervals import MIN_DOCUMENTS_FOR_INTERVAL, MIN_PERFECT, IntervalEstimate
 from optimize.statistics.verdict_rates import MIN_DOCUMENTS_FOR_RATES, MIN_OUTPUTS_FOR_RATES
 
 # The pairs that a judge ties are mentioned only if their share is at least this.

@@ -45,15 +45,14 @@ def suggested_rate_floor(rate: float, interval_low: float, n_outputs: int) -> fl
 
     The low end determines the effective number of outputs. With a probability of 10 %, the rate on
     new labels is below `new`, which solves (rate - new)^2 = 2 a m (1 - m). Here a is the squared
-    quantile divided by the effective number of outputs, and m = (rate + new) / 2 is the mean of
-    today's rate and the new rate, at which both variances are computed.
+    quantile divided by the effective number of outputs; both variances are computed at
+    m = (rate + new) / 2. In the solution of this quadratic equation, b is 2 rate - 1.
     """
     n_effective = n_outputs_from_interval(rate, interval_low)
     variance_factor = 1 + WIDTH_NOISE * (1 + n_outputs / n_effective) / n_effective
-    a = QUANTILE_OF_TWO_FLOORS**2 * variance_factor / n_effective
-    a_times_b = a * (2 * rate - 1)
-    discriminant_root = math.sqrt(a_times_b**2 + 8 * a * rate * (1 - rate) * (1 + a / 2))
-    new_rate = rate - (a_times_b + discriminant_root) / (2 + a)
+    a, b = QUANTILE_OF_TWO_FLOORS**2 * variance_factor / n_effective, 2 * rate - 1
+    discriminant_root = math.sqrt((a * b) ** 2 + 8 * a * rate * (1 - rate) * (1 + a / 2))
+    new_rate = rate - (a * b + discriminant_root) / (2 + a)
     return wilson_interval(max(0.0, new_rate), n_effective).low
 
 
