@@ -282,7 +282,7 @@ def _write_documents(
 ) -> PlanResult:
     """Write all outputs of the drawn documents; return the plan with the file and next command."""
     path: Path = flags.out or Path(flags.file).with_suffix(".next.jsonl")
-    position_of = {document: position for position, document in enumerate(drawn_documents)}
+    position_of = dict(zip(drawn_documents, range(len(drawn_documents)), strict=True))
     outputs = [output for output in labelled_set.outputs if output.document_id in position_of]
     outputs.sort(key=lambda output: position_of[output.document_id])
     lines = [f"{json.dumps(output.row)}\n" for output in outputs]

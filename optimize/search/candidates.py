@@ -166,7 +166,6 @@ def draw_demo_set(
     """
     if prompt.answer_field.choices == A_OR_B:  # a tied pair demonstrates neither A nor B
         items = Items(tuple(item for item in items if item.human != 0))
-    reason_by_id = reason_by_id or {}
     max_documents = max(1, int(len(items.documents) * share))
     shown_documents, shown_texts = set[str](), set[tuple[str, ...]]()
     characters_left, bytes_left, redactor = max_characters, MAX_DEMO_BYTES, Redactor()
@@ -177,7 +176,7 @@ def draw_demo_set(
         texts, comment = tuple(item.texts.values()), comment_if_labels_agree(item)
         if texts in shown_texts or len(shown_documents | {item.document_id}) > max_documents:
             continue
-        demo = _demo_of(item, prompt, reason_by_id.get(item.id) or NOT_GIVEN_TEXT)
+        demo = _demo_of(item, prompt, reason_by_id)
         n_characters = sum(map(len, texts)) + len(comment)
         n_bytes = demo_size(prompt, {**demo, "comment": comment}, redactor)
         if n_bytes is None or n_bytes > bytes_left or n_characters > characters_left:
@@ -194,10 +193,11 @@ def draw_demo_set(
     return DemoSet(tuple(demo for _, demo in pairs), tuple(item for item, _ in pairs), selection)
 
 
-def _demo_of(item: Item, prompt: Prompt, reason: str) -> Demo:
+def _demo_of(item: Item, prompt: Prompt, reason_by_id: Mapping[str, str] | None) -> Demo:
     """Return a demonstration: the item's texts, the choice nearest to its label, and the reason."""
     demo: dict[str, FieldValue] = {name: utf8_text(text) for name, text in item.texts.items()}
     demo[prompt.answer_field.name] = nearest_choice(prompt.answer_field.allowed_values, item.human)
+    reason = (reason_by_id or {}).get(item.id) or NOT_GIVEN_TEXT
     return demo | dict.fromkeys(_reason_names(prompt), reason)
 
 
