@@ -260,10 +260,10 @@ def _match_score_keys(
         return {}  # keys that are texts are the ids in the set
     # The scores of a DataFrame without ids have its index.
     if frame is not None and frame.index.is_unique:
-        id_by_label = {label: str(number) for number, label in enumerate(frame.index, start=1)}
-        if score_keys <= id_by_label.keys() or score_keys >= id_by_label.keys():
+        id_by_index = {index: str(number) for number, index in enumerate(frame.index, start=1)}
+        if score_keys <= id_by_index.keys() or score_keys >= id_by_index.keys():
             # A score without a row is counted under an id that no row has.
-            return {key: id_by_label.get(key, f"{key} (no row)") for key in score_keys}
+            return {key: id_by_index.get(key, f"{key} (no row)") for key in score_keys}
     raise LabelError(
         f"{labelled_items.name}: its rows have no ids, so it is not clear which row a score is of; "
         "give the scores the rows' index, or ids (map={'id': COLUMN}), or write "

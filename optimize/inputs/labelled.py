@@ -40,7 +40,7 @@ AnyPath = str | os.PathLike[str]
 
 LevelOrAuto = Level | Literal["auto"]
 
-# Upper bound on the annotators whose agreement is computed by name, and not by label number.
+# Up to this many annotators are compared with each other; more of them rarely share outputs.
 MAX_NAMED_ANNOTATORS = 10
 # The two answers of a verdict judge if the words in the labels cannot be answers.
 PASS_FAIL = ("pass", "fail")

@@ -237,10 +237,10 @@ def _planned_limits(run: PreparedRun, pricing: Pricing) -> tuple[float, float]:
         # for the proposal, and for what the search then reserves for test, questions and dev: their
         # full cost, or the largest shares of the budget that they may take.
         proposal_cost = pricing.proposal_price.cost(*proposal_tokens(run, at_worst=True))
-        first_cost = proposal_cost + FIRST_ROUND_COST * UNTUNED_BUDGET_SHARE * race_cost
+        round_cost = proposal_cost + FIRST_ROUND_COST * UNTUNED_BUDGET_SHARE * race_cost
         dev_reserve = (1 + MAX_FINALISTS * FINALIST_COST) * dev_cost
-        first_share = (1 - QUESTION_TEST_SHARE) * (1 - MAX_DEV_SHARE / 2)
-        search_cost = min(first_cost + dev_reserve + questions_cost, first_cost / first_share)
+        round_share = (1 - QUESTION_TEST_SHARE) * (1 - MAX_DEV_SHARE / 2)
+        search_cost = min(round_cost + dev_reserve + questions_cost, round_cost / round_share)
         test_reserve = (1 + MAX_CANDIDATE_RATIO) * test_cost
         smallest_limit = max(smallest_limit, test_reserve + search_cost)
     return smallest_limit, default_limit

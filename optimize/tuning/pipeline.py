@@ -82,7 +82,7 @@ def tune_and_save(
     opened_models: Mapping[str, Model] | None = None,
     stderr: TextIO | None = None,
 ) -> TuningResult:
-    """Do a prepared run: search, measure both judges, and write all files to its folder."""
+    """Tune a judge, measure it and the untuned judge once, and write all files of the run."""
     start_time = time.monotonic()
     with open_clients(prepared_run.settings, folder, opened_models) as clients:
         budget = plan_budget(prepared_run, clients.judge.model.native_n)

@@ -150,11 +150,11 @@ def save_judges(
         untuned=_test_errors(scored_splits.untuned.test),
         tuned=answers_entry | _test_errors(scored_splits.tuned.test),
     )
-    shipped = search_result.judges.for_judge(search_result.shipped)
-    judge = run.freeze(shipped, provenance | own_provenance.for_judge(search_result.shipped))
+    shipped_judge = search_result.judges.for_judge(search_result.shipped)
+    judge = run.freeze(shipped_judge, provenance | own_provenance.for_judge(search_result.shipped))
     judge.save(run.folder / JUDGE_FILE, overwrite=True)
     (run.folder / TUNED_FILE).unlink(missing_ok=True)
-    if search_result.tuned_candidate.id == shipped.id:
+    if search_result.tuned_candidate.id == shipped_judge.id:
         return tuning_result
     del provenance["shipped"]  # the value "seed" would say that this judge is untuned
     provenance["why"] = f"tuned, but not shipped: {search_result.decision.reason}"
