@@ -84,10 +84,9 @@ def obstacle_to_use(
     scorecard: Scorecard, label_counts: DataCounts, overlap: TuningOverlap | None = None
 ) -> Obstacle | None:
     """Return the most serious reason not to use a judge; None if there is no such reason."""
-    rho, interval = scorecard.rho, scorecard.share_right.interval
-    if not rho.n_outputs:
+    if not scorecard.rho.n_outputs:
         return NO_SCORE
-    if rho.n_failed > rho.n_outputs:
+    if scorecard.rho.n_failed > scorecard.rho.n_outputs:
         return MOST_FAILED
     if label_counts.is_constructed:
         return CONSTRUCTED_LABELS
@@ -95,6 +94,12 @@ def obstacle_to_use(
         return TUNED_ON_THESE_LABELS
     if scorecard.has_same_scores:
         return SAME_SCORES
+    return _obstacle_in_figures(scorecard)
+
+
+def _obstacle_in_figures(scorecard: Scorecard) -> Obstacle | None:
+    """Return an obstacle unless the judge is clearly better than a coin."""
+    rho, interval = scorecard.rho, scorecard.share_right.interval
     if interval is None and not is_perfect(scorecard):
         return NO_INTERVAL
     if interval and interval.high < COIN_SHARE:

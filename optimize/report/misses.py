@@ -21,10 +21,7 @@ KIND_TITLES: dict[MissKind, tuple[str, str]] = {
     "false alarm": ("False alarms", f"People pass them and the judge fails them. {SUREST_FIRST}"),
     "too high": ("Too high", f"The judge ranks them far higher than people do. {WORST_FIRST}"),
     "too low": ("Too low", f"The judge ranks them far lower than people do. {WORST_FIRST}"),
-    "wrong side": (
-        "Wrong side",
-        f"The judge does not prefer the side that people do. {WORST_FIRST}",
-    ),
+    "wrong side": ("Wrong side", f"The judge does not prefer the side of people. {WORST_FIRST}"),
 }
 
 
