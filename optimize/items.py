@@ -266,19 +266,19 @@ def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tu
     is_numbered = len(numbers_of_ratings) == 1 and not has_names
     rows: list[dict[str, float]] = []
     for output in outputs:
-        names = output.annotators.get(dimension, ())
+        annotator_names = output.annotators.get(dimension, ())
         ratings = output.ratings.get(dimension, ())
-        if len(ratings) == 1 and not names:
+        if len(ratings) == 1 and not annotator_names:
             ratings = ()
         if is_numbered:
-            names = tuple(map(str, range(1, len(ratings) + 1)))
-        if len(names) != len(ratings):
+            annotator_names = tuple(map(str, range(1, len(ratings) + 1)))
+        if len(annotator_names) != len(ratings):
             raise LabelError(
                 f"{labelled.name}: output {output.id!r} has {len(ratings)} ratings on "
-                f"{dimension!r} and {len(names)} annotators' names: name the annotator of each "
-                "rating"
+                f"{dimension!r} and {len(annotator_names)} annotators' names: name the annotator "
+                "of each rating"
             )
-        rows.append(dict(zip(names, ratings, strict=True)))
+        rows.append(dict(zip(annotator_names, ratings, strict=True)))
     if max(map(len, rows), default=0) < 2:
         raise LabelError(
             f"{labelled.name}: {dimension!r} has no output with ratings by two annotators or more; "

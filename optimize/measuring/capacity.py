@@ -61,25 +61,27 @@ def labels_needed_for_floors(floors: Mapping[str, float], fail_share: float) -> 
 
 def capacity_texts(labelled_items: AnyLabels, dimension: str) -> dict[str, str]:
     """Return what these labels can show: a text for each heading that `check` prints."""
-    people_text, words = "not computed for votes", None
+    people_text, verdict_words = "not computed for votes", None
     if isinstance(labelled_items, LabelledSet):
         people_text = agreement_text(labelled_items, dimension)
-        words = labelled_items.words.get(dimension)
+        verdict_words = labelled_items.words.get(dimension)
         labelled_items = with_ratings(labelled_items, dimension)
     items = make_items(labelled_items, dimension)
     if not items.human.size:
         return {}
     mean = float(items.human.mean())
     distribution_text, floors_text = f"mean {mean:.2f}, SD {items.human.std():.2f}", ""
-    if words:
-        distribution_text = f"{mean:.0%} {words[0]}, {1 - mean:.0%} {words[1]}"
-    if words and 0 < mean < 1:
+    if verdict_words:
+        distribution_text = f"{mean:.0%} {verdict_words[0]}, {1 - mean:.0%} {verdict_words[1]}"
+    if verdict_words and 0 < mean < 1:
         floors_text = str(labels_needed_for_floors(USUAL_FLOORS, 1 - mean))
-    intervals_text, gain_text, advice = _tuning_capacity(labelled_items, items, dimension, words)
+    intervals_text, gain_text, advice = _tuning_capacity(
+        labelled_items, items, dimension, verdict_words
+    )
     if not people_text:
         advice.append("a second annotator on 30 outputs")
     if not np.ptp(items.human):
-        absent_word = words[int(items.human[0])] if words else "other rating"
+        absent_word = verdict_words[int(items.human[0])] if verdict_words else "other rating"
         advice = [
             f"no {absent_word} among {len(items):,} labels, so nothing to learn or to measure"
         ]

@@ -61,7 +61,7 @@ class ChangedRowsSwap(SwapDecision):
     """
 
     dimension: str
-    data: Mapping[str, str]
+    data_identity: Mapping[str, str] = field(metadata={"json": "data"})
     n_outputs: int
     n_documents: int
     n_changed: int
@@ -151,7 +151,7 @@ def _compare_on_changed_rows(
     n_needed = rows_to_label(n_changed, len(items), margin)
     return ChangedRowsSwap(
         dimension=task.dimension,
-        data={"name": task.labelled_items.name, "sha256": task.labelled_items.sha256},
+        data_identity={"name": task.labelled_items.name, "sha256": task.labelled_items.sha256},
         new_judge=new_scored.judge_name,
         old_judge=old_scored.judge_name,
         n_outputs=len(items),

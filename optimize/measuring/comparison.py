@@ -100,16 +100,16 @@ def compare_judges(judge_entries: Sequence[JudgeEntry], task: Task) -> JudgeComp
     }
     figures = {name: scorecard.headline.value for name, scorecard in scorecards.items()}
     # The sort is stable: judges with equal figures keep the order of the command line.
-    names = sorted(figures, key=lambda name: -np.nan_to_num(figures[name], nan=-np.inf))
-    best = held_out[names[0]]
+    judge_names = sorted(figures, key=lambda name: -np.nan_to_num(figures[name], nan=-np.inf))
+    best = held_out[judge_names[0]]
     judges = [
         ComparedJudge(
             judge_entry=entry_by_name[name],
             overlap=TuningOverlap.from_scores(scores_by_name[name], held_out[name]),
             scorecard=scorecards[name],
-            difference=_difference_from_best(held_out[name], best, len(names), has_verdicts),
+            difference=_difference_from_best(held_out[name], best, len(judge_names), has_verdicts),
         )
-        for name in names
+        for name in judge_names
     ]
     return JudgeComparison(
         dimension=task.dimension,
@@ -117,7 +117,7 @@ def compare_judges(judge_entries: Sequence[JudgeEntry], task: Task) -> JudgeComp
         level=task.level,
         data_counts=DataCounts.from_items(task.labelled_items, best.items),
         n_labelled=len(task.items()),
-        reference=names[0],
+        reference=judge_names[0],
         judges=judges,
         left_out=[entry for entry in entry_by_name.values() if entry.scored_items is None],
         cost_usd=total_dollars(entry.usage.cost_usd for entry in judge_entries if entry.judge),

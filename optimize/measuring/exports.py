@@ -212,9 +212,9 @@ def read_export(
     scores_by_id: dict[str, list[ToolScore]] = defaultdict(list)
     n_other_outputs = 0
     rows_with_ids = zip(rows, matching_ids, entries_by_row, strict=True)
-    for number, (row, item_id, entries) in enumerate(rows_with_ids, start=1):
+    for number, (row, item_id, row_entries) in enumerate(rows_with_ids, start=1):
         row_location = f"{path.name}, row {number}"
-        metric_entries = [entry for name, entry in entries if name == metric]
+        metric_entries = [entry for name, entry in row_entries if name == metric]
         try:
             score = _read_score(tool, row, metric_entries, dimension in labelled_items.words)
         except ValueError as error:
@@ -275,14 +275,14 @@ def _has_other_output(tool: Tool, row: Record, item: LabelledItem) -> bool:
 
 def _recognise_tool(path: Path) -> tuple[Tool, list[Record]] | None:
     """Return the tool that wrote a file, and the file's rows; None for an unknown format."""
-    content: object = None
+    contents: object = None
     # A file that is not valid JSON is read as a table below, which reports what is wrong.
     with suppress(OSError, ValueError):
-        content = read_json_file(path) if path.suffix.lower() == ".json" else None
-    if not isinstance(content, dict):
-        content = [row for _, row in read_recorded_rows(path)]
+        contents = read_json_file(path) if path.suffix.lower() == ".json" else None
+    if not isinstance(contents, dict):
+        contents = [row for _, row in read_recorded_rows(path)]
     for tool in reversed(TOOLS):
-        rows = objects_in(value_at(content, tool.rows) if isinstance(content, dict) else content)
+        rows = objects_in(value_at(contents, tool.rows) if isinstance(contents, dict) else contents)
         columns = {*chain.from_iterable(rows)}
         if not tool.matches(columns) or any(map(_OWN_COLUMN.fullmatch, columns)):
             continue
@@ -339,13 +339,15 @@ def _metric_entries(tool: Tool, row: Record) -> Iterator[tuple[str, Record]]:
     """Yield each metric of a row with an object that holds its value, verdict and reason."""
     scores = value_at(row, tool.scores)
     if isinstance(scores, dict):
-        entries = [
+        metric_entries = [
             (name, entry if isinstance(entry, dict) else {"value": entry})
             for name, entry in scores.items()
         ]
     else:
-        entries = [(str(tool.value_of(entry, "metric")), entry) for entry in objects_in(scores)]
-    for metric, entry in entries:
+        metric_entries = [
+            (str(tool.value_of(entry, "metric")), entry) for entry in objects_in(scores)
+        ]
+    for metric, entry in metric_entries:
         if isinstance(values := entry.get("value"), dict):
             # A scorer of Inspect may return several values by name.
             yield from ((name, {**entry, "value": value}) for name, value in values.items())
@@ -359,10 +361,10 @@ def _metric_entries(tool: Tool, row: Record) -> Iterator[tuple[str, Record]]:
 
 
 def _choose_metric(
-    file_text: str, names: Sequence[str], tool: Tool, entries: Sequence[tuple[str, Record]]
+    file_text: str, names: Sequence[str], tool: Tool, metric_entries: Sequence[tuple[str, Record]]
 ) -> str:
     """Return the first of `names` that is a metric, else the only metric with a score."""
-    metrics = {metric for metric, _ in entries}
+    metrics = {metric for metric, _ in metric_entries}
     for name in names:
         if name in metrics:
             return name
@@ -374,7 +376,7 @@ def _choose_metric(
             return same_name[0]
     scores = (
         (metric, score_of_cell(tool.value_of(entry, "value"), tool.score_by_word))
-        for metric, entry in entries
+        for metric, entry in metric_entries
     )
     scored_metrics = {
         metric for metric, score in scores if score is not None and not math.isnan(score)

@@ -118,16 +118,16 @@ def learn_panel(
     if not slope_and_intercept:
         name, reason = next(iter(why_excluded.items()))
         raise SettingsError(f"no judge can be a member: {name} {reason}; give other judges")
-    names = sorted(slope_and_intercept)
-    slopes, intercepts = np.array([slope_and_intercept[name] for name in names]).T
-    scores = np.stack([scores_by_name[name] for name in names], axis=1)
+    member_names = sorted(slope_and_intercept)
+    slopes, intercepts = np.array([slope_and_intercept[name] for name in member_names]).T
+    scores = np.stack([scores_by_name[name] for name in member_names], axis=1)
     standardised_scores = scores * slopes + intercepts
     has_all_scores = ~np.isnan(standardised_scores).any(axis=1)
     vectors = standardised_scores, human, document_codes, system_codes, group_codes
     member_scores = _MemberScores(*(vector[has_all_scores] for vector in vectors))
 
-    whole_panel = np.ones(len(names), bool)
-    smaller_panels = list(~np.eye(len(names), dtype=bool)) if len(names) > 1 else []
+    whole_panel = np.ones(len(member_names), bool)
+    smaller_panels = list(~np.eye(len(member_names), dtype=bool)) if len(member_names) > 1 else []
     gain, *losses = member_scores.held_out_gains([whole_panel, *smaller_panels], rng)
     if not np.isfinite(gain.standard_error):
         raise SettingsError(
@@ -136,7 +136,7 @@ def learn_panel(
         )
     all_rows = np.full(member_scores.human.size, True)
     rhos, (weights,) = member_scores.fit_weights(all_rows, [whole_panel])
-    best_member = names[rhos.argmax()]
+    best_member = member_names[rhos.argmax()]
     kind: PanelKind = "learned" if gain.value > gain.standard_error else "own"
     members: tuple[WeightedMember, ...] = (WeightedMember(best_member, 1),)
     if kind == "learned":
@@ -150,15 +150,15 @@ def learn_panel(
             slopes = slopes * factor
             intercepts = intercepts * factor + (people.mean() - factor * panel_scores.mean())
         member_values = np.stack([weights, slopes, intercepts]).tolist()
-        members = tuple(map(WeightedMember, names, *member_values))
+        members = tuple(map(WeightedMember, member_names, *member_values))
     weighted_members = [member for member in members if member.weight > 0]
     return PanelFit(
         kind=kind,
         best_member=best_member,
         members=tuple(sorted(weighted_members, key=lambda member: -member.weight)),
         gain=gain,
-        rho_alone=dict(zip(names, rhos.tolist(), strict=True)),
-        rho_added=dict(zip(names, losses or [gain], strict=True)),
+        rho_alone=dict(zip(member_names, rhos.tolist(), strict=True)),
+        rho_added=dict(zip(member_names, losses or [gain], strict=True)),
         why_excluded=why_excluded,
     )
 
@@ -243,7 +243,7 @@ class _MemberScores:
                 contrast_judges(first_panel, baseline, self.human, self.document_codes, level=level)
                 for baseline in (best_member, *further_panels)
             ]
-            repeats.append([(each.value, each.error, len(each.documents)) for each in contrasts])
+            repeats.append([(gain.value, gain.error, len(gain.documents)) for gain in contrasts])
         means = np.mean(repeats, axis=0).tolist()
         return [PanelGain(value, error, round(n_documents)) for value, error, n_documents in means]
 

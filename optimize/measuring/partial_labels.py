@@ -115,11 +115,14 @@ class PartialLabels:
         A random label misses systems that have the share s of the outputs with probability 1 - s.
         The chance is summed over all sets of as many systems, as if labels were independent.
         """
-        names = sorted({*self.system_ids.tolist()} - {""})
+        system_names = sorted({*self.system_ids.tolist()} - {""})
         labelled_names = {*self.system_ids[self.has_label].tolist()}
-        unlabelled_names = [name for name in names if name not in labelled_names]
+        unlabelled_names = [name for name in system_names if name not in labelled_names]
         share_with_label = 1 - float(np.isin(self.system_ids, unlabelled_names).mean())
-        n_labels, n_sets = int(self.has_label.sum()), math.comb(len(names), len(unlabelled_names))
+        n_labels, n_sets = (
+            int(self.has_label.sum()),
+            math.comb(len(system_names), len(unlabelled_names)),
+        )
         chance = n_sets * share_with_label**n_labels
         return unlabelled_names if chance < MAX_CHANCE_OF_RANDOM_SAMPLE else []
 
