@@ -110,8 +110,8 @@ class Items:
         return np.unique(self.weights).size > 1
 
     def of_documents(self, documents: Collection[str]) -> "Items":
-        kept_documents = set(documents)
-        return Items(tuple(item for item in self if item.document_id in kept_documents))
+        document_set = set(documents)
+        return Items(tuple(item for item in self if item.document_id in document_set))
 
     def of_ids(self, ids: Collection[str]) -> "Items":
         return Items(tuple(item for item in self if item.id in ids))

@@ -41,7 +41,7 @@ class HeldOut(Generic[T]):
 
     @property
     def by_name(self) -> dict[str, T]:
-        """The values by the names that the splits have in files."""
+        """The value of each split, by the split's name in files."""
         split_by_name = {"test": self.test, "test_unseen_systems": self.unseen}
         return {name: split for name, split in split_by_name.items() if split is not None}
 

@@ -123,8 +123,8 @@ class JudgeUsage:
     """The time, calls, tokens and cost of asking a judge; all fields are None for a recording.
 
     `cost_per_1000_rows` counts every reply at list price, even if an earlier run paid for it. The
-    wall time `seconds_per_1000_rows` is None if an earlier start of the run got some of the
-    replies. Calls, tokens and `cost_usd` are summed over all starts of the run.
+    wall time `seconds_per_1000_rows` is None if some replies came from a cache or an earlier start
+    of the run. Calls, tokens and `cost_usd` are summed over all starts.
     """
 
     plan: str | None = None

@@ -75,9 +75,8 @@ def capacity_texts(labelled_items: AnyLabels, dimension: str) -> dict[str, str]:
         distribution_text = f"{mean:.0%} {verdict_words[0]}, {1 - mean:.0%} {verdict_words[1]}"
     if verdict_words and 0 < mean < 1:
         floors_text = str(labels_needed_for_floors(USUAL_FLOORS, 1 - mean))
-    intervals_text, gain_text, advice = _tuning_capacity(
-        labelled_items, items, dimension, verdict_words
-    )
+    texts = _tuning_capacity(labelled_items, items, dimension, verdict_words)
+    intervals_text, gain_text, advice = texts
     if not people_text:
         advice.append("a second annotator on 30 outputs")
     if not np.ptp(items.human):

@@ -95,7 +95,7 @@ class Tool(NamedTuple):
         return first_value(row, [*chain.from_iterable(map(self.columns_of, contents))])
 
     def texts_of(self, row: Record, content: str) -> set[str]:
-        """Return all texts in this content's columns, and below them (`inputs.question`)."""
+        """Return all texts in the columns that may hold this content, also in nested objects."""
         columns = self.columns_of(content)
         values = [value for column, value in row.items() if column.partition(".")[0] in columns]
         return {*_texts_inside([*values, *(value_at(row, column) for column in columns)])}

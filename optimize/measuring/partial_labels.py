@@ -119,11 +119,8 @@ class PartialLabels:
         labelled_names = {*self.system_ids[self.has_label].tolist()}
         unlabelled_names = [name for name in system_names if name not in labelled_names]
         share_with_label = 1 - float(np.isin(self.system_ids, unlabelled_names).mean())
-        n_labels, n_sets = (
-            int(self.has_label.sum()),
-            math.comb(len(system_names), len(unlabelled_names)),
-        )
-        chance = n_sets * share_with_label**n_labels
+        n_sets = math.comb(len(system_names), len(unlabelled_names))
+        chance = n_sets * share_with_label ** int(self.has_label.sum())
         return unlabelled_names if chance < MAX_CHANCE_OF_RANDOM_SAMPLE else []
 
     def of_rows(self, rows: Mask) -> "PartialLabels":

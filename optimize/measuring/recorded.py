@@ -265,10 +265,8 @@ def judgement_of_replies(
     Scores between two ratings ("3.5") count, since recorded prompts seldom forbid them. `headings`
     are names of the dimension, which a reply may put before its score.
     """
-    words_and_values = (value_by_word or {}).items()
-    rating_by_word = {
-        word: value for word, value in words_and_values if isinstance(value, int | float)
-    }
+    word_values = (value_by_word or {}).items()
+    rating_by_word = {word: value for word, value in word_values if isinstance(value, int | float)}
     patterns = answer_patterns(tuple(scale), allow_fractions=True)
     scores, failures = [], []
     for reply in replies:

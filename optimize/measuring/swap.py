@@ -124,7 +124,7 @@ class ChangedRow:
 class SwapResult(SwapDecision):
     """The decision whether to swap judges, by labels on a random sample of outputs.
 
-    In `comparison`, the new judge is the first. `documents_to_decide` is the total number of
+    The new judge comes first in `comparison`. `documents_to_decide` is the total number of
     documents that would decide, or None if that number is too large. `changed` has the rows that
     moved most.
     """

@@ -192,7 +192,7 @@ class Verification:
 
 
 def check_floors(result: Verification, floors: Mapping[str, float], looks: int = 1) -> FloorCheck:
-    """Return for each floor whether the judge's figure is above it, with the reason."""
+    """Compare the judge's figures with the floors that the user set."""
     texts_by_outcome: dict[str, list[str]] = {"falls short": [], "undecided": [], "holds": []}
     texts_by_outcome["falls short"] += _reasons_to_fail(result, has_floors=bool(floors))
     if floors and result.scorecard.has_same_scores:
@@ -282,7 +282,7 @@ def suggest_floors(figures: Correlation | VerdictAgreement) -> str:
 
 
 def _rate_floor(rate: Rate) -> float:
-    """Return a floor for a rate; 0 if labels are too few for a floor."""
+    """Return the floor to suggest for a rate; 0 if labels are too few to suggest one."""
     n_documents = rate.n_documents or 0
     has_single_outputs = n_documents == rate.n
     n_required = 2 * MIN_OUTPUTS_FOR_RATES if has_single_outputs else MIN_DOCUMENTS_FOR_FLOOR
