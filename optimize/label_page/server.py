@@ -92,7 +92,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._respond_json(error.status, {"error": str(error)})
 
     def _requested_action(self) -> str | None:
-        """Return the action after the token; None for a wrong token or a foreign origin."""
+        """Return the action in the page's address; None for a wrong token or another origin."""
         token, _, action = self.path.partition("?")[0][1:].partition("/")
         host, origin = self.headers.get("Host"), self.headers.get("Origin")
         is_same_origin = host in self.server.hosts and origin in (None, f"http://{host}")

@@ -38,10 +38,11 @@ def verification_lines(
     # Faults are left out here, since the command prints them as errors below the answer.
     report_answer = verification_answer(result, with_faults=False)
     scorecard = result.scorecard
-    # Terminals make a link of a URI.
-    place = Path(page_path).resolve().as_uri() if page_path else "--report FILE.html shows them."
+    footer = "Its errors: --report FILE.html shows them."
+    if page_path:  # terminals make a link of a URI
+        footer = f"Its errors: {Path(page_path).resolve().as_uri()}"
     fault_lines = wrap_lines(*(f"dspy-judges verify: {fault}" for fault in result.faults))
-    max_lines, footer = MAX_VERIFY_LINES - len(fault_lines), f"Its errors: {place}"
+    max_lines = MAX_VERIFY_LINES - len(fault_lines)
     lines = report_answer.lines(max_lines, details=_miss_lines(result), footer=footer)
     if not with_all_levels:
         return lines

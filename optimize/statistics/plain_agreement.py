@@ -141,7 +141,7 @@ def _pair_weights(scores_and_ratings: Matrix, weight: Vector) -> Matrix:
 def _interval_of_share(
     n_concordant: NDArray[np.number], n_pairs: NDArray[np.number], documents_per_pair: int = 1
 ) -> Interval | None:
-    """Return the interval for the share s of concordant pairs, as a correlation of 2s - 1."""
+    """Return the interval for the share s of concordant pairs; 2s - 1 counts as a correlation."""
     if not n_pairs.size:
         return None
     share = float(n_concordant.sum() / n_pairs.sum())
