@@ -238,8 +238,8 @@ def split_held_out(
         else:
             all_tuned_ids |= tuned_ids(entry.judge, entry.items)
     if all_tuned_ids:
-        rows = count_text(len(all_tuned_ids), "row")
-        print_note(f"note: {rows} left out, on which a member was tuned")
+        rows_text = count_text(len(all_tuned_ids), "row")
+        print_note(f"note: {rows_text} left out, on which a member was tuned")
     ids = {item.id for item in task.labelled_items.items} - all_tuned_ids
     splits = split(task.labelled_items.subset(ids), seed=seed)
     train, dev, *held_out = map(frozenset, splits.ids().values())
@@ -264,14 +264,16 @@ def _learn(scored_by_name: ScoredByName, learning_ids: frozenset[str], seed: int
 def _measure_split(scored_by_name: ScoredByName, fit: PanelFit, ids: frozenset[str]) -> PanelSplit:
     """Compare what ships with the best single judge, on the outputs with these ids."""
     held_out = {name: scored.of_ids(ids) for name, scored in scored_by_name.items()}
-    best = held_out[fit.best_member]
+    best_judge = held_out[fit.best_member]
     panel_scores = fit.scores({name: scored.scores for name, scored in held_out.items()})
-    is_pairwise = best.is_pairwise
+    is_pairwise = best_judge.is_pairwise
     judgements = [judgement_of_score(s, is_pairwise=is_pairwise) for s in panel_scores.tolist()]
-    shipped, best = rows_scored_by_both(replace(best, judgements=tuple(judgements)), best)
-    contrast = figure_contrast(shipped, best)
+    shipped, best_judge = rows_scored_by_both(
+        replace(best_judge, judgements=tuple(judgements)), best_judge
+    )
+    contrast = figure_contrast(shipped, best_judge)
     return PanelSplit(
-        best_judge=_agreement_rate(best),
+        best_judge=_agreement_rate(best_judge),
         shipped_judge=_agreement_rate(shipped),
         difference=Rate(contrast.value, contrast.interval, contrast.terms.size),
     )

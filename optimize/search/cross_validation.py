@@ -32,8 +32,10 @@ class CrossValidation:
         self._search_problem = search_problem
         documents = search_problem.train_and_dev.documents
         rng = random_generator(search_problem.options.seed, "parts", "documents")
-        order = enumerate(rng.permutation(len(documents)))
-        self._fold_by_document = {documents[index]: number % N_FOLDS for number, index in order}
+        numbered_indices = enumerate(rng.permutation(len(documents)))
+        self._fold_by_document = {
+            documents[index]: number % N_FOLDS for number, index in numbered_indices
+        }
         self.demo_set = largest_demo_set(search_problem.train_and_dev, search_problem)
         shows_everything = self.demo_set.selection == DEMOS_OF_ALL_OUTPUTS
         self.is_feasible = shows_everything and len(documents) >= 2 * N_FOLDS
@@ -43,8 +45,10 @@ class CrossValidation:
         """The demonstrations of each version, by the number of the fold that is left out."""
         demo_sets = []
         for left_out in range(N_FOLDS):
-            others = [name for name, fold in self._fold_by_document.items() if fold != left_out]
-            items = self._search_problem.train_and_dev.of_documents(others)
+            other_documents = [
+                name for name, fold in self._fold_by_document.items() if fold != left_out
+            ]
+            items = self._search_problem.train_and_dev.of_documents(other_documents)
             demo_sets.append(largest_demo_set(items, self._search_problem))
         return demo_sets
 
@@ -67,7 +71,7 @@ class CrossValidation:
             return candidate, scores
         fold_verdicts = np.empty(len(items))
         for fold in range(N_FOLDS):
-            others = folds != fold
-            threshold = best_threshold(scores[others], items.human[others])
-            fold_verdicts[~others] = verdicts(scores[~others], threshold)
+            is_outside = folds != fold
+            threshold = best_threshold(scores[is_outside], items.human[is_outside])
+            fold_verdicts[~is_outside] = verdicts(scores[~is_outside], threshold)
         return replace(candidate, threshold=best_threshold(scores, items.human)), fold_verdicts

@@ -88,9 +88,11 @@ class JudgedItems:
         n_shown, evidence_texts = _shown_counts(document_rows)[0], list[str]()
         for rng in generators:
             # Sorting by log weight plus Gumbel noise is a weighted draw without replacement.
-            order = np.argsort(-(log_weights + rng.gumbel(size=len(document_rows))), kind="stable")
+            drawn_indices = np.argsort(
+                -(log_weights + rng.gumbel(size=len(document_rows))), kind="stable"
+            )
             text = overview
-            for number, index in enumerate(order[:n_shown], start=1):
+            for number, index in enumerate(drawn_indices[:n_shown], start=1):
                 all_rows = document_rows[index]
                 rows, n_outputs = self._select_outputs(all_rows), len(all_rows)
                 selection_note = f" ({len(rows)} of {n_outputs})" if len(rows) < n_outputs else ""
@@ -196,8 +198,8 @@ class JudgedItems:
             counts_text = ", ".join(f"{n} {vote}" for vote, n in sorted(vote_counts.items()))
             line += f" ({counts_text})"
         line += f"; judge {_preference_text(self.scores[row])}"
-        if choices := _choices_by_order(judgement):
-            line += f" ({choices[0]} where A stands first, {choices[1]} where B does)"
+        if order_choices := _choices_by_order(judgement):
+            line += f" ({order_choices[0]} where A stands first, {order_choices[1]} where B does)"
         agreement = np.sign(item.human * self.scores[row])
         return line + {1: ": right", -1: ": wrong"}.get(agreement, "")
 

@@ -164,26 +164,26 @@ def document_scores(scores: Vector, items: Items, search_goal: Goal) -> dict[str
     """
     objective_value = float(np.nan_to_num(objective(scores, items, search_goal)))
     score_by_document = dict.fromkeys(items.documents, objective_value)
-    rows = np.flatnonzero(~np.isnan(scores))
-    judge, human = scores[rows], items.human[rows]
+    judged_rows = np.flatnonzero(~np.isnan(scores))
+    judge, human = scores[judged_rows], items.human[judged_rows]
     if search_goal == "summary":
-        document_ids = np.array(items.document_ids)[rows]
+        document_ids = np.array(items.document_ids)[judged_rows]
         rhos = rho_contributions(scored_rows(judge, human, document_ids), search_goal)
         rho_by_document = zip(np.unique(document_ids).tolist(), rhos.tolist(), strict=True)
         return score_by_document | {name: rho for name, rho in rho_by_document if not np.isnan(rho)}
-    if search_goal == "system" or not rows.size or min(np.ptp(judge), np.ptp(human)) == 0:
+    if search_goal == "system" or not judged_rows.size or min(np.ptp(judge), np.ptp(human)) == 0:
         return score_by_document
     contributions = np.zeros(len(items))
     if search_goal == "balanced":
         is_right = verdicts(judge, best_threshold(judge, human)) == human
         label_shares = np.where(human == 1, human.mean(), 1 - human.mean())
-        contributions[rows] = is_right / label_shares / 2
+        contributions[judged_rows] = is_right / label_shares / 2
     else:
         ranks = midranks(np.array([judge, human]))
         ranks -= ranks.mean(axis=1, keepdims=True)
         ranks /= ranks.std(axis=1, keepdims=True)
-        contributions[rows] = 1 - (ranks[0] - ranks[1]) ** 2 / 2
-    contributions *= len(items.documents) / rows.size
+        contributions[judged_rows] = 1 - (ranks[0] - ranks[1]) ** 2 / 2
+    contributions *= len(items.documents) / judged_rows.size
     return {name: float(contributions[rows].sum()) for name, rows in items.rows_by_document.items()}
 
 

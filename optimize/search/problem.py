@@ -146,9 +146,9 @@ def first_documents(
     items: Items, search_goal: Goal, limit: float, cost: Callable[[Items], float]
 ) -> Items:
     """Return items of the documents that `limit` pays for, at least one, the informative first."""
-    names = list(dict.fromkeys((*informative_documents(items, search_goal), *items.documents)))
-    costs = np.cumsum([cost(items.of_documents([name])) for name in names])
-    return items.of_documents(names[: max(1, int((costs <= limit).sum()))])
+    documents = list(dict.fromkeys((*informative_documents(items, search_goal), *items.documents)))
+    costs = np.cumsum([cost(items.of_documents([name])) for name in documents])
+    return items.of_documents(documents[: max(1, int((costs <= limit).sum()))])
 
 
 def objective(scores: Vector, items: Items, search_goal: Goal) -> float:

@@ -171,8 +171,8 @@ class Proposer:
         if self._search_problem.goal == "balanced":
             prompt, metric = VERDICT_PROPOSER_PROMPT, "balanced accuracy"
         if ask_questions:
-            fields = *prompt.fields, questions_field(self._possible_answers)
-            prompt = replace(prompt, fields=fields)
+            all_fields = *prompt.fields, questions_field(self._possible_answers)
+            prompt = replace(prompt, fields=all_fields)
         history_rows = [{"instruction": text, metric: round(value, 3)} for text, value in history]
         inputs = {
             "task": describe_fields(self._evaluator.untuned_prompt),
@@ -232,8 +232,8 @@ class Proposer:
         """Add the usable questions of a reply to `questions`, and skip unreadable lines."""
         field_names = (field.name for field in self._evaluator.untuned_prompt.fields)
         reserved_names = RESERVED_QUESTION_NAMES.union(field_names)
-        lines = _split_sections(reply)[1].get(QUESTIONS_FIELD, "").splitlines()
-        for match in filter(None, map(_QUESTION_PATTERN.match, lines[:MAX_NEW_QUESTIONS])):
+        question_lines = _split_sections(reply)[1].get(QUESTIONS_FIELD, "").splitlines()
+        for match in filter(None, map(_QUESTION_PATTERN.match, question_lines[:MAX_NEW_QUESTIONS])):
             name = re.sub(r"\W+", "_", match["name"].strip().lower())
             text = utf8_text(match["text"].strip())
             is_copy = not self._search_problem.text_hashes.isdisjoint(word_run_hashes(text))
@@ -255,11 +255,11 @@ class Proposer:
             self._n_fruitless_rounds = 0
             return usable_texts
         self._n_fruitless_rounds += 1
-        line = f"round {round_number}: none of {len(faults)} proposed instructions is usable: "
-        line += faults[0][:MAX_FAULT_LENGTH]
+        message = f"round {round_number}: none of {len(faults)} proposed instructions is usable: "
+        message += faults[0][:MAX_FAULT_LENGTH]
         if self._n_fruitless_rounds == MAX_FRUITLESS_ROUNDS:
-            line += "; the search asks for no more instructions"
-        self._search_problem.print_line(line)
+            message += "; the search asks for no more instructions"
+        self._search_problem.print_line(message)
         return []
 
 

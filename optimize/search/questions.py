@@ -89,8 +89,8 @@ class LabelledAnswers:
         sum_range = float(slopes @ (answer_ranges[:, 1] - answer_ranges[:, 0]))
         slopes *= (highest_score - lowest_score) / sum_range
         is_pairwise = self.choice_fields[-1].choices == A_OR_B
-        shift = 0.0 if is_pairwise else lowest_score - float(slopes @ answer_ranges[:, 0])
-        scores, human = shift + self.answers[has_answers] @ slopes, self.human[has_answers]
+        score_shift = 0.0 if is_pairwise else lowest_score - float(slopes @ answer_ranges[:, 0])
+        scores, human = score_shift + self.answers[has_answers] @ slopes, self.human[has_answers]
         line_slope, intercept = 1.0, 0.0
         if score_sd := float(scores.std()):
             line_slope = min(1.0, max(MIN_SCORE_SLOPE, float(human.std()) / score_sd))
@@ -99,7 +99,7 @@ class LabelledAnswers:
             # Clip the offset, because otherwise a score could leave the rating scale.
             lowest, highest = lowest_score * (1 - line_slope), highest_score * (1 - line_slope)
             offset = min(max(offset, lowest), highest)
-            intercept = float(offset + line_slope * shift)
+            intercept = float(offset + line_slope * score_shift)
         fields_with_slopes = zip(self.choice_fields, (line_slope * slopes).tolist(), strict=True)
         slope_by_name = {field.name: slope for field, slope in fields_with_slopes if slope > 0}
         return AnswerWeights(intercept=intercept, slopes=slope_by_name)
@@ -163,21 +163,21 @@ def collect_answers(
     search_problem: SearchProblem, candidate: Candidate, items: Items
 ) -> LabelledAnswers:
     """Judge the items with the candidate, and return its answers."""
-    fields = candidate.prompt(search_problem.evaluator.untuned_prompt).choice_fields
+    choice_fields = candidate.prompt(search_problem.evaluator.untuned_prompt).choice_fields
     judgements = search_problem.evaluator.judgements(candidate, items)
     answers = [
-        [(judgement.answers or {}).get(field.name, math.nan) for field in fields]
+        [(judgement.answers or {}).get(field.name, math.nan) for field in choice_fields]
         for judgement in judgements
     ]
     document_codes = np.unique(items.document_ids, return_inverse=True)[1]
     n_documents = int(document_codes.max(initial=-1)) + 1
     fold_by_document = random_generator(FOLD_SEED, "answers").permutation(n_documents)
     return LabelledAnswers(
-        answers=np.array(answers, float).reshape(-1, len(fields)),
+        answers=np.array(answers, float).reshape(-1, len(choice_fields)),
         human=items.human,
         group_codes=document_codes * (search_problem.goal == "summary"),
         fold_codes=fold_by_document[document_codes] % N_WEIGHT_FOLDS,
-        choice_fields=fields,
+        choice_fields=choice_fields,
     )
 
 
@@ -368,6 +368,6 @@ def question_losses(
 
     questions, losses = answers.choice_fields[:-1], dict[str, float]()
     for question in questions:
-        others = [other for other in questions if other != question]
-        losses[question.name] = objective_with(questions) - objective_with(others)
+        other_questions = [other for other in questions if other != question]
+        losses[question.name] = objective_with(questions) - objective_with(other_questions)
     return losses
