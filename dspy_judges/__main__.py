@@ -58,20 +58,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if command_name not in COMMANDS:
         similar_names = get_close_matches(command_name, [*COMMANDS, "--help", "--version"], n=1)
         suggestion = f"; did you mean {similar_names[0]}?" if similar_names else ""
-        argument_kind = "option" if command_name.startswith("-") else "command"
-        message = f"no {argument_kind} {command_name!r}{suggestion} (--help lists them)"
+        message = f"no command {command_name!r}{suggestion} (--help lists them)"
         print(f"dspy-judges: {message}", file=sys.stderr)
         return 2
     function_path = COMMANDS[command_name][1]
-    is_of_optimize = function_path.startswith("optimize.")
-    return run(function_path, command_arguments if is_of_optimize else arguments)
+    return run(function_path, arguments if function_path == JUDGES_COMMAND else command_arguments)
 
 
 def _help_text() -> str:
     lines = [f"  {name:<9} {summary}" for name, (summary, _) in COMMANDS.items()]
-    return "\n".join(
-        ["usage: dspy-judges WORD ...", "", DESCRIPTION, "", "commands:", *lines, "", EPILOG]
-    )
+    commands = "\n".join(lines)
+    return f"usage: dspy-judges WORD ...\n\n{DESCRIPTION}\n\ncommands:\n{commands}\n\n{EPILOG}"
 
 
 if __name__ == "__main__":

@@ -49,11 +49,10 @@ def arguments_in_messages(**argument_by_option: str) -> Iterator[None]:
     try:
         yield
     except JudgesError as error:
-        message = str(error)
-        flags = [flag for flag in _ARGUMENT_BY_FLAG if flag in message]
+        flags = [flag for flag in _ARGUMENT_BY_FLAG if flag in str(error)]
         if flags:
             advice = " and ".join(f"{_ARGUMENT_BY_FLAG[flag]} for {flag}" for flag in flags)
-            error.args = (f"{message}. In Python, write {advice}",)
+            error.args = (f"{error}. In Python, write {advice}",)
         raise
     finally:
         _argument_by_option.reset(reset_token)

@@ -23,15 +23,13 @@ def lazy_names(package_name: str) -> tuple[Callable[[str], object], Callable[[],
         try:
             imported_object: object = getattr(import_module(module_by_name[name]), name)
         except ModuleNotFoundError as error:
-            missing_package = str(error.name).partition(".")[0]
-            hiding_module = sys.modules.get(missing_package)
-            if missing_package not in ("judges", "optimize") or hasattr(hiding_module, "__path__"):
+            package = str(error.name).partition(".")[0]
+            module = sys.modules.get(package)
+            if package not in ("judges", "optimize") or hasattr(module, "__path__"):
                 raise
-            hiding_file = getattr(hiding_module, "__file__", "a module of yours")
-            raise ImportError(
-                f"{hiding_file} hides the package {missing_package!r} of dspy-judges; rename that "
-                "file"
-            ) from None
+            # A user's file, such as judges.py, was imported in place of the package.
+            path, problem = getattr(module, "__file__", ""), f"hides the package {package!r}"
+            raise ImportError(f"{path} {problem} of dspy-judges; rename that file") from None
         namespace[name] = imported_object
         return imported_object
 

@@ -6,7 +6,6 @@ are copied into the run's store of replies, where the second pass finds them. Be
 the file OUT.batch.json holds the state of the batch.
 """
 
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -32,25 +31,22 @@ if TYPE_CHECKING:
     from openai.types import Batch as ProviderBatch
 
 ENDPOINT_PATH: Final = "/v1/chat/completions"
-BATCH_PRICE_FACTOR = 0.5  # the price of a request in a batch, relative to its usual price
+PRICE_FACTOR = 0.5  # the price of a request in a batch, relative to its usual price
 FINAL_STATUSES = ("completed", "failed", "expired", "cancelled")
 RUN_METADATA_KEY = "judges_run"  # the key of the run's id in the batch's metadata
 BATCH_PURPOSE = "batch"  # the purpose for which the store books the requests of a batch
-# Seconds by which the provider's clock and this machine's may differ.
-MAX_CLOCK_SKEW_SECONDS = 86_400.0
 
 
 class BatchState(Struct, kw_only=True):
     """The state of a batch, as the file OUT.batch.json holds it.
 
-    `run_id` is a random id of the run that made the batch. `begun_at` is the Unix time at which the
-    id was drawn; the provider's batch is not older.
+    `run_id` is a random id, which the batch also has at the provider. It is drawn before the batch
+    is submitted, and `batch_id` is the provider's id, known afterwards.
     """
 
     lm: str
     endpoint: str
     run_id: str = msgspec.field(default="", name="run")
-    begun_at: float = 0.0
     batch_id: Annotated[str, Meta(min_length=1)] | None = None
 
 
@@ -67,17 +63,16 @@ class _FileLine(Struct):
     error: Raw = Raw(b"{}")
 
 
-_FILE_LINE_DECODER = msgspec.json.Decoder(_FileLine)
+_LINE_DECODER = msgspec.json.Decoder(_FileLine)
 
 
 class Batch:
     """The batch of a run that writes the table `output_path`.
 
-    The batch takes the place of the run's model. It answers a request from the store of replies, or
-    writes the request to its own file if the store has no answer. `session` has the run's store and
-    limits, and `price` is the model's price without the discount for batches. Raises
-    FatalModelError if the batch began with another model or endpoint, since a file must not choose
-    where texts and keys are sent.
+    The batch takes the place of the run's model: it answers requests from the store of replies, and
+    writes the others to its file of requests. `session` has the run's store and limits, and `price`
+    is the model's price without the discount for batches. Raises FatalModelError if the batch began
+    with another model or endpoint, since a file must not choose where texts and keys are sent.
     """
 
     native_n = True
@@ -101,7 +96,7 @@ class Batch:
         self.name, self.endpoint, self._model = model.name, model.endpoint, model
         self._price, self._api_base = price or FREE, api_base
         self._budget, self._store = session.budget, session.store
-        self._worst_cost_by_key: dict[str, float] = {}
+        self._worst_costs: dict[str, float] = {}  # in dollars, by the key of the request
         self._requests_path = output_path.with_name(f"{output_path.name}.batch.jsonl")
         self._state_path = batch_state_path(output_path)
         self.state = BatchState(lm=lm, endpoint=model.endpoint)
@@ -109,8 +104,8 @@ class Batch:
             try:
                 self.state = msgspec.json.decode(self._state_path.read_bytes(), type=BatchState)
             except (ValueError, RecursionError) as error:
-                problem = f"not the state of a batch ({error})"
-                raise FatalModelError(f"{self._state_path}: {problem}") from None
+                message = f"{self._state_path}: not the state of a batch ({error})"
+                raise FatalModelError(message) from None
         # A run that was killed after it started its batch must not start the batch twice.
         self._may_have_begun = bool(self.state.run_id)
         if (self.state.lm, self.state.endpoint) != (lm, model.endpoint):
@@ -124,42 +119,39 @@ class Batch:
         key = make_request_key(self.endpoint, self.name, messages, sampling)
         if (completion := self._store.get(key)) is not None:
             return completion
-        if key.hex() not in self._worst_cost_by_key:
+        if key.hex() not in self._worst_costs:
             body = self._model.request_format.make_body(messages, sampling)
             request = {"custom_id": key.hex(), "method": "POST", "url": ENDPOINT_PATH, "body": body}
-            is_first = not self._worst_cost_by_key
-            with claim_file(self._requests_path, replace=is_first).open("ab") as requests_file:
-                requests_file.write(msgspec.json.encode(request) + b"\n")
+            is_first = not self._worst_costs
+            with claim_file(self._requests_path, replace=is_first).open("ab") as file:
+                file.write(msgspec.json.encode(request) + b"\n")
             max_tokens = sampling.n * sampling.max_tokens
             worst_cost = self._price.worst_cost(max_prompt_tokens(messages), max_tokens)
-            self._worst_cost_by_key[key.hex()] = BATCH_PRICE_FACTOR * worst_cost
+            self._worst_costs[key.hex()] = PRICE_FACTOR * worst_cost
         raise RefusedError("queued for a batch")
 
     async def close(self) -> None: ...
 
     def book_requests(self) -> int:
         """Reserve the worst-case cost of new requests; return the batch's number of requests."""
-        budget, new_cost_by_key = self._budget, dict(self._worst_cost_by_key)
+        budget, new_costs = self._budget, dict(self._worst_costs)
         for booked_key in self._store.unanswered_request_ids(BATCH_PURPOSE):
-            new_cost_by_key.pop(booked_key, None)
-        n_new, new_cost = len(new_cost_by_key), sum(new_cost_by_key.values())
-        if budget.max_calls is not None and n_new > budget.max_calls - budget.calls:
+            new_costs.pop(booked_key, None)
+        n_new, cost = len(new_costs), sum(new_costs.values())
+        if budget.max_calls is not None and n_new > (n_left := budget.max_calls - budget.calls):
+            raise OptionError(f"the batch has {n_new:,} requests; --max-calls leaves {n_left:,}")
+        if budget.max_cost is not None and cost > (dollars_left := budget.max_cost - budget.spent):
             raise OptionError(
-                f"the batch has {n_new:,} requests; --max-calls leaves "
-                f"{budget.max_calls - budget.calls:,}"
+                f"the batch may cost ${cost:.4f} with each reply at its longest; --max-cost leaves "
+                f"${dollars_left:.4f}"
             )
-        if budget.max_cost is not None and new_cost > budget.max_cost - budget.spent:
-            raise OptionError(
-                f"the batch may cost ${new_cost:.4f} with each reply at its longest; --max-cost "
-                f"leaves ${budget.max_cost - budget.spent:.4f}"
-            )
-        for key, worst_cost in new_cost_by_key.items():
+        for key, worst_cost in new_costs.items():
             self._store.record_sent(bytes.fromhex(key), self.state.lm, BATCH_PURPOSE, worst_cost)
         self._store.commit()
-        if self._worst_cost_by_key and not self.state.run_id:
-            self.state.run_id, self.state.begun_at = token_hex(8), time.time()
+        if self._worst_costs and not self.state.run_id:
+            self.state.run_id = token_hex(8)
             self._save_state()
-        return len(self._worst_cost_by_key)
+        return len(self._worst_costs)
 
     def submit(self) -> None:
         """Upload the requests and start the batch, unless the batch was started before."""
@@ -168,8 +160,8 @@ class Batch:
         with self._openai_client() as client:
             batch = self._find_started_batch(client) if self._may_have_begun else None
             if batch is None:
-                with self._requests_path.open("rb") as requests_file:
-                    uploaded_file = client.files.create(file=requests_file, purpose="batch")
+                with self._requests_path.open("rb") as file:
+                    uploaded_file = client.files.create(file=file, purpose="batch")
                 batch = client.batches.create(
                     input_file_id=uploaded_file.id,
                     endpoint=ENDPOINT_PATH,
@@ -181,11 +173,7 @@ class Batch:
 
     def _find_started_batch(self, client: "OpenAI") -> "ProviderBatch | None":
         """Return the batch that this run started before it was killed, if there is one."""
-        earliest_start = self.state.begun_at - MAX_CLOCK_SKEW_SECONDS
-        # The provider lists the newest batches first, and loads pages as they are read.
-        for batch in client.batches.list(limit=100):
-            if batch.created_at < earliest_start:
-                return None
+        for batch in client.batches.list(limit=100):  # the newest first
             if (batch.metadata or {}).get(RUN_METADATA_KEY) == self.state.run_id:
                 return batch
         return None
@@ -206,8 +194,8 @@ class Batch:
         with self._openai_client() as client:
             batch = client.batches.retrieve(self.state.batch_id)
             n_answers = batch.request_counts.completed if batch.request_counts else 0
-            n_requests = len(request_keys)
-            status = f"{batch.id} {batch.status}, {n_answers:,} of {n_requests:,} requests answered"
+            counts_text = f"{n_answers:,} of {len(request_keys):,} requests answered"
+            status = f"{batch.id} {batch.status}, {counts_text}"
             if batch.status not in FINAL_STATUSES:
                 raise FatalModelError(f"the batch is not finished: {status}")
             for result in _read_results(client, batch):
@@ -218,15 +206,15 @@ class Batch:
         self._store.commit()
         self._state_path.unlink()
         self._requests_path.unlink()
-        batch_errors = (batch.errors.data if batch.errors else None) or []
-        reason_text = "; ".join([status, *(error.message or "" for error in batch_errors)])
-        no_answer_reason = f"not answered: {self._model.redactor.excerpt(reason_text)}"
-        return failure_reasons + [no_answer_reason] * len(id_by_key)
+        errors = (batch.errors.data if batch.errors else None) or []
+        reason = "; ".join([status, *(error.message or "" for error in errors)])
+        failure_reason = f"not answered: {self._model.redactor.excerpt(reason)}"
+        return failure_reasons + [failure_reason] * len(id_by_key)
 
     def _read_request_keys(self) -> set[str]:
         try:
-            with self._requests_path.open("rb") as requests_file:
-                return {_FILE_LINE_DECODER.decode(line).custom_id for line in requests_file}
+            with self._requests_path.open("rb") as file:
+                return {_LINE_DECODER.decode(line).custom_id for line in file}
         except (ValueError, RecursionError) as error:
             problem = f"is damaged ({error}); delete it and {self._state_path} to forget the batch"
             raise FatalModelError(f"{self._requests_path}: {problem}") from None
@@ -243,7 +231,7 @@ class Batch:
             if not error.may_be_billed:  # a billed request stays booked at its worst-case cost
                 self._store.record_outcome(request_id, REFUSED, 0.0, None)
             return [str(error)]
-        cost = BATCH_PRICE_FACTOR * self._price.cost_of(completion)
+        cost = PRICE_FACTOR * self._price.cost_of(completion)
         self._store.record_outcome(request_id, ANSWERED, cost, completion)
         return []
 
@@ -258,11 +246,10 @@ class Batch:
         model = self._model
         # A redirect would send the documents to a host that the user did not name.
         http_client = openai.DefaultHttpxClient(follow_redirects=False)
-        api_key = read_key(model.key_variable) or "none"
+        key = read_key(model.key_variable) or "none"
         try:
-            with openai.OpenAI(
-                base_url=self._api_base, api_key=api_key, http_client=http_client
-            ) as client:
+            client = openai.OpenAI(base_url=self._api_base, api_key=key, http_client=http_client)
+            with client:
                 yield client
         except openai.OpenAIError as error:
             reason = model.redactor.excerpt(str(error))
@@ -275,4 +262,4 @@ def _read_results(client: "OpenAI", batch: "ProviderBatch") -> Iterator[_FileLin
         with client.files.with_streaming_response.content(file_id) as result_file:
             for line in result_file.iter_lines():
                 with suppress(msgspec.DecodeError, RecursionError):
-                    yield _FILE_LINE_DECODER.decode(line)
+                    yield _LINE_DECODER.decode(line)

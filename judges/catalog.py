@@ -11,15 +11,11 @@ from judges.dimension import RESERVED_QUESTION_NAMES, Dimension, Subject, Unknow
 from judges.questions import Question
 
 _CATALOGUE = tomllib.loads(Path(__file__).with_name("catalogue.toml").read_text("utf-8"))
+# The dimension or comparison of each catalogue judge, grouped by publication.
 SUBJECT_BY_NAME: dict[str, Subject] = {
     name: convert({"name": name, **definition}, Definition).subject()
     for name, definition in _CATALOGUE.items()
 }
-
-
-def judge_names() -> tuple[str, ...]:
-    """Return the names of all catalogue judges, grouped by publication."""
-    return tuple(SUBJECT_BY_NAME)
 
 
 def find_subject(name: str) -> Subject:

@@ -48,15 +48,14 @@ class Definition(Struct, kw_only=True, forbid_unknown_fields=True):
     questions: dict[str, str | _QuestionDefinition] = {}
 
     def subject(self) -> Subject:
-        definition = self.definition.strip()
-        description_by_text = self.inputs
-        if isinstance(description_by_text, list):
-            description_by_text = {name: f"the {name}" for name in description_by_text}
+        inputs, definition = self.inputs, self.definition.strip()
+        if isinstance(inputs, list):
+            inputs = {name: f"the {name}" for name in inputs}
         definition_phrase = definition.rstrip(".")
-        shared_arguments: dict[str, Any] = {
+        arguments: dict[str, Any] = {
             "name": self.name,
             "definition": definition,
-            "inputs": description_by_text,
+            "inputs": inputs,
             "source": self.source,
             "questions": self._questions(),
         }
@@ -64,10 +63,10 @@ class Definition(Struct, kw_only=True, forbid_unknown_fields=True):
             if self.scale or self.anchors:
                 raise DimensionError("a comparison, which has a candidate, has no scale")
             instruction = self.instruction or f"Decide between the two: {definition_phrase}."
-            return Comparison(**shared_arguments, instruction=instruction, candidate=self.candidate)
-        verdict_words = None
+            return Comparison(**arguments, instruction=instruction, candidate=self.candidate)
+        words = None
         if _has_words([*self.scale, *self.anchors]):
-            verdict_words = good_word, bad_word = self._verdict_words()
+            words = good_word, bad_word = self._verdict_words()
             task_phrase = f"decide: {good_word} or {bad_word}."
             anchors = {0: self.anchors.get(bad_word, ""), 1: self.anchors.get(good_word, "")}
         else:
@@ -77,9 +76,7 @@ class Definition(Struct, kw_only=True, forbid_unknown_fields=True):
             f"Judge the {self.name.replace('_', ' ')}: {definition_phrase}. Read closely what you "
             f"are given and {task_phrase}"
         )
-        return Dimension(
-            **shared_arguments, instruction=instruction, anchors=anchors, words=verdict_words
-        )
+        return Dimension(**arguments, instruction=instruction, anchors=anchors, words=words)
 
     def _questions(self) -> tuple[Question, ...]:
         default_answers = A_OR_B if self.candidate else ("yes", "no")
@@ -121,9 +118,8 @@ def _parse_ratings(rating_texts: Iterable[str]) -> list[int]:
     try:
         return convert([*rating_texts], list[Rating], strict=False)
     except ValidationError:
-        raise DimensionError(
-            f"ratings are whole numbers from -1000 to 1000, not {', '.join(rating_texts)}"
-        ) from None
+        problem = f"ratings are whole numbers from -1000 to 1000, not {', '.join(rating_texts)}"
+        raise DimensionError(problem) from None
 
 
 def _text_by_rating(anchors: Mapping[str, str]) -> dict[int, str]:
@@ -162,9 +158,7 @@ def make_comparison(
 ) -> Comparison:
     """Return a comparison for labels that the user did not define."""
     choice_phrase = f"which {candidate.replace('_', ' ')} people would prefer"
-    definition = definition or f'{choice_phrase} on "{name.replace("_", " ")}"'
-    comparison = Definition(
-        name=name, definition=definition, inputs=[*texts], candidate=candidate
-    ).subject()
-    assert isinstance(comparison, Comparison)
-    return comparison
+    text = definition or f'{choice_phrase} on "{name.replace("_", " ")}"'
+    subject = Definition(name=name, definition=text, inputs=[*texts], candidate=candidate).subject()
+    assert isinstance(subject, Comparison)
+    return subject

@@ -101,9 +101,9 @@ class Dimension:
                 f"{self.name}: the anchors {self.anchors!r:.60} are not a dict with ints as keys; "
                 "JSON has strings as keys, so convert them by int(key)"
             )
-        if len(self.anchors) < 2 or list(self.anchors) != sorted(self.anchors):
+        if len(self.scale) < 2 or list(self.scale) != sorted(self.scale):
             raise DimensionError(
-                f"{self.name}: the scale {list(self.anchors)} needs two or more ratings, ascending"
+                f"{self.name}: the scale {list(self.scale)} needs two or more ratings, ascending"
             )
 
     @property
@@ -137,10 +137,9 @@ class Dimension:
                 f"{self.name}: the answer is {' or '.join(self.words)}, not a rating from {low} to "
                 f"{high}; say which ratings are good, as in --values {low}=0,{high}=1"
             )
-        if not low < high or high - low >= MAX_RATINGS:
-            raise DimensionError(
-                f"{self.name}: {low} to {high} is not a scale of 2 to {MAX_RATINGS} ratings"
-            )
+        if not 0 < high - low < MAX_RATINGS:
+            problem = f"{low} to {high} is not a scale of 2 to {MAX_RATINGS} ratings"
+            raise DimensionError(f"{self.name}: {problem}")
         lowest_rating, step = self.scale[0], (high - low) / (self.scale[-1] - self.scale[0])
         positions = [low + (rating - lowest_rating) * step for rating in self.anchors]
         text_by_position = dict(zip(positions, self.anchors.values(), strict=True))
@@ -153,9 +152,7 @@ class Dimension:
         anchors = zip(answers_ascending, self.anchors.values(), strict=True)
         description = field_description(self.definition, anchors)
         answer = Field(name=self.kind, description=description, role="output", choices=self.answers)
-        fields = (*_input_fields(self.inputs), answer)
-        prompt = Prompt(instruction=self.instruction, fields=fields)
-        return with_reasoning(prompt, reasoning or "none")
+        return _make_prompt(self.instruction, self.inputs, answer, reasoning or "none")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,13 +203,10 @@ class Comparison:
     def prompt(self, reasoning: Reasoning | None = None) -> Prompt:
         """Return the prompt of the untuned judge; its reasoning is "brief" by default."""
         name_a, name_b = self.fields
-        descriptions = {name_a: f"{self.candidate} A", name_b: f"{self.candidate} B"}
-        answer = Field(
-            name="preferred", description=self.definition, role="output", choices=self.answers
-        )
-        fields = (*_input_fields({**self.inputs, **descriptions}), answer)
-        prompt = Prompt(instruction=self.instruction, fields=fields)
-        return with_reasoning(prompt, reasoning or "brief")
+        inputs = {**self.inputs, name_a: f"{self.candidate} A", name_b: f"{self.candidate} B"}
+        description, choices = self.definition, self.answers
+        answer = Field(name="preferred", description=description, role="output", choices=choices)
+        return _make_prompt(self.instruction, inputs, answer, reasoning or "brief")
 
 
 Subject = Dimension | Comparison
@@ -271,18 +265,20 @@ def _demo_problem(prompt: Prompt, demo: Mapping[str, FieldValue]) -> str | None:
     return None
 
 
-def _input_fields(inputs: Mapping[str, str]) -> list[Field]:
-    return [Field(name=name, description=inputs[name], role="input") for name in inputs]
+def _make_prompt(
+    instruction: str, inputs: Mapping[str, str], answer: Field, reasoning: Reasoning
+) -> Prompt:
+    input_fields = [Field(name=name, description=inputs[name], role="input") for name in inputs]
+    prompt = Prompt(instruction=instruction, fields=(*input_fields, answer))
+    return with_reasoning(prompt, reasoning)
 
 
 def _check_names(name: str, inputs: Mapping[str, str]) -> None:
+    if not inputs:
+        raise DimensionError(f"{name}: has no text to judge")
     if not isinstance(inputs, Mapping):
         raise DimensionError(f"{name}: inputs is {inputs!r}; write a dict that describes each text")
     for checked_name in (name, *inputs):
         if not VALID_NAME.match(checked_name):
-            raise DimensionError(
-                f"{name!r}: {checked_name!r} is not a name; use lower-case letters, digits and "
-                "underscores"
-            )
-    if not inputs:
-        raise DimensionError(f"{name}: has no text to judge")
+            advice = "use lower-case letters, digits and underscores"
+            raise DimensionError(f"{name!r}: {checked_name!r} is not a name; {advice}")

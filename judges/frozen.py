@@ -74,11 +74,10 @@ class SubjectEntry(_StrictStruct):
 
     def to_subject(self) -> Subject:
         values = {key: value for key, value in asdict(self).items() if value is not UNSET}
-        if self.candidate is UNSET and self.anchors is not UNSET:
-            return Dimension(**values)
-        if self.candidate is UNSET or self.anchors is not UNSET or self.words is not UNSET:
+        has_anchors, is_comparison = "anchors" in values, "candidate" in values
+        if has_anchors == is_comparison or (is_comparison and "words" in values):
             raise DimensionError(f"{self.name}: needs anchors or a candidate, and not both")
-        return Comparison(**values)
+        return Comparison(**values) if is_comparison else Dimension(**values)
 
 
 class _TuningLabels(Struct):
@@ -91,8 +90,7 @@ class _AnswerLoss(Struct):
     loss: float | None = None  # how far the objective falls without the answer
 
 
-_Count = Annotated[int, Meta(ge=0, le=2**31)]
-_ErrorRow = tuple[_Count, _Count, _Count, _Count, _Count]
+_Counts = Annotated[list[Annotated[int, Meta(ge=0, le=2**31)]], Meta(min_length=5, max_length=5)]
 
 
 class Provenance(Struct, kw_only=True):
@@ -108,14 +106,13 @@ class Provenance(Struct, kw_only=True):
     endpoint: str | None = None
     tuned_row_digests: list[str] = field(default_factory=list, name="tuned_on")
     answer_losses: list[_AnswerLoss] = field(default_factory=list, name="answers")
-    error_table: list[_ErrorRow] = field(default_factory=list, name="tested")
+    error_table: list[_Counts] = field(default_factory=list, name="tested")
 
 
 def texts_digest(texts: Mapping[str, str]) -> str:
     """Return 16 hex digits that identify texts, regardless of their whitespace and order."""
-    normalised_texts = sorted(" ".join(text.split()) for text in texts.values())
-    joined_texts = "\0".join(normalised_texts).encode(errors="surrogatepass")
-    return hashlib.sha256(joined_texts).hexdigest()[:16]
+    joined_texts = "\0".join(sorted(" ".join(text.split()) for text in texts.values()))
+    return hashlib.sha256(joined_texts.encode(errors="surrogatepass")).hexdigest()[:16]
 
 
 class _FileHeader(_StrictStruct, kw_only=True):
@@ -193,10 +190,10 @@ def loads(json_bytes: bytes) -> AnyJudgeFile:
         file_class: type[AnyJudgeFile] = PanelFile if "members" in judge_json else JudgeFile
         judge_file = convert(judge_json, file_class, str_keys=True)
         _check_file(judge_file)
-    except RecursionError as error:
-        raise FrozenJudgeError("not a frozen judge: nested too deeply") from error
     except FrozenJudgeError:
         raise
+    except RecursionError as error:
+        raise FrozenJudgeError("not a frozen judge: nested too deeply") from error
     except ValueError as error:  # raised by msgspec, or for a wrong subject or plan
         raise FrozenJudgeError(f"not a frozen judge: {one_line_message(error)}") from error
     return judge_file
@@ -219,10 +216,7 @@ def demo_size(prompt: Prompt, demo: Mapping[str, FieldValue], redactor: Redactor
 
 
 def _check_file(judge_file: AnyJudgeFile) -> None:
-    """Raise ValueError unless a file's messages fit its subject and contain only text.
-
-    The judge's constructor checks whether the prompt and the weights fit the subject.
-    """
+    """Raise ValueError unless a file's messages fit its subject and contain only text."""
     if judge_file.provenance is not None:
         convert(judge_file.provenance, Provenance)
     subject = judge_file.subject.to_subject()
@@ -230,18 +224,17 @@ def _check_file(judge_file: AnyJudgeFile) -> None:
         for member in judge_file.members:
             _check_file(member.judge)
         return
-    role_sequence = "".join(f" {message['role']}" for message in judge_file.messages)
+    roles = "".join(f" {message['role']}" for message in judge_file.messages)
     slot_names = sorted(SLOT_PATTERN.findall(judge_file.messages[-1]["content"]))
-    if not ROLE_ORDER.fullmatch(role_sequence) or slot_names != sorted(subject.texts):
+    if not ROLE_ORDER.fullmatch(roles) or slot_names != sorted(subject.texts):
         raise FrozenJudgeError(
             "its messages must be: a system message, a user and an assistant message for each "
             "demonstration, and a user message with one {{slot}} for each of "
             f"{', '.join(subject.texts)}"
         )
     if any(CUSTOM_TYPE_MARK in message["content"] for message in judge_file.messages):
-        raise FrozenJudgeError(
-            f"its messages contain {CUSTOM_TYPE_MARK!r}, which DSPy does not send as text"
-        )
+        problem = f"{CUSTOM_TYPE_MARK!r}, which DSPy does not send as text"
+        raise FrozenJudgeError(f"its messages contain {problem}")
 
 
 def one_line_message(error: Exception) -> str:

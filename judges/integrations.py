@@ -33,21 +33,19 @@ from judges.tables.in_memory import Rows, rows_in_memory
 class OpenJudge:
     """A judge that stays open, and judges the rows of another tool from any thread.
 
-    `output_key` and `input_key` are the keys of the tool's output and input in these rows. The
-    attribute `lm` is the name of the model that is asked.
+    `output` and `input` are the keys of the tool's output and input in these rows. The attribute
+    `lm` is the name of the model that is asked.
     """
 
-    def __init__(
-        self, judge: AnyJudge, options: Options, *, output_key: str, input_key: str = ""
-    ) -> None:
+    def __init__(self, judge: AnyJudge, options: Options, *, output: str, input: str = "") -> None:
         judge_options, key_by_text = read_options(options, judge.texts)
         _refuse_pairwise(judge)
         self.judge = judge
         self.lm = judge_options.get("lm") or getattr(judge.configured_model(), "name", judge.lm)
         *other_names, output_name = judge.texts
         # If the judge reads one other text and the row lacks it, the tool's input is used.
-        self._default_key_by_text = {other_names[0]: input_key} if len(other_names) == 1 else {}
-        self._key_by_text = {output_name: output_key, **key_by_text}
+        self._default_key_by_text = {other_names[0]: input} if len(other_names) == 1 else {}
+        self._key_by_text = {output_name: output, **key_by_text}
         # The judge stays open as long as this object exists.
         self._exit_stack = ExitStack()
         self._judge_rows = self._exit_stack.enter_context(judge.open(**judge_options))
@@ -84,7 +82,7 @@ def mlflow_scorer(judge: AnyJudge, **options: Unpack[Options]) -> Any:
     """
     genai = _import_library("mlflow.genai", "mlflow")
     entities = _import_library("mlflow.entities", "mlflow")
-    open_judge = OpenJudge(judge, options, output_key="outputs", input_key="inputs")
+    open_judge = OpenJudge(judge, options, output="outputs", input="inputs")
     source_type = entities.AssessmentSourceType.LLM_JUDGE
     source_id = f"{judge.name} by {open_judge.lm}"
     source = entities.AssessmentSource(source_type=source_type, source_id=source_id)
@@ -109,7 +107,7 @@ def inspect_scorer(judge: AnyJudge, **options: Unpack[Options]) -> Any:
     from anyio import to_thread
 
     scoring = _import_library("inspect_ai.scorer", "inspect")
-    open_judge = OpenJudge(judge, options, output_key="output", input_key="input")
+    open_judge = OpenJudge(judge, options, output="output", input="input")
     is_verdict = judge.kind == "verdict"
 
     async def score(state: Any, target: Any) -> object:
@@ -117,17 +115,14 @@ def inspect_scorer(judge: AnyJudge, **options: Unpack[Options]) -> Any:
         row = {"input": state.input_text, "target": target.text, "output": output}
         # anyio works with every event loop that Inspect may use.
         judgement = await to_thread.run_sync(open_judge, {**(state.metadata or {}), **row})
-        if judgement.failure is not None:
-            return scoring.Score.unscored(
-                answer=output, reason="grader_failed", explanation=judgement.failure
-            )
-        value, metadata = judgement.score, judgement.answers
+        if (failure := judgement.failure) is not None:
+            reason = "grader_failed"
+            return scoring.Score.unscored(answer=output, reason=reason, explanation=failure)
+        value, metadata, rationale = judgement.score, judgement.answers, judgement.rationale
         if is_verdict:
             metadata = {**(metadata or {}), "score": value}
             value = scoring.CORRECT if value >= 0.5 else scoring.INCORRECT
-        return scoring.Score(
-            value=value, answer=output, explanation=judgement.rationale, metadata=metadata
-        )
+        return scoring.Score(value=value, answer=output, explanation=rationale, metadata=metadata)
 
     metrics = [scoring.accuracy() if is_verdict else scoring.mean(), scoring.stderr()]
     return scoring.scorer(metrics=metrics, name=judge.name)(lambda: score)()
@@ -144,7 +139,7 @@ def deepeval_metric(
     min_score = _min_score(judge, threshold)
     deepeval_metrics = _import_library("deepeval.metrics", "deepeval")
     test_case_fields = ("input", "actual_output", "expected_output", "context", "retrieval_context")
-    open_judge = OpenJudge(judge, options, output_key="actual_output", input_key="input")
+    open_judge = OpenJudge(judge, options, output="actual_output", input="input")
 
     class JudgeMetric(deepeval_metrics.BaseMetric):  # type: ignore[name-defined]
         threshold, evaluation_model = min_score, open_judge.lm
@@ -180,7 +175,7 @@ def dspy_metric(
     """
     import dspy
 
-    open_judge = OpenJudge(judge, options, output_key="prediction")
+    open_judge = OpenJudge(judge, options, output="prediction")
     every_score_passes = threshold is None and judge.kind == "rating"
     min_score = -math.inf if every_score_passes else _min_score(judge, threshold)
 
@@ -210,7 +205,7 @@ def promptfoo_assertion(
     that `dspy-judges verify` counts it as missing.
     """
     min_score = _min_score(judge, threshold)
-    open_judge = OpenJudge(judge, options, output_key="output", input_key="prompt")
+    open_judge = OpenJudge(judge, options, output="output", input="prompt")
 
     def get_assert(output: str, context: Mapping[str, object]) -> dict[str, object]:
         judgement = open_judge({**context, **_as_dict(context["vars"]), "output": output})
@@ -259,21 +254,17 @@ def evaluation_events(judge: AnyJudge, rows: Rows) -> Iterator[str]:
         judgement_json = cast(Any, row["judgements"])[judge.name]
         score = judgement_json["score"]
         explanation = judgement_json["failure"] or judgement_json["rationale"]
-        string_attributes = {
+        texts = {
             "gen_ai.evaluation.name": judge.name,
             "gen_ai.evaluation.score.label": score is not None and _verdict_word(judge, score),
             "gen_ai.evaluation.explanation": explanation,
             "gen_ai.response.id": row.get("response_id"),
             "error.type": score is None and "no_score",
         }
-        attributes = [
-            {"key": key, "value": {"stringValue": text}}
-            for key, text in string_attributes.items()
-            if text
-        ]
+        values = {key: {"stringValue": text} for key, text in texts.items() if text}
         if score is not None:
-            number_value = {"doubleValue": score}
-            attributes.append({"key": "gen_ai.evaluation.score.value", "value": number_value})
+            values["gen_ai.evaluation.score.value"] = {"doubleValue": score}
+        attributes = [{"key": key, "value": value} for key, value in values.items()]
         log_record = {"eventName": "gen_ai.evaluation.result", "attributes": attributes}
         yield json.dumps({"resourceLogs": [{"scopeLogs": [{"logRecords": [log_record]}]}]})
 
@@ -286,11 +277,11 @@ def _refuse_pairwise(judge: AnyJudge) -> None:
 def _min_score(judge: AnyJudge, threshold: float | None) -> float:
     """Return `threshold`, or .5 for a pass-or-fail judge; other judges need a threshold."""
     _refuse_pairwise(judge)
-    if threshold is None and judge.kind != "verdict":
-        raise OptionError(
-            f"{judge.name}: give the lowest score that passes as threshold or at_least"
-        )
-    return 0.5 if threshold is None else threshold
+    if threshold is not None:
+        return threshold
+    if judge.kind == "verdict":
+        return 0.5
+    raise OptionError(f"{judge.name}: give the lowest score that passes as threshold or at_least")
 
 
 def _rescaled_score(judge: AnyJudge, score: float) -> float:

@@ -9,7 +9,7 @@ from judges import frozen
 from judges.catalog import SUBJECT_BY_NAME, find_subject
 from judges.definition import Definition
 from judges.dimension import DimensionError, Subject
-from judges.frozen import FrozenJudgeError, JudgeFile, one_line_message
+from judges.frozen import FrozenJudgeError, PanelFile, one_line_message
 from judges.judge import Judge
 from judges.panel import AnyJudge, Panel
 
@@ -49,13 +49,12 @@ def load(
     if is_definition or name_or_path in SUBJECT_BY_NAME or not may_be_file:
         return Judge.of(read_subject(name_or_path)).with_model(lm, api_base)
     path = path / "judge.json" if path.is_dir() else path
-    judge_file = frozen.load(path)
+    file = frozen.load(path)
     loaded_judge: AnyJudge
     try:  # a judge refuses a prompt and weights that do not fit its subject
-        if isinstance(judge_file, JudgeFile):
-            loaded_judge = Judge.from_file(judge_file)
-        else:
-            loaded_judge = Panel.from_file(judge_file)
+        loaded_judge = (
+            Panel.from_file(file) if isinstance(file, PanelFile) else Judge.from_file(file)
+        )
     except ValueError as error:
         raise FrozenJudgeError(f"{path}: {one_line_message(error)}") from error
     return loaded_judge.with_model(lm, api_base)
@@ -70,8 +69,7 @@ def read_subject(name_or_path: str) -> Subject:
     """
     if not name_or_path.lower().endswith(DEFINITION_SUFFIXES):
         return find_subject(name_or_path)
-    # Imported late, since only YAML files need it.
-    from judges.tables.text import read_yaml_file
+    from judges.tables.text import read_yaml_file  # imported late, since only YAML files need it
 
     try:
         values = read_yaml_file(Path(name_or_path))

@@ -38,16 +38,14 @@ class JudgeBatch:
 
     def __init__(self, judge: AnyJudge, *, workers: int, **options: Unpack[Options]) -> None:
         self.judge = judge
-        judge_options, self.column_by_text = read_options(options, judge.texts)
+        self.worker_options, self.column_mapping = read_options(options, judge.texts)
         check_limits(workers=workers)
-        if (max_calls := judge_options.get("max_calls")) is not None:
-            judge_options["max_calls"] = max_calls // workers
-        if (max_cost := judge_options.get("max_cost")) is not None:
-            judge_options["max_cost"] = max_cost / workers
-        check_limits(
-            max_calls=judge_options.get("max_calls"), max_cost=judge_options.get("max_cost")
-        )
-        self.worker_options = judge_options
+        if (max_calls := self.worker_options.get("max_calls")) is not None:
+            self.worker_options["max_calls"] = max_calls // workers
+            check_limits(max_calls=max_calls // workers)
+        if (max_cost := self.worker_options.get("max_cost")) is not None:
+            self.worker_options["max_cost"] = max_cost / workers
+            check_limits(max_cost=max_cost)
         self._exit_stack = ExitStack()
         self._judge_rows: JudgeRowsFunction | None = None
 
@@ -60,7 +58,7 @@ class JudgeBatch:
             raise OptionError(f"the batch has a column {self.judge.name!r} already; rename it")
         if is_arrow_table:
             columns = [column.to_pylist() for column in columns]
-        text_rows = self.judge.row_texts(names, zip(*columns, strict=True), self.column_by_text)
+        text_rows = self.judge.row_texts(names, zip(*columns, strict=True), self.column_mapping)
         if self._judge_rows is None:
             # The judge is opened in the worker, since an open client cannot be pickled.
             judge_context = self.judge.open(**self.worker_options)

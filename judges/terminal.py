@@ -8,7 +8,7 @@ import sys
 import textwrap
 import threading
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TextIO
@@ -37,13 +37,8 @@ def escape_invisible(text: str) -> str:
     return INVISIBLE_PATTERN.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
 
 
-def print_output(text: str) -> None:
-    """Print a result to stdout."""
-    print(escape_invisible(text))
-
-
-def print_lines(lines: Iterable[str]) -> None:
-    print_output("\n".join(lines))
+def print_output(*lines: str) -> None:
+    print(escape_invisible("\n".join(lines)))
 
 
 def print_error(text: str, stream: TextIO | None = None) -> None:
@@ -130,23 +125,20 @@ class Progress:
         )
 
     def step(self, *, failed: bool = False) -> None:
-        """Count one more row."""
         self.n_done += 1
         self.n_failed += failed
         self._update()
 
     def _update(self) -> None:
         self._refresh_counts(self)
-        bar, budget, postfixes = self._bar, self._budget, []
+        bar, budget, notes = self._bar, self._budget, []
         bar.total, bar.desc = max(self.n_total, self.n_done), escape_invisible(self.title)
-        if budget is not None and budget.max_cost:
-            spent_text = dollars_text(budget.spent)
-            postfixes.append(f"{spent_text} of {dollars_text(budget.max_cost)}")
-        elif budget is not None and budget.spent:
-            postfixes.append(dollars_text(budget.spent))
+        if budget is not None and (budget.spent or budget.max_cost):
+            limit = f" of {dollars_text(budget.max_cost)}" if budget.max_cost else ""
+            notes.append(dollars_text(budget.spent) + limit)
         if self.n_failed:
-            postfixes.append(f"{self.n_failed:,} failed")
-        bar.set_postfix_str(", ".join(postfixes), refresh=False)
+            notes.append(f"{self.n_failed:,} failed")
+        bar.set_postfix_str(", ".join(notes), refresh=False)
         bar.update(self.n_done - bar.n)
 
     def __enter__(self) -> "Progress":

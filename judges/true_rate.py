@@ -58,9 +58,8 @@ def count_errors(
     fifth number is how many documents have these four counts.
     """
     counts_by_document: dict[Hashable, list[int]] = {}
-    for verdict, label, document in zip(
-        np.asarray(verdicts, float), np.asarray(labels, float), documents, strict=True
-    ):
+    verdicts, labels = np.asarray(verdicts, float), np.asarray(labels, float)
+    for verdict, label, document in zip(verdicts, labels, documents, strict=True):
         if not np.isnan(verdict):
             counts = counts_by_document.setdefault(document, [0, 0, 0, 0])
             counts[int(2 * (1 - label) + (1 - verdict))] += 1

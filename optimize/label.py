@@ -25,7 +25,7 @@ from judges.panel import AnyJudge
 from judges.tables.atomic_write import exclusive_lock
 from judges.tables.problems import count_text
 from judges.tables.xlsx import split_sheet
-from judges.terminal import DONE_EXIT_CODE, Progress, print_lines, print_note, run_command
+from judges.terminal import DONE_EXIT_CODE, Progress, print_note, print_output, run_command
 from judges.text_columns import find_columns
 from optimize.inputs.flags import (
     MAP_HELP,
@@ -120,13 +120,13 @@ def label(flags: argparse.Namespace) -> int:
         session.judge_answers = _ask_judge(judge, label_rows, flags, subject) if judge else None
         with LabelServer(session, flags.port) as server, suppress(KeyboardInterrupt):
             answers = ", ".join(map(str, answer_numbers(subject)))
-            print_lines([f"{subject.name}: {answers}", f"labels go to {label_path}"])
-            print_lines([f"open {server.address}"])
-            print_lines(["Ctrl-C ends; run the same command again to continue"])
+            print_output(f"{subject.name}: {answers}", f"labels go to {label_path}")
+            print_output(f"open {server.address}")
+            print_output("Ctrl-C ends; run the same command again to continue")
             server.serve_forever()
         n_labels = session.label_log.close()
     if not n_labels:
-        print_lines(["", "nothing was labelled"])
+        print_output("", "nothing was labelled")
         return DONE_EXIT_CODE
     labels_text = f"{count_text(n_labels, 'label')} in {label_path}"
     if n_labels < MIN_LABELS_TO_TUNE:
@@ -134,7 +134,7 @@ def label(flags: argparse.Namespace) -> int:
     next_step = _tune_command(flags, subject, label_path)
     if SWAP_SAMPLE_COLUMN in label_rows[0]:
         next_step = f"verify --against again, with --changed {shlex.quote(str(label_path))}"
-    print_lines(["", labels_text, f"next: {next_step}"])
+    print_output("", labels_text, f"next: {next_step}")
     return DONE_EXIT_CODE
 
 

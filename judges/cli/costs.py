@@ -71,14 +71,10 @@ def estimate_costs(
 
 def total_estimate(estimates: Sequence[CostEstimate]) -> CostEstimate:
     """Return the sum of several estimates; the cost is None if any of their costs is None."""
-    costs = [estimate.cost_usd for estimate in estimates]
-    return CostEstimate(
-        tuple(sorted({lm for estimate in estimates for lm in estimate.lms})),
-        sum(estimate.n_requests for estimate in estimates),
-        sum(estimate.tokens_in for estimate in estimates),
-        sum(estimate.tokens_out for estimate in estimates),
-        None if None in costs else math.fsum(filter(None, costs)),
-    )
+    lms, requests, tokens_in, tokens_out, costs = zip(*estimates, strict=True)
+    cost = None if None in costs else math.fsum(costs)
+    all_lms = tuple(sorted(set().union(*lms)))
+    return CostEstimate(all_lms, sum(requests), sum(tokens_in), sum(tokens_out), cost)
 
 
 class RunCost(NamedTuple):

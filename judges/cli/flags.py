@@ -72,11 +72,9 @@ class Parser(argparse.ArgumentParser):
         if not self._subparsers:
             self._refuse_unknown_flags(arguments)
         flags, unknown_arguments = super().parse_known_args(arguments, namespace)
-        takes_data = "--data" in self._option_string_actions
-        if unknown_arguments and takes_data and not self._get_positional_actions():
-            unknown = unknown_arguments[0]
-            if Path(unknown).is_file():
-                self.error(f"unrecognized arguments: {unknown}; did you mean --data {unknown}?")
+        unknown = unknown_arguments[0] if unknown_arguments else ""
+        if "--data" in self._option_string_actions and Path(unknown).is_file():
+            self.error(f"unrecognized arguments: {unknown}; did you mean --data {unknown}?")
         return flags, unknown_arguments
 
     def _refuse_unknown_flags(self, arguments: Sequence[str]) -> None:
@@ -142,14 +140,13 @@ def parse_price(text: str) -> tuple[float, float]:
 
 
 def add_table_flags(parser: argparse.ArgumentParser, *, data_help: str) -> None:
-    group = parser.add_argument_group(
-        "files (.jsonl, .csv or .parquet; --data also .json, .tsv or .xlsx)"
-    )
-    group.add_argument("--data", required=True, type=Path, metavar="FILE", help=data_help)
+    title = "files (.jsonl, .csv or .parquet; --data also .json, .tsv or .xlsx)"
+    add_flag = parser.add_argument_group(title).add_argument
+    add_flag("--data", required=True, type=Path, metavar="FILE", help=data_help)
     help_text = "the file to write; the same command resumes an interrupted run"
-    group.add_argument("--out", type=Path, metavar="FILE", help=help_text)
+    add_flag("--out", type=Path, metavar="FILE", help=help_text)
     help_text = "the column of a text, or FILE.yaml with columns; repeatable"
-    group.add_argument("--map", action="append", default=[], metavar="NAME=COLUMN", help=help_text)
+    add_flag("--map", action="append", default=[], metavar="NAME=COLUMN", help=help_text)
 
 
 def add_model_flags(parser: argparse.ArgumentParser, limit_note: str = "") -> None:
@@ -219,13 +216,12 @@ def read_plan(
 
 
 def add_reasoning_flag(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--reasoning",
-        choices=("none", "brief", "steps", "questions"),
-        metavar="FORM",
-        help="the reasoning that an untuned judge writes before its answer: none, brief, steps or "
-        "questions (none for a rating, brief for a pair)",
+    reasonings = ("none", "brief", "steps", "questions")
+    help_text = (
+        "the reasoning that an untuned judge writes before its answer: none, brief, steps or "
+        "questions (none for a rating, brief for a pair)"
     )
+    parser.add_argument("--reasoning", choices=reasonings, metavar="FORM", help=help_text)
 
 
 def add_run_flags(parser: argparse.ArgumentParser) -> None:

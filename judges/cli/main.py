@@ -69,8 +69,7 @@ def command(arguments: Sequence[str]) -> int:
         module_name, _, function_name = flags.function_path.partition(":")
         run = getattr(import_module(module_name), function_name)
     name = f"dspy-judges {arguments[0]}"
-    verbose, quiet = getattr(flags, "verbose", False), getattr(flags, "quiet", False)
-    return run_command(name, lambda: run(flags), verbose=verbose, quiet=quiet)
+    return run_command(name, lambda: run(flags), verbose=flags.verbose, quiet=flags.quiet)
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -82,7 +81,7 @@ def make_parser() -> argparse.ArgumentParser:
         name: str, function_path: str, description: str, usage: str | None = None
     ) -> argparse.ArgumentParser:
         command_parser = commands.add_parser(name, description=description, usage=usage)
-        command_parser.set_defaults(function_path=function_path)
+        command_parser.set_defaults(function_path=function_path, verbose=False, quiet=False)
         return command_parser
 
     list_parser = add_command("list", "judges.cli.show:show_list", ABOUT_LIST)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from dspy_judges.errors import UsageError
-from judges import catalog
+from judges.catalog import SUBJECT_BY_NAME
 from judges.cli.flags import DEFAULT_EXPORT_LM, with_reasoning_flag
 from judges.dimension import Comparison, Subject
 from judges.judge import Judge
@@ -18,12 +18,12 @@ from judges.prompt import SLOT_PATTERN, FieldValue
 from judges.protocol import is_decision_model
 from judges.questions import AnswerShare, AnswerWeights
 from judges.scoring import ONE_REPLY_PLAN, sampling_for
-from judges.terminal import print_error, print_lines
+from judges.terminal import print_error, print_output
 
 
 def show_list(flags: argparse.Namespace) -> int:
     """Print the catalogue of judges: one line per judge, or the whole catalogue as JSON."""
-    subjects = [catalog.find_subject(name) for name in catalog.judge_names()]
+    subjects = SUBJECT_BY_NAME.values()
     if flags.json:
         print(json.dumps([_subject_json(subject) for subject in subjects], indent=1))
         return 0
@@ -34,9 +34,8 @@ def show_list(flags: argparse.Namespace) -> int:
         texts = ", ".join([*subject.inputs, *outputs])
         rows.append((subject.name, texts, _answer_range(subject.answers), subject.source))
     column_widths = [max(map(len, column)) + 2 for column in zip(*rows, strict=True)]
-    name_width, texts_width, scale_width, _ = column_widths
-    for name, texts, scale, source in rows:
-        line = f"{name:<{name_width}}{texts:<{texts_width}}{scale:<{scale_width}}"
+    for *cells, source in rows:
+        line = "".join(map(str.ljust, cells, column_widths))
         source_width = max(terminal_width - len(line), 12)
         print(line + textwrap.shorten(source, source_width, placeholder=" ..."))
     return 0
@@ -66,7 +65,7 @@ def show_judge(flags: argparse.Namespace) -> int:
     for name, messages in messages_by_name.items():
         for message in messages:
             lines += ["", f"--- {name}: {message['role']} ---", message["content"]]
-    print_lines(lines)
+    print_output(*lines)
     return 0
 
 
@@ -80,8 +79,9 @@ def _answer_lines(answer_shares: Sequence[AnswerShare]) -> list[str]:
     lines = textwrap.wrap(f"{heading}:", 79)
     for answer in answer_shares:
         loss_text = f" ({-answer.loss:+.3f})" if answer.loss else ""
-        answer_range = _answer_range(answer.answers)
-        line = f"  {answer.share:4.0%}  {answer.name} ({answer_range}){loss_text}: "
+        line = (
+            f"  {answer.share:4.0%}  {answer.name} ({_answer_range(answer.answers)}){loss_text}: "
+        )
         lines += textwrap.wrap(line + answer.text, 79, subsequent_indent=" " * 8)
     return lines
 
@@ -100,14 +100,12 @@ def _description_lines(judge: AnyJudge) -> list[str]:
     if isinstance(judge, Judge) and (plan := judge.plan) is not None:
         samples_phrase = f" of {plan.samples}" if plan.kind == "mean" else ""
         lines.append(f"frozen for {judge.lm}, plan {plan.kind}{samples_phrase}")
-    if tuning_labels := provenance.tuning_labels:
+    if labels := provenance.tuning_labels:
         shipped_judge = provenance.shipped_judge or "tuned, not shipped:"
         judge_phrase = "untuned" if shipped_judge == "seed" else shipped_judge
-        labels_phrase = ", whose labels no person gave" if tuning_labels.is_constructed else ""
-        lines.append(
-            f"{judge_phrase} judge of optimizer {provenance.optimizer}, "
-            f"on {tuning_labels.name}{labels_phrase}"
-        )
+        remark = ", whose labels no person gave" if labels.is_constructed else ""
+        optimizer = provenance.optimizer
+        lines.append(f"{judge_phrase} judge of optimizer {optimizer}, on {labels.name}{remark}")
     return lines
 
 
@@ -149,9 +147,8 @@ def export(flags: argparse.Namespace) -> int:
     if is_decision_model(judge.lm):
         raise UsageError(f"{judge.lm} does not read chat requests: name a chat model by --lm")
     messages, plan = judge.template(), judge.plan or ONE_REPLY_PLAN
-    message_texts = [message["content"] for message in messages]
-    message_texts[-1] = SLOT_PATTERN.sub("", message_texts[-1])
-    if "{{" in "\n".join(message_texts):
+    *earlier_texts, last_text = [message["content"] for message in messages]
+    if any("{{" in text for text in (*earlier_texts, SLOT_PATTERN.sub("", last_text))):
         raise UsageError(f"{judge.name}: the prompt has double braces, which mark slots")
     request_format = RequestFormat(judge.lm.removeprefix("openai/"))
     request = request_format.make_body(messages, sampling_for(plan, judge.prompt))

@@ -21,9 +21,10 @@ from pathlib import Path
 from dspy_judges.errors import JudgesError, UsageError
 from judges.cli.costs import CostEstimate, RunCost, estimate_costs, total_estimate
 from judges.cli.flags import read_map_flags, request_options
-from judges.cli.results import JudgementByJudge, Preferences, Scores, TextsByJudge
+from judges.cli.results import JudgeResults, load_pairwise_judge, load_score_judges, print_report
 from judges.client import Budget, BudgetSpentError, Session, find_price, price_of
 from judges.client.request_queue import FailingRunError
+from judges.judgement import AnyJudgement
 from judges.labels.cells import KEY_SEPARATOR, as_object, value_at
 from judges.labels.columns import MAX_INSPECTED_ROWS, Columns
 from judges.labels.conversations import cells_with_texts
@@ -45,8 +46,8 @@ from judges.terminal import Progress, print_error, print_note, print_output
 from judges.text_columns import accepted_column_names, find_columns
 
 ID_COLUMN = "id"
-Results = Scores | Preferences
 ColumnsByJudge = Mapping[str, Mapping[str, str]]
+TextsByJudge = dict[str, Record]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +58,7 @@ class TableRun:
     of the judge that reads it. If `id_column` is None, the id of a row is its number.
     """
 
-    judges: tuple[AnyJudge, ...]
+    judges: list[AnyJudge]
     flags: argparse.Namespace
     n_rows: int
     columns: list[str]
@@ -85,7 +86,7 @@ class TableRun:
         return sha256(json.dumps([data_digest, sheet, judges, settings]).encode()).hexdigest()
 
 
-def _run_table_command(results_class: type[Results], flags: argparse.Namespace) -> int:
+def _run_table_command(results: Mapping[str, JudgeResults], flags: argparse.Namespace) -> int:
     """Run the command score or winrate, and return the exit code.
 
     With --dry-run, only print the estimated cost. With --batch-api, submit requests or collect
@@ -93,7 +94,6 @@ def _run_table_command(results_class: type[Results], flags: argparse.Namespace) 
     """
     if not flags.dry_run:
         _check_output(flags)
-    results = results_class(flags)
     run = _prepare_run(results, flags)
     if flags.dry_run:
         print(json.dumps(run.estimate.as_json(), indent=1) if flags.json else run.estimate)
@@ -103,7 +103,7 @@ def _run_table_command(results_class: type[Results], flags: argparse.Namespace) 
     _check_max_cost(run)
     if flags.batch_api and not _run_batch_step(run):
         return 1 if flags.batch_api == "collect" else 0
-    results.print_report(flags, run.n_rows, _judge_table(run, results))
+    print_report(results, flags, run.n_rows, _judge_table(run, results))
     return 0
 
 
@@ -128,9 +128,9 @@ def _check_output(flags: argparse.Namespace) -> None:
         )
 
 
-def _prepare_run(results: Results, flags: argparse.Namespace) -> TableRun:
+def _prepare_run(results: Mapping[str, JudgeResults], flags: argparse.Namespace) -> TableRun:
     """Read the whole table once, to check and count its rows; estimate the cost of the run."""
-    judges, notes = results.judges, list[str]()
+    judges, notes = [judge_results.judge for judge_results in results.values()], list[str]()
     column_by_name = _read_column_mapping(flags.map, judges)
     is_flat = flags.out is not None and writable_format(flags.out).is_flat
     rows = read_table_rows(flags.data, notes)
@@ -149,18 +149,19 @@ def _prepare_run(results: Results, flags: argparse.Namespace) -> TableRun:
         print_note(f"note: {flags.data}: {note}")
     table = Table(name="", sha256="", is_typed=True, columns=tuple(columns), rows=())
     id_columns = Columns(table, {ID_COLUMN: column_by_name.get(ID_COLUMN, "")})
-    new_columns = results.name_columns(columns) if is_flat else []
+    columns[ID_COLUMN] = None
     price, estimates = price_of(flags.price), list[CostEstimate]()
     lms = [single.lm for judge in judges for single in judge.single_judges]
     for judge in judges:
-        estimates += estimate_costs(
-            judge, n_rows=n_rows, n_characters=n_characters[judge.name], lms=lms, price=price
-        )
+        n = n_characters[judge.name]
+        estimates += estimate_costs(judge, n_rows=n_rows, n_characters=n, lms=lms, price=price)
+        if is_flat:
+            columns.update(dict.fromkeys(results[judge.name].name_columns(columns)))
     return TableRun(
-        judges=tuple(judges),
+        judges=judges,
         flags=flags,
         n_rows=n_rows,
-        columns=list(dict.fromkeys([*columns, ID_COLUMN, *new_columns])),
+        columns=[*columns],
         id_column=id_columns.find_column(ID_COLUMN),
         columns_by_judge=columns_by_judge,
         estimate=total_estimate(estimates),
@@ -252,7 +253,7 @@ def _check_max_cost(run: TableRun) -> None:
         )
 
 
-def _judge_table(run: TableRun, results: Results) -> RunCost:
+def _judge_table(run: TableRun, results: Mapping[str, JudgeResults]) -> RunCost:
     start_time = time.monotonic()
     with _open_session(run, is_last=True) as session:
         progress = Progress("judging", run.n_rows, sys.stderr, budget=session.budget)
@@ -263,7 +264,9 @@ def _judge_table(run: TableRun, results: Results) -> RunCost:
             closing(_judge_rows(run, session)) as judged_rows,
         ):
             for row, texts, judgements in judged_rows:
-                writer.write({**row, **results.add_row(row, texts, judgements)})
+                for name, judgement in judgements.items():
+                    row = {**row, **results[name].new_cells(row, texts[name], judgement)}
+                writer.write(row)
                 progress.step(failed=any(judgement.failure for judgement in judgements.values()))
         if note := session.budget.total.cache_note:
             print_note(note)
@@ -297,7 +300,7 @@ def _explain_early_end(run: TableRun, session: Session, progress: Progress) -> I
 
 def _judge_rows(
     run: TableRun, session: Session
-) -> Generator[tuple[Record, TextsByJudge, JudgementByJudge], None, None]:
+) -> Generator[tuple[Record, TextsByJudge, dict[str, AnyJudgement]], None, None]:
     """Yield each row with its id, its texts and judgements by judge; all judges run together."""
     rows, row_copy = tee(run.rows())
     texts_of_rows = (_texts_by_judge(row, run.columns_by_judge) for row in row_copy)
@@ -354,9 +357,9 @@ def _run_batch_step(run: TableRun) -> bool:
 
 def score(flags: argparse.Namespace) -> int:
     """Judge every row with rating judges, and print each judge's mean score."""
-    return _run_table_command(Scores, flags)
+    return _run_table_command(load_score_judges(flags), flags)
 
 
 def winrate(flags: argparse.Namespace) -> int:
     """Compare the two outputs of every pair, and print how often output A is preferred."""
-    return _run_table_command(Preferences, flags)
+    return _run_table_command(load_pairwise_judge(flags), flags)

@@ -114,7 +114,7 @@ def _user_rating_columns(columns: Columns) -> dict[str, ColumnTuple]:
     for name, (first_column, *other_columns) in user_columns.items():
         is_text = not other_columns and columns.kind_of(first_column) in ("text", "name")
         # Texts count as ratings only if the user names them like labels or after a judge.
-        is_label = name in catalog.judge_names() or _has_label_name(name, _LABEL_WORDS)
+        is_label = name in catalog.SUBJECT_BY_NAME or _has_label_name(name, _LABEL_WORDS)
         if not is_source_or_output(name) and (is_label or not is_text):
             by_dimension[name] = user_columns[name]
     return by_dimension
@@ -153,7 +153,7 @@ def _find_columns(
         return possible_columns, len(possible_columns) == 1
     label_columns = _label_columns(columns, dimension)
     # Other columns are not offered for a judge of the catalogue or for a misspelt dimension.
-    if label_columns or similar_name(dimension, {*catalog.judge_names(), *columns.table.columns}):
+    if label_columns or similar_name(dimension, {*catalog.SUBJECT_BY_NAME, *columns.table.columns}):
         return label_columns, len(label_columns) < 2
     return number_columns, False
 
@@ -171,7 +171,7 @@ def _guess_columns(
     label_columns = _label_columns(columns, "label")
     named_columns = tuple(name for name in other_columns if name in label_columns)
     guess = named_columns if len(named_columns) == 1 else other_columns
-    if {*map(str.casefold, guess)} <= {*catalog.judge_names()}:
+    if {*map(str.casefold, guess)} <= {*catalog.SUBJECT_BY_NAME}:
         return guess, True
     word_columns: list[str] = []
     if {*guess} != {*label_columns}:
@@ -211,8 +211,8 @@ def _label_columns(columns: Columns, dimension: str) -> ColumnTuple:
         and _has_label_name(name, label_words)
     ]
     label_columns = columns.columns_of_kind(named_like_labels, "rating", "label")
-    other_names = {*columns.table.columns, *catalog.judge_names()}.difference(label_columns)
-    is_misspelt = dimension not in catalog.judge_names() and similar_name(dimension, other_names)
+    other_names = {*columns.table.columns, *catalog.SUBJECT_BY_NAME}.difference(label_columns)
+    is_misspelt = dimension not in catalog.SUBJECT_BY_NAME and similar_name(dimension, other_names)
     return () if is_misspelt else tuple(label_columns)
 
 

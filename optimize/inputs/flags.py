@@ -19,7 +19,6 @@ from judges.terminal import (
     FAILED_EXIT_CODE,
     QUIET_HELP,
     print_error,
-    print_lines,
     print_output,
     run_command,
 )
@@ -223,7 +222,7 @@ def run_and_print(
 
             print_output(json_text(to_json(outcome.result), indent=1))
         else:
-            print_lines(outcome.lines)
+            print_output(*outcome.lines)
         for line in wrap_lines(*(f"{command_name}: {fault}" for fault in outcome.faults)):
             print_error(line)
         return outcome.fault_code if outcome.faults else DONE_EXIT_CODE

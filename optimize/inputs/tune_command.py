@@ -35,7 +35,7 @@ def dimensions_to_tune(labelled_set: LabelledSet, options: ReadOptions) -> Seque
     """Return the dimensions that the user named, else all; those that need no definition first."""
     mapped_dimensions = [name for name in options.mapping if name in labelled_set.dimensions]
     names = options.dimensions or mapped_dimensions or labelled_set.dimensions
-    known_names, words = catalog.judge_names(), labelled_set.words
+    known_names, words = catalog.SUBJECT_BY_NAME, labelled_set.words
     return sorted(names, key=lambda name: (name not in known_names, name not in words))
 
 
@@ -58,7 +58,7 @@ def next_step_lines(
     if len({rated_set.label(output, dimension) for output in rated_set.outputs}) == 1:
         return  # a note says that all labels are the same
     subject_text = arguments_by_dimension(flags).get(dimension, dimension)
-    if dimension in catalog.judge_names() or subject_text != dimension:
+    if dimension in catalog.SUBJECT_BY_NAME or subject_text != dimension:
         yield _tune_line(dimension, subject_text, flags, options)
     else:
         yield from _lines_without_definition(labelled_items, dimension, flags, options)
@@ -75,7 +75,7 @@ def _lines_without_definition(
     has_verdicts = column in labelled_set.words
     draft = f"{name}=one line that says what earns {'a pass' if has_verdicts else 'a high rating'}"
     # Only a judge of pass or fail can be tuned without a definition, under the column's name.
-    needs_definition = bool(map_flag_text) or name in catalog.judge_names() or not has_verdicts
+    needs_definition = bool(map_flag_text) or name in catalog.SUBJECT_BY_NAME or not has_verdicts
     title, text = _tune_line(name, draft if needs_definition else name, flags, options)
     if title != COMMAND_TITLE:
         yield title, text
@@ -89,7 +89,7 @@ def _tune_line(
     dimension: str, subject_text: str, flags: argparse.Namespace, options: ReadOptions
 ) -> TitledLine:
     """Return the command that tunes a judge on a dimension, or why its labels cannot be split."""
-    subject = catalog.find_subject(dimension) if dimension in catalog.judge_names() else None
+    subject = catalog.SUBJECT_BY_NAME.get(dimension)
     input_names = tuple(subject.inputs) if isinstance(subject, Dimension) else None
     scale, new_judge_flags = options.scales.get("*"), ""
     try:

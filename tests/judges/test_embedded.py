@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import spearmanr
 
 import data
-from judges.catalog import find_subject, judge_names
+from judges.catalog import SUBJECT_BY_NAME, find_subject
 from judges.client.event_loop import run_at_once
 from judges.definition import make_dimension
 from judges.dimension import Comparison
@@ -49,7 +49,7 @@ def score(prompt, texts):
     ).score
 
 
-@pytest.mark.parametrize("name", judge_names())
+@pytest.mark.parametrize("name", SUBJECT_BY_NAME)
 def test_every_catalogue_judge_gets_a_score_and_prefers_the_sound_text(name):
     judge = find_subject(name)
     prompt = judge.prompt()

@@ -13,7 +13,7 @@ from jsonl import read_jsonl, write_jsonl
 from table_folder import LM, score_of
 
 from judges.__main__ import main
-from judges.catalog import judge_names
+from judges.catalog import SUBJECT_BY_NAME
 from judges.judge import Judge
 from judges.scoring import ONE_REPLY_PLAN
 from judges.tables.formats import RowWriter
@@ -31,7 +31,7 @@ def freeze(path: str, **provenance: object) -> str:
 def test_list_is_a_table_of_the_catalogue():
     lines = run(main, "list").stdout.splitlines()
     assert lines[0].split() == ["name", "texts", "scale", "source"]
-    assert [line.split()[0] for line in lines[1:]] == list(judge_names())
+    assert [line.split()[0] for line in lines[1:]] == list(SUBJECT_BY_NAME)
     texts = {entry["name"]: entry["texts"] for entry in json_of(main, "list")}
     assert texts["fluency"] == ["summary"]
     assert texts["tldr_concise"] == ["post", "summary_a", "summary_b"]

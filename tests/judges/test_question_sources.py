@@ -73,7 +73,7 @@ def test_a_bad_question_of_a_definition_is_one_clear_line(text, why):
 
 # The catalogue.
 RATED = [
-    name for name in catalog.judge_names() if isinstance(catalog.find_subject(name), Dimension)
+    name for name in catalog.SUBJECT_BY_NAME if isinstance(catalog.find_subject(name), Dimension)
 ]
 
 
