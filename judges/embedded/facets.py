@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,61 +10,46 @@ from judges.embedded.text import read_word_table
 
 FloatArray = NDArray[np.float64]
 
-
-class Facet(NamedTuple):
-    """How much one facet counts in the overall impression that a text makes.
-
-    `is_about_content` is true if the facet is about what the text says, and not how. The facet has
-    `document_weight` for a text that was made from a document, and `turn_weight` for an answer.
-    `gain_loss_ratio` divides the gain of a better text by the loss of an equally worse text.
-    """
-
-    is_about_content: bool
-    document_weight: float
-    turn_weight: float
-    gain_loss_ratio: float
-
-
+# Each facet has four numbers: 1 if it is about what the text says, and 0 if it is about how; its
+# weight in the overall impression of a text that was made from a document; its weight in that of an
+# answer; and the gain of a better text, divided by the loss of an equally worse text.
 FACETS = {
     # The text says what matters in the document. An answer says much.
-    "coverage": Facet(True, 0.8, 0.6, 1.0),
+    "coverage": (1, 0.8, 0.6, 1.0),
     # The text says only what matters in the document. An answer responds to the last turn.
-    "focus": Facet(True, 0.3, 0.4, 1.0),
+    "focus": (1, 0.3, 0.4, 1.0),
     # The source supports what the text says. An answer uses the facts in the source.
-    "support": Facet(True, 0.2, 0.4, 1.0),
+    "support": (1, 0.2, 0.4, 1.0),
     # All numbers and names in the text are also in the source.
-    "truth": Facet(True, 0.1, 0.1, 1.0),
+    "truth": (1, 0.1, 0.1, 1.0),
     # The text follows the document's order, from the document's beginning.
-    "order": Facet(False, 0.4, 0.0, 0.3),
+    "order": (0, 0.4, 0.0, 0.3),
     # Each sentence is linked to the previous sentence, so the sentences could not be shuffled.
-    "connection": Facet(False, 0.5, 0.1, 0.3),
+    "connection": (0, 0.5, 0.1, 0.3),
     # The text is not copied from the document; copied sentences do not fit together.
-    "rewording": Facet(False, 0.8, 0.0, 1.0),
+    "rewording": (0, 0.8, 0.0, 1.0),
     # The text says nothing twice.
-    "repetition": Facet(False, 0.5, 0.4, 0.3),
+    "repetition": (0, 0.5, 0.4, 0.3),
     # The text has no faults of grammar, of punctuation and of characters.
-    "grammar": Facet(False, 0.6, 0.6, 0.2),
+    "grammar": (0, 0.6, 0.6, 0.2),
     # The sentences are long and the words varied, as a practised writer writes.
-    "style": Facet(False, 1.0, 0.6, 0.3),
+    "style": (0, 1.0, 0.6, 0.3),
 }
 FACET_NAMES = tuple(FACETS)
 INDEX_BY_FACET = {facet_name: index for index, facet_name in enumerate(FACET_NAMES)}
-_IS_ABOUT_CONTENT, _DOCUMENT_WEIGHTS, _TURN_WEIGHTS, GAIN_LOSS_RATIOS = np.array(
-    list(FACETS.values()), dtype=np.float64
-).T
+_FACET_COLUMNS = np.array([*FACETS.values()]).T
+_IS_ABOUT_CONTENT, _DOCUMENT_WEIGHTS, _TURN_WEIGHTS, GAIN_LOSS_RATIOS = _FACET_COLUMNS
 
 
-# How much a word or phrase in a prompt asks for each facet, by the index of the facet.
-ShareByFacet = dict[int, float]
-
-
-def _read_facet_words() -> tuple[dict[str, ShareByFacet], dict[str, ShareByFacet]]:
+def _read_facet_words() -> tuple[dict[str, FloatArray], dict[str, FloatArray]]:
     """Read how much each word, and each phrase, of a prompt asks for each facet."""
-    shares_by_word: dict[str, ShareByFacet] = {}
-    shares_by_phrase: dict[str, ShareByFacet] = {}
+    shares_by_word: dict[str, FloatArray] = {}
+    shares_by_phrase: dict[str, FloatArray] = {}
     for facets_and_shares, words_and_phrases in read_word_table("facet_words.txt"):
-        pairs = [pair.split("=") for pair in facets_and_shares.split()]
-        shares = {INDEX_BY_FACET[facet_name]: float(share) for facet_name, share in pairs}
+        shares = np.zeros(len(FACETS))
+        for facet_and_share in facets_and_shares.split():
+            facet_name, share = facet_and_share.split("=")
+            shares[INDEX_BY_FACET[facet_name]] = float(share)
         shares_by_phrase |= dict.fromkeys(re.findall(r'"([^"]+)"', words_and_phrases), shares)
         words = re.sub(r'"[^"]+"', "", words_and_phrases).split()
         shares_by_word |= dict.fromkeys(words, shares)
@@ -107,18 +91,11 @@ def facet_weights(weighted_texts: Sequence[tuple[str, float]], *, is_turn: bool)
 
 def count_mentions(text: str) -> FloatArray:
     """Return, for each facet, the weighted number of words and phrases in a text that name it."""
-    text = text.lower()
-    mentions = [_PHRASE_SHARES[(m.lastindex or 1) - 1] for m in _PHRASE_PATTERN.finditer(text)]
-    other_text = _PHRASE_PATTERN.sub("\n", text)
-    mentions += [_shares_of_word(match[0]) for match in _WORD_PATTERN.finditer(other_text)]
-    n_mentions = np.zeros(len(FACETS))
-    for share_by_facet in mentions:
-        for index, share in share_by_facet.items():
-            n_mentions[index] += share
+    text, n_mentions = text.lower(), np.zeros(len(FACETS))
+    for match in _PHRASE_PATTERN.finditer(text):
+        n_mentions += _PHRASE_SHARES[(match.lastindex or 1) - 1]
+    for word in _WORD_PATTERN.findall(_PHRASE_PATTERN.sub("\n", text)):
+        # The shares are those of the word, or of its longest beginning in the table.
+        table_words = [f"{word}.", *(word[:length] for length in range(len(word), 0, -1))]
+        n_mentions += next((_SHARES_BY_WORD[w] for w in table_words if w in _SHARES_BY_WORD), 0.0)
     return n_mentions
-
-
-def _shares_of_word(word: str) -> ShareByFacet:
-    """Return how much a word asks for each facet, by the word or its longest known beginning."""
-    table_words = [f"{word}.", *(word[:length] for length in range(len(word), 0, -1))]
-    return next((_SHARES_BY_WORD[w] for w in table_words if w in _SHARES_BY_WORD), {})

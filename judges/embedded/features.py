@@ -97,32 +97,33 @@ def _content_features(output: OutputText, document: SourceIndex) -> Iterable[flo
     for match in output.matches:
         for index, weight in match.shared_weight_by_index.items():
             shared_weights[index] = max(shared_weights[index], weight)
-    coverage = sum(
-        [
-            document.importances[index] * min(1.0, weight / document.covering_weights[index])
-            for index, weight in shared_weights.items()
-            # Indices are those of the source, which begins with the document and may be longer.
-            if index < len(document.importances)
-        ]
-    )
+    coverage = 0.0
+    for index, weight in shared_weights.items():
+        # Indices are those of the source, which begins with the document and may be longer.
+        if index < len(document.importances):
+            covered_fraction = min(1.0, weight / document.covering_weights[index])
+            coverage += document.importances[index] * covered_fraction
     return similarity, coverage, salience
 
 
 def _support_features(output: OutputText, source: SourceIndex) -> Iterable[float]:
     """Return four features of how far the source supports the text, in the order of FEATURES."""
-    n_stems = [len(sentence.stems) for sentence in output.sentences]
-    matches_and_lengths = zip(output.matches, n_stems, strict=True)
-    n_supported_stems = sum([match.shared_fraction * n for match, n in matches_and_lengths])
+    n_stems = n_supported_stems = n_new_names = 0.0
+    for sentence, match in zip(output.sentences, output.matches, strict=True):
+        n_stems += len(sentence.stems)
+        n_supported_stems += match.shared_fraction * len(sentence.stems)
+        n_new_names += _count_new_names(sentence, source)
     word_pairs = output.text.word_pairs
     n_source_pairs = sum([pair in source.word_pairs for pair in word_pairs])
     source_pair_share = n_source_pairs / max(1, len(word_pairs))
-    n_new_names = sum([_count_new_names(sentence, source) for sentence in output.sentences])
+    # The share of new word pairs is cut at 30 %, since a higher share makes a text no better.
+    new_pair_share = min(1 - source_pair_share, 0.3)
+    new_names_per_sentence = n_new_names / (len(output.sentences) + 1)
     return (
-        n_supported_stems / (sum(n_stems) or 1),
+        n_supported_stems / (n_stems or 1),
         source_pair_share,
-        # The share of new word pairs is cut at 30 %, since a higher share makes a text no better.
-        min(1 - source_pair_share, 0.3),
-        n_new_names / (len(n_stems) + 1),
+        new_pair_share,
+        new_names_per_sentence,
     )
 
 
@@ -154,8 +155,7 @@ def _order_features(output: OutputText, document: SourceIndex) -> Iterable[float
     """Return four features of how well the text follows the document's order, as in FEATURES."""
     indices = [match.source_index for match in output.matches if match.shared_fraction > 0.2]
     is_reversed = [index > later_index for index, later_index in combinations(indices, 2)]
-    neighbours = pairwise([match.source_index for match in output.matches])
-    nearness = [_nearness(index, next_index) for index, next_index in neighbours]
+    nearness = [_nearness(*neighbours) for neighbours in pairwise(output.matches)]
     return (
         _mean(is_reversed, default=0.25),
         _mean([math.log1p(index) for index in indices], default=2.0),
@@ -164,11 +164,11 @@ def _order_features(output: OutputText, document: SourceIndex) -> Iterable[float
     )
 
 
-def _nearness(index: int, next_index: int) -> float:
+def _nearness(match: SentenceMatch, next_match: SentenceMatch) -> float:
     """Return 1 if one source sentence directly follows another, less the farther they are apart."""
-    if min(index, next_index) < 0:
+    if min(match.source_index, next_match.source_index) < 0:
         return 0.0
-    return 1 / (1 + abs(next_index - index - 1) / 1.5)
+    return 1 / (1 + abs(next_match.source_index - match.source_index - 1) / 1.5)
 
 
 def _mean(values: Sequence[float], *, default: float) -> float:
@@ -223,19 +223,6 @@ def _grammar_features(output: OutputText, text: SplitText) -> Iterable[float]:
     )
 
 
-class Feature(NamedTuple):
-    """A number that measures a facet.
-
-    `mean` and `sd` are the feature's mean and standard deviation (SD) in ordinary texts. The SD is
-    negative if a smaller value is better. `facet_share` is the feature's weight within the facet.
-    """
-
-    facet: str
-    mean: float
-    sd: float
-    facet_share: float
-
-
 # Each row has a function, the attribute of OutputText with the text that it needs, and the number
 # of features that it returns.
 FEATURE_FUNCTIONS: tuple[tuple[Callable[..., Iterable[float]], str, int], ...] = (
@@ -246,44 +233,46 @@ FEATURE_FUNCTIONS: tuple[tuple[Callable[..., Iterable[float]], str, int], ...] =
     (_wording_features, "text", 7),
     (_grammar_features, "text", 3),
 )
-# The features of all facets, in the order in which FEATURE_FUNCTIONS measure them.
+# The features, in the order of FEATURE_FUNCTIONS: each with its facet, its mean and its standard
+# deviation (SD) in ordinary texts, and its weight within the facet. The SD is negative if a smaller
+# value is better.
 FEATURES = (
     # Content, if there is a document: similarity, coverage, salience.
-    Feature("coverage", 0.5, 0.12, 0.6),
-    Feature("coverage", 0.6, 0.17, 0.4),
-    Feature("focus", 0.8, 0.2, 0.6),
+    ("coverage", 0.5, 0.12, 0.6),
+    ("coverage", 0.6, 0.17, 0.4),
+    ("focus", 0.8, 0.2, 0.6),
     # Order, if there is a document: reversed pairs of sentences, how late in the document their
     # matches are, how near the matches of neighbouring sentences are, number of sentences.
-    Feature("order", 0.25, -0.3, 0.6),
-    Feature("order", 1.2, -0.7, 0.6),
-    Feature("connection", 0.55, 0.35, 0.7),
-    Feature("connection", 1.05, -0.4, 0.6),
+    ("order", 0.25, -0.3, 0.6),
+    ("order", 1.2, -0.7, 0.6),
+    ("connection", 0.55, 0.35, 0.7),
+    ("connection", 1.05, -0.4, 0.6),
     # Support, if there is any source: stems and word pairs in it, new word pairs, new names.
-    Feature("support", 0.65, 0.25, 0.6),
-    Feature("support", 0.6, 0.25, 0.6),
-    Feature("rewording", 0.14, 0.1, 1.0),
-    Feature("truth", 0.05, -0.3, 1.0),
+    ("support", 0.65, 0.25, 0.6),
+    ("support", 0.6, 0.25, 0.6),
+    ("rewording", 0.14, 0.1, 1.0),
+    ("truth", 0.05, -0.3, 1.0),
     # Answer, if there are turns: content, overlap with the last turn, use of facts.
-    Feature("coverage", 1.8, 0.6, 1.0),
-    Feature("focus", 0.15, 0.2, 0.6),
-    Feature("support", 0.8, 0.8, 1.0),
+    ("coverage", 1.8, 0.6, 1.0),
+    ("focus", 0.15, 0.2, 0.6),
+    ("support", 0.8, 0.8, 1.0),
     # Wording, for every text: links, short sentences, repeated stems, repeated stem pairs, length
     # of sentences, variety, same first words.
-    Feature("connection", 0.4, 0.3, 0.5),
-    Feature("connection", 0.1, -0.2, 0.4),
-    Feature("repetition", 0.12, -0.1, 1.0),
-    Feature("repetition", 0.02, -0.08, 1.0),
-    Feature("style", 2.9, 0.35, 0.7),
-    Feature("style", 4.8, 1.0, 0.5),
-    Feature("style", 0.1, -0.2, 0.4),
+    ("connection", 0.4, 0.3, 0.5),
+    ("connection", 0.1, -0.2, 0.4),
+    ("repetition", 0.12, -0.1, 1.0),
+    ("repetition", 0.02, -0.08, 1.0),
+    ("style", 2.9, 0.35, 0.7),
+    ("style", 4.8, 1.0, 0.5),
+    ("style", 0.1, -0.2, 0.4),
     # Grammar, for every text: faults of grammar, faults of form, broken end.
-    Feature("grammar", 0.2, -0.7, 1.4),
-    Feature("grammar", 0.07, -0.3, 0.8),
-    Feature("grammar", 0.1, -0.7, 0.4),
+    ("grammar", 0.2, -0.7, 1.4),
+    ("grammar", 0.07, -0.3, 0.8),
+    ("grammar", 0.1, -0.7, 0.4),
 )
-_MEANS, _SDS, FEATURE_SHARES = np.array([feature[1:] for feature in FEATURES]).T
+_MEANS, _SDS, FEATURE_SHARES = np.array([numbers for _, *numbers in FEATURES]).T
 # For each feature, the index of its facet.
-FACET_OF_FEATURE = np.array([INDEX_BY_FACET[feature.facet] for feature in FEATURES])
+FACET_OF_FEATURE = np.array([INDEX_BY_FACET[facet_name] for facet_name, *_ in FEATURES])
 # Features are clipped at this number of standard deviations.
 MAX_SDS = 3.0
 # The value of all features of a text without words.

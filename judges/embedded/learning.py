@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 
 from judges.embedded.facets import FloatArray
 
@@ -56,14 +55,14 @@ class ExampleSimilarity:
     """Computes how similar texts are to examples, by the features that vary among the examples."""
 
     def __init__(self, examples: FloatArray) -> None:
-        self._varying_indices = np.flatnonzero(examples.std(axis=0) > 1e-9)
-        varying_features = examples[:, self._varying_indices]
-        self._mean, self._sd = varying_features.mean(axis=0), varying_features.std(axis=0)
+        sd = examples.std(axis=0)
+        self._n_varying = max(1, np.count_nonzero(sd > 1e-9))
+        # A feature that is equal in all examples gets the z-score 0 in every text.
+        self._mean, self._sd = examples.mean(axis=0), np.where(sd > 1e-9, sd, math.inf)
         self._example_z_scores = self._standardise(examples)
 
     def _standardise(self, features: FloatArray) -> FloatArray:
-        varying_features = features[..., self._varying_indices]
-        z_scores: FloatArray = (varying_features - self._mean) / self._sd
+        z_scores: FloatArray = (features - self._mean) / self._sd
         return z_scores.clip(-MAX_SDS, MAX_SDS)
 
     def compute(self, features: FloatArray) -> FloatArray:
@@ -71,8 +70,7 @@ class ExampleSimilarity:
         x, y = self._standardise(features), self._example_z_scores
         squares = (x**2).sum(axis=-1)[..., None] + (y**2).sum(axis=1)
         squared_distances = np.maximum(0.0, squares - 2 * x @ y.T)
-        n_features = max(1, len(self._varying_indices))
-        return np.asarray(np.exp(-0.5 * squared_distances / n_features))
+        return np.asarray(np.exp(-0.5 * squared_distances / self._n_varying))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,18 +108,18 @@ def fit_regression(
     prior_weights: FloatArray,
     features: FloatArray,
     latent_scores: FloatArray,
-    sources: Sequence[object],
+    source_indices: Sequence[Sequence[int]],
     *,
     is_pairwise: bool,
 ) -> Regression:
     """Return the posterior mean of the weights, the intercept and the examples' corrections.
 
-    `features` has a row for each example; a pair's row has the differences, A minus B.
+    `features` has a row for each example; a pair's row has the differences, A minus B. Each element
+    of `source_indices` has the indices of the examples with the same source.
     """
     weight_variances = (WEIGHT_SD_FRACTION * np.abs(prior_weights) + WEIGHT_SD_CONSTANT) ** 2
     prior_scores = features @ prior_weights
     residuals = latent_scores - prior_scores
-    indices_by_source = _indices_by_source(sources)
     # The posterior is computed from the covariance matrix of the examples' scores (n by n), since
     # there are few examples. The matrix is the sum of `fixed_covariance`, of `offset_covariance`
     # times the offsets' variance, and of `shift_covariance` times the shifts' variance.
@@ -134,7 +132,7 @@ def fit_regression(
         offset_covariance = example_similarity.compute(features)
         shift_covariance *= offset_covariance
         fixed_covariance += COMMON_OFFSET_SD**2
-        for indices in indices_by_source:
+        for indices in source_indices:
             fixed_covariance[np.ix_(indices, indices)] += SOURCE_OFFSET_SD**2
     sd_pairs = list(product((0.0,) if is_pairwise else OFFSET_SDS, SHIFT_SDS))
     solutions, log_evidences = [], []
@@ -144,7 +142,7 @@ def fit_regression(
         )
         precision: FloatArray = np.asarray(np.linalg.inv(covariance))
         solutions.append(precision @ residuals)
-        log_likelihood = _held_out_log_likelihood(precision, solutions[-1], indices_by_source)
+        log_likelihood = _held_out_log_likelihood(precision, solutions[-1], source_indices)
         penalty = OFFSET_PENALTY * offset_sd**2 + SHIFT_PENALTY * shift_sd**2
         log_evidences.append(log_likelihood - penalty)
     model_weights = np.exp(np.array(log_evidences) - max(log_evidences))
@@ -161,21 +159,14 @@ def fit_regression(
     return Regression(factor * prior_weights, intercept, corrections)
 
 
-def _indices_by_source(sources: Sequence[object]) -> list[NDArray[np.intp]]:
-    indices_by_source: dict[object, list[int]] = {}
-    for index, source in enumerate(sources):
-        indices_by_source.setdefault(source, []).append(index)
-    return [np.array(indices) for indices in indices_by_source.values()]
-
-
 def _held_out_log_likelihood(
-    precision: FloatArray, solution: FloatArray, indices_by_source: Sequence[NDArray[np.intp]]
+    precision: FloatArray, solution: FloatArray, source_indices: Sequence[Sequence[int]]
 ) -> float:
     """Return the log-likelihood of each source's examples, given all others, up to a constant."""
-    if len(indices_by_source) == 1:
+    if len(source_indices) == 1:
         prediction_errors = solution / np.diag(precision)
     else:
-        blocks = [(precision[np.ix_(i, i)], solution[i]) for i in indices_by_source]
+        blocks = [(precision[np.ix_(i, i)], solution[i]) for i in source_indices]
         prediction_errors = np.concatenate([np.linalg.solve(*block) for block in blocks])
     n_examples = len(solution)
     prior_sum = PRIOR_EXAMPLES * PRIOR_RESIDUAL_SD**2

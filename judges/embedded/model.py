@@ -10,9 +10,11 @@ import hashlib
 import math
 import random
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import chain
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -58,19 +60,29 @@ class EmbeddedModel:
         """Answer a judge's prompt; raises FatalModelError if a prompt is no judge's prompt."""
         prompt_messages = [(message["role"], message["content"]) for message in messages[:-1]]
         last_content = messages[-1]["content"]
-        judge, prompt_digest = _read_judge(*prompt_messages)
-        if judge is None:
+        prompt, judges, prompt_digest = _read_judges(*prompt_messages)
+        if prompt is None:
             raise FatalModelError(NOT_A_JUDGE_PROMPT)
-        features = judged_features(judge.roles, read_texts(last_content))
-        predictions = [_predict(question, features) for question in judge.question_judges]
-        predictions.append(_predict(judge, features))
-        rationale = _write_rationale(judge, predictions[-1].contributions)
+        features = judged_features(judges[-1].roles, read_texts(last_content))
+        probabilities = []
+        for judge in judges:
+            latent, contributions = judge.regression.predict(features)
+            probabilities.append(
+                choice_probabilities(latent, len(judge.choices), is_pairwise=judge.is_pairwise)
+            )
+        # The last field is the answer, which the rationale explains.
+        rationale = _write_rationale(contributions, is_pairwise=judges[-1].is_pairwise)
         seed_bytes = f"{prompt_digest} {sampling.seed} {last_content}".encode("utf-8", "replace")
         rng = random.Random(hashlib.blake2b(seed_bytes, digest_size=16).digest())
         replies = []
         for _ in range(max(1, sampling.n)):
-            tokens = [prediction.draw_token(sampling, rng) for prediction in predictions]
-            replies.append(_write_reply(judge, tokens, rationale, sampling.top_logprobs))
+            token_by_field = {
+                judge.field_name: _draw_token(judge.choices, judge_probabilities, sampling, rng)
+                for judge, judge_probabilities in zip(judges, probabilities, strict=True)
+            }
+            tokens = _reply_tokens(prompt.output_fields, token_by_field, rationale)
+            text = "".join([token.text for token in tokens])
+            replies.append(Reply(text=text, tokens=tuple(tokens) if sampling.top_logprobs else ()))
         return Completion(
             replies=tuple(replies),
             tokens_in=sum([len(message["content"]) for message in messages]) // 4 + 1,
@@ -204,19 +216,13 @@ def prior_weights(prompt: Prompt, field: Field, roles: TextRoles) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedJudge:
-    """A judge made from a prompt: the prompt's output fields, and a regression.
+    """A judge that fills in one field of a prompt with one of the `choices`, the worst first."""
 
-    The regression predicts the `answer_field`, whose values are the `choices`, the worst first. The
-    `question_judges` answer the prompt's questions.
-    """
-
-    output_fields: tuple[Field, ...]
-    answer_field: Field
+    field_name: str
     choices: tuple[str, ...]
     is_pairwise: bool
     roles: TextRoles
     regression: Regression
-    question_judges: tuple["EmbeddedJudge", ...] = ()
 
 
 def judged_features(roles: TextRoles, text_by_name: Mapping[str, str]) -> FloatArray:
@@ -229,20 +235,15 @@ def judged_features(roles: TextRoles, text_by_name: Mapping[str, str]) -> FloatA
     return np.asarray(np.subtract.reduce(features))
 
 
-def make_judge(prompt: Prompt, demos: Sequence[DemoTexts]) -> EmbeddedJudge:
-    """Return the judge for a prompt, with weights by the prompt's words and demonstrations."""
-    judges = [_make_field_judge(field, prompt, demos) for field in prompt.choice_fields]
-    return replace(judges[-1], question_judges=tuple(judges[:-1]))
-
-
-def _make_field_judge(field: Field, prompt: Prompt, demos: Sequence[DemoTexts]) -> EmbeddedJudge:
+def make_judge(prompt: Prompt, field: Field, demos: Sequence[DemoTexts]) -> EmbeddedJudge:
+    """Return the judge for a field, with weights by the prompt's words and demonstrations."""
     choices = tuple(map(str, field.allowed_values))
     if verdict_words_of(field.choices):
         choices = choices[::-1]  # the worst first, as in a scale
     is_pairwise = choices == A_OR_B and len(prompt.input_fields) > 1
     roles = read_roles(prompt.input_fields, is_pairwise=is_pairwise)
     regression = Regression(prior_weights(prompt, field, roles))
-    judge = EmbeddedJudge(prompt.output_fields, field, choices, is_pairwise, roles, regression)
+    judge = EmbeddedJudge(field.name, choices, is_pairwise, roles, regression)
     rated_demos = [demo for demo in demos if demo.get(field.name, "").strip() in choices]
     if not rated_demos:
         return judge
@@ -252,84 +253,75 @@ def _make_field_judge(field: Field, prompt: Prompt, demos: Sequence[DemoTexts]) 
 
 def _learn_from_demos(judge: EmbeddedJudge, demos: Sequence[DemoTexts]) -> Regression:
     """Return the regression of a judge after it has learnt from demonstrations with ratings."""
-    roles, n_choices, is_pairwise = judge.roles, len(judge.choices), judge.is_pairwise
-    source_names = [*roles.documents, *roles.turns, *roles.knowledge]
+    _, *source_names = judge.roles
     latent_scores: list[float] = []
-    sources: list[object] = []
-    for demo_index, demo in enumerate(demos):
-        choice_index = judge.choices.index(demo[judge.answer_field.name].strip())
-        latent_scores.append(latent_score(choice_index, n_choices, is_pairwise=is_pairwise))
+    indices_by_source: dict[object, list[int]] = defaultdict(list)
+    for index, demo in enumerate(demos):
+        choice_index = judge.choices.index(demo[judge.field_name].strip())
+        latent_scores.append(
+            latent_score(choice_index, len(judge.choices), is_pairwise=judge.is_pairwise)
+        )
         # If the judge reads no source, each demonstration counts as having a source of its own.
-        sources.append(tuple([demo.get(name, "") for name in source_names]) or demo_index)
-    features, prior = np.array([judged_features(roles, demo) for demo in demos]), judge.regression
+        source = tuple([demo.get(name, "") for name in chain(*source_names)]) or index
+        indices_by_source[source].append(index)
     return fit_regression(
-        prior.weights, features, np.array(latent_scores), sources, is_pairwise=is_pairwise
+        judge.regression.weights,
+        np.array([judged_features(judge.roles, demo) for demo in demos]),
+        np.array(latent_scores),
+        [*indices_by_source.values()],
+        is_pairwise=judge.is_pairwise,
     )
 
 
 # Cached, since a search alternates between prompts. Reading a prompt with hundreds of
 # demonstrations takes as long as a thousand judgements.
 @lru_cache(maxsize=12)
-def _read_judge(*messages: tuple[str, str]) -> tuple[EmbeddedJudge | None, str]:
-    """Return the judge for a prompt's messages (None for other messages), and their digest."""
-    prompt = read_prompt(messages[0][1]) if messages else None
-    judge = make_judge(prompt, read_demos(prompt, messages)) if prompt else None
-    return judge, hashlib.blake2b(repr(messages).encode(), digest_size=16).hexdigest()
+def _read_judges(*messages: tuple[str, str]) -> tuple[Prompt | None, list[EmbeddedJudge], str]:
+    """Return the prompt in messages (None if there is none), its fields' judges, and a digest."""
+    judges, prompt = [], read_prompt(messages[0][1]) if messages else None
+    if prompt:
+        demos = read_demos(prompt, messages)
+        judges = [make_judge(prompt, field, demos) for field in prompt.choice_fields]
+    return prompt, judges, hashlib.blake2b(repr(messages).encode(), digest_size=16).hexdigest()
 
 
-class _Prediction(NamedTuple):
-    """A judge's result for a text: each feature's contribution and each choice's probability."""
-
-    choices: tuple[str, ...]
-    contributions: FloatArray
-    probabilities: tuple[float, ...]
-
-    def draw_token(self, sampling: Sampling, rng: random.Random) -> Token:
-        """Draw a choice (at temperature 0, the likeliest), and return it with log-probabilities."""
-        max_probability = max(self.probabilities)
-        temperature = 1.0 if sampling.temperature is None else sampling.temperature
-        choice_index = self.probabilities.index(max_probability)
-        if temperature > 1e-3:
-            weights = [(p / max_probability) ** (1 / temperature) for p in self.probabilities]
-            (choice_index,) = rng.choices(range(len(weights)), weights)
-        sort_keys = -np.array(self.probabilities)
-        sort_keys[choice_index] = -math.inf
-        top_logprobs = {
-            self.choices[i]: math.log(max(MIN_PROBABILITY, self.probabilities[i]))
-            for i in np.argsort(sort_keys)[: sampling.top_logprobs]
-        }
-        return Token(self.choices[choice_index], top_logprobs)
+def _draw_token(
+    choices: Sequence[str], probabilities: Sequence[float], sampling: Sampling, rng: random.Random
+) -> Token:
+    """Draw a choice (at temperature 0, the likeliest), and return it with log-probabilities."""
+    max_probability = max(probabilities)
+    temperature = 1.0 if sampling.temperature is None else sampling.temperature
+    choice_index = probabilities.index(max_probability)
+    if temperature > 1e-3:
+        weights = [(p / max_probability) ** (1 / temperature) for p in probabilities]
+        (choice_index,) = rng.choices(range(len(weights)), weights)
+    sort_keys = -np.array(probabilities)
+    sort_keys[choice_index] = -math.inf
+    top_logprobs = {
+        choices[i]: math.log(max(MIN_PROBABILITY, probabilities[i]))
+        for i in np.argsort(sort_keys)[: sampling.top_logprobs]
+    }
+    return Token(choices[choice_index], top_logprobs)
 
 
-def _predict(judge: EmbeddedJudge, features: FloatArray) -> _Prediction:
-    latent, contributions = judge.regression.predict(features)
-    n_choices = len(judge.choices)
-    probabilities = choice_probabilities(latent, n_choices, is_pairwise=judge.is_pairwise)
-    return _Prediction(judge.choices, contributions, probabilities)
+def _reply_tokens(
+    output_fields: Sequence[Field], token_by_field: Mapping[str, Token], rationale: str
+) -> list[Token]:
+    """Return the tokens of a reply: only the answer, or each field below its header."""
+    if len(output_fields) == 1:
+        return [*token_by_field.values()]
+    tokens, pending_text = [], ""
+    for field in output_fields:
+        pending_text += f"{FIELD_HEADER.format(name=field.name)}\n"
+        if field.name in token_by_field:
+            tokens += [Token(pending_text, {}), token_by_field[field.name]]
+            pending_text = "\n\n"
+        else:
+            pending_text += f"{rationale}\n\n"
+    return [*tokens, Token(f"{pending_text}{END_HEADER}", {})]
 
 
-def _write_reply(
-    judge: EmbeddedJudge, answer_tokens: Sequence[Token], rationale: str, n_logprobs: int
-) -> Reply:
-    """Return the reply with the drawn choices: only the answer, or each output below its header."""
-    tokens = [*answer_tokens]
-    if len(judge.output_fields) > 1:
-        answer_names = [j.answer_field.name for j in (*judge.question_judges, judge)]
-        token_by_field = dict(zip(answer_names, answer_tokens, strict=True))
-        tokens, pending_text = [], ""
-        for field in judge.output_fields:
-            pending_text += f"{FIELD_HEADER.format(name=field.name)}\n"
-            if field.name in token_by_field:
-                tokens += [Token(pending_text, {}), token_by_field[field.name]]
-                pending_text = "\n\n"
-            else:
-                pending_text += f"{rationale}\n\n"
-        tokens.append(Token(f"{pending_text}{END_HEADER}", {}))
-    text = "".join([token.text for token in tokens])
-    return Reply(text=text, tokens=tuple(tokens) if n_logprobs else ())
-
-
-def _write_rationale(judge: EmbeddedJudge, contributions: FloatArray) -> str:
+def _write_rationale(contributions: FloatArray, *, is_pairwise: bool) -> str:
     """Return sentences that name at most two facets for the text (or for A), and two against it."""
     totals = np.bincount(FACET_OF_FEATURE, weights=contributions)  # one for each facet
     ranking = np.argsort(-totals, kind="stable")
@@ -338,6 +330,6 @@ def _write_rationale(judge: EmbeddedJudge, contributions: FloatArray) -> str:
     nothing = "nothing that stands out"
     reasons_for = ", ".join(names_for) or nothing
     reasons_against = ", ".join(names_against) or nothing
-    if judge.is_pairwise:
+    if is_pairwise:
         return f"For A: {reasons_for}. For B: {reasons_against}."
     return f"For: {reasons_for}. Against: {reasons_against}."

@@ -28,18 +28,12 @@ def read_word_table(file_name: str) -> list[tuple[str, str]]:
     return [(key, value) for key, _, value in (line.partition(": ") for line in lines)]
 
 
-def _read_word_classes() -> dict[str, frozenset[str]]:
-    words_by_class: dict[str, frozenset[str]] = {}
-    for class_name, members in read_word_table("english.txt"):
-        words: set[str] = set()
-        for member in members.split():
-            # A member is a word, or @NAME for all words of an earlier class.
-            words |= words_by_class[member[1:]] if member[0] == "@" else {member}
-        words_by_class[class_name] = frozenset(words)
-    return words_by_class
-
-
-WORD_CLASSES = _read_word_classes()
+WORD_CLASSES: dict[str, frozenset[str]] = {}
+for _class_name, _members in read_word_table("english.txt"):
+    # A member is a word, or @NAME for all words of an earlier class.
+    WORD_CLASSES[_class_name] = frozenset().union(
+        *(WORD_CLASSES[m[1:]] if m[0] == "@" else [m] for m in _members.split())
+    )
 FUNCTION_WORDS = WORD_CLASSES["function"]
 _NUMBER_NAMES = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
@@ -216,27 +210,31 @@ def index_source_text(text: str) -> SourceIndex | None:
     source = split_text(text)
     if not source.words:
         return None
-    stems_by_sentence = [dict.fromkeys(sentence.stems) for sentence in source.sentences]
+    stem_counts = Counter(source.stems)
     indices_by_stem: dict[str, list[int]] = defaultdict(list)
-    for index, stems in enumerate(stems_by_sentence):
+    salience_by_stem: dict[str, float] = {}
+    importances, covering_weights = [], []
+    for index, sentence in enumerate(source.sentences):
+        stems = dict.fromkeys(sentence.stems)
         for stem in stems:
+            if stem not in salience_by_stem:
+                # Frequent stems and early stems matter more.
+                early_bonus = 1.5 * math.exp(-index / SALIENCE_DECAY_SENTENCES)
+                frequency = 0.5 + math.log1p(stem_counts[stem])
+                salience_by_stem[stem] = stem_weight(stem) * frequency * (1 + early_bonus)
             if len(indices_by_stem[stem]) < MAX_SENTENCES_PER_STEM:
                 indices_by_stem[stem].append(index)
-    stem_counts = Counter(source.stems)
-    salience_by_stem = {s: _salience(s, n, indices_by_stem[s][0]) for s, n in stem_counts.items()}
-    n_salient = max(6, min(60, len(stem_counts) // 4))
-    total_salience = sum(sorted(salience_by_stem.values(), reverse=True)[:n_salient]) or 1.0
-    importances, covering_weights = [], []
-    for stems in stems_by_sentence:
         importance = sum([salience_by_stem[stem] for stem in stems])
         importances.append(importance if len(stems) > 1 else 0.0)
         covering_weight = COVERING_FRACTION * total_weight(stems)
         covering_weights.append(max(1.0, min(MAX_COVERING_WEIGHT, covering_weight)))
+    n_salient = max(6, min(60, len(stem_counts) // 4))
+    total_salience = sum(sorted(salience_by_stem.values(), reverse=True)[:n_salient]) or 1.0
     total_importance = sum(importances) or 1.0
     return SourceIndex(
         n_stems=len(source.stems),
         stem_counts=stem_counts,
-        indices_by_stem=dict(indices_by_stem),
+        indices_by_stem=indices_by_stem,
         salience_by_stem={stem: v / total_salience for stem, v in salience_by_stem.items()},
         n_salient=n_salient,
         importances=[importance / total_importance for importance in importances],
@@ -244,9 +242,3 @@ def index_source_text(text: str) -> SourceIndex | None:
         words=frozenset(source.words),
         word_pairs=frozenset(source.word_pairs),
     )
-
-
-def _salience(stem: str, count: int, first_sentence_index: int) -> float:
-    """Return how much a stem matters in a source: frequent stems and early stems matter more."""
-    early_bonus = 1.5 * math.exp(-first_sentence_index / SALIENCE_DECAY_SENTENCES)
-    return stem_weight(stem) * (0.5 + math.log1p(count)) * (1 + early_bonus)
