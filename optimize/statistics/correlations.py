@@ -298,12 +298,9 @@ def _fill_undefined(coefficients: Vector, rows: ScoredRows, undefined: Undefined
 
 
 def _dataset_rho_contributions(rows: ScoredRows) -> Vector:
-    """Return, for each document, rho over all outputs plus the document's influence on rho.
-
-    Let x and y be the standardised mid-ranks of scores and ratings; then rho is r = mean(xy). An
-    output influences r in two ways: directly, by xy - r (xx + yy) / 2, and through its effect on
-    the ranks of all other outputs. A document's influence is the sum over its outputs.
-    """
+    """Return, for each document, rho over all outputs plus the document's influence on rho."""
+    # With the standardised mid-ranks x and y of scores and ratings, rho is r = mean(xy). An output
+    # influences r in two ways: directly, and through its effect on the ranks of all other outputs.
     n, weights = rows.n_documents, rows.weights
     x = standardise(weighted_midranks(rows.scores, weights), weights)
     y = standardise(weighted_midranks(rows.labels, weights), weights)
@@ -318,15 +315,11 @@ def _dataset_rho_contributions(rows: ScoredRows) -> Vector:
     return np.asarray(r + document_sums * n / influence.size)
 
 
-def _effect_through_ranks(scores: Vector, slope: Vector, weight: Vector) -> Vector:
-    """Return how each output changes rho through its effect on the ranks of all other outputs.
-
-    An output raises the rank of each output with a higher score by one, and the rank of each output
-    with an equal score by a half. `slope` is how much rho changes with an output's standardised
-    rank. The effects have a mean of 0.
-    """
+def _effect_through_ranks(scores: Vector, rho_per_rank: Vector, weight: Vector) -> Vector:
+    """Return how each output changes rho through its effect on the ranks of all other outputs."""
     ranks = weighted_midranks(scores, weight)
     deviations = ranks - np.average(ranks, weights=weight)
     rank_sd = np.sqrt(np.average(deviations**2, weights=weight))
-    effect = sums_above(scores, slope * weight) / rank_sd
+    # An output raises the rank of each output with a higher score by one, with an equal one by half.
+    effect = sums_above(scores, rho_per_rank * weight) / rank_sd
     return np.asarray(effect - np.average(effect, weights=weight))

@@ -322,11 +322,9 @@ def _label_mean_and_correction(sums: _DocumentSums) -> tuple[float, float]:
 
 
 def _error_contributions(sums: _DocumentSums) -> Matrix:
-    """Return the documents' contributions to the errors of three means, of shape (3, documents).
-
-    The means are of the labels, of all scores, and of the scores on labelled outputs. The sum of
-    squares of a row is an unbiased estimate of the variance of the row's mean.
-    """
+    """Return the documents' contributions to the errors of the means of labels and scores."""
+    # Of shape (3, documents): for labels, all scores and the scores on labelled outputs. The sum of
+    # squares of a row is an unbiased estimate of the variance of the mean.
     counts = np.array([sums.weights, sums.n_outputs, sums.weights])
     values = np.array([sums.labels, sums.all_scores, sums.scores])
     totals = counts.sum(axis=1, keepdims=True)
