@@ -320,6 +320,6 @@ def _effect_through_ranks(scores: Vector, rho_per_rank: Vector, weight: Vector) 
     ranks = weighted_midranks(scores, weight)
     deviations = ranks - np.average(ranks, weights=weight)
     rank_sd = np.sqrt(np.average(deviations**2, weights=weight))
-    # An output raises the rank of each output with a higher score by one, with an equal one by half.
+    # An output raises the rank of every output with a higher score by 1, with an equal score by .5.
     effect = sums_above(scores, rho_per_rank * weight) / rank_sd
     return np.asarray(effect - np.average(effect, weights=weight))
