@@ -80,11 +80,6 @@ class RunBudget:
         return self.search_budget.pricing
 
     @property
-    def has_price(self) -> bool:
-        """Whether a judgement has a known price in dollars that is not 0."""
-        return self.run.settings.judge_model.price is not None and not self.pricing.is_free
-
-    @property
     def expected_total(self) -> Spending:
         return total_spending(self.expected_by_purpose, "expected")
 

@@ -44,9 +44,8 @@ def tune_in_folder(
 ) -> tuple[Path, TuningResult]:
     """Tune a judge, save all results in a run folder, and return the folder and the result.
 
-    For `out` see `open_run`, and for `subject` and `rows` `prepare_run`. Labels in memory are also
-    saved in the folder. `opened_models` are open already, by name. `stderr` shows the progress
-    line.
+    `out` is the folder; by default it is in runs/. `rows` are labels in memory, which are also
+    saved in the folder. `opened_models` are open already, by name. `stderr` shows the progress.
     """
     prepared_run = prepare_run(settings, subject, rows)
     subject, labels = prepared_run.subject, prepared_run.labels

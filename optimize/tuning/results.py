@@ -44,7 +44,7 @@ def summarize_run(
     has_limit, last_round = settings.max_cost or settings.max_calls, search_result.last_round
     limit_ended_rounds = bool(has_limit and last_round and not last_round.is_final)
     cost_per_1000_rows = None
-    if run.budget.has_price:
+    if settings.judge_model.price is not None and not run.budget.pricing.is_free:
         item_price = search_problem.evaluator.item_price
         cost_per_1000_rows = search_result.judges.map(
             lambda candidate: round(1000 * item_price(candidate), JSON_DECIMALS)
