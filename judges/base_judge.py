@@ -148,7 +148,7 @@ class BaseJudge(ABC):
         paragraphs = []
         for prompt in self.prompts:
             paragraphs.append(prompt.instruction)
-            paragraphs += [f"{field.name}: {field.description}" for field in prompt.choice_fields]
+            paragraphs += [f"{field.name}: {field.description}" for field in prompt.choices]
         details = escape("\n\n".join(paragraphs))
         return f"<details><summary>{escape(f'{self}')}</summary><pre>{details}</pre></details>"
 

@@ -19,15 +19,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from judges.judgement import NoScoreError, quote
-from judges.prompt import (
-    A_OR_B,
-    Field,
-    Prompt,
-    break_markup,
-    demo_values,
-    fill_slots,
-    verdict_words_of,
-)
+from judges.prompt import A_OR_B, Field, Prompt, break_markup, demo_values, fill_slots
 from judges.protocol import (
     OPENAI_DECISIONS,
     REFUSAL,
@@ -93,7 +85,7 @@ def template_for_model(lm: str, prompt: Prompt) -> list[Message]:
     """
     if not is_decision_model(lm):
         return prompt.template()
-    questions = {field.name: typed_question(field) for field in prompt.choice_fields}
+    questions = {field.name: typed_question(field) for field in prompt.choices}
     task = DecisionTask(state=decision_state(prompt), questions=questions)
     slots = ", ".join(f'"{field.name}": {{{{{field.name}}}}}' for field in prompt.input_fields)
     return [task.message, Message(role="user", content=f"{{{slots}}}")]
@@ -115,7 +107,7 @@ def decision_state(prompt: Prompt) -> dict[str, object]:
         "input_fields": "\n".join(input_lines),
     }
     if prompt.demos:
-        fields = (*prompt.input_fields, *prompt.choice_fields)
+        fields = (*prompt.input_fields, *prompt.choices)
         state["demos"] = [demo_values(demo, fields, break_markup) for demo in prompt.demos]
     return state
 
@@ -131,7 +123,7 @@ def typed_question(field: Field) -> TypedQuestion:
     for choice in map(str, field.allowed_values):
         meaning = meaning_by_choice.get(choice)
         criteria.append(choice if meaning is None else f"{choice}: {meaning}")
-    if verdict_words_of(field.choices):
+    if field.verdict_words:
         outcomes: dict[str, object] = dict(zip(("true", "false"), criteria, strict=True))
         return TypedQuestion(type="noul", instructions=text, criteria=outcomes)
     if len(criteria) > MAX_LEVELS:

@@ -108,7 +108,7 @@ class Exchange:
 
     def judgement_from_responses(self, responses: Sequence[Response]) -> AnyJudgement:
         """Return the judgement from one response; a pair has a response for each order."""
-        fields = self.prompt.choice_fields
+        fields = self.prompt.choices
         if self.subject.kind == "pairwise":
             return _preference(responses).rescored(fields, self.weights)
         (response,) = responses

@@ -26,7 +26,6 @@ from judges.client import Options, read_options
 from judges.judgement import Judgement, NoScoreError
 from judges.labels.cells import as_text
 from judges.panel import AnyJudge
-from judges.questions import nearest_choice
 from judges.tables.in_memory import Rows, rows_in_memory
 
 
@@ -303,7 +302,7 @@ def _explain(judge: AnyJudge, judgement: Judgement) -> str:
     score_text = f"{judgement.score:.3f} on the scale from {min_rating} to {max_rating}"
     lines = [f"{judge.name}: {verdict_text}{score_text} ({judge.subject.definition})"]
     for question in judge.questions:
-        answer = nearest_choice((judgement.answers or {})[question.name], question.allowed_values)
+        answer = question.nearest_choice((judgement.answers or {})[question.name])
         lines.append(f"{question.description}: {answer}")
     notes = {"decided by": judgement.decided_by, "reason": judgement.rationale}
     return "\n".join([*lines, *(f"{name}: {note}" for name, note in notes.items() if note)])

@@ -71,7 +71,7 @@ class Judge(BaseJudge):
                 "lm='openai/gpt-4.1-mini', or ask a dspy.LM by judge.program()"
             )
         check_prompt(self.subject, self.prompt)
-        if self.weights and (problem := self.weights.problem(self.prompt.choice_fields)):
+        if self.weights and (problem := self.weights.problem(self.prompt.choices)):
             raise QuestionError(f"{self.name}: {problem}")
         object.__setattr__(self, "prompt", self.prompt.with_clean_texts())
 
@@ -128,7 +128,7 @@ class Judge(BaseJudge):
             raise OptionError(f"a judge has one predictor; this program has {len(predictors)}")
         (predictor,) = predictors
         prompt = prompt_of(predictor.signature, predictor.demos)
-        scoring = scoring_of(program) or Scoring(prompt.choice_fields)
+        scoring = scoring_of(program) or Scoring(prompt.choices)
         weights, threshold = scoring.weights, scoring.threshold
         judge = cls(subject=subject, prompt=prompt, weights=weights, threshold=threshold)
         if (lm := predictor.lm or configured_lm()) is not None:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from dspy_judges.errors import JudgesError
 from judges.prompt import Field
-from judges.questions import AnswerWeights, answer_range
+from judges.questions import AnswerWeights
 
 # The largest absolute value of a score in a file; the square of a much larger one could overflow.
 MAX_SCORE = 1e9
@@ -67,7 +67,7 @@ class Judgement:
         """
         if self.failure is not None:
             return self
-        is_verdict = answer_range(fields[-1]) == (0, 1)
+        is_verdict = fields[-1].answer_range == (0, 1)
         score, decided_by = self.score, self.decided_by
         if weights is not None and self.answers is not None:
             score = weights.score(self.answers)

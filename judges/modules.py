@@ -18,15 +18,7 @@ from dspy.utils.exceptions import AdapterParseError
 from judges.decisions import TypedQuestion, decision_state, typed_question
 from judges.dimension import Subject
 from judges.judgement import Judgement, NoScoreError
-from judges.prompt import (
-    NOT_GIVEN_TEXT,
-    Field,
-    FieldValue,
-    Prompt,
-    break_markup,
-    choice_number,
-    restate_format,
-)
+from judges.prompt import NOT_GIVEN_TEXT, Field, FieldValue, Prompt, break_markup, restate_format
 from judges.protocol import MAX_REPEATS, Message
 from judges.questions import AnswerWeights, QuestionError
 from judges.reading import read_reply
@@ -115,7 +107,7 @@ class JudgeModule(dspy.Module):
         self.source_judge: object = None
         self.judge = dspy.Predict(signature_of(prompt))
         self.judge.demos = demos_of(prompt)
-        self.scoring = Scoring(prompt.choice_fields, weights=weights, threshold=threshold)
+        self.scoring = Scoring(prompt.choices, weights=weights, threshold=threshold)
 
     def forward(self, **texts: object) -> dspy.Prediction:
         with self._dspy_context():
@@ -319,11 +311,11 @@ def _likeliest_choice(value: object, field: Field) -> object:
 
 def _answer_number(value: object, field: Field) -> float:
     """Return an answer as a number, such as 3.5; for probabilities, the expected number."""
-    choices = field.allowed_values
-    if distribution := choice_probabilities(value, choices):
-        return math.fsum(p * choice_number(choice, choices) for choice, p in distribution.items())
+    numbers = field.number_by_choice
+    if distribution := choice_probabilities(value, field.allowed_values):
+        return math.fsum(p * numbers[choice] for choice, p in distribution.items())
     if isinstance(value, str | bool):
-        return choice_number(value, choices)
+        return numbers[value]
     return float(cast(float, value))
 
 

@@ -79,10 +79,32 @@ class Field:
         """The field's choices; empty for a free text."""
         return self.choices or ()
 
+    @property
+    def verdict_words(self) -> tuple[FieldValue, ...]:
+        """The two words of a verdict, the good one first; empty for any other field."""
+        if self.choices and self.choices != A_OR_B and isinstance(self.choices[0], str):
+            return self.choices
+        return ()
 
-def verdict_words_of(choices: tuple[FieldValue, ...] | None) -> tuple[FieldValue, ...]:
-    """Return the two words of a verdict, the good one first; empty for ratings, and for A and B."""
-    return choices if choices and choices != A_OR_B and isinstance(choices[0], str) else ()
+    @property
+    def number_by_choice(self) -> dict[FieldValue, float]:
+        """The number of each choice: a rating, 1 or 0 for a verdict's words, 1 or -1 for A or B."""
+        if self.choices == A_OR_B:
+            return {"A": 1.0, "B": -1.0}
+        if self.verdict_words:
+            return dict(zip(self.verdict_words, (1.0, 0.0), strict=True))
+        return {rating: float(rating) for rating in self.allowed_values}
+
+    @property
+    def answer_range(self) -> tuple[float, float]:
+        """The smallest and the largest number that an answer can be."""
+        numbers = self.number_by_choice.values()
+        return min(numbers), max(numbers)
+
+    def nearest_choice(self, number: float) -> FieldValue:
+        """Return the choice nearest to a number; of two that are equally near, the lower one."""
+        numbers = self.number_by_choice
+        return min(numbers, key=lambda choice: (abs(numbers[choice] - number), numbers[choice]))
 
 
 def are_verdict_words(words: Sequence[object]) -> bool:
@@ -93,14 +115,6 @@ def are_verdict_words(words: Sequence[object]) -> bool:
     return len(words) == len(first_tokens) == 2 and all(
         VERDICT_WORD.match(word) and " or " not in word for word in folded_words
     )
-
-
-def choice_number(choice: FieldValue, choices: tuple[FieldValue, ...]) -> float:
-    """Return a choice as a number: the rating, 1 or 0 for a verdict's words, 1 or -1 for A or B."""
-    if choices == A_OR_B:
-        return 1.0 if choice == A_OR_B[0] else -1.0
-    words = verdict_words_of(choices)
-    return float(1 - words.index(choice) if words else choice)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,24 +137,24 @@ class Prompt:
         return tuple(field for field in self.fields if field.role == "output")
 
     @cached_property
-    def choice_fields(self) -> tuple[Field, ...]:
+    def choices(self) -> tuple[Field, ...]:
         """The output fields that have choices: the questions, then the judge's answer."""
         return tuple(field for field in self.output_fields if field.choices)
 
     @cached_property
     def question_fields(self) -> tuple[Field, ...]:
         """The fields of the questions, which are answered before the judge's answer."""
-        return self.choice_fields[:-1]
+        return self.choices[:-1]
 
     @cached_property
     def answer_field(self) -> Field:
         """The field of the rating, verdict or choice: the last field that has choices."""
-        return self.choice_fields[-1]
+        return self.choices[-1]
 
     @property
     def has_answer_alone(self) -> bool:
         """Whether a reply is the answer alone, without headers and free texts."""
-        return self.output_fields == self.choice_fields[:1]
+        return self.output_fields == self.choices[:1]
 
     @cached_property
     def reasoning(self) -> Reasoning:
@@ -202,7 +216,7 @@ def with_reasoning(prompt: Prompt, reasoning: Reasoning) -> Prompt:
             description=_REASONING_DESCRIPTIONS[reasoning][is_comparison],
             role="output",
         )
-        fields.insert(fields.index(prompt.choice_fields[0]), reasoning_field)
+        fields.insert(fields.index(prompt.choices[0]), reasoning_field)
     # A rationale of the old kind would be a wrong example of the new kind.
     missing_texts = {field.name: NOT_GIVEN_TEXT for field in fields if field not in prompt.fields}
     demos = [demo_values({**demo, **missing_texts}, fields) for demo in prompt.demos]
@@ -213,7 +227,7 @@ def with_questions(prompt: Prompt, questions: Sequence[Field]) -> Prompt:
     """Return the prompt with other questions, and without demos, which lack their answers."""
     if prompt.question_fields == tuple(questions):
         return prompt
-    other_fields = [field for field in prompt.fields if field not in prompt.choice_fields]
+    other_fields = [field for field in prompt.fields if field not in prompt.choices]
     return replace(prompt, fields=(*other_fields, *questions, prompt.answer_field), demos=())
 
 
@@ -257,7 +271,7 @@ def restate_format(prompt: Prompt, messages: Sequence[Message]) -> list[Message]
     """
     format_text = _reply_format(prompt)
     if not prompt.has_answer_alone:
-        for field in prompt.choice_fields:
+        for field in prompt.choices:
             header, choices = FIELD_HEADER.format(name=field.name), _choices_text(field)
             format_text += f" What follows {header} is {choices} alone, without any other word."
     last_message = messages[-1]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 
 from dspy_judges.errors import JudgesError
-from judges.prompt import A_OR_B, VALID_NAME, Field, FieldValue, are_verdict_words, choice_number
+from judges.prompt import A_OR_B, VALID_NAME, Field, FieldValue, are_verdict_words
 
 # The most questions of a judge, and the most characters of a question. Questions cost tokens, and a
 # stranger's file could make every row expensive.
@@ -86,17 +86,6 @@ def question_problem(field: Field) -> str | None:
     )
 
 
-def nearest_choice(number: float, choices: tuple[FieldValue, ...]) -> FieldValue:
-    """Return the choice whose number (see `choice_number`) is nearest to `number`."""
-    return min(choices, key=lambda choice: abs(choice_number(choice, choices) - number))
-
-
-def answer_range(field: Field) -> tuple[float, float]:
-    """Return the smallest and the largest number that an answer to this field can be."""
-    numbers = [choice_number(choice, field.allowed_values) for choice in field.allowed_values]
-    return min(numbers), max(numbers)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerShare:
     """How much one of a judge's answers counts in the judge's score.
@@ -137,7 +126,7 @@ class AnswerWeights:
         """Return each answer's share of how far all answers can move the score; the sum is 1."""
         effects = {}
         for field in fields:
-            min_answer, max_answer = answer_range(field)
+            min_answer, max_answer = field.answer_range
             effects[field.name] = self.slopes.get(field.name, 0.0) * (max_answer - min_answer)
         total = math.fsum(effects.values()) or 1.0
         return {name: effect / total for name, effect in effects.items()}
@@ -172,13 +161,13 @@ class AnswerWeights:
         position = 0.5 if threshold is None else (threshold - min_score) / (max_score - min_score)
         effects = {}
         for field in fields:
-            min_answer, max_answer = answer_range(field)
+            min_answer, max_answer = field.answer_range
             baseline = min_answer + position * (max_answer - min_answer)
             slope = self.slopes.get(field.name, 0.0)
             effects[field.name] = slope * (answers[field.name] - baseline)
         side = 1.0 if math.fsum(effects.values()) >= 0 else -1.0
         field = max(fields, key=lambda field: side * effects[field.name])
-        return f"{field.name} = {nearest_choice(answers[field.name], field.allowed_values)}"
+        return f"{field.name} = {field.nearest_choice(answers[field.name])}"
 
     def problem(self, fields: Sequence[Field]) -> str | None:
         """Return why the weights do not fit a prompt with these fields; None if they fit.
@@ -190,7 +179,7 @@ class AnswerWeights:
         if not all(0 <= slope <= MAX_SLOPE for slope in self.slopes.values()):
             return "a weight that is negative, too large or not a number"
         min_score, max_score = self._score_range(fields)
-        lowest, highest = answer_range(fields[-1])
+        lowest, highest = fields[-1].answer_range
         if not (
             lowest - MAX_ROUNDING_ERROR <= min_score < max_score <= highest + MAX_ROUNDING_ERROR
         ):
@@ -202,6 +191,6 @@ class AnswerWeights:
 
     def _score_range(self, fields: Sequence[Field]) -> tuple[float, float]:
         """Return the lowest and the highest score that the weights can give."""
-        min_score = self.score({field.name: answer_range(field)[0] for field in fields})
-        max_score = self.score({field.name: answer_range(field)[1] for field in fields})
+        min_score = self.score({field.name: field.answer_range[0] for field in fields})
+        max_score = self.score({field.name: field.answer_range[1] for field in fields})
         return min_score, max_score

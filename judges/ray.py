@@ -82,7 +82,7 @@ class JudgeBatch:
         columns = {name: np.array(scores, float), f"{name}_failure": np.array(failures, object)}
         if self.judge.questions:
             answers_by_row = [judgement.answers or {} for judgement in judgements]
-            for answer_field in self.judge.prompts[0].choice_fields:
+            for answer_field in self.judge.prompts[0].choices:
                 values = [answers.get(answer_field.name, math.nan) for answers in answers_by_row]
                 columns[f"{name}_{answer_field.name}"] = np.array(values, float)
         return columns

@@ -103,7 +103,7 @@ def _answer_spans(
     spans: dict[str, Span], reply: str, reply_span: Span, prompt: Prompt
 ) -> dict[str, Span]:
     """Return the span of each answer: after its header, else after its name, as in "rating: 4"."""
-    choice_names = [field.name for field in prompt.choice_fields]
+    choice_names = [field.name for field in prompt.choices]
     reply_quote = quote(reply[slice(*reply_span)])
     if not spans.keys() >= set(choice_names):
         names_pattern = "|".join(re.escape(field.name) for field in prompt.output_fields)

@@ -12,15 +12,7 @@ from dspy_judges.errors import OptionError
 from judges.answer import answer_patterns
 from judges.decisions import DECISION_SAMPLING, read_option_probabilities, typed_question
 from judges.judgement import Judgement, NoScoreError
-from judges.prompt import (
-    A_OR_B,
-    LONG_REASONING,
-    FieldValue,
-    Prompt,
-    Reasoning,
-    choice_number,
-    verdict_words_of,
-)
+from judges.prompt import A_OR_B, LONG_REASONING, Field, FieldValue, Prompt, Reasoning
 from judges.protocol import (
     FatalModelError,
     Model,
@@ -156,7 +148,7 @@ def estimate_reply_tokens(prompt: Prompt, lm: str = "") -> int:
     if is_reasoning_model(lm):
         n_tokens += THOUGHT_TOKENS
     if prompt.question_fields:
-        n_tokens += TOKENS_PER_ANSWER * len(prompt.choice_fields)
+        n_tokens += TOKENS_PER_ANSWER * len(prompt.choices)
     return n_tokens
 
 
@@ -173,31 +165,31 @@ def read_text_reply(
     if is_weighted and not any(token.top_logprobs for token in reply.tokens):
         raise NoProbabilitiesError("the model gives no log-probabilities")
     distributions: dict[str, dict[float, float]] = {}
-    for field in prompt.choice_fields:
-        choice, choices = values[field.name], field.allowed_values
-        probabilities = {choice: 1.0}
+    for field in prompt.choices:
+        probabilities = {values[field.name]: 1.0}
         if is_weighted:
             position = choice_spans[field.name][0]
-            probabilities = _token_probabilities(reply, position, choice, choices)
-        numbers = [choice_number(choice, choices) for choice in probabilities]
-        distributions[field.name] = dict(zip(numbers, probabilities.values(), strict=True))
-    field = prompt.answer_field
-    number = choice_number(values[field.name], field.allowed_values)
+            probabilities = _token_probabilities(reply, position, values[field.name], field)
+        numbers = field.number_by_choice
+        distributions[field.name] = {numbers[choice]: p for choice, p in probabilities.items()}
+    answer_field = prompt.answer_field
+    answer_number = answer_field.number_by_choice[values[answer_field.name]]
     free_texts = [str(values[field.name]) for field in prompt.output_fields if not field.choices]
     free_text = "\n".join(filter(None, free_texts)) or None
-    return ReplyContent(number, free_text, distributions)
+    return ReplyContent(answer_number, free_text, distributions)
 
 
 def read_decision_reply(prompt: Prompt, reply: Reply) -> ReplyContent:
     """Read the reply of a decision model; raises NoScoreError if an answer cannot be used."""
-    questions = {field.name: typed_question(field) for field in prompt.choice_fields}
+    questions = {field.name: typed_question(field) for field in prompt.choices}
     probabilities = read_option_probabilities(questions, reply)
     distributions: dict[str, dict[float, float]] = {}
-    for field in prompt.choice_fields:
+    for field in prompt.choices:
         # A question's options have the order of the choices: a verdict's good word comes first.
-        numbers = [choice_number(choice, field.allowed_values) for choice in field.allowed_values]
-        field_probabilities = probabilities[field.name].values()
-        distributions[field.name] = dict(zip(numbers, field_probabilities, strict=True))
+        numbers_and_probabilities = zip(
+            field.number_by_choice.values(), probabilities[field.name].values(), strict=True
+        )
+        distributions[field.name] = dict(numbers_and_probabilities)
     distribution = distributions[prompt.answer_field.name]
     return ReplyContent(max(distribution, key=distribution.__getitem__), None, distributions)
 
@@ -235,19 +227,19 @@ def mean_answers(contents: Sequence[ReplyContent]) -> dict[str, float]:
 
 
 def _token_probabilities(
-    reply: Reply, position: int, choice: FieldValue, choices: tuple[FieldValue, ...]
+    reply: Reply, position: int, choice: FieldValue, field: Field
 ) -> dict[FieldValue, float]:
     """Return the probability of each choice at the token at `position`, which states `choice`."""
     token = _token_at(reply, position)
-    if token is None or _choice_of_token(token.text, choices) != choice:
+    if token is None or _choice_of_token(token.text, field) != choice:
         raise NoScoreError(f"no single token of the reply is the answer {choice!r}")
     # The minimum keeps an impossible log-probability from overflowing; a NaN fails the comparison.
     probability_sum = sum(math.exp(min(logprob, 1.0)) for logprob in token.top_logprobs.values())
     if not probability_sum <= MAX_PROBABILITY_SUM:
         raise NoScoreError("the log-probabilities of a token are impossible")
-    probability_by_choice = dict.fromkeys(choices, 0.0)
+    probability_by_choice = dict.fromkeys(field.allowed_values, 0.0)
     for token_text, logprob in token.top_logprobs.items():
-        token_choice = _choice_of_token(token_text, choices)
+        token_choice = _choice_of_token(token_text, field)
         if token_choice is not None:
             probability_by_choice[token_choice] += math.exp(logprob)
     total = math.fsum(probability_by_choice.values())
@@ -268,15 +260,15 @@ def _token_at(reply: Reply, position: int) -> Token | None:
 
 
 @lru_cache(maxsize=4096)
-def _choice_of_token(token_text: str, choices: tuple[FieldValue, ...]) -> FieldValue | None:
+def _choice_of_token(token_text: str, field: Field) -> FieldValue | None:
     """Return the choice of a token: a digit, a number word, or the start of a verdict's word."""
     text = unicodedata.normalize("NFKC", token_text.translate(_RAW_BLANK_MAP))
     text = text.strip(_TOKEN_PADDING)
-    if choices == A_OR_B:  # the token "a" is usually an article
+    if field.choices == A_OR_B:  # the token "a" is usually an article
         return text if text in A_OR_B else None
     text = text.lower()
-    choice_by_text = answer_patterns(choices).choice_by_text
+    choice_by_text = answer_patterns(field.allowed_values).choice_by_text
     if not text or text in choice_by_text:
         return choice_by_text.get(text)
-    words = [word for word in verdict_words_of(choices) if str(word).lower().startswith(text)]
+    words = [word for word in field.verdict_words if str(word).lower().startswith(text)]
     return words[0] if len(words) == 1 else None

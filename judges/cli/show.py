@@ -116,7 +116,7 @@ def _answer_shares(judge: AnyJudge) -> list[AnswerShare]:
     rating_only = AnswerWeights(intercept=0.0, slopes={judge.prompt.answer_field.name: 1.0})
     answer_losses = judge.typed_provenance.answer_losses
     loss_by_answer = {answer.name: answer.loss for answer in answer_losses if answer.loss}
-    return (judge.weights or rating_only).describe(judge.prompt.choice_fields, loss_by_answer)
+    return (judge.weights or rating_only).describe(judge.prompt.choices, loss_by_answer)
 
 
 def _subject_json(subject: Subject) -> dict[str, object]:

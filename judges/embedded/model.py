@@ -30,7 +30,6 @@ from judges.prompt import (
     Field,
     FieldValue,
     Prompt,
-    verdict_words_of,
 )
 from judges.protocol import Completion, FatalModelError, Message, Reply, Sampling, Token
 
@@ -123,7 +122,7 @@ def read_prompt(system_content: str) -> Prompt | None:
         for field in _FIELD_PATTERN.finditer(match[role])
     ]
     prompt = Prompt(instruction=match["task"].strip(), fields=tuple(fields))
-    return prompt if prompt.input_fields and prompt.choice_fields else None
+    return prompt if prompt.input_fields and prompt.choices else None
 
 
 def _read_choices(choices_text: str) -> tuple[FieldValue, ...]:
@@ -238,7 +237,7 @@ def judged_features(roles: TextRoles, text_by_name: Mapping[str, str]) -> FloatA
 def make_judge(prompt: Prompt, field: Field, demos: Sequence[DemoTexts]) -> EmbeddedJudge:
     """Return the judge for a field, with weights by the prompt's words and demonstrations."""
     choices = tuple(map(str, field.allowed_values))
-    if verdict_words_of(field.choices):
+    if field.verdict_words:
         choices = choices[::-1]  # the worst first, as in a scale
     is_pairwise = choices == A_OR_B and len(prompt.input_fields) > 1
     roles = read_roles(prompt.input_fields, is_pairwise=is_pairwise)
@@ -281,7 +280,7 @@ def _read_judges(*messages: tuple[str, str]) -> tuple[Prompt | None, list[Embedd
     judges, prompt = [], read_prompt(messages[0][1]) if messages else None
     if prompt:
         demos = read_demos(prompt, messages)
-        judges = [make_judge(prompt, field, demos) for field in prompt.choice_fields]
+        judges = [make_judge(prompt, field, demos) for field in prompt.choices]
     return prompt, judges, hashlib.blake2b(repr(messages).encode(), digest_size=16).hexdigest()
 
 

@@ -5,13 +5,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from judges.labels.cells import decode_if_json, first_value, without_keys
-from judges.labels.columns import ColumnNames
-from judges.labels.names import is_output_name
-from judges.tables.formats import Table
 from judges.tables.problems import count_text, joined_names
 from judges.tables.text import Record, TableRow
+
+if TYPE_CHECKING:
+    from judges.labels.columns import ColumnNames
+    from judges.tables.formats import Table
 
 CONVERSATION = "conversation"
 # The speakers before an assistant's turns in a text: for its messages, and for its tool calls.
@@ -178,9 +180,11 @@ def _single_texts(cells: Mapping[str, object], conversations: Mapping[str, list[
 
 
 def table_with_texts(
-    table: Table, columns_by_name: Mapping[str, ColumnNames], *, all_turns: bool
-) -> Table:
+    table: "Table", columns_by_name: Mapping[str, "ColumnNames"], *, all_turns: bool
+) -> "Table":
     """Return the table with texts in place of conversations, and with a note on what is judged."""
+    from judges.labels.names import is_output_name  # not needed to judge rows, and slow to import
+
     chat_columns = [column for column in table.columns if any(_turns_in(table, column))]
     if not chat_columns:
         notes = [_SINGLE_MESSAGES_NOTE] if {"role", "content"} <= {*table.columns} else []
@@ -211,12 +215,12 @@ def table_with_texts(
     )
 
 
-def _turns_in(table: Table, column: str) -> Iterator[list[Turn]]:
+def _turns_in(table: "Table", column: str) -> Iterator[list[Turn]]:
     return (read_turns(row.cells.get(column)) for row in table.rows)
 
 
 def _judged_texts(
-    table: Table, chat_columns: list[str], *, has_outputs: bool, all_turns: bool
+    table: "Table", chat_columns: list[str], *, has_outputs: bool, all_turns: bool
 ) -> tuple[list[str], set[str], str]:
     """Return the columns that are read, the names of their texts, and what is judged, as text."""
     if _pair_columns(chat_columns) is not None:

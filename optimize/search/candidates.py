@@ -21,7 +21,6 @@ from judges.prompt import (
     FieldValue,
     Prompt,
     Reasoning,
-    choice_number,
     utf8_text,
     with_questions,
     with_reasoning,
@@ -196,24 +195,18 @@ def draw_demo_set(
 def _demo_of(item: Item, prompt: Prompt, reason_by_id: Mapping[str, str] | None) -> Demo:
     """Return a demonstration: the item's texts, the choice nearest to its label, and the reason."""
     demo: dict[str, FieldValue] = {name: utf8_text(text) for name, text in item.texts.items()}
-    demo[prompt.answer_field.name] = nearest_choice(prompt.answer_field.allowed_values, item.human)
+    demo[prompt.answer_field.name] = prompt.answer_field.nearest_choice(item.human)
     reason = (reason_by_id or {}).get(item.id) or NOT_GIVEN_TEXT
     return demo | dict.fromkeys(_reason_names(prompt), reason)
 
 
-def nearest_choice(choices: tuple[FieldValue, ...], value: float) -> FieldValue:
-    """Return the choice nearest to a mean label or score; the lower one if two are equally near."""
-    number_of = {choice: choice_number(choice, choices) for choice in choices}
-    return min(number_of, key=lambda choice: (abs(number_of[choice] - value), number_of[choice]))
-
-
-def is_right_answer(score: float, human: float, choices: tuple[FieldValue, ...]) -> bool:
+def is_right_answer(score: float, human: float, field: Field) -> bool:
     """Return whether score and label are nearest to the same choice; a tied pair is never right."""
-    if choices == A_OR_B:
+    if field.choices == A_OR_B:
         return score * human > 0
     if math.isnan(score):
         return False
-    return nearest_choice(choices, score) == nearest_choice(choices, human)
+    return field.nearest_choice(score) == field.nearest_choice(human)
 
 
 def comment_if_labels_agree(item: Item) -> str:
@@ -223,13 +216,13 @@ def comment_if_labels_agree(item: Item) -> str:
 
 def _alternate_choices(items: Items, prompt: Prompt, rng: np.random.Generator) -> Iterator[Item]:
     """Yield one item for each choice, then another for each, and so on, closest labels first."""
-    choices = prompt.answer_field.allowed_values
-    items_by_choice = {choice: list[Item]() for choice in sorted(choices, key=str)}
+    field = prompt.answer_field
+    items_by_choice = {choice: list[Item]() for choice in sorted(field.allowed_values, key=str)}
     for index in rng.permutation(len(items)):
         item = items[index]
-        items_by_choice[nearest_choice(choices, item.human)].append(item)
+        items_by_choice[field.nearest_choice(item.human)].append(item)
     for choice, items_of_choice in items_by_choice.items():
-        number = choice_number(choice, choices)
+        number = field.number_by_choice[choice]
         # Distances are rounded to halves, so that items with about the same distance stay shuffled.
         items_of_choice.sort(key=lambda item: round(2 * abs(item.human - number)))
     return filter(None, chain.from_iterable(zip_longest(*items_by_choice.values())))

@@ -105,5 +105,5 @@ class Evaluator:
         judgements = tuple(judgement_by_id[item.id].judgement for item in items)
         if candidate.weights is None:
             return judgements
-        choices = candidate.prompt(self.untuned_prompt).choice_fields
+        choices = candidate.prompt(self.untuned_prompt).choices
         return tuple(judgement.rescored(choices, candidate.weights) for judgement in judgements)

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from judges.judgement import AnyJudgement, Preference, preferred_output
-from judges.prompt import A_OR_B, Prompt, choice_number, verdict_words_of
+from judges.prompt import A_OR_B, Prompt
 from optimize.items import Indices, Item, Items
-from optimize.search.candidates import Candidate, nearest_choice
+from optimize.search.candidates import Candidate
 from optimize.search.evaluator import Evaluator
 from optimize.statistics.coefficients import midranks
 from optimize.statistics.correlations import Level
@@ -54,9 +54,9 @@ class JudgedItems:
     def __init__(self, items: Items, judgements: Sequence[AnyJudgement], prompt: Prompt) -> None:
         self.items, self.judgements = items, judgements
         self.scores: Vector = np.array([judgement.score for judgement in judgements], float)
-        self.choices = prompt.answer_field.allowed_values
-        self.is_pairwise = self.choices == A_OR_B
-        self.verdict_words = verdict_words_of(self.choices)
+        self.answer_field = prompt.answer_field
+        self.is_pairwise = self.answer_field.choices == A_OR_B
+        self.verdict_words = self.answer_field.verdict_words
         # The two outputs of a pair are always shown with the pair, even if all pairs of the
         # document share one of them.
         input_names = [field.name for field in prompt.input_fields]
@@ -182,8 +182,8 @@ class JudgedItems:
     def _verdict_line(self, item: Item, score: float) -> str:
         """Return the line on a passed or failed output: people's verdict and the judge's."""
         good_word = self.verdict_words[0]
-        people_verdict = nearest_choice(self.choices, item.human)
-        judge_verdict = nearest_choice(self.choices, score)
+        people_verdict = self.answer_field.nearest_choice(item.human)
+        judge_verdict = self.answer_field.nearest_choice(score)
         people_text = f"- people {people_verdict}"
         if len(item.ratings) > 1:
             people_text += f" ({item.ratings.count(1)} of {len(item.ratings)} say {good_word})"
@@ -207,10 +207,10 @@ class JudgedItems:
         """Yield sentences on all judged outputs: shares of ratings, and order or wrong verdicts."""
         judged_rows = np.flatnonzero(~np.isnan(self.scores))
         yield f"The judge has rated {len(judged_rows)} outputs that people rated."
-        scale = [int(choice_number(choice, self.choices)) for choice in self.choices]
+        lowest, highest = self.answer_field.answer_range
         human = self.items.human
         # Labels outside the judge's scale cannot be compared with its ratings.
-        if judged_rows.size and min(scale) <= human.min() and human.max() <= max(scale):
+        if judged_rows.size and lowest <= human.min() and human.max() <= highest:
             yield self._share_sentence(judged_rows)
         if not self.verdict_words:
             yield from self._order_sentence()
@@ -226,12 +226,12 @@ class JudgedItems:
     def _share_sentence(self, rows: Indices) -> str:
         """Return a sentence with the shares of ratings on these rows, the judge's and people's."""
         scores, labels = self.scores[rows].tolist(), self.items.human[rows].tolist()
-        judge_counts = Counter(nearest_choice(self.choices, score) for score in scores)
-        people_counts = Counter(nearest_choice(self.choices, label) for label in labels)
+        judge_counts = Counter(self.answer_field.nearest_choice(score) for score in scores)
+        people_counts = Counter(self.answer_field.nearest_choice(label) for label in labels)
         n = len(rows)
         shares = [
             f"{choice}: {judge_counts[choice] / n:.0%} and {people_counts[choice] / n:.0%}"
-            for choice in self.choices
+            for choice in self.answer_field.allowed_values
         ]
         return f"Shares of ratings, the judge's and people's (means rounded): {', '.join(shares)}."
 

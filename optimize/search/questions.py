@@ -20,7 +20,7 @@ import numpy as np
 
 from dspy_judges.errors import JudgesError
 from judges.prompt import A_OR_B, Field
-from judges.questions import AnswerWeights, answer_range
+from judges.questions import AnswerWeights
 from optimize.items import Items
 from optimize.search.budget import SearchBudgetSpentError
 from optimize.search.candidates import Candidate
@@ -83,7 +83,7 @@ class LabelledAnswers:
         if not has_answers.any():
             return AnswerWeights(intercept=0.0, slopes={self.choice_fields[-1].name: 1.0})
         slopes = self._fit_slopes(has_answers)
-        answer_ranges = np.array([answer_range(field) for field in self.choice_fields])
+        answer_ranges = np.array([field.answer_range for field in self.choice_fields])
         lowest_score, highest_score = answer_ranges[-1]
         # Scale the slopes so that the weighted sum has the range of the judge's own answer.
         sum_range = float(slopes @ (answer_ranges[:, 1] - answer_ranges[:, 0]))
@@ -163,7 +163,7 @@ def collect_answers(
     search_problem: SearchProblem, candidate: Candidate, items: Items
 ) -> LabelledAnswers:
     """Judge the items with the candidate, and return its answers."""
-    choice_fields = candidate.prompt(search_problem.evaluator.untuned_prompt).choice_fields
+    choice_fields = candidate.prompt(search_problem.evaluator.untuned_prompt).choices
     judgements = search_problem.evaluator.judgements(candidate, items)
     answers = [
         [(judgement.answers or {}).get(field.name, math.nan) for field in choice_fields]

@@ -341,10 +341,10 @@ class RankSearch:
 
 def reasons_when_right(evaluator: Evaluator, candidate: Candidate, items: Items) -> dict[str, str]:
     """Return the reasons that the candidate wrote before right answers, by item id."""
-    choices = evaluator.untuned_prompt.answer_field.allowed_values
+    field = evaluator.untuned_prompt.answer_field
     items = evaluator.scored_items(candidate, items)
     return {
         item.id: judgement.rationale or ""
         for item, judgement in zip(items, evaluator.judgements(candidate, items), strict=True)
-        if is_right_answer(judgement.score, item.human, choices)
+        if is_right_answer(judgement.score, item.human, field)
     }

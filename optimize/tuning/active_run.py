@@ -131,7 +131,7 @@ class ActiveRun:
         """Judge the items of a held-out split with a candidate; reports print `judge_name`."""
         prepared_run, evaluator = self.prepared_run, self.search_problem.evaluator
         labelled_items, subject = prepared_run.labels.labelled_items, prepared_run.subject
-        choice_fields = candidate.prompt(prepared_run.untuned_prompt).choice_fields
+        choice_fields = candidate.prompt(prepared_run.untuned_prompt).choices
         return ScoredItems(
             judge_name=judge_name,
             dimension=subject.name,

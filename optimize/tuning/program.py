@@ -200,7 +200,7 @@ class UserProgram:
             # are still waiting are not judged.
             context = contextvars.copy_context()
             try:
-                judge_item = partial(self._judge_item, module, prompt.choice_fields)
+                judge_item = partial(self._judge_item, module, prompt.choices)
                 futures = [pool.submit(context.copy().run, judge_item, item) for item in items]
                 for future in futures:
                     item_judgement = future.result()
@@ -267,7 +267,7 @@ class UserProgram:
                 # The prompt has numbers as its options, but predictions have the program's labels.
                 choice_fields = [
                     replace(field, choices=answer.values) if answer.is_choice else field
-                    for answer, field in zip(self.answers, prompt.choice_fields, strict=True)
+                    for answer, field in zip(self.answers, prompt.choices, strict=True)
                 ]
                 scoring = Scoring(choice_fields)
                 compiled_program = ScoredProgram(compiled_program, scoring)

@@ -57,7 +57,7 @@ def summarize_run(
     if tuned.weights:
         loss_by_question = question_losses(search_problem, tuned, labels.train_and_dev)
         tuned_prompt = tuned.prompt(prepared_run.untuned_prompt)
-        answers = tuned.weights.describe(tuned_prompt.choice_fields, loss_by_question)
+        answers = tuned.weights.describe(tuned_prompt.choices, loss_by_question)
     return TuningResult(
         dimension=prepared_run.subject.name,
         lm=settings.lm,

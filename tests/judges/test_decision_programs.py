@@ -52,7 +52,7 @@ def ask(program, lm, **texts):
 @pytest.mark.parametrize("judge", [JUDGE, Judge.of(POLITE), Judge.of(TLDR_CONCISE)])
 def test_a_program_asks_what_its_judge_asks_a_decision_model(judge):
     texts = dict.fromkeys(judge.texts, TEXTS["document"])
-    answers = {field.name: field.choices[0] for field in judge.prompt.choice_fields}
+    answers = {field.name: field.choices[0] for field in judge.prompt.choices}
     free = {field.name: "Why." for field in judge.prompt.output_fields if not field.choices}
     judge = replace(judge, prompt=replace(judge.prompt, demos=({**texts, **free, **answers},)))
     lm = DecidingLM(certain)

@@ -18,7 +18,7 @@ from judges.client import Client
 from judges.dimension import DimensionError
 from judges.judgement import NoScoreError
 from judges.modules import demos_of, prompt_of, signature_of
-from judges.prompt import Prompt, Reasoning, choice_number
+from judges.prompt import Prompt, Reasoning
 from judges.protocol import Reply, Token
 from judges.reading import read_reply
 from judges.scoring import ONE_REPLY_PLAN, WEIGHTED_PLAN, SamplingPlan, read_text_reply
@@ -167,7 +167,7 @@ def test_the_answers_to_a_pair_are_weighed_in_both_orders_and_change_sign_with_t
     assert back.answers == {"briefer": 1, "preferred": -1}
 
 
-CHOICES = PLAIN.prompt.choice_fields
+CHOICES = PLAIN.prompt.choices
 PARTS = st.lists(st.floats(0, 1e3), min_size=3, max_size=3).filter(lambda parts: sum(parts) > 1e-3)
 
 
@@ -243,7 +243,7 @@ def test_what_a_template_asks_for_is_read_back(subject, form, reasons, data):
     prompt = prompt_with_demo(subject, form, reasons, **{answer.name: value})
     reply = Reply(text=prompt.template()[2]["content"])
     sample = read_text_reply(ONE_REPLY_PLAN, prompt, reply, (subject.name,))
-    assert sample.answer_number == choice_number(value, answer.choices)
+    assert sample.answer_number == answer.number_by_choice[value]
     if form == "none":
         assert sample.free_text is None
     else:

@@ -57,7 +57,7 @@ def judge(prompt, items):
     judgements = []
     for item in items:
         values = [float(part.split("=")[1]) for part in item.texts["text"].split()]
-        answers = answers_to(prompt.choice_fields, values, item.id)
+        answers = answers_to(prompt.choices, values, item.id)
         replies = answers if prompt.question_fields else None
         judgements.append(ItemJudgement(Judgement(score=answers["rating"], answers=replies)))
     return judgements

@@ -250,7 +250,7 @@ def test_the_compiled_program_scores_by_the_candidates_weights(
         [{"text": f"Text {n}.", "human": n} for n in range(2)], None, None
     )
     prompt = program.describe_judge(items)[1]
-    assert [field.name for field in prompt.choice_fields] == list(answers)
+    assert [field.name for field in prompt.choices] == list(answers)
     with dspy.context(lm=lm_in_process(Engine(lambda _: form(**answers)))):
         prediction = program.tuned_copy(prompt, weights)(text="A text.")
     assert prediction.score == pytest.approx(score)
