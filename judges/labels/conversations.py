@@ -8,6 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from judges.labels.cells import decode_if_json, first_value, without_keys
+from judges.labels.names import is_output_name
 from judges.tables.problems import count_text, joined_names
 from judges.tables.text import Record, TableRow
 
@@ -183,8 +184,6 @@ def table_with_texts(
     table: "Table", columns_by_name: Mapping[str, "ColumnNames"], *, all_turns: bool
 ) -> "Table":
     """Return the table with texts in place of conversations, and with a note on what is judged."""
-    from judges.labels.names import is_output_name  # not needed to judge rows, and slow to import
-
     chat_columns = [column for column in table.columns if any(_turns_in(table, column))]
     if not chat_columns:
         notes = [_SINGLE_MESSAGES_NOTE] if {"role", "content"} <= {*table.columns} else []

@@ -37,8 +37,9 @@ _REFERENCE_WORDS = {
     *("reference", "expected", "ideal", "gold", "golden", "correct", "true", "desired", "ground"),
     *("truth", "target", "soll"),
 }
-# Words that name a column of people's comments on their labels.
-_COMMENT_WORDS = re.compile(
+# Words that name a column of people's comments on their labels. The pattern is compiled when it is
+# first used, since judging rows does not need it.
+_COMMENT_WORDS = (
     r"(?:comment|note|critique|explanation|reason|feedback|remark|rationale|why|justification|"
     r"\w*(?:kommentar|begr(?:ü|ue)ndung|anmerkung|bemerkung|kritik|erkl(?:ä|ae)rung)|"
     r"erl(?:ä|ae)uterung|r(?:ü|ue)ckmeldung|hinweis|notiz|grund|warum|commentaire|remarque|"
@@ -105,7 +106,7 @@ def is_reference_name(column: str) -> bool:
 
 def is_comment_name(column: str) -> bool:
     """Return whether a column's name is usual for comments on labels, such as `critique`."""
-    return any(map(_COMMENT_WORDS.fullmatch, name_words(column)))
+    return any(re.fullmatch(_COMMENT_WORDS, word) for word in name_words(column))
 
 
 def source_name(names: Iterable[str]) -> str | None:
