@@ -196,27 +196,19 @@ class Scorecard:
     people_figures: PeopleFigures | None = field(default=None, metadata={"json": "people"})
 
     @classmethod
-    def main_figures(cls, scores: ScoredItems, *, has_verdicts: bool | None = None) -> "Scorecard":
-        """Return rho, pairwise accuracy, and the figures on pairs or on pass and fail.
-
-        By default, there are figures on pass and fail if all labels and scores allow it.
-        """
-        pairwise_accuracy = scores.pairwise_accuracy
-        pair_figures = verdict_figures = None
-        if scores.is_pairwise:
-            pair_figures = PairFigures.from_scores(scores, pairwise_accuracy)
-        if scores.has_verdicts if has_verdicts is None else has_verdicts:
-            verdict_figures = VerdictFigures.from_scores(scores)
+    def main_figures(cls, scores: ScoredItems, *, has_verdicts: bool) -> "Scorecard":
+        """Return rho, pairwise accuracy, and the figures on pairs or on pass and fail."""
+        accuracy = scores.pairwise_accuracy
         return cls(
             correlations=(scores.rho,),
-            pairwise_accuracy=pairwise_accuracy,
+            pairwise_accuracy=accuracy,
             scale_comparison=None,
-            pair_figures=pair_figures,
-            verdict_figures=verdict_figures,
+            pair_figures=PairFigures.from_scores(scores, accuracy) if scores.is_pairwise else None,
+            verdict_figures=VerdictFigures.from_scores(scores) if has_verdicts else None,
         )
 
     @classmethod
-    def all_figures(cls, scores: ScoredItems, *, has_verdicts: bool | None = None) -> "Scorecard":
+    def all_figures(cls, scores: ScoredItems, *, has_verdicts: bool) -> "Scorecard":
         """Return the main figures, every other correlation, and the figures on people and scale."""
         return replace(
             cls.main_figures(scores, has_verdicts=has_verdicts),
