@@ -25,7 +25,7 @@ class Race:
     """A race of candidates against the untuned judge, on documents of train.
 
     `document_ids` are the informative documents in random order; a race on n documents uses the
-    first n. A candidate may be dropped only after `min_documents`.
+    first n. No candidate is dropped before it is scored on `min_documents`.
     """
 
     def __init__(self, search_problem: SearchProblem) -> None:
