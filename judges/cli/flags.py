@@ -73,7 +73,8 @@ class Parser(argparse.ArgumentParser):
             self._refuse_unknown_flags(arguments)
         flags, unknown_arguments = super().parse_known_args(arguments, namespace)
         unknown = unknown_arguments[0] if unknown_arguments else ""
-        if "--data" in self._option_string_actions and Path(unknown).is_file():
+        takes_no_file = not self._get_positional_actions()  # else an intermixed file may follow
+        if takes_no_file and "--data" in self._option_string_actions and Path(unknown).is_file():
             self.error(f"unrecognized arguments: {unknown}; did you mean --data {unknown}?")
         return flags, unknown_arguments
 
