@@ -1,8 +1,6 @@
 """Start a command: set the module search path, guard stdout and stderr, and handle Ctrl-C."""
 
-import codecs
 import io
-import json
 import os
 import signal
 import sys
@@ -36,9 +34,8 @@ class _OutputStream(io.FileIO):
 def wrap_output_streams() -> None:
     """Let a command go on after a program that reads its output, such as `head`, has ended.
 
-    Characters that the output's encoding cannot write become JSON escapes.
+    Characters that the output's encoding cannot write become escapes, as in Python.
     """
-    codecs.register_error("json", _escape_characters)
     for stream_name in ("stdout", "stderr"):
         stream = getattr(sys, stream_name)
         if stream is None:  # closed by the caller (>&-)
@@ -46,13 +43,9 @@ def wrap_output_streams() -> None:
         elif stream is getattr(sys, f"__{stream_name}__"):
             stream.flush()
             binary_stream = io.BufferedWriter(_OutputStream(stream.fileno(), "w", closefd=False))
-            text_options = {"encoding": stream.encoding, "errors": "json", "line_buffering": True}
-            setattr(sys, stream_name, io.TextIOWrapper(binary_stream, **text_options))
-
-
-def _escape_characters(error: UnicodeError) -> tuple[str, int]:
-    assert isinstance(error, UnicodeEncodeError)
-    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
+            text_options = {"errors": "backslashreplace", "line_buffering": True}
+            text_stream = io.TextIOWrapper(binary_stream, stream.encoding, **text_options)
+            setattr(sys, stream_name, text_stream)
 
 
 def run(function_path: str, arguments: Sequence[str] | None = None) -> int:

@@ -31,11 +31,9 @@ def find_subject(name: str) -> Subject:
 
 
 def same_publication_questions(subject: Subject) -> tuple[Question, ...]:
-    """Return the other dimensions of the subject's publication, as questions for its judge.
+    """Return the other dimensions of a catalogue judge's publication as questions, if any.
 
-    These dimensions judge the same text as the subject, but may need texts that its judge does not
-    read; tuning learns how much each answer is worth. A comparison, and a subject of the user's
-    own, get no such questions.
+    They judge the same text as the subject, but may need texts that its judge does not read.
     """
     if SUBJECT_BY_NAME.get(subject.name) != subject:
         return ()
@@ -51,8 +49,7 @@ def same_publication_questions(subject: Subject) -> tuple[Question, ...]:
 def candidate_questions(subject: Subject, max_questions: int) -> tuple[Question, ...]:
     """Return the questions that tuning may add to a judge, at most `max_questions`.
 
-    First come the questions of `same_publication_questions`, then those of the subject's
-    definition. A question is left out if an earlier question or a text has its name.
+    A question is left out if an earlier question or a text has its name.
     """
     questions: dict[str, Question] = {}
     for question in (*same_publication_questions(subject), *subject.questions):

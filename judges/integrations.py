@@ -220,16 +220,10 @@ def promptfoo_assertion(
 
 
 def check(judge: AnyJudge, /, *, at_least: float | None = None, **texts: str) -> Judgement:
-    """Judge one output in a test, and raise AssertionError if the score is too low.
+    """Judge one output in a test; raise AssertionError if the score is below `at_least` or missing.
 
-    Args:
-        judge: A judge that is not pairwise.
-        at_least: The lowest score that passes; a pass-or-fail judge does not need it.
-        **texts: Each text that the judge reads, by its name.
-
-    Raises:
-        AssertionError: The score is below `at_least`, or missing. The message has the score, the
-            answers to the judge's questions, and the rationale.
+    `texts` are the texts that the judge reads, by name. A pass-or-fail judge does not need
+    `at_least`. The error has the score, the answers to the judge's questions, and the rationale.
     """
     min_score = _min_score(judge, at_least)
     judgement = cast(Judgement, judge(**texts))
@@ -239,15 +233,10 @@ def check(judge: AnyJudge, /, *, at_least: float | None = None, **texts: str) ->
 
 
 def evaluation_events(judge: AnyJudge, rows: Rows) -> Iterator[str]:
-    """Yield an OpenTelemetry event `gen_ai.evaluation.result` for each row, as one line of JSON.
+    """Yield an OpenTelemetry event `gen_ai.evaluation.result` for each row, as a line of OTLP JSON.
 
-    Args:
-        judge: The judge that scored the rows.
-        rows: Rows as `dspy-judges score` writes them to JSON Lines. A column `response_id` becomes
-            the event's `gen_ai.response.id`.
-
-    Yields:
-        The event in OpenTelemetry's JSON protocol (OTLP).
+    The rows, which `judge` has scored, are as `dspy-judges score` writes them to JSON Lines. A
+    column `response_id` becomes the event's `gen_ai.response.id`.
     """
     for row in rows_in_memory(rows):
         judgement_json = cast(Any, row["judgements"])[judge.name]
@@ -304,8 +293,11 @@ def _explain(judge: AnyJudge, judgement: Judgement) -> str:
     for question in judge.questions:
         answer = question.nearest_choice((judgement.answers or {})[question.name])
         lines.append(f"{question.description}: {answer}")
-    notes = {"decided by": judgement.decided_by, "reason": judgement.rationale}
-    return "\n".join([*lines, *(f"{name}: {note}" for name, note in notes.items() if note)])
+    if judgement.decided_by:
+        lines.append(f"decided by: {judgement.decided_by}")
+    if judgement.rationale:
+        lines.append(f"reason: {judgement.rationale}")
+    return "\n".join(lines)
 
 
 def _last_message_text(chat: Mapping[str, Any]) -> object:

@@ -51,14 +51,13 @@ class JudgeBatch:
 
     def __call__(self, batch: Any) -> Any:
         """Add the columns to a batch: a dict of columns, a DataFrame or a pyarrow table."""
-        is_arrow_table = hasattr(batch, "column_names")
-        column_keys = batch.column_names if is_arrow_table else list(batch)
-        names, columns = [*map(str, column_keys)], [batch[key] for key in column_keys]
-        if self.judge.name in names:
+        is_arrow_table = hasattr(batch, "to_pydict")
+        cells = batch.to_pydict() if is_arrow_table else batch
+        columns = {str(name): cells[name] for name in cells}
+        if self.judge.name in columns:
             raise OptionError(f"the batch has a column {self.judge.name!r} already; rename it")
-        if is_arrow_table:
-            columns = [column.to_pylist() for column in columns]
-        text_rows = self.judge.row_texts(names, zip(*columns, strict=True), self.column_mapping)
+        cell_rows = zip(*columns.values(), strict=True)
+        text_rows = self.judge.row_texts([*columns], cell_rows, self.column_mapping)
         if self._judge_rows is None:
             # The judge is opened in the worker, since an open client cannot be pickled.
             judge_context = self.judge.open(**self.worker_options)

@@ -119,12 +119,12 @@ def test_a_result_with_nowhere_to_go_is_one_line(line, result):
     assert shell(line) == result
 
 
-def test_what_an_encoding_lacks_is_escaped_as_in_json():
+def test_what_an_encoding_lacks_is_escaped():
     definition = "name: kind\ndefinition: 答え 😀\ninputs: [answer]\nscale: [1, 2]\nanchors: {}\n"
     Path("kind.yaml").write_text(definition, "utf-8")
     result = shell("PYTHONIOENCODING=ascii dspy-judges show kind.yaml")
     assert (result[0], result[2]) == (0, "")
-    assert result[1].startswith("kind: \\u7b54\\u3048 \\ud83d\\ude00\n")
+    assert result[1].startswith("kind: \\u7b54\\u3048 \\U0001f600\n")
 
 
 def test_ctrl_c_ends_a_command_that_is_loaded_at_once_and_afterwards_as_ever():

@@ -279,21 +279,21 @@ def with_model_flags(judge: "AnyJudge", judge_name: str, flags: argparse.Namespa
         print_note(f"note: {note}")
     plan = read_plan(flags.plan, flags.samples, flags.temperature)
     changed_judge = judge.with_model(flags.lm, flags.api_base)
-    if plan is not None and not isinstance(changed_judge, Judge):
-        raise UsageError(f"{judge.name}: each judge of a panel has its own plan: leave out --plan")
     needs_text = plan is not None or flags.reasoning not in (None, "none")
     if needs_text and is_decision_model(changed_judge.lm):
         raise UsageError(
             "--plan, --samples, --temperature and --reasoning cannot be used with "
             f"{changed_judge.lm}: a decision model gives probabilities, and writes no text"
         )
-    if isinstance(changed_judge, Judge) and isinstance(judge, Judge):
+    if isinstance(changed_judge, Judge):
         changed_judge = changed_judge.with_plan(plan or changed_judge.plan)
-        if judge.plan is not None and changed_judge != judge:
-            print_note(
-                f"note: {judge.name} was frozen for {judge.lm}, plan {judge.plan.kind}; with "
-                "another model or plan its measured figures do not hold"
-            )
+    elif plan is not None:
+        raise UsageError(f"{judge.name}: each judge of a panel has its own plan: leave out --plan")
+    if isinstance(judge, Judge) and judge.plan is not None and changed_judge != judge:
+        print_note(
+            f"note: {judge.name} was frozen for {judge.lm}, plan {judge.plan.kind}; with another "
+            "model or plan its measured figures do not hold"
+        )
     changed_judge.check_destination()
     return changed_judge
 

@@ -240,14 +240,16 @@ def print_report(
 ) -> None:
     """Print the summary of each judge; raise RowsError if no row got a score or a preference."""
     (first_results, *_), name_width = results.values(), max(map(len, results))
+    is_pairwise = isinstance(first_results, JudgePreferences)
     if flags.json:
         summaries = {name: judge_results.summary_json() for name, judge_results in results.items()}
         report_json = {"out": str(flags.out), "rows": n_rows, "judges": summaries}
-        if isinstance(first_results, JudgePreferences):
+        if is_pairwise:
             report_json = {**first_results.summary_json(), "out": str(flags.out)}
         print(json.dumps({**report_json, **cost._asdict()}, indent=1))
     else:
         for judge_results in results.values():
             judge_results.print_summary(name_width)
     if not any(judge_results.n_judged for judge_results in results.values()):
-        raise RowsError(f"no row got a score; the first reason: {first_results.first_failure}")
+        problem = "no pair got a preference" if is_pairwise else "no row got a score"
+        raise RowsError(f"{problem}; the first reason: {first_results.first_failure}")

@@ -87,7 +87,7 @@ class TableRun:
 
 
 def _run_table_command(results: Mapping[str, JudgeResults], flags: argparse.Namespace) -> int:
-    """Run the command score or winrate, and return the exit code.
+    """Run the command score or winrate with its judges, and return the exit code.
 
     With --dry-run, only print the estimated cost. With --batch-api, submit requests or collect
     answers, and judge the rows only once all requests have answers.
@@ -136,9 +136,9 @@ def _prepare_run(results: Mapping[str, JudgeResults], flags: argparse.Namespace)
     rows = read_table_rows(flags.data, notes)
     first_rows = [*islice(rows, MAX_INSPECTED_ROWS)]
     text_names = {name for row in first_rows for name in _text_names(row.cells)}
-    columns_by_judge = {
-        judge.name: find_columns(judge.subject, column_by_name, text_names) for judge in judges
-    }
+    columns_by_judge = {}
+    for judge in judges:
+        columns_by_judge[judge.name] = find_columns(judge.subject, column_by_name, text_names)
     n_rows, columns, n_characters = 0, dict[str, None](), Counter[str]()
     for row in chain(first_rows, rows):
         n_rows += 1
@@ -288,8 +288,8 @@ def _explain_early_end(run: TableRun, session: Session, progress: Progress) -> I
         if isinstance(error, FatalModelError) and not can_resume:
             raise  # there is nothing to continue, for example if the key is wrong
         reason = getattr(error, "strerror", None) or str(error) or "interrupted"
-        out, n_done = partial_path(run.flags.out), progress.n_done
-        message = f"{reason}: {n_done:,} of {run.n_rows:,} rows are in {out}"
+        path = partial_path(run.flags.out)
+        message = f"{reason}: {progress.n_done:,} of {run.n_rows:,} rows are in {path}"
         # The messages of a spent budget and of some failures already say how to go on.
         if can_resume and "same command" not in reason:
             message += "; run the same command again to continue"
@@ -306,15 +306,14 @@ def _judge_rows(
     texts_of_rows = (_texts_by_judge(row, run.columns_by_judge) for row in row_copy)
     all_texts, *text_copies = tee(texts_of_rows, len(run.judges) + 1)
     with ExitStack() as exit_stack:
-        iterator_by_judge = {}
+        iterators = {}
         for judge, text_copy in zip(run.judges, text_copies, strict=True):
             client = session.client(judge.lm, api_base=judge.api_base)
             texts_of_judge = map(itemgetter(judge.name), text_copy)
             iterator = judge.judge_rows(texts_of_judge, client, seed=run.flags.seed)
-            iterator_by_judge[judge.name] = exit_stack.enter_context(closing(iterator))
-        for row, texts_by_judge in zip(rows, all_texts, strict=True):
-            judgements = {name: next(iterator) for name, iterator in iterator_by_judge.items()}
-            yield row, texts_by_judge, judgements
+            iterators[judge.name] = exit_stack.enter_context(closing(iterator))
+        for row, texts in zip(rows, all_texts, strict=True):
+            yield row, texts, {name: next(iterator) for name, iterator in iterators.items()}
 
 
 def _run_batch_step(run: TableRun) -> bool:
@@ -327,19 +326,18 @@ def _run_batch_step(run: TableRun) -> bool:
             "--batch-api works with exactly one model outside of this process; these judges use "
             f"{', '.join(lms) or 'none'}"
         )
-    endpoint_options = {"api_base": flags.api_base, "api_key_env": flags.api_key_env}
+    options = {"api_base": flags.api_base, "api_key_env": flags.api_key_env}
     price = price_of(flags.price) or find_price(lms[0])
     with _open_session(run) as session:
-        batch = Batch(flags.out, lms[0], session, price=price, **endpoint_options)
+        batch = Batch(flags.out, lms[0], session, price=price, **options)
         if flags.batch_api == "collect":
-            failure_reasons = batch.collect_answers()
-            if failure_reasons:
+            reasons = batch.collect_answers()
+            if reasons:
                 print_error(
-                    f"{len(failure_reasons):,} requests have no answer ({failure_reasons[0]}); all "
-                    "other answers are kept. The same command without --batch-api sends these "
-                    "requests now"
+                    f"{len(reasons):,} requests have no answer ({reasons[0]}); all other answers "
+                    "are kept. The same command without --batch-api sends these requests now"
                 )
-            return not failure_reasons
+            return not reasons
         if batch.state.batch_id is None:
             # The batch takes the place of the model, and writes all requests to its file. An
             # existing file is not used, since it may be incomplete, or from another run.
