@@ -43,7 +43,7 @@ def wrap_output_streams() -> None:
         elif stream is getattr(sys, f"__{stream_name}__"):
             stream.flush()
             binary_stream = io.BufferedWriter(_OutputStream(stream.fileno(), "w", closefd=False))
-            text_options = {"errors": "backslashreplace", "line_buffering": True}
+            text_options: Any = {"errors": "backslashreplace", "line_buffering": True}
             text_stream = io.TextIOWrapper(binary_stream, stream.encoding, **text_options)
             setattr(sys, stream_name, text_stream)
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from dspy_judges.column_names import name_key
 from dspy_judges.errors import JudgesError
 from judges.dimension import Comparison, Subject
+from judges.labels.names import name_key
 
 # Common column names in label files of pairs: the text that both outputs answer, and the two
 # outputs, whose columns end in _a and _b.

@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping
 
-from dspy_judges.column_names import name_key
 from judges.labels.cells import KEY_SEPARATOR
 from judges.labels.column_kinds import ColumnKind
 from judges.labels.columns import ROLE_NAMES, ROW_NUMBER_COLUMN, VOTE_COLUMNS, ColumnNames, Columns
-from judges.labels.names import OUTPUT_NAMES, SOURCE_NAMES, is_source_or_output, map_flag
+from judges.labels.names import OUTPUT_NAMES, SOURCE_NAMES, is_source_or_output, map_flag, name_key
 from judges.tables.formats import Table
 from judges.tables.problems import Problems, joined_names
 

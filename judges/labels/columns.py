@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 
-from dspy_judges.column_names import name_key
 from judges.labels.cells import KEY_SEPARATOR, as_object, is_id_or_name, value_at, without_keys
 from judges.labels.column_kinds import Column, ColumnKind
 from judges.labels.names import (
@@ -17,6 +16,7 @@ from judges.labels.names import (
     is_reference_name,
     is_source_or_output,
     is_text_name,
+    name_key,
     name_words,
     source_name,
     split_at_commas,

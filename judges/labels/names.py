@@ -7,8 +7,7 @@ import unicodedata
 from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 
-from dspy_judges.column_names import name_key
-
+_SEPARATORS = re.compile(r"[\s_-]+")
 # Usual names of source texts, which systems were given. The most specific ones come first.
 SOURCE_NAMES = (
     *("document", "context", "post", "query", "prompt", "article", "dialogue", "question"),
@@ -46,6 +45,11 @@ _COMMENT_WORDS = (
     r"explication|observation|pourquoi|comentario|explicación|observacion|motivo)(?:e?s|e|en)?"
 )
 _NAME_WORD = re.compile(r"[A-ZÀ-Þ]?[a-zß-ÿ]+|[A-ZÀ-Þ]+(?![a-zß-ÿ])|\d+")
+
+
+def name_key(column: str) -> str:
+    """Return a column name for comparisons: `workerid` for `Worker ID` and `worker_id`."""
+    return _SEPARATORS.sub("", column.casefold())
 
 
 def name_words(name: str) -> tuple[str, ...]:

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import NamedTuple
 
-from dspy_judges.column_names import name_key
 from judges.labels.cells import is_blank, value_at, without_keys
 from judges.labels.column_mapping import check_user_columns
 from judges.labels.columns import PAIR_ROLES, VOTE_COLUMNS, Columns
-from judges.labels.names import judge_name, name_words
+from judges.labels.names import judge_name, name_key, name_words
 from judges.labels.rating_columns import find_rating_columns
 from judges.labels.ratings import ReadOptions
 from judges.labels.rows import ItemFields, RowReader, read_comments

@@ -6,11 +6,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
-from dspy_judges.column_names import name_key
 from judges import catalog
 from judges.labels.cells import KEY_SEPARATOR, without_keys
 from judges.labels.columns import NESTED_COLUMNS, OUTPUT_ROLES, VOTE_COLUMNS, Columns
-from judges.labels.names import is_source_or_output, judge_name, map_flag, name_words
+from judges.labels.names import is_source_or_output, judge_name, map_flag, name_key, name_words
 from judges.labels.rating_reader import is_rating_word
 from judges.labels.values import NUMBER, is_missing_value, normalize_word, parse_cell
 from judges.tables.problems import Problems, joined_names

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 
-from dspy_judges.column_names import name_key
 from judges.labels.cells import split_by_annotator
+from judges.labels.names import name_key
 from judges.labels.types import Vote
 from judges.labels.values import WordValues, is_missing_value, normalize_word
 from judges.tables.problems import UnreadableError

@@ -5,7 +5,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from dspy_judges.column_names import name_key
 from dspy_judges.errors import option_name
 from judges import loading
 from judges.definition import make_comparison, make_dimension
@@ -19,6 +18,7 @@ from judges.labels.names import (
     is_text_name,
     judge_name,
     map_flag,
+    name_key,
     only_text_name,
     source_name,
     usual_name,

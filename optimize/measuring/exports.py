@@ -12,12 +12,11 @@ from itertools import chain, product
 from pathlib import Path
 from typing import NamedTuple
 
-from dspy_judges.column_names import name_key
 from judges.judgement import AnyJudgement
 from judges.labels.cells import first_value, objects_in, value_at
 from judges.labels.columns import ROW_NUMBER_COLUMN
 from judges.labels.conversations import cells_with_texts
-from judges.labels.names import OUTPUT_NAMES
+from judges.labels.names import OUTPUT_NAMES, name_key
 from judges.labels.types import LabelledItem, LabelledPairs, Vote
 from judges.labels.values import NUMBER_BY_YES_NO_WORD, WordValues
 from judges.tables.problems import count_text, excerpt, joined_names
