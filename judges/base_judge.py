@@ -4,7 +4,7 @@ import sys
 import warnings
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -18,7 +18,7 @@ import msgspec
 
 from judges import frozen
 from judges.dimension import Kind, Subject
-from judges.exchange import failed_judgement
+from judges.exchange import Judgements, Row, failed_judgement
 from judges.frozen import AnyJudgeFile, Provenance, texts_digest, to_json_data
 from judges.judgement import AnyJudgement
 from judges.labels.cells import value_at
@@ -32,10 +32,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from judges.client import Client, ModelOptions, Options
+    from judges.judge import Judge
 
 # Who chose a judge's model: nobody (it is the default), the judge's file, or the user.
 LmSource = Literal["default", "file", "user"]
-JudgeRowsFunction = Callable[[Iterable[Mapping[str, object]]], Iterator[AnyJudgement]]
+JudgeRowsFunction = Callable[[Iterable[Row]], Iterator[AnyJudgement]]
 
 
 class FailedJudgementWarning(UserWarning):
@@ -61,23 +62,21 @@ class BaseJudge(ABC):
 
     @property
     @abstractmethod
-    def single_judges(self) -> tuple["BaseJudge", ...]:
+    def single_judges(self) -> tuple["Judge", ...]:
         """The judges with one prompt and one model each: the judge itself, or a panel's members."""
 
     @property
     def prompts(self) -> tuple[Prompt, ...]:
         """The prompt of each of `single_judges`."""
-        return tuple(chain.from_iterable(judge.prompts for judge in self.single_judges))
+        return tuple(judge.prompt for judge in self.single_judges)
 
     @property
     def is_frozen(self) -> bool:
         """Whether the judge has its own sampling plan, like every judge loaded from a file."""
-        return all(judge.is_frozen for judge in self.single_judges)
+        return all(judge.plan is not None for judge in self.single_judges)
 
     @abstractmethod
-    def judge_rows(
-        self, rows: Iterable[Mapping[str, object]], client: "Client", *, seed: int = 0
-    ) -> Generator[AnyJudgement, None, None]:
+    def judge_rows(self, rows: Iterable[Row], client: "Client", *, seed: int = 0) -> Judgements:
         """Yield the judgement of each row, in order; `client` sends the requests.
 
         A row that lacks a text gets a failed judgement and is not sent.
@@ -266,11 +265,11 @@ class BaseJudge(ABC):
         def column_by_text(keys: frozenset[str]) -> dict[str, str]:
             return match_columns(self.subject, column_mapping, keys)
 
-        def texts_in(row: Mapping[str, object]) -> dict[str, object]:
+        def texts_in(row: Row) -> dict[str, object]:
             cells = cells_with_texts(row)
             return _texts_in(cells, column_by_text(frozenset(map(str, cells))))
 
-        def judge_rows(rows: Iterable[Mapping[str, object]]) -> Iterator[AnyJudgement]:
+        def judge_rows(rows: Iterable[Row]) -> Iterator[AnyJudgement]:
             text_rows, unjudged_rows = tee(map(texts_in, rows))
             try:
                 for judgement in judge.judge_rows(text_rows, client, seed=seed):
@@ -283,9 +282,7 @@ class BaseJudge(ABC):
         with judge.open_client(**cast("ModelOptions", client_options)) as client:
             yield judge_rows
 
-    def judge_all(
-        self, rows: Iterable[Mapping[str, object]], **options: "Unpack[Options]"
-    ) -> Iterator[AnyJudgement]:
+    def judge_all(self, rows: Iterable[Row], **options: "Unpack[Options]") -> Judgements:
         """Yield the judgement of each row, in order, with the rationale if the judge gives one.
 
         `rows` may be a generator: only a few rows are read ahead. The options, and the names of the
@@ -394,5 +391,5 @@ class BaseJudge(ABC):
         return frozen.dumps(self.freeze())
 
 
-def _texts_in(row: Mapping[str, object], column_by_text: Mapping[str, str]) -> dict[str, object]:
+def _texts_in(row: Row, column_by_text: Mapping[str, str]) -> dict[str, object]:
     return {name: value_at(row, column) for name, column in column_by_text.items()}

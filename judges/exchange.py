@@ -9,7 +9,7 @@ import unicodedata
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, cast
@@ -19,7 +19,7 @@ from judges.decisions import JSON_ERRORS, DecisionTask, fill_template, reply_fro
 from judges.dimension import Subject
 from judges.judgement import AnyJudgement, Judgement, NoScoreError, Preference, quote
 from judges.labels.cells import as_text
-from judges.prompt import Prompt, restate_format
+from judges.prompt import restate_format
 from judges.protocol import (
     Message,
     RefusedError,
@@ -29,7 +29,6 @@ from judges.protocol import (
     is_decision_model,
     reply_from_output,
 )
-from judges.questions import AnswerWeights
 from judges.reading import check_reply
 from judges.scoring import (
     NoProbabilitiesError,
@@ -45,39 +44,36 @@ from judges.tables.text import plain_value
 
 if TYPE_CHECKING:
     from judges.client import Client
+    from judges.judge import Judge
 
+# The texts of one output or pair, by their names.
+Row = Mapping[str, object]
+# Judgements that are made one after another; closing the generator ends the run.
+Judgements = Generator[AnyJudgement, None, None]
 # The two orders of a pair: output A or output B is shown first.
 PAIR_ORDERS = ("ab", "ba")
 # Unicode categories of invisible characters: control, format (zero-width, bidi), and blanks.
 INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
 
 
-@dataclass(kw_only=True)
 class Exchange:
     """Turns rows into a judge's messages, and replies into judgements.
 
     `lm` is the model's name or endpoint; for a decision model, it has to be the name. Raises
-    NoProbabilitiesError or OptionError if the model cannot follow the judge's plan.
+    NoProbabilitiesError or OptionError if the model cannot follow the plan.
     """
 
-    subject: Subject
-    prompt: Prompt
-    plan: SamplingPlan
-    template: Sequence[Message]
-    weights: AnswerWeights | None
-    threshold: float
-    lm: str
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        self.asks_decision_model = is_decision_model(self.lm)
-        if self.asks_decision_model and self.plan.kind != "weighted":
+    def __init__(self, judge: "Judge", plan: SamplingPlan, lm: str, seed: int = 0) -> None:
+        self.judge, self.plan, self.lm = judge, plan, lm
+        self.subject, self.prompt, self.template = judge.subject, judge.prompt, judge.template()
+        self.asks_decision_model = is_decision_model(lm)
+        if self.asks_decision_model and plan.kind != "weighted":
             raise OptionError(
-                f"{self.subject.name}: the plan {self.plan.kind!r} is not for {self.lm}: a "
-                "decision model always gives probabilities; leave the plan out"
+                f"{judge.name}: the plan {plan.kind!r} is not for {lm}: a decision model always "
+                "gives probabilities; leave the plan out"
             )
-        self.orders = PAIR_ORDERS if self.subject.kind == "pairwise" else PAIR_ORDERS[:1]
-        self.sampling = sampling_for(self.plan, self.prompt, seed=self.seed, lm=self.lm)
+        self.orders = PAIR_ORDERS if judge.kind == "pairwise" else PAIR_ORDERS[:1]
+        self.sampling = sampling_for(plan, judge.prompt, seed=seed, lm=lm)
 
     def messages(self, texts: Mapping[str, str], order: str = "ab") -> list[Message]:
         """Return the messages for these texts; the order "ba" shows output B of a pair first."""
@@ -108,17 +104,15 @@ class Exchange:
 
     def judgement_from_responses(self, responses: Sequence[Response]) -> AnyJudgement:
         """Return the judgement from one response; a pair has a response for each order."""
-        fields = self.prompt.choices
+        fields, weights = self.prompt.choices, self.judge.weights
         if self.subject.kind == "pairwise":
-            return _preference(responses).rescored(fields, self.weights)
+            return _preference(responses).rescored(fields, weights)
         (response,) = responses
         contents = cast(Sequence[ReplyContent], response.values)
         judgement = judgement_from_contents(self.plan, contents, response.failures)
-        return judgement.rescored(fields, self.weights, self.threshold)
+        return judgement.rescored(fields, weights, self.judge.threshold)
 
-    def judge_rows(
-        self, rows: Iterable[Mapping[str, object]], client: "Client"
-    ) -> Generator[AnyJudgement, None, None]:
+    def judge_rows(self, rows: Iterable[Row], client: "Client") -> Judgements:
         """Yield a judgement for each row, in order; a pair is asked in both orders."""
         if self.plan.kind == "weighted" and client.model.has_logprobs is False:
             raise NoProbabilitiesError(f"{client.model.name} gives no log-probabilities")
@@ -135,9 +129,7 @@ class Exchange:
         for skip_reason in skip_reasons:  # the rows after the last row that was sent
             yield failed_judgement(self.subject, str(skip_reason))
 
-    def _requests(
-        self, rows: Iterable[Mapping[str, object]], skip_reasons: deque[str | None]
-    ) -> Iterator[Request]:
+    def _requests(self, rows: Iterable[Row], skip_reasons: deque[str | None]) -> Iterator[Request]:
         """Yield the requests of all rows; `skip_reasons` gets a reason or None for each row."""
         # A repeated request restates the format of the reply, except for the plan "mean", whose
         # replies all have to come from the same prompt.
@@ -175,7 +167,7 @@ class Exchange:
             raise NoScoreError(f"{quote(repr(output))} cannot be read: {error}") from None
 
 
-def readable_texts(subject: Subject, row: Mapping[str, object]) -> dict[str, str]:
+def readable_texts(subject: Subject, row: Row) -> dict[str, str]:
     """Return the texts of a row by name; raises NoScoreError for a missing or blank text.
 
     One of the two outputs of a pair may be blank: a system that says nothing loses its comparisons.

@@ -1,7 +1,7 @@
 """A judge with one prompt and one model: made, copied, saved, and run on rows."""
 
 import json
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
@@ -12,9 +12,9 @@ from dspy_judges.errors import OptionError
 from judges.base_judge import BaseJudge
 from judges.decisions import DecisionTask, fill_template, template_for_model
 from judges.dimension import Subject, check_prompt
-from judges.exchange import Exchange, failed_judgement, readable_texts
+from judges.exchange import Exchange, Judgements, Row, failed_judgement, readable_texts
 from judges.frozen import JudgeFile, SubjectEntry, to_json_data
-from judges.judgement import AnyJudgement, NoScoreError, Preference
+from judges.judgement import NoScoreError, Preference
 from judges.labels.conversations import cells_with_texts
 from judges.prompt import Field, Prompt, Reasoning, with_questions
 from judges.protocol import (
@@ -145,16 +145,8 @@ class Judge(BaseJudge):
         return (self,)
 
     @property
-    def prompts(self) -> tuple[Prompt, ...]:
-        return (self.prompt,)
-
-    @property
     def questions(self) -> tuple[Field, ...]:
         return self.prompt.question_fields
-
-    @property
-    def is_frozen(self) -> bool:
-        return self.plan is not None
 
     def plan_for(self, model: Model) -> SamplingPlan:
         """Return the judge's own plan, or the default plan of this model."""
@@ -164,17 +156,15 @@ class Judge(BaseJudge):
         """Return the judge's own plan, or the default plan for the model's name."""
         return self.plan or default_plan_for_name(self.lm)
 
-    def judge_rows(
-        self, rows: Iterable[Mapping[str, object]], client: "Client", *, seed: int = 0
-    ) -> Generator[AnyJudgement, None, None]:
+    def judge_rows(self, rows: Iterable[Row], client: "Client", *, seed: int = 0) -> Judgements:
         self.check_destination()
         if is_decision_model(client.model.name) != is_decision_model(self.lm):
             return self.with_model(client.model.name).judge_rows(rows, client, seed=seed)
         model = client.model
         lm = model.name if is_decision_model(model.name) else model.endpoint
-        return self._exchange(self.plan_for(model), lm, seed).judge_rows(rows, client)
+        return Exchange(self, self.plan_for(model), lm, seed).judge_rows(rows, client)
 
-    def request(self, row: Mapping[str, object], order: str = "ab") -> dict[str, Any] | None:
+    def request(self, row: Row, order: str = "ab") -> dict[str, Any] | None:
         """Return the request for a row, for an inference engine that asks the model itself.
 
         Args:
@@ -197,7 +187,7 @@ class Judge(BaseJudge):
             >>> judge = judges.load("fluency", lm="openai/gpt-4.1-mini")
             >>> judge.request({"summary": "The mill burnt down at night."})["messages"]
         """
-        exchange = self._exchange()
+        exchange = Exchange(self, self.resolved_plan(), self.lm)
         try:
             texts = readable_texts(self.subject, cells_with_texts(row))
         except NoScoreError:
@@ -211,10 +201,7 @@ class Judge(BaseJudge):
         return {"messages": messages, "sampling": sampling.request_fields()}
 
     def read(
-        self,
-        row: Mapping[str, object],
-        outputs: Iterable[object],
-        outputs_ba: Iterable[object] = (),
+        self, row: Row, outputs: Iterable[object], outputs_ba: Iterable[object] = ()
     ) -> dict[str, Any]:
         """Return the judgement of a row as a dict, from an inference engine's replies to `request`.
 
@@ -229,7 +216,7 @@ class Judge(BaseJudge):
             questions, the `distribution` over the ratings, the `rationale` and the `failure`. A
             value that does not exist is None, such as the `score` of a failed judgement.
         """
-        exchange = self._exchange()
+        exchange = Exchange(self, self.resolved_plan(), self.lm)
         try:
             readable_texts(self.subject, cells_with_texts(row))
         except NoScoreError as error:
@@ -251,18 +238,6 @@ class Judge(BaseJudge):
         answer = words[1 - rating] if words and rating is not None else rating
         distribution = judgement.as_json()["distribution"] or None
         return {**result, self.kind: answer, "distribution": distribution}
-
-    def _exchange(self, plan: SamplingPlan | None = None, lm: str = "", seed: int = 0) -> Exchange:
-        return Exchange(
-            subject=self.subject,
-            prompt=self.prompt,
-            plan=plan or self.resolved_plan(),
-            template=self._template,
-            weights=self.weights,
-            threshold=self.threshold,
-            lm=lm or self.lm,
-            seed=seed,
-        )
 
     def template(self) -> list[Message]:
         """Return the judge's messages, with a `{{name}}` slot for each text in the last one.

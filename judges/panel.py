@@ -6,7 +6,7 @@ and the weights.
 """
 
 import math
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from itertools import tee
@@ -17,7 +17,7 @@ from msgspec.structs import asdict
 from dspy_judges.errors import JudgesError
 from judges.base_judge import BaseJudge
 from judges.dimension import Comparison, Subject, check_prompt
-from judges.exchange import failed_judgement
+from judges.exchange import Judgements, Row, failed_judgement
 from judges.frozen import MAX_MEMBERS, MemberEntry, PanelFile, SubjectEntry, to_json_data
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement, Preference
@@ -99,12 +99,12 @@ class Panel(BaseJudge):
         """
         inputs: dict[str, str] = {}
         for member in members:
-            name = member.name
-            if isinstance(member.judge, Panel):
+            name, judge = member.name, member.judge
+            if isinstance(judge, Panel):
                 raise PanelError(f"member {name} is a panel itself; join its members instead")
-            if not isinstance(member.judge, Judge):
-                raise PanelError(f"member {name} is {member.judge!r:.60}; give a Judge")
-            inputs |= member.judge.subject.inputs
+            if not isinstance(judge, Judge):
+                raise PanelError(f"member {name} is {judge!r:.60}; give a Judge (judges.load)")
+            inputs |= judge.subject.inputs
         # The subject's own texts stand last, since the last text is judged.
         inputs = {name: text for name, text in inputs.items() if name not in subject.inputs}
         lms = (member.judge.lm for member in members)
@@ -150,9 +150,7 @@ class Panel(BaseJudge):
         )
         return replace(self, members=members, api_base=new_base(self.lm) or self.api_base)
 
-    def judge_rows(
-        self, rows: Iterable[Mapping[str, object]], client: "Client", *, seed: int = 0
-    ) -> Generator[AnyJudgement, None, None]:
+    def judge_rows(self, rows: Iterable[Row], client: "Client", *, seed: int = 0) -> Judgements:
         """Yield the judgement of each row; the requests of all members are sent together."""
         rows, *row_copies = tee(rows, len(self.members) + 1)
         with ExitStack() as stack:
