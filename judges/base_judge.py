@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from judges.client import Client, ModelOptions, Options
-    from judges.judge import Judge
 
 # Who chose a judge's model: nobody (it is the default), the judge's file, or the user.
 LmSource = Literal["default", "file", "user"]
@@ -62,18 +61,18 @@ class BaseJudge(ABC):
 
     @property
     @abstractmethod
-    def single_judges(self) -> tuple["Judge", ...]:
+    def single_judges(self) -> tuple["BaseJudge", ...]:
         """The judges with one prompt and one model each: the judge itself, or a panel's members."""
 
     @property
     def prompts(self) -> tuple[Prompt, ...]:
         """The prompt of each of `single_judges`."""
-        return tuple(judge.prompt for judge in self.single_judges)
+        return tuple(chain.from_iterable(judge.prompts for judge in self.single_judges))
 
     @property
     def is_frozen(self) -> bool:
         """Whether the judge has its own sampling plan, like every judge loaded from a file."""
-        return all(judge.plan is not None for judge in self.single_judges)
+        return all(judge.is_frozen for judge in self.single_judges)
 
     @abstractmethod
     def judge_rows(self, rows: Iterable[Row], client: "Client", *, seed: int = 0) -> Judgements:

@@ -9,7 +9,7 @@ import unicodedata
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, cast
@@ -19,7 +19,7 @@ from judges.decisions import JSON_ERRORS, DecisionTask, fill_template, reply_fro
 from judges.dimension import Subject
 from judges.judgement import AnyJudgement, Judgement, NoScoreError, Preference, quote
 from judges.labels.cells import as_text
-from judges.prompt import restate_format
+from judges.prompt import Prompt, restate_format
 from judges.protocol import (
     Message,
     RefusedError,
@@ -29,6 +29,7 @@ from judges.protocol import (
     is_decision_model,
     reply_from_output,
 )
+from judges.questions import AnswerWeights
 from judges.reading import check_reply
 from judges.scoring import (
     NoProbabilitiesError,
@@ -44,7 +45,6 @@ from judges.tables.text import plain_value
 
 if TYPE_CHECKING:
     from judges.client import Client
-    from judges.judge import Judge
 
 # The texts of one output or pair, by their names.
 Row = Mapping[str, object]
@@ -56,6 +56,7 @@ PAIR_ORDERS = ("ab", "ba")
 INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
 
 
+@dataclass
 class Exchange:
     """Turns rows into a judge's messages, and replies into judgements.
 
@@ -63,17 +64,24 @@ class Exchange:
     NoProbabilitiesError or OptionError if the model cannot follow the plan.
     """
 
-    def __init__(self, judge: "Judge", plan: SamplingPlan, lm: str, seed: int = 0) -> None:
-        self.judge, self.plan, self.lm = judge, plan, lm
-        self.subject, self.prompt, self.template = judge.subject, judge.prompt, judge.template()
-        self.asks_decision_model = is_decision_model(lm)
-        if self.asks_decision_model and plan.kind != "weighted":
+    subject: Subject
+    prompt: Prompt
+    template: Sequence[Message]
+    weights: AnswerWeights | None
+    threshold: float
+    plan: SamplingPlan
+    lm: str
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        self.asks_decision_model = is_decision_model(self.lm)
+        if self.asks_decision_model and self.plan.kind != "weighted":
             raise OptionError(
-                f"{judge.name}: the plan {plan.kind!r} is not for {lm}: a decision model always "
-                "gives probabilities; leave the plan out"
+                f"{self.subject.name}: the plan {self.plan.kind!r} is not for {self.lm}: a "
+                "decision model always gives probabilities; leave the plan out"
             )
-        self.orders = PAIR_ORDERS if judge.kind == "pairwise" else PAIR_ORDERS[:1]
-        self.sampling = sampling_for(plan, judge.prompt, seed=seed, lm=lm)
+        self.orders = PAIR_ORDERS if self.subject.kind == "pairwise" else PAIR_ORDERS[:1]
+        self.sampling = sampling_for(self.plan, self.prompt, seed=self.seed, lm=self.lm)
 
     def messages(self, texts: Mapping[str, str], order: str = "ab") -> list[Message]:
         """Return the messages for these texts; the order "ba" shows output B of a pair first."""
@@ -104,13 +112,13 @@ class Exchange:
 
     def judgement_from_responses(self, responses: Sequence[Response]) -> AnyJudgement:
         """Return the judgement from one response; a pair has a response for each order."""
-        fields, weights = self.prompt.choices, self.judge.weights
+        fields = self.prompt.choices
         if self.subject.kind == "pairwise":
-            return _preference(responses).rescored(fields, weights)
+            return _preference(responses).rescored(fields, self.weights)
         (response,) = responses
         contents = cast(Sequence[ReplyContent], response.values)
         judgement = judgement_from_contents(self.plan, contents, response.failures)
-        return judgement.rescored(fields, weights, self.judge.threshold)
+        return judgement.rescored(fields, self.weights, self.threshold)
 
     def judge_rows(self, rows: Iterable[Row], client: "Client") -> Judgements:
         """Yield a judgement for each row, in order; a pair is asked in both orders."""

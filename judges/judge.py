@@ -145,6 +145,14 @@ class Judge(BaseJudge):
         return (self,)
 
     @property
+    def prompts(self) -> tuple[Prompt, ...]:
+        return (self.prompt,)
+
+    @property
+    def is_frozen(self) -> bool:
+        return self.plan is not None
+
+    @property
     def questions(self) -> tuple[Field, ...]:
         return self.prompt.question_fields
 
@@ -162,7 +170,7 @@ class Judge(BaseJudge):
             return self.with_model(client.model.name).judge_rows(rows, client, seed=seed)
         model = client.model
         lm = model.name if is_decision_model(model.name) else model.endpoint
-        return Exchange(self, self.plan_for(model), lm, seed).judge_rows(rows, client)
+        return self._exchange(self.plan_for(model), lm, seed).judge_rows(rows, client)
 
     def request(self, row: Row, order: str = "ab") -> dict[str, Any] | None:
         """Return the request for a row, for an inference engine that asks the model itself.
@@ -187,7 +195,7 @@ class Judge(BaseJudge):
             >>> judge = judges.load("fluency", lm="openai/gpt-4.1-mini")
             >>> judge.request({"summary": "The mill burnt down at night."})["messages"]
         """
-        exchange = Exchange(self, self.resolved_plan(), self.lm)
+        exchange = self._exchange(self.resolved_plan(), self.lm)
         try:
             texts = readable_texts(self.subject, cells_with_texts(row))
         except NoScoreError:
@@ -216,7 +224,7 @@ class Judge(BaseJudge):
             questions, the `distribution` over the ratings, the `rationale` and the `failure`. A
             value that does not exist is None, such as the `score` of a failed judgement.
         """
-        exchange = Exchange(self, self.resolved_plan(), self.lm)
+        exchange = self._exchange(self.resolved_plan(), self.lm)
         try:
             readable_texts(self.subject, cells_with_texts(row))
         except NoScoreError as error:
@@ -238,6 +246,10 @@ class Judge(BaseJudge):
         answer = words[1 - rating] if words and rating is not None else rating
         distribution = judgement.as_json()["distribution"] or None
         return {**result, self.kind: answer, "distribution": distribution}
+
+    def _exchange(self, plan: SamplingPlan, lm: str, seed: int = 0) -> Exchange:
+        judge_parts = self.subject, self.prompt, self._template, self.weights, self.threshold
+        return Exchange(*judge_parts, plan, lm, seed)
 
     def template(self) -> list[Message]:
         """Return the judge's messages, with a `{{name}}` slot for each text in the last one.
