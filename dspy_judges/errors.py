@@ -44,7 +44,7 @@ _ARGUMENT_BY_FLAG = {
 
 @contextmanager
 def arguments_in_messages(**argument_by_option: str) -> Iterator[None]:
-    """Make messages name arguments, not flags; an argument may be called other than its option."""
+    """In this context, let messages name a Python function's arguments, not a command's flags."""
     reset_token = _argument_by_option.set(argument_by_option)
     try:
         yield

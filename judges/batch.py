@@ -40,8 +40,8 @@ BATCH_PURPOSE = "batch"  # the purpose for which the store books the requests of
 class BatchState(Struct, kw_only=True):
     """The state of a batch, as the file OUT.batch.json holds it.
 
-    `run_id` is a random id, which the batch also has at the provider. It is drawn before the batch
-    is submitted, and `batch_id` is the provider's id, known afterwards.
+    `run_id` is a random id that the run gives to the batch before submitting it. `batch_id` is the
+    provider's id, which is known once the batch is submitted.
     """
 
     lm: str
@@ -55,15 +55,12 @@ class _HttpResponse(Struct):
     body: Raw = Raw(b"{}")
 
 
-class _FileLine(Struct):
-    """A line of a batch's file of requests or results; `custom_id` is the request's key."""
+class _Result(Struct):
+    """A line of a batch's result files; `custom_id` is the key of the request."""
 
     custom_id: str
     response: _HttpResponse | None = None
     error: Raw = Raw(b"{}")
-
-
-_LINE_DECODER = msgspec.json.Decoder(_FileLine)
 
 
 class Batch:
@@ -186,15 +183,12 @@ class Batch:
                 # An earlier run collected the answers, but was killed before its last row.
                 return []
             raise FatalModelError("no batch is submitted yet; submit one with --batch-api submit")
-        request_keys = self._read_request_keys()
-        unanswered_ids = self._store.unanswered_request_ids(BATCH_PURPOSE)
-        # The ids in the store of the batch's requests that have no answer.
-        id_by_key = {key: unanswered_ids[key] for key in request_keys & unanswered_ids.keys()}
+        id_by_key = self._store.unanswered_request_ids(BATCH_PURPOSE)
         failure_reasons = []
         with self._openai_client() as client:
             batch = client.batches.retrieve(self.state.batch_id)
             n_answers = batch.request_counts.completed if batch.request_counts else 0
-            counts_text = f"{n_answers:,} of {len(request_keys):,} requests answered"
+            counts_text = f"{n_answers:,} of {len(id_by_key):,} requests answered"
             status = f"{batch.id} {batch.status}, {counts_text}"
             if batch.status not in FINAL_STATUSES:
                 raise FatalModelError(f"the batch is not finished: {status}")
@@ -205,21 +199,13 @@ class Batch:
             self._store.record_outcome(request_id, REFUSED, 0.0, None)
         self._store.commit()
         self._state_path.unlink()
-        self._requests_path.unlink()
+        self._requests_path.unlink(missing_ok=True)
         errors = (batch.errors.data if batch.errors else None) or []
         reason = "; ".join([status, *(error.message or "" for error in errors)])
         failure_reason = f"not answered: {self._model.redactor.excerpt(reason)}"
         return failure_reasons + [failure_reason] * len(id_by_key)
 
-    def _read_request_keys(self) -> set[str]:
-        try:
-            with self._requests_path.open("rb") as file:
-                return {_LINE_DECODER.decode(line).custom_id for line in file}
-        except (ValueError, RecursionError) as error:
-            problem = f"is damaged ({error}); delete it and {self._state_path} to forget the batch"
-            raise FatalModelError(f"{self._requests_path}: {problem}") from None
-
-    def _record_result(self, result: _FileLine, request_id: int) -> list[str]:
+    def _record_result(self, result: _Result, request_id: int) -> list[str]:
         """Record a request's result in the store; return why the request failed, if it failed."""
         response = result.response or _HttpResponse(body=result.error)
         body = bytes(response.body)
@@ -256,10 +242,10 @@ class Batch:
             raise FatalModelError(f"{model.endpoint}: {reason}") from None
 
 
-def _read_results(client: "OpenAI", batch: "ProviderBatch") -> Iterator[_FileLine]:
+def _read_results(client: "OpenAI", batch: "ProviderBatch") -> Iterator[_Result]:
     """Yield the lines of the batch's result files; lines that cannot be read are left out."""
     for file_id in filter(None, (batch.output_file_id, batch.error_file_id)):
         with client.files.with_streaming_response.content(file_id) as result_file:
             for line in result_file.iter_lines():
                 with suppress(msgspec.DecodeError, RecursionError):
-                    yield _LINE_DECODER.decode(line)
+                    yield msgspec.json.decode(line, type=_Result)

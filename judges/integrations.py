@@ -222,8 +222,8 @@ def promptfoo_assertion(
 def check(judge: AnyJudge, /, *, at_least: float | None = None, **texts: str) -> Judgement:
     """Judge one output in a test; raise AssertionError if the score is below `at_least` or missing.
 
-    `texts` are the texts that the judge reads, by name. A pass-or-fail judge does not need
-    `at_least`. The error has the score, the answers to the judge's questions, and the rationale.
+    `texts` are the texts that the judge reads, by name. For a pass-or-fail judge, `at_least` is .5
+    by default. The error has the score, the answers to the judge's questions, and the rationale.
     """
     min_score = _min_score(judge, at_least)
     judgement = cast(Judgement, judge(**texts))

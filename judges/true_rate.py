@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Vector = NDArray[np.float64]
-# An error rate is estimated from at least so many test labels of a class (pass or fail).
+# The fewest test labels of a class (pass or fail) from which an error rate is estimated.
 MIN_CLASS_LABELS = 10
 
 

@@ -203,13 +203,13 @@ def read_plan(
     from judges.scoring import SamplingPlan
 
     if (plan_kind == "mean") != (samples is not None):
-        options = f"{option_name('plan', 'mean')} and {option_name('samples', 'N')}"
-        raise UsageError(f"{options} go together: give both or neither")
+        plan_option, samples_option = option_name("plan", "mean"), option_name("samples", "N")
+        raise UsageError(f"{plan_option} and {samples_option} go together: give both or neither")
     if samples is not None:
         temperature = DEFAULT_MEAN_TEMPERATURE if temperature is None else temperature
         if temperature == 0 and samples > 1:
-            option = option_name("temperature", 0)
-            raise UsageError(f"{option} draws the same reply every time; use 1 or more")
+            option_text = option_name("temperature", 0)
+            raise UsageError(f"{option_text} draws the same reply every time; use 1 or more")
         return SamplingPlan(kind="mean", samples=samples, temperature=temperature)
     if plan_kind is None and temperature is None:
         return None

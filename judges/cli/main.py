@@ -93,13 +93,16 @@ def make_parser() -> argparse.ArgumentParser:
     show_parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
     usage = "dspy-judges score JUDGE... --data FILE --out FILE [options]"
-    score_parser = add_command("score", "judges.cli.table:score", ABOUT_SCORE, usage)
+    score_parser = add_command("score", "judges.cli.table:command", ABOUT_SCORE, usage)
+    score_parser.set_defaults(is_pairwise=False)
     score_parser.add_argument("judges", nargs="+", metavar="JUDGE", help=JUDGE_HELP)
     add_table_flags(score_parser, data_help="the rows to judge")
 
     usage = "dspy-judges winrate JUDGE --data FILE --out FILE [options]"
-    winrate_parser = add_command("winrate", "judges.cli.table:winrate", ABOUT_WINRATE, usage)
-    winrate_parser.add_argument("judge", metavar="JUDGE", help="a pairwise judge: " + JUDGE_HELP)
+    winrate_parser = add_command("winrate", "judges.cli.table:command", ABOUT_WINRATE, usage)
+    winrate_parser.set_defaults(is_pairwise=True)
+    help_text = f"a pairwise judge: {JUDGE_HELP}"
+    winrate_parser.add_argument("judges", nargs=1, metavar="JUDGE", help=help_text)
     add_table_flags(winrate_parser, data_help="the pairs to judge")
     for table_parser in (score_parser, winrate_parser):
         help_text = "add a column with the answer to each question (not needed for .jsonl)"

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from dspy_judges.errors import UsageError
 from judges.cli.costs import RunCost
 from judges.cli.flags import with_model_flags
-from judges.dimension import Comparison
 from judges.frozen import TUNED_ON_KEY
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement, Preference
@@ -154,9 +153,9 @@ class JudgeScores(JudgeResults):
             yield f"the commonest failure: {reason}"
         if self.is_verdict:
             yield str(self.true_rate())
-        words = self.judge.subject.words
-        if words and words != ("pass", "fail"):
-            yield f"a score of 1 means {words[0]!r}, and 0 means {words[1]!r}"
+        verdict_words = self.judge.subject.words
+        if verdict_words and verdict_words != ("pass", "fail"):
+            yield f"a score of 1 means {verdict_words[0]!r}, and 0 means {verdict_words[1]!r}"
         if self.n_tuned_on:
             rate_phrase = " and left out of the rate" if self.is_verdict else ""
             yield (
@@ -180,20 +179,20 @@ class JudgeScores(JudgeResults):
 class JudgePreferences(JudgeResults):
     """The preferences of a pairwise judge."""
 
-    def __init__(self, judge: AnyJudge, subject: Comparison, flags: argparse.Namespace) -> None:
+    def __init__(self, judge: AnyJudge, flags: argparse.Namespace) -> None:
         # "verdict" is the stable name of a preference in the output.
         super().__init__(judge, "verdict", PREFERENCE_KEYS, flags)
-        self.subject = subject
         self.preferences: list[Preference] = []
         self.document_hashes: list[int] = []
         self.output_lengths: list[tuple[int, int]] = []
 
     def add_judgement(self, judgement: AnyJudgement, texts: Record, is_tuned_row: bool) -> Record:
         assert isinstance(judgement, Preference)
-        output_a, output_b = (str(texts[name] or "").strip() for name in self.subject.fields)
+        *document_texts, text_a, text_b = texts.values()
         self.preferences.append(judgement)
-        self.document_hashes.append(hash(tuple(str(texts[name]) for name in self.subject.inputs)))
-        self.output_lengths.append((len(output_a), len(output_b)))
+        self.document_hashes.append(hash(tuple(map(str, document_texts))))
+        lengths = [len(str(text or "").strip()) for text in (text_a, text_b)]
+        self.output_lengths.append((lengths[0], lengths[1]))
         values: Record = {key: getattr(judgement, key) for key in PREFERENCE_KEYS}
         return {**values, "answers": judgement.answers} if judgement.answers else values
 
@@ -212,44 +211,43 @@ class JudgePreferences(JudgeResults):
             print_output(f"  tuned on            {self.n_tuned_on:,} of these pairs (marked)")
 
 
-def load_score_judges(flags: argparse.Namespace) -> dict[str, JudgeScores]:
-    """Load the judges that the command score names; return the empty results of each, by name."""
-    scores_by_judge: dict[str, JudgeScores] = {}
+ResultsByJudge = Mapping[str, JudgeResults]
+
+
+def load_judges(flags: argparse.Namespace) -> ResultsByJudge:
+    """Load the judges that the command names; return the empty results of each, by its name."""
+    results_by_judge: dict[str, JudgeResults] = {}
     for judge_path in flags.judges:
         loaded_judge = load(judge_path)
         judge = with_model_flags(loaded_judge, judge_path, flags)
-        if judge.kind == "pairwise":
+        if judge.kind == "pairwise" and not flags.is_pairwise:
             raise UsageError(f"{judge.name} compares two outputs; use: dspy-judges winrate")
-        if judge.name in scores_by_judge:
+        if judge.kind != "pairwise" and flags.is_pairwise:
+            raise UsageError(f"{judge.name} rates one output; use: dspy-judges score")
+        if judge.name in results_by_judge:
             raise UsageError("two judges have the same name; score them in two runs")
-        is_as_tested = judge == loaded_judge
-        scores_by_judge[judge.name] = JudgeScores(judge, flags, is_as_tested=is_as_tested)
-    return scores_by_judge
-
-
-def load_pairwise_judge(flags: argparse.Namespace) -> dict[str, JudgePreferences]:
-    """Load the judge that the command winrate names; return its empty results, by its name."""
-    judge = with_model_flags(load(flags.judge), flags.judge, flags)
-    if not isinstance(judge.subject, Comparison):
-        raise UsageError(f"{judge.name} rates one output; use: dspy-judges score")
-    return {judge.name: JudgePreferences(judge, judge.subject, flags)}
+        if flags.is_pairwise:
+            results_by_judge[judge.name] = JudgePreferences(judge, flags)
+        else:
+            is_as_tested = judge == loaded_judge
+            results_by_judge[judge.name] = JudgeScores(judge, flags, is_as_tested=is_as_tested)
+    return results_by_judge
 
 
 def print_report(
-    results: Mapping[str, JudgeResults], flags: argparse.Namespace, n_rows: int, cost: RunCost
+    results_by_judge: ResultsByJudge, flags: argparse.Namespace, n_rows: int, cost: RunCost
 ) -> None:
     """Print the summary of each judge; raise RowsError if no row got a score or a preference."""
-    (first_results, *_), name_width = results.values(), max(map(len, results))
-    is_pairwise = isinstance(first_results, JudgePreferences)
+    (first_results, *_), name_width = results_by_judge.values(), max(map(len, results_by_judge))
     if flags.json:
-        summaries = {name: judge_results.summary_json() for name, judge_results in results.items()}
+        summaries = {name: results.summary_json() for name, results in results_by_judge.items()}
         report_json = {"out": str(flags.out), "rows": n_rows, "judges": summaries}
-        if is_pairwise:
+        if flags.is_pairwise:
             report_json = {**first_results.summary_json(), "out": str(flags.out)}
         print(json.dumps({**report_json, **cost._asdict()}, indent=1))
     else:
-        for judge_results in results.values():
-            judge_results.print_summary(name_width)
-    if not any(judge_results.n_judged for judge_results in results.values()):
-        problem = "no pair got a preference" if is_pairwise else "no row got a score"
+        for results in results_by_judge.values():
+            results.print_summary(name_width)
+    if not any(results.n_judged for results in results_by_judge.values()):
+        problem = "no pair got a preference" if flags.is_pairwise else "no row got a score"
         raise RowsError(f"{problem}; the first reason: {first_results.first_failure}")

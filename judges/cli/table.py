@@ -21,7 +21,7 @@ from pathlib import Path
 from dspy_judges.errors import JudgesError, UsageError
 from judges.cli.costs import CostEstimate, RunCost, estimate_costs, total_estimate
 from judges.cli.flags import read_map_flags, request_options
-from judges.cli.results import JudgeResults, load_pairwise_judge, load_score_judges, print_report
+from judges.cli.results import ResultsByJudge, load_judges, print_report
 from judges.client import Budget, BudgetSpentError, Session, find_price, price_of
 from judges.client.request_queue import FailingRunError
 from judges.judgement import AnyJudgement
@@ -86,15 +86,16 @@ class TableRun:
         return sha256(json.dumps([data_digest, sheet, judges, settings]).encode()).hexdigest()
 
 
-def _run_table_command(results: Mapping[str, JudgeResults], flags: argparse.Namespace) -> int:
-    """Run the command score or winrate with its judges, and return the exit code.
+def command(flags: argparse.Namespace) -> int:
+    """Run the command score or winrate, and return the exit code.
 
     With --dry-run, only print the estimated cost. With --batch-api, submit requests or collect
     answers, and judge the rows only once all requests have answers.
     """
     if not flags.dry_run:
         _check_output(flags)
-    run = _prepare_run(results, flags)
+    results_by_judge = load_judges(flags)
+    run = _prepare_run(results_by_judge, flags)
     if flags.dry_run:
         print(json.dumps(run.estimate.as_json(), indent=1) if flags.json else run.estimate)
         _check_max_cost(run)
@@ -103,7 +104,7 @@ def _run_table_command(results: Mapping[str, JudgeResults], flags: argparse.Name
     _check_max_cost(run)
     if flags.batch_api and not _run_batch_step(run):
         return 1 if flags.batch_api == "collect" else 0
-    print_report(results, flags, run.n_rows, _judge_table(run, results))
+    print_report(results_by_judge, flags, run.n_rows, _judge_table(run, results_by_judge))
     return 0
 
 
@@ -113,7 +114,7 @@ def _check_output(flags: argparse.Namespace) -> None:
         raise UsageError("--out FILE is needed, except with --dry-run")
     if not flags.out.parent.is_dir():
         raise RowsError(f"{flags.out}: the folder {flags.out.parent} does not exist")
-    # If the store of replies exists, too, a run was killed at its end, and may be run again.
+    # If a store of replies is left beside the output, the run was killed, and may write it again.
     if flags.out.exists() and not _store_path(flags.out).exists():
         raise RowsError(
             f"{flags.out} exists already, and does not say which judge and settings made it: "
@@ -128,9 +129,9 @@ def _check_output(flags: argparse.Namespace) -> None:
         )
 
 
-def _prepare_run(results: Mapping[str, JudgeResults], flags: argparse.Namespace) -> TableRun:
+def _prepare_run(results_by_judge: ResultsByJudge, flags: argparse.Namespace) -> TableRun:
     """Read the whole table once, to check and count its rows; estimate the cost of the run."""
-    judges, notes = [judge_results.judge for judge_results in results.values()], list[str]()
+    judges, notes = [results.judge for results in results_by_judge.values()], list[str]()
     column_by_name = _read_column_mapping(flags.map, judges)
     is_flat = flags.out is not None and writable_format(flags.out).is_flat
     rows = read_table_rows(flags.data, notes)
@@ -156,7 +157,7 @@ def _prepare_run(results: Mapping[str, JudgeResults], flags: argparse.Namespace)
         n = n_characters[judge.name]
         estimates += estimate_costs(judge, n_rows=n_rows, n_characters=n, lms=lms, price=price)
         if is_flat:
-            columns.update(dict.fromkeys(results[judge.name].name_columns(columns)))
+            columns.update(dict.fromkeys(results_by_judge[judge.name].name_columns(columns)))
     return TableRun(
         judges=judges,
         flags=flags,
@@ -253,7 +254,7 @@ def _check_max_cost(run: TableRun) -> None:
         )
 
 
-def _judge_table(run: TableRun, results: Mapping[str, JudgeResults]) -> RunCost:
+def _judge_table(run: TableRun, results_by_judge: ResultsByJudge) -> RunCost:
     start_time = time.monotonic()
     with _open_session(run, is_last=True) as session:
         progress = Progress("judging", run.n_rows, sys.stderr, budget=session.budget)
@@ -265,7 +266,7 @@ def _judge_table(run: TableRun, results: Mapping[str, JudgeResults]) -> RunCost:
         ):
             for row, texts, judgements in judged_rows:
                 for name, judgement in judgements.items():
-                    row = {**row, **results[name].new_cells(row, texts[name], judgement)}
+                    row = {**row, **results_by_judge[name].new_cells(row, texts[name], judgement)}
                 writer.write(row)
                 progress.step(failed=any(judgement.failure for judgement in judgements.values()))
         if note := session.budget.total.cache_note:
@@ -331,13 +332,13 @@ def _run_batch_step(run: TableRun) -> bool:
     with _open_session(run) as session:
         batch = Batch(flags.out, lms[0], session, price=price, **options)
         if flags.batch_api == "collect":
-            reasons = batch.collect_answers()
-            if reasons:
+            failures = batch.collect_answers()
+            if failures:
                 print_error(
-                    f"{len(reasons):,} requests have no answer ({reasons[0]}); all other answers "
+                    f"{len(failures):,} requests have no answer ({failures[0]}); all other answers "
                     "are kept. The same command without --batch-api sends these requests now"
                 )
-            return not reasons
+            return not failures
         if batch.state.batch_id is None:
             # The batch takes the place of the model, and writes all requests to its file. An
             # existing file is not used, since it may be incomplete, or from another run.
@@ -351,13 +352,3 @@ def _run_batch_step(run: TableRun) -> bool:
         batch.submit()
     print_output(f"{batch.state.batch_id} is submitted; run --batch-api collect within a day")
     return False
-
-
-def score(flags: argparse.Namespace) -> int:
-    """Judge every row with rating judges, and print each judge's mean score."""
-    return _run_table_command(load_score_judges(flags), flags)
-
-
-def winrate(flags: argparse.Namespace) -> int:
-    """Compare the two outputs of every pair, and print how often output A is preferred."""
-    return _run_table_command(load_pairwise_judge(flags), flags)
