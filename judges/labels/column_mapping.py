@@ -1,25 +1,11 @@
 """Checks the columns that the user names with --map, and advises how to correct them."""
 
-from collections.abc import Mapping
+from collections.abc import Collection
 
 from judges.labels.cells import KEY_SEPARATOR
-from judges.labels.column_kinds import ColumnKind
-from judges.labels.columns import ROLE_NAMES, ROW_NUMBER_COLUMN, VOTE_COLUMNS, ColumnNames, Columns
+from judges.labels.columns import ROLE_NAMES, ROW_NUMBER_COLUMN, VOTE_COLUMNS, Columns
 from judges.labels.names import OUTPUT_NAMES, SOURCE_NAMES, is_source_or_output, map_flag, name_key
-from judges.tables.formats import Table
 from judges.tables.problems import Problems, joined_names
-
-
-def columns_in_table(
-    table: Table, user_columns: Mapping[str, ColumnNames]
-) -> dict[str, ColumnNames]:
-    """Return the user's columns by name that are in this table, if one --map is for two files."""
-    columns = Columns(table, user_columns)
-    return {
-        name: user_columns[name]
-        for name, exact_names in columns.columns_by_name.items()
-        if all(map(columns.has_column, exact_names))
-    }
 
 
 def check_user_columns(columns: Columns, problems: Problems) -> None:
@@ -49,14 +35,14 @@ def add_missing_column(
 
 def map_flag_advice(columns: Columns, name: str) -> str:
     """Return advice to name a column with --map, and which one if a column seems to be meant."""
-    usual_names = (SOURCE_NAMES, OUTPUT_NAMES)
-    synonyms = next((names for names in usual_names if name_key(name) in names), ())
-    is_text = synonyms or name in columns.judge_texts
-    kinds: tuple[ColumnKind, ...] = ("text", "label") if is_text else ("rating",)
-    paths = columns.columns_of_kind(columns.nested_key_paths, *kinds)
-    # Any other key may be the name of another dimension.
-    suggestions = [path for path in paths if path.rpartition(KEY_SEPARATOR)[2] in name]
-    if synonyms:
-        paths = [*columns.table.columns, *paths]
-        suggestions = [p for p in paths if name_key(p.rpartition(KEY_SEPARATOR)[2]) in synonyms]
-    return f"name your column with {map_flag(name, suggestions[:1] or ['COLUMN'])}"
+    key, columns_and_keys = name_key(name), [*columns.nested_key_paths]
+    synonyms: Collection[str] = ()
+    for usual_names in (SOURCE_NAMES, OUTPUT_NAMES):
+        if key in usual_names:
+            synonyms, columns_and_keys = usual_names, [*columns.table.columns, *columns_and_keys]
+    for column in columns_and_keys:
+        column_key = name_key(column.rpartition(KEY_SEPARATOR)[2])
+        # A key such as `rel` may be short for `relevance`.
+        if column_key in synonyms or key.startswith(column_key):
+            return f"name your column with {map_flag(name, [column])}"
+    return f"name your column with {map_flag(name, ['COLUMN'])}"

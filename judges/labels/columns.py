@@ -3,8 +3,9 @@
 The user's choice of columns (`--map`) decides first, then a usual column name, then the cells.
 """
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 
 from judges.labels.cells import KEY_SEPARATOR, as_object, is_id_or_name, value_at, without_keys
@@ -107,6 +108,15 @@ class Columns:
             column_names += [name] if is_column else split_at_commas(name) or [name]
         return tuple(dict.fromkeys(map(self.exact_name, column_names)))
 
+    def without_missing_columns(self) -> "Columns":
+        """Return the columns without the user's names for columns that are not in this table."""
+        found_columns = {
+            name: columns
+            for name, columns in self.columns_by_name.items()
+            if all(map(self.has_column, columns))
+        }
+        return replace(self, user_columns=found_columns)
+
     def _describe(self, name: str) -> Column:
         return Column(
             name,
@@ -185,12 +195,19 @@ class Columns:
             }
             if self.describe_column(column).n_distinct < len(annotated_ids) > len(rows) / 2:
                 compared_columns.append(column)
-        number_by_texts: dict[tuple[str, ...], int] = {}
-        first_row_numbers: dict[int, int] = {}
-        for row in rows:
-            texts = tuple(str(value_at(row.cells, column)) for column in compared_columns)
-            first_row_numbers[row.row_number] = number_by_texts.setdefault(texts, row.row_number)
-        return first_row_numbers
+        return {
+            row.row_number: same_rows[0].row_number
+            for same_rows in self.group_rows(compared_columns)
+            for row in same_rows
+        }
+
+    def group_rows(self, names: Sequence[str]) -> list[list[TableRow]]:
+        """Return the rows in groups, each with the same cells in these columns."""
+        rows_by_cells: dict[tuple[str, ...], list[TableRow]] = defaultdict(list)
+        for row in self.table.rows:
+            cells = tuple(str(value_at(row.cells, name)) for name in names)
+            rows_by_cells[cells].append(row)
+        return [*rows_by_cells.values()]
 
     def exact_name(self, name: str) -> str:
         """Return the only column that is called `name` in any case and spacing, else `name`."""

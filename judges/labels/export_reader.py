@@ -61,7 +61,8 @@ class _ExportReader:
         # The number of labels or outputs that were left out, by the reason.
         self._n_left_out = Counter[str]()
         self._table = replace(table, rows=tuple(filter(self._keep_row, table.rows)))
-        columns = Columns(table, options.columns_by_name)
+        columns = Columns(table, options.columns_by_name).without_missing_columns()
+        self._user_names = columns.columns_by_name.keys()
         # The columns that the user names keep their names and cells.
         self._user_columns = {*table.columns} & {*map(columns.outer_column, columns.mapped_columns)}
         # Maps each column that may be a text to the name of the text.
@@ -163,7 +164,7 @@ class _ExportReader:
         """Return whether the export itself must have labels: the user names no other labels."""
         if self._options.annotations or not self._options.reads_labels:
             return False
-        other_names = self._options.columns_by_name.keys() - _NON_DIMENSION_NAMES
+        other_names = self._user_names - _NON_DIMENSION_NAMES
         return self._export.advice != "" and all(map(is_source_or_output, other_names))
 
     def _label_rows(self, output_by_id: Mapping[str, TableRow]) -> list[TableRow]:

@@ -111,8 +111,6 @@ def _make_output(
 def _read_comments(rating_columns: RatingColumns, options: ReadOptions) -> CommentsByItem:
     """Return people's comments: each is on the dimensions in its column's name, or else on all."""
     columns = rating_columns.columns
-    if not options.reads_labels:
-        return {}
     if columns.is_long_table:
         return read_comments(
             columns, lambda _, row: [options.dimension_in(columns.find_cell(row, "dimension"))]
@@ -143,7 +141,7 @@ def _check_rated_ids(
     rated_ids = set(second_ratings.by_output) if second_ratings else set()
     unknown_ids = sorted(rated_ids - {output.id for output in outputs})
     if unknown_ids and len(unknown_ids) == len(rated_ids):
-        fault = "is a rated id, but no output has a rated id"
+        fault = "is the id of a rating, but no output has this id or any other id of a rating"
         advice = "give the file with the outputs that people rated"
         problems.add("no-output", fault, advice, field="id", value=unknown_ids[0])
     elif unknown_ids:

@@ -3,7 +3,6 @@
 import re
 from collections import defaultdict
 from collections.abc import Mapping
-from itertools import chain
 from typing import NamedTuple
 
 from judges.labels.cells import is_blank, value_at, without_keys
@@ -30,27 +29,29 @@ class ResponseColumns(NamedTuple):
     """The two columns of a pair's outputs, and the part of their names that is the same in both."""
 
     shared_name: str
-    columns: tuple[str, str]
+    column_a: str
+    column_b: str
 
 
 def find_response_columns(columns: Columns) -> ResponseColumns | None:
     """Return the columns of a pair's outputs, such as `answer_a` and `answer_b`; else None."""
     if columns.columns_by_name.keys() >= {*RESPONSE_NAMES}:
         column_a, column_b = (columns.columns_by_name[name][0] for name in RESPONSE_NAMES)
-        return ResponseColumns("response", (column_a, column_b))
-    possible_pairs = list[ResponseColumns]()
+        return ResponseColumns("response", column_a, column_b)
+    unusual_pair: ResponseColumns | None = None
     for match in filter(None, map(_COLUMN_A_NAME.fullmatch, columns.table.columns)):
         shared_name, separator, suffix_a = match.groups()
-        pair = match[0], f"{shared_name}{separator}{_SUFFIX_B_BY_SUFFIX_A[suffix_a]}"
-        holds_texts = columns.must_hold_text(name_key(shared_name))
-        holds_ratings = not holds_texts and columns.columns_of_kind(pair, "rating") != []
-        holds_labels = holds_ratings or pair[0] in columns.comment_columns
+        column_b = f"{shared_name}{separator}{_SUFFIX_B_BY_SUFFIX_A[suffix_a]}"
+        pair = ResponseColumns(name_key(shared_name), match[0], column_b)
+        if not columns.has_column(column_b):
+            continue
+        if columns.must_hold_text(pair.shared_name):
+            return pair
         names_systems = not _SYSTEM_WORDS.isdisjoint(name_words(shared_name))
-        if columns.has_column(pair[1]) and not (holds_labels or names_systems):
-            possible_pairs.append(ResponseColumns(name_key(shared_name), pair))
-    # Columns with a usual name for texts go before any other columns.
-    texts = [pair for pair in possible_pairs if columns.must_hold_text(pair.shared_name)]
-    return next(iter(texts or possible_pairs), None)
+        holds_ratings = "rating" in map(columns.kind_of, pair[1:])
+        if not (names_systems or holds_ratings or pair.column_a in columns.comment_columns):
+            unusual_pair = unusual_pair or pair
+    return unusual_pair
 
 
 def _find_vote_columns(columns: Columns) -> tuple[str, ...]:
@@ -73,17 +74,14 @@ def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -
     check_user_columns(columns, problems)
     responses, vote_columns = find_response_columns(columns), _find_vote_columns(columns)
     if responses is None:
-        names = joined_names(columns.table.columns)
+        fault = f"no two columns hold a pair's outputs among {joined_names(columns.table.columns)}"
         advice = (
             "name your columns with --map response_a=COLUMN --map response_b=COLUMN; if each row "
             "has one output, use --dimension NAME, or read_labels"
         )
-        fault = f"there are no two columns of candidates among {names}"
         raise UnreadableError("no-column", fault, advice)
     label_columns = {*vote_columns, *columns.find_columns(VOTE_COLUMNS)}
-    if not options.reads_labels:
-        vote_columns = ()
-    else:
+    if options.reads_labels:
         _check_vote_columns(columns, vote_columns)
     row_reader = RowReader(
         columns,
@@ -91,25 +89,23 @@ def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -
         roles=PAIR_ROLES,
         label_columns=label_columns,
         judge_texts=options.texts,
-        response_columns=dict(zip(RESPONSE_NAMES, responses.columns, strict=True)),
+        response_columns=dict(zip(RESPONSE_NAMES, responses[1:], strict=True)),
     )
-    vote_readers = {
-        column: VoteReader(columns.cells_in(column), options.values, responses.columns)
-        for column in vote_columns
-    }
+    vote_readers: dict[str, VoteReader] = {}
+    for column in vote_columns if options.reads_labels else ():
+        vote_readers[column] = VoteReader(columns.cells_in(column), options.values, responses[1:])
     votes = _read_votes(columns, vote_readers, problems)
-    comments = read_comments(columns, lambda *_: ["votes"]) if options.reads_labels else {}
+    comments = read_comments(columns, lambda *_: ["votes"])
     pairs = [
         _make_pair(fields, votes[fields.id], comments.get(fields.id, {}))
         for fields in row_reader.read_rows()
     ]
-    vote_notes = chain.from_iterable(reader.notes() for reader in vote_readers.values())
-    notes = [*dict.fromkeys(vote_notes)]
+    notes = {note: None for reader in vote_readers.values() for note in reader.notes()}
     if options.reads_labels:
-        pairs_with_votes = [pair for pair in pairs if pair.votes]
-        if n_without_votes := len(pairs) - len(pairs_with_votes):
-            notes.insert(0, f"left out {count_text(n_without_votes, 'pair')} without a vote")
-        pairs = pairs_with_votes
+        n_pairs, pairs = len(pairs), [pair for pair in pairs if pair.votes]
+        if n_without_votes := n_pairs - len(pairs):
+            note = f"left out {count_text(n_without_votes, 'pair')} without a vote"
+            notes = {note: None} | notes
         if not pairs and not problems:
             advice = "give people's votes in a column votes or preferred"
             problems.add("no-vote", "no pair has a vote", advice)
@@ -120,12 +116,12 @@ def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -
         candidate=judge_name(responses.shared_name) or "response",
         grouped_by=row_reader.grouped_by,
         notes=(*columns.table.notes, *row_reader.notes, *notes),
-        reading=row_reader.file_reading({"votes": vote_columns}),
+        reading=row_reader.file_reading({"votes": tuple(vote_readers)}),
     )
 
 
 def _check_vote_columns(columns: Columns, vote_columns: tuple[str, ...]) -> None:
-    """Raise UnreadableError if there is no column of votes, or if a vote is on one output only."""
+    """Raise UnreadableError if there is no column of votes, or if one rates only output A."""
     if not vote_columns:
         fault = f"there is no column of votes among {joined_names(columns.table.columns)}"
         advice = "name your column with --map votes=COLUMN, or --map preferred=COLUMN"
@@ -134,8 +130,8 @@ def _check_vote_columns(columns: Columns, vote_columns: tuple[str, ...]) -> None
     for column in vote_columns:
         # A column such as `rank_a` is on output A alone: with `rank_b`, it may say that they tie.
         if (other_column := re.sub("_a$", "_b", column)) in other_columns:
-            fault = f"is on one side of the pair, and {other_column} on the other"
-            advice = "write a column of votes from both: A, B or, if they are equal, tie"
+            fault = f"rates only output A of each pair, and {other_column} rates output B"
+            advice = "write one column of votes from both: A, B or, if they are equal, tie"
             raise UnreadableError("no-vote", fault, advice, column)
 
 

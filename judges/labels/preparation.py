@@ -1,7 +1,6 @@
 """Prepares the rows of a table: removes sums and replaced labels, and merges rows of one output."""
 
 import re
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from itertools import product
@@ -179,11 +178,7 @@ def _find_repeated_rows(columns: Columns, text_columns: Collection[str]) -> list
     if not text_columns or len({*map(columns.item_id, rows)}) < len(rows):
         return []
     compared_columns = (*columns.find_columns(_ORIGIN_ROLES), *text_columns)
-    rows_by_texts: dict[tuple[str, ...], list[TableRow]] = defaultdict(list)
-    for row in rows:
-        texts = tuple(str(value_at(row.cells, column)) for column in compared_columns)
-        rows_by_texts[texts].append(row)
-    return [same_rows for same_rows in rows_by_texts.values() if len(same_rows) > 1]
+    return [rows for rows in columns.group_rows(compared_columns) if len(rows) > 1]
 
 
 def _distinct_labels(rows: Iterable[TableRow], column: str) -> list[str]:

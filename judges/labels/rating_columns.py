@@ -140,19 +140,21 @@ def _find_columns(
             return user_columns, True
     exact_name, words = columns.exact_name(dimension), {*name_words(dimension)}
     # A judge's name is made from a column's name, such as `helpful` from `Helpful?`.
-    named_columns = [name for name in columns.table.columns if judge_name(name) == dimension]
+    named_columns = {name for name in columns.table.columns if judge_name(name) == dimension}
     if columns.has_column(exact_name):
-        named_columns = [] if exact_name in columns.judge_score_columns else [exact_name]
+        named_columns = {exact_name} - columns.judge_score_columns
     for name, annotator_columns in _annotator_columns(number_columns).items():
         if name_key(name) == name_key(dimension) and not named_columns:
             return annotator_columns, True
     similar_columns = [name for name in number_columns if words <= {*name_words(name)}]
-    possible_columns = tuple(dict.fromkeys((*named_columns, *similar_columns)))
+    possible_columns = tuple(dict.fromkeys((*sorted(named_columns), *similar_columns)))
     if named_columns or len(possible_columns) > 1:
         return possible_columns, len(possible_columns) == 1
     label_columns = _label_columns(columns, dimension)
-    # Other columns are not offered for a judge of the catalogue or for a misspelt dimension.
-    if label_columns or similar_name(dimension, {*catalog.SUBJECT_BY_NAME, *columns.table.columns}):
+    other_names = {*catalog.SUBJECT_BY_NAME, *columns.table.columns}.difference(label_columns)
+    if dimension not in catalog.SUBJECT_BY_NAME and similar_name(dimension, other_names):
+        return (), True  # the dimension is probably misspelt
+    if label_columns or dimension in catalog.SUBJECT_BY_NAME:
         return label_columns, len(label_columns) < 2
     return number_columns, False
 
@@ -195,10 +197,7 @@ def _columns_of_rating_words(columns: Columns) -> list[str]:
 
 
 def _label_columns(columns: Columns, dimension: str) -> ColumnTuple:
-    """Return the columns with a name such as `human label`, which may hold a dimension's labels.
-
-    Returns () if the dimension may be a misspelling, or if the labels are in objects.
-    """
+    """Return the columns with names such as `human label`; () if objects hold the labels."""
     if columns.find_columns(NESTED_COLUMNS):
         return ()
     label_words = {*name_words(dimension)} | _LABEL_WORDS
@@ -209,10 +208,7 @@ def _label_columns(columns: Columns, dimension: str) -> ColumnTuple:
         if name not in used_columns | columns.judge_score_columns
         and _has_label_name(name, label_words)
     ]
-    label_columns = columns.columns_of_kind(named_like_labels, "rating", "label")
-    other_names = {*columns.table.columns, *catalog.SUBJECT_BY_NAME}.difference(label_columns)
-    is_misspelt = dimension not in catalog.SUBJECT_BY_NAME and similar_name(dimension, other_names)
-    return () if is_misspelt else tuple(label_columns)
+    return tuple(columns.columns_of_kind(named_like_labels, "rating", "label"))
 
 
 def similar_name(name: str, names: Iterable[str]) -> str | None:
@@ -259,17 +255,17 @@ def check_rating_columns(rating_columns: RatingColumns, problems: Problems) -> l
 def _ask_for_columns(problems: Problems, dimension: str, possible_columns: ColumnTuple) -> None:
     """Add the problem that it is uncertain which columns hold labels, with flags to say which."""
     flags = [map_flag(dimension or name, [name]) for name in possible_columns]
-    fault, advice = "may hold the labels", f"if it does, say so with {flags[0]}"
+    fault, advice = "may hold the labels", [f"if it does, say so with {flags[0]}"]
     if len(possible_columns) > 1:
         first_words, *other_words = map(name_words, possible_columns)
-        shared_words = set(first_words).intersection(*other_words)
-        shared_name = "_".join(w for w in first_words if w in shared_words and w.isalpha())
+        shared_words = filter(str.isalpha, set(first_words).intersection(*other_words))
+        shared_name = "_".join(sorted(shared_words, key=first_words.index))
         joined_flag = map_flag(dimension or shared_name or "NAME", possible_columns)
-        fault, advice = "may each hold the labels", f"name those that do: {' '.join(flags)}"
+        fault, advice = "may each hold the labels", [f"name those that do: {' '.join(flags)}"]
         if dimension:
-            first_flags = [*flags[:3], *["..."] * (len(flags) > 3)]
-            advice = f"say which: {' or '.join(first_flags)}"
-        advice += f"; or, if each is one annotator's, join them by {joined_flag}"
-    problems.add(
-        "labels", f"{joined_names(possible_columns)} {fault}", advice, field=dimension or None
-    )
+            advice = [f"say which: {' or '.join(flags[:3])}"]
+        # Columns are probably different annotators' if their names share a word.
+        joining_position = 0 if shared_name else 1
+        advice.insert(joining_position, f"if each is one annotator's, join them by {joined_flag}")
+    fault = f"{joined_names(possible_columns)} {fault}"
+    problems.add("labels", fault, "; or ".join(advice), field=dimension or None)

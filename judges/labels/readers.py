@@ -10,7 +10,6 @@ from typing import Literal
 
 from dspy_judges.startup import PROJECT_FOLDER
 from judges.labels.cells import without_keys
-from judges.labels.column_mapping import columns_in_table
 from judges.labels.columns import TURNS_KEY, VOTE_COLUMNS, Columns
 from judges.labels.conversations import CONVERSATION, table_with_texts
 from judges.labels.export_reader import convert_tool_export
@@ -188,14 +187,13 @@ def _read_table(
     second_ratings: TableRatings | None,
 ) -> LabelledSet | LabelledPairs:
     """Read a table as outputs or as pairs; raises UnreadableError for pairs in place of outputs."""
-    table = convert_tool_export(table, options)
+    columns = _prepare_columns(table, options)
     if second_ratings is not None:
         # The user may name columns of both files. Those of only the second file are left out here.
-        annotation_names = second_ratings.rating_columns.columns.columns_by_name.keys()
-        only_annotations = annotation_names - columns_in_table(table, options.columns_by_name)
-        first_columns = without_keys(options.columns_by_name, only_annotations)
-        options = replace(options, columns_by_name=first_columns)
-    columns = _prepare_columns(table, options)
+        second_columns = second_ratings.rating_columns.columns.columns_by_name
+        only_second = second_columns.keys() - columns.without_missing_columns().columns_by_name
+        first_columns = without_keys(columns.columns_by_name, only_second)
+        columns = replace(columns, user_columns=first_columns)
     response_columns, are_pairs = find_response_columns(columns), holds_pairs(columns)
     if item_kind == "pairs" or (not item_kind and are_pairs):
         return read_pair_rows(columns, problems, options)
@@ -207,7 +205,7 @@ def _read_table(
         or columns.has_nested_or_long_ratings
     )
     if response_columns and second_ratings is None and (are_pairs or not ratings_are_named):
-        fault = f"holds pairs of candidates, {joined_names(response_columns.columns)}"
+        fault = f"holds pairs of outputs, {joined_names(response_columns[1:])}"
         advice = (
             "name the votes with --map votes=COLUMN, and the judge of pairs with --pairwise NAME; "
             "or name a column of ratings with --dimension COLUMN"
@@ -221,7 +219,11 @@ def _read_table(
 
 
 def _prepare_columns(table: Table, options: ReadOptions) -> Columns:
-    """Return a table's columns, without footers, conversations and labels that were replaced."""
+    """Return a table's columns, without footers, conversations and labels that were replaced.
+
+    If the table is another tool's export, it is converted first.
+    """
+    table = convert_tool_export(table, options)
     texts, columns_by_name = options.texts or (), options.columns_by_name
     all_turns = options.turns == "all" or CONVERSATION in texts
     table = table_with_texts(without_footers(table), columns_by_name, all_turns=all_turns)
@@ -237,9 +239,7 @@ def _read_annotations_file(options: ReadOptions, problems: Problems) -> TableRat
         return None
     with problems.collect():
         options = replace(options, texts=(), annotations=None)
-        table = convert_tool_export(table, options)
-        columns_by_name = columns_in_table(table, options.columns_by_name)
-        columns = _prepare_columns(table, replace(options, columns_by_name=columns_by_name))
+        columns = _prepare_columns(table, options).without_missing_columns()
         if columns.find_column("id") is None:
             fault = f"has no column of ids; the columns are {columns.column_names_text}"
             raise UnreadableError("no-column", fault, "name the ids with --map id=COLUMN")

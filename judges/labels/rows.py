@@ -264,9 +264,9 @@ def _document_id(item_id: str, texts: Mapping[str, str], source: str | None) -> 
 def read_comments(
     columns: Columns, dimensions_of: Callable[[str, TableRow], Iterable[str]]
 ) -> CommentsByItem:
-    """Return people's comments. `dimensions_of(column, row)` gives the dimensions of a comment."""
+    """Return people's comments; `dimensions_of(column, row)` gives the dimensions of a comment."""
     comments: CommentsByItem = {}
-    for row in columns.table.rows:
+    for row in columns.table.rows if columns.reads_labels else ():
         for column in columns.comment_columns:
             cell = value_at(row.cells, column)
             comment = join_texts(cell) or cell

@@ -4,21 +4,29 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from judges.labels.cells import is_blank
 from judges.labels.columns import Columns
 from judges.labels.preparation import SAMPLING_COLUMNS
 from judges.labels.types import LabelledSet
+from judges.labels.values import parse_cell
 from judges.tables.problems import Problems, excerpt
 
-# How a document was sampled: 1 / its probability, and the number of documents it was drawn from.
-Sampling = tuple[float, ...]
-# The sampling of a document without such columns: it was labelled first, and drawn with the same
-# probability as any other document.
-UNIFORM_SAMPLING: Sampling = (1.0, math.inf)
+
+class DocumentSampling(NamedTuple):
+    """How a document was sampled: 1 / its probability, and from how many documents."""
+
+    weight: float
+    n_in_pool: float
 
 
-def document_weights(sampling_by_document: Mapping[str, Sampling]) -> dict[str, float]:
+# The sampling of a document without sampling columns: it was labelled first, and drawn with the
+# same probability as any other document.
+UNIFORM_SAMPLING = DocumentSampling(1.0, math.inf)
+
+
+def document_weights(sampling_by_document: Mapping[str, DocumentSampling]) -> dict[str, float]:
     """Return the weight of each labelled document in a mean over all documents, 1 on average.
 
     Documents that were drawn from equally many documents were sampled in one round. Each round
@@ -45,21 +53,16 @@ def document_weights(sampling_by_document: Mapping[str, Sampling]) -> dict[str, 
 
 def with_weights(labelled_set: LabelledSet, columns: Columns, problems: Problems) -> LabelledSet:
     """Return the labelled outputs, with weights if the table has sampling columns."""
-    rated_outputs = (output for output in labelled_set.outputs if output.ratings)
-    document_by_output = {output.id: output.document_id for output in rated_outputs}
-    sampling_by_document: dict[str, Sampling] = {}
-    advice = (
-        f"correct {' and '.join(SAMPLING_COLUMNS)}, or remove both: then all documents count alike"
-    )
+    document_by_output = {o.id: o.document_id for o in labelled_set.outputs if o.ratings}
+    sampling_by_document: dict[str, DocumentSampling] = {}
+    both_columns = " and ".join(SAMPLING_COLUMNS)
+    advice = f"correct {both_columns}, or remove both: then all documents count alike"
     for row in columns.table.rows:
         cells = [row.cells.get(column) for column in SAMPLING_COLUMNS]
-        document = document_by_output.get(columns.item_id(row), "")
-        if not document or all(map(is_blank, cells)):
+        document = document_by_output.get(columns.item_id(row))
+        if document is None or all(map(is_blank, cells)):
             continue
-        try:
-            sampling = tuple(float(str(cell)) for cell in cells)
-        except ValueError:
-            sampling = (math.nan,)
+        sampling = DocumentSampling(*(parse_cell(cell).number for cell in cells))
         if not all(0 < number < math.inf for number in sampling):
             fault = "are not two numbers above 0"
             problems.add("sampling", fault, advice, line=row.line, value=cells)

@@ -161,9 +161,9 @@ def test_pairs_need_no_vote(vote):
     assert first.response_b == "No."
     assert {pair.votes for pair in pairs.pairs} == {()}
     assert pairs.systems == ("x", "y")
-    reason = "holds pairs of candidates, answer_1, answer_2; plan cannot plan pairs"
+    reason = "holds pairs of outputs, answer_1, answer_2; plan cannot plan pairs"
     assert reason in refusal(rows, read=read_items)
-    assert "no two columns of candidates" in refusal(ITEMS, read=read_items, pairwise=True)
+    assert "no two columns hold a pair's outputs" in refusal(ITEMS, read=read_items, pairwise=True)
 
 
 @pytest.mark.parametrize(("turns", "name"), [("last", "output"), ("all", "conversation")])

@@ -11,7 +11,7 @@ from label_files import refusal
 
 import data
 from judges.labels.readers import read_items
-from judges.labels.weights import UNIFORM_SAMPLING, Sampling, document_weights
+from judges.labels.weights import UNIFORM_SAMPLING, DocumentSampling, document_weights
 
 Row = dict[str, Any]
 
@@ -81,10 +81,10 @@ def test_of_pairs_the_last_vote_counts():
 
 
 VALUE_BY_DOCUMENT = {"a": 1.0, "b": 0.0, "c": 4.0, "d": 2.0, "e": 7.0, "f": 1.0, "g": 5.0}
-Draws = dict[str, Sampling]
+Draws = dict[str, DocumentSampling]
 
 
-def weighted_mean(draws: Mapping[str, Sampling]) -> float:
+def weighted_mean(draws: Mapping[str, DocumentSampling]) -> float:
     weights = document_weights(draws)
     return sum(weight * VALUE_BY_DOCUMENT[name] for name, weight in weights.items()) / len(weights)
 
@@ -97,7 +97,7 @@ def next_draws(draws: Draws) -> list[Draws]:
     left = [name for name in VALUE_BY_DOCUMENT if name not in draws]
     first = 1 + (sum(VALUE_BY_DOCUMENT[name] for name in draws) > 5) * (len(left) > 3)
     strata = left[:first], left[first:]
-    sizes = [(float(len(stratum)), float(len(left))) for stratum in strata]
+    sizes = [DocumentSampling(len(stratum), len(left)) for stratum in strata]
     return [draws | dict(zip(sample, sizes, strict=True)) for sample in product(*strata)]
 
 

@@ -94,7 +94,7 @@ def test_pairs_without_a_vote_and_forgotten_candidates_are_left_out_and_counted(
         ([{**VOTED, "response_a": None}], "is empty in 1 of 1 rows; name the"),
         (
             [{"id": "a", "prompt": "Why?", "left": "x", "right": "y"}],
-            "no two columns of candidates among id, prompt, left, right",
+            "no two columns hold a pair's outputs among id, prompt, left, right",
         ),
         (
             [{"id": "a", "document": "T", "summary": "S", "ratings": {"relevance": 3}}],
@@ -125,12 +125,14 @@ def test_the_words_of_chatbot_arena_are_votes_and_any_other_choice_is_asked_for(
     header, row = "id,question,answer_a,answer_b,{}\n", "a,Ask,Yes,No,model_b\n"
     path = file_of(f"{header.format('winner')}{row}b,Ask,Yes,No,tie (bothbad)\n")
     assert [pair.votes for pair in data.read_pairs(path).pairs] == [("B",), ("tie",)]
-    assert "holds pairs of candidates" in refusal(path)
+    assert "holds pairs of outputs" in refusal(path)
     message = refusal(file_of(header.format("choice") + row), read=data.read_pairs)
     assert "name your column with --map votes=COLUMN" in message
 
 
 def test_a_rank_of_one_side_is_no_vote():
     row = {"prompt": "Why?", "response_a": "A.", "response_b": "B.", "rank_a": 1, "rank_b": 1}
-    with pytest.raises(data.LabelError, match="'rank_a' is on one side of the pair, and rank_b"):
+    with pytest.raises(
+        data.LabelError, match="'rank_a' rates only output A of each pair, and rank_b"
+    ):
         data.read_pairs([row], map={"votes": "rank_a"})

@@ -250,7 +250,7 @@ L = ["--data", "l.jsonl"]
         (["relevance", "--values", "up=1"], 2, READ),
         (["relevance", "--annotations", "a.jsonl"], 2, READ),
         (["--replies", "r.jsonl", "--dimension", "fluency", *L], 1, "'d0s0' is recorded twice"),
-        (["relevance", "--data", "starter_pairs"], 1, "starter_pairs: holds pairs of candidates"),
+        (["relevance", "--data", "starter_pairs"], 1, "starter_pairs: holds pairs of outputs"),
         (
             ["--scores", "s.jsonl", "--dimension", "fluency", *L, "--scale", "1-2"],
             1,
