@@ -19,7 +19,7 @@ from dspy_judges.errors import OptionError
 from dspy_judges.files import claim_file
 from judges.client import Price, Session, open_model
 from judges.client.keys import read_key
-from judges.client.openai import EndpointModel, read_error
+from judges.client.openai import EndpointModel
 from judges.client.prices import FREE, max_prompt_tokens
 from judges.client.store import ANSWERED, REFUSED, make_request_key
 from judges.protocol import Completion, FatalModelError, Message, ModelError, RefusedError, Sampling
@@ -211,7 +211,7 @@ class Batch:
         body = bytes(response.body)
         try:
             if response.status_code != 200:
-                raise read_error(self._model, response.status_code, None, body)
+                raise self._model.read_error(response.status_code, None, body)
             completion = self._model.read_completion(body, (), Sampling())
         except ModelError as error:
             if not error.may_be_billed:  # a billed request stays booked at its worst-case cost

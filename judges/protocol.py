@@ -42,7 +42,7 @@ OTHER_REASONING_MODELS = re.compile(
 
 def is_embedded(lm: str) -> bool:
     """Return whether a model's name or endpoint is that of the embedded model, in any version."""
-    return lm.partition("-")[0] == EMBEDDED
+    return lm in (EMBEDDED, "embedded-1")
 
 
 def is_decision_model(lm: str) -> bool:

@@ -232,9 +232,7 @@ class Account:
             if counts.calls
         ]
 
-    def book(
-        self, request_key: bytes, messages: Sequence[Message], sampling: Sampling
-    ) -> Booking | None:
+    def book(self, key: bytes, messages: Sequence[Message], sampling: Sampling) -> Booking | None:
         """Reserve the most that one request can cost; None if the budget may allow it later."""
         budget, purpose = self.budget, self.purpose
         max_tokens = max_prompt_tokens(messages), sampling.n * sampling.max_tokens
@@ -248,8 +246,8 @@ class Account:
             if not budget.may_spend(cost):
                 return None
             store, request_id = budget.store, None
-            if store and request_key:
-                request_id = store.record_sent(request_key, self.name, purpose, cost)
+            if store and key:
+                request_id = store.record_sent(key, self.name, purpose, cost)
             counts = self._counts[purpose]
             counts.calls += 1
             counts.open_calls += 1
@@ -285,9 +283,9 @@ class Account:
             if booking.request_id is not None and budget.store:
                 budget.store.record_outcome(booking.request_id, request_state, cost, usage)
 
-    def record_cached(self, request_key: bytes, completion: Completion) -> None:
+    def record_cached(self, key: bytes, completion: Completion) -> None:
         """Copy an answer from the user's reply cache to the run's store."""
         with self.budget.lock:
             self._counts[self.purpose].cached_calls += 1
             if self.budget.store:
-                self.budget.store.put(request_key, completion, self.name, self.purpose)
+                self.budget.store.put(key, completion, self.name, self.purpose)

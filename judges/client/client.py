@@ -290,8 +290,8 @@ class Client:
         messages = replies.request.messages
         if replies.n_repeats and replies.request.restate_messages:
             messages = replies.request.restate_messages(messages)
-        request_key = self._request_key(messages, sampling)
-        request = KeyedRequest(replies.run_state, request_key, messages, sampling)
+        key = self._request_key(messages, sampling)
+        request = KeyedRequest(replies.run_state, key, messages, sampling)
         try:
             completion, is_cached = await self._find_or_send(request)
         except (TransientError, RefusedError) as error:
@@ -302,7 +302,7 @@ class Client:
         replies.add(sample_indices, completion, is_cached=is_cached)
         # Unreadable replies are not cached, since another run may get readable replies.
         if self.cache is not None and not is_cached and len(replies.accepted) > n_accepted:
-            self.cache.put(request_key, completion)
+            self.cache.put(key, completion)
         if not self._commit_is_scheduled:
             self._commit_is_scheduled = True
             asyncio.get_running_loop().call_later(WAKE_DELAY_SECONDS, self._commit_stores)
@@ -316,24 +316,24 @@ class Client:
 
     async def _find_or_send(self, request: KeyedRequest) -> tuple[Completion, bool]:
         """Return the answer to a request, and whether it came from the store or the cache."""
-        request_key = request.request_key
-        if self._store is not None and (completion := self._store.get(request_key)) is not None:
+        key = request.key
+        if self._store is not None and (completion := self._store.get(key)) is not None:
             return completion, True
-        while (pending_answer := self._pending_by_key.get(request_key)) is not None:
+        while (pending_answer := self._pending_by_key.get(key)) is not None:
             await asyncio.wait([pending_answer])
             if not pending_answer.cancelled():  # otherwise it was not answered: send this one
                 return pending_answer.result(), True
-        if self.cache is not None and (completion := self.cache.get(request_key)) is not None:
-            self.account.record_cached(request_key, completion)
+        if self.cache is not None and (completion := self.cache.get(key)) is not None:
+            self.account.record_cached(key, completion)
             return completion, True
-        pending_answer = self._pending_by_key[request_key] = asyncio.Future()
+        pending_answer = self._pending_by_key[key] = asyncio.Future()
         try:
             pending_answer.set_result(await self._sender.send(request))
         except ModelError as error:
             pending_answer.set_exception(error)
         finally:
             pending_answer.cancel()  # has no effect if there is a result or an error
-            del self._pending_by_key[request_key]
+            del self._pending_by_key[key]
         return pending_answer.result(), False
 
 

@@ -14,13 +14,7 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from judges.client.openai import (
-    EndpointModel,
-    malformed_response,
-    read_error,
-    read_retry_after,
-    read_usage,
-)
+from judges.client.openai import EndpointModel, read_retry_after, read_usage
 from judges.decisions import (
     DECISION_SAMPLING,
     JSON_ERRORS,
@@ -52,7 +46,7 @@ class DecisionModel(EndpointModel):
         if status == 404 and b"model" not in response_body and url.endswith(f"/{SYSTEM_ONE}"):
             self._url = url.removesuffix(SYSTEM_ONE) + "decisions"
             return await self.complete(messages, sampling)
-        raise read_error(self, status, read_retry_after(headers), response_body)
+        raise self.read_error(status, read_retry_after(headers), response_body)
 
     def _read_answers(
         self, body: bytes, questions: Mapping[str, TypedQuestion], messages: Sequence[Message]
@@ -64,7 +58,7 @@ class DecisionModel(EndpointModel):
             model_name, reported_usage = response.get("model"), response.get("usage")
             reply = reply_from_answers(response["answers"], questions)
         except JSON_ERRORS:
-            raise malformed_response(body, self.redactor) from None
+            raise self.malformed_response(body) from None
         if isinstance(reported_usage, dict):
             reported_usage = {
                 "prompt_tokens": reported_usage.get("input_tokens") or 0,

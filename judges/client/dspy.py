@@ -22,7 +22,7 @@ import msgspec
 
 from dspy_judges.errors import JudgesError
 from judges.client.keys import Redactor, endpoint_of, register_secrets, secrets_among
-from judges.client.openai import RequestFormat, read_error, read_usage
+from judges.client.openai import HttpModel, read_usage
 from judges.decisions import (
     DECISION_SAMPLING,
     DecisionTask,
@@ -62,7 +62,7 @@ CONNECTION_ARGUMENTS = {"api_key", "api_base", "base_url", "headers", "extra_hea
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 
 
-class DspyModel:
+class DspyModel(HttpModel):
     """A `dspy.LM` as a model of this project; one request brings one reply (`native_n` is false).
 
     Requests use the DSPy settings in `context`, by default the current settings. `identity` is the
@@ -75,12 +75,9 @@ class DspyModel:
     def __init__(self, lm: "dspy.LM", context: contextvars.Context | None = None) -> None:
         arguments = {name: value for name, value in lm.kwargs.items() if value is not None}
         register_secrets(secrets_among(arguments))
-        self.redactor = Redactor()
-        # Only DSPy knows the variable with the key: messages say "the key in use is missing ...".
-        self.key_variable = "use"
-        self.name = str(lm.model)
         self.api_base = arguments.get("api_base") or arguments.get("base_url")
-        self.endpoint = endpoint_of(self.name, self.api_base)
+        # Only DSPy knows the variable with the key: messages say "the key in use is missing ...".
+        super().__init__(lm.model, endpoint_of(lm.model, self.api_base), key_variable="use")
         reply_arguments = {k: v for k, v in arguments.items() if k not in CONNECTION_ARGUMENTS}
         canonical_json = json.dumps([lm.model_type, reply_arguments], sort_keys=True, default=repr)
         self.identity = f"{self.endpoint} {sha256(canonical_json.encode()).hexdigest()[:12]}"
@@ -92,7 +89,6 @@ class DspyModel:
         # An engine that the user wrote may not support asynchronous calls, and is not cached.
         self._is_async = isinstance(getattr(lm, "engine", None), str)
         self.cacheable = bool(lm.cache) and self._is_async
-        self.request_format = RequestFormat(self.name)
         self._seed: int = arguments.get("seed", 0)
         if "seed" not in arguments and context is None:
             self.request_format.omitted_parts.add("seed")  # since the user's LM does not set a seed
@@ -170,16 +166,14 @@ class DspyModel:
         usage = read_usage(record["usage"] or None, messages, (reply,), sampling)
         return self.redactor.completion([reply], record.get("response_model") or self.name, usage)
 
-    def _convert_error(
-        self, error: "dspy.LMError", error_text: str, error_json: bytes
-    ) -> ModelError:
+    def _convert_error(self, error: "dspy.LMError", text: str, error_json: bytes) -> ModelError:
         """Return the ModelError for an exception of DSPy."""
         import dspy
 
         is_throttled = isinstance(error, dspy.LMRateLimitError)
         if status := error.status or (429 if is_throttled else None):
-            return read_error(self, status, error.retry_after, error_json)
-        message = f"{self.name}: {self.redactor.excerpt(error_text)}"
+            return self.read_error(status, error.retry_after, error_json)
+        message = f"{self.name}: {self.redactor.excerpt(text)}"
         if isinstance(error, dspy.LMTransportError):
             cause: BaseException | None = error
             while cause is not None:

@@ -21,8 +21,6 @@ from judges.protocol import (
     is_embedded,
 )
 
-# The names of the embedded model, a small statistical model of this project that needs no network.
-EMBEDDED_MODELS = frozenset({"embedded", "embedded-1"})
 KEY_MASK = "[key]"
 # The most characters of a server's answer that an error message quotes.
 MAX_EXCERPT_CHARACTERS = 300
@@ -76,7 +74,7 @@ def gives_n_replies(lm: str) -> bool:
 
 def endpoint_of(lm: str, api_base: str | None = None) -> str:
     """Return the address at which the model `lm` answers, as its attribute `endpoint` has it."""
-    if lm in EMBEDDED_MODELS:
+    if is_embedded(lm):
         return lm
     if provider := PROVIDERS.get(lm.partition("/")[0]):
         return url_without_secrets(provider.base_url(api_base))

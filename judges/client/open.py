@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 
 from judges.client.event_loop import exit_functions
 from judges.client.keys import (
-    EMBEDDED_MODELS,
     KEY_IN_NAME_PROBLEM,
     PROVIDERS,
     Provider,
@@ -25,7 +24,14 @@ from judges.client.keys import (
     url_has_secret,
     url_without_secrets,
 )
-from judges.protocol import SYSTEM_ONE, FatalModelError, Model, is_decision_model
+from judges.protocol import (
+    EMBEDDED,
+    SYSTEM_ONE,
+    FatalModelError,
+    Model,
+    is_decision_model,
+    is_embedded,
+)
 
 if TYPE_CHECKING:
     import dspy
@@ -74,10 +80,10 @@ def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None 
         advice = "give an address by api_base (--api-base), or leave it out"
         raise FatalModelError(f"the address is empty: {advice}")
     prefix, _, name = lm.partition("/")
-    if lm in EMBEDDED_MODELS:
+    if is_embedded(lm):
         from judges.embedded import EmbeddedModel
 
-        return _open_once((EMBEDDED_MODELS,), EmbeddedModel)
+        return _open_once((EMBEDDED,), EmbeddedModel)
     if opener := _opener_by_prefix.get(prefix):
         return _open_once((lm,), partial(opener, name))
     if api_key_env:
@@ -101,11 +107,11 @@ def _open_with_key(lm: str, api_base: str | None, key_variable: str, api_key: st
     if provider is None:
         from judges.client.dspy import open_dspy
 
-        open_dspy_model = partial(open_dspy, lm, api_base, api_key)
-        return _open_once((lm, api_base, key_variable, api_key), open_dspy_model)
-    base_url = provider.base_url(api_base)
-    opener = partial(_open_endpoint_model, lm, provider, base_url, key_variable, api_key)
-    return _open_once((lm, base_url or api_base, key_variable, api_key), opener)
+        opener: Callable[[], Model] = partial(open_dspy, lm, api_base, api_key)
+        return _open_once((lm, api_base, key_variable, api_key), opener)
+    address = provider.base_url(api_base)
+    opener = partial(_open_endpoint_model, lm, provider, address, key_variable, api_key)
+    return _open_once((lm, address, key_variable, api_key), opener)
 
 
 def open_lm(lm: "dspy.LM") -> tuple[Model, str | None]:
@@ -123,39 +129,33 @@ def open_lm(lm: "dspy.LM") -> tuple[Model, str | None]:
 
 
 def _open_endpoint_model(
-    lm: str, provider: Provider, base_url: str, key_variable: str, api_key: str
+    lm: str, provider: Provider, address: str, key_variable: str, api_key: str
 ) -> Model:
+    """Open a model to which our own client sends requests, after a check of address and key."""
     from judges.client.decisions import DecisionModel
     from judges.client.openai import EndpointModel
 
-    # A decision model keeps the prefix in its name, since a chat model at the same address may have
-    # the same name.
-    name, model_class = lm.partition("/")[2], EndpointModel
+    prefix, _, name = lm.partition("/")
+    model_class, problem = EndpointModel, ""
+    needs_key = prefix not in (SYSTEM_ONE, "litellm_proxy")
     if is_decision_model(lm):
+        # The name keeps the prefix, since a chat model at the same address may have the same name.
         name, model_class = lm, DecisionModel
-    endpoint = url_without_secrets(base_url)
-    if problem := _address_problem(lm, provider, base_url, key_variable, api_key):
-        raise FatalModelError(f"{name}: {problem}")
-    url = base_url + provider.path
-    return model_class(name, url=url, endpoint=endpoint, api_key=api_key, key_variable=key_variable)
-
-
-def _address_problem(
-    lm: str, provider: Provider, base_url: str, key_variable: str, api_key: str
-) -> str | None:
-    """Return what is wrong with a model's address or API key; None if both can be used."""
-    url, address = urlsplit(base_url), Redactor().redact(url_without_secrets(base_url))
+    url, endpoint = urlsplit(address), url_without_secrets(address)
+    shown_address = Redactor().redact(endpoint)
     address_advice = f"set {provider.address_variable}, or give an address by api_base (--api-base)"
-    if not base_url:
-        return f"no address is given; {address_advice}"
-    if url.scheme not in {"http", "https"} or not url.hostname:
-        return f"{address!r} is not an address; write http://HOST:PORT/v1 or https://..."
-    if url_has_secret(base_url):
-        return f"the address {address} holds a password or a key; set the key in {key_variable}"
-    needs_key = lm.partition("/")[0] not in (SYSTEM_ONE, "litellm_proxy")
-    if needs_key and not api_key and base_url == (provider.address or base_url):
-        return f"{key_variable} is not set; set it, or {address_advice}"
-    return None
+    if not address:
+        problem = f"no address is given; {address_advice}"
+    elif url.scheme not in {"http", "https"} or not url.hostname:
+        problem = f"{shown_address!r} is not an address; write http://HOST:PORT/v1 or https://..."
+    elif url_has_secret(address):
+        advice = f"set the key in {key_variable}"
+        problem = f"the address {shown_address} holds a password or a key; {advice}"
+    elif needs_key and not api_key and address == (provider.address or address):
+        problem = f"{key_variable} is not set; set it, or {address_advice}"
+    if problem:
+        raise FatalModelError(f"{name}: {problem}")
+    return model_class(name, address + provider.path, endpoint, api_key, key_variable)
 
 
 async def close_models() -> None:
@@ -179,7 +179,7 @@ def check_model_name(lm: str) -> None:
     """Raise FatalModelError if a model's name is malformed or contains an API key."""
     if Redactor().has_secret(lm):
         raise FatalModelError(f"the model's name {KEY_IN_NAME_PROBLEM}")
-    if lm not in EMBEDDED_MODELS and not all(lm.partition("/")):
+    if not is_embedded(lm) and not all(lm.partition("/")):
         advice = "write embedded or PROVIDER/NAME, as in openai/gpt-4.1-mini"
         raise FatalModelError(f"no model {lm!r}: {advice}")
 
@@ -188,4 +188,4 @@ def is_allowed_in_file(lm: str) -> bool:
     """Return whether the model `lm` may be used if only a judge's file names it, not the user."""
     # The name must not be an address, a path or a program.
     is_listed = lm.partition("/")[0] in {*PROVIDERS, *DSPY_PROVIDERS}
-    return lm in EMBEDDED_MODELS or (is_listed and bool(_PLAIN_MODEL_NAME.fullmatch(lm)))
+    return is_embedded(lm) or (is_listed and bool(_PLAIN_MODEL_NAME.fullmatch(lm)))

@@ -6,7 +6,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -64,6 +64,31 @@ NO_LOGPROBS_MESSAGE = (
 )
 SHORTER_REPLY_MESSAGE = "{message}; a smaller --max-tokens leaves more room for the text"
 REPLY_TOO_LONG_PATTERN = r"context.*in the completion|max_\w*tokens\W.*(?:too large|context)"
+
+# Each rule has the HTTP statuses and the pattern of the error text to which it applies, and the
+# exception to raise with its message. The first rule that matches a response is used.
+ERROR_RULES: tuple[tuple[Collection[int], str, type[ModelError], str], ...] = (
+    (range(300, 400), "", FatalModelError, REDIRECT_MESSAGE),
+    ({401}, "", FatalModelError, KEY_MESSAGE),
+    ({402}, "", FatalModelError, TOP_UP_MESSAGE),
+    # Gemini has the same message for a limit per minute and for a spent quota. The message says
+    # when to retry only if the limit is per minute.
+    ({429}, r"insufficient[_ ](?:quota|credit|balance)|PerDay", FatalModelError, TOP_UP_MESSAGE),
+    ({429}, r"check your plan(?!.*retry (?:in|after))", FatalModelError, TOP_UP_MESSAGE),
+    # The owner of a LiteLLM proxy can limit the spending of a key.
+    (range(500), r"budget has been exceeded|Exceeded\w*Budget", FatalModelError, TOP_UP_MESSAGE),
+    ({429}, "", ThrottledError, "{message}"),
+    ({400, 422}, "(?-i:logprobs)", FatalModelError, NO_LOGPROBS_MESSAGE),
+    # The message of a LiteLLM proxy for an unknown model.
+    ({400, 413, 422}, "invalid model name passed in", FatalModelError, "{message}"),
+    # The context has room for the text, but not for the longest reply that the request allows, too.
+    ({400, 422}, REPLY_TOO_LONG_PATTERN, RefusedError, SHORTER_REPLY_MESSAGE),
+    ({400, 413, 422}, "", RefusedError, "{message}"),
+    # OpenRouter answers 403 if its moderation refuses one text; any other 403 is about the key.
+    ({403}, "flagged|moderation|content.?(?:filter|policy)", RefusedError, "{message}"),
+    ({408, 409, 425}, "", TransientError, "{message}"),
+    (range(400, 500), "", FatalModelError, "{message}"),
+)
 
 _log = logging.getLogger(__name__)
 
@@ -126,7 +151,42 @@ class RequestFormat:
             _log.warning("%s takes %s", self.model_name, change)
 
 
-class EndpointModel:
+class HttpModel:
+    """A model that is asked over HTTP, and the exceptions for what its endpoint answers."""
+
+    def __init__(self, name: str, endpoint: str, key_variable: str, api_key: str = "") -> None:
+        self.name, self.endpoint, self.key_variable = name, endpoint, key_variable
+        self.redactor, self.request_format = Redactor([api_key]), RequestFormat(name)
+
+    def read_error(self, status: int, retry_after: float | None, body: bytes) -> ModelError:
+        """Return the exception for an HTTP error; the message is one line, with keys redacted."""
+        error_text = read_error_text(body)
+        origin = f"{status} from {self.endpoint}"
+        message = f"{origin} for {self.name}: {self.redactor.excerpt(error_text)}"
+        if isinstance(self, EndpointModel):
+            if status == 401 and PROXY_KEY_ERROR in error_text:
+                return FatalModelError(
+                    f"{message}; the provider refuses the proxy's key, not yours"
+                )
+            if status == 404 and "/v1" not in self._url:
+                return FatalModelError(f"{message}; addresses usually end in /v1 (--api-base)")
+        for statuses, pattern, error_class, template in ERROR_RULES:
+            if status in statuses and re.search(pattern, error_text, re.IGNORECASE | re.DOTALL):
+                full_message = template.format(message=message, origin=origin, model=self)
+                if issubclass(error_class, TransientError):
+                    return error_class(full_message, retry_after)
+                return error_class(full_message)
+        return TransientError(message, retry_after, may_be_billed=not 500 <= status < 600)
+
+    def malformed_response(self, body: bytes, problem: str = "") -> TransientError:
+        """Return the exception for a response that cannot be read; it quotes the response."""
+        beginning = body[:MAX_SEARCHED_CHARACTERS].decode("utf-8", "replace")
+        beginning = self.redactor.excerpt(beginning)
+        reason = f"{problem}the answer begins {beginning!r}" if beginning else "the answer is empty"
+        return TransientError(f"malformed answer ({reason})", may_be_billed=True)
+
+
+class EndpointModel(HttpModel):
     """A model behind a chat-completions endpoint; the API key is sent to this endpoint only.
 
     All requests must run on one event loop. Connections stay open until `close`.
@@ -135,15 +195,9 @@ class EndpointModel:
     native_n = True
     has_logprobs: bool | None = None
 
-    def __init__(
-        self, name: str, *, url: str, endpoint: str, api_key: str, key_variable: str
-    ) -> None:
-        self.name = name
-        self.endpoint = endpoint
-        self.key_variable = key_variable
-        self.request_format = RequestFormat(name)
+    def __init__(self, name: str, url: str, endpoint: str, api_key: str, key_variable: str) -> None:
+        super().__init__(name, endpoint, key_variable, api_key)
         self.changes = self.request_format.changes  # `tune` writes them to summary.json
-        self.redactor = Redactor([api_key])
         self._url, self._proxy = url, _proxy_for(url)
         # Compressed responses are not accepted, since one could unpack to any size.
         self._headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
@@ -159,7 +213,7 @@ class EndpointModel:
             return self.read_completion(response_body, messages, sampling)
         if status in {400, 422} and self.request_format.learn_from(request_body, response_body):
             return await self.complete(messages, sampling)
-        raise read_error(self, status, read_retry_after(headers), response_body)
+        raise self.read_error(status, read_retry_after(headers), response_body)
 
     async def close(self) -> None:
         if self._session is not None:
@@ -171,12 +225,13 @@ class EndpointModel:
     ) -> Completion:
         """Read the replies and token counts in a response; raises TransientError if malformed."""
         try:
-            response = _COMPLETION_DECODER.decode(response_body.decode("utf-8", "replace"))
+            response_text = response_body.decode("utf-8", "replace")
+            response = msgspec.json.decode(response_text, type=_ChatCompletion)
             replies = [reply_from_choice(choice) for choice in response.choices]
             if not replies:
                 raise ValueError("no replies")
         except (ValueError, RecursionError) as error:
-            raise malformed_response(response_body, self.redactor, f"{error}; ") from None
+            raise self.malformed_response(response_body, f"{error}; ") from None
         usage = read_usage(response.usage, messages, replies, sampling)
         return self.redactor.completion(replies, response.model, usage)
 
@@ -242,9 +297,6 @@ class _ReportedUsage(Struct):
     prompt_tokens_details: _InputTokenDetails | None = None
 
 
-_COMPLETION_DECODER = msgspec.json.Decoder(_ChatCompletion)
-
-
 def read_usage(
     raw_usage: object, messages: Sequence[Message], replies: Sequence[Reply], sampling: Sampling
 ) -> Usage:
@@ -267,67 +319,6 @@ def read_usage(
     cache_write_tokens = details.cache_write_tokens or details.cache_creation_tokens or 0
     cache_write_tokens = min(cache_write_tokens, usage.prompt_tokens - cache_read_tokens)
     return Usage(usage.prompt_tokens, tokens_out, cache_read_tokens, cache_write_tokens)
-
-
-class HttpModel(Protocol):
-    """A model that is asked over HTTP; `read_error` names these attributes in its messages."""
-
-    name: str
-    endpoint: str
-    key_variable: str
-    redactor: Redactor
-
-
-# Each rule has the HTTP statuses and the pattern of the error text to which it applies, and the
-# exception to raise with its message. The first rule that matches a response is used.
-ERROR_RULES: tuple[tuple[Collection[int], str, type[ModelError], str], ...] = (
-    (range(300, 400), "", FatalModelError, REDIRECT_MESSAGE),
-    ({401}, "", FatalModelError, KEY_MESSAGE),
-    ({402}, "", FatalModelError, TOP_UP_MESSAGE),
-    # Gemini has the same message for a limit per minute and for a spent quota. The message says
-    # when to retry only if the limit is per minute.
-    ({429}, r"insufficient[_ ](?:quota|credit|balance)|PerDay", FatalModelError, TOP_UP_MESSAGE),
-    ({429}, r"check your plan(?!.*retry (?:in|after))", FatalModelError, TOP_UP_MESSAGE),
-    # The owner of a LiteLLM proxy can limit the spending of a key.
-    (range(500), r"budget has been exceeded|Exceeded\w*Budget", FatalModelError, TOP_UP_MESSAGE),
-    ({429}, "", ThrottledError, "{message}"),
-    ({400, 422}, "(?-i:logprobs)", FatalModelError, NO_LOGPROBS_MESSAGE),
-    # The message of a LiteLLM proxy for an unknown model.
-    ({400, 413, 422}, "invalid model name passed in", FatalModelError, "{message}"),
-    # The context has room for the text, but not for the longest reply that the request allows, too.
-    ({400, 422}, REPLY_TOO_LONG_PATTERN, RefusedError, SHORTER_REPLY_MESSAGE),
-    ({400, 413, 422}, "", RefusedError, "{message}"),
-    # OpenRouter answers 403 if its moderation refuses one text; any other 403 is about the key.
-    ({403}, "flagged|moderation|content.?(?:filter|policy)", RefusedError, "{message}"),
-    ({408, 409, 425}, "", TransientError, "{message}"),
-    (range(400, 500), "", FatalModelError, "{message}"),
-)
-
-
-def read_error(model: HttpModel, status: int, retry_after: float | None, body: bytes) -> ModelError:
-    """Return the exception for an HTTP error; the message is one line, with API keys redacted."""
-    error_text = read_error_text(body)
-    origin = f"{status} from {model.endpoint}"
-    message = f"{origin} for {model.name}: {model.redactor.excerpt(error_text)}"
-    if isinstance(model, EndpointModel):
-        if status == 401 and PROXY_KEY_ERROR in error_text:
-            return FatalModelError(f"{message}; the provider refuses the proxy's key, not yours")
-        if status == 404 and "/v1" not in model._url:
-            return FatalModelError(f"{message}; addresses usually end in /v1 (--api-base)")
-    for statuses, pattern, error_class, template in ERROR_RULES:
-        if status in statuses and re.search(pattern, error_text, re.IGNORECASE | re.DOTALL):
-            full_message = template.format(message=message, origin=origin, model=model)
-            if issubclass(error_class, TransientError):
-                return error_class(full_message, retry_after)
-            return error_class(full_message)
-    return TransientError(message, retry_after, may_be_billed=not 500 <= status < 600)
-
-
-def malformed_response(body: bytes, redactor: Redactor, problem: str = "") -> TransientError:
-    """Return the exception for a response that cannot be read; it quotes the response."""
-    beginning = redactor.excerpt(body[:MAX_SEARCHED_CHARACTERS].decode("utf-8", "replace"))
-    reason = f"{problem}the answer begins {beginning!r}" if beginning else "the answer is empty"
-    return TransientError(f"malformed answer ({reason})", may_be_billed=True)
 
 
 def read_error_text(response_body: bytes) -> str:

@@ -36,7 +36,7 @@ class KeyedRequest(NamedTuple):
     """One request to the model, with its key in the store and the state of its run."""
 
     run_state: RunState
-    request_key: bytes
+    key: bytes
     messages: Sequence[Message]
     sampling: Sampling
 

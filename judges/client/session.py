@@ -116,14 +116,13 @@ class Session:
         """
         role = role or lm
         if role not in self._clients:
-            given_options = {k: value for k, value in overrides.items() if value is not None}
-            options = cast(ModelOptions, given_options)
             budget = Budget() if unlimited else self.budget
-            self._clients[role] = self._open_client(lm, role, budget, options)
+            self._clients[role] = self._open_client(lm, role, budget, overrides)
         return self._clients[role]
 
     def _open_client(self, lm: str, role: str, budget: Budget, overrides: ModelOptions) -> Client:
-        options = ModelOptions(**{**self._options, **overrides})
+        given_overrides = {k: value for k, value in overrides.items() if value is not None}
+        options = cast(ModelOptions, {**self._options, **given_overrides})
         for name in ("max_tokens", "reasoning_effort"):
             if is_decision_model(lm) and options.get(name) is not None:
                 raise OptionError(f"{name}: {lm} is a decision model, which writes no text")
@@ -131,11 +130,14 @@ class Session:
         if model is None:
             api_base = options.get("api_base") or None
             model = open_model(lm, api_base=api_base, api_key_env=options.get("api_key_env"))
+        is_cacheable = getattr(model, "cacheable", not answers_in_process(model))
+        if is_cacheable:
+            self.cache = self.cache or open_reply_cache(options.get("cache"))
         token_price = choose_price(lm, self._lms, price_of(options.get("price")))
         return Client(
             model,
             account=budget.account(role, token_price),
-            cache=self._open_cache_for(model, options),
+            cache=self.cache if is_cacheable else None,
             concurrency=options["concurrency"],
             keep_going=self._keep_going,
             timeout=getattr(model, "timeout", None) or TIMEOUT_SECONDS,
@@ -143,12 +145,6 @@ class Session:
             reasoning_effort=options.get("reasoning_effort"),
             open_client_for=partial(self._open_client_for, role, lm, overrides),
         )
-
-    def _open_cache_for(self, model: Model, options: ModelOptions) -> ReplyCache | None:
-        if not getattr(model, "cacheable", not answers_in_process(model)):
-            return None
-        self.cache = self.cache or open_reply_cache(options.get("cache"))
-        return self.cache
 
     def _open_client_for(
         self, role: str, own_lm: str, overrides: ModelOptions, lm: str, api_base: str | None

@@ -43,8 +43,6 @@ BUSY_TIMEOUT_SECONDS = 2.0
 CACHE_VARIABLE, NO_CACHE = "DSPY_JUDGES_CACHE", "none"
 CACHE_FILE = "replies.sqlite"
 MAX_CACHE_BYTES = 2**30
-_encode_json = msgspec.json.Encoder().encode
-_decode_completion = msgspec.json.Decoder(Completion).decode
 
 
 class StoreError(JudgesError):
@@ -89,35 +87,33 @@ class Store:
         self._closed = False
         self.commit()  # opens the database, so that a file that cannot be used raises here
 
-    def get(self, request_key: bytes) -> Completion | None:
+    def get(self, key: bytes) -> Completion | None:
         """Return the answer to the request with this key; None for an unanswered request."""
         statement = "SELECT CAST(reply AS BLOB) FROM requests WHERE key = ? AND reply IS NOT NULL"
         with self._locked_connection() as database:
-            row = database.execute(statement, (request_key,)).fetchone()
-            return None if row is None else _decode_completion(row[0])
+            row = database.execute(statement, (key,)).fetchone()
+            return None if row is None else msgspec.json.decode(row[0], type=Completion)
 
-    def record_sent(self, request_key: bytes, role: str, purpose: str, worst_cost: float) -> int:
+    def record_sent(self, key: bytes, role: str, purpose: str, worst_cost: float) -> int:
         """Record a request before it is sent, and return its id."""
-        return self._insert(request_key, role, purpose, SENT, worst_cost, 0, 0, None)
+        return self._insert(key, role, purpose, SENT, worst_cost, 0, 0, None)
 
     def record_outcome(self, request_id: int, state: str, cost: float, usage: Usage | None) -> None:
         """Record whether a request was ANSWERED, LOST or REFUSED, and its replies if it has any."""
         if self._closed:
             return  # the request keeps its worst-case cost, as if the process had been killed
-        reply = _encode_json(usage) if isinstance(usage, Completion) else None
+        reply = msgspec.json.encode(usage) if isinstance(usage, Completion) else None
         token_counts = (usage.tokens_in, usage.tokens_out) if usage else (0, 0)
         columns = "state = ?, cost = ?, tokens_in = ?, tokens_out = ?, reply = ?"
         row = (state, cost, *token_counts, reply, request_id)
         with self._locked_connection() as database:
             database.execute(f"UPDATE requests SET {columns} WHERE id = ?", row)
 
-    def put(
-        self, request_key: bytes, completion: Completion, role: str = "", purpose: str = ""
-    ) -> None:
+    def put(self, key: bytes, completion: Completion, role: str = "", purpose: str = "") -> None:
         """Record an answer that costs this run nothing, such as an answer from the cache."""
         token_counts = completion.tokens_in, completion.tokens_out
-        reply = _encode_json(completion)
-        self._insert(request_key, role, purpose, CACHED, 0.0, *token_counts, reply)
+        reply = msgspec.json.encode(completion)
+        self._insert(key, role, purpose, CACHED, 0.0, *token_counts, reply)
 
     def _insert(self, *row: object) -> int:
         columns = "key, role, purpose, state, cost, tokens_in, tokens_out, reply, at"
@@ -246,16 +242,15 @@ class ReplyCache(Store):
 
     is_shared = True
 
-    def get(self, request_key: bytes) -> Completion | None:
+    def get(self, key: bytes) -> Completion | None:
         with _warn_of_errors():
-            return super().get(request_key)
+            return super().get(key)
         return None
 
-    def put(
-        self, request_key: bytes, completion: Completion, role: str = "", purpose: str = ""
-    ) -> None:
+    def _insert(self, *row: object) -> int:
         with _warn_of_errors():
-            super().put(request_key, completion, role, purpose)
+            return super()._insert(*row)
+        return 0
 
 
 @contextmanager

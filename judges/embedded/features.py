@@ -118,13 +118,8 @@ def _support_features(output: OutputText, source: SourceIndex) -> Iterable[float
     source_pair_share = n_source_pairs / max(1, len(word_pairs))
     # The share of new word pairs is cut at 30 %, since a higher share makes a text no better.
     new_pair_share = min(1 - source_pair_share, 0.3)
-    new_names_per_sentence = n_new_names / (len(output.sentences) + 1)
-    return (
-        n_supported_stems / (n_stems or 1),
-        source_pair_share,
-        new_pair_share,
-        new_names_per_sentence,
-    )
+    new_name_rate = n_new_names / (len(output.sentences) + 1)
+    return n_supported_stems / (n_stems or 1), source_pair_share, new_pair_share, new_name_rate
 
 
 def _count_new_names(sentence: Sentence, source: SourceIndex) -> float:
