@@ -240,8 +240,8 @@ class Account:
         with budget.lock:
             cost = worst_cost * budget.excess_ratio
             max_open_calls = max(1, 2 * self._n_settled)
-            is_limited = worst_cost > 0 and budget.max_cost is not None
-            if is_limited and self.total.open_calls >= max_open_calls:
+            cost_is_limited = worst_cost > 0 and budget.max_cost is not None
+            if cost_is_limited and self.total.open_calls >= max_open_calls:
                 return None
             if not budget.may_spend(cost):
                 return None

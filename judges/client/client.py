@@ -251,15 +251,18 @@ class Client:
 
     async def _draw_samples(self, replies: _SampledReplies, sampling: Sampling) -> None:
         """Request the missing samples: together if the model accepts `n`, else one by one."""
-        indices = [i for i in range(sampling.n) if i not in replies.accepted]
         sampling = replace(sampling, seed=sampling.seed + replies.n_repeats)
+        if sampling.n == 1:
+            await self._request_samples(replies, sampling, [0])
+            return
+        indices = [i for i in range(sampling.n) if i not in replies.accepted]
         joint_sampling = replace(sampling, n=len(indices))
         sampling_by_index = {
             i: replace(sampling, n=1, seed=sampling.seed + SAMPLE_SEED_STEP * i) for i in indices
         }
         # Only answers show whether an endpoint accepts `n`. So samples that an earlier start drew
         # in one way are not drawn again in the other way.
-        draws_jointly = sampling.n == 1 or self._has_answer(replies, [joint_sampling])
+        draws_jointly = self._has_answer(replies, [joint_sampling])
         if not draws_jointly and self._accepts_n:
             draws_jointly = not self._has_answer(replies, sampling_by_index.values())
         if draws_jointly:

@@ -193,7 +193,7 @@ class DspyModel(HttpModel):
 
 
 def open_dspy(name: str, api_base: str | None = None, api_key: str | None = None) -> DspyModel:
-    """Open a model of any provider that DSPy supports; raises FatalModelError for another model."""
+    """Open a model of any provider that DSPy supports; raises FatalModelError if DSPy cannot."""
     import dspy
     from dspy.lm15 import CacheConfig
 
@@ -270,12 +270,12 @@ class ClientEngine:
 
     def complete(self, request: "lm15.Request") -> "lm15.Response":
         with self.keep_stop_error():
-            return _dspy_response(request, self.client.ask(self._convert_request(request)))
+            return _convert_response(request, self.client.ask(self._convert_request(request)))
 
     async def complete_async(self, request: "lm15.Request") -> "lm15.Response":
         with self.keep_stop_error():
             response = await self.client.ask_async(self._convert_request(request))
-            return _dspy_response(request, response)
+            return _convert_response(request, response)
 
     @contextmanager
     def keep_stop_error(self) -> Iterator[None]:
@@ -369,7 +369,7 @@ def _chat_messages(request: "lm15.Request") -> list[Message]:
     return messages
 
 
-def _dspy_response(request: "lm15.Request", response: Response) -> "lm15.Response":
+def _convert_response(request: "lm15.Request", response: Response) -> "lm15.Response":
     """Convert a response to DSPy's type; raises DSPy's ServerError if the request failed."""
     from dspy import lm15
 

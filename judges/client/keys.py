@@ -123,11 +123,11 @@ class Redactor:
     def has_secret(self, text: str) -> bool:
         return any(secret in text for secret in self._secrets)
 
-    def completion(self, replies: Iterable[Reply], model: object, usage: Usage) -> Completion:
+    def completion(self, replies: Iterable[Reply], model_name: object, usage: Usage) -> Completion:
         """Return a completion with keys redacted, since a server may quote a key in an answer."""
         redacted_replies = tuple([self._redact_reply(reply) for reply in replies])
-        model_name = self.redact(str(model or ""))[:MAX_NAME_LENGTH]
-        return Completion(replies=redacted_replies, model=model_name, **asdict(usage))
+        redacted_name = self.redact(str(model_name or ""))[:MAX_NAME_LENGTH]
+        return Completion(replies=redacted_replies, model=redacted_name, **asdict(usage))
 
 
 def read_key(key_variable: str) -> str:

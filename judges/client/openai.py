@@ -65,8 +65,8 @@ NO_LOGPROBS_MESSAGE = (
 SHORTER_REPLY_MESSAGE = "{message}; a smaller --max-tokens leaves more room for the text"
 REPLY_TOO_LONG_PATTERN = r"context.*in the completion|max_\w*tokens\W.*(?:too large|context)"
 
-# Each rule has the HTTP statuses and the pattern of the error text to which it applies, and the
-# exception to raise with its message. The first rule that matches a response is used.
+# Each rule applies to some HTTP statuses, and to error texts that match its pattern. It has the
+# exception to raise, with the message. The first rule that applies to a response is used.
 ERROR_RULES: tuple[tuple[Collection[int], str, type[ModelError], str], ...] = (
     (range(300, 400), "", FatalModelError, REDIRECT_MESSAGE),
     ({401}, "", FatalModelError, KEY_MESSAGE),

@@ -13,7 +13,7 @@ from judges.client.budget import BudgetSpentError
 from judges.client.event_loop import event_loop, is_loop_thread
 from judges.protocol import FatalModelError, Request, Response
 
-# The most unanswered requests, as a multiple of the concurrency, since some wait for a retry.
+# The most unanswered requests for each request that may be in flight: some wait for a retry.
 MAX_READ_AHEAD_FACTOR = 3
 # The most requests in a queue, in which each request stays until all earlier ones are answered.
 MAX_QUEUE_LENGTH = 4096
@@ -96,7 +96,7 @@ class RequestQueue:
         self._max_unanswered = MAX_READ_AHEAD_FACTOR * concurrency
         self._responses: deque[Future[Response]] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
-        # Two numbers without a lock, since only one thread changes each of them.
+        # These two numbers need no lock, since only one thread changes each of them.
         self._n_started = self._n_answered = 0
         self._fatal_error: Exception | None = None
         self._was_answered, self._wake_is_scheduled = threading.Event(), False

@@ -88,7 +88,7 @@ class Sender:
     def _final_error(
         self, error: TransientError, n_attempts: int, n_answered_at_start: int
     ) -> ModelError:
-        """Return the exception for a request that is given up; a silent endpoint ends the run."""
+        """Return the exception for a request that is given up: fatal if no request is answered."""
         self._n_given_up += 1
         was_answered = self._n_answered > n_answered_at_start
         is_unreachable = isinstance(error, UnreachableError) and not was_answered

@@ -12,7 +12,7 @@ from judges.client.budget import Budget
 from judges.client.client import TIMEOUT_SECONDS, Client, answers_in_process
 from judges.client.open import open_model
 from judges.client.prices import Price, choose_price, price_of
-from judges.client.store import CACHE_VARIABLE, ReplyCache, Store, open_reply_cache
+from judges.client.store import CACHE_VARIABLE, Store, open_reply_cache
 from judges.protocol import Model, is_decision_model, is_embedded
 
 LIMIT_NAMES = ("max_calls", "max_cost", "concurrency", "max_tokens")
@@ -93,8 +93,6 @@ class Session:
         store_path = options.get("store")
         self.store = Store(store_path) if store_path else None
         self.budget = Budget(options.get("max_calls"), options.get("max_cost"), self.store)
-        # The cache is opened together with the first client whose replies may be cached.
-        self.cache: ReplyCache | None = None
         self._keep_going = keep_going
         self._models, self._lms = models or {}, lms
         self._clients: dict[str, Client] = {}
@@ -131,13 +129,11 @@ class Session:
             api_base = options.get("api_base") or None
             model = open_model(lm, api_base=api_base, api_key_env=options.get("api_key_env"))
         is_cacheable = getattr(model, "cacheable", not answers_in_process(model))
-        if is_cacheable:
-            self.cache = self.cache or open_reply_cache(options.get("cache"))
         token_price = choose_price(lm, self._lms, price_of(options.get("price")))
         return Client(
             model,
             account=budget.account(role, token_price),
-            cache=self.cache if is_cacheable else None,
+            cache=open_reply_cache(options.get("cache")) if is_cacheable else None,
             concurrency=options["concurrency"],
             keep_going=self._keep_going,
             timeout=getattr(model, "timeout", None) or TIMEOUT_SECONDS,
@@ -194,7 +190,7 @@ def check_limits(**limits: object) -> None:
 def read_options(
     options: Mapping[str, object], texts: Collection[str] = ()
 ) -> tuple[Options, dict[str, str]]:
-    """Return the checked options without `map`, and the column of each text by the text's name.
+    """Return the checked options except `map`, and `map` itself: the column of each text.
 
     Raises TypeError for an unknown option, and OptionError for a wrong seed or `map`.
     """

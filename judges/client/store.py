@@ -127,7 +127,7 @@ class Store:
             database.commit()
 
     def unanswered_request_ids(self, purpose: str) -> dict[str, int]:
-        """Return the unanswered requests for a purpose: their ids in the store by their keys."""
+        """Return the ids of a purpose's unanswered requests, by their keys in hexadecimal."""
         statement = "SELECT lower(hex(key)), id FROM requests WHERE purpose = ? AND state IN (?, ?)"
         with self._locked_connection() as database:
             return dict(database.execute(statement, (purpose, SENT, LOST)).fetchall())
@@ -296,7 +296,7 @@ def _open_cache_once(path: Path, process_id: int) -> ReplyCache:
 def make_request_key(
     endpoint: str, model_name: str, messages: Sequence[Message], sampling: Sampling
 ) -> bytes:
-    """Return a hash of all that determines a reply; repeated requests differ by the seed."""
+    """Return a hash of all that determines a reply; a repeated request has another seed."""
     parameters = (
         None if sampling.temperature is None else float(sampling.temperature),
         *(sampling.n, sampling.top_logprobs, sampling.max_tokens, sampling.seed),

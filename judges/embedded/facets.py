@@ -95,7 +95,7 @@ def count_mentions(text: str) -> FloatArray:
     for match in _PHRASE_PATTERN.finditer(text):
         n_mentions += _PHRASE_SHARES[(match.lastindex or 1) - 1]
     for word in _WORD_PATTERN.findall(_PHRASE_PATTERN.sub("\n", text)):
-        # The shares are those of the word, or of its longest beginning in the table.
+        # The table has the word with a full stop, or else beginnings of words: the longest counts.
         table_words = [f"{word}.", *(word[:length] for length in range(len(word), 0, -1))]
         n_mentions += next((_SHARES_BY_WORD[w] for w in table_words if w in _SHARES_BY_WORD), 0.0)
     return n_mentions

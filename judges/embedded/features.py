@@ -62,7 +62,7 @@ class OutputText:
 
 
 def _match_sentence(sentence: Sentence, source: SourceIndex) -> SentenceMatch:
-    """Match a sentence with the first source sentence whose shared weight is almost the largest."""
+    """Find the earliest source sentence that shares almost the most weight with a sentence."""
     shared_weights: dict[int, float] = defaultdict(float)
     stems = dict.fromkeys(sentence.stems)
     for stem in stems:
@@ -136,7 +136,7 @@ def _count_new_names(sentence: Sentence, source: SourceIndex) -> float:
 
 
 def _answer_features(output: OutputText, turns: SourceIndex) -> Iterable[float]:
-    """Return three features: content, overlap with the last turn, and facts not in the turns."""
+    """Return three features of an answer: content, overlap with the last turn, use of facts."""
     stems, salience_by_stem = output.stem_counts, (output.last_turn or turns).salience_by_stem
     overlap = sum([salience_by_stem.get(stem, 0.0) for stem in stems])
     overlap /= sum(salience_by_stem.values()) or 1.0
@@ -232,22 +232,22 @@ FEATURE_FUNCTIONS: tuple[tuple[Callable[..., Iterable[float]], str, int], ...] =
 # deviation (SD) in ordinary texts, and its weight within the facet. The SD is negative if a smaller
 # value is better.
 FEATURES = (
-    # Content, if there is a document: similarity, coverage, salience.
+    # Content, measured if there is a document: similarity, coverage, salience.
     ("coverage", 0.5, 0.12, 0.6),
     ("coverage", 0.6, 0.17, 0.4),
     ("focus", 0.8, 0.2, 0.6),
-    # Order, if there is a document: reversed pairs of sentences, how late in the document their
-    # matches are, how near the matches of neighbouring sentences are, number of sentences.
+    # Order, measured if there is a document: the share of reversed pairs of sentences, how late in
+    # the document their matches are, how near neighbours' matches are, the number of sentences.
     ("order", 0.25, -0.3, 0.6),
     ("order", 1.2, -0.7, 0.6),
     ("connection", 0.55, 0.35, 0.7),
     ("connection", 1.05, -0.4, 0.6),
-    # Support, if there is any source: stems and word pairs in it, new word pairs, new names.
+    # Support, measured if there is any source: stems and word pairs in it, new pairs, new names.
     ("support", 0.65, 0.25, 0.6),
     ("support", 0.6, 0.25, 0.6),
     ("rewording", 0.14, 0.1, 1.0),
     ("truth", 0.05, -0.3, 1.0),
-    # Answer, if there are turns: content, overlap with the last turn, use of facts.
+    # The answer, measured if there are turns: content, overlap with the last turn, use of facts.
     ("coverage", 1.8, 0.6, 1.0),
     ("focus", 0.15, 0.2, 0.6),
     ("support", 0.8, 0.8, 1.0),
@@ -269,7 +269,7 @@ _MEANS, _SDS, FEATURE_SHARES = np.array([numbers for _, *numbers in FEATURES]).T
 # For each feature, the index of its facet.
 FACET_OF_FEATURE = np.array([INDEX_BY_FACET[facet_name] for facet_name, *_ in FEATURES])
 # Features are clipped at this number of standard deviations.
-MAX_SDS = 3.0
+MAX_Z_SCORE = 3.0
 # The value of all features of a text without words.
 EMPTY_TEXT_VALUE = -2.0
 
@@ -277,7 +277,7 @@ EMPTY_TEXT_VALUE = -2.0
 # Cached, since a search judges the same texts with many prompts.
 @lru_cache(maxsize=4096)
 def measure_features(text: str, document: str, turns: str, knowledge: str) -> FloatArray:
-    """Return a text's features, in SDs above the mean of ordinary texts; a source may be ""."""
+    """Return a text's features, in standard deviations above their means in ordinary texts."""
     split_output = split_text(text)
     if not split_output.sentences:
         return np.full(len(FEATURES), EMPTY_TEXT_VALUE)
@@ -298,6 +298,6 @@ def measure_features(text: str, document: str, turns: str, knowledge: str) -> Fl
     for feature_function, text_name, n_features in FEATURE_FUNCTIONS:
         other_text = getattr(output, text_name)
         values += feature_function(output, other_text) if other_text else [math.nan] * n_features
-    z_scores = np.nan_to_num((np.array(values) - _MEANS) / _SDS).clip(-MAX_SDS, MAX_SDS)
+    z_scores = np.nan_to_num((np.array(values) - _MEANS) / _SDS).clip(-MAX_Z_SCORE, MAX_Z_SCORE)
     gain_loss_ratios = np.where(z_scores > 0, GAIN_LOSS_RATIOS[FACET_OF_FEATURE], 1.0)
     return np.asarray(gain_loss_ratios * z_scores)

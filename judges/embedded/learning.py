@@ -41,14 +41,14 @@ MIN_FACTOR = 0.7
 # (in prior SDs of the weights). The result is a mean over all combinations of the two SDs, weighted
 # by their cross-validated likelihood.
 OFFSET_SDS, SHIFT_SDS = (0.0, 0.4, 0.8, 1.2), (0.0, 0.5, 1.1)
-# The log-likelihood of a combination is lowered by these multiples of its two squared SDs.
+# Penalties for large SDs: multiples of the squared SDs, subtracted from the log-likelihood.
 OFFSET_PENALTY, SHIFT_PENALTY = 3.0, 1.0
 # The fraction of an example's offset that applies to new texts; the rest is its system's own.
 NEW_TEXT_FRACTION = 0.4
 # The prior mean of the residual SD; it counts as much as this number of examples.
 PRIOR_RESIDUAL_SD, PRIOR_EXAMPLES = 0.9, 8
 # Features are clipped at this number of standard deviations of the examples.
-MAX_SDS = 3.0
+MAX_Z_SCORE = 3.0
 
 
 class ExampleSimilarity:
@@ -63,7 +63,7 @@ class ExampleSimilarity:
 
     def _standardise(self, features: FloatArray) -> FloatArray:
         z_scores: FloatArray = (features - self._mean) / self._sd
-        return z_scores.clip(-MAX_SDS, MAX_SDS)
+        return z_scores.clip(-MAX_Z_SCORE, MAX_Z_SCORE)
 
     def compute(self, features: FloatArray) -> FloatArray:
         """Return the similarity (0 to 1) of texts to each example, a Gaussian kernel."""
@@ -77,8 +77,8 @@ class ExampleSimilarity:
 class ExampleCorrections:
     """How each of n examples corrects the scores of texts that are similar to it.
 
-    Its entry of `offsets` is added to the score, and its row of `shifts` to the weights of the
-    features. Both are multiplied by the text's similarity to the example.
+    An example's entry of `offsets` is added to the score of such a text, and its row of `shifts` to
+    the weights of the features. Both are multiplied by the text's similarity to the example.
     """
 
     example_similarity: ExampleSimilarity
@@ -135,40 +135,40 @@ def fit_regression(
         for indices in source_indices:
             fixed_covariance[np.ix_(indices, indices)] += SOURCE_OFFSET_SD**2
     sd_pairs = list(product((0.0,) if is_pairwise else OFFSET_SDS, SHIFT_SDS))
-    solutions, log_evidences = [], []
+    scaled_residuals, log_evidences = [], []
     for offset_sd, shift_sd in sd_pairs:
         covariance = (
             fixed_covariance + offset_sd**2 * offset_covariance + shift_sd**2 * shift_covariance
         )
         precision: FloatArray = np.asarray(np.linalg.inv(covariance))
-        solutions.append(precision @ residuals)
-        log_likelihood = _held_out_log_likelihood(precision, solutions[-1], source_indices)
+        scaled_residuals.append(precision @ residuals)
+        log_likelihood = _held_out_log_likelihood(precision, scaled_residuals[-1], source_indices)
         penalty = OFFSET_PENALTY * offset_sd**2 + SHIFT_PENALTY * shift_sd**2
         log_evidences.append(log_likelihood - penalty)
     model_weights = np.exp(np.array(log_evidences) - max(log_evidences))
     model_weights /= model_weights.sum()
-    solution_rows = np.array(solutions)
-    factor_changes = np.clip(FACTOR_SD**2 * (solution_rows @ prior_scores), MIN_FACTOR - 1, 0.0)
-    factor = 1 + model_weights @ factor_changes
-    offsets, shifts = np.square(sd_pairs).T * model_weights @ solution_rows
+    residual_rows = np.array(scaled_residuals)
+    factor_changes = np.clip(FACTOR_SD**2 * (residual_rows @ prior_scores), MIN_FACTOR - 1, 0.0)
+    weight_factor = 1 + model_weights @ factor_changes
+    offsets, shifts = np.square(sd_pairs).T * model_weights @ residual_rows
     if example_similarity is None:
-        return Regression(factor * prior_weights + weight_variances * (shifts @ features))
-    intercept = COMMON_OFFSET_SD**2 * float((model_weights @ solution_rows).sum())
+        return Regression(weight_factor * prior_weights + weight_variances * (shifts @ features))
+    intercept = COMMON_OFFSET_SD**2 * float((model_weights @ residual_rows).sum())
     offsets, shifts = NEW_TEXT_FRACTION * offsets, shifts[:, None] * features * weight_variances
     corrections = ExampleCorrections(example_similarity, offsets, shifts)
-    return Regression(factor * prior_weights, intercept, corrections)
+    return Regression(weight_factor * prior_weights, intercept, corrections)
 
 
 def _held_out_log_likelihood(
-    precision: FloatArray, solution: FloatArray, source_indices: Sequence[Sequence[int]]
+    precision: FloatArray, scaled_residuals: FloatArray, source_indices: Sequence[Sequence[int]]
 ) -> float:
     """Return the log-likelihood of each source's examples, given all others, up to a constant."""
     if len(source_indices) == 1:
-        prediction_errors = solution / np.diag(precision)
+        prediction_errors = scaled_residuals / np.diag(precision)
     else:
-        blocks = [(precision[np.ix_(i, i)], solution[i]) for i in source_indices]
+        blocks = [(precision[np.ix_(i, i)], scaled_residuals[i]) for i in source_indices]
         prediction_errors = np.concatenate([np.linalg.solve(*block) for block in blocks])
-    n_examples = len(solution)
+    n_examples = len(scaled_residuals)
     prior_sum = PRIOR_EXAMPLES * PRIOR_RESIDUAL_SD**2
     variance = (prediction_errors @ prediction_errors + prior_sum) / (n_examples + PRIOR_EXAMPLES)
     return -n_examples / 2 * float(np.log(variance))

@@ -174,7 +174,7 @@ _FACT_WORDS = re.compile(r"fact|knowledge|evidence|reference|ground|gold|backgro
 
 
 def read_roles(fields: Sequence[Field], *, is_pairwise: bool) -> TextRoles:
-    """Return the role of each text. The candidates are the last text, or the two last of a pair."""
+    """Return the role of each text; the last text is judged, or the last two are compared."""
     descriptions = {field.name: f"{field.name} {field.description}".lower() for field in fields}
     text_names = [*descriptions]
     n_candidates = 2 if is_pairwise else 1
@@ -196,7 +196,7 @@ _RATING_WORDS = re.compile(r"\b(?:rating|score|rate|judge|points?)(?= (?:of|from
 
 
 def prior_weights(prompt: Prompt, field: Field, roles: TextRoles) -> FloatArray:
-    """Return the prior weight of each feature for an output field, by the words of the prompt."""
+    """Return the weight of each feature before learning, by what the prompt says about a field."""
     any_choice = "|".join([re.escape(str(choice)) for choice in field.allowed_values])
     definition, *anchors = re.split(rf"(?:^|[(;]\s?)(?:{any_choice}) = ", field.description)
     # The instruction does not describe the answers to a judge's additional questions.
@@ -215,7 +215,7 @@ def prior_weights(prompt: Prompt, field: Field, roles: TextRoles) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedJudge:
-    """A judge that fills in one field of a prompt with one of the `choices`, the worst first."""
+    """A judge that chooses the value of one output field. Its `choices` begin with the worst."""
 
     field_name: str
     choices: tuple[str, ...]
@@ -235,7 +235,7 @@ def judged_features(roles: TextRoles, text_by_name: Mapping[str, str]) -> FloatA
 
 
 def make_judge(prompt: Prompt, field: Field, demos: Sequence[DemoTexts]) -> EmbeddedJudge:
-    """Return the judge for a field, with weights by the prompt's words and demonstrations."""
+    """Return the judge for a field, made from the prompt and taught by the demonstrations."""
     choices = tuple(map(str, field.allowed_values))
     if field.verdict_words:
         choices = choices[::-1]  # the worst first, as in a scale
@@ -251,7 +251,7 @@ def make_judge(prompt: Prompt, field: Field, demos: Sequence[DemoTexts]) -> Embe
 
 
 def _learn_from_demos(judge: EmbeddedJudge, demos: Sequence[DemoTexts]) -> Regression:
-    """Return the regression of a judge after it has learnt from demonstrations with ratings."""
+    """Return the judge's regression, fitted to demonstrations that have a value in its field."""
     _, *source_names = judge.roles
     latent_scores: list[float] = []
     indices_by_source: dict[object, list[int]] = defaultdict(list)
@@ -276,7 +276,7 @@ def _learn_from_demos(judge: EmbeddedJudge, demos: Sequence[DemoTexts]) -> Regre
 # demonstrations takes as long as a thousand judgements.
 @lru_cache(maxsize=12)
 def _read_judges(*messages: tuple[str, str]) -> tuple[Prompt | None, list[EmbeddedJudge], str]:
-    """Return the prompt in messages (None if there is none), its fields' judges, and a digest."""
+    """Return the messages' prompt (or None), a judge for each field, and the messages' digest."""
     judges, prompt = [], read_prompt(messages[0][1]) if messages else None
     if prompt:
         demos = read_demos(prompt, messages)
@@ -321,7 +321,7 @@ def _reply_tokens(
 
 
 def _write_rationale(contributions: FloatArray, *, is_pairwise: bool) -> str:
-    """Return sentences that name at most two facets for the text (or for A), and two against it."""
+    """Return up to two facets that raise the score of the text (or of A), and two that lower it."""
     totals = np.bincount(FACET_OF_FEATURE, weights=contributions)  # one for each facet
     ranking = np.argsort(-totals, kind="stable")
     names_for = [FACET_NAMES[i] for i in ranking[:2] if totals[i] > MIN_CONTRIBUTION]

@@ -122,7 +122,7 @@ def _read_sentence(tokens: Sequence[str]) -> list[Sentence]:
     if not words_and_stems:
         return []
     words, stems = zip(*words_and_stems, strict=True)
-    # A sentence with a word has two or more tokens if its last token is a closing mark.
+    # A closing mark follows the end mark. A token is before it, since the sentence has a word.
     last_token = tokens[-2] if tokens[-1] in _CLOSING_MARKS else tokens[-1]
     return [Sentence(tuple(tokens), words, tuple(filter(None, stems)), last_token in _END_MARKS)]
 
