@@ -113,7 +113,7 @@ _HEADING_MARKUP = re.compile(
 
 # A number as an answer, such as "4", "-1", "four" or "4 stars".
 _NUMBER_ANSWER = (
-    rf"(?P<value>-?{NUMBER_REGEX})(?: *(?:(?i:stars?|points?|pts?)|[⭐★分点点]+))?(?!\w)"
+    rf"(?P<value>-?{NUMBER_REGEX})(?: *(?:(?i:stars?|points?|pts?)|[⭐★分点점]+))?(?!\w)"
 )
 
 
@@ -318,8 +318,8 @@ def _heading_priority(heading: str, answer_names: frozenset[str]) -> int:
     answer_words = _ANSWER_WORDS | answer_names
     is_denied = content_words & _DENYING_WORDS - answer_names
     is_count = head_noun not in answer_words and _PLURAL_NOUN.search(phrase)
-    other_words = content_words & _NON_ANSWER_WORDS - answer_names
-    is_of_something_else = other_words and head_noun in _NON_ANSWER_WORDS | _ANSWER_WORDS
+    non_answer_words = content_words & _NON_ANSWER_WORDS - answer_names
+    is_of_something_else = non_answer_words and head_noun in _NON_ANSWER_WORDS | _ANSWER_WORDS
     if is_denied or is_count or is_of_something_else:
         return 0
     if content_words & _FINAL_WORDS:

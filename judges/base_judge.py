@@ -50,7 +50,7 @@ class BaseJudge(ABC):
         lm: The model that is asked; for a panel, the first model that is not the embedded model.
         provenance: How and on which labels the judge was tuned, as data for JSON; None if untuned.
         api_base: The address of the model's endpoint, which only the user can set.
-        lm_source: Who chose the model. With "default", the LM of `dspy.configure` is asked instead.
+        lm_source: Who chose the model. If nobody did, the LM of `dspy.configure` is asked, if any.
     """
 
     subject: Subject

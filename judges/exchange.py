@@ -138,7 +138,7 @@ class Exchange:
             yield failed_judgement(self.subject, str(skip_reason))
 
     def _requests(self, rows: Iterable[Row], skip_reasons: deque[str | None]) -> Iterator[Request]:
-        """Yield the requests of all rows; `skip_reasons` gets a reason or None for each row."""
+        """Yield all requests; append why a row is not sent to `skip_reasons`, or None if it is."""
         # A repeated request restates the format of the reply, except for the plan "mean", whose
         # replies all have to come from the same prompt.
         is_restated = self.plan.kind != "mean" and not self.asks_decision_model

@@ -286,14 +286,12 @@ def _input_texts(prompt: Prompt, inputs: ValuesByName) -> dict[str, str]:
     return {name: str(inputs[name]) for name in names}
 
 
-def choice_probabilities(
-    value: object, choices: Sequence[FieldValue]
-) -> dict[FieldValue, float] | None:
-    """Return the probability of each choice in a typed answer of DSPy; None for other values."""
+def choice_probabilities(value: object, choices: Sequence[FieldValue]) -> dict[FieldValue, float]:
+    """Return the probability of each choice in a typed answer of DSPy; {} for other values."""
     if isinstance(value, Noul | Score | Choice):
         value = value.model_dump(mode="json")  # its form in a saved program
     if not isinstance(value, Mapping):
-        return None
+        return {}
     if "probability" in value:
         probabilities = [value["probability"], 1 - value["probability"]]
     else:

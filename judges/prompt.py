@@ -232,7 +232,7 @@ def with_questions(prompt: Prompt, questions: Sequence[Field]) -> Prompt:
 
 
 def break_markup(text: str) -> str:
-    """Return the text in valid UTF-8 and with a space in every match of MARKUP_PATTERN."""
+    """Return the text in valid UTF-8, with a space in all markup that has a meaning in messages."""
     return MARKUP_PATTERN.sub(r"\g<0> ", text if text.isascii() else utf8_text(text))
 
 

@@ -160,9 +160,9 @@ class Completion(Usage):
 class Response:
     """The outcome of one request, whether or not it was answered.
 
-    `values[i]` is what the request's `read_reply` returned for `replies[i]`. Further replies could
-    not be read. `failures` says why, or why the request was not answered. `is_cached` is true if
-    nothing was sent, since the store or the cache had the replies.
+    `values[i]` is what the request's `read_reply` returned for `replies[i]`. `failures` has the
+    reasons why other replies could not be read, or why the request was not answered. `is_cached` is
+    true if nothing was sent, since the store or the cache had the replies.
     """
 
     replies: tuple[Reply, ...] = ()

@@ -182,14 +182,12 @@ def read_text_reply(
 def read_decision_reply(prompt: Prompt, reply: Reply) -> ReplyContent:
     """Read the reply of a decision model; raises NoScoreError if an answer cannot be used."""
     questions = {field.name: typed_question(field) for field in prompt.choices}
-    probabilities = read_option_probabilities(questions, reply)
+    by_question = read_option_probabilities(questions, reply)
     distributions: dict[str, dict[float, float]] = {}
-    for field in prompt.choices:
-        # A question's options have the order of the choices: a verdict's good word comes first.
-        numbers_and_probabilities = zip(
-            field.number_by_choice.values(), probabilities[field.name].values(), strict=True
-        )
-        distributions[field.name] = dict(numbers_and_probabilities)
+    for field, by_option in zip(prompt.choices, by_question.values(), strict=True):
+        # The options have the order of the choices: a verdict's good word comes first.
+        numbers = field.number_by_choice.values()
+        distributions[field.name] = dict(zip(numbers, by_option.values(), strict=True))
     distribution = distributions[prompt.answer_field.name]
     return ReplyContent(max(distribution, key=distribution.__getitem__), None, distributions)
 
@@ -200,11 +198,11 @@ def judgement_from_contents(
     """Return the judgement from the replies that were read; `failures` says why others were not."""
     if not contents:
         return Judgement.failed([*failures, "no reply"][0], unparsable=len(failures))
-    answers = mean_answers(contents)
-    distribution = {}
-    for rating in sorted(set().union(*(content.answer_distribution for content in contents))):
-        probabilities = [content.answer_distribution.get(rating, 0.0) for content in contents]
-        distribution[int(rating)] = math.fsum(probabilities) / len(contents)
+    answers, distribution = mean_answers(contents), dict[int, float]()
+    distributions = [content.answer_distribution for content in contents]
+    for rating in sorted(set().union(*distributions)):
+        total = math.fsum(each.get(rating, 0.0) for each in distributions)
+        distribution[int(rating)] = total / len(contents)
     return Judgement(
         score=list(answers.values())[-1],
         rating=int(contents[0].answer_number) if len(contents) == 1 else None,
@@ -218,12 +216,12 @@ def judgement_from_contents(
 
 def mean_answers(contents: Sequence[ReplyContent]) -> dict[str, float]:
     """Return the mean of each answer over the replies, by field; the rating or verdict is last."""
-    numbers_by_field: dict[str, list[float]] = {}
-    for content in contents:
-        for name, distribution in content.distributions.items():
-            expected_number = math.fsum(number * p for number, p in distribution.items())
-            numbers_by_field.setdefault(name, []).append(expected_number)
-    return {name: math.fsum(numbers) / len(contents) for name, numbers in numbers_by_field.items()}
+    means = {}
+    for name in contents[0].distributions if contents else ():
+        distributions = [content.distributions[name] for content in contents]
+        expected_numbers = [math.fsum(n * p for n, p in each.items()) for each in distributions]
+        means[name] = math.fsum(expected_numbers) / len(contents)
+    return means
 
 
 def _token_probabilities(
@@ -237,15 +235,15 @@ def _token_probabilities(
     probability_sum = sum(math.exp(min(logprob, 1.0)) for logprob in token.top_logprobs.values())
     if not probability_sum <= MAX_PROBABILITY_SUM:
         raise NoScoreError("the log-probabilities of a token are impossible")
-    probability_by_choice = dict.fromkeys(field.allowed_values, 0.0)
+    probabilities = dict.fromkeys(field.allowed_values, 0.0)
     for token_text, logprob in token.top_logprobs.items():
         token_choice = _choice_of_token(token_text, field)
         if token_choice is not None:
-            probability_by_choice[token_choice] += math.exp(logprob)
-    total = math.fsum(probability_by_choice.values())
+            probabilities[token_choice] += math.exp(logprob)
+    total = math.fsum(probabilities.values())
     if total <= 0:
         raise NoScoreError("none of the choices is among the likeliest tokens")
-    return {choice: p / total for choice, p in probability_by_choice.items()}
+    return {choice: p / total for choice, p in probabilities.items()}
 
 
 def _token_at(reply: Reply, position: int) -> Token | None:

@@ -32,8 +32,8 @@ def parquet_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
             row_groups = map(parquet.metadata.row_group, range(parquet.num_row_groups))
             # Parquet stores a repeated text once for a row group. So each row of the group may
             # unpack to as many bytes as the group has.
-            largest_group_bytes = max((group.total_byte_size for group in row_groups), default=0)
-            batch_size = min(max(bounds.MAX_BYTES // (4 * largest_group_bytes + 1), 1), 100)
+            max_row_bytes = max((group.total_byte_size for group in row_groups), default=0)
+            batch_size = min(max(bounds.MAX_BYTES // (4 * max_row_bytes + 1), 1), 100)
             for batch in parquet.iter_batches(batch_size=batch_size):
                 if batch.nbytes > bounds.MAX_BYTES:
                     raise size_error(f"has a row of more than {bounds.MAX_BYTES >> 20} MiB")

@@ -76,12 +76,12 @@ def read_table_rows(path: Path, notes: list[str] | None = None) -> Iterator[Tabl
     """
     problems = Problems(str(path), strict=True)
     problems.notes = [] if notes is None else notes
-    row = None
+    row_number = 0
     with _collect_errors(problems):
         rows = _bounded_rows(_format_of(path).read_rows(path, problems), in_memory=False)
         for row_number, row in enumerate(rows, start=1):
             yield row._replace(row_number=row_number)
-    if row is None:
+    if row_number == 0:
         problems.add("empty-file", "holds no rows", _EMPTY_FILE_ADVICE)
 
 
@@ -165,8 +165,7 @@ def _collect_errors(problems: Problems) -> Iterator[None]:
         fault = f"cannot be read as {error.encoding} ({error.reason})"
         problems.add("not-utf8", fault, "save the file as UTF-8")
     except OSError as error:
-        fault = f"cannot be read ({error.strerror})"
-        problems.add("unreadable", fault, "check its permissions")
+        problems.add("unreadable", f"cannot be read ({error.strerror})", "check its permissions")
 
 
 def _format_of(path: Path, default: Format | None = None) -> Format:

@@ -51,7 +51,8 @@ def rows_under_header(grid: Iterable[GridRow], problems: Problems) -> Iterator[T
         note = f"{problems.unit} {row.line} ({title}) above the header is read as a title"
         problems.notes.append(note)
     header = first_rows[header_index]
-    column_names = _column_names(header)
+    column_names = ["" if cell is None else str(cell).strip() for cell in header.cells]
+    check_column_names(filter(None, column_names), header.line)
     # A row may lack cells only in columns after the last column with a name.
     min_cells = 1 + max(map(column_names.index, filter(None, column_names)))
     unnamed_columns = set[int]()
@@ -78,13 +79,6 @@ def _header_index(first_rows: Sequence[GridRow]) -> int:
     n_rows_by_count = Counter(cell_counts)
     usual_count = max(n_rows_by_count, key=lambda count: (n_rows_by_count[count], count))
     return next(index for index, count in enumerate(cell_counts) if 2 * count > usual_count)
-
-
-def _column_names(header: GridRow) -> list[str]:
-    """Return the column names in a header, with "" for an empty cell."""
-    names = ["" if cell is None else str(cell).strip() for cell in header.cells]
-    check_column_names(filter(None, names), header.line)
-    return names
 
 
 def csv_rows(path: Path, problems: Problems) -> Iterator[TableRow]:

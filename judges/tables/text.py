@@ -53,10 +53,9 @@ def _object_with_unique_keys(pairs: list[tuple[str, object]]) -> dict[str, objec
 
 def decode_json(text: str) -> object:
     """Decode JSON. Raises ValueError if the JSON is invalid, repeats a key, or is too large."""
-    if len(text) > bounds.MAX_BYTES or sum(map(text.count, ",[{")) > bounds.MAX_JSON_PUNCTUATION:
-        limits = (
-            f"{bounds.MAX_BYTES >> 20} MiB or {bounds.MAX_JSON_PUNCTUATION:,} commas and brackets"
-        )
+    max_signs = bounds.MAX_JSON_PUNCTUATION
+    if len(text) > bounds.MAX_BYTES or sum(map(text.count, ",[{")) > max_signs:
+        limits = f"{bounds.MAX_BYTES >> 20} MiB or {max_signs:,} commas and brackets"
         raise ValueError(f"has more than {limits}")
     try:
         value = json.loads(text, object_pairs_hook=_object_with_unique_keys)
@@ -135,9 +134,8 @@ def _object_rows(line: int, value: object, problems: Problems) -> Iterator[Table
 def _json_error(error: ValueError, line: int | None) -> UnreadableError:
     if isinstance(error, json.JSONDecodeError):
         fault = f"is not JSON: {error.msg} at character {error.colno}"
-        return UnreadableError(
-            "bad-json", fault, _OBJECTS_ADVICE, error.doc[error.pos :][:40], line
-        )
+        text = error.doc[error.pos : error.pos + 40]
+        return UnreadableError("bad-json", fault, _OBJECTS_ADVICE, text, line)
     # Python refuses to read integers with thousands of digits, in an error that names "digits".
     fault = "holds a number too long to read" if "digits" in str(error) else str(error)
     return UnreadableError("bad-json", fault, "correct the value, or leave it out", line=line)
@@ -165,8 +163,7 @@ def plain_value(value: object) -> object:
         return {str(key): plain_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain_value(item) for item in value]
-    if hasattr(value, "tolist"):
-        # A NumPy array or scalar.
+    if hasattr(value, "tolist"):  # a NumPy array or scalar
         return plain_value(value.tolist())
     if type(value).__name__ == "NAType" or value != value:
         return None

@@ -61,8 +61,8 @@ def _check_size(file: Path) -> None:
     with zipfile.ZipFile(file) as archive:
         n_bytes = sum(zip_entry.file_size for zip_entry in archive.infolist())
         if n_bytes > bounds.MAX_BYTES:
-            mebibytes = bounds.MAX_BYTES >> 20
-            raise size_error(f"unpacks to {n_bytes >> 20:,} MiB, more than {mebibytes}")
+            limit = bounds.MAX_BYTES >> 20
+            raise size_error(f"unpacks to {n_bytes >> 20:,} MiB, more than {limit}")
         for name in archive.namelist():
             max_tags = _MAX_TAGS.get(name.lower(), 4 * bounds.MAX_CELLS)
             n_tags = archive.read(name).count(b"<")
@@ -72,26 +72,25 @@ def _check_size(file: Path) -> None:
 
 def _read_grid(workbook: Any, sheet_name: str | None, problems: Problems) -> list[GridRow]:
     """Return the rows of the named sheet; by default, of the only visible sheet with a table."""
-    if sheet_name is None:
-        sheets = [sheet for sheet in workbook.worksheets if sheet.sheet_state == "visible"]
-    else:
-        sheets = [sheet for sheet in workbook.worksheets if sheet.title == sheet_name]
-    grid_by_sheet = {sheet: _filled_rows(sheet) for sheet in sheets}
-    table_sheets = [sheet for sheet in sheets if _holds_table(grid_by_sheet[sheet])]
-    if len(table_sheets) > 1 or not sheets:
+    grid_by_sheet: dict[Any, list[GridRow]] = {}
+    for sheet in workbook.worksheets:
+        is_read = sheet.title == sheet_name if sheet_name else sheet.sheet_state == "visible"
+        if is_read:
+            grid_by_sheet[sheet] = _filled_rows(sheet)
+    table_sheets = [sheet for sheet, grid in grid_by_sheet.items() if _holds_table(grid)]
+    if len(table_sheets) > 1 or not grid_by_sheet:
         fault = f"has the sheets {joined_names(workbook.sheetnames)}"
         advice = "name the sheet with the labels, as FILE.xlsx:SHEET"
         raise UnreadableError("no-sheet", fault, advice)
-    sheet = (table_sheets or sheets)[0]
-    unread_names = [name for name in workbook.sheetnames if name != sheet.title]
-    if sheet_name is None and unread_names:
-        note = f"sheet {excerpt(sheet.title)} was read, and not {joined_names(unread_names)}"
-        problems.notes.append(note)
+    sheet = [*table_sheets, *grid_by_sheet][0]
+    if sheet_name is None and len(workbook.sheetnames) > 1:
+        unread_names = joined_names([name for name in workbook.sheetnames if name != sheet.title])
+        problems.notes.append(f"sheet {excerpt(sheet.title)} was read, and not {unread_names}")
     return _fill_merged_cells(sheet, grid_by_sheet[sheet])
 
 
 def _holds_table(grid: Sequence[GridRow]) -> bool:
-    """Return whether two rows or more have two or more filled cells."""
+    """Return whether at least two rows have at least two filled cells each."""
     return sum(len(row.filled_cells) > 1 for row in grid) > 1
 
 
