@@ -27,9 +27,9 @@ from optimize.figures.as_text import LINE_WIDTH, wrap_lines
 from optimize.inputs.flags import (
     ANNOTATIONS_HELP,
     add_reading_flags,
-    find_label_scale,
-    parse_label_scale,
-    read_word_values,
+    chosen_scale,
+    parse_scale,
+    parse_values,
 )
 from optimize.inputs.labelled import AnyLabels
 from optimize.inputs.subjects import new_judge_texts, shared_texts, unread_columns
@@ -137,8 +137,8 @@ def _problem_lines(problems: Sequence[Problem]) -> list[str]:
 
 def _read_options(flags: argparse.Namespace) -> ReadOptions:
     """Return how the flags say that the file is read."""
-    options = read_options(read_map_flags(flags.map), read_word_values(flags.values))
-    scale = parse_label_scale(find_label_scale(flags))
+    options = read_options(read_map_flags(flags.map), parse_values(flags.values))
+    scale = parse_scale(chosen_scale(flags))
     return replace(
         options,
         dimensions=[*arguments_by_dimension(flags)] or None,

@@ -32,9 +32,9 @@ from optimize.inputs.flags import (
     CommandParser,
     SettingsError,
     add_turns_flag,
-    find_label_scale,
+    chosen_scale,
     parse_judge_scale,
-    parse_label_scale,
+    parse_scale,
     rescale_subject,
 )
 from optimize.inputs.labelled import PASS_FAIL, AnyLabels
@@ -91,7 +91,7 @@ def command(arguments: Sequence[str]) -> int:
 
 def label(flags: argparse.Namespace) -> int:
     """Serve the label page until Ctrl-C, and print the command that tunes on its labels."""
-    flags.scale = find_label_scale(flags)
+    flags.scale = chosen_scale(flags)
     columns_by_name = split_mapping(read_map_flags(flags.map), None).columns
     are_pairs = flags.pairwise is not None
     items_to_label = read_items(flags.file, map=columns_by_name or None, pairwise=are_pairs)
@@ -172,7 +172,7 @@ def _subject_to_label(
     """Return the dimension or comparison to label; SettingsError if flags contradict each other."""
     subject_text = flags.dimension or flags.pairwise or ""
     written_name, _, definition = map(str.strip, subject_text.partition("="))
-    if flags.scale and (flags.pairwise or not parse_label_scale(flags.scale)):
+    if flags.scale and (flags.pairwise or not parse_scale(flags.scale)):
         raise SettingsError(f"--scale {flags.scale}: a scale is for ratings, as in 1-5")
     name = judge_name(written_name)
     subject = None if definition else find_subject(written_name) or find_subject(name)

@@ -21,7 +21,7 @@ from judges.panel import AnyJudge
 from judges.tables.in_memory import Rows
 from judges.terminal import Progress
 from optimize.figures.as_json import JsonObject, judgement_rows, to_json
-from optimize.inputs.flags import read_word_values, refuse_key_in_address
+from optimize.inputs.flags import parse_values, refuse_key_in_address
 from optimize.inputs.labelled import AnyLabels, AnyPath, LabelSource, LevelOrAuto, load_labels
 from optimize.inputs.subjects import find_subject
 from optimize.measuring.asking import Task, on_labels_scale, recorded_scale
@@ -151,7 +151,7 @@ def measure(
         scale = f"{scale[0]}:{scale[1]}"
     if scale is not None and not isinstance(scale, str):
         raise TypeError(f"scale is {scale!r}; it must be '0-100', (0, 100) or 'any'")
-    mapping = split_mapping(map, read_word_values(values or {}))
+    mapping = split_mapping(map, parse_values(values or {}))
     label_source = LabelSource(
         data=data,
         columns_by_name=mapping.columns,

@@ -29,7 +29,7 @@ from judges.panel import AnyJudge
 from judges.protocol import is_embedded
 from judges.tables.problems import count_text
 from judges.terminal import print_error, print_note
-from optimize.inputs.flags import ANNOTATIONS_HELP, SettingsError, add_label_flags, read_word_values
+from optimize.inputs.flags import ANNOTATIONS_HELP, SettingsError, add_label_flags, parse_values
 from optimize.inputs.labelled import LabelSource, load_labels, only_dimension, verdict_words
 from optimize.inputs.subjects import find_subject
 from optimize.measuring.asking import (
@@ -155,7 +155,7 @@ def _unlabelled_task(flags: Namespace, dimension: str, judges: Sequence[NamedJud
 
 def _read_recordings(flags: Namespace, subject: Subject | None, task: Task) -> Iterator[JudgeEntry]:
     """Yield an entry for each file of --scores and --replies."""
-    value_by_word = read_word_values(flags.values)
+    value_by_word = parse_values(flags.values)
     if flags.scores and any(map(looks_like_number, value_by_word)):
         print_note("note: the numbers in --values are those of labels; scores count as they are")
     scale = () if task.is_pairwise else recorded_scale(flags.scale, subject)

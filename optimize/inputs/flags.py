@@ -60,7 +60,7 @@ class SettingsError(UsageError):
     """A wrong setting or combination of settings; the message names it and says why."""
 
 
-def parse_label_scale(scale_text: str | None) -> Scale | None:
+def parse_scale(scale_text: str | None) -> Scale | None:
     """Return the lowest and highest rating of a scale such as "1-5"; None for "any" and None."""
     if scale_text is None or scale_text == ANY_SCALE:
         return None
@@ -77,7 +77,7 @@ def refuse_key_in_address(api_base: str | None) -> None:
         raise SettingsError(f"{option} holds a password or a key: give the key by OPENAI_API_KEY")
 
 
-def read_word_values(values: object) -> dict[str, float | Vote | None]:
+def parse_values(values: object) -> dict[str, float | Vote | None]:
     """Map each word in a mapping or in --values to its number or vote; None for no label."""
     if not isinstance(values, Mapping | list | tuple):
         option = option_name("values", repr(values))
@@ -90,7 +90,7 @@ def read_word_values(values: object) -> dict[str, float | Vote | None]:
 
 def parse_judge_scale(scale_text: str | None) -> tuple[int, int] | None:
     """Return a judge's lowest and highest rating, as for "1-5"; None for "any" and None."""
-    if (scale := parse_label_scale(scale_text)) is None:
+    if (scale := parse_scale(scale_text)) is None:
         return None
     lowest, highest = scale
     if not (lowest.is_integer() and highest.is_integer() and highest - lowest < MAX_RATINGS):
@@ -108,13 +108,17 @@ def rescale_subject(subject: Subject, scale_text: str | None) -> Subject:
     return subject.on_scale(*scale) if scale and isinstance(subject, Dimension) else subject
 
 
-def narrowest_usual_scale(ratings: Sequence[float]) -> tuple[int, int] | None:
-    """Return the narrowest usual scale that includes all ratings; None if no usual scale does."""
-    low, high = min(ratings), max(ratings)
-    return next((scale for scale in USUAL_SCALES if scale[0] <= low and high <= scale[1]), None)
+def usual_scale(ratings: Sequence[float]) -> tuple[int, int] | None:
+    """Return the narrowest usual scale for a judge of these ratings; None if none fits."""
+    for lowest, highest in USUAL_SCALES:
+        if lowest <= min(ratings) and max(ratings) <= highest:
+            # A judge with two or three ratings would tie outputs that people rank by fractions.
+            is_fine = highest - lowest > 2 or all(rating.is_integer() for rating in ratings)
+            return (lowest, highest) if is_fine else None
+    return None
 
 
-def find_label_scale(flags: argparse.Namespace) -> str | None:
+def chosen_scale(flags: argparse.Namespace) -> str | None:
     """Return the scale that people used: --scale, else the scale in the file of --map."""
     if getattr(flags, "scale", None) is not None:
         return str(flags.scale)
@@ -179,16 +183,13 @@ def add_floor_flags(group: FlagGroup) -> None:
 
 def read_floors(flags: argparse.Namespace) -> dict[str, float]:
     """Return the floors that the flags --min-... set, by the names in FLOOR_FIGURES."""
-    floor_by_figure: dict[str, float] = {}
-    for name, figure in FLOOR_FIGURES.items():
-        floor = getattr(flags, f"min_{name}", None)
-        if floor is None:
-            continue
-        lowest = figure.lowest_value
+    floors = {name: getattr(flags, f"min_{name}") for name in FLOOR_FIGURES}
+    floors = {name: floor for name, floor in floors.items() if floor is not None}
+    for name, floor in floors.items():
+        figure, _, lowest = FLOOR_FIGURES[name]
         if not lowest <= floor <= 1:
-            raise SettingsError(f"--min-{name} {floor:g}: {figure.name} is between {lowest} and 1")
-        floor_by_figure[name] = floor
-    return floor_by_figure
+            raise SettingsError(f"--min-{name} {floor:g}: {figure} is between {lowest} and 1")
+    return floors
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +215,7 @@ def run_and_print(
     """Run a command, print its outcome (with --json as JSON), and return the exit code."""
 
     def print_outcome() -> int:
-        flags.scale = find_label_scale(flags)
+        flags.scale = chosen_scale(flags)
         outcome = compute_outcome(flags)
         if flags.json:
             # A slow import that --help does not need.

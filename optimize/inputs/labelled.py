@@ -25,19 +25,17 @@ from judges.tables.in_memory import Rows, is_in_memory
 from judges.tables.problems import joined_names
 from optimize.inputs.flags import (
     SettingsError,
-    narrowest_usual_scale,
     parse_judge_scale,
-    parse_label_scale,
-    read_word_values,
+    parse_scale,
+    parse_values,
+    usual_scale,
 )
 from optimize.items import Items, annotation_matrix, defined_levels
 from optimize.statistics.correlations import Level
 from optimize.statistics.human import annotator_agreement
 
 AnyLabels = LabelledSet | LabelledPairs
-
 AnyPath = str | os.PathLike[str]
-
 LevelOrAuto = Level | Literal["auto"]
 
 # Up to this many annotators are compared with each other; more of them rarely share outputs.
@@ -67,7 +65,7 @@ class LabelSource:
     @classmethod
     def from_flags(cls, flags: argparse.Namespace) -> "LabelSource":
         """Return the source that --data, --map, --values, --annotations and --scale describe."""
-        mapping = split_mapping(read_map_flags(flags.map), read_word_values(flags.values))
+        mapping = split_mapping(read_map_flags(flags.map), parse_values(flags.values))
         return cls(
             data=flags.data or None,
             columns_by_name=mapping.columns,
@@ -107,8 +105,8 @@ class LabelSource:
                 f"{self.annotations}: votes on pairs are read only from the pairs' own file: add "
                 f"them to it as a column votes, and leave out {option_name('annotations')}"
             )
-        columns, values = self.columns_by_name, self.value_by_word
-        return read_pairs(self.file_or_rows, map=columns, texts=texts, values=values)
+        columns = self.columns_by_name
+        return read_pairs(self.file_or_rows, map=columns, texts=texts, values=self.value_by_word)
 
     @property
     def file_or_rows(self) -> str | Rows:
@@ -132,26 +130,19 @@ def check_level(level: LevelOrAuto, items: Items, *, are_pairs: bool) -> None:
         raise SettingsError(f"level {level}: {labels_text} have the levels {', '.join(levels)}")
 
 
-def scale_for_new_judge(
-    labelled_set: LabelledSet, dimension: str, scale_text: str | None
-) -> tuple[int, int]:
-    """Return a new judge's lowest and highest rating; LabelError if labels fit no usual scale."""
-    if judge_scale := parse_judge_scale(scale_text):
+def new_judge_scale(labelled_set: LabelledSet, dimension: str, text: str | None) -> tuple[int, int]:
+    """Return a new judge's scale: --scale, else a usual scale; LabelError if no such scale fits."""
+    if judge_scale := parse_judge_scale(text):
         return judge_scale
-    ratings = _ratings(labelled_set, dimension)
-    usual_scale = _usual_scale(ratings)
-    if not usual_scale and scale_text != ANY_SCALE:
+    ratings = ratings_on(labelled_set, dimension)
+    scale = usual_scale(ratings)
+    if scale is None and text != ANY_SCALE:
         raise LabelError(f"{labelled_set.name}: {_scale_advice(ratings)}")
-    return usual_scale or DEFAULT_SCALE
+    return scale or DEFAULT_SCALE
 
 
-def needs_any_scale(labelled_set: LabelledSet, dimension: str) -> bool:
-    """Whether a new judge needs `--scale any`: its labels are ratings that fit no usual scale."""
-    are_words = dimension in labelled_set.words
-    return not are_words and not _usual_scale(_ratings(labelled_set, dimension))
-
-
-def _ratings(labelled_set: LabelledSet, dimension: str) -> list[float]:
+def ratings_on(labelled_set: LabelledSet, dimension: str) -> list[float]:
+    """Return all ratings of all outputs on a dimension."""
     outputs = labelled_set.outputs
     return [rating for output in outputs for rating in output.ratings.get(dimension, ())]
 
@@ -174,9 +165,8 @@ def load_labels(
     are on outputs instead of pairs or the reverse, or if no label is on the subject.
     """
     pairwise = pairwise or isinstance(subject, Comparison)
-    columns, values = label_source.columns_by_name, label_source.value_by_word
-    reads_file = not isinstance(label_source.data, LabelledSet | LabelledPairs | None)
-    if not reads_file and any((columns, values, label_source.annotations)):
+    reading = label_source.columns_by_name, label_source.value_by_word, label_source.annotations
+    if isinstance(label_source.data, LabelledSet | LabelledPairs | None) and any(reading):
         raise SettingsError(
             "map, values and annotations say how a file is read: name the file "
             f"({option_name('data')})"
@@ -191,9 +181,9 @@ def load_labels(
     if label_source.data is None and name not in labelled_items.dimensions:
         raise LabelError(f"the starter set has no labels on {name}: name yours by --data FILE")
     if isinstance(subject, Dimension) and subject.words:
-        labelled_items = _with_words_of_judge(labelled_items, subject, subject.words)
+        labelled_items = _as_verdicts(labelled_items, name, subject.words)
     elif isinstance(subject, Dimension) and label_source.scale != ANY_SCALE:
-        labelled_items = _with_ratings_of_judge(labelled_items, subject)
+        labelled_items = _as_ratings(labelled_items, subject)
     if name in labelled_items.words and (agreement := agreement_text(labelled_items, name)):
         notes = (f"{name}: {agreement}", *labelled_items.notes)
         labelled_items = replace(labelled_items, notes=notes)
@@ -217,8 +207,8 @@ def read_any_labels(
         return label_source.read_pairs(texts)
     if isinstance(subject, Dimension) and subject.words:
         # The judge's own words are read as labels, even if --values does not name them.
-        good_word, bad_word = subject.words
-        value_by_word = {good_word: 1, bad_word: 0, **label_source.value_by_word}
+        judge_words = {subject.words[0]: 1, subject.words[1]: 0}
+        value_by_word = {**judge_words, **label_source.value_by_word}
         label_source = replace(label_source, value_by_word=value_by_word)
     return _read_on_scale(label_source, name, subject, texts)
 
@@ -256,17 +246,15 @@ def agreement_text(labelled_set: LabelledSet, dimension: str) -> str:
     return text if dimension in labelled_set.words else f"{text}, rho {rho}"
 
 
-def _with_words_of_judge(
-    labelled_set: LabelledSet, subject: Dimension, judge_words: tuple[str, str]
-) -> LabelledSet:
+def _as_verdicts(labelled_set: LabelledSet, name: str, judge_words: tuple[str, str]) -> LabelledSet:
     """Return the labels for a judge that answers one of two words; LabelError if they differ."""
-    name, label_words = subject.name, labelled_set.words.get(subject.name)
+    label_words = labelled_set.words.get(name)
     if label_words == judge_words[::-1]:
         raise LabelError(
             f"{labelled_set.name}: the labels count {label_words[0]!r} as 1, but the judge of "
             f"{name} counts it as 0"
         )
-    if other_numbers := sorted({*_ratings(labelled_set, name)} - {0, 1}):
+    if other_numbers := sorted({*ratings_on(labelled_set, name)} - {0, 1}):
         raise LabelError(
             f"{labelled_set.name}: {name} is {' or '.join(judge_words)}, but a label counts "
             f"{other_numbers[0]:g}; say which word it means, as in --values {other_numbers[0]:g}=1"
@@ -274,7 +262,7 @@ def _with_words_of_judge(
     return replace(labelled_set, words={**labelled_set.words, name: label_words or judge_words})
 
 
-def _with_ratings_of_judge(labelled_set: LabelledSet, subject: Dimension) -> LabelledSet:
+def _as_ratings(labelled_set: LabelledSet, subject: Dimension) -> LabelledSet:
     """Return the labels for a rating judge; raises LabelError if the labels are two words."""
     name, label_words = subject.name, labelled_set.words.get(subject.name)
     if not label_words or subject.scale == (0, 1):
@@ -295,7 +283,7 @@ def _read_on_scale(
     label_source: LabelSource, name: str, subject: Subject | None, texts: Sequence[str] | None
 ) -> LabelledSet:
     """Read the labels on one dimension, on the scale of --scale, else on the judge's scale."""
-    scale = parse_label_scale(label_source.scale)
+    scale = parse_scale(label_source.scale)
     if isinstance(subject, Dimension) and label_source.scale is None:
         scale = subject.scale[0], subject.scale[-1]
     read_outputs = partial(label_source.read_outputs, dimensions=[name], texts=texts)
@@ -306,30 +294,18 @@ def _read_on_scale(
             raise
         on_any_scale = read_outputs()
         if isinstance(subject, Dimension) and not on_any_scale.words.get(name, "1")[0].isdecimal():
-            return on_any_scale  # two words, which `_with_ratings_of_judge` refuses
-        ratings = _ratings(on_any_scale, name)
+            return on_any_scale  # two words, which `_as_ratings` refuses
+        ratings = ratings_on(on_any_scale, name)
         advice = _scale_advice(ratings)
         if isinstance(subject, Dimension) and subject.words:
             advice = f"say which count as {subject.words[0]}, as in --values {max(ratings):g}=1"
         raise LabelError(f"{error}; {advice}", error.problems) from error
 
 
-def _usual_scale(ratings: list[float]) -> tuple[int, int] | None:
-    """Return the narrowest usual scale for a new judge of these ratings; None if none fits."""
-    scale = narrowest_usual_scale(ratings)
-    if scale is None:
-        return None
-    # On a scale of two or three ratings, a judge would tie outputs that people rank by fractions.
-    are_whole = all(rating.is_integer() for rating in ratings)
-    return scale if are_whole or scale[1] - scale[0] > 2 else None
-
-
 def _scale_advice(ratings: list[float]) -> str:
     """Return which --scale the user may give for labels that exceed the scale or fit none."""
     advice = "add --scale any: the judge keeps its own scale, and only the labels' order counts"
-    scale = narrowest_usual_scale(ratings)
-    # On 0 and 1, a judge would give equal ratings to outputs that people rank by fractions.
-    if scale and (scale != (0, 1) or {*ratings} <= {0, 1}):
+    if scale := usual_scale(ratings):
         scale_text = f"{scale[0]}{':' if scale[0] < 0 else '-'}{scale[1]}"
         advice = f"add --scale {scale_text} (or --scale any: the judge keeps its own scale)"
     return f"ratings run from {min(ratings):g} to {max(ratings):g}; if that is right, {advice}"

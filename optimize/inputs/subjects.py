@@ -29,13 +29,13 @@ from optimize.inputs.flags import SettingsError
 from optimize.inputs.labelled import (
     AnyLabels,
     LabelSource,
+    new_judge_scale,
     read_any_labels,
-    scale_for_new_judge,
     verdict_words,
 )
 
-# A long word of letters and digits, which cannot be a text to compare an output with.
-_DOCUMENT_ID = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[\w.:/-]{8,}", re.ASCII)
+# A document's id, such as `cnn-test-404f85`: a long word of letters and digits, and no text.
+DOCUMENT_ID = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[\w.:/-]{8,}", re.ASCII)
 # If a file has only problems of these kinds, it has no labels on the dimension.
 MISSING_LABEL_PROBLEMS = {"no-rating", "no-column", "pairs"}
 
@@ -97,7 +97,7 @@ def subject_from_labels(
             f"--dimension '{name}=...', or define it in FILE.yaml"
         )
     words, scale_text = verdict_words(labelled_items, name), label_source.scale
-    answers = words or scale_for_new_judge(labelled_items, name, scale_text)
+    answers = words or new_judge_scale(labelled_items, name, scale_text)
     text_names = new_judge_texts(labelled_items, columns_by_name)
     return make_dimension(name, answers, text_names, definition), labelled_items
 
@@ -133,17 +133,12 @@ def new_judge_texts(labelled_set: LabelledSet, columns_by_name: Mapping[str, obj
         return [CONVERSATION]
     output_name = _judged_output(labelled_set, output_names, columns_by_name)
     input_names = []
-    for text in without_keys(column_by_text, [output_name]):
-        is_usual_input = is_text_name(text) and not _holds_document_ids(text, labelled_set)
-        if text in columns_by_name or is_usual_input:
-            input_names.append(text)
+    for name in without_keys(column_by_text, [output_name]):
+        texts = [output.texts.get(name, "") for output in labelled_set.outputs]
+        holds_ids = source_name([name]) and all(map(DOCUMENT_ID.fullmatch, texts))
+        if name in columns_by_name or (is_text_name(name) and not holds_ids):
+            input_names.append(name)
     return usable_texts([*input_names, output_name], labelled_set)
-
-
-def _holds_document_ids(text_name: str, labelled_set: LabelledSet) -> bool:
-    """Return whether a source text is a document's id, such as `cnn-test-404f85`, in every row."""
-    texts = [output.texts.get(text_name, "") for output in labelled_set.outputs]
-    return source_name([text_name]) is not None and all(map(_DOCUMENT_ID.fullmatch, texts))
 
 
 def _judged_output(
@@ -151,18 +146,12 @@ def _judged_output(
 ) -> str:
     """Return the name of the judged output; `output_names` are the usual names among the texts."""
     column_by_text = labelled_set.reading.texts
-    possible_outputs = [text for text in output_names if text in columns_by_name]
-    if not possible_outputs:
-        possible_outputs = [*output_names] or [*column_by_text][:2]
-    if len(possible_outputs) == 1 and VALID_NAME.match(possible_outputs[0]):
-        return possible_outputs[0]
-    flags = [map_flag("output", [column_by_text[text]]) for text in output_names or column_by_text]
-    if not output_names and len(column_by_text) == 2:
-        one_column, other_column = column_by_text.values()
-        flags = [
-            f"{map_flag('output', [one_column])} {map_flag('input', [other_column])}",
-            f"{map_flag('output', [other_column])} {map_flag('input', [one_column])}",
-        ]
+    possible_outputs = output_names or [*column_by_text]
+    named_outputs = [text for text in output_names if text in columns_by_name]
+    outputs = named_outputs or possible_outputs
+    if len(outputs) == 1 and VALID_NAME.match(outputs[0]):
+        return outputs[0]
+    flags = [map_flag("output", [column_by_text[text]]) for text in possible_outputs]
     raise LabelError(f"{labelled_set.name}: say which text is judged: {' or '.join(flags)}")
 
 
@@ -174,12 +163,12 @@ def usable_texts(names: Iterable[str], labelled_items: AnyLabels) -> list[str]:
 
 
 def missing_input_flag(labelled_set: LabelledSet, text_names: Collection[str]) -> str:
-    """Return the flag that gives a new judge an input text; "" if the judge reads one already."""
+    """Return " --map input=COLUMN" if a new judge would read no input text, else ""."""
     if source_name(text_names):
         return ""
     for name, column in without_keys(labelled_set.reading.texts, text_names).items():
         if all(name in item.texts for item in labelled_set.items):
-            return map_flag("input", [column])
+            return f" {map_flag('input', [column])}"
     return ""
 
 
@@ -190,18 +179,16 @@ def unread_columns(
     only_name = only_text_name(reading.texts, text_names)
     unread_texts = without_keys(reading.texts, text_names if only_name is None else [only_name])
     columns = [*unread_texts.values(), *reading.unread]
-    if not columns:
-        return ""
     name_by_column = {**dict.fromkeys(unread_texts.values(), "input"), **reading.likely_names}
-    used_names = {name for name, headers in reading.rows.items() if headers != (ROW_NUMBER_COLUMN,)}
-    if source_name(text_names) or not is_new:
-        used_names.add("input")
-    flag_by_name: dict[str, str] = {}
+    column_by_name: dict[str, str] = {}
     for column, name in name_by_column.items():
-        if name not in used_names:
-            flag_by_name.setdefault(name, map_flag(name, [column]))
-    if is_new and not flag_by_name:
-        flag_by_name["NAME"] = map_flag("NAME", ["COLUMN"])
-    flags_text = ", ".join(flag_by_name.values())
-    advice = f" (to use one, name it: {flags_text})" if flags_text else ""
-    return f"{', '.join(columns)}{advice}"
+        column_by_name.setdefault(name, column)
+    used_names = [name for name, headers in reading.rows.items() if headers != (ROW_NUMBER_COLUMN,)]
+    if source_name(text_names) or not is_new:
+        used_names.append("input")
+    unused_names = without_keys(column_by_name, used_names)
+    if is_new and not unused_names:
+        unused_names = {"NAME": "COLUMN"}
+    flags = ", ".join(map_flag(name, [column]) for name, column in unused_names.items())
+    advice = f" (to use one, name it: {flags})" if flags else ""
+    return f"{', '.join(columns)}{advice}" if columns else ""

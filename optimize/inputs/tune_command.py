@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from judges import catalog
-from judges.dimension import Dimension, Subject
+from judges.dimension import Dimension
 from judges.labels.flags import ANY_SCALE
 from judges.labels.names import judge_name, map_flag
 from judges.labels.preparation import SWAP_SAMPLE_COLUMN
@@ -16,8 +16,8 @@ from judges.labels.splits import MIN_DOCUMENTS_TO_SPLIT, split, with_ratings
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
 from judges.labels.values import Scale
 from judges.prompt import VALID_NAME
-from optimize.inputs.flags import narrowest_usual_scale
-from optimize.inputs.labelled import AnyLabels, needs_any_scale
+from optimize.inputs.flags import usual_scale
+from optimize.inputs.labelled import AnyLabels, ratings_on
 from optimize.inputs.subjects import dimension_name, missing_input_flag, new_judge_texts
 
 # A titled line that `check` prints: its title, and a sentence or a command.
@@ -33,8 +33,8 @@ def arguments_by_dimension(flags: argparse.Namespace) -> dict[str, str]:
 
 def dimensions_to_tune(labelled_set: LabelledSet, options: ReadOptions) -> Sequence[str]:
     """Return the dimensions that the user named, else all; those that need no definition first."""
-    mapped_dimensions = [name for name in options.mapping if name in labelled_set.dimensions]
-    names = options.dimensions or mapped_dimensions or labelled_set.dimensions
+    mapped_names = [name for name in options.mapping if name in labelled_set.dimensions]
+    names = options.dimensions or mapped_names or labelled_set.dimensions
     known_names, words = catalog.SUBJECT_BY_NAME, labelled_set.words
     return sorted(names, key=lambda name: (name not in known_names, name not in words))
 
@@ -91,7 +91,7 @@ def _tune_line(
     """Return the command that tunes a judge on a dimension, or why its labels cannot be split."""
     subject = catalog.SUBJECT_BY_NAME.get(dimension)
     input_names = tuple(subject.inputs) if isinstance(subject, Dimension) else None
-    scale, new_judge_flags = options.scales.get("*"), ""
+    scale, further_flags = options.scales.get("*"), ""
     try:
         # The judge may read fewer texts than `check` has read.
         labelled_set = read_labels(
@@ -103,34 +103,21 @@ def _tune_line(
             values=options.values,
         )
         split(labelled_set, seed=0)
+        ratings = ratings_on(labelled_set, dimension)
         if subject is None:
-            new_judge_flags = _new_judge_flags(labelled_set, dimension, options)
+            text_names = new_judge_texts(labelled_set, options.mapping)
+            further_flags = missing_input_flag(labelled_set, text_names)
+            if not (scale or dimension in labelled_set.words or usual_scale(ratings)):
+                further_flags += f" --scale {ANY_SCALE}"
     except LabelError as error:
         reason = error.problems[0] if error.problems else error
         inputs_text = f"{dimension} reads {' and '.join(input_names)}. " if input_names else ""
         return "judge", f"{inputs_text}{reason}"
-    if subject is not None and scale is None:
-        scale = _scale_beyond(subject, labelled_set)
-    return COMMAND_TITLE, _command_text("--dimension", subject_text, flags, scale) + new_judge_flags
-
-
-def _new_judge_flags(labelled_set: LabelledSet, dimension: str, options: ReadOptions) -> str:
-    """Return further flags that a new judge of these labels needs, each after a space."""
-    text_names = new_judge_texts(labelled_set, options.mapping)
-    new_flags = [missing_input_flag(labelled_set, text_names)]
-    if not options.scales.get("*") and needs_any_scale(labelled_set, dimension):
-        new_flags.append(f"--scale {ANY_SCALE}")
-    return "".join(f" {flag}" for flag in new_flags if flag)
-
-
-def _scale_beyond(subject: Subject, labelled_set: LabelledSet) -> Scale | None:
-    """Return a scale with all ratings if some of them are not on the scale of a catalogue judge."""
-    rated_outputs = with_ratings(labelled_set, subject.name).outputs
-    ratings = [rating for output in rated_outputs for rating in output.ratings[subject.name]]
     lowest, highest = min(ratings), max(ratings)
-    if subject.scale[0] <= lowest <= highest <= subject.scale[-1]:
-        return None
-    return narrowest_usual_scale(ratings) or (lowest // 1, -(-highest // 1))
+    if subject and not (scale or subject.scale[0] <= lowest <= highest <= subject.scale[-1]):
+        # The ratings exceed the scale of the catalogue's judge.
+        scale = usual_scale(ratings) or (lowest // 1, -(-highest // 1))
+    return COMMAND_TITLE, _command_text("--dimension", subject_text, flags, scale) + further_flags
 
 
 def _command_text(
@@ -140,13 +127,11 @@ def _command_text(
     command = ["dspy-judges", "tune", subject_flag, subject_text, "--data", flags.file]
     if flags.annotations:
         command += ["--annotations", flags.annotations]
-    if flags.write_map:  # the written mapping file has the columns and the values
-        command += ["--map", str(flags.write_map)]
-    else:
-        for map_argument in flags.map:
-            command += ["--map", map_argument]
-        for values_argument in flags.values:
-            command += ["--values", values_argument]
+    # The mapping file that --write-map writes has the columns and the values.
+    for map_argument in [str(flags.write_map)] if flags.write_map else flags.map:
+        command += ["--map", map_argument]
+    for values_argument in [] if flags.write_map else flags.values:
+        command += ["--values", values_argument]
     if scale:
         command += ["--scale", f"{scale[0]:g}:{scale[1]:g}"]
     return shlex.join(command)

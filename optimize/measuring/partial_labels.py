@@ -15,7 +15,7 @@ from judges.labels.types import LabelError, LabelledOutput, LabelledSet
 from judges.labels.values import Scale
 from judges.tables.problems import count_text
 from judges.terminal import print_note
-from optimize.inputs.flags import parse_label_scale
+from optimize.inputs.flags import parse_scale
 from optimize.inputs.labelled import LabelSource, only_dimension
 from optimize.inputs.subjects import dimension_name
 from optimize.measuring.exports import read_any_scores
@@ -35,7 +35,7 @@ def read_rated_outputs(
     The second value is the dimension's name. The set's notes say how many outputs count half a
     pass, because their annotators are tied.
     """
-    label_scale = parse_label_scale(label_source.scale)
+    label_scale = parse_scale(label_source.scale)
     labelled_set = label_source.read_outputs(
         dimensions=dimension_spec and [dimension_name(dimension_spec)],
         scales=label_scale and {"*": label_scale},
@@ -149,7 +149,7 @@ def find_label_scale(
     """
     labels = partial_labels.labels[partial_labels.has_label]
     lowest, highest = (labels.min(), labels.max()) if labels.size else (0.0, 0.0)
-    ends = parse_label_scale(scale) or labelled_set.scales.get(dimension)
+    ends = parse_scale(scale) or labelled_set.scales.get(dimension)
     if ends is None and dimension in labelled_set.words:
         ends = 0.0, 1.0
     if ends is None and isinstance(subject, Dimension):

@@ -20,8 +20,8 @@ from judges.protocol import EMBEDDED, OPENAI_ADDRESS, is_decision_model, is_embe
 from optimize.inputs.flags import (
     DEFAULT_RISK,
     SettingsError,
-    parse_label_scale,
-    read_word_values,
+    parse_scale,
+    parse_values,
     refuse_key_in_address,
     rescale_subject,
 )
@@ -206,7 +206,7 @@ def _split_map(value_by_setting: Mapping[str, object]) -> dict[str, object]:
     if isinstance(mapping, list):
         mapping = read_map_flags([str(argument) for argument in mapping])
     assert isinstance(mapping, Mapping | None)
-    label_mapping = split_mapping(mapping, read_word_values(value_by_setting.get("values", {})))
+    label_mapping = split_mapping(mapping, parse_values(value_by_setting.get("values", {})))
     scale_setting = {} if label_mapping.scale is None else {"scale": label_mapping.scale}
     split_map = {"map": label_mapping.columns, "values": label_mapping.values}
     return {**scale_setting, **value_by_setting, **split_map}
@@ -252,7 +252,7 @@ def _check_settings(settings: Settings) -> None:
 
     if (settings.dimension is None) == (settings.pairwise is None):
         raise SettingsError("give either --dimension NAME or --pairwise NAME")
-    parse_label_scale(settings.scale)
+    parse_scale(settings.scale)
     _check_model(settings, "")
     _check_model(settings, "proposer_")
     read_plan(settings.plan, settings.samples, settings.temperature)
