@@ -2,7 +2,6 @@
 
 import argparse
 import json
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from statistics import fmean, pstdev
@@ -29,18 +28,17 @@ ANSWER_PREFIX = "answers."  # stands before a question's name in the keys of a j
 PREFERENCE_KEYS = ("preferred", "order_ab", "order_ba", "comparison", "failure")
 
 
-class JudgeResults(ABC):
-    """The results of one judge, and the cells that they add to the rows of the output.
+class _JudgeResults:
+    """The results of one judge, and the columns that they add to a CSV or Parquet table.
 
-    Rows of JSON Lines get one object with all values of a judgement. The rows of CSV and Parquet
-    tables get a column for each of `keys`, with a name that begins with `prefix`.
+    A column is added for each of `keys`, the keys of a judgement. Its name begins with `prefix`.
     """
 
     def __init__(
         self, judge: AnyJudge, prefix: str, keys: Sequence[str], flags: argparse.Namespace
     ) -> None:
         self.judge, self.prefix = judge, prefix
-        self.n_tuned_on = self.n_judged = 0
+        self.n_judged = self.n_tuned_on = 0
         self.first_failure: str | None = None
         answer_keys = [ANSWER_PREFIX + field.name for field in judge.questions if flags.answers]
         tuned_on_keys = [TUNED_ON_KEY] if judge.tuning_digests else []
@@ -60,36 +58,23 @@ class JudgeResults(ABC):
         names = f"{self.prefix!r} and {prefix}"
         raise RowsError(f"columns {names} exist already; write .jsonl, or rename one")
 
-    def new_cells(self, row: Record, texts: Record, judgement: AnyJudgement) -> Record:
-        """Add the judgement of a row to the results, and return the row's new cells."""
-        is_tuned_row = self.judge.was_tuned_on(texts)
-        self.n_tuned_on += is_tuned_row
+    def _count(self, judgement: AnyJudgement, texts: Record) -> Record:
+        """Count a judgement; return a mark for its row if the judge was tuned on this row."""
         self.n_judged += judgement.failure is None
         self.first_failure = self.first_failure or judgement.failure
-        values = self.add_judgement(judgement, texts, is_tuned_row)
-        if is_tuned_row:
-            values[TUNED_ON_KEY] = True
-        if not self.key_by_column:
-            return self.json_cell(row, values)
-        for name, answer in (judgement.answers or {}).items():
-            values[ANSWER_PREFIX + name] = round(answer, SCORE_DECIMALS)
-        return {column: values.get(key) for column, key in self.key_by_column.items()}
+        is_tuned_row = self.judge.was_tuned_on(texts)
+        self.n_tuned_on += is_tuned_row
+        return {TUNED_ON_KEY: True} if is_tuned_row else {}
 
-    def json_cell(self, row: Record, values: Record) -> Record:
-        return {self.prefix: values}
-
-    @abstractmethod
-    def add_judgement(self, judgement: AnyJudgement, texts: Record, is_tuned_row: bool) -> Record:
-        """Add a judgement to the summary, and return the values to write, by their keys."""
-
-    @abstractmethod
-    def summary_json(self) -> dict[str, object]: ...
-
-    @abstractmethod
-    def print_summary(self, name_width: int) -> None: ...
+    def _flat_cells(self, values: Record, judgement: AnyJudgement) -> Record:
+        """Return the cells of the new columns; {} if the output is JSON Lines."""
+        answers = (judgement.answers or {}).items()
+        rounded = {ANSWER_PREFIX + name: round(answer, SCORE_DECIMALS) for name, answer in answers}
+        value_by_key = {**values, **rounded}
+        return {column: value_by_key.get(key) for column, key in self.key_by_column.items()}
 
 
-class JudgeScores(JudgeResults):
+class JudgeScores(_JudgeResults):
     """The scores of one rating judge, and the numbers of its failures by reason.
 
     `is_as_tested` is true if no flag has changed the judge since it was tested on labels.
@@ -106,29 +91,27 @@ class JudgeScores(JudgeResults):
         self.new_verdicts: list[bool] = []
         self.new_documents: list[int] = []
 
-    def add_judgement(self, judgement: AnyJudgement, texts: Record, is_tuned_row: bool) -> Record:
+    def new_cells(self, row: Record, texts: Record, judgement: AnyJudgement) -> Record:
+        """Add the judgement of a row to the scores, and return the row's new cells."""
         assert isinstance(judgement, Judgement)
+        mark = self._count(judgement, texts)
         self.n_unparsable_replies += judgement.unparsable
+        values = {**judgement.as_json(), **mark}
         if judgement.failure:
             self.n_by_reason[judgement.failure] += 1
-            return judgement.as_json()
-        score = round(judgement.score, SCORE_DECIMALS)
-        if self.is_verdict and judgement.score < 0.5 == score:
-            score = judgement.score  # rounding would turn this fail into a pass
-        self.scores.append(judgement.score)
-        if not is_tuned_row:
-            # The last text is the output, and the other texts are the document.
-            strings = tuple(map(str, texts.values()))
-            self.new_documents.append(hash(strings[:-1] or strings))
-            self.new_verdicts.append(judgement.score >= 0.5)
-        return {**judgement.as_json(), "score": score}
-
-    def json_cell(self, row: Record, values: Record) -> Record:
-        """Return the judgement beside the judgements of other judges that the row has already."""
-        earlier_judgements = row.get("judgements")
-        if not isinstance(earlier_judgements, dict):
-            earlier_judgements = {}
-        return {"judgements": {**earlier_judgements, self.judge.name: values}}
+        else:
+            self.scores.append(judgement.score)
+            values["score"] = round(judgement.score, SCORE_DECIMALS)
+            if self.is_verdict and judgement.score < 0.5 == values["score"]:
+                values["score"] = judgement.score  # rounding would turn this fail into a pass
+            if not mark:
+                # The last text is the output, and the other texts are the document.
+                strings = tuple(map(str, texts.values()))
+                self.new_documents.append(hash(strings[:-1] or strings))
+                self.new_verdicts.append(judgement.score >= 0.5)
+        earlier = row.get("judgements")
+        judgements = {**(earlier if isinstance(earlier, dict) else {}), self.judge.name: values}
+        return self._flat_cells(values, judgement) or {"judgements": judgements}
 
     def true_rate(self) -> "TrueRate":
         """Return the judge's pass rate, corrected for the errors that it made on its test labels.
@@ -176,7 +159,7 @@ class JudgeScores(JudgeResults):
         return summary | ({"pass_rate": self.true_rate().as_json()} if self.is_verdict else {})
 
 
-class JudgePreferences(JudgeResults):
+class JudgePreferences(_JudgeResults):
     """The preferences of a pairwise judge."""
 
     def __init__(self, judge: AnyJudge, flags: argparse.Namespace) -> None:
@@ -186,15 +169,18 @@ class JudgePreferences(JudgeResults):
         self.document_hashes: list[int] = []
         self.output_lengths: list[tuple[int, int]] = []
 
-    def add_judgement(self, judgement: AnyJudgement, texts: Record, is_tuned_row: bool) -> Record:
+    def new_cells(self, row: Record, texts: Record, judgement: AnyJudgement) -> Record:
+        """Add the preference on a row's pair to the results, and return the row's new cells."""
         assert isinstance(judgement, Preference)
         *document_texts, text_a, text_b = texts.values()
         self.preferences.append(judgement)
         self.document_hashes.append(hash(tuple(map(str, document_texts))))
-        lengths = [len(str(text or "").strip()) for text in (text_a, text_b)]
-        self.output_lengths.append((lengths[0], lengths[1]))
+        output_a, output_b = (str(text or "").strip() for text in (text_a, text_b))
+        self.output_lengths.append((len(output_a), len(output_b)))
         values: Record = {key: getattr(judgement, key) for key in PREFERENCE_KEYS}
-        return {**values, "answers": judgement.answers} if judgement.answers else values
+        values |= self._count(judgement, texts)
+        answers = {"answers": judgement.answers} if judgement.answers else {}
+        return self._flat_cells(values, judgement) or {self.prefix: {**values, **answers}}
 
     def win_rate(self) -> "WinRate":
         from judges.winrate import win_rate  # not at the top, since it imports NumPy
@@ -211,6 +197,7 @@ class JudgePreferences(JudgeResults):
             print_output(f"  tuned on            {self.n_tuned_on:,} of these pairs (marked)")
 
 
+JudgeResults = JudgeScores | JudgePreferences
 ResultsByJudge = Mapping[str, JudgeResults]
 
 
