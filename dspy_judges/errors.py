@@ -49,9 +49,9 @@ def arguments_in_messages(**argument_by_option: str) -> Iterator[None]:
     try:
         yield
     except JudgesError as error:
-        flags = [flag for flag in _ARGUMENT_BY_FLAG if flag in str(error)]
-        if flags:
-            advice = " and ".join(f"{_ARGUMENT_BY_FLAG[flag]} for {flag}" for flag in flags)
+        named_flags = [flag for flag in _ARGUMENT_BY_FLAG if flag in str(error)]
+        if named_flags:
+            advice = " and ".join(f"{_ARGUMENT_BY_FLAG[flag]} for {flag}" for flag in named_flags)
             error.args = (f"{error}. In Python, write {advice}",)
         raise
     finally:

@@ -30,29 +30,24 @@ def find_subject(name: str) -> Subject:
     )
 
 
-def same_publication_questions(subject: Subject) -> tuple[Question, ...]:
-    """Return the other dimensions of a catalogue judge's publication as questions, if any.
-
-    They judge the same text as the subject, but may need texts that its judge does not read.
-    """
-    if SUBJECT_BY_NAME.get(subject.name) != subject:
-        return ()
-    return tuple(
-        Question(name=other.name, text=other.definition, answers=other.scale, anchors=other.anchors)
-        for other in SUBJECT_BY_NAME.values()
-        if isinstance(other, Dimension)
-        and (other.source, other.texts[-1]) == (subject.source, subject.texts[-1])
-        and other != subject
-    )
-
-
 def candidate_questions(subject: Subject, max_questions: int) -> tuple[Question, ...]:
     """Return the questions that tuning may add to a judge, at most `max_questions`.
 
-    A question is left out if an earlier question or a text has its name.
+    For a catalogue judge, first come the other dimensions of its publication that judge the same
+    text; they may need other texts that the judge does not read. Then come the questions of the
+    definition. A question is left out if an earlier question or a text has its name.
     """
-    questions: dict[str, Question] = {}
-    for question in (*same_publication_questions(subject), *subject.questions):
+    questions: list[Question] = []
+    if SUBJECT_BY_NAME.get(subject.name) == subject:
+        for other in SUBJECT_BY_NAME.values():
+            has_same_text = (other.source, other.texts[-1]) == (subject.source, subject.texts[-1])
+            if isinstance(other, Dimension) and has_same_text and other != subject:
+                name, text, anchors = other.name, other.definition, other.anchors
+                questions.append(
+                    Question(name=name, text=text, answers=other.scale, anchors=anchors)
+                )
+    question_by_name: dict[str, Question] = {}
+    for question in (*questions, *subject.questions):
         if question.name not in RESERVED_QUESTION_NAMES.union(subject.texts):
-            questions.setdefault(question.name, question)
-    return tuple(questions.values())[:max_questions]
+            question_by_name.setdefault(question.name, question)
+    return tuple(question_by_name.values())[:max_questions]

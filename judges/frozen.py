@@ -33,8 +33,6 @@ FILE_VERSION: Final = 1
 # In files of scores, this key or a column that ends in it marks rows that a judge was tuned on.
 TUNED_ON_KEY: Final = "tuned_on"
 MAX_MEMBERS = 64
-# The most bytes of all demonstrations in a file, which also has to hold the rest of the judge.
-MAX_DEMO_BYTES = 16_000_000
 MAX_MESSAGE_LENGTH = 500
 # DSPy sends the text after this mark in a message as an image, a file or the like.
 CUSTOM_TYPE_MARK = "<<CUSTOM-TYPE-"
@@ -96,8 +94,8 @@ _Counts = Annotated[list[Annotated[int, Meta(ge=0, le=2**31)]], Meta(min_length=
 class Provenance(Struct, kw_only=True):
     """What the file of a judge says about its tuning, as far as a loaded judge uses it.
 
-    `shipped_judge` is "seed" if the untuned judge was shipped. `error_table` is made by
-    `judges.true_rate.count_errors`. The file may have other keys, which only people read.
+    `shipped_judge` is "seed" if the untuned judge was shipped. `error_table` counts the judge's
+    errors on test labels (see `judges.true_rate.count_errors`). Other keys are only for people.
     """
 
     tuning_labels: _TuningLabels | UnsetType = field(default=UNSET, name="data")
@@ -205,18 +203,15 @@ def json_digest(json_object: Mapping[str, object]) -> str:
     return f"sha256:{hashlib.sha256(canonical_text.encode('ascii')).hexdigest()}"
 
 
-def demo_size(prompt: Prompt, demo: Mapping[str, FieldValue], redactor: Redactor) -> int | None:
-    """Return how many bytes a demonstration takes in a file; None if it cannot be saved there."""
-    messages = replace(prompt, demos=(demo,)).template()[1:3]
-    try:
-        json_text = json.dumps([demo, messages], indent=4, ensure_ascii=False)
-        return None if redactor.has_secret(json_text) else len(json_text.encode("utf-8"))
-    except UnicodeEncodeError:
-        return None
+def can_be_saved(prompt: Prompt, demo: Mapping[str, FieldValue], redactor: Redactor) -> bool:
+    """Return whether a file may hold a demonstration: it is valid Unicode without an API key."""
+    messages = replace(prompt, demos=(demo,)).template()
+    json_text = json.dumps([demo, messages], ensure_ascii=False)
+    return utf8_text(json_text) == json_text and not redactor.has_secret(json_text)
 
 
 def _check_file(judge_file: AnyJudgeFile) -> None:
-    """Raise ValueError unless a file's messages fit its subject and contain only text."""
+    """Raise ValueError unless the messages are plain text with a slot for each text to judge."""
     if judge_file.provenance is not None:
         convert(judge_file.provenance, Provenance)
     subject = judge_file.subject.to_subject()

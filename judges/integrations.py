@@ -55,8 +55,8 @@ class OpenJudge:
         (judgement,) = cast(list[Judgement], self._judge_rows([texts]))
         if None not in texts.values():
             return judgement
-        advice = f"among {', '.join(sorted(row))}; give the text's key by map="
-        return Judgement.failed(f"{judgement.failure} {advice}")
+        keys = ", ".join(sorted(row))
+        return Judgement.failed(f"{judgement.failure} among {keys}; give the text's key by map=")
 
     def _find_text(self, name: str, row: Mapping[str, object]) -> object:
         """Return the text `name` from a row of the tool.
@@ -263,7 +263,7 @@ def _refuse_pairwise(judge: AnyJudge) -> None:
 
 
 def _min_score(judge: AnyJudge, threshold: float | None) -> float:
-    """Return `threshold`, or .5 for a pass-or-fail judge; other judges need a threshold."""
+    """Return the lowest score that passes: `threshold`, by default .5 for a pass-or-fail judge."""
     _refuse_pairwise(judge)
     if threshold is not None:
         return threshold

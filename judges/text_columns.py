@@ -21,10 +21,10 @@ def match_columns(
 ) -> dict[str, str]:
     """Map the name of each text to its column; texts without a column are left out.
 
-    `column_by_name` has the columns that the user chose, by a text's name or by another accepted
-    name of the text. A choice may also be `a.b`, the key `b` of the objects in the column `a`. A
-    text without a choice is in the first column with an accepted name, else in the only column with
-    a similar name.
+    `column_by_name` has the columns that the user chose, by an accepted name of the text. The user
+    may also choose `a.b`, the key `b` of the objects in the column `a`. If the user chose no column
+    for a text, the first column with an accepted name has it, else the only column with a similar
+    name.
     """
     column_by_text: dict[str, str] = {}
     for text_name in subject.texts:

@@ -45,9 +45,9 @@ def show_judge(flags: argparse.Namespace) -> int:
     """Print a judge and the messages that it sends; for a panel, the messages of each member."""
     judge = with_reasoning_flag(load(flags.judge), flags.judge, flags)
     members = judge.members if isinstance(judge, Panel) else ()
-    names = [member.name for member in members] or [judge.name]
-    templates = [single_judge.template() for single_judge in judge.single_judges]
-    messages_by_name = dict(zip(names, templates, strict=True))
+    messages_by_name = {member.name: member.judge.template() for member in members}
+    if isinstance(judge, Judge):
+        messages_by_name[judge.name] = judge.template()
     answer_shares = _answer_shares(judge)
     if flags.json:
         judge_json = {**_subject_json(judge.subject), "provenance": judge.provenance}
@@ -57,8 +57,8 @@ def show_judge(flags: argparse.Namespace) -> int:
         print(json.dumps(judge_json, indent=1))
         return 0
     lines = []
-    for paragraph in _description_lines(judge):
-        lines += textwrap.wrap(paragraph, 79)
+    for line in _description_lines(judge):
+        lines += textwrap.wrap(line, 79)
     lines += _answer_lines(answer_shares)
     for member in members:
         lines.append(f"  {member.weight:.3f}  {member.name} (asks {member.judge.lm})")

@@ -215,8 +215,8 @@ def _store_path(output_path: Path) -> Path:
 def _open_session(run: TableRun, *, is_last: bool = False) -> Iterator[Session]:
     """Open a session, with a store of replies next to the output file, which is locked.
 
-    The store is removed after the run's last session (`is_last`), unless an error was raised, and
-    whenever it has nothing that a later start could use.
+    At the end, the store is removed if it holds nothing that a later start could use. After the
+    run's last session (`is_last`), it is removed unless an error was raised.
     """
     flags, lms = run.flags, run.estimate.lms
     store_path = _store_path(flags.out) if run.external_lms else None
@@ -279,7 +279,7 @@ def _judge_table(run: TableRun, results_by_judge: ResultsByJudge) -> RunCost:
 
 @contextmanager
 def _explain_early_end(run: TableRun, session: Session, progress: Progress) -> Iterator[None]:
-    """Add to the message of an error that ended the run: the rows written, and how to resume."""
+    """If an error ends the run, add to its message how many rows are written and how to resume."""
     try:
         yield
     except FailingRunError:

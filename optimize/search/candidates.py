@@ -12,7 +12,7 @@ from itertools import chain, zip_longest
 import numpy as np
 
 from judges.client import Redactor
-from judges.frozen import MAX_DEMO_BYTES, demo_size
+from judges.frozen import can_be_saved
 from judges.prompt import (
     A_OR_B,
     MAX_DEMOS,
@@ -167,7 +167,7 @@ def draw_demo_set(
         items = Items(tuple(item for item in items if item.human != 0))
     max_documents = max(1, int(len(items.documents) * share))
     shown_documents, shown_texts = set[str](), set[tuple[str, ...]]()
-    characters_left, bytes_left, redactor = max_characters, MAX_DEMO_BYTES, Redactor()
+    characters_left, redactor = max_characters, Redactor()
     pairs: list[tuple[Item, Demo]] = []
     for item in _alternate_choices(items, prompt, rng):
         if len(pairs) == min(size, MAX_DEMOS):
@@ -177,14 +177,13 @@ def draw_demo_set(
             continue
         demo = _demo_of(item, prompt, reason_by_id)
         n_characters = sum(map(len, texts)) + len(comment)
-        n_bytes = demo_size(prompt, {**demo, "comment": comment}, redactor)
-        if n_bytes is None or n_bytes > bytes_left or n_characters > characters_left:
+        is_safe = can_be_saved(prompt, {**demo, "comment": comment}, redactor)
+        if not is_safe or n_characters > characters_left:
             continue
         pairs.append((item, demo))
         shown_documents.add(item.document_id)
         shown_texts.add(texts)
         characters_left -= n_characters
-        bytes_left -= n_bytes
     rng.shuffle(pairs)
     n_distinct_outputs = len({tuple(item.texts.values()) for item in items})
     shows_everything = pairs and len(pairs) == n_distinct_outputs

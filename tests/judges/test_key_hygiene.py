@@ -18,7 +18,7 @@ from judges import load
 from judges.__main__ import main
 from judges.client.keys import Redactor, read_key, url_has_secret, url_without_secrets
 from judges.client.open import open_model
-from judges.frozen import FrozenJudgeError, demo_size
+from judges.frozen import FrozenJudgeError, can_be_saved
 from judges.judge import Judge
 from judges.protocol import FatalModelError, Reply, Token, Usage
 from optimize.__main__ import command as tune
@@ -188,8 +188,8 @@ def test_the_key_in_use_is_in_no_demonstration_and_no_judge(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     judge = load("own.yaml")
     demo = {"context": "Prose: Bearer certificates.", "response": "Yes.", "rating": 2}
-    assert demo_size(judge.prompt, demo, Redactor())
-    assert demo_size(judge.prompt, {**demo, "context": f"It is {KEY}."}, Redactor()) is None
+    assert can_be_saved(judge.prompt, demo, Redactor())
+    assert not can_be_saved(judge.prompt, {**demo, "context": f"It is {KEY}."}, Redactor())
     with pytest.raises(FrozenJudgeError, match="its texts hold the value") as error:
         reprompt(judge, instruction=f"Judge it. {KEY}").dumps()
     assert KEY not in str(error.value)

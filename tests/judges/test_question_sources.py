@@ -17,7 +17,7 @@ from refusals import refuses
 import judges
 from judges import Dimension, Judge, Question, catalog
 from judges.__main__ import main
-from judges.catalog import candidate_questions, same_publication_questions
+from judges.catalog import candidate_questions
 from judges.dimension import DimensionError
 from judges.loading import read_subject
 from judges.scoring import WEIGHTED_PLAN
@@ -27,6 +27,10 @@ pytestmark = pytest.mark.usefixtures("here")
 # Defining.
 BASE = "name: a\ndefinition: d\ninputs: [x, y]\nscale: [1, 5]\nquestions:\n"
 PAIRS = "name: a\ndefinition: d\ninputs: [x]\ncandidate: y\nquestions:\n"
+
+
+def same_publication_questions(subject: Any) -> tuple[Question, ...]:
+    return candidate_questions(replace(subject, questions=()), 16)
 
 
 def define(text: str) -> tuple[Question, ...]:
