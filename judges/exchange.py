@@ -15,6 +15,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, cast
 
 from dspy_judges.errors import OptionError
+from judges import scoring
 from judges.decisions import JSON_ERRORS, DecisionTask, fill_template, reply_from_answers
 from judges.dimension import Subject
 from judges.judgement import AnyJudgement, Judgement, NoScoreError, Preference, quote
@@ -31,16 +32,7 @@ from judges.protocol import (
 )
 from judges.questions import AnswerWeights
 from judges.reading import check_reply
-from judges.scoring import (
-    NoProbabilitiesError,
-    ReplyContent,
-    SamplingPlan,
-    judgement_from_contents,
-    mean_answers,
-    read_decision_reply,
-    read_text_reply,
-    sampling_for,
-)
+from judges.scoring import NoProbabilitiesError, ReplyContent, SamplingPlan
 from judges.tables.text import plain_value
 
 if TYPE_CHECKING:
@@ -81,7 +73,7 @@ class Exchange:
                 "decision model always gives probabilities; leave the plan out"
             )
         self.orders = PAIR_ORDERS if self.subject.kind == "pairwise" else PAIR_ORDERS[:1]
-        self.sampling = sampling_for(self.plan, self.prompt, seed=self.seed, lm=self.lm)
+        self.sampling = scoring.sampling_for(self.plan, self.prompt, seed=self.seed, lm=self.lm)
 
     def messages(self, texts: Mapping[str, str], order: str = "ab") -> list[Message]:
         """Return the messages for these texts; the order "ba" shows output B of a pair first."""
@@ -96,8 +88,8 @@ class Exchange:
     def read_content(self, reply: Reply) -> ReplyContent:
         """Read a reply; raises NoScoreError, or NoProbabilitiesError (see `read_text_reply`)."""
         if self.asks_decision_model:
-            return read_decision_reply(self.prompt, reply)
-        return read_text_reply(self.plan, self.prompt, reply, (self.subject.name,))
+            return scoring.read_decision_reply(self.prompt, reply)
+        return scoring.read_text_reply(self.plan, self.prompt, reply, (self.subject.name,))
 
     def response_from_outputs(self, outputs: Iterable[object]) -> Response:
         """Return the outputs of an inference engine as a client's Response (see `Judge.read`)."""
@@ -117,7 +109,7 @@ class Exchange:
             return _preference(responses).rescored(fields, self.weights)
         (response,) = responses
         contents = cast(Sequence[ReplyContent], response.values)
-        judgement = judgement_from_contents(self.plan, contents, response.failures)
+        judgement = scoring.judgement_from_contents(self.plan, contents, response.failures)
         return judgement.rescored(fields, self.weights, self.threshold)
 
     def judge_rows(self, rows: Iterable[Row], client: "Client") -> Judgements:
@@ -204,7 +196,7 @@ def failed_judgement(subject: Subject, reason: str) -> AnyJudgement:
 def _preference(responses: Sequence[Response]) -> Preference:
     """Return the preference from the responses to both orders of a pair."""
     contents = [cast(Sequence[ReplyContent], response.values) for response in responses]
-    answers_ab, answers_ba = map(mean_answers, contents)
+    answers_ab, answers_ba = map(scoring.mean_answers, contents)
     # In the order "ba", the answers are positive for output B.
     margin_ab = [math.nan, *answers_ab.values()][-1]
     margin_ba = [math.nan, *answers_ba.values()][-1]

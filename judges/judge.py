@@ -17,14 +17,7 @@ from judges.frozen import JudgeFile, SubjectEntry, to_json_data
 from judges.judgement import NoScoreError, Preference
 from judges.labels.conversations import cells_with_texts
 from judges.prompt import Field, Prompt, Reasoning, with_questions
-from judges.protocol import (
-    EMBEDDED,
-    REASONING_FACTOR,
-    Message,
-    Model,
-    is_decision_model,
-    is_reasoning_model,
-)
+from judges.protocol import EMBEDDED, Message, Model, is_decision_model, max_tokens_factor
 from judges.questions import AnswerWeights, Question, QuestionError
 from judges.scoring import SamplingPlan, default_plan, default_plan_for_name
 
@@ -204,8 +197,7 @@ class Judge(BaseJudge):
         if exchange.asks_decision_model:
             task_json, texts_json = (message["content"] for message in messages)
             return DecisionTask.parse(task_json).request_body(self.lm, json.loads(texts_json))
-        if is_reasoning_model(self.lm):
-            sampling = replace(sampling, max_tokens=REASONING_FACTOR * sampling.max_tokens)
+        sampling = replace(sampling, max_tokens=max_tokens_factor(self.lm) * sampling.max_tokens)
         return {"messages": messages, "sampling": sampling.request_fields()}
 
     def read(

@@ -55,6 +55,11 @@ def is_reasoning_model(lm: str) -> bool:
     return bool(OPENAI_REASONING_MODELS.match(lm) or OTHER_REASONING_MODELS.search(lm))
 
 
+def max_tokens_factor(lm: str) -> int:
+    """Return how many times the usual `max_tokens` a model gets: more for a reasoning model."""
+    return REASONING_FACTOR if is_reasoning_model(lm) else 1
+
+
 class Message(TypedDict):
     """A chat message, whose content is always plain text."""
 

@@ -179,10 +179,8 @@ class AnswerWeights:
         if not all(0 <= slope <= MAX_SLOPE for slope in self.slopes.values()):
             return "a weight that is negative, too large or not a number"
         min_score, max_score = self._score_range(fields)
-        lowest, highest = fields[-1].answer_range
-        if not (
-            lowest - MAX_ROUNDING_ERROR <= min_score < max_score <= highest + MAX_ROUNDING_ERROR
-        ):
+        (lowest, highest), error = fields[-1].answer_range, MAX_ROUNDING_ERROR
+        if not lowest - error <= min_score < max_score <= highest + error:
             scores_text = f"scores from {min_score:g} to {max_score:g}"
             return f"weights with {scores_text}, not {lowest:g} to {highest:g}"
         if fields[-1].choices == A_OR_B and self.intercept:

@@ -31,7 +31,6 @@ from judges.client.store import ReplyCache, StoreError, make_request_key
 from judges.judgement import NoScoreError
 from judges.protocol import (
     MAX_REPEATS,
-    REASONING_FACTOR,
     SAMPLE_SEED_STEP,
     Completion,
     Message,
@@ -43,7 +42,7 @@ from judges.protocol import (
     Response,
     Sampling,
     TransientError,
-    is_reasoning_model,
+    max_tokens_factor,
 )
 from judges.reading import check_reply
 
@@ -226,10 +225,10 @@ class Client:
         """Return the response to a request: `sampling.n` accepted replies, or why some failed."""
         replies = _SampledReplies(request, run_state)
         may_raise_max_tokens = self.max_tokens is None
-        factor = REASONING_FACTOR if is_reasoning_model(self.model.name) else 1
+        usual_max_tokens = max_tokens_factor(self.model.name) * request.sampling.max_tokens
         sampling = replace(
             request.sampling,
-            max_tokens=self.max_tokens or factor * request.sampling.max_tokens,
+            max_tokens=self.max_tokens or usual_max_tokens,
             reasoning_effort=self.reasoning_effort or request.sampling.reasoning_effort,
         )
         while True:

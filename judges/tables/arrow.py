@@ -10,7 +10,7 @@ from judges.tables.problems import (
     Problems,
     RowsError,
     UnreadableError,
-    check_column_names,
+    check_unique,
     excerpt,
     joined_names,
     size_error,
@@ -28,7 +28,7 @@ def parquet_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
     row_number = 0
     try:
         with pyarrow.parquet.ParquetFile(path, page_checksum_verification=True) as parquet:
-            check_column_names(parquet.schema_arrow.names)
+            check_unique(parquet.schema_arrow.names)
             row_groups = map(parquet.metadata.row_group, range(parquet.num_row_groups))
             # Parquet stores a repeated text once for a row group. So each row of the group may
             # unpack to as many bytes as the group has.

@@ -111,7 +111,7 @@ class Problems(list[Problem]):
             self.add(error.kind, error.fault, error.advice, line=line, field=field, value=value)
 
 
-def check_column_names(names: Iterable[str], line: int | None = None) -> None:
+def check_unique(names: Iterable[str], line: int | None = None) -> None:
     """Raise UnreadableError if two columns have the same name."""
     for name, n_columns in Counter(names).most_common(1):
         if n_columns > 1:

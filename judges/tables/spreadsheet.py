@@ -10,13 +10,7 @@ from typing import NamedTuple
 
 from dspy_judges import bounds
 from judges.tables.encoding import open_text
-from judges.tables.problems import (
-    Problems,
-    UnreadableError,
-    check_column_names,
-    count_text,
-    excerpt,
-)
+from judges.tables.problems import Problems, UnreadableError, check_unique, count_text, excerpt
 from judges.tables.text import TableRow, is_blank, without_apostrophe
 
 # The number of rows that are searched for the header.
@@ -52,7 +46,7 @@ def rows_under_header(grid: Iterable[GridRow], problems: Problems) -> Iterator[T
         problems.notes.append(note)
     header = first_rows[header_index]
     column_names = ["" if cell is None else str(cell).strip() for cell in header.cells]
-    check_column_names(filter(None, column_names), header.line)
+    check_unique(filter(None, column_names), header.line)
     # A row may lack cells only in columns after the last column with a name.
     min_cells = 1 + max(map(column_names.index, filter(None, column_names)))
     unnamed_columns = set[int]()

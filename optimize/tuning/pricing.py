@@ -6,7 +6,7 @@ rows at the start of a run.
 
 from judges.client import CHARACTERS_PER_TOKEN, Price, estimate_tokens, gives_n_replies
 from judges.decisions import fill_template, template_for_model
-from judges.protocol import REASONING_FACTOR, is_decision_model, is_embedded, is_reasoning_model
+from judges.protocol import is_decision_model, is_embedded, is_reasoning_model, max_tokens_factor
 from judges.scoring import estimate_reply_tokens
 from optimize.search.budget import Pricing
 from optimize.search.evidence import expected_evidence_length
@@ -78,10 +78,10 @@ def proposal_tokens(run: PreparedRun, *, at_worst: bool = False) -> PromptAndRep
     if is_embedded(proposer.lm):  # the embedded model writes no proposals
         return 0, 0
     n_characters = PROPOSER_CHARACTERS + expected_evidence_length(run.labels.train)
-    writes_reasoning = is_reasoning_model(proposer.lm)
     if at_worst:  # each character of the prompt is a token
-        max_reply_tokens = MAX_PROPOSAL_TOKENS * (REASONING_FACTOR if writes_reasoning else 1)
+        max_reply_tokens = max_tokens_factor(proposer.lm) * MAX_PROPOSAL_TOKENS
         return n_characters, proposer.max_tokens or max_reply_tokens
     # A reply usually has half of the tokens that it may have.
-    reply_tokens = MAX_PROPOSAL_TOKENS / 2 + PROPOSAL_THOUGHT_TOKENS * writes_reasoning
+    thought_tokens = PROPOSAL_THOUGHT_TOKENS if is_reasoning_model(proposer.lm) else 0
+    reply_tokens = MAX_PROPOSAL_TOKENS / 2 + thought_tokens
     return n_characters / CHARACTERS_PER_TOKEN, reply_tokens
