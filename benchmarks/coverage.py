@@ -87,8 +87,8 @@ def over_documents(cuts: Cuts, outputs: int, rng: np.random.Generator, n: int) -
         found[f"{level} pairs ordered alike"] = pairwise_accuracy(a, human, document, level=level)
         people = one_annotator(a, ratings, document, level=level)
         if people:
-            found[f"{level} one annotator"] = people.annotator_rho
-            found[f"{level} judge less annotator"] = people.rho_difference
+            found[f"{level} one annotator"] = people.annotator
+            found[f"{level} judge less annotator"] = people.gap
     shift = compare_scales(a, human, document)
     if shift:
         found["mean less people's"] = shift.shift, shift.shift_interval

@@ -99,7 +99,7 @@ def obstacle_to_use(
 
 def _obstacle_in_figures(scorecard: Scorecard) -> Obstacle | None:
     """Return an obstacle unless the judge is clearly better than a coin."""
-    rho, interval = scorecard.rho, scorecard.share_right.interval
+    interval, rho_interval = scorecard.share_right.interval, scorecard.rho.interval
     if interval is None and not is_perfect(scorecard):
         return NO_INTERVAL
     if interval and interval.high < COIN_SHARE:
@@ -109,7 +109,7 @@ def _obstacle_in_figures(scorecard: Scorecard) -> Obstacle | None:
     if scorecard.verdict_figures:
         return _obstacle_to_verdicts(scorecard.verdict_figures)
     # A judge that decides by a coin has a rho of 0.
-    if rho.interval and rho.interval.low <= 0 and not scorecard.is_pairwise:
+    if rho_interval and rho_interval.low <= 0 and not scorecard.is_pairwise:
         return NO_BETTER_THAN_COIN
     return None
 
@@ -152,15 +152,14 @@ def _quality_texts(scorecard: Scorecard) -> tuple[str, str]:
     if scorecard.is_pairwise:
         share = _pairs_tile(scorecard).figure_text
         return f"It decides {share} of pairs as people do, more than a coin's 50%", ""
-    rho_tile = _rho_tile(scorecard)
+    rho_tile, people = _rho_tile(scorecard), scorecard.people_figures
     strength = f"{rho_tile.title} is {rho_tile.figure_text}: it beats a coin"
-    people_figures = scorecard.people_figures
-    one_annotator = people_figures.one_annotator if people_figures else None
-    if not (one_annotator and (difference := one_annotator.rho_difference.interval)):
+    gap = people.one_annotator.gap.interval if people and people.one_annotator else None
+    if gap is None:
         return strength, ""
-    if difference.high < 0:
+    if gap.high < 0:
         return strength, ", but orders outputs worse than one annotator"
-    if difference.low > 0:
+    if gap.low > 0:
         return strength, ", and orders outputs better than one annotator"
     return strength, ", and perhaps orders outputs as well as one annotator"
 
@@ -185,17 +184,17 @@ def main_tiles(scorecard: Scorecard) -> list[Tile]:
 
 
 def _rank_tiles(scorecard: Scorecard) -> Iterator[Tile]:
-    people_figures = scorecard.people_figures
+    people = scorecard.people_figures
     yield _pairs_tile(scorecard)
     yield _rho_tile(scorecard)
     if scorecard.pair_figures:
         same_answer_share = IntervalEstimate(scorecard.pair_figures.order_agreement, None)
         yield Tile("Same answer in both orders", same_answer_share, is_share=True)
-    elif people_figures and (one_annotator := people_figures.one_annotator):
-        note = f"the judge's: {number_text(one_annotator.judge_rho.value)}"
+    elif people and (one_annotator := people.one_annotator):
+        note = f"the judge's: {number_text(one_annotator.judge.value)}"
         if one_annotator.n_outputs < scorecard.rho.n_outputs:  # the others have a single rating
             note += f"; n={one_annotator.n_outputs:,}"
-        yield Tile("One annotator's rho with others", one_annotator.annotator_rho, note)
+        yield Tile("One annotator's rho with others", one_annotator.annotator, note)
 
 
 def _pairs_tile(scorecard: Scorecard) -> Tile:
@@ -229,9 +228,8 @@ def _verdict_tiles(scorecard: Scorecard, figures: VerdictFigures) -> Iterator[Ti
     yield Tile("False alarms (1 - TPR)", judge.tpr.complement, alarms_note, is_share=True)
     constant_share = share_text(figures.constant_judge.accuracy.value)
     note = f"always {figures.constant_verdict}: {constant_share}"
-    people_figures = scorecard.people_figures
-    pairs = people_figures.among_annotators if people_figures else []
-    if shares := [row.equal for row in pairs if row.n_outputs]:
+    people = scorecard.people_figures
+    if people and (shares := [row.equal for row in people.among_annotators]):
         lowest, highest = share_text(min(shares)), share_text(max(shares))
         range_text = lowest if lowest == highest else f"{lowest} to {highest}"
         note = f"two annotators agree on {range_text}"
@@ -298,10 +296,9 @@ def order_facts(scorecard: Scorecard) -> Iterator[Fact]:
         yield "accuracy in one order", f"{share_ab} with A first, {share_ba} with B first"
 
 
-def correlation_lines(scorecard: Scorecard, label_counts: DataCounts) -> list[str]:
+def correlation_lines(scorecard: Scorecard, n_systems: int) -> list[str]:
     """Return a line on every coefficient at every level, without repetitions."""
-    unit, n_systems = scorecard.unit, label_counts.n_systems
-    lines = [correlation_line(rho, unit, n_systems) for rho in scorecard.correlations]
+    lines = [correlation_line(rho, scorecard.unit, n_systems) for rho in scorecard.correlations]
     return [*dict.fromkeys(lines)]
 
 
@@ -328,26 +325,22 @@ def annotator_facts(scorecard: Scorecard | None, n_tied: int) -> Iterator[Fact]:
         if not scorecard.verdict_figures:
             sentence += f", rho {number_text(row.rho)}"
         names = people.names_of(row)
-        rater_texts = (
-            f"annotator {name}" if name.isdecimal() else short_name(name) for name in names
-        )
-        yield " and ".join(rater_texts), sentence
+        raters = (f"annotator {name}" if name.isdecimal() else short_name(name) for name in names)
+        yield " and ".join(raters), sentence
     yield "all annotators", f"Krippendorff's alpha {number_text(people.alpha)}"
 
 
 def labels_text(label_counts: DataCounts, unit: str) -> str:
     """Return the labels' name and how many documents, systems and outputs (or pairs) they cover."""
-    systems_text = (
-        f"{count_text(label_counts.n_systems, 'system')}, " if label_counts.n_systems else ""
-    )
-    labels_name = short_name(label_counts.name, 40)
+    n_systems, n_outputs = label_counts.n_systems, label_counts.n_outputs
     documents_text = count_text(label_counts.n_documents, "document")
+    systems_text = count_text(n_systems, "system") if n_systems else ""
     if label_counts.is_weighted:
         documents_text += " (weighted; differences are unweighted)"
-    elif unit == "output" and label_counts.n_outputs == label_counts.n_documents:
-        return f"{systems_text}{count_text(label_counts.n_outputs, 'row')} of {labels_name}"
-    units_text = count_text(label_counts.n_outputs, unit)
-    return f"{documents_text}, {systems_text}{units_text} of {labels_name}"
+    elif unit == "output" and n_outputs == label_counts.n_documents:
+        documents_text, unit = "", "row"
+    count_texts = filter(None, (documents_text, systems_text, count_text(n_outputs, unit)))
+    return f"{', '.join(count_texts)} of {short_name(label_counts.name, 40)}"
 
 
 def floors_advice(scorecard: Scorecard, command: str = "") -> str:

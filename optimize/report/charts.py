@@ -48,18 +48,17 @@ class IntervalChart:
 
 def interval_charts(figures: Mapping[str, Figure], figure_name: str) -> list[IntervalChart]:
     """Return a chart of the judges' figures with intervals; none if no figure is defined."""
-    names, values, points = list[str](), list[str](), list[float]()
+    points_by_name = {}
     for name, figure in figures.items():
         if not isnan(figure.value):
             interval = figure.interval or Interval(figure.value, figure.value)
-            points += [interval.low, figure.value, interval.high]
-            names.append(name)
-            values.append(number_text(figure.value))
-    if not names:
+            points_by_name[name] = interval.low, figure.value, interval.high
+    if not points_by_name:
         return []
-    positions, ticks = _positions(np.array(points), np.array(points))
-    triples = [positions[start : start + 3] for start in range(0, len(positions), 3)]
-    rows = [*zip(names, values, triples, strict=True)]
+    points = np.array([*points_by_name.values()])
+    positions, ticks = _positions(points, points)
+    values = [number_text(figures[name].value) for name in points_by_name]
+    rows = [*zip(points_by_name, values, positions.tolist(), strict=True)]
     caption = f"Each judge's {figure_name} with its 95% interval."
     return [IntervalChart(rows=rows, ticks=ticks, caption=caption)]
 
@@ -85,20 +84,19 @@ def _system_charts(scored_items: ScoredItems) -> list[DotChart]:
     judge, mean_name = scored_items.scores, "mean"
     if scored_items.has_verdicts:
         judge, mean_name = scored_items.verdicts, "share of passes"
-    systems, names = np.array(scored_items.system_ids), list[str]()
-    human_means, judge_means = list[float](), list[float]()
+    values, systems = np.stack([scored_items.human, judge]), np.array(scored_items.system_ids)
+    means_by_system = {}
     for name in scored_items.items.systems:
         # Like the system-level rho, both means are over the outputs that the judge has scored.
         rows = (systems == name) & ~np.isnan(judge)
         if rows.any():
             weights = scored_items.items.weights[rows]
-            names.append(name)
-            human_means.append(np.average(scored_items.human[rows], weights=weights))
-            judge_means.append(np.average(judge[rows], weights=weights))
-    if len(names) < 2:
+            means_by_system[name] = np.average(values[:, rows], axis=1, weights=weights)
+    if len(means_by_system) < 2:
         return []
+    human_means, judge_means = np.transpose([*means_by_system.values()])
     caption = f"Each dot is a system's {mean_name}."
-    return [_dot_chart(scored_items, np.array(human_means), np.array(judge_means), names, caption)]
+    return [_dot_chart(scored_items, human_means, judge_means, [*means_by_system], caption)]
 
 
 def _dot_chart(
@@ -112,7 +110,7 @@ def _dot_chart(
         caption += " On the line, judge and people agree."
     (x, x_ticks), (y, y_ticks) = _positions(human, x_range), _positions(judge, y_range)
     return DotChart(
-        dots=[*zip(x, y, names, strict=True)],
+        dots=[*zip(x.tolist(), y.tolist(), names, strict=True)],
         x_ticks=x_ticks,
         y_ticks=y_ticks,
         has_diagonal=has_diagonal,
@@ -120,7 +118,7 @@ def _dot_chart(
     )
 
 
-def _positions(values: Vector, value_range: Vector) -> tuple[list[float], Ticks]:
+def _positions(values: Vector, value_range: Vector) -> tuple[Vector, Ticks]:
     """Return the values' positions on an axis of this range in percent, and three to six ticks."""
     margin = AXIS_MARGIN * np.ptp(value_range) or 0.5
     start, end = value_range.min() - margin, value_range.max() + margin
@@ -131,7 +129,7 @@ def _positions(values: Vector, value_range: Vector) -> tuple[list[float], Ticks]
     percent = 100 / (end - start)
     tick_positions = np.round((tick_values - start) * percent, 2).tolist()
     tick_texts = [f"{round(value, 6) + 0.0:g}" for value in tick_values.tolist()]
-    positions: list[float] = np.round((values - start) * percent, 2).tolist()
+    positions = np.round((values - start) * percent, 2)
     return positions, [*zip(tick_positions, tick_texts, strict=True)]
 
 

@@ -6,17 +6,8 @@ from collections.abc import Sequence
 from judges.tables.problems import count_text
 from optimize.figures.as_text import cost_text, figure_text, share_text
 from optimize.measuring.comparison import ComparedJudge, JudgeComparison
+from optimize.report import card
 from optimize.report.answer import Fact, ReportAnswer, ReportTable
-from optimize.report.card import (
-    RATE_COLUMNS,
-    labels_text,
-    main_tiles,
-    measured_sentence,
-    obstacle_to_use,
-    rate_facts,
-    recommendation,
-    tuning_warnings,
-)
 
 TABLE_NOTE = (
     "Differences are over the same documents; their intervals hold for all judges together. "
@@ -40,10 +31,11 @@ def comparison_lines(result: JudgeComparison, seconds: float, folder: str) -> li
 def comparison_answer(result: JudgeComparison) -> ReportAnswer:
     """Return the answer, which says which judge is best and has the figures of the judge to use."""
     best, warnings, facts = judge_to_use(result), list[Fact](), list[Fact]()
-    obstacle = obstacle_to_use(best.scorecard, result.data_counts, best.overlap)
-    advice = f"These figures are of {best.name}. {recommendation(best.scorecard, obstacle)}"
+    scorecard, counts = best.scorecard, result.data_counts
+    obstacle = card.obstacle_to_use(scorecard, counts, best.overlap)
+    advice = f"These figures are of {best.name}. {card.recommendation(scorecard, obstacle)}"
     for judge in result.judges:
-        warnings += tuning_warnings(judge.overlap, result.scorecard.unit, judge.name)
+        warnings += card.tuning_warnings(judge.overlap, scorecard.unit, judge.name)
     for relation, title, text in RELATION_TEXTS:
         names = [judge.name for judge in result.judges if judge.relation_to_best == relation]
         if names:
@@ -52,10 +44,10 @@ def comparison_answer(result: JudgeComparison) -> ReportAnswer:
     return ReportAnswer(
         title=f"{result.dimension}: {count_text(len(result.judges), 'judge')}{side_by_side}",
         headline=comparison_headline(result),
-        reasons=[("", advice), *rate_facts(best.scorecard), *warnings],
-        tiles=main_tiles(best.scorecard),
-        measured_on=measured_sentence(best.scorecard, result.data_counts),
-        facts=[*facts, ("Labels", labels_text(result.data_counts, best.scorecard.unit))],
+        reasons=[("", advice), *card.rate_facts(scorecard), *warnings],
+        tiles=card.main_tiles(scorecard),
+        measured_on=card.measured_sentence(scorecard, counts),
+        facts=[*facts, ("Labels", card.labels_text(counts, scorecard.unit))],
         tables=_tables(result),
     )
 
@@ -76,7 +68,7 @@ def _tables(result: JudgeComparison) -> list[ReportTable]:
     column_names = ("judge", result.scorecard.headline_name, "less the best", "$/1,000")
     tables = [ReportTable(column_names, rows, TABLE_NOTE)]
     if rate_rows:
-        tables.append(ReportTable(("judge", *RATE_COLUMNS), rate_rows))
+        tables.append(ReportTable(("judge", *card.RATE_COLUMNS), rate_rows))
     return tables
 
 
@@ -85,14 +77,14 @@ def usage_table(result: JudgeComparison) -> ReportTable:
     column_names = ("judge", "failed", "ties", "seconds for 1,000", "calls", "spent", "plan")
     rows = []
     for judge in result.judges:
-        usage, seconds = judge.judge_entry.usage, judge.judge_entry.usage.seconds_per_1000_rows
+        usage, scorecard = judge.judge_entry.usage, judge.scorecard
+        seconds = usage.seconds_per_1000_rows
+        cells = [f"{scorecard.rho.n_failed:,}", share_text(scorecard.tie_share)]
+        cells.append(f"{seconds:,.0f}" if seconds else "")
         usage_cells = ["", "", "recorded"]
         if usage.plan:
             usage_cells = [f"{usage.lm_calls:,}", cost_text(usage.cost_usd), usage.plan]
-        ties_text = share_text(judge.scorecard.tie_share)
-        seconds_text = f"{seconds:,.0f}" if seconds else ""
-        counts = [f"{judge.scorecard.rho.n_failed:,}", ties_text, seconds_text]
-        rows.append([judge.name, *counts, *usage_cells])
+        rows.append([judge.name, *cells, *usage_cells])
     return ReportTable(column_names, rows, "Failures, calls and costs; seconds are for 1,000 rows.")
 
 

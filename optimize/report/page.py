@@ -32,8 +32,8 @@ from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.scored import ScoredItems
 from optimize.measuring.tuning_result import TuningResult
 from optimize.measuring.verification import Verification
+from optimize.report import card
 from optimize.report.answer import Fact, ReportAnswer, ReportTable
-from optimize.report.card import annotator_facts, correlation_lines, unweighted_sentence
 from optimize.report.charts import DotChart, IntervalChart, count_table, dot_charts, interval_charts
 from optimize.report.comparison import comparison_answer, usage_table
 from optimize.report.misses import MissGroup, NamedTexts, cut_text, miss_groups
@@ -58,7 +58,7 @@ class Section:
 
 def write_page(
     path: Path,
-    report_answer: ReportAnswer,
+    answer: ReportAnswer,
     sections: Sequence[Section],
     groups: Sequence[MissGroup] = (),
     groups_title: str = "Misses",
@@ -75,7 +75,7 @@ def write_page(
     )
     environment.filters["code"] = backticks_as_code
     html = environment.get_template("page.html").render(
-        answer=report_answer,
+        answer=answer,
         sections=sections,
         groups=groups,
         groups_title=groups_title,
@@ -99,35 +99,31 @@ def write_run(
 ) -> None:
     """Write the page on a run; `judgements` has both judges' judgements by split."""
     scored_items = judgements.for_judge(result.shipped).test
-    report_answer = tuning_answer(result, str(path.parent))
+    answer = tuning_answer(result, str(path.parent))
+    figures = _figures_section(answer, result.scorecard, scored_items, _probe_table(probes))
     # The page is written last, because its file marks the end of a run.
     _write_misses(path.with_name(MISSES_FILE), scored_items)
-    sections = [
-        _figures_section(report_answer, result.scorecard, scored_items, _probe_table(probes)),
-        _prompt_section(result, prompts),
-        source_section(result.data_counts),
-    ]
-    write_page(path, report_answer, sections, miss_groups(scored_items))
+    sections = [figures, _prompt_section(result, prompts), source_section(result.data_counts)]
+    write_page(path, answer, sections, miss_groups(scored_items))
 
 
 def write_verification(path: Path, result: Verification, scored_items: ScoredItems) -> None:
     """Write the page on a verification, whose figures were computed from these scores."""
-    report_answer, scorecard = verification_answer(result), result.scorecard
-    rows = [(line,) for line in correlation_lines(scorecard, result.data_counts)]
-    caption = f"Every level and coefficient. {unweighted_sentence(result.data_counts)}"
+    answer, scorecard, counts = verification_answer(result), result.scorecard, result.data_counts
+    rows = [(line,) for line in card.correlation_lines(scorecard, counts.n_systems)]
+    caption = f"Every level and coefficient. {card.unweighted_sentence(counts)}"
     correlation_table = ReportTable(("level and coefficient",), rows, caption)
+    figures = _figures_section(answer, scorecard, scored_items, correlation_table)
     # Named after the page: a misses.csv of a run in the same folder must not be replaced.
     _write_misses(path.with_suffix(f".{MISSES_FILE}"), scored_items)
-    figures = _figures_section(report_answer, scorecard, scored_items, correlation_table)
-    sections = [figures, source_section(result.data_counts)]
-    write_page(path, report_answer, sections, miss_groups(scored_items))
+    write_page(path, answer, [figures, source_section(counts)], miss_groups(scored_items))
 
 
 def _figures_section(
     answer: ReportAnswer, scorecard: Scorecard | None, scored_items: ScoredItems, table: ReportTable
 ) -> Section:
     """Return the section with the answer's facts and tables, charts, and this further table."""
-    facts = [*answer.facts, *annotator_facts(scorecard, scored_items.n_tied)]
+    facts = [*answer.facts, *card.annotator_facts(scorecard, scored_items.n_tied)]
     tables = [*answer.tables, count_table(scored_items), table, _failure_table(scored_items)]
     return Section(title="Figures", facts=facts, charts=dot_charts(scored_items), tables=tables)
 
@@ -145,17 +141,13 @@ def _write_misses(path: Path, scored_items: ScoredItems) -> None:
 
 def write_comparison(path: Path, result: JudgeComparison) -> None:
     """Write the page on a comparison."""
-    report_answer = comparison_answer(result)
+    answer = comparison_answer(result)
     left_out = [(entry.name, entry.why_unscored) for entry in result.left_out]
-    left_out_table = ReportTable(("left out", "why"), left_out)
+    tables = [*answer.tables, usage_table(result), ReportTable(("left out", "why"), left_out)]
     figures = {judge.name: judge.scorecard.headline for judge in result.judges}
-    section = Section(
-        title="Figures",
-        facts=report_answer.facts,
-        charts=interval_charts(figures, result.scorecard.headline_name),
-        tables=[*report_answer.tables, usage_table(result), left_out_table],
-    )
-    write_page(path, report_answer, [section, source_section(result.data_counts)])
+    charts = interval_charts(figures, result.scorecard.headline_name)
+    section = Section(title="Figures", facts=answer.facts, charts=charts, tables=tables)
+    write_page(path, answer, [section, source_section(result.data_counts)])
 
 
 def source_section(counts: DataCounts) -> Section:
@@ -242,8 +234,6 @@ def sentence_difference(before: str, after: str) -> Markup:
         if change == "equal":
             pieces += map(escape, new[new_start:new_end])
             continue
-        pieces += [
-            Markup("<del>{}</del> ").format(sentence) for sentence in stripped_old[start:end]
-        ]
-        pieces += [Markup("<ins>{}</ins>").format(sentence) for sentence in new[new_start:new_end]]
+        pieces += [Markup("<del>{}</del> ").format(text) for text in stripped_old[start:end]]
+        pieces += [Markup("<ins>{}</ins>").format(text) for text in new[new_start:new_end]]
     return Markup("").join(pieces)

@@ -10,23 +10,8 @@ from judges.protocol import is_embedded
 from judges.tables.problems import count_text
 from optimize.figures.as_text import SPLIT_TITLES, cost_text, figure_text, number_text
 from optimize.measuring.tuning_result import SplitResult, TuningResult
+from optimize.report import card
 from optimize.report.answer import MAX_RUN_LINES, Fact, ReportAnswer, ReportTable
-from optimize.report.card import (
-    LABEL_MORE,
-    MOST_FAILED,
-    NO_INTERVAL,
-    NO_SCORE,
-    RATE_COLUMNS,
-    floors_advice,
-    labels_advice,
-    labels_text,
-    main_tiles,
-    measured_sentence,
-    obstacle_to_use,
-    rate_facts,
-    recommendation,
-    scale_facts,
-)
 from optimize.statistics.intervals import MIN_PERFECT
 
 # If a larger share of outputs failed, the first step is to fix the failures.
@@ -46,18 +31,18 @@ def tuning_lines(result: TuningResult, folder: str = "") -> list[str]:
         files_text += ", misses.csv"
     if result.tuned_file:
         files_text += f"; {result.tuned_file} did not ship"
-    report_answer = tuning_answer(result, folder=folder or "FOLDER")
-    return report_answer.lines(MAX_RUN_LINES, footer=files_text if folder else "")
+    answer = tuning_answer(result, folder or "FOLDER")
+    return answer.lines(MAX_RUN_LINES, footer=files_text if folder else "")
 
 
 def tuning_answer(result: TuningResult, folder: str = "FOLDER") -> ReportAnswer:
     """Return the answer on a run, whose judge was saved in `folder`."""
-    test, scorecard = result.test, result.scorecard
+    test, scorecard, counts = result.test, result.scorecard, result.data_counts
     model = "the embedded model" if is_embedded(result.lm) else result.lm
     shipped_fact = ("Shipped", result.why.removeprefix("Shipped: "))
     cost_fact = ("Cost", _cost_text(result))
-    labels_fact = ("Labels", labels_text(result.data_counts, result.unit))
-    report_answer = ReportAnswer(
+    labels_fact = ("Labels", card.labels_text(counts, result.unit))
+    answer = ReportAnswer(
         title=f"{result.dimension} judged by {model}",
         headline="Do not use it yet: no labels were held out, so nobody knows if it agrees.",
         reasons=[shipped_fact, cost_fact],
@@ -65,19 +50,15 @@ def tuning_answer(result: TuningResult, folder: str = "FOLDER") -> ReportAnswer:
         next_steps=tuning_steps(result, folder),
     )
     if not (test and scorecard):
-        return report_answer
+        return answer
+    gain_fact = ("Gain", gain_sentence(result, test))
     return replace(
-        report_answer,
-        headline=recommendation(scorecard, obstacle_to_use(scorecard, result.data_counts)),
-        reasons=[
-            shipped_fact,
-            ("Gain", gain_sentence(result, test)),
-            *rate_facts(scorecard),
-            cost_fact,
-        ],
-        tiles=main_tiles(scorecard),
-        measured_on=measured_sentence(scorecard, result.data_counts, " that tuning did not see"),
-        facts=[*_tuning_facts(result, test), *scale_facts(scorecard), labels_fact],
+        answer,
+        headline=card.recommendation(scorecard, card.obstacle_to_use(scorecard, counts)),
+        reasons=[shipped_fact, gain_fact, *card.rate_facts(scorecard), cost_fact],
+        tiles=card.main_tiles(scorecard),
+        measured_on=card.measured_sentence(scorecard, counts, " that tuning did not see"),
+        facts=[*_tuning_facts(result, test), *card.scale_facts(scorecard), labels_fact],
         tables=[_split_table(result)],
     )
 
@@ -86,8 +67,8 @@ def _tuning_facts(result: TuningResult, test: SplitResult) -> Iterator[Fact]:
     """Yield facts on failures of the judge that does not ship, on questions and on new systems."""
     other_scorecard = test.untuned if result.shipped == "tuned" else test.tuned
     if n_failed := other_scorecard.rho.n_failed:
-        failures_text = count_text(n_failed, other_scorecard.unit)
-        yield "No score", f"The judge that does not ship failed on {failures_text}."
+        outputs_text = count_text(n_failed, other_scorecard.unit)
+        yield "No score", f"The judge that does not ship failed on {outputs_text}."
     if result.answers and result.shipped == "tuned":
         *question_texts, own_text = [f"{one.name} ({one.share:.0%})" for one in result.answers]
         yield "Asks", f"{', '.join(question_texts)}, in addition to its own {own_text}."
@@ -111,7 +92,7 @@ def _split_table(result: TuningResult) -> ReportTable:
                 *rates, kappa = scorecard.verdict_figures.rates
                 cells = *map(figure_text, rates), number_text(kappa.value)
                 rows.append((f"{title}, {judge_name}", *cells))
-    return ReportTable(("", *RATE_COLUMNS), rows, caption)
+    return ReportTable(("", *card.RATE_COLUMNS), rows, caption)
 
 
 def gain_sentence(result: TuningResult, test: SplitResult) -> str:
@@ -187,21 +168,23 @@ def tuning_steps(result: TuningResult, folder: str = "FOLDER") -> list[str]:
             "Measure it on labels that it has not seen: `dspy-judges verify`, or `dspy.Evaluate` "
             "for a program of your own."
         ]
-    obstacle = obstacle_to_use(scorecard, result.data_counts)
+    obstacle = card.obstacle_to_use(scorecard, result.data_counts)
     n_failed, steps = scorecard.rho.n_failed, list[str]()
     if n_failed > MIN_FAILED_SHARE * scorecard.rho.n_outputs:
-        failures_text = f"{n_failed:,} {scorecard.unit}s"
-        steps.append(f"Fix the failures: {failures_text} have no score. The report says why.")
+        outputs_text = f"{n_failed:,} {scorecard.unit}s"
+        steps.append(f"Fix the failures: {outputs_text} have no score. The report says why.")
     is_untuned_perfect = result.test.untuned.share_right.value >= MIN_PERFECT
     if result.limit_reached and not is_untuned_perfect and (obstacle or result.shipped != "tuned"):
         steps.append(LARGER_LIMIT_STEP)
-    labels_step, gain_steps = labels_advice(scorecard, "on test"), _gain_steps(result, result.test)
-    if obstacle in (None, NO_SCORE, MOST_FAILED, NO_INTERVAL):
+    labels_step = card.labels_advice(scorecard, "on test")
+    gain_steps = _gain_steps(result, result.test)
+    if obstacle in (None, card.NO_SCORE, card.MOST_FAILED, card.NO_INTERVAL):
         steps += [*gain_steps, labels_step]
     else:
-        steps += [obstacle.remedy or labels_step or LABEL_MORE, *gain_steps]
+        steps += [obstacle.remedy or labels_step or card.LABEL_MORE, *gain_steps]
     if not obstacle:
-        advice = floors_advice(scorecard, f"dspy-judges verify {shlex.quote(folder)} --data FILE")
+        command = f"dspy-judges verify {shlex.quote(folder)} --data FILE"
+        advice = card.floors_advice(scorecard, command)
         steps.append(f"Load it with `judges.load({json.dumps(folder)})`. {advice}")
     return [*filter(None, steps)][:MAX_STEPS]
 

@@ -7,25 +7,8 @@ from pathlib import Path
 from judges.tables.problems import count_text
 from optimize.figures.as_text import number_text, wrap_lines
 from optimize.measuring.verification import Associations, Verification, exceeds_people
+from optimize.report import card
 from optimize.report.answer import MAX_VERIFY_LINES, Fact, ReportAnswer, fact_lines
-from optimize.report.card import (
-    LABEL_MORE,
-    LOOKS_ADVICE,
-    Obstacle,
-    annotator_facts,
-    correlation_lines,
-    floors_advice,
-    labels_advice,
-    main_tiles,
-    measured_sentence,
-    obstacle_to_use,
-    order_facts,
-    rate_facts,
-    recommendation,
-    scale_facts,
-    tuning_warnings,
-    unweighted_sentence,
-)
 
 # The file with all misses, next to a page on pass or fail.
 MISSES_FILE = "misses.csv"
@@ -35,21 +18,20 @@ def verification_lines(
     result: Verification, *, with_all_levels: bool = False, page_path: str | None = None
 ) -> list[str]:
     """Return a verification in at most twelve lines; with all levels, rho at each follows."""
-    # Faults are left out here, since the command prints them as errors below the answer.
-    report_answer = verification_answer(result, with_faults=False)
-    scorecard = result.scorecard
     footer = "Its errors: --report FILE.html shows them."
     if page_path:  # terminals make a link of a URI
         footer = f"Its errors: {Path(page_path).resolve().as_uri()}"
+    # Faults are left out of the answer, since the command prints them as errors below it.
     fault_lines = wrap_lines(*(f"dspy-judges verify: {fault}" for fault in result.faults))
-    max_lines = MAX_VERIFY_LINES - len(fault_lines)
-    lines = report_answer.lines(max_lines, details=_miss_lines(result), footer=footer)
+    lines = verification_answer(result, with_faults=False).lines(
+        MAX_VERIFY_LINES - len(fault_lines), details=_miss_lines(result), footer=footer
+    )
     if not with_all_levels:
         return lines
-    label_counts = result.data_counts
-    facts = [*order_facts(scorecard), *annotator_facts(scorecard, label_counts.n_tied or 0)]
-    remarks = wrap_lines(unweighted_sentence(label_counts), *fact_lines(facts))
-    return [*lines, "", *correlation_lines(scorecard, label_counts), *remarks]
+    scorecard, counts = result.scorecard, result.data_counts
+    facts = [*card.order_facts(scorecard), *card.annotator_facts(scorecard, counts.n_tied or 0)]
+    remarks = wrap_lines(card.unweighted_sentence(counts), *fact_lines(facts))
+    return [*lines, "", *card.correlation_lines(scorecard, counts.n_systems), *remarks]
 
 
 def _miss_lines(result: Verification) -> list[str]:
@@ -65,26 +47,27 @@ def verification_answer(result: Verification, *, with_faults: bool = True) -> Re
     """Return the answer on a verification; what comes of the user's floors is said first."""
     scorecard, floor_check = result.scorecard, result.floor_check
     judge_name = Path(result.judge).name.removesuffix(".jsonl")
-    obstacle = obstacle_to_use(scorecard, result.data_counts, result.overlap)
-    measured_on = measured_sentence(scorecard, result.data_counts)
+    obstacle = card.obstacle_to_use(scorecard, result.data_counts, result.overlap)
+    measured_on = card.measured_sentence(scorecard, result.data_counts)
     if result.n_unjudged:
         unjudged_text = count_text(result.n_unjudged, f"more labelled {scorecard.unit}")
         measured_on += f" {unjudged_text} were not scored."
     gate_texts = [*result.faults] if with_faults else []
     if floor_check and floor_check.held:
         gate_texts.append(f"holds: {'; '.join(floor_check.held)}")
+    outcome = floor_check.outcome if floor_check else None
     return ReportAnswer(
         title=f"How far does the judge {judge_name} agree with people on {result.dimension}?",
-        headline=recommendation(scorecard, obstacle, floor_check.outcome if floor_check else None),
+        headline=card.recommendation(scorecard, obstacle, outcome),
         reasons=[
             *([("Gate", "; ".join(gate_texts))] if gate_texts else []),
-            *rate_facts(scorecard),
-            *tuning_warnings(result.overlap, scorecard.unit),
+            *card.rate_facts(scorecard),
+            *card.tuning_warnings(result.overlap, scorecard.unit),
             *_association_warnings(result.associations),
         ],
-        tiles=main_tiles(scorecard),
+        tiles=card.main_tiles(scorecard),
         measured_on=measured_on,
-        facts=[*scale_facts(scorecard)],
+        facts=[*card.scale_facts(scorecard)],
         next_steps=[verification_step(result, obstacle)],
     )
 
@@ -93,30 +76,29 @@ def _association_warnings(associations: Associations) -> Iterator[Fact]:
     """Yield warnings if scores follow the length or the position of an output more than labels."""
     length, position = associations.length, associations.position_bias
     if length and exceeds_people(length.judge_rho, length.interval, length.people_rho):
-        judge_rho = number_text(length.judge_rho, signed=True)
+        own_rho = number_text(length.judge_rho, signed=True)
         people_rho = number_text(length.people_rho, signed=True)
-        sentence = (
-            f"Its rho with length is {judge_rho}, and that of people's labels is {people_rho}."
-        )
+        sentence = f"Its rho with length is {own_rho}, and that of people's labels is {people_rho}."
         yield "Length", sentence
     if position and exceeds_people(position.value, position.interval):
         side, share = "first" if position.value > 0 else "second", (1 + abs(position.value)) / 2
         yield "Order", f"It prefers the output shown {side} in {share:.0%} of cases (a coin: 50%)."
 
 
-def verification_step(result: Verification, obstacle: Obstacle | None) -> str:
+def verification_step(result: Verification, obstacle: card.Obstacle | None) -> str:
     """Return what to do after a verification."""
     if obstacle and obstacle.remedy:
         return obstacle.remedy
-    floor_check, labels_step = result.floor_check, labels_advice(result.scorecard, "here")
+    floor_check, labels_step = result.floor_check, card.labels_advice(result.scorecard, "here")
     outcome = floor_check.outcome if floor_check else None
     if outcome == "falls short":
         return "Look at its misses and failures; change its prompt or model, or tune it."
     if obstacle:
-        return labels_step or LABEL_MORE
-    floors_step = floors_advice(result.scorecard)
+        return labels_step or card.LABEL_MORE
+    floors_step = card.floors_advice(result.scorecard)
     if outcome == "holds":
         floors_step = "The same command checks it in CI."
     if floor_check and outcome == "undecided":
-        floors_step = f"Label more; {LOOKS_ADVICE}." if floor_check.looks == 1 else LABEL_MORE
+        looks_advice = f"Label more; {card.LOOKS_ADVICE}."
+        floors_step = looks_advice if floor_check.looks == 1 else card.LABEL_MORE
     return f"{labels_step} {floors_step}".strip()

@@ -59,7 +59,8 @@ def best_threshold(scores: ArrayLike, human: ArrayLike) -> float:
     known_scores, labels = scores_array[has_score], labels[has_score]
     distinct_scores, score_codes = np.unique(known_scores, return_inverse=True)
     are_verdicts = set(distinct_scores.tolist()) <= {0.0, 1.0}
-    if are_verdicts or _size_of_smaller_class(labels) < MIN_OUTPUTS_TO_LEARN:
+    is_label_rare = _size_of_smaller_class(labels) < MIN_OUTPUTS_TO_LEARN
+    if distinct_scores.size < 2 or are_verdicts or is_label_rare:
         return PASS_THRESHOLD
     gain_of_score = np.bincount(score_codes, _gain_by_passing(labels))
     # For each midpoint as the threshold: the balanced accuracy minus .5.
@@ -70,9 +71,7 @@ def best_threshold(scores: ArrayLike, human: ArrayLike) -> float:
     half_window = HALF_WINDOW_IN_SDS * known_scores.std()
     smoothed_gain = np.interp(midpoints + half_window, distinct_scores, gain_integral)
     smoothed_gain -= np.interp(midpoints - half_window, distinct_scores, gain_integral)
-    best_midpoints = midpoints[smoothed_gain >= smoothed_gain.max(initial=-np.inf) - 1e-12]
-    if not best_midpoints.size:
-        return PASS_THRESHOLD
+    best_midpoints = midpoints[smoothed_gain >= smoothed_gain.max() - 1e-12]
     return float(best_midpoints[np.abs(best_midpoints - PASS_THRESHOLD).argmin()])
 
 

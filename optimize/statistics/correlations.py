@@ -177,16 +177,13 @@ def _correlation(
     _check_name("undefined", undefined, get_args(UndefinedRule))
     if level == "summary":
         return _summary_correlation(rows, coefficient, undefined)
+    ranked_rows = scored_rows(*system_means(rows)) if level == "system" else rows
+    value = _coefficient_over_outputs(ranked_rows, coefficient, undefined)
     interval = None
-    if level == "system":
-        system_rows = scored_rows(*system_means(rows))
-        value = _coefficient_over_outputs(system_rows, coefficient, undefined)
-        if coefficient == "spearman":
-            interval = system_interval(value, rows.n_systems)
-    else:
-        value = _coefficient_over_outputs(rows, coefficient, undefined)
-        if coefficient == "spearman" and rows.n_untied_documents >= MIN_DOCUMENTS_FOR_INTERVAL:
-            interval = correlation_interval(value, rho_contributions(rows, "dataset"))
+    if coefficient == "spearman" and level == "system":
+        interval = system_interval(value, rows.n_systems)
+    elif coefficient == "spearman" and rows.n_untied_documents >= MIN_DOCUMENTS_FOR_INTERVAL:
+        interval = correlation_interval(value, rho_contributions(rows, "dataset"))
     return Correlation(
         value=value,
         coefficient=coefficient,

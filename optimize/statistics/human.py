@@ -5,7 +5,7 @@ rate the output.
 """
 
 import itertools
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -98,8 +98,6 @@ def annotator_agreement(
             rho = _rho(level, scores, ratings_b, *ids)
             agreements.append(_agreement(None, second, rounded_scores, ratings_b, rho))
     for (first, ratings_a), (second, ratings_b) in itertools.combinations(rating_columns, 2):
-        if np.isnan(ratings_a + ratings_b).all():
-            continue
         # If one annotator gives all outputs of a document the same rating, rho on this document is
         # 0 or NaN, depending on the order of the arguments. The mean does not depend on the order.
         rho_ab = _rho(level, ratings_a, ratings_b, *ids)
@@ -127,15 +125,14 @@ def _agreement(
 class OneAnnotatorComparison:
     """How well one annotator and the judge agree with the mean of all other annotators.
 
-    `annotator_rho` and `judge_rho` are Spearman's rho, averaged over the annotators, and
-    `rho_difference` is the judge's minus the annotator's. Intervals are clustered by document. An
-    interval is None at system level, for fewer than 15 documents, and at dataset level if nearly
-    all labels are equal.
+    `annotator` and `judge` are Spearman's rho, averaged over the annotators, and `gap` is the
+    judge's rho minus the annotator's. Intervals are clustered by document. An interval is None at
+    system level, for fewer than 15 documents, and at dataset level if nearly all labels are equal.
     """
 
-    annotator_rho: IntervalEstimate = field(metadata={"json": "annotator"})
-    judge_rho: IntervalEstimate = field(metadata={"json": "judge"})
-    rho_difference: IntervalEstimate = field(metadata={"json": "gap"})
+    annotator: IntervalEstimate
+    judge: IntervalEstimate
+    gap: IntervalEstimate
     n_outputs: int
     n_documents: int
 
@@ -179,13 +176,12 @@ def one_annotator(
         return None
     judge_rho, annotator_rho = np.mean(rhos, axis=0).tolist()
     of_judge, of_annotator = _mean_over_annotators(np.array(contributions))
-    difference_interval = interval_of_mean(of_judge - of_annotator, bound=2)
+    annotator_interval = correlation_interval(annotator_rho, of_annotator)
+    gap_interval = interval_of_mean(of_judge - of_annotator, bound=2)
     return OneAnnotatorComparison(
-        annotator_rho=IntervalEstimate(
-            annotator_rho, correlation_interval(annotator_rho, of_annotator)
-        ),
-        judge_rho=IntervalEstimate(judge_rho, correlation_interval(judge_rho, of_judge)),
-        rho_difference=IntervalEstimate(judge_rho - annotator_rho, difference_interval),
+        annotator=IntervalEstimate(annotator_rho, annotator_interval),
+        judge=IntervalEstimate(judge_rho, correlation_interval(judge_rho, of_judge)),
+        gap=IntervalEstimate(judge_rho - annotator_rho, gap_interval),
         n_outputs=scores.size,
         n_documents=int(document_codes.max()) + 1,
     )

@@ -19,7 +19,7 @@ The package ppi-python is not used, because it treats outputs as independent, wh
 here share a document.
 """
 
-import math
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -248,48 +248,41 @@ def system_differences(
     If a system has several outputs on a document, their mean counts. A pair of systems is left out
     if fewer than 15 documents have a label for both. The vectors have shape (outputs,).
     """
-    is_used = np.isin(system, names) & ~np.isnan(score)
-    first_outputs, document_codes = np.unique(
-        np.asarray(document)[is_used], return_index=True, return_inverse=True
-    )[1:]
-    document_weights = weight[is_used][first_outputs]
-    system_codes = [names.index(name) for name in np.asarray(system)[is_used].tolist()]
-    shape = first_outputs.size, len(names)
-    cell_codes = document_codes * len(names) + np.array(system_codes, dtype=int)
+    import pandas as pd
 
-    def means_of(values: Vector) -> Matrix:
-        """Return each system's mean on each document; NaN if the system has no value there."""
-        has_value = ~np.isnan(values)
-        sums = np.bincount(cell_codes, np.where(has_value, values, 0), math.prod(shape))
-        counts = np.bincount(cell_codes, has_value, math.prod(shape))
-        return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan).reshape(shape)
-
-    label_means, score_means = means_of(label[is_used]), means_of(score[is_used])
-    firsts, seconds = np.triu_indices(len(names), 1)
-    label_differences = label_means[:, firsts] - label_means[:, seconds]
-    score_differences = score_means[:, firsts] - score_means[:, seconds]
+    if len(names) < 2:
+        return []
+    columns = {"document": document, "system": system, "label": label, "score": score}
+    outputs = pd.DataFrame({**columns, "weight": weight})
+    outputs = outputs[outputs["system"].isin(names) & outputs["score"].notna()]
+    weights = outputs.groupby("document")["weight"].first().to_numpy()
+    means = outputs.pivot_table(["label", "score"], "document", "system", dropna=False)
+    pairs = [*itertools.combinations(names, 2)]
+    label_differences, score_differences = (
+        np.array([means[column][first] - means[column][second] for first, second in pairs])
+        for column in ("label", "score")
+    )
     scale_width = bounds[1] - bounds[0]
     squares = label_differences[np.abs(label_differences) > 0] ** 2
     usual_difference = float(np.sqrt(squares.mean())) if squares.size else scale_width
     differences = []
-    for pair, (first, second) in enumerate(zip(firsts.tolist(), seconds.tolist(), strict=True)):
-        if np.isfinite(label_differences[:, pair]).sum() < MIN_DOCUMENTS_FOR_INTERVAL:
+    for pair, labels, scores in zip(pairs, label_differences, score_differences, strict=True):
+        if np.isfinite(labels).sum() < MIN_DOCUMENTS_FOR_INTERVAL:
             continue
         pair_estimate, joint_estimate = (
             estimate_mean(
-                label_differences[:, pair],
-                score_differences[:, pair],
-                weight=document_weights,
+                labels,
+                scores,
+                weight=weights,
                 bounds=(-scale_width, scale_width),
                 pseudo_labels=(-usual_difference, usual_difference),
                 n_comparisons=n_comparisons,
             )
-            for n_comparisons in (1, firsts.size)
+            for n_comparisons in (1, len(pairs))
         )
         # Documents without outputs of both systems do not count as failures.
         pair_estimate = replace(pair_estimate, n_failed=0)
-        systems = names[first], names[second]
-        differences.append(SystemDifference(*systems, pair_estimate, joint_estimate.interval))
+        differences.append(SystemDifference(*pair, pair_estimate, joint_estimate.interval))
     return differences
 
 

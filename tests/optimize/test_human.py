@@ -41,9 +41,9 @@ def test_people_and_judge_are_measured_on_the_same_documents() -> None:
     # means of the others: 1 in documents 0 and 1; document 2 is told apart, which they do not.
     marks = np.array([[1, 1, 1], [2, 2, 2], [3, 1, 1], [3, 2, 2], [1, 2, 2], [2, 2, 2]], float)
     result = one_annotator([1, 2, 1, 2, 1, 2], marks, [0, 0, 1, 1, 2, 2])
-    assert result.annotator_rho.value == pytest.approx((1 / 2 + 2 / 3 + 2 / 3) / 3)
-    assert result.judge_rho.value == pytest.approx(1)
-    assert result.rho_difference.interval is None
+    assert result.annotator.value == pytest.approx((1 / 2 + 2 / 3 + 2 / 3) / 3)
+    assert result.judge.value == pytest.approx(1)
+    assert result.gap.interval is None
 
 
 def test_reliability_is_by_spearman_brown_and_its_root_bounds_rho():

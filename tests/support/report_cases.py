@@ -146,8 +146,8 @@ def gain(value: float, low: float | None, high: float | None) -> IntervalEstimat
 
 def one_annotator(gap: IntervalEstimate) -> PeopleFigures:
     """A judge with rho .420 with the others, beside annotators with .470."""
-    both = {"annotator_rho": reaching(0.47, 0.2), "judge_rho": reaching(0.42, 0.2)}
-    one = OneAnnotatorComparison(rho_difference=gap, n_outputs=40, n_documents=20, **both)
+    both = {"annotator": reaching(0.47, 0.2), "judge": reaching(0.42, 0.2)}
+    one = OneAnnotatorComparison(gap=gap, n_outputs=40, n_documents=20, **both)
     numbers = dict.fromkeys(("alpha", "reliability", "max_rho"), 0.5)
     return PeopleFigures(names=(), one_annotator=one, agreement=(), **numbers)
 
