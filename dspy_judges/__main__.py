@@ -52,7 +52,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"dspy-judges {__version__}")
         return 0
     if arguments[:1] in ([], ["-h"], ["--help"]):
-        print(_help_text(), file=sys.stdout if arguments else sys.stderr)
+        lines = "\n".join(f"  {name:<9} {summary}" for name, (summary, _) in COMMANDS.items())
+        text = f"usage: dspy-judges WORD ...\n\n{DESCRIPTION}\n\ncommands:\n{lines}\n\n{EPILOG}"
+        print(text, file=sys.stdout if arguments else sys.stderr)
         return 0 if arguments else 2
     command_name, *command_arguments = arguments
     if command_name not in COMMANDS:
@@ -63,12 +65,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     function_path = COMMANDS[command_name][1]
     return run(function_path, arguments if function_path == JUDGES_COMMAND else command_arguments)
-
-
-def _help_text() -> str:
-    lines = [f"  {name:<9} {summary}" for name, (summary, _) in COMMANDS.items()]
-    commands = "\n".join(lines)
-    return f"usage: dspy-judges WORD ...\n\n{DESCRIPTION}\n\ncommands:\n{commands}\n\n{EPILOG}"
 
 
 if __name__ == "__main__":

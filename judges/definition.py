@@ -23,12 +23,11 @@ class _QuestionDefinition(Struct, kw_only=True, forbid_unknown_fields=True):
     anchors: dict[str, str] = {}
 
     def question(self, name: str, default_answers: tuple[FieldValue, ...]) -> Question:
-        text_by_rating = _text_by_rating(self.anchors)
-        answers: Sequence[FieldValue] = self.answers
-        if not _has_words(self.answers):
-            answers = _complete_scale(_parse_ratings(self.answers), sorted(text_by_rating))
+        has_words = _has_words(self.answers)
+        ratings, anchors = _read_scale([] if has_words else self.answers, self.anchors)
+        answers: Sequence[FieldValue] = self.answers if has_words else ratings
         answers = tuple(answers) or default_answers
-        return Question(name=name, text=self.text, answers=answers, anchors=text_by_rating)
+        return Question(name=name, text=self.text, answers=answers, anchors=anchors)
 
 
 class Definition(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -94,20 +93,17 @@ class Definition(Struct, kw_only=True, forbid_unknown_fields=True):
                 f"the scale of a verdict is two words, the good one first, as in 'scale: [pass, "
                 f"fail]', and anchors describe these words; not {self.scale} and {[*self.anchors]}"
             )
-        good_word, bad_word = self.scale
-        return good_word, bad_word
+        return self.scale[0], self.scale[1]
 
     def _anchors_of_scale(self) -> dict[int, str]:
         """Return all ratings, ascending, each with the text that says what earns the rating."""
-        text_by_rating = _text_by_rating(self.anchors)
-        ratings = _parse_ratings(self.scale)
-        scale = _complete_scale(ratings, sorted(text_by_rating))
-        if not 2 <= len(scale) <= MAX_RATINGS or [*scale] != sorted(set(scale)):
+        ratings, anchors = _read_scale(self.scale, self.anchors)
+        if not 2 <= len(ratings) <= MAX_RATINGS or ratings != sorted(set(ratings)):
             allowed_scales = f"2 to {MAX_RATINGS} ascending ratings, as in 'scale: [1, 5]'"
-            raise DimensionError(f"a scale has {allowed_scales}, not {ratings}")
-        if unknown_ratings := sorted(text_by_rating.keys() - {*scale}):
-            raise DimensionError(f"the anchors {unknown_ratings} are not on the scale {[*scale]}")
-        return {rating: text_by_rating.get(rating, "") for rating in scale}
+            raise DimensionError(f"a scale has {allowed_scales}, not [{', '.join(self.scale)}]")
+        if unknown_ratings := sorted(anchors.keys() - {*ratings}):
+            raise DimensionError(f"the anchors {unknown_ratings} are not on the scale {ratings}")
+        return {rating: anchors.get(rating, "") for rating in ratings}
 
 
 def _has_words(answers: Iterable[str]) -> bool:
@@ -122,14 +118,16 @@ def _parse_ratings(rating_texts: Iterable[str]) -> list[int]:
         raise DimensionError(problem) from None
 
 
-def _text_by_rating(anchors: Mapping[str, str]) -> dict[int, str]:
-    return dict(zip(_parse_ratings(anchors), anchors.values(), strict=True))
-
-
-def _complete_scale(ratings: Sequence[int], anchor_ratings: Sequence[int]) -> Sequence[int]:
-    """Return all ratings of a scale, from its lowest and highest rating or from its anchors."""
-    ratings = ratings or sorted({*anchor_ratings[:1], *anchor_ratings[-1:]})
-    return range(ratings[0], ratings[1] + 1) if len(ratings) == 2 else ratings
+def _read_scale(
+    scale: Sequence[str], anchors: Mapping[str, str]
+) -> tuple[list[int], dict[int, str]]:
+    """Return all ratings of a scale, or from the lowest to the highest anchor; and the anchors."""
+    ratings, anchor_ratings = _parse_ratings(scale), _parse_ratings(anchors)
+    if not ratings and anchors:
+        ratings = sorted({min(anchor_ratings), max(anchor_ratings)})
+    if len(ratings) == 2:
+        ratings = [*range(ratings[0], ratings[1] + 1)]
+    return ratings, dict(zip(anchor_ratings, anchors.values(), strict=True))
 
 
 def make_dimension(

@@ -1,4 +1,4 @@
-"""What a judge judges, its subject: a quality of one output, or a comparison of two outputs."""
+"""The subject of a judge: a quality of one output (Dimension), or a choice of two (Comparison)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -55,7 +55,7 @@ def count_errors(
 
     A row of the table has four counts of a document's outputs: outputs that people and the judge
     pass, that only people pass, that only the judge passes, and that neither passes. The row's
-    fifth number is how many documents have these four counts.
+    fifth number says how many documents have just the four counts of the row.
     """
     counts_by_document: dict[Hashable, list[int]] = {}
     verdicts, labels = np.asarray(verdicts, float), np.asarray(labels, float)
@@ -77,7 +77,7 @@ def document_codes(documents: Sequence[Hashable]) -> NDArray[np.int64]:
 def corrected_rate(
     verdicts: ArrayLike, documents: Sequence[Hashable], error_table: Sequence[Sequence[int]]
 ) -> TrueRate:
-    """Estimate the share that people would pass; `error_table` is made by `count_errors`."""
+    """Estimate the share that people would pass; `count_errors` returns the `error_table`."""
     verdicts = np.asarray(verdicts, dtype=float)
     has_verdict = ~np.isnan(verdicts)
     if not has_verdict.any():
@@ -96,8 +96,8 @@ def corrected_rate(
     from scipy.special import stdtrit  # imported late, since judging does not need it
 
     # The number of documents with an output that people pass, and with one that they fail.
-    class_sizes = [n_documents @ (n > 0) for n in (both + people_only, judge_only + neither)]
-    t_squared = float(stdtrit(min(class_sizes) + 1, 0.975)) ** 2
+    n_by_class = [n_documents @ (n > 0) for n in (both + people_only, judge_only + neither)]
+    t_squared = float(stdtrit(min(n_by_class) + 1, 0.975)) ** 2
     # The ends p of the interval solve d(p)^2 = t^2 var(d(p)) for the difference
     # d(p) = rate - 1 + tnr - p (tpr + tnr - 1). This is the equation a p^2 - 2 b p + c = 0.
     smoothed_youden, excess_passes = tpr + tnr - 1, rate - 1 + tnr

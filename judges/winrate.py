@@ -106,10 +106,9 @@ def share_interval(
 ) -> tuple[float, float]:
     """Return the 95 % interval of the mean of the values, over documents; NaN for one document.
 
-    This is Student's t interval over the documents and two added documents of average size. All
-    values of the first are `min_value`, and all values of the second are `max_value`. Agresti and
-    Caffo (2000) add such documents for shares, so that eight wins out of eight are not taken as
-    certain.
+    Student's t interval is computed over the documents and two added documents of average size. All
+    values of the first are `min_value`, and all values of the second are `max_value`, so that eight
+    wins out of eight are not taken as certain (Agresti and Caffo 2000).
     """
     codes = document_codes(documents)
     document_sizes = np.bincount(codes).astype(float)
