@@ -17,15 +17,9 @@ from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 
 from judges.client.budget import Account, Budget, BudgetSpentError
-from judges.client.event_loop import event_loop, run_at_once
+from judges.client.event_loop import WAKE_DELAY_SECONDS, event_loop, run_at_once
 from judges.client.log import warn_once
-from judges.client.request_queue import (
-    WAKE_DELAY_SECONDS,
-    FailingRunError,
-    FailureMonitor,
-    RequestQueue,
-    RunState,
-)
+from judges.client.request_queue import FailingRunError, FailureMonitor, RequestQueue, RunState
 from judges.client.sender import KeyedRequest, Sender
 from judges.client.store import ReplyCache, StoreError, make_request_key
 from judges.judgement import NoScoreError

@@ -11,18 +11,14 @@ The text of a reply is the JSON object `{question: answer}`, whose answers `judg
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
 from judges.client.openai import EndpointModel, read_retry_after, read_usage
-from judges.decisions import (
-    DECISION_SAMPLING,
-    JSON_ERRORS,
-    DecisionTask,
-    TypedQuestion,
-    reply_from_answers,
-)
+from judges.decisions import DECISION_SAMPLING, JSON_ERRORS, DecisionTask, reply_from_answers
 from judges.protocol import SYSTEM_ONE, Completion, FatalModelError, Message, Sampling
+
+_parse_task = lru_cache(maxsize=16)(DecisionTask.parse)
 
 
 class DecisionModel(EndpointModel):
@@ -31,8 +27,10 @@ class DecisionModel(EndpointModel):
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         """Answer one request; raises ModelError if there is no usable answer."""
         try:
-            questions, body_start, body_end = _split_body(self.name, messages[0]["content"])
-            request_json = f"{body_start}{messages[-1]['content']}{body_end}".encode()
+            task = _parse_task(messages[0]["content"])
+            body = task.request_body(self.name, json.loads(messages[-1]["content"]))
+            body["model"] = self.name.partition("/")[2]
+            request_json = json.dumps(body, ensure_ascii=False).encode()
         except JSON_ERRORS:
             raise FatalModelError(
                 f"{self.name}: a decision model answers a judge's typed questions, and these "
@@ -41,7 +39,7 @@ class DecisionModel(EndpointModel):
         url = self._url
         status, headers, response_body = await self._post(request_json)
         if 200 <= status < 300:
-            return self._read_answers(response_body, questions, messages)
+            return self._read_answers(response_body, task, messages)
         # Some servers have System One's protocol at the path /v1/decisions.
         if status == 404 and b"model" not in response_body and url.endswith(f"/{SYSTEM_ONE}"):
             self._url = url.removesuffix(SYSTEM_ONE) + "decisions"
@@ -49,14 +47,14 @@ class DecisionModel(EndpointModel):
         raise self.read_error(status, read_retry_after(headers), response_body)
 
     def _read_answers(
-        self, body: bytes, questions: Mapping[str, TypedQuestion], messages: Sequence[Message]
+        self, body: bytes, task: DecisionTask, messages: Sequence[Message]
     ) -> Completion:
         """Read the answers in a response body; raises TransientError if there are no answers."""
         try:
             # json, unlike msgspec, accepts NaN; so a NaN makes only one answer unusable, not all.
             response = json.loads(body.decode("utf-8", "replace"))
             model_name, reported_usage = response.get("model"), response.get("usage")
-            reply = reply_from_answers(response["answers"], questions)
+            reply = reply_from_answers(response["answers"], task.questions)
         except JSON_ERRORS:
             raise self.malformed_response(body) from None
         if isinstance(reported_usage, dict):
@@ -66,14 +64,4 @@ class DecisionModel(EndpointModel):
                 "prompt_tokens_details": reported_usage.get("input_tokens_details"),
             }
         usage = read_usage(reported_usage, messages, (), DECISION_SAMPLING)
-        return self.redactor.completion([reply], model_name, usage)
-
-
-@lru_cache(maxsize=16)
-def _split_body(lm: str, system_content: str) -> tuple[dict[str, TypedQuestion], str, str]:
-    """Return a judge's questions, and the request's JSON before and after the row's `inputs`."""
-    task = DecisionTask.parse(system_content)
-    body = {"model": lm.partition("/")[2], **task.request_body(lm, None)}
-    # No text can contain '"inputs": null', since JSON escapes the quotation marks in a text.
-    body_start, _, body_end = json.dumps(body, ensure_ascii=False).partition('"inputs": null')
-    return task.questions, f'{body_start}"inputs": ', body_end
+        return self.make_completion([reply], model_name, usage)

@@ -23,12 +23,7 @@ import msgspec
 from dspy_judges.errors import JudgesError
 from judges.client.keys import Redactor, endpoint_of, register_secrets, secrets_among
 from judges.client.openai import HttpModel, read_usage
-from judges.decisions import (
-    DECISION_SAMPLING,
-    DecisionTask,
-    TypedQuestion,
-    read_option_probabilities,
-)
+from judges.decisions import DECISION_SAMPLING, DecisionTask, read_option_probabilities
 from judges.protocol import (
     SAMPLE_SEED_STEP,
     Completion,
@@ -164,7 +159,7 @@ class DspyModel(HttpModel):
         finish_reason = getattr(choices[0], "finish_reason", None)
         reply = Reply(text=reply_text or "", finish_reason=str(finish_reason or "stop"))
         usage = read_usage(record["usage"] or None, messages, (reply,), sampling)
-        return self.redactor.completion([reply], record.get("response_model") or self.name, usage)
+        return self.make_completion([reply], record.get("response_model") or self.name, usage)
 
     def _convert_error(self, error: "dspy.LMError", text: str, error_json: bytes) -> ModelError:
         """Return the ModelError for an exception of DSPy."""
@@ -309,33 +304,21 @@ class DecisionLM:
         self.engine, self.model = engine, engine.client.model.name
 
     def __call__(self, state: JsonObject, questions: JsonObject) -> object:
-        with self._convert_errors():
+        with self.engine.keep_stop_error():
             return self._read_response(self.engine.client.ask(self._make_request(state, questions)))
 
     async def acall(self, state: JsonObject, questions: JsonObject) -> object:
-        with self._convert_errors():
+        with self.engine.keep_stop_error():
             request = self._make_request(state, questions)
             return self._read_response(await self.engine.client.ask_async(request))
-
-    @contextmanager
-    def _convert_errors(self) -> Iterator[None]:
-        """Raise `dspy.LMUnexpectedError` for this project's errors, as a `dspy.LM` would."""
-        import dspy
-
-        try:
-            with self.engine.keep_stop_error():
-                yield
-        except JudgesError as error:
-            raise dspy.LMUnexpectedError(str(error), model=self.model) from error
 
     def _make_request(self, state: JsonObject, questions: JsonObject) -> Request:
         """Return the request to a `DecisionModel`; its user message has the inputs in `state`."""
         state = {**state}
         inputs_json = json.dumps(state.pop("inputs"), ensure_ascii=False)
-        typed_questions = msgspec.convert(questions, dict[str, TypedQuestion])
-        task = DecisionTask(state=state, questions=typed_questions)
+        task = msgspec.convert({"state": state, "questions": questions}, DecisionTask)
         messages = (task.message, Message(role="user", content=inputs_json))
-        return Request(messages, DECISION_SAMPLING, partial(_read_decisions, typed_questions))
+        return Request(messages, DECISION_SAMPLING, partial(_read_decisions, task))
 
     def _read_response(self, response: Response) -> object:
         import dspy
@@ -348,12 +331,12 @@ class DecisionLM:
         return response.values[0]
 
 
-def _read_decisions(questions: Mapping[str, TypedQuestion], reply: Reply) -> JsonObject:
+def _read_decisions(task: DecisionTask, reply: Reply) -> JsonObject:
     """Return the answers in the form of DSPy; raises NoScoreError for an unusable answer."""
     answers: dict[str, object] = {}
-    for name, probabilities in read_option_probabilities(questions, reply).items():
+    for name, probabilities in read_option_probabilities(task.questions, reply).items():
         answers[name] = {"probabilities": probabilities, "confidence": max(probabilities.values())}
-        if questions[name].type == "noul":
+        if task.questions[name].type == "noul":
             answers[name] = {"noul": probabilities["true"]}
     return answers
 

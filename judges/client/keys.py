@@ -8,18 +8,10 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl, urlsplit
 
-from judges.protocol import (
-    MAX_NAME_LENGTH,
-    OPENAI_ADDRESS,
-    Completion,
-    FatalModelError,
-    Reply,
-    Usage,
-    is_embedded,
-)
+from judges.protocol import OPENAI_ADDRESS, FatalModelError, is_embedded
 
 KEY_MASK = "[key]"
 # The most characters of a server's answer that an error message quotes.
@@ -93,10 +85,9 @@ class Redactor:
     """Replaces the API keys in texts, and the given `values`, by KEY_MASK."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
-        environment_keys = (
-            value for name, value in os.environ.items() if name.upper().endswith(SECRET_SUFFIXES)
-        )
-        secrets = {value.strip() for value in (*values, *_registered_keys, *environment_keys)}
+        variables = [name for name in os.environ if name.upper().endswith(SECRET_SUFFIXES)]
+        values = (*values, *_registered_keys, *(os.environ[name] for name in variables))
+        secrets = {value.strip() for value in values}
         long_secrets = [secret for secret in secrets if len(secret) >= MIN_SECRET_LENGTH]
         # Long secrets first, since a short secret may be the beginning of a long one.
         self._secrets = sorted(long_secrets, key=len, reverse=True)
@@ -106,28 +97,12 @@ class Redactor:
             text = text.replace(secret, KEY_MASK)
         return text
 
-    def _redact_reply(self, reply: Reply) -> Reply:
-        """Return a reply with keys redacted, and without tokens if the reply contains a key."""
-        # The tokens are joined before the search, since a key may span several tokens.
-        texts = [reply.text, reply.finish_reason, "".join([token.text for token in reply.tokens])]
-        for token in reply.tokens:
-            texts += token.top_logprobs
-        if not self.has_secret("\0".join(texts)):
-            return reply
-        return Reply(text=self.redact(reply.text), finish_reason=self.redact(reply.finish_reason))
-
     def excerpt(self, text: str) -> str:
         """Return the beginning of a text on one line, with secrets replaced."""
         return " ".join(self.redact(text).split())[:MAX_EXCERPT_CHARACTERS]
 
     def has_secret(self, text: str) -> bool:
         return any(secret in text for secret in self._secrets)
-
-    def completion(self, replies: Iterable[Reply], model_name: object, usage: Usage) -> Completion:
-        """Return a completion with keys redacted, since a server may quote a key in an answer."""
-        redacted_replies = tuple([self._redact_reply(reply) for reply in replies])
-        redacted_name = self.redact(str(model_name or ""))[:MAX_NAME_LENGTH]
-        return Completion(replies=redacted_replies, model=redacted_name, **asdict(usage))
 
 
 def read_key(key_variable: str) -> str:

@@ -24,14 +24,7 @@ from judges.client.keys import (
     url_has_secret,
     url_without_secrets,
 )
-from judges.protocol import (
-    EMBEDDED,
-    SYSTEM_ONE,
-    FatalModelError,
-    Model,
-    is_decision_model,
-    is_embedded,
-)
+from judges.protocol import SYSTEM_ONE, FatalModelError, Model, is_decision_model, is_embedded
 
 if TYPE_CHECKING:
     import dspy
@@ -83,7 +76,7 @@ def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None 
     if is_embedded(lm):
         from judges.embedded import EmbeddedModel
 
-        return _open_once((EMBEDDED,), EmbeddedModel)
+        return _open_once(("embedded",), EmbeddedModel)
     if opener := _opener_by_prefix.get(prefix):
         return _open_once((lm,), partial(opener, name))
     if api_key_env:

@@ -5,6 +5,7 @@ import re
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from email.utils import parsedate_to_datetime
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -18,6 +19,7 @@ from judges.client.keys import Redactor
 from judges.client.log import warn_once
 from judges.client.prices import max_prompt_tokens
 from judges.protocol import (
+    MAX_NAME_LENGTH,
     OPENAI_REASONING_MODELS,
     Completion,
     CompletionChoice,
@@ -178,6 +180,23 @@ class HttpModel:
                 return error_class(full_message)
         return TransientError(message, retry_after, may_be_billed=not 500 <= status < 600)
 
+    def make_completion(self, replies: list[Reply], model_name: object, usage: Usage) -> Completion:
+        """Return a completion with keys redacted, since a server may quote a key in an answer."""
+        redacted_name = self.redactor.redact(str(model_name or ""))[:MAX_NAME_LENGTH]
+        redacted_replies = tuple([self._redact_reply(reply) for reply in replies])
+        return Completion(replies=redacted_replies, model=redacted_name, **asdict(usage))
+
+    def _redact_reply(self, reply: Reply) -> Reply:
+        """Return a reply with keys redacted, and without tokens if the reply contains a key."""
+        # The tokens are joined before the search, since a key may span several tokens.
+        texts = [reply.text, reply.finish_reason, "".join([token.text for token in reply.tokens])]
+        for token in reply.tokens:
+            texts += token.top_logprobs
+        if not self.redactor.has_secret("\0".join(texts)):
+            return reply
+        redact = self.redactor.redact
+        return Reply(text=redact(reply.text), finish_reason=redact(reply.finish_reason))
+
     def malformed_response(self, body: bytes, problem: str = "") -> TransientError:
         """Return the exception for a response that cannot be read; it quotes the response."""
         beginning = body[:MAX_SEARCHED_CHARACTERS].decode("utf-8", "replace")
@@ -233,7 +252,7 @@ class EndpointModel(HttpModel):
         except (ValueError, RecursionError) as error:
             raise self.malformed_response(response_body, f"{error}; ") from None
         usage = read_usage(response.usage, messages, replies, sampling)
-        return self.redactor.completion(replies, response.model, usage)
+        return self.make_completion(replies, response.model, usage)
 
     async def _post(self, request_json: bytes) -> tuple[int, Mapping[str, str], bytes]:
         if self._session is None:

@@ -130,23 +130,21 @@ def choose_price(lm: str, lms: Collection[str], price: Price | None) -> Price | 
 
 def _read_table_entry(entry: Mapping[str, object]) -> Price:
     """Read an entry of the price table; a cache price of 0 stands for an unknown price."""
-    numeric_fields = {
-        name: value for name, value in entry.items() if isinstance(value, int | float)
-    }
+    entry_numbers = {name: value for name, value in entry.items() if isinstance(value, int | float)}
     long_prompt_tokens: list[int] = []
     long_prompt_factors: list[float] = []
-    for name, rate in numeric_fields.items():
+    for name, rate in entry_numbers.items():
         match = LONG_PROMPT_RATE_NAME.fullmatch(name)
-        if match and (usual_rate := numeric_fields.get(match[1])):
+        if match and (usual_rate := entry_numbers.get(match[1])):
             long_prompt_tokens.append(int(match[2]) * 1000)
             long_prompt_factors.append(rate / usual_rate)
-    reasoning_rate = numeric_fields.get("output_cost_per_reasoning_token", 0.0)
+    reasoning_rate = entry_numbers.get("output_cost_per_reasoning_token", 0.0)
     return Price(
-        per_token_in=float(numeric_fields["input_cost_per_token"]),
+        per_token_in=float(entry_numbers["input_cost_per_token"]),
         # The higher of two rates, since answers do not say how many tokens are reasoning tokens.
-        per_token_out=float(max(numeric_fields["output_cost_per_token"], reasoning_rate)),
-        per_token_cache_read=numeric_fields.get("cache_read_input_token_cost") or None,
-        per_token_cache_write=numeric_fields.get("cache_creation_input_token_cost") or None,
+        per_token_out=float(max(entry_numbers["output_cost_per_token"], reasoning_rate)),
+        per_token_cache_read=entry_numbers.get("cache_read_input_token_cost") or None,
+        per_token_cache_write=entry_numbers.get("cache_creation_input_token_cost") or None,
         long_prompt_tokens=min(long_prompt_tokens, default=math.inf),
         long_prompt_factor=max(long_prompt_factors, default=1.0),
     )

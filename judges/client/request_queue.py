@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from dspy_judges.errors import option_name
 from judges.client.budget import BudgetSpentError
-from judges.client.event_loop import event_loop, is_loop_thread
+from judges.client.event_loop import WAKE_DELAY_SECONDS, event_loop, is_loop_thread
 from judges.protocol import FatalModelError, Request, Response
 
 # The most unanswered requests for each request that may be in flight: some wait for a retry.
@@ -21,9 +21,6 @@ MAX_QUEUE_LENGTH = 4096
 # with larger batches the first request would wait until many rows are read.
 BATCH_SIZE = 64
 POLL_SECONDS = 0.02
-# Seconds between a response and waking the thread that waits for it, and committing its answer.
-# Further responses arrive meanwhile: handling each of them by itself would take longer.
-WAKE_DELAY_SECONDS = 0.002
 # Seconds to wait for the answers to requests in flight when the user stops the run.
 GRACE_SECONDS = 5.0
 # A run stops after at least MIN_RESPONSES responses if this share of them are failures.

@@ -157,10 +157,11 @@ class Store:
         """Delete the older half of all requests if the file is larger than `max_bytes`."""
         if self.path.stat().st_size <= max_bytes:
             return
+        statement = (
+            "DELETE FROM requests WHERE id <= (SELECT (min(id) + max(id)) / 2 FROM requests)"
+        )
         with self._locked_connection() as database:
-            database.execute(
-                "DELETE FROM requests WHERE id <= (SELECT (min(id) + max(id)) / 2 FROM requests)"
-            )
+            database.execute(statement)
             database.commit()
             database.execute("VACUUM")
 

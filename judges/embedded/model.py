@@ -22,15 +22,7 @@ import numpy as np
 from judges.embedded.facets import FACET_NAMES, FloatArray, facet_weights
 from judges.embedded.features import FACET_OF_FEATURE, FEATURE_SHARES, measure_features
 from judges.embedded.learning import Regression, choice_probabilities, fit_regression, latent_score
-from judges.prompt import (
-    A_OR_B,
-    END_HEADER,
-    FIELD_HEADER,
-    MAX_DEMOS,
-    Field,
-    FieldValue,
-    Prompt,
-)
+from judges.prompt import A_OR_B, END_HEADER, FIELD_HEADER, MAX_DEMOS, Field, FieldValue, Prompt
 from judges.protocol import Completion, FatalModelError, Message, Reply, Sampling, Token
 
 MODEL_NAME = "embedded-1"
@@ -66,11 +58,10 @@ class EmbeddedModel:
         probabilities = []
         for judge in judges:
             latent, contributions = judge.regression.predict(features)
-            probabilities.append(
-                choice_probabilities(latent, len(judge.choices), is_pairwise=judge.is_pairwise)
-            )
+            n_choices, is_pairwise = len(judge.choices), judge.is_pairwise
+            probabilities.append(choice_probabilities(latent, n_choices, is_pairwise=is_pairwise))
         # The last field is the answer, which the rationale explains.
-        rationale = _write_rationale(contributions, is_pairwise=judges[-1].is_pairwise)
+        rationale = _write_rationale(contributions, is_pairwise=is_pairwise)
         seed_bytes = f"{prompt_digest} {sampling.seed} {last_content}".encode("utf-8", "replace")
         rng = random.Random(hashlib.blake2b(seed_bytes, digest_size=16).digest())
         replies = []
@@ -95,13 +86,11 @@ class EmbeddedModel:
 
 _HEADER_PATTERN = re.compile(r"\[\[ ## (\w{1,64}) ## \]\][ \t]*\n?")
 _SYSTEM_MESSAGE_PATTERN = re.compile(
-    r"\AYou read:\n(?P<input>.*?)\n\nYou write:\n(?P<output>.*?)\n\nYour task:\n(?P<task>.*)\Z",
-    re.DOTALL,
+    r"(?s)\AYou read:\n(?P<input>.*?)\n\nYou write:\n(?P<output>.*?)\n\nYour task:\n(?P<task>.*)\Z"
 )
 _FIELD_PATTERN = re.compile(
-    r"^- (?P<name>\w+)(?: \((?P<choices>[^()\n]*)\))?: "
-    r"(?P<description>.*(?:\n(?!- \w+(?: \(.*\))?: ).*)*)",
-    re.MULTILINE,
+    r"(?m)^- (?P<name>\w+)(?: \((?P<choices>[^()\n]*)\))?: "
+    r"(?P<description>.*(?:\n(?!- \w+(?: \(.*\))?: ).*)*)"
 )
 _REPLY_FORM_BEGINNINGS = ("\n\nReply with [[ ## ", "\n\nReply with the ")
 _FIELD_ROLES: tuple[Literal["input"], Literal["output"]] = ("input", "output")
@@ -253,13 +242,12 @@ def make_judge(prompt: Prompt, field: Field, demos: Sequence[DemoTexts]) -> Embe
 def _learn_from_demos(judge: EmbeddedJudge, demos: Sequence[DemoTexts]) -> Regression:
     """Return the judge's regression, fitted to demonstrations that have a value in its field."""
     _, *source_names = judge.roles
+    n_choices, is_pairwise = len(judge.choices), judge.is_pairwise
     latent_scores: list[float] = []
     indices_by_source: dict[object, list[int]] = defaultdict(list)
     for index, demo in enumerate(demos):
         choice_index = judge.choices.index(demo[judge.field_name].strip())
-        latent_scores.append(
-            latent_score(choice_index, len(judge.choices), is_pairwise=judge.is_pairwise)
-        )
+        latent_scores.append(latent_score(choice_index, n_choices, is_pairwise=is_pairwise))
         # If the judge reads no source, each demonstration counts as having a source of its own.
         source = tuple([demo.get(name, "") for name in chain(*source_names)]) or index
         indices_by_source[source].append(index)
@@ -268,7 +256,7 @@ def _learn_from_demos(judge: EmbeddedJudge, demos: Sequence[DemoTexts]) -> Regre
         np.array([judged_features(judge.roles, demo) for demo in demos]),
         np.array(latent_scores),
         [*indices_by_source.values()],
-        is_pairwise=judge.is_pairwise,
+        is_pairwise=is_pairwise,
     )
 
 

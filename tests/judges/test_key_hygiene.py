@@ -18,6 +18,7 @@ from judges import load
 from judges.__main__ import main
 from judges.client.keys import Redactor, read_key, url_has_secret, url_without_secrets
 from judges.client.open import open_model
+from judges.client.openai import HttpModel
 from judges.frozen import FrozenJudgeError, can_be_saved
 from judges.judge import Judge
 from judges.protocol import FatalModelError, Reply, Token, Usage
@@ -146,7 +147,8 @@ def test_an_answer_is_kept_without_the_key_and_without_tokens_that_spell_it():
     tokens = tuple(Token(text, {text: -0.5}) for text in (KEY[:5], KEY[5:], "\n4"))
     reply = Reply(text=f"Key: {KEY}{KEY}\n4", tokens=tokens, finish_reason=KEY)
     other = Reply(text="4", tokens=(Token("4", {"4": -0.1, KEY: -3.0}),))
-    completion = Redactor([KEY]).completion([reply, other], f"m {KEY}", Usage(1, 1))
+    model = HttpModel("m", "http://test", "TEST_KEY", api_key=KEY)
+    completion = model.make_completion([reply, other], f"m {KEY}", Usage(1, 1))
     assert completion.replies[0] == Reply(text="Key: [key][key]\n4", finish_reason="[key]")
     assert completion.replies[1] == Reply(text="4")
     assert completion.model == "m [key]"
