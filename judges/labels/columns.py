@@ -233,11 +233,7 @@ class Columns:
 
     def find_columns(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return the columns for names such as `id`; names without a column are left out."""
-        return tuple(self.find_column_by_name(names).values())
-
-    def find_column_by_name(self, names: Iterable[str]) -> dict[str, str]:
-        """Map each name, such as `id`, to its column; names without a column are left out."""
-        return {name: column for name in names if (column := self.find_column(name)) is not None}
+        return tuple(column for column in map(self.find_column, names) if column is not None)
 
     def cells_in(self, column: str) -> tuple[object, ...]:
         return self.describe_column(column).cells

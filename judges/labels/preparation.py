@@ -144,12 +144,15 @@ def check_repeated_rows(
 
     Adds a problem if such rows are probably annotators' ratings of one output.
     """
-    repeated_rows = _find_repeated_rows(columns, texts)
+    rows, unit = columns.table.rows, problems.unit
+    if not texts or len({*map(columns.item_id, rows)}) < len(rows):
+        return []  # the file says itself which rows are of one output
+    row_groups = columns.group_rows([*columns.find_columns(_ORIGIN_ROLES), *texts])
+    repeated_rows = [same_rows for same_rows in row_groups if len(same_rows) > 1]
     lines = sorted(row.line for same_rows in repeated_rows for row in same_rows[1:])
     if not lines:
         return []
-    unit = problems.unit
-    if columns.find_column("annotator") and 2 * len(lines) >= len(columns.table.rows) - 1:
+    if columns.find_column("annotator") and 2 * len(lines) >= len(rows) - 1:
         first_row, second_row, *_ = repeated_rows[0]
         fault = f"has the same texts as {unit} {first_row.line}, so both may rate one output"
         advice = (
@@ -170,15 +173,6 @@ def check_repeated_rows(
     if differences and columns.reads_labels:
         note += f". Labels of the same texts differ: {'; '.join(differences[:10])}"
     return [note]
-
-
-def _find_repeated_rows(columns: Columns, text_columns: Collection[str]) -> list[list[TableRow]]:
-    """Return groups of rows with the same texts and systems; [] if two rows have the same id."""
-    rows = columns.table.rows
-    if not text_columns or len({*map(columns.item_id, rows)}) < len(rows):
-        return []
-    compared_columns = (*columns.find_columns(_ORIGIN_ROLES), *text_columns)
-    return [rows for rows in columns.group_rows(compared_columns) if len(rows) > 1]
 
 
 def _distinct_labels(rows: Iterable[TableRow], column: str) -> list[str]:

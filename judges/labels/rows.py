@@ -108,14 +108,14 @@ class RowReader:
 
     def file_reading(self, ratings: Mapping[str, tuple[str, ...]]) -> FileReading:
         """Return what each column was read as; `ratings` maps dimensions or `votes` to columns."""
-        columns = self._file_columns
-        label_free_roles = [role for role in self._roles if role not in (*NESTED_COLUMNS, "rating")]
-        column_by_role = columns.find_column_by_name(label_free_roles)
-        columns_by_role = {role: (column,) for role, column in column_by_role.items()}
+        columns, columns_by_role = self._file_columns, dict[str, tuple[str, ...]]()
+        for role in self._roles:
+            if role not in (*NESTED_COLUMNS, "rating") and columns.find_column(role) is not None:
+                columns_by_role[role] = columns.find_columns([role])
+        read_columns = [*self._text_columns.values(), *columns.comment_columns]
+        read_columns += chain(*columns_by_role.values(), *ratings.values())
         if columns.ids_are_row_numbers:
             columns_by_role["id"] = (ROW_NUMBER_COLUMN,)
-        read_columns = [*column_by_role.values(), *self._text_columns.values()]
-        read_columns += chain(columns.comment_columns, *ratings.values())
         unread = tuple(columns.columns_except({*map(columns.outer_column, read_columns)}))
         names = {column: columns.describe_column(column).name_to_suggest for column in unread}
         return FileReading(

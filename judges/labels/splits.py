@@ -122,15 +122,12 @@ def split(labelled: AnyLabelledItems, *, seed: int) -> Splits[AnyLabelledItems]:
         n_held_out = max(3, round(len(labelled.systems) / 4))
         held_out = set(rng.permutation(labelled.systems)[:n_held_out].tolist())
         held_out_ids = {output.id for output in labelled.outputs if output.system in held_out}
-        seen_splits = [labelled.subset(ids - held_out_ids) for ids in ids_by_split]
-        *unused_splits, unseen = (labelled.subset(ids & held_out_ids) for ids in ids_by_split)
+        train, dev, test = (labelled.subset(ids - held_out_ids) for ids in ids_by_split)
+        unseen = labelled.subset(ids_by_split[2] & held_out_ids)
         # If systems wrote for different documents, a split may be too small to hold out systems.
-        if all(len(split_items.documents) >= 2 for split_items in (*seen_splits, unseen)):
-            n_unused = sum(len(split_items.items) for split_items in unused_splits)
-            held_out_systems = tuple(sorted(held_out))
-            return Splits(
-                seen_splits[0], seen_splits[1], seen_splits[2], unseen, held_out_systems, n_unused
-            )
+        if all(len(split_items.documents) >= 2 for split_items in (train, dev, test, unseen)):
+            n_unused = len(held_out_ids) - len(unseen.outputs)
+            return Splits(train, dev, test, unseen, tuple(sorted(held_out)), n_unused)
     train, dev, test = map(labelled.subset, ids_by_split)
     return Splits(train, dev, test)
 

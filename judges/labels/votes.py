@@ -4,7 +4,7 @@ What a number means depends on the other numbers in the column.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from judges.labels.cells import split_by_annotator
@@ -38,24 +38,23 @@ class VoteReader:
         self, cells: Iterable[object], value_by_word: WordValues, response_columns: NamePair
     ) -> None:
         self._user_votes = {
-            word: vote for word, vote in value_by_word.items() if not isinstance(vote, int | float)
+            w: v for w, v in value_by_word.items() if not isinstance(v, int | float)
         }
-        self._response_columns = response_columns
+        self._response_columns, self._usual_votes = response_columns, {**_VOTE_BY_WORD}
         words: set[str] = set()
         for cell in cells:
             # `read` raises the error for an unreadable cell, when the row is known.
             with suppress(UnreadableError):
                 words.update(normalize_word(vote) for _, vote in split_by_annotator(cell))
-        number_words = filter(_NUMBER_PATTERN.fullmatch, words - self._user_votes.keys())
-        number_by_word = {word: float(word) for word in number_words}
-        self._numbers = {*number_by_word.values()}
+        number_words = {*filter(_NUMBER_PATTERN.fullmatch, words - self._user_votes.keys())}
+        self._numbers = {*map(float, number_words)}
         self._has_negative_numbers = min(self._numbers, default=0) < 0
-        vote_by_number: Mapping[float, Vote] = {}
         if self._has_negative_numbers:
-            vote_by_number = {n: _VOTE_BY_SIGN[(n > 0) - (n < 0)] for n in self._numbers}
+            for word in number_words:
+                sign = (float(word) > 0) - (float(word) < 0)
+                self._usual_votes[word] = _VOTE_BY_SIGN[sign]
         elif self._numbers <= _VOTE_BY_NUMBER.keys() and self._numbers != {1}:
-            vote_by_number = _VOTE_BY_NUMBER
-        self._usual_votes = {word: vote_by_number.get(n) for word, n in number_by_word.items()}
+            self._usual_votes |= {word: _VOTE_BY_NUMBER[float(word)] for word in number_words}
 
     def read(self, cell: object, systems: NamePair) -> tuple[Vote, ...]:
         """Return all votes in a cell; raises UnreadableError for a value that is not a vote.
@@ -76,14 +75,13 @@ class VoteReader:
         if word in self._user_votes:
             return self._user_votes[word]
         vote_by_name = _vote_by_name(word, systems) or _vote_by_name(word, self._response_columns)
-        vote_by_word = "tie" if word.startswith("tie") else self._usual_votes.get(word)
-        vote_by_word = vote_by_word or _VOTE_BY_WORD.get(word)
-        vote = vote_by_name or vote_by_word
+        usual_vote = self._usual_votes.get("tie" if word.startswith("tie") else word)
+        votes = {vote_by_name, usual_vote} - {None}
+        if len(votes) == 1 or is_missing_value(value):
+            return usual_vote or vote_by_name
         fault = "is not a vote"
-        if vote_by_name and vote_by_word and vote_by_name != vote_by_word:
-            fault = f"may be a system's name ({vote_by_name}) or a usual vote ({vote_by_word})"
-        elif vote or is_missing_value(value):
-            return vote
+        if votes:
+            fault = f"may be a system's name ({vote_by_name}) or a usual vote ({usual_vote})"
         what_to_say = "what it means, as in --values WORD=A"
         if self._numbers and self._numbers <= {0, 1}:
             what_to_say = "which is which: --values 0=A,1=B (or 0=B,1=A)"
