@@ -122,11 +122,10 @@ def join_texts(value: object) -> str | None:
 
     An object with only one key gives the text at this key. Returns None for any other cell.
     """
-    if isinstance(value, Mapping) and len(value) == 1:
-        value = [*value.values()]
-    if not isinstance(value, list | tuple):
+    elements = [*value.values()] if isinstance(value, Mapping) and len(value) == 1 else value
+    if not isinstance(elements, list | tuple):
         return None
-    texts = [element for element in value if not is_blank(element)]
+    texts = [element for element in elements if not is_blank(element)]
     if not texts or not all(isinstance(text, str) for text in texts):
         return None
     return "\n\n".join(texts)

@@ -13,8 +13,8 @@ def check_user_columns(columns: Columns, problems: Problems) -> None:
     for name, user_columns in columns.columns_by_name.items():
         for column in user_columns:
             are_row_numbers = (name, column) == ("id", ROW_NUMBER_COLUMN)
-            is_column = column in columns.table.columns or are_row_numbers
-            if not is_column and all(cell is None for cell in columns.cells_in(column)):
+            exists = column in columns.table.columns or are_row_numbers
+            if not exists and all(cell is None for cell in columns.cells_in(column)):
                 add_missing_column(columns, problems, column, name)
         needs_one = is_source_or_output(name) or name in ROLE_NAMES.difference(VOTE_COLUMNS)
         if needs_one and len(user_columns) > 1:
@@ -27,8 +27,8 @@ def add_missing_column(
     columns: Columns, problems: Problems, column: str, name: str, reason: str = ""
 ) -> None:
     """Add the problem that the column for `name` is missing or holds no texts."""
-    is_column = columns.has_column(column) and None not in columns.cells_in(column)
-    fault = "this column is not read as a text" if is_column else "there is no such column"
+    exists = columns.has_column(column) and None not in columns.cells_in(column)
+    fault = "this column is not read as a text" if exists else "there is no such column"
     fault += f"{reason}; the columns are {columns.column_names_text}"
     problems.add("no-column", fault, map_flag_advice(columns, name), field=column)
 

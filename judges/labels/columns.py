@@ -1,6 +1,6 @@
 """Finds out what each column of a table holds: texts, ratings, labels, ids or comments.
 
-The user's choice of columns (`--map`) decides first, then a usual column name, then the cells.
+The user's choice of columns (`--map`) decides first, then the column's name, then its cells.
 """
 
 from collections import defaultdict
@@ -39,7 +39,7 @@ TURNS_KEY = "turns"
 # With `--map id=#row`, the number of a row is its id.
 ROW_NUMBER_COLUMN = "#row"
 
-# Other usual names for the columns `id`, `group`, `system` and so on.
+# Other names that files often give to the columns `id`, `group`, `system` and so on.
 _ALIASES = {
     "id": (
         *("item_id", "sample_id", "example_id", "nr", "nr.", "no.", "n°", "#", "index", "item"),
@@ -99,7 +99,7 @@ class Columns:
         self.find_column, self.describe_column = cache(self._find_column), cache(self._describe)
 
     def _split_column_names(self, names: ColumnNames) -> tuple[str, ...]:
-        """Return the exact names of the columns in one --map, in which commas separate columns."""
+        """Return the exact names of the columns in one --map, such as `--map quality=Anna,Ben`."""
         column_names: list[str] = []
         for name in [names] if isinstance(names, str) else map(str, names):
             # A column's name may itself contain a comma, so look for the whole name first.
@@ -143,15 +143,15 @@ class Columns:
         return [column for column in self.table.columns if column not in excluded]
 
     def _find_column(self, name: str) -> str | None:
-        """Return the user's column for a name such as `id`, else a column with a usual name."""
+        """Return the user's column for a name such as `id`, else a column with a similar name."""
         if name in self.columns_by_name:
             column = self.columns_by_name[name][0]
             return column if self.has_column(column) else None
-        usual_columns = map(self.exact_name, (name, *_ALIASES.get(name, ())))
-        return next((column for column in usual_columns if self._can_serve_as(column, name)), None)
+        possible_columns = map(self.exact_name, (name, *_ALIASES.get(name, ())))
+        return next((c for c in possible_columns if self._cells_fit_name(c, name)), None)
 
-    def _can_serve_as(self, column: str, name: str) -> bool:
-        """Return whether a column exists and its cells fit a name that the user does not map."""
+    def _cells_fit_name(self, column: str, name: str) -> bool:
+        """Return whether a column exists, and its cells can be what a name such as `id` says."""
         if column not in self.table.columns or (column != name and column in self.mapped_columns):
             return False
         if name in NESTED_COLUMNS:
@@ -316,7 +316,7 @@ class Columns:
         return self.kind_of(column) in (("text", "label") if may_be_short else ("text",))
 
     def _text_name(self, column: str) -> str:
-        """Return the name of the text in a column: the column's name, normalized if it is usual."""
+        """Return the name of a column's text, such as `user_input` for the column `User Input`."""
         key, regular_name = name_key(column), "_".join(name_words(column))
         if not is_text_name(column) or self.exact_name(key) != column:
             return column
@@ -333,19 +333,19 @@ class Columns:
         """
         columns = {name: self.describe_column(column) for name, column in texts.items()}
         varied_texts = [name for name, column in columns.items() if column.is_filled_and_varied]
-        if usual_source := source_name(varied_texts) or source_name(texts):
-            return usual_source
+        if named_source := source_name(varied_texts) or source_name(texts):
+            return named_source
         max_distinct = max((column.n_distinct for column in columns.values()), default=0)
         sources = [name for name, column in columns.items() if column.may_be_source(max_distinct)]
         return max(sources, key=lambda name: columns[name].n_distinct, default=None)
 
     def must_hold_text(self, name: str) -> bool:
-        """Return whether a column must hold texts: its name is usual, or a judge reads it."""
+        """Return whether a column must hold texts: a judge reads it, or it is named like a text."""
         return is_source_or_output(name) or name in self.judge_texts
 
     @cached_property
     def rating_key_paths(self) -> tuple[str, ...]:
-        """The paths `column.key` of all keys of the objects {dimension: rating}."""
+        """The paths of all keys of the objects {dimension: rating}, such as `ratings.fluency`."""
         nested_columns = self.find_columns(NESTED_COLUMNS)
         return tuple(
             path for path in self.nested_key_paths if self.outer_column(path) in nested_columns
@@ -353,7 +353,7 @@ class Columns:
 
     @cached_property
     def nested_key_paths(self) -> tuple[str, ...]:
-        """The paths `column.key` of all keys of objects in the first `MAX_INSPECTED_ROWS` rows."""
+        """The paths of the keys of all objects in the first rows, such as `metadata.author`."""
         paths: dict[str, None] = {}
         for row in self.table.rows[:MAX_INSPECTED_ROWS]:
             for column, cell in row.cells.items():

@@ -40,7 +40,7 @@ def convert_tool_export(table: Table, options: ReadOptions) -> Table:
 
 
 def _has_matching_cell(table: Table, column_pattern: str, cell_pattern: str) -> bool:
-    """Return whether a matching column has a matching cell; an empty pattern matches any cell."""
+    """Return whether a column whose name matches has a cell that matches; "" matches any cell."""
     columns = [column for column in table.columns if re.fullmatch(column_pattern, column)]
     match_cell = re.compile(cell_pattern or ".*", re.DOTALL).fullmatch
     return any(match_cell(str(row.cells.get(column))) for column in columns for row in table.rows)
@@ -65,7 +65,7 @@ class _ExportReader:
         self._user_names = columns.columns_by_name.keys()
         # The columns that the user names keep their names and cells.
         self._user_columns = {*table.columns} & {*map(columns.outer_column, columns.mapped_columns)}
-        # Maps each column that may be a text to the name of the text.
+        # Maps each column that may hold texts to the name under which the texts are read.
         self._text_names: dict[str, str] = {}
         for column in columns.columns_except(self._user_columns):
             name = self._declared_name(column)
@@ -257,7 +257,7 @@ def _labels_at(record: Record, place: str) -> Iterator[Record]:
 
 
 def _labels_in_column(cells: Record, column: str, dimension: str) -> Iterator[Record]:
-    """Yield each label in a column's list, with its fields from the lists in `column.KEY`."""
+    """Yield the labels in a column of lists. Columns `COLUMN.KEY` hold the labels' other fields."""
     prefix = f"{column}{KEY_SEPARATOR}"
     field_columns = [name for name in cells if name.startswith(prefix)]
     list_by_key = {name.removeprefix(prefix): as_list(cells[name]) for name in field_columns}

@@ -22,7 +22,7 @@ OUTPUT_NAMES = (
     *("generation", "zusammenfassung", "antwort", "ausgabe", "résumé", "réponse", "sortie"),
     *("resumen", "respuesta", "salida", "assistantmessage", "botmessage"),
 )
-# Words that may stand beside a usual name of a text, as in `model_answer` or `User Input`.
+# Words that may stand beside one of these names, as in `model_answer` or `User Input`.
 _QUALIFIERS = {
     *("user", "customer", "student", "model", "assistant", "bot", "chatbot", "agent", "llm", "ai"),
     *("system", "candidate", "final", "generated", "retrieved", "original", "text", "source"),
@@ -67,29 +67,28 @@ def judge_name(text: str) -> str:
 
 
 @cache
-def usual_name(column: str) -> str:
-    """Return the name in SOURCE_NAMES or OUTPUT_NAMES that a column's name contains; else "".
+def known_text_name(column: str) -> str:
+    """Return the name of a source text or output in a column's name; "" if there is none.
 
-    All other words of the column's name must be in `_QUALIFIERS`.
+    For example, `model_answer` gives `answer`. All other words must be in `_QUALIFIERS`.
     """
     main_words = [word for word in name_words(column) if word not in _QUALIFIERS]
-    possible_names = [name_key(column), *(main_words if len(main_words) == 1 else ())]
-    usual_names = (*SOURCE_NAMES, *OUTPUT_NAMES)
-    return next((name for name in possible_names if name in usual_names), "")
+    possible_names = {name_key(column), *(main_words if len(main_words) == 1 else ())}
+    return next(filter(possible_names.__contains__, (*SOURCE_NAMES, *OUTPUT_NAMES)), "")
 
 
 def is_source_or_output(column: str) -> bool:
-    """Return whether a column's name is usual for source texts or outputs."""
-    return bool(usual_name(column))
+    """Return whether a column is named like a source text or an output, such as `article`."""
+    return bool(known_text_name(column))
 
 
 def is_output_name(column: str) -> bool:
-    """Return whether a column's name is usual for outputs."""
-    return usual_name(column) in OUTPUT_NAMES
+    """Return whether a column is named like an output, such as `Model answer`."""
+    return known_text_name(column) in OUTPUT_NAMES
 
 
 def is_text_name(column: str) -> bool:
-    """Return whether a column's name is usual for source texts, outputs or reference answers."""
+    """Return whether a column is named like a source text, an output or a reference answer."""
     return is_source_or_output(column) or is_reference_name(column)
 
 
@@ -99,7 +98,7 @@ def is_id_name(column: str) -> bool:
 
 
 def is_reference_name(column: str) -> bool:
-    """Return whether a column's name is usual for reference answers (expected outputs)."""
+    """Return whether a column is named like a reference answer, such as `expected`."""
     if name_key(column) in _REFERENCE_NAMES:
         return True
     # In `gold answer`, `gold` is a word for references, and `answer` the name of an output.
@@ -109,27 +108,28 @@ def is_reference_name(column: str) -> bool:
 
 
 def is_comment_name(column: str) -> bool:
-    """Return whether a column's name is usual for comments on labels, such as `critique`."""
+    """Return whether a column is named like comments on labels, such as `critique`."""
     return any(re.fullmatch(_COMMENT_WORDS, word) for word in name_words(column))
 
 
 def source_name(names: Iterable[str]) -> str | None:
     """Return the name that comes first in SOURCE_NAMES; None if no name is in it."""
-    source_names = [name for name in names if usual_name(name) in SOURCE_NAMES]
-    return min(source_names, key=lambda name: SOURCE_NAMES.index(usual_name(name)), default=None)
+    name_by_known_name = {known_text_name(name): name for name in reversed([*names])}
+    known_names = filter(name_by_known_name.__contains__, SOURCE_NAMES)
+    return next((name_by_known_name[known_name] for known_name in known_names), None)
 
 
 def only_text_name(file_texts: Iterable[str], judge_texts: Collection[str]) -> str | None:
     """Return the name of the file's only text if a judge reads only one text, else None.
 
-    If any of the file's texts has a usual name, texts with other names are ignored. Returns None,
-    too, if one of the two names is usual for source texts and the other one for outputs.
+    If any of the file's texts is named like a source text or an output, all other texts are
+    ignored. Returns None, too, if the file has a source text and the judge reads an output.
     """
     names = [*filter(is_source_or_output, file_texts)] or [*file_texts]
     if len(names) != 1 or len(judge_texts) != 1:
         return None
-    usual_names = filter(usual_name, (*names, *judge_texts))
-    are_same_kind = len({*map(is_output_name, usual_names)}) < 2
+    known_names = filter(is_source_or_output, (*names, *judge_texts))
+    are_same_kind = len({*map(is_output_name, known_names)}) < 2
     return names[0] if are_same_kind else None
 
 

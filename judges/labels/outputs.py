@@ -160,7 +160,7 @@ def _check_has_ratings(
     if columns.is_long_table:
         rated_names.update(map(str, columns.cells_in(str(columns.find_column("dimension")))))
     for dimension in sorted({*(rating_columns.dimensions or ())}.difference(dimensions)):
-        names_text = joined_names(sorted(rated_names)) + _scores_remark(columns)
+        names_text = joined_names(sorted(rated_names)) + _judge_scores_text(columns)
         fault = f"no output has a rating on it{in_file}; there are ratings on {names_text}"
         if similar_column := similar_name(dimension, columns.table.columns):
             fault += f" (did you mean {similar_column}?)"
@@ -172,12 +172,12 @@ def _check_has_ratings(
 
 def no_labels_error(columns: Columns) -> UnreadableError:
     """Return the error for a table without a column of labels; the error names all columns."""
-    names_text = joined_names(columns.table.columns) + _scores_remark(columns)
+    names_text = joined_names(columns.table.columns) + _judge_scores_text(columns)
     fault = f"no column of labels was recognised; the columns are {names_text}"
     return UnreadableError("no-rating", fault, _label_advice(columns))
 
 
-def _scores_remark(columns: Columns) -> str:
+def _judge_scores_text(columns: Columns) -> str:
     """Return a remark, for a list of columns, on those with a judge's scores."""
     scores = joined_names(sorted(columns.judge_score_columns))
     return f" (a judge's scores, not labels: {scores})" if columns.judge_score_columns else ""

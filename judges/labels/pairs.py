@@ -38,7 +38,7 @@ def find_response_columns(columns: Columns) -> ResponseColumns | None:
     if columns.columns_by_name.keys() >= {*RESPONSE_NAMES}:
         column_a, column_b = (columns.columns_by_name[name][0] for name in RESPONSE_NAMES)
         return ResponseColumns("response", column_a, column_b)
-    unusual_pair: ResponseColumns | None = None
+    other_pair: ResponseColumns | None = None
     for match in filter(None, map(_COLUMN_A_NAME.fullmatch, columns.table.columns)):
         shared_name, separator, suffix_a = match.groups()
         column_b = f"{shared_name}{separator}{_SUFFIX_B_BY_SUFFIX_A[suffix_a]}"
@@ -50,12 +50,12 @@ def find_response_columns(columns: Columns) -> ResponseColumns | None:
         names_systems = not _SYSTEM_WORDS.isdisjoint(name_words(shared_name))
         holds_ratings = "rating" in map(columns.kind_of, pair[1:])
         if not (names_systems or holds_ratings or pair.column_a in columns.comment_columns):
-            unusual_pair = unusual_pair or pair
-    return unusual_pair
+            other_pair = other_pair or pair
+    return other_pair
 
 
 def _find_vote_columns(columns: Columns) -> tuple[str, ...]:
-    """Return the user's columns of votes, else the first column with a usual name for votes."""
+    """Return the user's columns of votes, else the first column with a name such as `winner`."""
     for name in VOTE_COLUMNS:
         if name in columns.columns_by_name:
             return tuple(filter(columns.has_column, columns.columns_by_name[name]))

@@ -32,7 +32,7 @@ _LABEL_QUALIFIERS = {
     *("ground", "human", "expert", "gold", "golden", "true", "annotator", "manual", "final"),
     *("overall", "is", "quality"),
 }
-# No usual scale goes beyond this number.
+# People rarely rate on a scale that goes beyond this number.
 _MAX_RATING = 100
 # Fewer numbers than this may all differ without being row numbers.
 _MIN_ROW_NUMBERS = 6
@@ -71,7 +71,7 @@ class RatingColumns:
         return tuple(path.partition(KEY_SEPARATOR)[2] for path in rating_paths)
 
     def listed_columns(self) -> dict[str, ColumnTuple]:
-        """Map dimensions to columns, for `check` to list; a column of objects has its own name."""
+        """Map each dimension to its columns for `check`. A column of objects has its own name."""
         if self.columns.is_long_table:
             return {"rating": self.columns.find_columns(["rating"])}
         return {column: (column,) for column in self.nested_columns} | dict(self.by_dimension)
@@ -165,7 +165,7 @@ def _guess_columns(
     """Return the columns that may hold ratings if the user names none, and whether this is certain.
 
     The guess is certain if all these columns are named after judges of the catalogue, or if it is
-    one column on a usual scale and no column has labels in words.
+    one column of numbers up to 100 and no column has labels in words.
     """
     excluded_columns = set[str]().union(*annotator_columns.values())
     other_columns = tuple(name for name in number_columns if name not in excluded_columns)
@@ -212,18 +212,18 @@ def _label_columns(columns: Columns, dimension: str) -> ColumnTuple:
 
 
 def similar_name(name: str, names: Iterable[str]) -> str | None:
-    """Return the name in `names` that `name` may misspell; None if no name is similar."""
+    """Return the one of `names` that is spelt almost like `name`; None if there is none."""
     return next(iter(get_close_matches(name, [*names], 1, 0.85)), None)
 
 
 def _has_label_name(column: str, label_words: set[str]) -> bool:
-    """Return whether a name has a word in `label_words`, and otherwise only usual qualifiers."""
+    """Return whether a name has a word in `label_words`, alone or with words such as `human`."""
     words = {*name_words(column.rpartition(KEY_SEPARATOR)[2])}
     return not words.isdisjoint(label_words) and words <= label_words | _LABEL_QUALIFIERS
 
 
 def _look_like_ratings(cells: Iterable[object]) -> bool:
-    """Return whether the numbers in the cells lie on a usual scale and are not row numbers."""
+    """Return whether the numbers in the cells are at most 100, and are not row numbers."""
     numbers = [cell.number for cell in map(parse_cell, cells) if cell.kind == NUMBER]
     all_differ = len(numbers) >= _MIN_ROW_NUMBERS and len({*numbers}) == len(numbers)
     are_row_numbers = all_differ and all(map(float.is_integer, numbers))

@@ -90,7 +90,7 @@ class RatingReader:
         self._plain_numbers = sorted(self._cells_of_kind(NUMBER), key=lambda cell: cell.number)
 
     def _parse(self, value: object) -> CellValue:
-        """Return the user's meaning of a value if there is one, else its usual meaning."""
+        """Return the meaning that the user gives to a value, else its most common meaning."""
         word = normalize_word(value)
         if word in self._user_numbers:
             return CellValue(MAPPED, self._user_numbers[word], word)
@@ -147,7 +147,7 @@ class RatingReader:
 
     @property
     def words_for_1_and_0(self) -> tuple[str, str] | None:
-        """The words for 1 and for 0 in a column with only these two values, else None.
+        """The words for 1 and for 0 if these are the only ratings in the column, else None.
 
         If a column has only one word of a known pair, such as `pass`, the other word is added. A
         column of only the number 1 gives None, because 1 may be the lowest rating on a scale.
@@ -291,7 +291,7 @@ def _find_yes_no_words(cells: Collection[CellValue]) -> set[str]:
 
 
 def _count_cells(cells: Iterable[CellValue], trait: Callable[[CellValue], str]) -> Counter[str]:
-    """Count the file's cells by what `trait` returns for them, such as their word or kind."""
+    """Return the number of cells with each trait: `trait` returns a cell's kind, for example."""
     counts = Counter[str]()
     for cell in cells:
         counts[trait(cell)] += cell.count

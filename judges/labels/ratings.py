@@ -66,7 +66,7 @@ class ReadOptions:
         turns: Whether the "last" turn of a conversation is judged, or "all" turns.
         dimensions: The dimensions to read; None for all.
         scales: Maps dimensions to their scales; the key "*" is for all other dimensions.
-        texts: The names of the texts that every row must have; None for those with usual names.
+        texts: The names of the texts that every row must have; None for those with known names.
         annotations: A second, long file that holds the ratings.
         values: Maps words in lower case to the numbers or votes that they stand for.
         reads_labels: Whether labels are read. A file that is read without labels need not have any.
@@ -156,8 +156,8 @@ def read_ratings(
                     by_annotator = by_output[cell.output_id][dimension]
                     by_annotator[_annotator_name(columns, cell, by_annotator)] = rating
         notes += (f"{dimension}: {note}" for note in reader.notes())
-        names = (dimension, *rating_columns.by_dimension.get(dimension, ()))
-        notes += _check_scale_direction(names, reader, options, problems)
+        dimension_columns = rating_columns.by_dimension.get(dimension, ())
+        notes += _check_scale_direction((dimension, *dimension_columns), reader, options, problems)
         if words := reader.words_for_1_and_0:
             verdict_words[dimension] = words
     if columns.has_row_per_annotator:

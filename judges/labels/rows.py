@@ -52,7 +52,7 @@ class RowReader:
     """Reads the id, document, systems and texts of each output or pair, and adds problems.
 
     The columns for `roles`, such as `id`, are not texts. Every row must have the `judge_texts` or,
-    if these are None, the texts with usual names. In a table of pairs, `response_columns` maps
+    if these are None, the source text and the outputs. In a table of pairs, `response_columns` maps
     `response_a` and `response_b` to their columns. Rows with the same id are merged.
     """
 

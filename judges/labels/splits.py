@@ -122,14 +122,15 @@ def split(labelled: AnyLabelledItems, *, seed: int) -> Splits[AnyLabelledItems]:
         n_held_out = max(3, round(len(labelled.systems) / 4))
         held_out = set(rng.permutation(labelled.systems)[:n_held_out].tolist())
         held_out_ids = {output.id for output in labelled.outputs if output.system in held_out}
-        train, dev, test = (labelled.subset(ids - held_out_ids) for ids in ids_by_split)
+        seen_splits = [labelled.subset(ids - held_out_ids) for ids in ids_by_split]
         unseen = labelled.subset(ids_by_split[2] & held_out_ids)
         # If systems wrote for different documents, a split may be too small to hold out systems.
-        if all(len(split_items.documents) >= 2 for split_items in (train, dev, test, unseen)):
+        if all(len(split_items.documents) >= 2 for split_items in (*seen_splits, unseen)):
             n_unused = len(held_out_ids) - len(unseen.outputs)
+            train, dev, test = seen_splits
             return Splits(train, dev, test, unseen, tuple(sorted(held_out)), n_unused)
-    train, dev, test = map(labelled.subset, ids_by_split)
-    return Splits(train, dev, test)
+    splits = [*map(labelled.subset, ids_by_split)]
+    return Splits(splits[0], splits[1], splits[2])
 
 
 def _split_documents(labelled: LabelledItems, rng: np.random.Generator) -> list[set[str]]:
@@ -139,12 +140,12 @@ def _split_documents(labelled: LabelledItems, rng: np.random.Generator) -> list[
     n_clusters = len(clusters)
     if n_clusters < MIN_DOCUMENTS_TO_SPLIT:
         documents_are = "1 document is" if n_clusters == 1 else f"{n_clusters} documents are"
-        grouping = f"{labelled.grouped_by}; " if labelled.grouped_by else ""
+        grouping_text = f"{labelled.grouped_by}; " if labelled.grouped_by else ""
         raise LabelError(
             f"{labelled.name}: {documents_are} too few to split into train, dev and test "
-            f"({grouping}at least {MIN_DOCUMENTS_TO_SPLIT} are needed, 30 are a fair start); label "
-            "more documents, correct the grouping with --map group=COLUMN, or measure a judge with "
-            "dspy-judges verify"
+            f"({grouping_text}at least {MIN_DOCUMENTS_TO_SPLIT} are needed, 30 are a fair start); "
+            "label more documents, correct the grouping with --map group=COLUMN, or measure a "
+            "judge with dspy-judges verify"
         )
     n_train = min(max(round(SPLIT_FRACTIONS[0] * n_clusters), 2), n_clusters - 4)
     n_dev = min(max(round(SPLIT_FRACTIONS[1] * n_clusters), 2), n_clusters - n_train - 2)
@@ -156,7 +157,7 @@ def _split_documents(labelled: LabelledItems, rng: np.random.Generator) -> list[
 
 
 def _cluster_by_document(items: Sequence[LabelledItem]) -> dict[str, str]:
-    """Map each document to its cluster: the first of the documents with equal source texts."""
+    """Map each document to the first document with the same source text, which names both."""
     documents_by_texts: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for item in items:
         documents_by_texts[_source_texts(item)].add(item.document_id)
@@ -177,5 +178,5 @@ def _source_texts(item: LabelledItem) -> tuple[str, ...]:
     if (name := source_name(item.texts)) is not None:
         return item.texts[name], item.texts.get("input", "")
     responses = (item.response_a, item.response_b) if isinstance(item, LabelledPair) else ()
-    usual_texts = [text for name, text in item.texts.items() if is_source_or_output(name)]
-    return (*(usual_texts or item.texts.values()), *responses) or (item.id,)
+    named_texts = [text for name, text in item.texts.items() if is_source_or_output(name)]
+    return (*(named_texts or item.texts.values()), *responses) or (item.id,)

@@ -30,8 +30,8 @@ class LabelExport:
             has one input and one output.
         unread: If every column may be a text, a regular expression for the columns that are not.
         names: Maps regular expressions for names of columns to other names for these columns. If
-            two columns get the same name, the first one is read if the name is usual for a text,
-            else the last one.
+            two columns get the same name, the first one is read if it is named like a text, such
+            as `input`, else the last one.
         omitted: Maps columns to regular expressions for cells. A row with such a cell is left out.
     """
 

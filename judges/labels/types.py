@@ -139,7 +139,7 @@ def rated_dimensions(outputs: Iterable[LabelledOutput]) -> tuple[str, ...]:
     return tuple(sorted({name for output in outputs for name in output.ratings}))
 
 
-def _select_and_sort(items: Iterable[AnyItem], ids: Collection[str]) -> tuple[AnyItem, ...]:
+def _select_items(items: Iterable[AnyItem], ids: Collection[str]) -> tuple[AnyItem, ...]:
     selected = (item for item in items if item.id in ids)
     return tuple(sorted(selected, key=lambda item: (item.document_id, item.id)))
 
@@ -199,7 +199,7 @@ class LabelledSet(LabelledItems):
         return self.outputs
 
     def subset(self, ids: Collection[str]) -> Self:
-        return replace(self, outputs=_select_and_sort(self.outputs, ids))
+        return replace(self, outputs=_select_items(self.outputs, ids))
 
     def label(self, output: LabelledOutput, dimension: str) -> float:
         """Return an output's mean rating; for two words, the majority's: 1, 0, or 0.5 if tied."""
@@ -235,7 +235,7 @@ class LabelledPairs(LabelledItems):
         return self.pairs
 
     def subset(self, ids: Collection[str]) -> Self:
-        return replace(self, pairs=_select_and_sort(self.pairs, ids))
+        return replace(self, pairs=_select_items(self.pairs, ids))
 
     @property
     def systems(self) -> tuple[str, ...]:

@@ -43,7 +43,7 @@ class VoteReader:
         self._response_columns, self._usual_votes = response_columns, {**_VOTE_BY_WORD}
         words: set[str] = set()
         for cell in cells:
-            # `read` raises the error for an unreadable cell, when the row is known.
+            # An unreadable cell is skipped here. `read` raises the error for it.
             with suppress(UnreadableError):
                 words.update(normalize_word(vote) for _, vote in split_by_annotator(cell))
         number_words = {*filter(_NUMBER_PATTERN.fullmatch, words - self._user_votes.keys())}
@@ -65,7 +65,7 @@ class VoteReader:
         return tuple(filter(None, votes))
 
     def notes(self) -> Iterator[str]:
-        """Yield a note on what negative numbers mean, if the column has any."""
+        """Yield a note on how negative numbers are read, if the column has negative numbers."""
         if self._has_negative_numbers:
             yield "votes: negative numbers are A, positive B, 0 is a tie; --values reverses it"
 

@@ -13,7 +13,7 @@ from judges.labels.cells import without_keys
 from judges.labels.columns import ROW_NUMBER_COLUMN, TURNS_KEY
 from judges.labels.conversations import CONVERSATION
 from judges.labels.names import (
-    OUTPUT_NAMES,
+    is_output_name,
     is_source_or_output,
     is_text_name,
     judge_name,
@@ -21,7 +21,6 @@ from judges.labels.names import (
     name_key,
     only_text_name,
     source_name,
-    usual_name,
 )
 from judges.labels.types import FileReading, LabelError, LabelledPairs, LabelledSet
 from judges.prompt import VALID_NAME
@@ -127,7 +126,7 @@ def new_judge_texts(labelled_set: LabelledSet, columns_by_name: Mapping[str, obj
     texts may be the judged output.
     """
     column_by_text = labelled_set.reading.texts
-    output_names = [text for text in column_by_text if usual_name(text) in OUTPUT_NAMES]
+    output_names = [text for text in column_by_text if is_output_name(text)]
     judges_all_turns = columns_by_name.get(TURNS_KEY) == "all"
     if CONVERSATION in column_by_text and (not output_names or judges_all_turns):
         return [CONVERSATION]
