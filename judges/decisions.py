@@ -226,7 +226,7 @@ def read_option_probabilities(
 
 
 def _option_probabilities(question: TypedQuestion, answer: _TypedAnswer) -> dict[str, float]:
-    """Return each option's probability, with the sum 1; raises ValueError for other options."""
+    """Return each option's probability; raises ValueError if the answer has other options."""
     if answer.type.replace("predicate", "noul") != question.type:
         raise ValueError(f"its type is {answer.type!r}, not {question.type!r}")
     if question.type == "noul":

@@ -203,10 +203,7 @@ def preferred_output(margin: float) -> PreferredOutput | None:
 
 def quote(text: str) -> str:
     """Quote a reply on one line, cut in the middle since scores are at the beginning or end."""
-    half_length = MAX_QUOTE_LENGTH // 2
-    if len(text) > 16 * half_length:  # only the ends of a very long text are split into words
-        text = f"{text[: 8 * half_length]} ... {text[-8 * half_length :]}"
-    line = " ".join(text.split())
+    line, half_length = " ".join(text.split()), MAX_QUOTE_LENGTH // 2
     if len(line) > MAX_QUOTE_LENGTH:
         line = f"{line[:half_length]} ... {line[-half_length:]}"
     return repr(line)

@@ -199,8 +199,8 @@ def scoring_of(program: dspy.Module) -> Scoring | None:
 def prompt_of(signature: SignatureMeta, demos: Sequence[ValuesByName] = ()) -> Prompt:
     """Return the prompt with a signature's fields and instruction, and a predictor's demos.
 
-    A demo without an answer to one of the questions is left out. Any other missing value, and an
-    impossible value, raises ValueError.
+    A demo without an answer to one of the questions is left out. Raises ValueError if a demo lacks
+    a text or the judge's answer, or has an answer that is not one of the choices.
     """
     prompt = Prompt(instruction=signature.instructions, fields=_signature_fields(signature))
     full_demos: list[Mapping[str, FieldValue]] = []

@@ -250,8 +250,8 @@ def _member_problem(panel_subject: Subject, member: Member) -> str | None:
     line_text = f"{member.intercept:g} + {member.slope:g} * score"
     return (
         f"has the weight {member.weight} and the line {line_text}; a weight is above 0 and at most "
-        "1e6, a slope above 0, and a number at most 1e9; the line of a comparison has a slope of "
-        "at most 1 and the intercept 0"
+        "1e6, a slope above 0 and at most 1e9, an intercept from -1e9 to 1e9; for a comparison, "
+        "the slope is at most 1 and the intercept 0"
     )
 
 

@@ -217,7 +217,7 @@ def with_reasoning(prompt: Prompt, reasoning: Reasoning) -> Prompt:
             role="output",
         )
         fields.insert(fields.index(prompt.choices[0]), reasoning_field)
-    # A rationale of the old kind would be a wrong example of the new kind.
+    # A rationale in one sentence, for instance, would be a wrong example of reasoning in steps.
     missing_texts = {field.name: NOT_GIVEN_TEXT for field in fields if field not in prompt.fields}
     demos = [demo_values({**demo, **missing_texts}, fields) for demo in prompt.demos]
     return replace(prompt, fields=tuple(fields), demos=tuple(demos))

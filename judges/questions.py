@@ -165,8 +165,8 @@ class AnswerWeights:
             baseline = min_answer + position * (max_answer - min_answer)
             slope = self.slopes.get(field.name, 0.0)
             effects[field.name] = slope * (answers[field.name] - baseline)
-        side = 1.0 if math.fsum(effects.values()) >= 0 else -1.0
-        field = max(fields, key=lambda field: side * effects[field.name])
+        direction = 1.0 if math.fsum(effects.values()) >= 0 else -1.0
+        field = max(fields, key=lambda field: direction * effects[field.name])
         return f"{field.name} = {field.nearest_choice(answers[field.name])}"
 
     def problem(self, fields: Sequence[Field]) -> str | None:

@@ -123,7 +123,7 @@ def _answer_spans(
 def _read_choice(
     section: str, field: Field, headings: Collection[str], needs_heading: bool
 ) -> tuple[FieldValue, int, int]:
-    """Return the choice that a section states, its start and its end."""
+    """Return the choice that a section states, and the positions where it starts and ends."""
     patterns = answer_patterns(field.allowed_values)
     answer = find_answer(section, patterns, headings, needs_heading)
     if answer is None or answer.value is None:

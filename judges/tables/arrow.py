@@ -92,6 +92,6 @@ def load_dataset(path: str) -> object:
         raise UnreadableError("bad-dataset", fault, "give hf:owner/name") from error
     if isinstance(dataset, Mapping) and len(dataset) > 1:
         fault = f"has the splits {joined_names(sorted(dataset))}"
-        advice = f"add one of them to the name, as in {HUB_PREFIX}{name}:{min(dataset)}"
+        advice = f"add one of the splits to the name, as in {HUB_PREFIX}{name}:{min(dataset)}"
         raise UnreadableError("no-split", fault, advice)
     return next(iter(dataset.values())) if isinstance(dataset, Mapping) else dataset

@@ -79,7 +79,7 @@ def read_yaml_file(path: Path) -> object:
         for event in yaml.parse(yaml_bytes):
             depth += isinstance(event, yaml.CollectionStartEvent)
             depth -= isinstance(event, yaml.CollectionEndEvent)
-            if depth > bounds.MAX_NESTING:
+            if depth > bounds.MAX_NESTING:  # reading a deep file takes minutes
                 raise ValueError(f"nested too deeply (more than {bounds.MAX_NESTING})")
             if isinstance(event, yaml.AliasEvent):
                 raise ValueError(f"has an alias, *{event.anchor}: write out what it stands for")
