@@ -16,15 +16,13 @@ if TYPE_CHECKING:
 else:
     Rows = object
 
-# The library and the name of each class of tables.
-_PANDAS_CLASS, _POLARS_CLASS = ("pandas", "DataFrame"), ("polars", "DataFrame")
-_DATASET_CLASS = ("datasets", "Dataset")
+# The classes of tables, by their libraries.
+_TABLE_CLASSES = ("pandas.DataFrame", "polars.DataFrame", "datasets.Dataset")
 
 
 def is_in_memory(table: object) -> bool:
     """Return whether `table` holds rows in memory, and is not the path of a file."""
-    classes = (_PANDAS_CLASS, _POLARS_CLASS, _DATASET_CLASS)
-    return isinstance(table, list | tuple) or _class_name(table) in classes
+    return isinstance(table, list | tuple) or _class_name(table) in _TABLE_CLASSES
 
 
 def table_name(table: object) -> str:
@@ -38,13 +36,13 @@ def rows_in_memory(table: Any) -> list[Record]:
     """Return the rows as data that JSON can hold; a DataFrame's named index becomes a column."""
     rows: Iterable[object] = table
     name = table_name(table)
-    if _class_name(table) == _DATASET_CLASS:
+    if _class_name(table) == "datasets.Dataset":
         # In the format "arrow", the library does not decode images and sounds.
         batches = table.with_format("arrow").iter(batch_size=1000)
         rows = (row for batch in batches for row in batch.to_pylist(maps_as_pydicts="lossy"))
-    elif _class_name(table) == _POLARS_CLASS:
+    elif _class_name(table) == "polars.DataFrame":
         rows = table.to_dicts()
-    elif _class_name(table) == _PANDAS_CLASS:
+    elif _class_name(table) == "pandas.DataFrame":
         index_name = table.index.name
         index_is_column = index_name is not None and index_name not in table.columns
         frame = table.reset_index() if index_is_column else table
@@ -67,6 +65,6 @@ def as_json_lines(rows: Iterable[Record]) -> bytes:
     return b"".join(json.dumps(row, allow_nan=False).encode() + b"\n" for row in rows)
 
 
-def _class_name(table: object) -> tuple[str, str]:
-    """Return the library and the name of an object's class, without importing the library."""
-    return type(table).__module__.partition(".")[0], type(table).__name__
+def _class_name(table: object) -> str:
+    """Return the name of an object's class after its library's name: "pandas.DataFrame"."""
+    return f"{type(table).__module__.partition('.')[0]}.{type(table).__name__}"
