@@ -99,7 +99,7 @@ _WITHDRAWAL_PHRASE = re.compile(
     r"|i (?:\w+ )?reconsider|too (?:high|low|generous|harsh)|i (?:cannot|can't) (?:rate|score|say)"
     r"|(?:wait|hmm+|oops|sorry|correction) ?[,.:!])"
 )
-# Mentions of another scale; mentions of the judge's own scale are removed before this search.
+# Mentions of a scale, in a text without the mentions of the judge's own scale.
 _OTHER_SCALE = re.compile(
     r"(?i)\bscale\b[^\n\d]{0,9}\d|\b\d+-point\b|\(\d+ is"
     r"|\((?:[01] ?(?:to|-|–)|(?:out )?of|max\w*:?) ?\d+\)"

@@ -66,7 +66,7 @@ class BaseJudge(ABC):
 
     @property
     def prompts(self) -> tuple[Prompt, ...]:
-        """The prompt of each of `single_judges`."""
+        """The prompts of all `single_judges`, in their order."""
         return tuple(chain.from_iterable(judge.prompts for judge in self.single_judges))
 
     @property

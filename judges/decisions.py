@@ -234,7 +234,7 @@ def _option_probabilities(question: TypedQuestion, answer: _TypedAnswer) -> dict
         if p_true is None:
             raise ValueError("it has no probability")
         return {"true": p_true, "false": 1 - p_true}
-    # Maps each option to its label in OpenAI's format: the name of a level, "" for a choice.
+    # For each option, the label that OpenAI's format repeats: a level's name, or "" for a choice.
     label_by_option = dict.fromkeys(map(str, question.criteria or ()), "")
     if question.type == "score":
         levels = enumerate(label_by_option)
