@@ -264,9 +264,9 @@ class Judge(BaseJudge):
         The module asks the LM of `dspy.configure`, else the judge's own model, for one reply. The
         prediction has every answer of the reply, and the `score` that the judge computes from the
         answers; for a pair, the score is the margin in the one order that is asked. The verdict in
-        the prediction is the word that the reply states; it does not depend on the threshold. An LM that answers typed
-        questions, such as `dspy.experimental.TypeSafe`, is asked typed questions, and the
-        prediction has the LM's most likely answers.
+        the prediction is the word that the reply states; it does not depend on the threshold. An LM
+        that answers typed questions, such as `dspy.experimental.TypeSafe`, is asked typed
+        questions, and the prediction has the LM's most likely answers.
 
         Raises:
             OptionError: The judge's file has messages that a program would render differently.
