@@ -184,8 +184,8 @@ def add_floor_flags(group: FlagGroup) -> None:
 def read_floors(flags: argparse.Namespace) -> dict[str, float]:
     """Return the floors that the flags --min-... set, by the names in FLOOR_FIGURES."""
     # The command plan has no flag --min-spearman.
-    floors = {name: getattr(flags, f"min_{name}", None) for name in FLOOR_FIGURES}
-    floors = {name: floor for name, floor in floors.items() if floor is not None}
+    values = {name: getattr(flags, f"min_{name}", None) for name in FLOOR_FIGURES}
+    floors = {name: value for name, value in values.items() if value is not None}
     for name, floor in floors.items():
         figure, _, lowest = FLOOR_FIGURES[name]
         if not lowest <= floor <= 1:
