@@ -82,9 +82,8 @@ def mlflow_scorer(judge: AnyJudge, **options: Unpack[Options]) -> Any:
     genai = _import_library("mlflow.genai", "mlflow")
     entities = _import_library("mlflow.entities", "mlflow")
     open_judge = OpenJudge(judge, options, output="outputs", input="inputs")
-    source_type = entities.AssessmentSourceType.LLM_JUDGE
     source_id = f"{judge.name} by {open_judge.lm}"
-    source = entities.AssessmentSource(source_type=source_type, source_id=source_id)
+    source = entities.AssessmentSource(source_type="LLM_JUDGE", source_id=source_id)
 
     def score(inputs: object = None, outputs: object = None, expectations: object = None) -> object:
         row = {"inputs": inputs, "outputs": outputs, "expectations": expectations}

@@ -8,7 +8,6 @@ from statistics import fmean, pstdev
 from typing import TYPE_CHECKING
 
 from dspy_judges.errors import UsageError
-from judges.cli.costs import RunCost
 from judges.cli.flags import with_model_flags
 from judges.frozen import TUNED_ON_KEY
 from judges.judge import Judge
@@ -55,10 +54,10 @@ class _JudgeResults:
             }
             if self.key_by_column.keys().isdisjoint(table_columns):
                 return [*self.key_by_column]
-        names = f"{self.prefix!r} and {prefix}"
-        raise RowsError(f"columns {names} exist already; write .jsonl, or rename one")
+        problem = f"columns {self.prefix!r} and {self.prefix}_judge exist already"
+        raise RowsError(f"{problem}; write .jsonl, or rename one")
 
-    def _count(self, judgement: AnyJudgement, texts: Record) -> Record:
+    def _count_judgement(self, judgement: AnyJudgement, texts: Record) -> Record:
         """Count a judgement; return a mark for its row if the judge was tuned on this row."""
         self.n_judged += judgement.failure is None
         self.first_failure = self.first_failure or judgement.failure
@@ -67,7 +66,7 @@ class _JudgeResults:
         return {TUNED_ON_KEY: True} if is_tuned_row else {}
 
     def _flat_cells(self, values: Record, judgement: AnyJudgement) -> Record:
-        """Return the cells of the new columns; {} if the output is JSON Lines."""
+        """Return the cells of the new columns."""
         answers = (judgement.answers or {}).items()
         rounded = {ANSWER_PREFIX + name: round(answer, SCORE_DECIMALS) for name, answer in answers}
         value_by_key = {**values, **rounded}
@@ -94,7 +93,7 @@ class JudgeScores(_JudgeResults):
     def new_cells(self, row: Record, texts: Record, judgement: AnyJudgement) -> Record:
         """Add the judgement of a row to the scores, and return the row's new cells."""
         assert isinstance(judgement, Judgement)
-        mark = self._count(judgement, texts)
+        mark = self._count_judgement(judgement, texts)
         self.n_unparsable_replies += judgement.unparsable
         values = {**judgement.as_json(), **mark}
         if judgement.failure:
@@ -109,9 +108,11 @@ class JudgeScores(_JudgeResults):
                 strings = tuple(map(str, texts.values()))
                 self.new_documents.append(hash(strings[:-1] or strings))
                 self.new_verdicts.append(judgement.score >= 0.5)
-        earlier = row.get("judgements")
-        judgements = {**(earlier if isinstance(earlier, dict) else {}), self.judge.name: values}
-        return self._flat_cells(values, judgement) or {"judgements": judgements}
+        if self.key_by_column:
+            return self._flat_cells(values, judgement)
+        cell = row.get("judgements")
+        earlier_judgements = cell if isinstance(cell, dict) else {}
+        return {"judgements": {**earlier_judgements, self.judge.name: values}}
 
     def true_rate(self) -> "TrueRate":
         """Return the judge's pass rate, corrected for the errors that it made on its test labels.
@@ -178,9 +179,11 @@ class JudgePreferences(_JudgeResults):
         output_a, output_b = (str(text or "").strip() for text in (text_a, text_b))
         self.output_lengths.append((len(output_a), len(output_b)))
         values: Record = {key: getattr(judgement, key) for key in PREFERENCE_KEYS}
-        values |= self._count(judgement, texts)
+        values |= self._count_judgement(judgement, texts)
+        if self.key_by_column:
+            return self._flat_cells(values, judgement)
         answers = {"answers": judgement.answers} if judgement.answers else {}
-        return self._flat_cells(values, judgement) or {self.prefix: {**values, **answers}}
+        return {self.prefix: {**values, **answers}}
 
     def win_rate(self) -> "WinRate":
         from judges.winrate import win_rate  # not at the top, since it imports NumPy
@@ -222,7 +225,7 @@ def load_judges(flags: argparse.Namespace) -> ResultsByJudge:
 
 
 def print_report(
-    results_by_judge: ResultsByJudge, flags: argparse.Namespace, n_rows: int, cost: RunCost
+    results_by_judge: ResultsByJudge, flags: argparse.Namespace, n_rows: int, cost: Record
 ) -> None:
     """Print the summary of each judge; raise RowsError if no row got a score or a preference."""
     (first_results, *_), name_width = results_by_judge.values(), max(map(len, results_by_judge))
@@ -231,7 +234,7 @@ def print_report(
         report_json = {"out": str(flags.out), "rows": n_rows, "judges": summaries}
         if flags.is_pairwise:
             report_json = {**first_results.summary_json(), "out": str(flags.out)}
-        print(json.dumps({**report_json, **cost._asdict()}, indent=1))
+        print(json.dumps({**report_json, **cost}, indent=1))
     else:
         for results in results_by_judge.values():
             results.print_summary(name_width)

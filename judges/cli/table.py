@@ -17,9 +17,10 @@ from hashlib import file_digest, sha256
 from itertools import chain, islice, tee
 from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 from dspy_judges.errors import JudgesError, UsageError
-from judges.cli.costs import CostEstimate, RunCost, estimate_costs, total_estimate
+from judges.cli.costs import CostEstimate, cost_json, cost_note, estimate_costs, total_estimate
 from judges.cli.flags import read_map_flags, request_options
 from judges.cli.results import ResultsByJudge, load_judges, print_report
 from judges.client import Budget, BudgetSpentError, Session, find_price, price_of
@@ -254,7 +255,8 @@ def _check_max_cost(run: TableRun) -> None:
         )
 
 
-def _judge_table(run: TableRun, results_by_judge: ResultsByJudge) -> RunCost:
+def _judge_table(run: TableRun, results_by_judge: ResultsByJudge) -> dict[str, Any]:
+    """Judge and write all rows; return the cost of the run."""
     start_time = time.monotonic()
     with _open_session(run, is_last=True) as session:
         progress = Progress("judging", run.n_rows, sys.stderr, budget=session.budget)
@@ -271,9 +273,9 @@ def _judge_table(run: TableRun, results_by_judge: ResultsByJudge) -> RunCost:
                 progress.step(failed=any(judgement.failure for judgement in judgements.values()))
         if note := session.budget.total.cache_note:
             print_note(note)
-        cost = RunCost.of_session(session, time.monotonic() - start_time)
-    if cost.cost_usd:
-        print_note(str(cost))
+        cost = cost_json(session, time.monotonic() - start_time)
+    if note := cost_note(cost):
+        print_note(note)
     return cost
 
 

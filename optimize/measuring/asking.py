@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Unpack
 
-from judges.cli.costs import RunCost
+from judges.cli.costs import cost_json, cost_note
 from judges.client import (
     BudgetSpentError,
     Client,
@@ -207,9 +207,8 @@ def ask_judges(
         ]
         if note := session.budget.total.cache_note:
             print_note(note)
-        cost = RunCost.of_session(session, seconds=0.0)
-    if cost.cost_usd:
-        print_note(str(cost))
+        if note := cost_note(cost_json(session, seconds=0.0)):
+            print_note(note)
     return asked_entries
 
 

@@ -169,7 +169,6 @@ def test_mlflow_gets_the_model_that_is_asked_and_an_error_for_a_failed_judgement
     stand_in(monkeypatch, "mlflow.genai", scorer=lambda score, name: score)
     entities = {
         "AssessmentSource": SimpleNamespace,
-        "AssessmentSourceType": SimpleNamespace(LLM_JUDGE="LLM_JUDGE"),
         "Feedback": SimpleNamespace,
     }
     stand_in(monkeypatch, "mlflow.entities", **entities)
