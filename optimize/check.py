@@ -14,8 +14,8 @@ from judges.labels.cells import without_keys
 from judges.labels.columns import NESTED_COLUMNS
 from judges.labels.flags import SCALE_KEY, VALUES_KEY
 from judges.labels.names import is_source_or_output
+from judges.labels.options import ReadOptions
 from judges.labels.pairs import RESPONSE_NAMES
-from judges.labels.ratings import ReadOptions
 from judges.labels.readers import STARTER_FILE_BY_NAME, check_file, read_options
 from judges.labels.splits import MIN_DOCUMENTS_TO_SPLIT, with_ratings
 from judges.labels.types import FileReading, LabelError, LabelledPairs, LabelledSet

@@ -29,6 +29,7 @@ from judges.judgement import AnyJudgement
 from judges.labels.cells import KEY_SEPARATOR, as_object, value_at
 from judges.labels.columns import MAX_INSPECTED_ROWS, Columns
 from judges.labels.conversations import cells_with_texts
+from judges.labels.options import ReadOptions
 from judges.panel import AnyJudge
 from judges.protocol import FatalModelError, is_embedded
 from judges.tables.atomic_write import exclusive_lock
@@ -150,7 +151,8 @@ def _prepare_run(results_by_judge: ResultsByJudge, flags: argparse.Namespace) ->
     for note in notes:
         print_note(f"note: {flags.data}: {note}")
     table = Table(name="", sha256="", is_typed=True, columns=tuple(columns), rows=())
-    id_columns = Columns(table, {ID_COLUMN: column_by_name.get(ID_COLUMN, "")})
+    options = ReadOptions(columns_by_name={ID_COLUMN: column_by_name.get(ID_COLUMN, "")})
+    id_columns = Columns(table, options)
     columns[ID_COLUMN] = None
     price, estimates = price_of(flags.price), list[CostEstimate]()
     lms = [single.lm for judge in judges for single in judge.single_judges]

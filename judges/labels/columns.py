@@ -5,7 +5,7 @@ The user's choice of columns (`--map`) decides first, then the column's name, th
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
 from judges.labels.cells import KEY_SEPARATOR, as_object, is_id_or_name, value_at, without_keys
@@ -22,6 +22,7 @@ from judges.labels.names import (
     source_name,
     split_at_commas,
 )
+from judges.labels.options import ColumnNames, ReadOptions
 from judges.tables.formats import Table
 from judges.tables.problems import joined_names
 from judges.tables.text import TableRow
@@ -34,8 +35,6 @@ VOTE_COLUMNS = ("votes", "preferred", "preference", "winner")
 # and in a table of pairs.
 OUTPUT_ROLES = ("id", "group", "system", *NESTED_COLUMNS, "annotator")
 PAIR_ROLES = ("id", "group", "system_a", "system_b", "annotator")
-# This key of a mapping names no column: `turns` is "last" or "all", as in --turns.
-TURNS_KEY = "turns"
 # With `--map id=#row`, the number of a row is its id.
 ROW_NUMBER_COLUMN = "#row"
 
@@ -67,24 +66,18 @@ ROLE_NAMES = frozenset({*_ALIASES, *NESTED_COLUMNS, *VOTE_COLUMNS, "response_a",
 # the objects in different rows may have different keys.
 MAX_INSPECTED_ROWS = 1000
 
-# One column's name, or the names of several columns, each with the ratings of one annotator.
-ColumnNames = str | Sequence[str]
-
 
 @dataclass(eq=False)
 class Columns:
     """The columns of a table, which can be found by what they hold.
 
-    `user_columns` maps names such as `document` to the columns that the user chose for them. The
-    user's `rating_words` are read as ratings, as yes and no are. If labels are not read, because
-    people have yet to label the rows, a column that may reveal a label is not among the texts.
+    The options name the columns that the user chose, the texts that a judge reads, and words that
+    are read as ratings, as yes and no are. If labels are not read, because people have yet to label
+    the rows, a column that may reveal a label is not among the texts.
     """
 
     table: Table
-    user_columns: Mapping[str, ColumnNames] = field(default_factory=dict)
-    judge_texts: Collection[str] = ()
-    rating_words: Collection[str] = ()
-    reads_labels: bool = True
+    options: ReadOptions
 
     def __post_init__(self) -> None:
         # Maps names without case and spacing to the exact names of columns.
@@ -93,7 +86,7 @@ class Columns:
             self._exact_names.setdefault(name_key(column), []).append(column)
         self.columns_by_name = {
             name: self._split_column_names(columns)
-            for name, columns in self.user_columns.items()
+            for name, columns in self.options.columns_by_name.items()
             if columns
         }
         self.find_column, self.describe_column = cache(self._find_column), cache(self._describe)
@@ -115,7 +108,11 @@ class Columns:
             for name, columns in self.columns_by_name.items()
             if all(map(self.has_column, columns))
         }
-        return replace(self, user_columns=found_columns)
+        return self.with_user_columns(found_columns)
+
+    def with_user_columns(self, columns_by_name: Mapping[str, ColumnNames]) -> "Columns":
+        """Return the columns as if the user had chosen only these."""
+        return replace(self, options=replace(self.options, columns_by_name=columns_by_name))
 
     def _describe(self, name: str) -> Column:
         return Column(
@@ -123,7 +120,7 @@ class Columns:
             cells=tuple(value_at(row.cells, name) for row in self.table.rows),
             is_text=self.must_hold_text(name),
             parse_strings=not self.table.is_typed,
-            rating_words=self.rating_words,
+            rating_words=self.options.number_by_word,
         )
 
     def kind_of(self, column: str) -> ColumnKind:
@@ -273,8 +270,8 @@ class Columns:
     def comment_columns(self) -> tuple[str, ...]:
         """The columns, and the paths of keys, with comments on labels, which no judge reads."""
         # If people have yet to label the rows, comments by a model are among these columns, too.
-        model_words = _MODEL_WORDS if self.reads_labels else frozenset()
-        excluded_names = self.mapped_columns | {*self.judge_texts}
+        model_words = _MODEL_WORDS if self.options.reads_labels else frozenset()
+        excluded_names = self.mapped_columns | {*(self.options.texts or ())}
         comment_columns = [
             name
             for name in filter(is_comment_name, (*self.table.columns, *self.rating_key_paths))
@@ -312,7 +309,7 @@ class Columns:
 
     def _may_be_text(self, column: str) -> bool:
         # A short reference answer, such as the cells of `ground truth`, may be the label itself.
-        may_be_short = self.reads_labels and not is_reference_name(column)
+        may_be_short = self.options.reads_labels and not is_reference_name(column)
         return self.kind_of(column) in (("text", "label") if may_be_short else ("text",))
 
     def _text_name(self, column: str) -> str:
@@ -341,7 +338,7 @@ class Columns:
 
     def must_hold_text(self, name: str) -> bool:
         """Return whether a column must hold texts: a judge reads it, or it is named like a text."""
-        return is_source_or_output(name) or name in self.judge_texts
+        return is_source_or_output(name) or name in (self.options.texts or ())
 
     @cached_property
     def rating_key_paths(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from judges.tables.problems import count_text, joined_names
 from judges.tables.text import Record, TableRow
 
 if TYPE_CHECKING:
-    from judges.labels.columns import ColumnNames
+    from judges.labels.options import ReadOptions
     from judges.tables.formats import Table
 
 CONVERSATION = "conversation"
@@ -180,19 +180,13 @@ def _single_texts(cells: Mapping[str, object], conversations: Mapping[str, list[
     return texts
 
 
-def table_with_texts(
-    table: "Table", columns_by_name: Mapping[str, "ColumnNames"], *, all_turns: bool
-) -> "Table":
+def table_with_texts(table: "Table", options: "ReadOptions") -> "Table":
     """Return the table with texts in place of conversations, and with a note on what is judged."""
     chat_columns = [column for column in table.columns if any(_turns_in(table, column))]
     if not chat_columns:
         notes = [_SINGLE_MESSAGES_NOTE] if {"role", "content"} <= {*table.columns} else []
         return replace(table, notes=(*table.notes, *notes))
-    user_names = [name for name, column in columns_by_name.items() if column in table.columns]
-    has_outputs = any(map(is_output_name, (*table.columns, *user_names)))
-    read_columns, text_names, judged_text = _judged_texts(
-        table, chat_columns, has_outputs=has_outputs, all_turns=all_turns
-    )
+    read_columns, text_names, judged_text = _judged_texts(table, chat_columns, options)
     notes = [f"{joined_names(read_columns)} holds conversations: {judged_text}"]
     if unread_columns := chat_columns[len(read_columns) :]:
         unread_text = joined_names(unread_columns)
@@ -219,12 +213,16 @@ def _turns_in(table: "Table", column: str) -> Iterator[list[Turn]]:
 
 
 def _judged_texts(
-    table: "Table", chat_columns: list[str], *, has_outputs: bool, all_turns: bool
+    table: "Table", chat_columns: list[str], options: "ReadOptions"
 ) -> tuple[list[str], set[str], str]:
     """Return the columns that are read, the names of their texts, and what is judged, as text."""
     if _pair_columns(chat_columns) is not None:
         judged = "the turns that both share are the prompt, and the later turns are the responses"
         return chat_columns, {"prompt", "response_a", "response_b"}, judged
+    all_turns = options.turns == "all" or CONVERSATION in (options.texts or ())
+    user_columns = options.columns_by_name.items()
+    user_names = [name for name, column in user_columns if column in table.columns]
+    has_outputs = any(map(is_output_name, (*table.columns, *user_names)))
     if has_outputs and not all_turns:
         return chat_columns, {*chat_columns}, "each is read as one text"
     turns = chain.from_iterable(_turns_in(table, chat_columns[0]))

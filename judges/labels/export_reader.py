@@ -12,7 +12,7 @@ from itertools import chain
 from judges.labels.cells import KEY_SEPARATOR, as_list, first_value, is_blank, objects_in, value_at
 from judges.labels.columns import Columns
 from judges.labels.names import is_comment_name, is_source_or_output
-from judges.labels.ratings import ReadOptions
+from judges.labels.options import ReadOptions
 from judges.labels.tool_exports import LABEL_EXPORTS, PLACES, LabelExport
 from judges.labels.values import normalize_word
 from judges.tables.formats import Table
@@ -61,7 +61,7 @@ class _ExportReader:
         # The number of labels or outputs that were left out, by the reason.
         self._n_left_out = Counter[str]()
         self._table = replace(table, rows=tuple(filter(self._keep_row, table.rows)))
-        columns = Columns(table, options.columns_by_name).without_missing_columns()
+        columns = Columns(table, options).without_missing_columns()
         self._user_names = columns.columns_by_name.keys()
         # The columns that the user names keep their names and cells.
         self._user_columns = {*table.columns} & {*map(columns.outer_column, columns.mapped_columns)}

@@ -7,8 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from judges.labels.columns import ColumnNames
 from judges.labels.names import split_at_commas
+from judges.labels.options import ColumnNames
 from judges.labels.types import LabelError, Vote
 from judges.labels.values import Scale, WordValues
 from judges.tables.text import read_yaml_file

@@ -15,24 +15,22 @@ from judges.labels.rating_columns import (
     similar_name,
 )
 from judges.labels.rating_reader import RatingReader
-from judges.labels.ratings import RatingsByDimension, ReadOptions, TableRatings, read_ratings
+from judges.labels.ratings import RatingsByDimension, TableRatings, read_ratings
 from judges.labels.rows import CommentsByItem, ItemFields, RowReader, read_comments
 from judges.labels.types import LabelledOutput, LabelledSet, rated_dimensions
 from judges.tables.problems import Problems, UnreadableError, count_text, excerpt, joined_names
 
 
 def read_outputs(
-    columns: Columns,
-    problems: Problems,
-    options: ReadOptions,
-    second_ratings: TableRatings | None = None,
+    columns: Columns, problems: Problems, second_ratings: TableRatings | None = None
 ) -> LabelledSet:
     """Read labelled outputs from a wide or long table, and add its problems to `problems`.
 
     If a second file has the labels (`second_ratings`), labels in this table are not read.
     """
     check_user_columns(columns, problems)
-    rating_columns, notes = find_rating_columns(columns, options.dimensions), list[str]()
+    options, notes = columns.options, list[str]()
+    rating_columns = find_rating_columns(columns, options.dimensions)
     if second_ratings is None:
         notes += check_rating_columns(rating_columns, problems)
     elif unread_labels := [*rating_columns.listed_columns(), *columns.comment_columns]:
@@ -46,11 +44,10 @@ def read_outputs(
         problems,
         roles=[*OUTPUT_ROLES, *(("dimension", "rating") if columns.is_long_table else ())],
         label_columns=label_columns,
-        judge_texts=options.texts,
         response_columns={},
     )
-    ratings = second_ratings or read_ratings(rating_columns, options, problems)
-    comments = _read_comments(ratings.rating_columns, options)
+    ratings = second_ratings or read_ratings(rating_columns, problems)
+    comments = _read_comments(ratings.rating_columns)
     outputs = tuple(
         _make_output(fields, ratings.by_output.get(fields.id, {}), comments.get(fields.id, {}))
         for fields in row_reader.read_rows()
@@ -108,9 +105,9 @@ def _make_output(
     )
 
 
-def _read_comments(rating_columns: RatingColumns, options: ReadOptions) -> CommentsByItem:
+def _read_comments(rating_columns: RatingColumns) -> CommentsByItem:
     """Return people's comments: each is on the dimensions in its column's name, or else on all."""
-    columns = rating_columns.columns
+    columns, options = rating_columns.columns, rating_columns.columns.options
     if columns.is_long_table:
         return read_comments(
             columns, lambda _, row: [options.dimension_in(columns.find_cell(row, "dimension"))]
@@ -159,13 +156,13 @@ def _check_has_ratings(
     rated_names = {*rating_columns.number_columns, *rating_columns.nested_dimensions}
     if columns.is_long_table:
         rated_names.update(map(str, columns.cells_in(str(columns.find_column("dimension")))))
-    for dimension in sorted({*(rating_columns.dimensions or ())}.difference(dimensions)):
+    for dimension in sorted({*(columns.options.dimensions or ())}.difference(dimensions)):
         names_text = joined_names(sorted(rated_names)) + _judge_scores_text(columns)
         fault = f"no output has a rating on it{in_file}; there are ratings on {names_text}"
         if similar_column := similar_name(dimension, columns.table.columns):
             fault += f" (did you mean {similar_column}?)"
         problems.add("no-rating", fault, map_flag_advice(columns, dimension), field=dimension)
-    if not dimensions and not rating_columns.dimensions:
+    if not dimensions and not columns.options.dimensions:
         with problems.collect():
             raise no_labels_error(columns)
 

@@ -10,7 +10,6 @@ from judges.labels.column_mapping import check_user_columns
 from judges.labels.columns import PAIR_ROLES, VOTE_COLUMNS, Columns
 from judges.labels.names import judge_name, name_key, name_words
 from judges.labels.rating_columns import find_rating_columns
-from judges.labels.ratings import ReadOptions
 from judges.labels.rows import ItemFields, RowReader, read_comments
 from judges.labels.types import LabelledPair, LabelledPairs, Vote
 from judges.labels.votes import VoteReader
@@ -69,9 +68,10 @@ def holds_pairs(columns: Columns) -> bool:
     return _find_vote_columns(columns) != () or not find_rating_columns(columns, None).by_dimension
 
 
-def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -> LabelledPairs:
+def read_pair_rows(columns: Columns, problems: Problems) -> LabelledPairs:
     """Read the pairs that have a vote, or all pairs if people have yet to label the file."""
     check_user_columns(columns, problems)
+    options = columns.options
     responses, vote_columns = find_response_columns(columns), _find_vote_columns(columns)
     if responses is None:
         fault = f"no two columns hold a pair's outputs among {joined_names(columns.table.columns)}"
@@ -88,7 +88,6 @@ def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -
         problems,
         roles=PAIR_ROLES,
         label_columns=label_columns,
-        judge_texts=options.texts,
         response_columns=dict(zip(RESPONSE_NAMES, responses[1:], strict=True)),
     )
     vote_readers: dict[str, VoteReader] = {}

@@ -134,7 +134,7 @@ def merge_rows_by_id(
     if columns.ids_are_row_numbers and (n_merged := len(columns.table.rows) - len(merged_rows)):
         rows_text = count_text(n_merged, "row")
         notes.append(f"joined {rows_text} without an id to a row of the same texts")
-    return replace(columns, table=table, user_columns=user_columns), notes
+    return replace(columns, table=table).with_user_columns(user_columns), notes
 
 
 def check_repeated_rows(
@@ -170,7 +170,7 @@ def check_repeated_rows(
         if len(labels) > 1:
             lines_text = joined_names([str(row.line) for row in same_rows])
             differences.append(f"{joined_names(labels)} ({unit}s {lines_text})")
-    if differences and columns.reads_labels:
+    if differences and columns.options.reads_labels:
         note += f". Labels of the same texts differ: {'; '.join(differences[:10])}"
     return [note]
 

@@ -47,7 +47,6 @@ class RatingColumns:
 
     Attributes:
         columns: All columns of the table.
-        dimensions: The dimensions that are read; None for all.
         nested_columns: Columns of objects {dimension: rating}. If two of these columns rate the
             same dimension, the later one counts.
         by_dimension: Maps every other dimension to its columns: one, or one per annotator.
@@ -57,7 +56,6 @@ class RatingColumns:
     """
 
     columns: Columns
-    dimensions: Collection[str] | None
     nested_columns: ColumnTuple = ()
     by_dimension: Mapping[str, ColumnTuple] = field(default_factory=dict)
     number_columns: ColumnTuple = ()
@@ -80,7 +78,7 @@ class RatingColumns:
 def find_rating_columns(columns: Columns, dimensions: Collection[str] | None) -> RatingColumns:
     """Return the columns of ratings on `dimensions`, or on all dimensions if None."""
     if columns.is_long_table:
-        return RatingColumns(columns=columns, dimensions=dimensions)
+        return RatingColumns(columns=columns)
     used_columns = columns.columns_in_use(OUTPUT_ROLES) | columns.judge_score_columns
     number_columns = tuple(columns.columns_of_kind(columns.columns_except(used_columns), "rating"))
     nested_columns = columns.find_columns(NESTED_COLUMNS)
@@ -98,7 +96,6 @@ def find_rating_columns(columns: Columns, dimensions: Collection[str] | None) ->
         uncertain_columns = {} if are_certain else {"": rating_columns}
     return RatingColumns(
         columns=columns,
-        dimensions=dimensions,
         nested_columns=nested_columns,
         by_dimension=by_dimension,
         number_columns=number_columns,
@@ -236,7 +233,7 @@ def check_rating_columns(rating_columns: RatingColumns, problems: Problems) -> l
     Returns notes on the columns of ratings that are not named after their dimension.
     """
     columns = rating_columns.columns
-    if columns.is_long_table or not columns.reads_labels:
+    if columns.is_long_table or not columns.options.reads_labels:
         return []
     for dimension, possible_columns in rating_columns.uncertain_columns.items():
         _ask_for_columns(problems, dimension, possible_columns)

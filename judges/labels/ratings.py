@@ -7,10 +7,9 @@ column per annotator and dimension, or columns of objects {dimension: rating}.
 import itertools
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Literal, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from judges.labels.cells import (
     KEY_SEPARATOR,
@@ -21,15 +20,14 @@ from judges.labels.cells import (
     split_by_annotator,
     value_at,
 )
-from judges.labels.columns import TURNS_KEY, ColumnNames, Columns
-from judges.labels.names import judge_name, name_words
+from judges.labels.columns import Columns
+from judges.labels.names import name_words
+from judges.labels.options import ReadOptions
 from judges.labels.rating_columns import ColumnTuple, RatingColumns
 from judges.labels.rating_reader import RatingReader
 from judges.labels.values import (
     NUMBER_BY_YES_NO_WORD,
     VERDICT_PAIRS,
-    Scale,
-    WordValues,
     is_missing_value,
     looks_like_number,
     normalize_word,
@@ -57,58 +55,6 @@ CellsByDimension = dict[str, dict[str, object]]
 RatingsByDimension = dict[str, RatingsByAnnotator]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadOptions:
-    """How a file is to be read.
-
-    Attributes:
-        columns_by_name: Maps names such as `document` to the columns that the user chose for them.
-        turns: Whether the "last" turn of a conversation is judged, or "all" turns.
-        dimensions: The dimensions to read; None for all.
-        scales: Maps dimensions to their scales; the key "*" is for all other dimensions.
-        texts: The names of the texts that every row must have; None for those with known names.
-        annotations: A second, long file that holds the ratings.
-        values: Maps words in lower case to the numbers or votes that they stand for.
-        reads_labels: Whether labels are read. A file that is read without labels need not have any.
-    """
-
-    columns_by_name: Mapping[str, ColumnNames] = field(default_factory=dict)
-    turns: Literal["last", "all"] = "last"
-    dimensions: Collection[str] | None = None
-    scales: Mapping[str, Scale] = field(default_factory=dict)
-    texts: Collection[str] | None = None
-    annotations: str | Path | None = None
-    values: WordValues = field(default_factory=dict)
-    reads_labels: bool = True
-
-    @property
-    def mapping(self) -> dict[str, ColumnNames]:
-        """The columns by name and `turns` in one mapping, such as `read_labels` takes."""
-        turns = {} if self.turns == "last" else {TURNS_KEY: self.turns}
-        return {**self.columns_by_name, **turns}
-
-    def includes_dimension(self, dimension: str) -> bool:
-        return self.dimensions is None or dimension in self.dimensions
-
-    def dimension_in(self, cell: object) -> str:
-        """Return the dimension that a cell of a long file names.
-
-        If `coherent` is one of the dimensions to read, then it may also be written as `COHERENT`.
-        """
-        name = str(cell).strip()
-        return next(filter(self.includes_dimension, (name, judge_name(name))), name)
-
-    def scale_of(self, dimension: str) -> Scale | None:
-        return self.scales.get(dimension, self.scales.get("*"))
-
-    @property
-    def number_by_word(self) -> dict[str, float]:
-        """The user's words for numbers, with their numbers."""
-        return {
-            word: value for word, value in self.values.items() if isinstance(value, int | float)
-        }
-
-
 @dataclass(frozen=True, slots=True)
 class TableRatings:
     """The ratings in a table, by the id of the output, with notes on how cells were read.
@@ -133,22 +79,21 @@ class RatingCell(NamedTuple):
     value: object
 
 
-def read_ratings(
-    rating_columns: RatingColumns, options: ReadOptions, problems: Problems
-) -> TableRatings:
+def read_ratings(rating_columns: RatingColumns, problems: Problems) -> TableRatings:
     """Return a table's ratings, and add a problem for each cell that cannot be read.
 
     In a table with one annotator per row, annotators without a name get the numbers 1, 2, ... for
     each output, in the order of its rows.
     """
     columns, notes = rating_columns.columns, list[str]()
+    options = columns.options
     cells_by_dimension: dict[str, list[RatingCell]] = defaultdict(list)
-    for cell in _rating_cells(rating_columns, options, problems):
+    for cell in _rating_cells(rating_columns, problems):
         cells_by_dimension[cell.dimension].append(cell)
     by_output: dict[str, RatingsByDimension] = defaultdict(lambda: defaultdict(dict))
     verdict_words: dict[str, tuple[str, str]] = {}
     for dimension, cells in cells_by_dimension.items():
-        reader = _make_reader(columns, options, dimension, [cell.value for cell in cells])
+        reader = _make_reader(columns, dimension, [cell.value for cell in cells])
         for cell in cells:
             with problems.collect(line=cell.line, field=cell.column):
                 rating = reader.read(cell.value, options.scale_of(dimension))
@@ -205,10 +150,9 @@ def _check_user_words(
     return [fault]
 
 
-def _make_reader(
-    columns: Columns, options: ReadOptions, dimension: str, values: Sequence[object]
-) -> RatingReader:
-    value_by_word, (min_rating, _) = options.values, options.scale_of(dimension) or (0, 1)
+def _make_reader(columns: Columns, dimension: str, values: Sequence[object]) -> RatingReader:
+    value_by_word = columns.options.values
+    min_rating, _ = columns.options.scale_of(dimension) or (0, 1)
     present_values = [value for value in values if not is_missing_value(value)]
     numbers = {normalize_word(value): parse_cell(value).number for value in present_values}
     # Unless the scale has negative numbers, -1 in a column of only 1 and -1 is thumbs down.
@@ -245,15 +189,13 @@ def _check_scale_direction(
         )
 
 
-def _rating_cells(
-    rating_columns: RatingColumns, options: ReadOptions, problems: Problems
-) -> Iterator[RatingCell]:
+def _rating_cells(rating_columns: RatingColumns, problems: Problems) -> Iterator[RatingCell]:
     """Yield each rating in the table; a list or object of several annotators' ratings is split."""
-    columns = rating_columns.columns
+    columns, options = rating_columns.columns, rating_columns.columns.options
     for row in columns.table.rows if options.reads_labels else ():
         output_id, row_annotator = columns.item_id(row), columns.find_cell(row, "annotator")
         if columns.is_long_table:
-            cells_by_dimension = _cells_of_long_row(columns, row, options, problems)
+            cells_by_dimension = _cells_of_long_row(columns, row, problems)
         else:
             cells_by_dimension = _cells_of_wide_row(rating_columns, row, problems)
         for dimension, cell_by_column in cells_by_dimension.items():
@@ -269,9 +211,7 @@ def _rating_cells(
                         yield RatingCell(row.line, output_id, dimension, column, annotator, rating)
 
 
-def _cells_of_long_row(
-    columns: Columns, row: TableRow, options: ReadOptions, problems: Problems
-) -> CellsByDimension:
+def _cells_of_long_row(columns: Columns, row: TableRow, problems: Problems) -> CellsByDimension:
     """Return a row's cell of ratings; adds a problem for a row without an id or a dimension."""
     dimension = columns.find_cell(row, "dimension")
     if not (is_id_or_name(dimension) and is_id_or_name(columns.find_cell(row, "id"))):
@@ -279,7 +219,7 @@ def _cells_of_long_row(
         problems.add("no-name", "has no id, or no dimension", advice, line=row.line)
         return {}
     column = str(columns.find_column("rating"))
-    return {options.dimension_in(dimension): {column: value_at(row.cells, column)}}
+    return {columns.options.dimension_in(dimension): {column: value_at(row.cells, column)}}
 
 
 def _cells_of_wide_row(

@@ -10,15 +10,16 @@ from typing import Literal
 
 from dspy_judges.startup import PROJECT_FOLDER
 from judges.labels.cells import without_keys
-from judges.labels.columns import TURNS_KEY, VOTE_COLUMNS, Columns
-from judges.labels.conversations import CONVERSATION, table_with_texts
+from judges.labels.columns import VOTE_COLUMNS, Columns
+from judges.labels.conversations import table_with_texts
 from judges.labels.export_reader import convert_tool_export
 from judges.labels.flags import MappingValue, read_scale, split_mapping
+from judges.labels.options import TURNS_KEY, ReadOptions
 from judges.labels.outputs import no_labels_error, read_outputs
 from judges.labels.pairs import find_response_columns, holds_pairs, read_pair_rows
 from judges.labels.preparation import label_page_scales, with_latest_labels, without_footers
 from judges.labels.rating_columns import find_rating_columns
-from judges.labels.ratings import ReadOptions, TableRatings, read_ratings
+from judges.labels.ratings import TableRatings, read_ratings
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
 from judges.labels.values import Scale, WordValues, normalize_word
 from judges.labels.weights import with_weights
@@ -193,10 +194,10 @@ def _read_table(
         second_columns = second_ratings.rating_columns.columns.columns_by_name
         only_second = second_columns.keys() - columns.without_missing_columns().columns_by_name
         first_columns = without_keys(columns.columns_by_name, only_second)
-        columns = replace(columns, user_columns=first_columns)
+        columns = columns.with_user_columns(first_columns)
     response_columns, are_pairs = find_response_columns(columns), holds_pairs(columns)
     if item_kind == "pairs" or (not item_kind and are_pairs):
-        return read_pair_rows(columns, problems, options)
+        return read_pair_rows(columns, problems)
     # A table with two columns of responses holds outputs if a second file rates them, or if the
     # table has ratings but no votes, and the user names columns or dimensions.
     ratings_are_named = (
@@ -213,7 +214,7 @@ def _read_table(
         if not options.reads_labels:
             advice = "plan cannot plan pairs; label them by dspy-judges label FILE --pairwise NAME"
         raise UnreadableError("pairs", fault, advice)
-    labelled_set = read_outputs(columns, problems, options, second_ratings)
+    labelled_set = read_outputs(columns, problems, second_ratings)
     labelled_set = with_weights(labelled_set, columns, problems)
     return replace(labelled_set, scales=label_page_scales(columns))
 
@@ -224,12 +225,8 @@ def _prepare_columns(table: Table, options: ReadOptions) -> Columns:
     If the table is another tool's export, it is converted first.
     """
     table = convert_tool_export(table, options)
-    texts, columns_by_name = options.texts or (), options.columns_by_name
-    all_turns = options.turns == "all" or CONVERSATION in texts
-    table = table_with_texts(without_footers(table), columns_by_name, all_turns=all_turns)
-    return with_latest_labels(
-        Columns(table, columns_by_name, texts, options.number_by_word, options.reads_labels)
-    )
+    table = table_with_texts(without_footers(table), options)
+    return with_latest_labels(Columns(table, options))
 
 
 def _read_annotations_file(options: ReadOptions, problems: Problems) -> TableRatings | None:
@@ -244,7 +241,7 @@ def _read_annotations_file(options: ReadOptions, problems: Problems) -> TableRat
             fault = f"has no column of ids; the columns are {columns.column_names_text}"
             raise UnreadableError("no-column", fault, "name the ids with --map id=COLUMN")
         _check_rated_once(columns, problems)
-        ratings = read_ratings(find_rating_columns(columns, options.dimensions), options, problems)
+        ratings = read_ratings(find_rating_columns(columns, options.dimensions), problems)
         vote_columns = columns.find_columns(VOTE_COLUMNS)
         if vote_columns and not ratings.by_output:
             column = vote_columns[0]

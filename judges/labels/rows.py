@@ -51,9 +51,9 @@ class ItemFields:
 class RowReader:
     """Reads the id, document, systems and texts of each output or pair, and adds problems.
 
-    The columns for `roles`, such as `id`, are not texts. Every row must have the `judge_texts` or,
-    if these are None, the source text and the outputs. In a table of pairs, `response_columns` maps
-    `response_a` and `response_b` to their columns. Rows with the same id are merged.
+    The columns for `roles`, such as `id`, are not texts. Every row must have the texts that a judge
+    reads or, by default, the source text and the outputs. In a table of pairs, `response_columns`
+    maps `response_a` and `response_b` to their columns. Rows with the same id are merged.
     """
 
     def __init__(
@@ -63,7 +63,6 @@ class RowReader:
         *,
         roles: Collection[str],
         label_columns: Collection[str],
-        judge_texts: Collection[str] | None,
         response_columns: Mapping[str, str],
     ) -> None:
         self.notes: list[str] = []
@@ -85,12 +84,12 @@ class RowReader:
         self._text_columns = {n: c for n, c in texts.items() if columns.has_column(c)}
         other_texts = without_keys(self._text_columns, response_columns)
         self._source_text = columns.find_source_text(other_texts)
-        self._required_texts = _find_required_texts(columns, problems, other_texts, judge_texts)
+        self._required_texts = _find_required_texts(columns, problems, other_texts)
         self._required_texts.update(response_columns)
         # A row in which one of these texts is empty is left out and counted. If another required
         # text is empty, that is a problem.
         self._output_texts = {*filter(is_output_name, self._required_texts), *response_columns}
-        if not other_texts and judge_texts != ():
+        if not other_texts and columns.options.texts != ():
             advice = "name the columns that hold the texts, as in --map document=COLUMN"
             if self._file_columns.is_long_table:
                 advice = "give the file of outputs, and this one with --annotations FILE"
@@ -232,13 +231,10 @@ class RowReader:
 
 
 def _find_required_texts(
-    columns: Columns,
-    problems: Problems,
-    texts: Mapping[str, str],
-    judge_texts: Collection[str] | None,
+    columns: Columns, problems: Problems, texts: Mapping[str, str]
 ) -> set[str]:
     """Return the texts that every row must have; add a problem for each that the table lacks."""
-    source = columns.find_source_text(texts)
+    source, judge_texts = columns.find_source_text(texts), columns.options.texts
     if judge_texts is None:
         # All other texts may be empty, such as the `input` that belongs to an instruction.
         return {name for name in texts if is_output_name(name) or name == source}
@@ -266,7 +262,7 @@ def read_comments(
 ) -> CommentsByItem:
     """Return people's comments; `dimensions_of(column, row)` gives the dimensions of a comment."""
     comments: CommentsByItem = {}
-    for row in columns.table.rows if columns.reads_labels else ():
+    for row in columns.table.rows if columns.options.reads_labels else ():
         for column in columns.comment_columns:
             cell = value_at(row.cells, column)
             comment = join_texts(cell) or cell

@@ -13,8 +13,8 @@ from dspy_judges.errors import option_name
 from judges.cli.flags import read_map_flags
 from judges.dimension import Comparison, Dimension, Subject
 from judges.labels.cells import without_keys
-from judges.labels.columns import ColumnNames
 from judges.labels.flags import ANY_SCALE, split_mapping
+from judges.labels.options import ColumnNames
 from judges.labels.preparation import SWAP_SAMPLE_COLUMN
 from judges.labels.readers import read_labels, read_pairs, starter, starter_pairs
 from judges.labels.splits import with_ratings

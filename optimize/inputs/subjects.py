@@ -10,7 +10,7 @@ from judges import loading
 from judges.definition import make_comparison, make_dimension
 from judges.dimension import Subject, UnknownDimensionError
 from judges.labels.cells import without_keys
-from judges.labels.columns import ROW_NUMBER_COLUMN, TURNS_KEY
+from judges.labels.columns import ROW_NUMBER_COLUMN
 from judges.labels.conversations import CONVERSATION
 from judges.labels.names import (
     is_output_name,
@@ -22,6 +22,7 @@ from judges.labels.names import (
     only_text_name,
     source_name,
 )
+from judges.labels.options import TURNS_KEY
 from judges.labels.types import FileReading, LabelError, LabelledPairs, LabelledSet
 from judges.prompt import VALID_NAME
 from optimize.inputs.flags import SettingsError

@@ -9,8 +9,8 @@ from judges import catalog
 from judges.dimension import Dimension
 from judges.labels.flags import ANY_SCALE
 from judges.labels.names import judge_name, map_flag
+from judges.labels.options import ReadOptions
 from judges.labels.preparation import SWAP_SAMPLE_COLUMN
-from judges.labels.ratings import ReadOptions
 from judges.labels.readers import STARTER_FILE_BY_NAME, read_labels
 from judges.labels.splits import MIN_DOCUMENTS_TO_SPLIT, split, with_ratings
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
