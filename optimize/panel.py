@@ -197,7 +197,7 @@ def join_judges(flags: argparse.Namespace) -> CommandOutcome:
     return CommandOutcome(panel_run, panel_lines(panel_run))
 
 
-def _scored_by_name(judge_entries: Sequence[JudgeEntry]) -> dict[str, ScoredItems]:
+def _scored_by_name(judge_entries: Sequence[JudgeEntry]) -> ScoredByName:
     """Return the scores of each judge, by its name; raise SettingsError if a judge has none."""
     scored_by_name: dict[str, ScoredItems] = {}
     for entry in judge_entries:
@@ -231,16 +231,13 @@ def split_held_out(
 
     Rows that a member was tuned on are left out, since they would flatter that member.
     """
-    all_tuned_ids = set[str]()
+    tuned = set[str]()
     for entry in judge_entries:
-        if entry.scored_items:
-            all_tuned_ids |= entry.scored_items.tuned_ids
-        else:
-            all_tuned_ids |= tuned_ids(entry.judge, entry.items)
-    if all_tuned_ids:
-        rows_text = count_text(len(all_tuned_ids), "row")
-        print_note(f"note: {rows_text} left out, on which a member was tuned")
-    ids = {item.id for item in task.labelled_items.items} - all_tuned_ids
+        scored_items = entry.scored_items
+        tuned |= scored_items.tuned_ids if scored_items else tuned_ids(entry.judge, entry.items)
+    if tuned:
+        print_note(f"note: {count_text(len(tuned), 'row')} left out, on which a member was tuned")
+    ids = {item.id for item in task.labelled_items.items} - tuned
     splits = split(task.labelled_items.subset(ids), seed=seed)
     train, dev, *held_out = map(frozenset, splits.ids().values())
     return train | dev, HeldOut(*held_out)
@@ -264,16 +261,13 @@ def _learn(scored_by_name: ScoredByName, learning_ids: frozenset[str], seed: int
 def _measure_split(scored_by_name: ScoredByName, fit: PanelFit, ids: frozenset[str]) -> PanelSplit:
     """Compare what ships with the best single judge, on the outputs with these ids."""
     held_out = {name: scored.of_ids(ids) for name, scored in scored_by_name.items()}
-    best_judge = held_out[fit.best_member]
-    panel_scores = fit.scores({name: scored.scores for name, scored in held_out.items()})
-    is_pairwise = best_judge.is_pairwise
-    judgements = [judgement_of_score(s, is_pairwise=is_pairwise) for s in panel_scores.tolist()]
-    shipped, best_judge = rows_scored_by_both(
-        replace(best_judge, judgements=tuple(judgements)), best_judge
-    )
-    contrast = figure_contrast(shipped, best_judge)
+    scores = fit.scores({name: scored.scores for name, scored in held_out.items()}).tolist()
+    best = held_out[fit.best_member]
+    judgements = [judgement_of_score(score, is_pairwise=best.is_pairwise) for score in scores]
+    shipped, best = rows_scored_by_both(replace(best, judgements=tuple(judgements)), best)
+    contrast = figure_contrast(shipped, best)
     return PanelSplit(
-        best_judge=_agreement_rate(best_judge),
+        best_judge=_agreement_rate(best),
         shipped_judge=_agreement_rate(shipped),
         difference=Rate(contrast.value, contrast.interval, contrast.terms.size),
     )
@@ -299,22 +293,21 @@ def panel_lines(panel_run: PanelRun) -> list[str]:
 
 
 def write_report(path: Path, panel_run: PanelRun) -> None:
-    header, rows = _member_table(panel_run)
     next_step = f"`dspy-judges score {panel_run.folder} --data rows.jsonl` judges your own rows."
-    verdict, *sentences = _result_sentences(panel_run)
-    figure_name, test = panel_run.figure_name, panel_run.splits.test
+    headline, *sentences = _result_sentences(panel_run)
+    name, test = panel_run.figure_name, panel_run.splits.test
     report_answer = ReportAnswer(
         title=f"A panel for {panel_run.dimension}",
-        headline=verdict,
+        headline=headline,
         reasons=[("", sentence) for sentence in sentences],
         tiles=[
-            Tile(f"{figure_name} of the best single judge", test.best_judge),
-            Tile(f"{figure_name} of what ships", test.shipped_judge),
+            Tile(f"{name} of the best single judge", test.best_judge),
+            Tile(f"{name} of what ships", test.shipped_judge),
         ],
         next_steps=[panel_run.why_no_judge or next_step],
     )
-    members = Section(title="Members", tables=[ReportTable(header, rows, ADDS_NOTE)])
-    write_page(path, report_answer, [members])
+    member_table = ReportTable(*_member_table(panel_run), ADDS_NOTE)
+    write_page(path, report_answer, [Section(title="Members", tables=[member_table])])
 
 
 def _result_sentences(panel_run: PanelRun) -> list[str]:
@@ -345,15 +338,12 @@ def _result_sentences(panel_run: PanelRun) -> list[str]:
 
 def _member_table(panel_run: PanelRun) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Return the header and a row for each member, those with the largest weights first."""
-    fit, rows = panel_run.panel_fit, list[tuple[str, ...]]()
+    fit, weights, rows = panel_run.panel_fit, panel_run.weights, list[tuple[str, ...]]()
     entry_by_name = {entry.name: entry for entry in panel_run.judge_entries}
-    weights = panel_run.weights
     for name in sorted(fit.rho_alone, key=lambda name: (-weights[name], -fit.rho_alone[name])):
-        entry, added = entry_by_name[name], fit.rho_added[name]
+        entry, gain = entry_by_name[name], fit.rho_added[name]
         cost = cost_text(entry.usage.cost_per_1000_rows) if entry.judge else "recorded"
-        added_text = (
-            f"{number_text(added.value, signed=True)} ± {number_text(added.standard_error)}"
-        )
+        gain_text = f"{number_text(gain.value, signed=True)} ± {number_text(gain.standard_error)}"
         rho_text = number_text(fit.rho_alone[name])
-        rows.append((name, f"{weights[name]:.3f}", rho_text, added_text, cost))
+        rows.append((name, f"{weights[name]:.3f}", rho_text, gain_text, cost))
     return ("member", "weight", "alone", "adds", "1,000 rows"), rows

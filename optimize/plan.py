@@ -69,8 +69,7 @@ def parser() -> argparse.ArgumentParser:
     add("--labels", metavar="FILE", help="the labels so far, with the same ids as FILE")
     add_partial_label_flags(command_parser, needs_scores=False)
     command_parser.set_defaults(data=None, annotations=None)  # `LabelSource.from_flags` reads these
-    help_text = "the wanted width of the intervals (0.1)"
-    add("--target-width", metavar="W", type=float, default=0.1, help=help_text)
+    add("--target-width", metavar="W", type=float, default=0.1, help="wanted interval width (0.1)")
     for name in ("tpr", "tnr"):
         help_text = f"plan to decide if {name.upper()} is above X, instead of a width"
         add(f"--min-{name}", type=float, metavar="X", help=help_text)
@@ -88,8 +87,8 @@ def command(arguments: Sequence[str]) -> int:
 class PlannedFigure:
     """A figure on the labels so far, and how many more labelled documents it needs.
 
-    With `n_more_documents`, the interval has the target width, or there is an interval at all. The
-    number is None if even all unlabelled documents do not suffice.
+    They are needed for an interval of the target width, or for any interval if there is none yet.
+    The number is None if even all unlabelled documents are too few.
     """
 
     figure: Figure
@@ -109,8 +108,8 @@ class PlanResult:
     """A labelling plan: how many documents are labelled, how many more are needed, and for what.
 
     `figures` is empty if too few labelled documents have scores, or if `labels_needed` for floors
-    are planned instead. `file_to_label` and `next_command` are None if there is nothing to label.
-    `other_labels` is the file of the labels so far, if the next labels go into another file.
+    are planned instead. `other_labels` is the file of the labels so far, if the next labels go into
+    another file.
     """
 
     data: Mapping[str, str]
@@ -141,8 +140,7 @@ def plan(flags: argparse.Namespace) -> CommandOutcome:
     unlabelled_documents = np.setdiff1d(documents, labelled_documents)
     is_complete = ~np.isnan(partial_labels.labels + partial_labels.scores)
     n_complete = np.unique(document_ids[is_complete]).size
-    figures: dict[str, PlannedFigure] = {}
-    labels_needed: list[LabelsNeeded] = []
+    figures, labels_needed = dict[str, PlannedFigure](), list[LabelsNeeded]()
     if n_complete < MIN_LABELLED_DOCUMENTS:
         n_to_label = FIRST_ROUND_DOCUMENTS - n_complete
         if floors:
@@ -173,8 +171,7 @@ def plan(flags: argparse.Namespace) -> CommandOutcome:
         figures=figures,
         labels_needed=labels_needed or None,
     )
-    # The order is random, so that people who label only the first documents still have a random
-    # sample.
+    # The order is random, so that the first documents alone are a random sample, too.
     rng = random_generator(flags.seed, "plan", unlabelled_documents.size)
     if drawn_documents := rng.permutation(unlabelled_documents)[:n_to_label].tolist():
         result = _write_documents(flags, labelled_set, drawn_documents, result)
@@ -207,8 +204,7 @@ def _labels_for_floors(
     if label_scale != (0, 1) or not partial_labels.is_two_valued:
         raise SettingsError("--min-tpr and --min-tnr need labels that say pass or fail")
     is_decided = partial_labels.has_label & (partial_labels.labels != 0.5)
-    fail_share = 1 - partial_labels.labels[is_decided].mean()
-    return labels_needed_for_floors(floors, float(fail_share))
+    return labels_needed_for_floors(floors, float(1 - partial_labels.labels[is_decided].mean()))
 
 
 def _read_labels_so_far(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
@@ -232,67 +228,55 @@ def plan_figures(
     labelled_rows = partial_labels.of_rows(partial_labels.has_label)
     n_labelled = np.unique(labelled_rows.document_ids).size
     n_unlabelled = np.unique(partial_labels.document_ids).size - n_labelled
-
-    def planned_figure(figure: Figure, n_more: float) -> PlannedFigure:
-        n_more_documents = None if n_more > n_unlabelled else max(0, math.ceil(n_more))
-        return PlannedFigure(figure=figure, n_more_documents=n_more_documents)
-
-    def n_more_for_width(figure: Figure) -> float:
-        if not figure.interval:
-            return math.inf
-        return n_labelled * ((2 * figure.interval.half_width / target_width) ** 2 - 1)
-
     is_rate = label_scale == (0, 1) and partial_labels.is_two_valued
     mean = partial_labels.estimate_mean(label_scale)
-    n_more = n_more_for_width(mean)
-    if n_more > 0:
-        n_needed = n_labels_for_width(mean, target_width) or math.inf
-        n_more = max(1, n_needed * n_labelled / mean.n_labels - n_labelled)
-    planned_figures = {"true rate" if is_rate else "true mean": planned_figure(mean, n_more)}
+    figures: dict[str, Figure] = {"true rate" if is_rate else "true mean": mean}
+    n_missing_by_figure, n_for_interval = dict[str, int](), MIN_DOCUMENTS_FOR_INTERVAL
     scores = partial_labels.scores
-    if np.nanmax(scores) == np.nanmin(scores):
-        return planned_figures
-    if is_rate:  # leave out the outputs whose annotators are tied
-        labelled_rows = labelled_rows.of_rows(labelled_rows.labels != 0.5)
-        items = items.of_rows(np.flatnonzero(items.human != 0.5).tolist())
-    figures: dict[str, Figure]
-    level, n_for_interval = choose_level(items), MIN_DOCUMENTS_FOR_INTERVAL
-    vectors = labelled_rows.scores, labelled_rows.labels, labelled_rows.document_ids
-    if is_rate and are_fractions(scores):
-        n_for_interval, rates = MIN_OUTPUTS_FOR_RATES, verdict_agreement(*vectors)
-        figures = {"balanced accuracy": rates.balanced_accuracy, "TPR": rates.tpr, "TNR": rates.tnr}
-        n_missing_by_figure = n_missing_for_intervals(items, PASS_FAIL, level)
-        n_missing_by_figure["balanced accuracy"] = max(n_missing_by_figure.values())
-    else:
-        figures = {f"{level}-level rho": correlation(level, *vectors)}
-        n_missing_by_figure = n_missing_for_intervals(items, None, level)
+    if np.nanmax(scores) > np.nanmin(scores):
+        if is_rate:  # leave out the outputs whose annotators are tied
+            labelled_rows = labelled_rows.of_rows(labelled_rows.labels != 0.5)
+            items = items.of_rows(np.flatnonzero(items.human != 0.5).tolist())
+        level = choose_level(items)
+        vectors = labelled_rows.scores, labelled_rows.labels, labelled_rows.document_ids
+        if is_rate and are_fractions(scores):
+            n_for_interval, rates = MIN_OUTPUTS_FOR_RATES, verdict_agreement(*vectors)
+            n_missing_by_figure = n_missing_for_intervals(items, PASS_FAIL, level)
+            n_missing_by_figure["balanced accuracy"] = max(n_missing_by_figure.values())
+            figures["balanced accuracy"] = rates.balanced_accuracy
+            figures |= {"TPR": rates.tpr, "TNR": rates.tnr}
+        else:
+            n_missing_by_figure = n_missing_for_intervals(items, None, level)
+            figures[f"{level}-level rho"] = correlation(level, *vectors)
+    planned_figures: dict[str, PlannedFigure] = {}
     for name, figure in figures.items():
-        n_more, n_missing = n_more_for_width(figure), n_missing_by_figure[name]
-        if not figure.interval and n_missing:
+        n_more = math.inf
+        if figure.interval:
+            n_more = n_labelled * ((2 * figure.interval.half_width / target_width) ** 2 - 1)
+        elif n_missing := n_missing_by_figure.get(name):
             n_more = n_missing * n_labelled / max(1, n_for_interval - n_missing)
-        planned_figures[name] = planned_figure(figure, n_more)
+        if figure is mean and n_more > 0:
+            n_needed = n_labels_for_width(mean, target_width) or math.inf
+            n_more = max(1, n_needed * n_labelled / mean.n_labels - n_labelled)
+        n_more_documents = None if n_more > n_unlabelled else max(0, math.ceil(n_more))
+        planned_figures[name] = PlannedFigure(figure=figure, n_more_documents=n_more_documents)
     return planned_figures
 
 
 def _write_documents(
-    flags: argparse.Namespace,
-    labelled_set: LabelledSet,
-    drawn_documents: Sequence[str],
-    result: PlanResult,
+    flags: argparse.Namespace, labelled_set: LabelledSet, documents: list[str], result: PlanResult
 ) -> PlanResult:
     """Write all outputs of the drawn documents; return the plan with the file and next command."""
     path: Path = flags.out or Path(flags.file).with_suffix(".next.jsonl")
-    position_of = dict(zip(drawn_documents, range(len(drawn_documents)), strict=True))
+    position_of = {name: position for position, name in enumerate(documents)}
     outputs = [output for output in labelled_set.outputs if output.document_id in position_of]
     outputs.sort(key=lambda output: position_of[output.document_id])
-    lines = [f"{json.dumps(output.row)}\n" for output in outputs]
-    file_bytes = "".join(lines).encode()
+    file_bytes = "".join(f"{json.dumps(output.row)}\n" for output in outputs).encode()
     if path.exists() and not (path.is_file() and path.read_bytes() == file_bytes):
         raise ExistsError(f"{path} exists already; delete it, or name another --out")
     write_atomically(path, file_bytes, overwrite=True)
     dimension = result.dimension or "NAME"
-    next_command = ["dspy-judges", "label", str(path)]
-    next_command += ["--dimension", flags.dimension or dimension]
+    next_command = ["dspy-judges", "label", str(path), "--dimension", flags.dimension or dimension]
     scale_ends = labelled_set.scales.get(dimension, ())
     if scale_text := flags.scale or "-".join(f"{end:g}" for end in scale_ends):
         next_command += ["--scale", scale_text]
@@ -301,9 +285,9 @@ def _write_documents(
         result = replace(result, other_labels=earlier_file)
     return replace(
         result,
-        n_documents_to_label=len(drawn_documents),
+        n_documents_to_label=len(documents),
         file_to_label=str(path),
-        n_outputs_to_label=len(lines),
+        n_outputs_to_label=len(outputs),
         next_command=shlex.join([*next_command, "--out", label_file]),
     )
 
@@ -319,20 +303,19 @@ def _file_of_next_labels(flags: argparse.Namespace, dimension: str) -> str:
 
 
 def plan_lines(result: PlanResult) -> list[str]:
-    """Return lines on labels, each figure, the written file, and the next command."""
     n_left = result.n_documents - result.n_labelled
     documents_text = count_text(result.n_documents, "document")
-    first_sentence = f"{result.n_labelled:,} of {documents_text} labelled"
+    sentence = f"{result.n_labelled:,} of {documents_text} labelled"
     labels_needed = result.labels_needed or ()
     if result.figures:
-        first_sentence += f"; how many more give a width of {result.target_width:g}:"
+        sentence += f"; how many more give a width of {result.target_width:g}:"
     elif len(labels_needed) == 1:
-        first_sentence += "."
+        sentence += "."
     else:
         with_scores = " with scores" if result.n_labelled >= MIN_LABELLED_DOCUMENTS else ""
         need_text = f"a plan needs {MIN_LABELLED_DOCUMENTS}{with_scores}"
-        first_sentence += f"; {need_text}, so a random round comes first."
-    sentences = [first_sentence, *(f"{needed}." for needed in labels_needed)]
+        sentence += f"; {need_text}, so a random round comes first."
+    sentences = [sentence, *(f"{needed}." for needed in labels_needed)]
     sentences += [_figure_line(name, figure, n_left) for name, figure in result.figures.items()]
     if not (result.next_command and result.n_outputs_to_label):
         return wrap_lines(*sentences, f"Nothing {'more' if n_left else 'is left'} to label.")
@@ -344,9 +327,8 @@ def plan_lines(result: PlanResult) -> list[str]:
         )
     documents_text = count_text(result.n_documents_to_label, "document")
     outputs_text = count_text(result.n_outputs_to_label, "output")
-    drawn_text = f"{documents_text}, {outputs_text}, drawn {result.draw_method}"
-    file_line = f"{result.file_to_label}: {drawn_text}; next:"
-    return [*wrap_lines(*sentences, file_line), result.next_command]
+    drawn_text = f"{documents_text}, {outputs_text}, drawn {result.draw_method}; next:"
+    return [*wrap_lines(*sentences, f"{result.file_to_label}: {drawn_text}"), result.next_command]
 
 
 def _figure_line(name: str, planned: PlannedFigure, n_left: int) -> str:

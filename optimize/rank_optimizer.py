@@ -53,8 +53,7 @@ SETTINGS = (
     "risk",
     "seed",
 )
-# The examples need this many documents, because each half must be able to test the other.
-MIN_TRAINSET_DOCUMENTS = 10
+MIN_TRAINSET_DOCUMENTS = 10  # so that each half can test the other
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -207,10 +206,9 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                 tuning_result = summarize_run(run, search_result, None, seconds)
         shipped = search_result.judges.for_judge(search_result.shipped)
         threshold = shipped.threshold if prepared_run.goal == "balanced" else None
-        prompt = shipped.prompt(untuned_prompt)
-        compiled_program = program.tuned_copy(prompt, shipped.weights, threshold)
-        compiled_program.detailed_results = RankResult(result=tuning_result, trials=run.trials.rows)
-        return compiled_program
+        compiled = program.tuned_copy(shipped.prompt(untuned_prompt), shipped.weights, threshold)
+        compiled.detailed_results = RankResult(result=tuning_result, trials=run.trials.rows)
+        return compiled
 
     def _split_examples(
         self, program: UserProgram, examples: Sequence[Example], print_line: Callable[[str], None]
@@ -231,11 +229,11 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                 "no example names its document, so trainset is split by row; if rows share a "
                 f"document, name the field that has it, as in group={program.input_names[0]!r}"
             )
-        shuffled_indices = random_generator(self.seed, "split").permutation(len(documents))
-        shuffled_documents = [documents[index] for index in shuffled_indices]
+        indices = random_generator(self.seed, "split").permutation(len(documents))
+        shuffled = [documents[index] for index in indices]
         n_train = len(documents) // 2
-        train = all_items.of_documents(shuffled_documents[:n_train])
-        dev = all_items.of_documents(shuffled_documents[n_train:])
+        train = all_items.of_documents(shuffled[:n_train])
+        dev = all_items.of_documents(shuffled[n_train:])
         for items in (train, dev):
             if np.ptp(items.human) == 0:
                 raise LabelError(

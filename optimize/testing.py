@@ -9,10 +9,9 @@ class TestHillClimb(OptimizerContract):
 ```
 
 A test class inherits a suite, and sets the suite's attribute to the extension. The tests need no
-network. The tests for an optimizer use a simulated judge. Each text states six qualities as
-numbers. The simulated judge rates a text by the qualities that its instruction names, and the
-simulated people by two of the six. `judges.testing` has the suites for models and for exports of
-labels.
+network: an optimizer tunes a simulated judge. Each text states six qualities as numbers; the judge
+rates it by the qualities that its instruction names, and people by two of the six. `judges.testing`
+has the suites for models and for exports of labels.
 """
 
 import json
@@ -61,15 +60,15 @@ def simulated_items(
     """
     rng, items = np.random.default_rng([seed, first_document]), []
     for document in range(first_document, first_document + n_documents):
-        for output_number in range(n_outputs):
+        for output in range(n_outputs):
             values = rng.uniform(0, 1, len(QUALITIES))
-            named_values = zip(QUALITIES, values, strict=True)
+            words = [f"{name}={value:.4f}" for name, value in zip(QUALITIES, values, strict=True)]
             rating = 1 + 2 * (values[0] + values[4]) + rng.normal(0, 0.24)
             item = Item(
-                id=f"d{document}s{output_number}",
+                id=f"d{document}s{output}",
                 document_id=f"d{document}",
-                system=f"s{output_number}",
-                texts={"text": " ".join(f"{name}={value:.4f}" for name, value in named_values)},
+                system=f"s{output}",
+                texts={"text": " ".join(words)},
                 human=round(float(np.clip(rating, 1, 5)) * 3) / 3,
             )
             items.append(item)
@@ -84,17 +83,15 @@ def rate_by_qualities(
 ) -> list[ItemJudgement]:
     """Rate items by the qualities that the instruction names, or by all if it names none.
 
-    Each rating also has a random error, which is smaller if demonstrations show several ratings;
-    without demonstrations, its standard deviation is `error_sd`.
+    Each rating has a random error with the standard deviation `error_sd`. The error is smaller if
+    demonstrations show several ratings.
     """
     named = [index for index, name in enumerate(qualities) if name in prompt.instruction]
-    n_ratings_shown = len({demo["rating"] for demo in prompt.demos})
+    error_sd /= 1 + len({demo["rating"] for demo in prompt.demos})
     judgements = []
     for item in items:
-        error = error_sd / (1 + n_ratings_shown) * _noise(prompt.instruction, item.id)
-        values = [
-            float(named_value.partition("=")[2]) for named_value in item.texts["text"].split()
-        ]
+        error = error_sd * _noise(prompt.instruction, item.id)
+        values = [float(word.partition("=")[2]) for word in item.texts["text"].split()]
         mean_value = float(np.mean([values[index] for index in named or range(len(QUALITIES))]))
         judgements.append(ItemJudgement(Judgement(score=2 + 2 * mean_value + error)))
     return judgements
@@ -159,10 +156,9 @@ class OptimizerContract:
         dev_items = simulated_items(8, first_document=100).items
         if people_disagree:
             dev_items = tuple(replace(item, human=6 - item.human) for item in dev_items)
+        prompt, budget = WARMTH.prompt(), SearchBudget(calls)
         problem = SearchProblem(
-            evaluator=Evaluator(
-                untuned_prompt=WARMTH.prompt(), judge_items=judge, budget=SearchBudget(calls)
-            ),
+            evaluator=Evaluator(untuned_prompt=prompt, judge_items=judge, budget=budget),
             proposer=Client(proposer),
             train=simulated_items(16),
             dev=Items(dev_items),

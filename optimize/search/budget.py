@@ -25,10 +25,9 @@ BUDGET_ERRORS = SearchBudgetSpentError, BudgetSpentError
 class Pricing:
     """The prices of a search, and the unit in which its budget is counted.
 
-    Judging an item takes `calls_per_item` calls with `replies_per_item` replies. The token counts
-    are those of the untuned judge's calls for one item. A call of a free model has the price 1. A
-    proposal is expected to take `proposal_tokens` (input and output), and to cost `proposal_cost`
-    in the budget's unit.
+    Judging an item takes `calls_per_item` calls with `replies_per_item` replies; a free call has
+    the price 1. The untuned tokens are those of judging one item. A proposal is expected to take
+    `proposal_tokens` (input and output), and to cost `proposal_cost` in the budget's unit.
     """
 
     budget_unit: Literal["calls", "dollars"] = "calls"
@@ -59,10 +58,7 @@ class Pricing:
         return self.calls_per_item if self.is_free else self.judge_price.cost(tokens_in, tokens_out)
 
     def estimate_price(self, prompt: Prompt, untuned_prompt: Prompt) -> float:
-        """Estimate the price of judging one item from the lengths of its prompt and replies.
-
-        The estimate is at least half the untuned judge's price.
-        """
+        """Estimate the price of judging one item, at least half of it with the untuned prompt."""
         n_characters = _n_static_characters(prompt) - _n_static_characters(untuned_prompt)
         extra_tokens_in = n_characters * self.calls_per_item / CHARACTERS_PER_TOKEN
         extra_reply_tokens = estimate_reply_tokens(prompt) - estimate_reply_tokens(untuned_prompt)
@@ -114,11 +110,9 @@ class SearchBudget:
         if cost <= self.remaining + self.allowed_excess:
             return
         self.has_refused = True
-        amount_format = "${:.4f}" if self.pricing.budget_unit == "dollars" else "{:,.0f} calls"
-        cost_text, rest_text = map(amount_format.format, (cost, max(0, self.remaining)))
-        raise SearchBudgetSpentError(
-            f"the next step of the search costs {cost_text}, but only {rest_text} are left"
-        )
+        amount = "${:.4f}" if self.pricing.budget_unit == "dollars" else "{:,.0f} calls"
+        message = f"the next step of the search costs {amount}, but only {amount} are left"
+        raise SearchBudgetSpentError(message.format(cost, max(0, self.remaining)))
 
     def charge_judgement(self, price: float) -> None:
         """Add the cost of a judgement with this price."""
@@ -128,9 +122,8 @@ class SearchBudget:
 
     def charge_proposal(self, tokens_in: int, tokens_out: int) -> None:
         """Add the cost of an answered request to the proposer, but at most what remains."""
-        cost = 1.0
-        if self.pricing.budget_unit == "dollars":
-            cost = self.pricing.proposal_price.cost(tokens_in, tokens_out)
+        dollars = self.pricing.proposal_price.cost(tokens_in, tokens_out)
+        cost = dollars if self.pricing.budget_unit == "dollars" else 1.0
         self.total_cost += min(max(0, self.remaining), cost)
         self.n_calls += 1
         # Expect the largest cost so far, because some models write more reasoning than estimated.

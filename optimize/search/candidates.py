@@ -29,10 +29,8 @@ from judges.questions import AnswerWeights
 from optimize.items import Item, Items
 
 MAX_INSTRUCTION_LENGTH = 1500
-# An instruction that shares this many consecutive words with a labelled text counts as a copy.
-MIN_COPIED_WORDS = 8
-# The `DemoSet.selection` of a set that shows every labelled output.
-DEMOS_OF_ALL_OUTPUTS = "all"
+MIN_COPIED_WORDS = 8  # in a row; an instruction with as many of a labelled text counts as a copy
+DEMOS_OF_ALL_OUTPUTS = "all"  # the `DemoSet.selection` of a set that shows every labelled output
 _WORD_PATTERN = re.compile(r"\w+(?:['’]\w+)?")
 
 Demo = Mapping[str, FieldValue]
@@ -52,7 +50,7 @@ class DemoSet:
     @cached_property
     def comments(self) -> list[str]:
         """Annotators' comments on the items, which a judge that writes reasons shows as reasons."""
-        return [comment_if_labels_agree(item) for item in self.items]
+        return list(map(comment_if_labels_agree, self.items))
 
     @cached_property
     def documents(self) -> frozenset[str]:
@@ -63,9 +61,9 @@ class DemoSet:
 class Candidate:
     """A judge that the search tries, and never evaluates on the documents of its demonstrations.
 
-    If `reasoning` or `questions` is None, the untuned judge's are used. The instruction was written
-    in round `round_number`, which is 0 for the untuned judge's instruction. If `weights` is
-    None, only the judge's own answer counts. `threshold` is the lowest passing score.
+    If `reasoning` or `questions` is None, the untuned judge's are used; if `weights` is None, only
+    the judge's own answer counts. The instruction was written in round `round_number`, which is 0
+    for the untuned judge's. `threshold` is the lowest passing score.
     """
 
     instruction: str
@@ -86,14 +84,14 @@ class Candidate:
     @cached_property
     def id(self) -> str:
         """A hash of the prompt: candidates with the same prompt have the same id."""
-        hashed_values: list[object] = [self.instruction, self.demo_set.demos]
+        values: list[object] = [self.instruction, self.demo_set.demos]
         if any(self.demo_set.comments):
-            hashed_values.append(self.demo_set.comments)
+            values.append(self.demo_set.comments)
         if self.reasoning is not None:
-            hashed_values.append(self.reasoning)
+            values.append(self.reasoning)
         if self.questions is not None:
-            hashed_values.append([(field.name, field.description) for field in self.questions])
-        return hashlib.sha256(json.dumps(hashed_values, sort_keys=True).encode()).hexdigest()[:12]
+            values.append([(field.name, field.description) for field in self.questions])
+        return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:12]
 
     def unseen(self, items: Items) -> Items:
         """Return the items of documents that the demonstrations do not show."""
@@ -160,8 +158,8 @@ def draw_demo_set(
     """Draw a set of demonstrations that shows all ratings about equally often.
 
     The set has at most `size` demonstrations, with at most `max_characters` of texts and comments,
-    from at most the share `share` of the documents. `reason_by_id` has the reasons that a judge
-    wrote before right answers, by item id.
+    from at most the share `share` of the documents. `reason_by_id` has a judge's reasons for right
+    answers, by item id.
     """
     if prompt.answer_field.choices == A_OR_B:  # a tied pair demonstrates neither A nor B
         items = Items(tuple(item for item in items if item.human != 0))
@@ -185,8 +183,7 @@ def draw_demo_set(
         shown_texts.add(texts)
         characters_left -= n_characters
     rng.shuffle(pairs)
-    n_distinct_outputs = len({tuple(item.texts.values()) for item in items})
-    shows_everything = pairs and len(pairs) == n_distinct_outputs
+    shows_everything = pairs and shown_texts == {tuple(item.texts.values()) for item in items}
     selection = DEMOS_OF_ALL_OUTPUTS if shows_everything else f"levels {size}"
     return DemoSet(tuple(demo for _, demo in pairs), tuple(item for item, _ in pairs), selection)
 

@@ -18,9 +18,9 @@ from optimize.statistics.intervals import Vector, random_generator
 N_FOLDS = 4
 
 
-def largest_demo_set(items: Items, search_problem: SearchProblem) -> DemoSet:
+def largest_demo_set(items: Items, problem: SearchProblem) -> DemoSet:
     """Draw as many demonstrations as the prompt may show, with all ratings equally often."""
-    prompt, options = search_problem.evaluator.untuned_prompt, search_problem.options
+    prompt, options = problem.evaluator.untuned_prompt, problem.options
     rng, longest = random_generator(options.seed, DEMOS_OF_ALL_OUTPUTS), options.max_demo_characters
     return draw_demo_set(items, prompt, options.max_demos, rng, max_characters=longest)
 
@@ -28,15 +28,13 @@ def largest_demo_set(items: Items, search_problem: SearchProblem) -> DemoSet:
 class CrossValidation:
     """The cross-validation of the judge that has the demonstrations `demo_set`."""
 
-    def __init__(self, search_problem: SearchProblem) -> None:
-        self._search_problem = search_problem
-        documents = search_problem.train_and_dev.documents
-        rng = random_generator(search_problem.options.seed, "parts", "documents")
-        numbered_indices = enumerate(rng.permutation(len(documents)))
-        self._fold_by_document = {
-            documents[index]: number % N_FOLDS for number, index in numbered_indices
-        }
-        self.demo_set = largest_demo_set(search_problem.train_and_dev, search_problem)
+    def __init__(self, problem: SearchProblem) -> None:
+        self._problem = problem
+        documents = problem.train_and_dev.documents
+        rng = random_generator(problem.options.seed, "parts", "documents")
+        shuffled = [documents[index] for index in rng.permutation(len(documents))]
+        self._fold_by_document = {name: index % N_FOLDS for index, name in enumerate(shuffled)}
+        self.demo_set = largest_demo_set(problem.train_and_dev, problem)
         shows_everything = self.demo_set.selection == DEMOS_OF_ALL_OUTPUTS
         self.is_feasible = shows_everything and len(documents) >= 2 * N_FOLDS
 
@@ -45,11 +43,9 @@ class CrossValidation:
         """The demonstrations of each version, by the number of the fold that is left out."""
         demo_sets = []
         for left_out in range(N_FOLDS):
-            other_documents = [
-                name for name, fold in self._fold_by_document.items() if fold != left_out
-            ]
-            items = self._search_problem.train_and_dev.of_documents(other_documents)
-            demo_sets.append(largest_demo_set(items, self._search_problem))
+            others = [name for name, fold in self._fold_by_document.items() if fold != left_out]
+            items = self._problem.train_and_dev.of_documents(others)
+            demo_sets.append(largest_demo_set(items, self._problem))
         return demo_sets
 
     def judge(self, candidate: Candidate, items: Items) -> tuple[Candidate, Vector]:
@@ -57,7 +53,7 @@ class CrossValidation:
 
         A verdict is decided by a threshold that is learned on all other folds.
         """
-        evaluator = self._search_problem.evaluator
+        evaluator = self._problem.evaluator
         folds = np.array([self._fold_by_document[name] for name in items.document_ids])
         scores = np.empty(len(items))
         if candidate.demo_set.demos:
@@ -67,7 +63,7 @@ class CrossValidation:
                 scores[folds == fold] = evaluator.scores(version, items_in_fold)
         else:
             scores = evaluator.scores(candidate, items)
-        if self._search_problem.goal != "balanced":
+        if self._problem.goal != "balanced":
             return candidate, scores
         fold_verdicts = np.empty(len(items))
         for fold in range(N_FOLDS):

@@ -28,8 +28,7 @@ MAX_DOCUMENTS_SHOWN, MAX_OUTPUTS_OF_DOCUMENT = 12, 5
 MAX_OUTPUTS_SHOWN = 36
 # Upper bound on the share of documents in one prompt, so that draws for several prompts differ.
 MAX_SHARE_SHOWN = 2 / 3
-# Upper bounds on the characters of the evidence, and of one text, reason or comment in it. The
-# middle of a longer text is cut out.
+# Upper bounds on the characters of the evidence, and of one text, reason or comment in it.
 MAX_EVIDENCE_LENGTH, MAX_TEXT_LENGTH = 60_000, 2400
 MAX_REASON_LENGTH, MAX_COMMENT_LENGTH = 300, 1200
 # A document's sampling weight grows with this number plus the judge's error on the document (at
@@ -47,8 +46,7 @@ class JudgedItems:
     Outputs are ranked within their documents. If no document has three outputs, and for pairs and
     verdicts, all outputs are ranked together. `ranks` has the ranks by people's labels (row 0) and
     by the judge's scores (row 1); 1 is the best. `overratings` says how much the judge overrates
-    each output, in standard deviations of ranks; for pairs, it is the judge's margin minus people's
-    margin.
+    each output, in standard deviations of ranks (for pairs, in margins).
     """
 
     def __init__(self, items: Items, judgements: Sequence[AnyJudgement], prompt: Prompt) -> None:
@@ -57,8 +55,7 @@ class JudgedItems:
         self.answer_field = prompt.answer_field
         self.is_pairwise = self.answer_field.choices == A_OR_B
         self.verdict_words = self.answer_field.verdict_words
-        # The two outputs of a pair are always shown with the pair, even if all pairs of the
-        # document share one of them.
+        # Both outputs of a pair are shown with the pair, even if all pairs of a document share one.
         input_names = [field.name for field in prompt.input_fields]
         self.output_names = frozenset(input_names[-2:] if self.is_pairwise else ())
         groups = list(items.rows_by_document.values())
@@ -88,10 +85,8 @@ class JudgedItems:
         n_shown, evidence_texts = _shown_counts(document_rows)[0], list[str]()
         for rng in generators:
             # Sorting by log weight plus Gumbel noise is a weighted draw without replacement.
-            drawn_indices = np.argsort(
-                -(log_weights + rng.gumbel(size=len(document_rows))), kind="stable"
-            )
-            text = overview
+            noisy_weights = log_weights + rng.gumbel(size=len(document_rows))
+            drawn_indices, text = np.argsort(-noisy_weights, kind="stable"), overview
             for number, index in enumerate(drawn_indices[:n_shown], start=1):
                 all_rows = document_rows[index]
                 rows, n_outputs = self._select_outputs(all_rows), len(all_rows)
@@ -105,32 +100,21 @@ class JudgedItems:
 
     def outputs_text(self, rows: Sequence[int]) -> str:
         """Return the lines on outputs of one document, with the texts that all share first."""
-        common_texts = self._common_texts(rows)
-        lines = [f"{name}: {_quote(text)}" for name, text in common_texts.items()]
+        first, *others = (self.items[row].texts for row in rows)
+        shared_names = first.keys() - self.output_names if others else set[str]()
+        for texts in others:
+            shared_names = {name for name in shared_names if texts.get(name) == first[name]}
+        lines = [f"{name}: {_quote(first[name])}" for name in first if name in shared_names]
         for row in rows:
-            judgement, item = self.judgements[row], self.items[row]
+            item = self.items[row]
             lines.append(self._pair_line(row) if self.is_pairwise else self._rating_line(row))
-            lines += [
-                f"  {name}: {_quote(text)}"
-                for name, text in item.texts.items()
-                if name not in common_texts
-            ]
-            if reason := judgement.rationale:
+            own_names = [name for name in item.texts if name not in shared_names]
+            lines += [f"  {name}: {_quote(item.texts[name])}" for name in own_names]
+            if reason := self.judgements[row].rationale:
                 lines.append(f"  the judge's reason: {_quote(reason, MAX_REASON_LENGTH)}")
             if item.comment:
                 lines.append(f"  people's comment: {_quote(item.comment, MAX_COMMENT_LENGTH)}")
         return "\n".join(lines)
-
-    def _common_texts(self, rows: Sequence[int]) -> dict[str, str]:
-        """Return the texts, by field name, that are the same for all of several outputs."""
-        first, *others = (self.items[row].texts for row in rows)
-        return {
-            name: text
-            for name, text in first.items()
-            if others
-            and name not in self.output_names
-            and all(texts.get(name) == text for texts in others)
-        }
 
     def _document_weights(self) -> Vector:
         """Return sampling weights, larger if people's labels differ or the judge ranks wrongly."""
@@ -148,17 +132,15 @@ class JudgedItems:
     def _select_outputs(self, rows: Indices) -> list[int]:
         """Choose outputs to show, sorted by people's labels, best first.
 
-        The first chosen are people's best and worst output, and those that the judge overrates
-        most, underrates most, and ranks best.
+        First come people's best and worst output, and those that the judge overrates most,
+        underrates most, and ranks best.
         """
+        overratings = self.weighted_overratings[rows]
+        nearest = np.abs(self.overratings[rows]).argmin()
+        misplaced = rows[[overratings.argmax(), overratings.argmin(), nearest]]
         best_first = rows[np.argsort(-self.items.human[rows], kind="stable")]
-        misplaced = [
-            rows[np.argmax(self.weighted_overratings[rows])],
-            rows[np.argmin(self.weighted_overratings[rows])],
-            rows[np.argmin(np.abs(self.overratings[rows]))],
-        ]
-        rows_by_priority = [best_first[0], best_first[-1], *misplaced, *best_first]
-        rows_shown = list(dict.fromkeys(map(int, rows_by_priority)))[:MAX_OUTPUTS_OF_DOCUMENT]
+        by_priority = [best_first[0], best_first[-1], *misplaced, *best_first]
+        rows_shown = list(dict.fromkeys(map(int, by_priority)))[:MAX_OUTPUTS_OF_DOCUMENT]
         return sorted(rows_shown, key=lambda row: (-self.items.human[row], row))
 
     def _rating_line(self, row: int) -> str:
@@ -191,14 +173,14 @@ class JudgedItems:
         return f"{people_text}; judge {judge_verdict} ({good_word} {score:.0%}): {correctness}"
 
     def _pair_line(self, row: int) -> str:
-        item, judgement = self.items[row], self.judgements[row]
+        item = self.items[row]
         vote_counts = Counter(preferred_output(vote) or "tie" for vote in item.ratings)
         line = f"- people {_preference_text(item.human)}"
         if vote_counts:
             counts_text = ", ".join(f"{n} {vote}" for vote, n in sorted(vote_counts.items()))
             line += f" ({counts_text})"
         line += f"; judge {_preference_text(self.scores[row])}"
-        if order_choices := _choices_by_order(judgement):
+        if order_choices := _choices_by_order(self.judgements[row]):
             line += f" ({order_choices[0]} where A stands first, {order_choices[1]} where B does)"
         agreement = np.sign(item.human * self.scores[row])
         return line + {1: ": right", -1: ": wrong"}.get(agreement, "")
@@ -226,8 +208,8 @@ class JudgedItems:
     def _share_sentence(self, rows: Indices) -> str:
         """Return a sentence with the shares of ratings on these rows, the judge's and people's."""
         scores, labels = self.scores[rows].tolist(), self.items.human[rows].tolist()
-        judge_counts = Counter(self.answer_field.nearest_choice(score) for score in scores)
-        people_counts = Counter(self.answer_field.nearest_choice(label) for label in labels)
+        judge_counts = Counter(map(self.answer_field.nearest_choice, scores))
+        people_counts = Counter(map(self.answer_field.nearest_choice, labels))
         n = len(rows)
         shares = [
             f"{choice}: {judge_counts[choice] / n:.0%} and {people_counts[choice] / n:.0%}"
@@ -241,26 +223,24 @@ class JudgedItems:
         agreement = pairwise_accuracy(self.scores, self.items.human, documents, level=level)
         if agreement.n_pairs:
             scope = "of one document " if level == "summary" else ""
-            tie_share = agreement.n_ties / agreement.n_pairs
-            right_share = agreement.value - tie_share / 2
-            wrong_share = 1 - right_share - tie_share
+            ties = agreement.n_ties / agreement.n_pairs
+            right = agreement.value - ties / 2
             yield (
                 f"Of {agreement.n_pairs} pairs of outputs {scope}that people tell apart, the judge "
-                f"orders {right_share:.0%} as people do, {wrong_share:.0%} the other way, and ties "
-                f"{tie_share:.0%}."
+                f"orders {right:.0%} as people do, {1 - right - ties:.0%} the other way, and ties "
+                f"{ties:.0%}."
             )
 
     def _pair_overview(self) -> Iterator[str]:
-        has_preference = self.items.human != 0
-        agreement = np.sign(self.scores[has_preference]) * np.sign(self.items.human[has_preference])
-        n = max(1, len(agreement))
+        agreement = self.scores * self.items.human  # 0 if people are tied
+        n_judged = np.count_nonzero(~np.isnan(self.scores))
+        n = len(np.flatnonzero(self.items.human)) or 1
         yield (
-            f"The judge has compared {int((~np.isnan(self.scores)).sum())} pairs. Where people "
-            f"prefer one, it prefers the same in {(agreement > 0).sum() / n:.0%} of pairs and the "
-            f"other in {(agreement < 0).sum() / n:.0%}."
+            f"The judge has compared {n_judged} pairs. Where people prefer one, it prefers the "
+            f"same in {np.sum(agreement > 0) / n:.0%} of pairs and the other in "
+            f"{np.sum(agreement < 0) / n:.0%}."
         )
-        choice_pairs = list(filter(None, map(_choices_by_order, self.judgements)))
-        if choice_pairs:
+        if choice_pairs := list(filter(None, map(_choices_by_order, self.judgements))):
             is_inconsistent = [choice_ab != choice_ba for choice_ab, choice_ba in choice_pairs]
             yield (
                 "Asked in both orders, it follows the place and not the text in "

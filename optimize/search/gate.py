@@ -28,11 +28,10 @@ from optimize.statistics.intervals import Contrast, Interval, random_generator
 
 # The estimated gains of one kind of change: a list for each half of the labels.
 GainsByHalf = Sequence[Sequence[Contrast]]
-# The number of random permutations in the test.
-N_PERMUTATIONS = 2000
+N_PERMUTATIONS = 2000  # of the test, drawn at random
 # This number widens the interval for dataset-level rho, because the permutation test ignores that
-# ranks depend on the sample of documents. Without it, up to .136 of equal judges would ship at a
-# risk of .10.
+# ranks depend on the sample of documents. Else up to .136 of equal judges would ship at a risk of
+# .10.
 RANK_CORRECTION = 3
 # A judge that costs n times as much as the untuned judge needs a gain of at least (n - 1) times
 # this number: at 2.5 times the cost, a gain of .03.
@@ -49,10 +48,9 @@ class QuestionTest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gain:
-    """The mean gain of tuned judges over the untuned judge.
+    """The mean gain of tuned judges over the untuned judge, by the kind of change `change_index`.
 
-    The interval lies above 0 exactly if the test is passed. `change_index` is the index of the kind
-    of change that has this gain.
+    The interval lies above 0 exactly if the test is passed.
     """
 
     value: float
@@ -88,7 +86,7 @@ class ShipDecision:
 
 
 def decide(
-    search_problem: SearchProblem,
+    problem: SearchProblem,
     trials_by_half: Sequence[Sequence[CandidateTrial]],
     n_tried: int,
     question_test: QuestionTest | None = None,
@@ -102,50 +100,42 @@ def decide(
     trials_by_change = [each for each in (trials_by_half, question_trials) if any(each)]
     if not trials_by_change:
         reason = f"No reliable candidate beat the untuned judge on train ({n_tried} tried)."
-        return search_problem.untuned, ShipDecision(ships=False, reason=reason)
+        return problem.untuned, ShipDecision(ships=False, reason=reason)
     gains_by_change = [
-        [[trial.gain_estimate for trial in trials] for trials in halves]
-        for halves in trials_by_change
+        [[trial.gain_estimate for trial in half] for half in halves] for halves in trials_by_change
     ]
-    risk, rng = search_problem.options.risk, random_generator(search_problem.options.seed, "gate")
-    decision = decide_by_gain(gains_by_change, search_problem.goal, rng, risk)
+    risk, rng = problem.options.risk, random_generator(problem.options.seed, "gate")
+    decision = decide_by_gain(gains_by_change, problem.goal, rng, risk)
     gain, best_change = decision.gain, trials_by_change[decision.gain.change_index]
     trials = list(chain(*best_change))
     if question_test and best_change is question_trials:
         tuned = question_test.candidate
     else:
-        tuned = best_after_cost(search_problem, trials)
+        tuned = best_after_cost(problem, trials)
         trials = [trial for trial in trials if trial.candidate.id == tuned.id]
-    if decision.ships and (objection := _objection(search_problem, tuned, trials)):
+    if decision.ships and (objection := _objection(problem, tuned, trials)):
         way_out = f"{option_name('ship', 'tuned')} ships the judge nevertheless."
         reason = f"Tuning passed the test, but {objection} {way_out}"
         decision = replace(decision, ships=False, reason=reason)
-    search_problem.record(
-        "gate",
-        candidate=tuned.id,
-        figures=figure_json(gain),
-        n_documents=gain.n_documents,
-        risk=risk,
-        ship=decision.ships,
-    )
+    fields = {"candidate": tuned.id, "figures": figure_json(gain), "n_documents": gain.n_documents}
+    problem.record("gate", None, **fields, risk=risk, ship=decision.ships)
     return tuned, decision
 
 
 def _objection(
-    search_problem: SearchProblem, tuned: Candidate, trials: Sequence[CandidateTrial]
+    problem: SearchProblem, tuned: Candidate, trials: Sequence[CandidateTrial]
 ) -> str | None:
     """Return why a judge that passed the test should not ship: its cost, or its TPR or TNR."""
-    item_price, gain = search_problem.evaluator.item_price, mean_gain(trials)
-    cost_ratio = item_price(tuned) / item_price(search_problem.untuned)
+    item_price, gain = problem.evaluator.item_price, mean_gain(trials)
+    cost_ratio = item_price(tuned) / item_price(problem.untuned)
     required_gain = GAIN_PER_EXTRA_COST * (cost_ratio - 1)
     if gain < required_gain:
-        metric = metric_name(search_problem.goal)
         return (
             f"the tuned judge costs {cost_ratio:.1f} times as much a row: its gain of {gain:.3f} "
-            f"{metric} is below the {required_gain:.3f} that this cost requires "
+            f"{metric_name(problem.goal)} is below the {required_gain:.3f} that this cost requires "
             f"({GAIN_PER_EXTRA_COST:g} for each further multiple of the untuned judge's cost)."
         )
-    return rate_objection(trials) if search_problem.goal == "balanced" else None
+    return rate_objection(trials) if problem.goal == "balanced" else None
 
 
 def rate_objection(trials: Sequence[CandidateTrial]) -> str | None:
@@ -155,10 +145,9 @@ def rate_objection(trials: Sequence[CandidateTrial]) -> str | None:
     the outputs on which the judges differ, and also below the untuned judge's other rate.
     """
     human = np.concatenate([trial.items.human for trial in trials])
-    tuned_verdicts = np.concatenate([trial.scores for trial in trials])
-    untuned_verdicts = np.concatenate([trial.reference_scores for trial in trials])
-    tuned_right, untuned_right = tuned_verdicts == human, untuned_verdicts == human
-    both_judged = ~np.isnan(tuned_verdicts + untuned_verdicts)
+    verdicts = np.hstack([(trial.scores, trial.reference_scores) for trial in trials])
+    tuned_right, untuned_right = verdicts == human
+    both_judged = ~np.isnan(verdicts).any(axis=0)
     rows_by_label = {"fails": both_judged & (human == 0), "passes": both_judged & (human == 1)}
     untuned_rates = {
         label: untuned_right[rows].mean() for label, rows in rows_by_label.items() if rows.any()
@@ -219,30 +208,26 @@ def metric_name(search_goal: Goal) -> str:
     return "balanced accuracy" if search_goal == "balanced" else f"{search_goal}-level rho"
 
 
-def best_after_cost(search_problem: SearchProblem, trials: Sequence[CandidateTrial]) -> Candidate:
-    """Return the candidate with the highest objective after a deduction for its cost.
+def best_after_cost(problem: SearchProblem, trials: Sequence[CandidateTrial]) -> Candidate:
+    """Return the candidate with the highest objective after a deduction, `GAIN_PER_EXTRA_COST`.
 
-    The deduction is `GAIN_PER_EXTRA_COST`. If any candidate beats the untuned judge, only such
-    candidates are considered. Two candidates are compared on the items that both have scored and
-    that are in the demonstrations of neither.
+    If any candidate beats the untuned judge, only such candidates are considered. Two candidates
+    are compared on the items that both have scored and that neither has in its demonstrations.
     """
     trials_by_id: dict[str, list[CandidateTrial]] = {}
     for trial in trials:
         trials_by_id.setdefault(trial.candidate.id, []).append(trial)
     with_gain = [trials for trials in trials_by_id.values() if mean_gain(trials) > 0]
     best, *others = (trials[-1].candidate for trials in with_gain or trials_by_id.values())
-    evaluator = search_problem.evaluator
+    evaluator = problem.evaluator
     for candidate in others:
-        items = search_problem.train_and_dev
+        items = problem.train_and_dev
         for judge in (candidate, best):
             items = judge.unseen(evaluator.scored_items(judge, items))
-        scores, best_scores = (
-            search_problem.apply_threshold(evaluator.scores(judge, items), judge.threshold)
-            for judge in (candidate, best)
-        )
-        trial = CandidateTrial(candidate, items, scores, best_scores, search_problem.goal)
+        both_scores = problem.scores(candidate, items), problem.scores(best, items)
+        trial = CandidateTrial(candidate, items, *both_scores, problem.goal)
         extra_price = evaluator.item_price(candidate) - evaluator.item_price(best)
-        extra_cost = extra_price / evaluator.item_price(search_problem.untuned)
+        extra_cost = extra_price / evaluator.item_price(problem.untuned)
         if trial.gain_estimate.value > GAIN_PER_EXTRA_COST * extra_cost:
             best = candidate
     return best
@@ -251,9 +236,8 @@ def best_after_cost(search_problem: SearchProblem, trials: Sequence[CandidateTri
 def largest_gain(
     gains_by_change: Sequence[GainsByHalf], rng: np.random.Generator, risk: float = DEFAULT_RISK
 ) -> Gain:
-    """Return the mean gain of the kind of change with the largest mean gain, with an interval.
+    """Return the largest mean gain of a kind of change; halves are weighted by their documents.
 
-    The gain on a half is the mean of its estimated gains. Halves are weighted by their documents.
     The interval lies above zero if less than the share `risk` of the random permutations reach the
     gain. The interval is infinite if there are too few documents.
     """
@@ -266,18 +250,18 @@ def largest_gain(
         documents = _document_ids(chain(*gains_of_half))
         signs = rng.choice([-1.0, 1.0], (N_PERMUTATIONS, len(documents)))
         signs = np.vstack([np.ones(len(documents)), signs])
-        for change, estimates in enumerate(gains_of_half):
-            estimates_with_documents = [each for each in estimates if each.documents]
-            if not estimates_with_documents:
+        for change, all_estimates in enumerate(gains_of_half):
+            estimates = [estimate for estimate in all_estimates if estimate.documents]
+            if not estimates:
                 continue
-            gains_by_draw = []
-            for estimate in estimates_with_documents:
-                document_columns = np.searchsorted(documents, estimate.documents)
-                gains_by_draw.append(estimate.swapped(signs[:, document_columns]))
-            n_in_half = len(_document_ids(estimates_with_documents))
+            gains_by_draw = [
+                estimate.swapped(signs[:, np.searchsorted(documents, estimate.documents)])
+                for estimate in estimates
+            ]
+            n_in_half = len(_document_ids(estimates))
             gain_sums[:, change] += n_in_half * np.mean(gains_by_draw, axis=0)
             n_documents[change] += n_in_half
-            n_untied[change] += min(estimate.n_untied for estimate in estimates_with_documents)
+            n_untied[change] += min(estimate.n_untied for estimate in estimates)
     is_tested = n_documents > 0
     if not is_tested.any():
         return NO_GAIN

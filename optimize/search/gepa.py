@@ -38,8 +38,7 @@ MIN_MINIBATCH_DOCUMENTS, MIN_MINIBATCH_OUTPUTS = 6, 30
 PROPOSER_SEED_STEP = 10_000
 # The search ends after this many replies in a row without a new instruction; GEPA would go on.
 MAX_FRUITLESS_REPLIES = 25
-# The name of the only text that GEPA tunes.
-INSTRUCTION_NAME = "instruction"
+INSTRUCTION_NAME = "instruction"  # of the only text that GEPA tunes
 
 
 class GepaAdapter:
@@ -52,22 +51,20 @@ class GepaAdapter:
 
     propose_new_texts = None  # None: GEPA uses its own prompt for proposals
 
-    def __init__(self, search_problem: SearchProblem) -> None:
-        self.search_problem, train = search_problem, search_problem.train
-        documents = list(informative_documents(train, search_problem.goal))
-        random_generator(search_problem.options.seed, "stock").shuffle(documents)
+    def __init__(self, problem: SearchProblem) -> None:
+        self.problem, train = problem, problem.train
+        documents = list(informative_documents(train, problem.goal))
+        random_generator(problem.options.seed, "stock").shuffle(documents)
         n_learning = len(documents) // 2
         self.learning_documents = documents[:n_learning]
         self.selection_documents = documents[n_learning:]
         outputs_per_document = len(train) / max(1, len(train.documents))
-        minibatch_size = round(MIN_MINIBATCH_OUTPUTS / outputs_per_document)
-        minibatch_size = max(MIN_MINIBATCH_DOCUMENTS, minibatch_size)
-        self.n_minibatches = max(1, n_learning // minibatch_size)
+        n_in_minibatch = round(MIN_MINIBATCH_OUTPUTS / outputs_per_document)
+        self.n_minibatches = max(1, n_learning // max(MIN_MINIBATCH_DOCUMENTS, n_in_minibatch))
         # The cost of a proposal, and of scoring it on a minibatch and on `selection_documents`.
         n_documents = n_learning / self.n_minibatches + len(self.selection_documents)
-        n_outputs = n_documents * outputs_per_document
-        evaluator = search_problem.evaluator
-        scoring_cost = n_outputs * evaluator.item_cost(search_problem.untuned)
+        n_outputs, evaluator = n_documents * outputs_per_document, problem.evaluator
+        scoring_cost = n_outputs * evaluator.item_cost(problem.untuned)
         self.proposal_cost = evaluator.budget.proposal_cost + scoring_cost
         self.selection_values: dict[Candidate, float] = {}
         self.candidate_ids: set[str] = set()
@@ -77,34 +74,33 @@ class GepaAdapter:
     def is_finished(self, state: GEPAState) -> bool:
         """Return whether no further proposal is possible or worth its cost."""
         is_fruitless = self.n_fruitless >= MAX_FRUITLESS_REPLIES
-        is_spent = self.search_problem.evaluator.budget.remaining < self.proposal_cost
+        is_spent = self.problem.evaluator.budget.remaining < self.proposal_cost
         return self.fatal_error is not None or is_fruitless or is_spent
 
     def next_minibatch_ids(self, loader: Sized, state: GEPAState) -> list[int]:
         """Return the indices of the next minibatch; each epoch shuffles the documents anew."""
         epoch, batch_number = divmod(state.i, self.n_minibatches)
-        rng = random_generator(self.search_problem.options.seed, "minibatches", epoch)
+        rng = random_generator(self.problem.options.seed, "minibatches", epoch)
         minibatches = np.array_split(rng.permutation(len(loader)), self.n_minibatches)
         return [int(index) for index in minibatches[batch_number]]
 
     def evaluate(
-        self, batch: Sequence[str], prompt_texts: Mapping[str, str], capture_traces: bool = False
+        self, batch: Sequence[str], texts: Mapping[str, str], capture_traces: bool = False
     ) -> EvaluationBatch:
         """Score the documents of the batch, in order."""
-        search_problem = self.search_problem
-        candidate = Candidate(instruction=prompt_texts[INSTRUCTION_NAME])
-        items = search_problem.train.of_documents(batch)
-        scores = search_problem.evaluator.scores(candidate, items)
+        problem = self.problem
+        candidate = Candidate(instruction=texts[INSTRUCTION_NAME])
+        items = problem.train.of_documents(batch)
+        scores = problem.evaluator.scores(candidate, items)
         if candidate.id not in self.candidate_ids:
             self.candidate_ids.add(candidate.id)
             self.n_fruitless = 0
         is_selection = set(self.selection_documents) == set(batch)
         if is_selection and candidate not in self.selection_values:
-            value = self.selection_values[candidate] = objective(scores, items, search_problem.goal)
-            search_problem.record_candidate("stock", candidate, value=value)
-        score_by_document = document_scores(scores, items, search_problem.goal)
-        # Every document gets all items as its trajectory, because the evidence is written from all
-        # items.
+            value = self.selection_values[candidate] = objective(scores, items, problem.goal)
+            problem.record_candidate("stock", candidate, value=value)
+        score_by_document = document_scores(scores, items, problem.goal)
+        # Every document has all items as its trajectory: the evidence is written from all of them.
         return EvaluationBatch(
             outputs=list(batch),
             scores=[score_by_document[name] for name in batch],
@@ -112,30 +108,25 @@ class GepaAdapter:
         )
 
     def make_reflective_dataset(
-        self,
-        prompt_texts: Mapping[str, str],
-        evaluation: EvaluationBatch,
-        components: Sequence[str],
+        self, texts: Mapping[str, str], evaluation: EvaluationBatch, components: Sequence[str]
     ) -> dict[str, list[dict[str, str]]]:
         """Write the evidence on the documents of an evaluation, for GEPA's prompt."""
         items: Items = evaluation.trajectories[0]
-        search_problem, search_goal = self.search_problem, self.search_problem.goal
-        candidate = Candidate(instruction=prompt_texts[INSTRUCTION_NAME])
-        rng = random_generator(search_problem.options.seed, "lesson", self.n_requests)
-        (evidence_text,) = write_evidence(search_problem.evaluator, candidate, items, [rng])
-        metric = f"Spearman's rho, {search_goal} level"
-        if search_goal == "balanced":
-            metric = "balanced accuracy"
+        problem, goal = self.problem, self.problem.goal
+        candidate = Candidate(instruction=texts[INSTRUCTION_NAME])
+        rng = random_generator(problem.options.seed, "lesson", self.n_requests)
+        (evidence_text,) = write_evidence(problem.evaluator, candidate, items, [rng])
+        metric = "balanced accuracy" if goal == "balanced" else f"Spearman's rho, {goal} level"
         score = f"{np.mean(evaluation.scores):.2f} (1 is best): {metric} on {len(items)} outputs"
         return {INSTRUCTION_NAME: [{"Score": score, "Evidence": evidence_text}]}
 
     def reflect(self, prompt: str) -> str:
         """Ask the proposer for an instruction, and return it in a code block, as GEPA expects."""
-        assert self.search_problem.proposer is not None
+        assert self.problem.proposer is not None
         if self.fatal_error is not None:
             raise self.fatal_error
-        budget = self.search_problem.evaluator.budget
-        seed = PROPOSER_SEED_STEP * (1 + self.search_problem.options.seed) + self.n_requests
+        budget = self.problem.evaluator.budget
+        seed = PROPOSER_SEED_STEP * (1 + self.problem.options.seed) + self.n_requests
         self.n_requests, self.n_fruitless = self.n_requests + 1, self.n_fruitless + 1
         request = Request(
             [Message(role="user", content=prompt)],
@@ -144,7 +135,7 @@ class GepaAdapter:
         )
         try:
             budget.check_cost(budget.proposal_cost)
-            response = self.search_problem.proposer.ask(request)
+            response = self.problem.proposer.ask(request)
         except (*BUDGET_ERRORS, FatalModelError) as error:
             self.fatal_error = error
             raise
@@ -187,19 +178,19 @@ def document_scores(scores: Vector, items: Items, search_goal: Goal) -> dict[str
     return {name: float(contributions[rows].sum()) for name, rows in items.rows_by_document.items()}
 
 
-def explore(search_problem: SearchProblem) -> Exploration:
+def explore(problem: SearchProblem) -> Exploration:
     """Run GEPA on train: it learns from half of the documents, and selects on the other half."""
-    adapter = GepaAdapter(search_problem)
+    adapter = GepaAdapter(problem)
     n_used = len(adapter.learning_documents) + len(adapter.selection_documents)
-    if n_left_out := len(search_problem.train.documents) - n_used:
-        search_problem.print_line(
+    if n_left_out := len(problem.train.documents) - n_used:
+        problem.print_line(
             f"GEPA leaves out {n_left_out} documents, because they cannot tell judges apart or "
             "because their label is too common"
         )
     with suppress(*BUDGET_ERRORS):
         if adapter.learning_documents:
             gepa.optimize(
-                seed_candidate={INSTRUCTION_NAME: search_problem.untuned.instruction},
+                seed_candidate={INSTRUCTION_NAME: problem.untuned.instruction},
                 trainset=adapter.learning_documents,
                 valset=adapter.selection_documents,
                 adapter=adapter,
@@ -208,11 +199,11 @@ def explore(search_problem: SearchProblem) -> Exploration:
                 skip_perfect_score=False,
                 stop_callbacks=adapter.is_finished,
                 logger=SimpleNamespace(log=lambda message: None),
-                seed=search_problem.options.seed,
+                seed=problem.options.seed,
             )
     if isinstance(adapter.fatal_error, FatalModelError):
         raise adapter.fatal_error
-    values, untuned = adapter.selection_values, search_problem.untuned
+    values, untuned = adapter.selection_values, problem.untuned
     better = [candidate for candidate in values if values[candidate] > values[untuned]]
     better.sort(key=lambda candidate: (-values[candidate], candidate.id))
     return Exploration(finalists=better[:MAX_FINALISTS], candidate_ids=adapter.candidate_ids)

@@ -18,8 +18,7 @@ from optimize.search.candidates import Candidate
 from optimize.search.cross_validation import CrossValidation
 from optimize.search.problem import SearchProblem
 
-# Upper bound on the finalists of one search: candidates that are tested on held-out documents.
-MAX_FINALISTS = 3
+MAX_FINALISTS = 3  # candidates of one search that are tested on held-out documents
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +75,7 @@ def writes_questions(optimizer: Optimizer) -> Optimizer:
 
 
 # Optimizers are named by strings and imported on use, because the imports take half a second.
-OPTIMIZERS = {
-    "rank": "optimize.search.rank_search:explore",
-    "gepa": "optimize.search.gepa:explore",
-}
+OPTIMIZERS = {"rank": "optimize.search.rank_search:explore", "gepa": "optimize.search.gepa:explore"}
 
 
 def optimizer_name(optimizer: str | Optimizer) -> str:

@@ -12,11 +12,9 @@ from optimize.statistics.rows import scored_rows
 # (`ScoredRows.n_untied_documents`). With 6, judges that are no better would ship in .12 of runs;
 # without a minimum, in up to .29 of runs (benchmarks/gate.py).
 MIN_UNTIED_DOCUMENTS = 10
-# Labels are planned so that a true gain of this size, in rho or balanced accuracy, ships with this
-# probability.
+# Labels are planned so that a true gain in rho or balanced accuracy ships with this probability.
 PLANNED_GAIN, TARGET_POWER = 0.1, 0.8
-# The assumed share of outputs to which the tuned and the untuned judge give different verdicts.
-DISAGREEMENT_SHARE = 0.25
+DISAGREEMENT_SHARE = 0.25  # assumed, of outputs on which the tuned and untuned verdicts differ
 # The assumed standard deviation, over documents, of the difference between two judges' rho within a
 # document, multiplied by sqrt(outputs in the document - 1). Measured values are .79 to 1.02 on
 # SummEval, and .91 in benchmarks/simulated.py. At dataset level, the factor is sqrt(outputs in the
@@ -41,9 +39,8 @@ def power(n_documents: int, n_outputs: float, gain: float, risk: float = DEFAULT
     if n_documents < fewest_documents(risk):
         return 0.0
     standard_error = RHO_DIFFERENCE_SD / math.sqrt(n_documents * n_outputs)
-    degrees_of_freedom = n_documents - 1
-    critical_value = stdtrit(degrees_of_freedom, 1 - risk)
-    return float(1 - nctdtr(degrees_of_freedom, gain / standard_error, critical_value))
+    critical_value = stdtrit(n_documents - 1, 1 - risk)
+    return float(1 - nctdtr(n_documents - 1, gain / standard_error, critical_value))
 
 
 def documents_needed(target_power: float, n_outputs: float, gain: float, risk: float) -> int:
@@ -55,13 +52,12 @@ def documents_needed(target_power: float, n_outputs: float, gain: float, risk: f
 def power_text(
     all_items: Items, train_and_dev: Items, *, search_goal: Goal, risk: float = DEFAULT_RISK
 ) -> tuple[str, int]:
-    """Return a sentence on the chance that `PLANNED_GAIN` ships, and how many documents are needed.
+    """Return a sentence on the chance that `PLANNED_GAIN` ships, and the documents for a good one.
 
-    The second value is the number of labelled documents with which the chance is `TARGET_POWER`.
-    `all_items` are all labelled items, also those that are held out from the search.
+    With that many labelled documents, the chance is `TARGET_POWER`. `all_items` are all labelled
+    items, also those that are held out from the search.
     """
-    items, metric = train_and_dev, "rho"
-    n = len(items.documents)
+    items, metric, n = train_and_dev, "rho", len(train_and_dev.documents)
     n_outputs = len(items) / n
     if search_goal == "balanced":
         # With a share p of passes, one output contributes a standard deviation of

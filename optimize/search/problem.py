@@ -39,8 +39,8 @@ class SearchOptions:
     """The options of a search, most of which are upper bounds.
 
     The proposer is asked for `n_proposals` instructions in a round. `max_demo_characters` bounds
-    the characters of all demonstrations in a prompt, and `max_item_price` the price of judging one
-    item. `reasoning` has the forms of reasoning to try besides the untuned judge's.
+    all demonstrations in a prompt, and `max_item_price` the price of judging one item. `reasoning`
+    has the forms of reasoning to try besides the untuned judge's.
     """
 
     seed: int = 0
@@ -83,9 +83,10 @@ class SearchProblem:
         threshold = best_threshold(self.evaluator.scores(candidate, items), items.human)
         return replace(candidate, threshold=threshold)
 
-    def apply_threshold(self, scores: Vector, threshold: float) -> Vector:
-        """Return verdicts by this threshold if the goal is balanced accuracy; else the scores."""
-        return verdicts(scores, threshold) if self.goal == "balanced" else scores
+    def scores(self, candidate: Candidate, items: Items) -> Vector:
+        """Return the candidate's scores; verdicts, by its threshold, if verdicts are the goal."""
+        scores = self.evaluator.scores(candidate, items)
+        return verdicts(scores, candidate.threshold) if self.goal == "balanced" else scores
 
     @cached_property
     def untuned(self) -> Candidate:
@@ -130,10 +131,10 @@ def informative_documents(items: Items, search_goal: Goal) -> tuple[str, ...]:
     documents have the commoner label as the rarer label.
     """
     labels_by_document = {name: items.human[rows] for name, rows in items.rows_by_document.items()}
-    varied_documents = [name for name, labels in labels_by_document.items() if np.ptp(labels) > 0]
+    varied = tuple(name for name, labels in labels_by_document.items() if np.ptp(labels) > 0)
     if search_goal == "summary":
-        return tuple(varied_documents) or items.documents
-    if search_goal != "balanced" or varied_documents:
+        return varied or items.documents
+    if search_goal != "balanced" or varied:
         return items.documents
     passed = [name for name, labels in labels_by_document.items() if labels[0] >= 0.5]
     failed = [name for name, labels in labels_by_document.items() if labels[0] < 0.5]
@@ -159,8 +160,8 @@ def objective(scores: Vector, items: Items, search_goal: Goal) -> float:
     """
     if search_goal == "balanced":
         return balanced_accuracy(_best_verdicts(scores, items), items.human)
-    document_ids, system_ids = items.document_ids, items.system_ids
-    return correlation(search_goal, scores, items.human, document_ids, system_ids).value
+    ids = items.document_ids, items.system_ids
+    return correlation(search_goal, scores, items.human, *ids).value
 
 
 @dataclass(frozen=True)
@@ -180,8 +181,8 @@ class CandidateTrial:
     @cached_property
     def gain_estimate(self) -> Contrast:
         """The candidate's objective minus the reference judge's, on items that both judged."""
-        items, human, document_ids = self.items, self.items.human, self.items.document_ids
-        both_scores = self.scores, self.reference_scores
+        items, both_scores = self.items, (self.scores, self.reference_scores)
+        human, document_ids = items.human, items.document_ids
         if self.goal == "balanced":
             tuned, reference = (_best_verdicts(scores, items) for scores in both_scores)
             return contrast_balanced_accuracy(tuned, reference, human, document_ids)
@@ -203,10 +204,8 @@ class CandidateTrial:
     def n_documents(self) -> int:
         return len(self.items.documents)
 
-    def record(
-        self, search_problem: SearchProblem, stage: str, round_number: int | None = None
-    ) -> None:
-        search_problem.record_candidate(
+    def record(self, problem: SearchProblem, stage: str, round_number: int | None = None) -> None:
+        problem.record_candidate(
             stage,
             self.candidate,
             round_number,

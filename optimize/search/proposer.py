@@ -1,9 +1,7 @@
 """The proposer: a language model that writes new instructions for the judge from evidence.
 
-The instruction is the part of the reply under the header [[ ## instruction ## ]], or the only code
-block of a reply without headers. If the reply has no instruction, or if the search may not try the
-instruction, the model is told the reason and asked once more. The search's budget pays for all of
-these requests.
+If a reply has no instruction, or one that the search may not try, the model is told the reason and
+asked once more. The search's budget pays for all requests.
 """
 
 import json
@@ -31,12 +29,12 @@ from optimize.search.problem import SearchProblem
 
 # Upper bound on the tokens of a proposal; models with hidden reasoning get a multiple of it.
 MAX_PROPOSAL_TOKENS = 2048
-# Upper bound on the characters of a faulty reply that are sent back to the model.
-MAX_FAULTY_REPLY_LENGTH = 6000
+MAX_FAULTY_REPLY_LENGTH = 6000  # characters of a faulty reply that are sent back to the model
 # The search stops asking for instructions after this many rounds in a row without a usable one.
 MAX_FRUITLESS_ROUNDS = 2
-# Upper bound on the printed characters of the reason why a proposal was rejected.
-MAX_FAULT_LENGTH = 300
+MAX_FAULT_LENGTH = 300  # printed characters of the reason why a proposal was rejected
+MAX_NEW_QUESTIONS = 4  # in one reply, in addition to an instruction
+QUESTIONS_FIELD = "questions"
 
 # Earlier instructions, each with the objective that it reached, best first.
 InstructionHistory = Sequence[tuple[str, float]]
@@ -50,13 +48,13 @@ _STYLE = (
     "the topic of a text, quote no text, and do not mention this task. Where other instructions "
     "were tried, write one that works in another way, and not the same in other words."
 )
-_INPUT_TEXTS = {
+_INPUTS = {
     "task": "what the judge reads and writes",
     "current_instruction": "the instruction to improve",
     "evidence": "documents with what people and the judge said; texts are in quotes",
     "history": "instructions tried before and what each reached, best first",
 }
-_OUTPUT_TEXTS = {
+_OUTPUTS = {
     "analysis": "at most 200 words: what people reward and mind across these outputs, what the "
     "judge overrates or misses, how it uses its answers, and which may be chance",
     "instruction": f"the better instruction alone, at most {MAX_INSTRUCTION_LENGTH} characters",
@@ -79,16 +77,10 @@ PROPOSER_PROMPT = Prompt(
         "over it." + _STYLE
     ),
     fields=(
-        *(Field(name=name, description=text, role="input") for name, text in _INPUT_TEXTS.items()),
-        *(
-            Field(name=name, description=text, role="output")
-            for name, text in _OUTPUT_TEXTS.items()
-        ),
+        *(Field(name=name, description=text, role="input") for name, text in _INPUTS.items()),
+        *(Field(name=name, description=text, role="output") for name, text in _OUTPUTS.items()),
     ),
 )
-# Upper bound on the questions that one reply may propose in addition to an instruction.
-MAX_NEW_QUESTIONS = 4
-QUESTIONS_FIELD = "questions"
 # What proposed questions have to be about, by their two possible answers. Each text ends the
 # sentence "Each is about one thing that ..." in `questions_field`.
 _QUESTION_SUBJECTS = {
@@ -140,14 +132,14 @@ class Proposer:
         n_answered: How many requests the model has answered.
     """
 
-    def __init__(self, search_problem: SearchProblem, client: Client) -> None:
+    def __init__(self, problem: SearchProblem, client: Client) -> None:
         self.questions: dict[str, Field] = {}
         self.n_answered = self._n_fruitless_rounds = 0
-        self._search_problem, self._client = search_problem, client
-        self._evaluator, self._budget = search_problem.evaluator, search_problem.evaluator.budget
+        self._problem, self._client = problem, client
+        self._evaluator, self._budget = problem.evaluator, problem.evaluator.budget
         is_pairwise = self._evaluator.untuned_prompt.answer_field.choices == A_OR_B
         self._possible_answers = A_OR_B if is_pairwise else ("yes", "no")
-        self._earlier_instructions = [search_problem.untuned.instruction]
+        self._earlier_instructions = [problem.untuned.instruction]
 
     def propose(
         self,
@@ -158,17 +150,16 @@ class Proposer:
         *,
         ask_questions: bool = False,
     ) -> list[str]:
-        """Ask for instructions that are better than the current one, and return the usable ones.
+        """Ask for better instructions by a request for each evidence text; return the usable ones.
 
-        One request is sent for each of `evidence_texts`. If `ask_questions`, the requests also ask
-        for `questions`. Raises SearchBudgetSpentError if the requests would cost more than is left
-        of the budget.
+        If `ask_questions`, the requests also ask for `questions`. Raises SearchBudgetSpentError if
+        the requests would cost more than is left of the budget.
         """
         if not evidence_texts or self._n_fruitless_rounds == MAX_FRUITLESS_ROUNDS:
             return []
         self._budget.check_cost(self._budget.proposal_cost * len(evidence_texts))
         prompt, metric = PROPOSER_PROMPT, "rho"
-        if self._search_problem.goal == "balanced":
+        if self._problem.goal == "balanced":
             prompt, metric = VERDICT_PROPOSER_PROMPT, "balanced accuracy"
         if ask_questions:
             all_fields = *prompt.fields, questions_field(self._possible_answers)
@@ -180,7 +171,7 @@ class Proposer:
             "history": "\n".join(map(json.dumps, history_rows)) or "none",
         }
         conversations = [prompt.messages({**inputs, "evidence": text}) for text in evidence_texts]
-        seed = self._search_problem.options.seed * 10_000 + round_number * 100
+        seed = self._problem.options.seed * 10_000 + round_number * 100
         proposals = list(self._ask(conversations, seed))
         faulty = [index for index, proposal in enumerate(proposals) if proposal.faulty_reply]
         if self._budget.remaining >= self._budget.proposal_cost * len(faulty):
@@ -203,9 +194,8 @@ class Proposer:
                 n_answered += 1
                 yield self._read(response)
         except BudgetSpentError:
-            # All requests together would exceed the budget, because each is booked at its worst
-            # cost. Sent one by one, some may still fit: each is settled at its true cost before the
-            # next request is booked.
+            # Each request is booked at its worst cost, and all together would exceed the budget.
+            # Sent one by one, some may fit, because each is settled before the next is booked.
             for request in requests[n_answered:]:
                 try:
                     yield self._read(self._client.ask(request))
@@ -224,7 +214,7 @@ class Proposer:
             instruction = read_instruction(reply)
         except NoScoreError as error:
             return _Proposal(fault=str(error), faulty_reply=reply)
-        text_hashes = self._search_problem.text_hashes
+        text_hashes = self._problem.text_hashes
         fault = rejection_reason(instruction, text_hashes, self._earlier_instructions)
         return _Proposal(fault=fault, faulty_reply=reply) if fault else _Proposal(instruction)
 
@@ -236,7 +226,7 @@ class Proposer:
         for match in filter(None, map(_QUESTION_PATTERN.match, question_lines[:MAX_NEW_QUESTIONS])):
             name = re.sub(r"\W+", "_", match["name"].strip().lower())
             text = utf8_text(match["text"].strip())
-            is_copy = not self._search_problem.text_hashes.isdisjoint(word_run_hashes(text))
+            is_copy = not self._problem.text_hashes.isdisjoint(word_run_hashes(text))
             if name in reserved_names or is_copy:
                 continue
             with suppress(QuestionError):
@@ -247,20 +237,18 @@ class Proposer:
         """Return the distinct usable instructions, and record why the others are unusable."""
         faults = [proposal.fault for proposal in proposals if proposal.fault]
         for fault in faults:
-            self._search_problem.record("rejected", round_number, why=fault)
+            self._problem.record("rejected", round_number, why=fault)
         instructions = dict.fromkeys(proposal.instruction for proposal in proposals)
-        usable_texts = list(filter(None, instructions))
-        self._earlier_instructions += usable_texts
-        if usable_texts:
-            self._n_fruitless_rounds = 0
-            return usable_texts
-        self._n_fruitless_rounds += 1
-        message = f"round {round_number}: none of {len(faults)} proposed instructions is usable: "
-        message += faults[0][:MAX_FAULT_LENGTH]
-        if self._n_fruitless_rounds == MAX_FRUITLESS_ROUNDS:
-            message += "; the search asks for no more instructions"
-        self._search_problem.print_line(message)
-        return []
+        usable = list(filter(None, instructions))
+        self._earlier_instructions += usable
+        self._n_fruitless_rounds = 0 if usable else self._n_fruitless_rounds + 1
+        if not usable:
+            text = f"round {round_number}: none of {len(faults)} proposed instructions is usable: "
+            text += faults[0][:MAX_FAULT_LENGTH]
+            if self._n_fruitless_rounds == MAX_FRUITLESS_ROUNDS:
+                text += "; the search asks for no more instructions"
+            self._problem.print_line(text)
+        return usable
 
 
 def describe_fields(prompt: Prompt) -> str:
@@ -321,8 +309,6 @@ def _with_complaint(messages: Sequence[Message], proposal: _Proposal) -> list[Me
     """Continue a conversation with the faulty reply and a request for another instruction."""
     reply_format = messages[-1]["content"].rpartition("\n\n")[2]
     complaint = f"This cannot be used: {proposal.fault}. Write an instruction without this fault."
-    return [
-        *messages,
-        Message(role="assistant", content=proposal.faulty_reply[:MAX_FAULTY_REPLY_LENGTH]),
-        Message(role="user", content=f"{complaint}\n\n{reply_format}"),
-    ]
+    faulty_reply = proposal.faulty_reply[:MAX_FAULTY_REPLY_LENGTH]
+    reply = Message(role="assistant", content=faulty_reply)
+    return [*messages, reply, Message(role="user", content=f"{complaint}\n\n{reply_format}")]

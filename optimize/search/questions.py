@@ -26,32 +26,25 @@ from optimize.search.budget import SearchBudgetSpentError
 from optimize.search.candidates import Candidate
 from optimize.search.gate import QuestionTest
 from optimize.search.optimizer import Exploration
-from optimize.search.problem import CandidateTrial, Goal, SearchProblem, first_documents, objective
-from optimize.statistics.balanced import best_threshold
+from optimize.search.problem import CandidateTrial, SearchProblem, first_documents, objective
+from optimize.statistics.balanced import best_threshold, verdicts
 from optimize.statistics.intervals import Codes, Mask, Matrix, Vector, random_generator
 from optimize.statistics.panel_weights import fit_joining_weights, subtract_group_means
 
-# Upper bound on the questions in one request; those by the proposer come last.
-MAX_QUESTIONS_TESTED = 12
-# Upper bound on the outputs of each half to ask about; more would hardly improve the weights.
-MAX_OUTPUTS_ASKED = 300
+MAX_QUESTIONS_TESTED = 12  # in one request; those by the proposer come last
+MAX_OUTPUTS_ASKED = 300  # of each half; more would hardly improve the weights
 # The expected cost of the test, as a multiple of judging the outputs to ask about once with the
 # untuned judge: all questions are asked with the best instruction of each half, and then the useful
 # ones again. At most the share `QUESTION_TEST_SHARE` of the search's budget is reserved for this.
 QUESTION_TEST_COST, QUESTION_TEST_SHARE = 4.5, 0.35
-# If the budget pays for fewer than this share of the outputs to ask about, questions are not
-# tested.
-MIN_ASKED_SHARE = 0.5
-# The folds for learning the weights of answers. Learning them anew sends no request, so there are
-# more of them than versions of a judge with other demonstrations (`cross_validation.N_FOLDS`).
-N_WEIGHT_FOLDS = 5
+MIN_ASKED_SHARE = 0.5  # of the outputs to ask about; questions are not tested on fewer
+N_WEIGHT_FOLDS = 5  # folds of documents, whose weights are learned from the other folds
 # Questions with a smaller share of the weights are dropped. When questions with random answers were
 # added to recorded judges, one in eighty of these was kept.
 MIN_WEIGHT_SHARE = 0.1
 # Lower bound on the slope that maps scores to the rating scale, so that scores stay distinct.
 MIN_SCORE_SLOPE = 0.05
-# The seed of the folds is fixed, so that every candidate has the same folds.
-FOLD_SEED = 0
+FOLD_SEED = 0  # fixed, so that every candidate has the same folds
 
 
 class QuestionsNotTestedError(JudgesError):
@@ -64,7 +57,8 @@ class LabelledAnswers:
 
     `answers` has a row for each output (NaN if the judgement failed) and a column for each of the
     `choice_fields`: the questions, and last the judge's own answer. Outputs with the same group
-    code are ranked together. Outputs of a document have the same fold code.
+    code are ranked together. Outputs of a document have the same fold code. `may_drop` says whether
+    useless questions may be dropped.
     """
 
     answers: Matrix
@@ -72,6 +66,7 @@ class LabelledAnswers:
     group_codes: Codes
     fold_codes: Codes
     choice_fields: tuple[Field, ...]
+    may_drop: bool = True
 
     def fit_weights(self) -> AnswerWeights:
         """Fit the weights of the answers to the human labels.
@@ -119,10 +114,8 @@ class LabelledAnswers:
             return own_answer_only
         standardised_answers = answers[:, is_varied] / answer_sd[is_varied]
         prior = own_answer_only[is_varied]
-        if (
-            len(self.choice_fields[-1].choices or ()) == 2
-            and standardised_answers[:, -1] @ human <= 0
-        ):
+        is_binary = len(self.choice_fields[-1].choices or ()) == 2
+        if is_binary and standardised_answers[:, -1] @ human <= 0:
             # The answers to questions may be useful even if the judge's verdict is not, for example
             # because the judge passes nearly everything. So all answers get equal prior weights.
             prior = np.full(is_varied.sum(), 1 / is_varied.sum())
@@ -140,8 +133,8 @@ class LabelledAnswers:
         return scores
 
     def of_rows(self, rows: Mask) -> "LabelledAnswers":
-        vectors = self.human[rows], self.group_codes[rows], self.fold_codes[rows]
-        return LabelledAnswers(self.answers[rows], *vectors, self.choice_fields)
+        vectors = "answers", "human", "group_codes", "fold_codes"
+        return replace(self, **{name: getattr(self, name)[rows] for name in vectors})
 
     def of_questions(self, questions: Sequence[Field]) -> "LabelledAnswers":
         """Select the answers to some of the questions; the judge's own answer is kept."""
@@ -153,18 +146,16 @@ class LabelledAnswers:
         """Drop questions with too small a share of the weights, fitting anew each time."""
         questions = self.choice_fields[:-1]
         shares = self.fit_weights().shares(self.choice_fields)
-        useful_questions = [each for each in questions if shares[each.name] >= MIN_WEIGHT_SHARE]
-        if len(useful_questions) == len(questions):
+        useful = [each for each in questions if shares[each.name] >= MIN_WEIGHT_SHARE]
+        if not self.may_drop or len(useful) == len(questions):
             return self
-        return self.of_questions(useful_questions).of_useful_questions()
+        return self.of_questions(useful).of_useful_questions()
 
 
-def collect_answers(
-    search_problem: SearchProblem, candidate: Candidate, items: Items
-) -> LabelledAnswers:
+def collect_answers(problem: SearchProblem, candidate: Candidate, items: Items) -> LabelledAnswers:
     """Judge the items with the candidate, and return its answers."""
-    choice_fields = candidate.prompt(search_problem.evaluator.untuned_prompt).choices
-    judgements = search_problem.evaluator.judgements(candidate, items)
+    choice_fields = candidate.prompt(problem.evaluator.untuned_prompt).choices
+    judgements = problem.evaluator.judgements(candidate, items)
     answers = [
         [(judgement.answers or {}).get(field.name, math.nan) for field in choice_fields]
         for judgement in judgements
@@ -175,25 +166,22 @@ def collect_answers(
     return LabelledAnswers(
         answers=np.array(answers, float).reshape(-1, len(choice_fields)),
         human=items.human,
-        group_codes=document_codes * (search_problem.goal == "summary"),
+        group_codes=document_codes * (problem.goal == "summary"),
         fold_codes=fold_by_document[document_codes] % N_WEIGHT_FOLDS,
         choice_fields=choice_fields,
+        may_drop=problem.may_add_questions,
     )
 
 
-def question_test_cost(search_problem: SearchProblem, *, optimizer_asks: bool) -> float:
-    """Return the cost to reserve for the test of questions; 0 if none will be tested.
-
-    `optimizer_asks` says whether the optimizer asks the proposer for questions.
-    """
-    evaluator, has_proposer = search_problem.evaluator, search_problem.proposer is not None
-    will_propose = optimizer_asks and search_problem.may_add_questions and has_proposer
-    known_questions = search_problem.questions or evaluator.untuned_prompt.question_fields
+def question_test_cost(problem: SearchProblem, *, optimizer_asks: bool) -> float:
+    """Return the cost to reserve for the test of questions; 0 if none will be tested."""
+    evaluator, has_proposer = problem.evaluator, problem.proposer is not None
+    will_propose = optimizer_asks and problem.may_add_questions and has_proposer
+    known_questions = problem.questions or evaluator.untuned_prompt.question_fields
     if not (known_questions or will_propose):
         return 0.0
-    halves = search_problem.train, search_problem.dev
-    n_outputs = sum(len(_items_to_ask(items, search_problem.goal)) for items in halves)
-    asking_cost = n_outputs * evaluator.item_cost(search_problem.untuned)
+    n_outputs = sum(map(len, _items_to_ask(problem)))
+    asking_cost = n_outputs * evaluator.item_cost(problem.untuned)
     largest_reserve = QUESTION_TEST_SHARE * evaluator.budget.remaining
     return min(QUESTION_TEST_COST * asking_cost, largest_reserve)
 
@@ -203,41 +191,39 @@ def ask_questions(
 ) -> QuestionTest | None:
     """Ask questions with the best judge of each half, and test the judges on unseen documents.
 
-    The judge in the result asks only the useful questions, and judges the outputs again. If the
-    budget cannot pay for that, the judge in the result asks all questions, of which only the useful
-    ones have a weight.
+    The judge in the result asks only the useful questions, and has judged the outputs again. If the
+    budget cannot pay for that, it asks all questions, of which only the useful ones have a weight.
 
     Returns None if there are no questions. Raises QuestionsNotTestedError if no question is worth
     asking, or if the judge fails too often; and SearchBudgetSpentError if a limit is too small.
     """
-    search_problem, evaluator = half_problems[0], half_problems[0].evaluator
+    problem, evaluator = half_problems[0], half_problems[0].evaluator
     candidates = list(map(_best_judge_with_questions, half_problems, explorations))
     if not all(candidate.questions for candidate in candidates):
         return None
-    items_by_half = [_items_to_ask(half.dev, half.goal) for half in half_problems]
-    items = items_by_half[0] + items_by_half[1]
-    judges, share = _affordable_judges(search_problem, candidates, items)
-    items_by_half = [_items_to_ask(half.dev, half.goal, share) for half in half_problems]
-    items = items_by_half[0] + items_by_half[1]
-    evaluator.scores(search_problem.untuned, items)
+    dev_items, train_items = _items_to_ask(problem)
+    judges, share = _affordable_judges(problem, candidates, dev_items + train_items)
+    test_items_by_half = dev_items, train_items = _items_to_ask(problem, share)
+    items = dev_items + train_items
+    evaluator.scores(problem.untuned, items)
     trials: list[CandidateTrial] = []
     useful_answers: list[LabelledAnswers] = []
-    for half_problem, judge, test_items in zip(half_problems, judges, items_by_half, strict=True):
-        answers = _reliable_answers(half_problem, judge, items)
-        useful_answers.append(_of_useful_questions(answers, half_problem))
+    for half, judge, test_items in zip(half_problems, judges, test_items_by_half, strict=True):
+        answers = _reliable_answers(half, judge, items)
+        useful_answers.append(answers.of_useful_questions())
         if len(useful_answers[-1].choice_fields) == 1:  # the judge's own answer
             n_asked = len(judge.questions or ())
             raise QuestionsNotTestedError(f"none of {n_asked} questions helps")
-        trials.append(_test_on_half(half_problem, judge, answers, items, test_items))
+        trials.append(_test_on_half(half, judge, answers, items, test_items))
     best_half = max(range(len(half_problems)), key=lambda index: trials[index].gain)
     candidate, answers = judges[best_half], useful_answers[best_half]
     useful_only = replace(candidate, questions=answers.choice_fields[:-1])
     if evaluator.cost(useful_only, items) <= evaluator.budget.remaining:
-        candidate, answers = useful_only, collect_answers(search_problem, useful_only, items)
-    if evaluator.item_price(candidate) > search_problem.options.max_item_price:
+        candidate, answers = useful_only, collect_answers(problem, useful_only, items)
+    if evaluator.item_price(candidate) > problem.options.max_item_price:
         raise SearchBudgetSpentError("the limit does not pay for asking them on test")
     candidate = replace(candidate, weights=answers.fit_weights())
-    candidate = search_problem.with_threshold(candidate, items)
+    candidate = problem.with_threshold(candidate, items)
     return QuestionTest(candidate=candidate, trials=tuple(trials))
 
 
@@ -248,16 +234,14 @@ def _test_on_half(
     items: Items,
     test_items: Items,
 ) -> CandidateTrial:
-    """Compare the judge with the untuned judge on `test_items`, and record the trial.
+    """Compare the judge with the untuned judge on the half `test_items`, and record the trial.
 
-    `answers` has the judge's answers on `items`, from both halves. The untuned judge's threshold is
-    learned from the other half.
+    `answers` has the judge's answers on `items`, from both halves.
     """
     is_tested = np.isin(items.document_ids, test_items.documents)
     other_items = items.of_rows(np.flatnonzero(~is_tested))
     untuned = half_problem.with_threshold(half_problem.untuned, other_items)
-    untuned_scores = half_problem.evaluator.scores(untuned, test_items)
-    untuned_scores = half_problem.apply_threshold(untuned_scores, untuned.threshold)
+    untuned_scores = half_problem.scores(untuned, test_items)
     scores = held_out_scores(answers, is_tested, half_problem)[is_tested]
     trial = CandidateTrial(judge, test_items, scores, untuned_scores, half_problem.goal)
     trial.record(half_problem, "questions")
@@ -265,17 +249,16 @@ def _test_on_half(
 
 
 def _affordable_judges(
-    search_problem: SearchProblem, judges: Sequence[Candidate], items: Items
+    problem: SearchProblem, judges: Sequence[Candidate], items: Items
 ) -> tuple[Sequence[Candidate], float]:
-    """Return the judges to ask, and the share of the items that the budget pays for.
+    """Return the judges to ask, without reasoning if it is too dear, and the share of items to ask.
 
-    If the budget cannot pay for all items, reasoning is left out first, and then items. Raises
-    SearchBudgetSpentError if too few items would be left, so that no half is asked in vain.
+    Raises SearchBudgetSpentError if the share is too small, so that no half is asked in vain.
     """
-    evaluator, budget = search_problem.evaluator, search_problem.evaluator.budget
+    evaluator, budget = problem.evaluator, problem.evaluator.budget
 
     def cost_of(candidates: Sequence[Candidate]) -> float:
-        judge_by_id = {judge.id: judge for judge in (search_problem.untuned, *candidates)}
+        judge_by_id = {judge.id: judge for judge in (problem.untuned, *candidates)}
         return sum(evaluator.cost(judge, items) for judge in judge_by_id.values())
 
     if cost_of(judges) > budget.remaining:
@@ -288,26 +271,21 @@ def _affordable_judges(
     return judges, max(MIN_ASKED_SHARE, min(1.0, share))
 
 
-def _reliable_answers(
-    search_problem: SearchProblem, judge: Candidate, items: Items
-) -> LabelledAnswers:
+def _reliable_answers(problem: SearchProblem, judge: Candidate, items: Items) -> LabelledAnswers:
     """Return the judge's answers; raise QuestionsNotTestedError if the judge fails too often."""
-    answers, evaluator = collect_answers(search_problem, judge, items), search_problem.evaluator
-    scores = evaluator.scores(judge, items)
-    untuned_scores = evaluator.scores(search_problem.untuned, items)
-    if CandidateTrial(judge, items, scores, untuned_scores, search_problem.goal).is_reliable:
+    answers, evaluator = collect_answers(problem, judge, items), problem.evaluator
+    both_scores = evaluator.scores(judge, items), evaluator.scores(problem.untuned, items)
+    if CandidateTrial(judge, items, *both_scores, problem.goal).is_reliable:
         return answers
     judgements = evaluator.judgements(judge, items)
     failures = [judgement.failure for judgement in judgements if judgement.failure]
     raise QuestionsNotTestedError(
-        f"when the judge was asked questions, {len(failures) / len(judgements):.0%} of its "
-        f"judgements failed, for example: {failures[0]}"
+        f"when the judge was asked questions, {len(failures) / len(items):.0%} of its judgements "
+        f"failed, for example: {failures[0]}"
     )
 
 
-def held_out_scores(
-    answers: LabelledAnswers, is_tested: Mask, search_problem: SearchProblem
-) -> Vector:
+def held_out_scores(answers: LabelledAnswers, is_tested: Mask, problem: SearchProblem) -> Vector:
     """Return cross-validated scores (or verdicts) where `is_tested`; NaN for all other outputs.
 
     Each fold of the tested documents is scored with the questions, the weights and the threshold
@@ -316,24 +294,22 @@ def held_out_scores(
     scores = np.full(len(answers.human), np.nan)
     for fold in set(answers.fold_codes[is_tested].tolist()):
         in_fold = is_tested & (answers.fold_codes == fold)
-        weights = _of_useful_questions(answers.of_rows(~in_fold), search_problem).fit_weights()
+        weights = answers.of_rows(~in_fold).of_useful_questions().fit_weights()
         fold_scores = answers.scores_with(weights)
-        threshold = best_threshold(fold_scores[~in_fold], answers.human[~in_fold])
-        scores[in_fold] = search_problem.apply_threshold(fold_scores[in_fold], threshold)
+        if problem.goal == "balanced":
+            threshold = best_threshold(fold_scores[~in_fold], answers.human[~in_fold])
+            fold_scores = verdicts(fold_scores, threshold)
+        scores[in_fold] = fold_scores[in_fold]
     return scores
 
 
-def _of_useful_questions(
-    answers: LabelledAnswers, search_problem: SearchProblem
-) -> LabelledAnswers:
-    """Select the answers to useful questions, or all answers if the judge keeps its questions."""
-    return answers.of_useful_questions() if search_problem.may_add_questions else answers
-
-
-def _items_to_ask(items: Items, search_goal: Goal, share: float = 1.0) -> Items:
-    """Select whole documents, at least one, with about `MAX_OUTPUTS_ASKED` items times `share`."""
-    n_outputs = len(first_documents(items, search_goal, MAX_OUTPUTS_ASKED, len))
-    return first_documents(items, search_goal, share * n_outputs, len)
+def _items_to_ask(problem: SearchProblem, share: float = 1.0) -> list[Items]:
+    """Select documents of dev and of train, each with about `MAX_OUTPUTS_ASKED * share` items."""
+    items_by_half = []
+    for items in (problem.dev, problem.train):
+        n_outputs = len(first_documents(items, problem.goal, MAX_OUTPUTS_ASKED, len))
+        items_by_half.append(first_documents(items, problem.goal, share * n_outputs, len))
+    return items_by_half
 
 
 def _best_judge_with_questions(half_problem: SearchProblem, exploration: Exploration) -> Candidate:
@@ -353,21 +329,18 @@ def _best_judge_with_questions(half_problem: SearchProblem, exploration: Explora
     return replace(candidate, questions=tuple(question_by_name.values())[:max_questions])
 
 
-def question_losses(
-    search_problem: SearchProblem, candidate: Candidate, items: Items
-) -> dict[str, float]:
+def question_losses(problem: SearchProblem, candidate: Candidate, items: Items) -> dict[str, float]:
     """Return how much the objective on cross-validated scores would fall without each question."""
-    items = search_problem.evaluator.scored_items(candidate, items)
-    answers = collect_answers(search_problem, candidate, items)
-    fixed_problem = replace(search_problem, may_add_questions=False)
+    items = problem.evaluator.scored_items(candidate, items)
+    answers = replace(collect_answers(problem, candidate, items), may_drop=False)
+    is_tested = np.ones(len(items), bool)
 
     def objective_with(questions: Sequence[Field]) -> float:
-        is_tested = np.ones(len(items), bool)
-        scores = held_out_scores(answers.of_questions(questions), is_tested, fixed_problem)
-        return objective(scores, items, search_problem.goal)
+        scores = held_out_scores(answers.of_questions(questions), is_tested, problem)
+        return objective(scores, items, problem.goal)
 
     questions, losses = answers.choice_fields[:-1], dict[str, float]()
     for question in questions:
-        other_questions = [other for other in questions if other != question]
-        losses[question.name] = objective_with(questions) - objective_with(other_questions)
+        others = [other for other in questions if other != question]
+        losses[question.name] = objective_with(questions) - objective_with(others)
     return losses

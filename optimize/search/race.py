@@ -14,10 +14,8 @@ from optimize.search.candidates import Candidate
 from optimize.search.problem import CandidateTrial, SearchProblem, informative_documents
 from optimize.statistics.intervals import random_generator
 
-# Upper bound on the documents of train on which candidates are compared.
-MAX_RACE_DOCUMENTS = 48
-# No candidate is dropped before it is scored on this many documents, or on half of all documents if
-# that is fewer.
+MAX_RACE_DOCUMENTS = 48  # documents of train on which candidates are compared
+# No candidate is dropped before it is scored on this many documents, or on half of all.
 MIN_RACE_DOCUMENTS = 20
 
 
@@ -28,10 +26,10 @@ class Race:
     first n. No candidate is dropped before it is scored on `min_documents`.
     """
 
-    def __init__(self, search_problem: SearchProblem) -> None:
-        self.evaluator, self.goal = search_problem.evaluator, search_problem.goal
-        self._untuned, train = search_problem.untuned, search_problem.train
-        rng = random_generator(search_problem.options.seed, "order")
+    def __init__(self, problem: SearchProblem) -> None:
+        self.evaluator, self.goal = problem.evaluator, problem.goal
+        self._untuned, train = problem.untuned, problem.train
+        rng = random_generator(problem.options.seed, "order")
         shuffled_ids = [train.documents[index] for index in rng.permutation(len(train.documents))]
         self._items_of_document = {name: train.of_documents([name]).items for name in shuffled_ids}
         self.document_ids = informative_documents(self.items(shuffled_ids), self.goal)
@@ -49,8 +47,7 @@ class Race:
     def cost(self, candidates: Sequence[Candidate], n_documents: int) -> float:
         """Return the cost of scoring the candidates, each on `n_documents`.
 
-        The documents are not in the candidate's demonstrations. The untuned judge is scored on the
-        documents of all candidates.
+        The untuned judge is scored on the documents of all candidates.
         """
         documents = [self.documents(candidate, n_documents) for candidate in candidates]
         untuned_documents = set().union(*documents) or self.document_ids[:n_documents]
@@ -58,10 +55,7 @@ class Race:
         return sum(self.evaluator.cost(judge, self.items(names)) for judge, names in judges)
 
     def max_affordable_documents(self, cost: Callable[[int], float], limit: float) -> int:
-        """Return the largest number of documents with a cost of at most `limit`.
-
-        `cost` returns the cost of a number of documents, and must not fall if the number grows.
-        """
+        """Return the largest number of documents that `limit` pays for; `cost` grows with it."""
         return max(0, bisect_right(range(len(self.document_ids) + 1), limit, key=cost) - 1)
 
     def affordable_entrants(self, candidates: Sequence[Candidate], limit: float) -> list[Candidate]:

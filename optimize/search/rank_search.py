@@ -31,63 +31,49 @@ from optimize.search.proposer import Proposer
 from optimize.search.race import MAX_RACE_DOCUMENTS, Race
 from optimize.statistics.intervals import random_generator
 
-# The budget of the first round, as a multiple of the cost of scoring the untuned judge on all race
-# documents.
+# The budget of the first round, in multiples of scoring the untuned judge on all race documents.
 FIRST_ROUND_COST = 5.0
-# Upper bound on the share of a round's budget for scoring the untuned judge.
-UNTUNED_BUDGET_SHARE = 0.25
-# A round begins only if at least this share of its full budget is left.
-MIN_ROUND_SHARE = 0.15
-# A round's race gets at least this share of the round's budget, whatever the proposals have cost.
-MIN_RACE_SHARE = 0.5
-# A round needs at least this many documents, because chance would decide on fewer.
-MIN_ROUND_DOCUMENTS = 6
-# The number of the round that compares forms of reasoning, with the best instruction of round 1.
-REASONING_ROUND = 2
-# The sizes of the sets of demonstrations that race in round 3. In later rounds, sets of the best
-# size so far and of twice this size race.
+UNTUNED_BUDGET_SHARE = 0.25  # of a round's budget, for scoring the untuned judge
+MIN_ROUND_SHARE = 0.15  # of a round's full budget; the round begins only if so much is left
+MIN_RACE_SHARE = 0.5  # of a round's budget, for the race, whatever the proposals have cost
+MIN_ROUND_DOCUMENTS = 6  # chance would decide a round on fewer
+REASONING_ROUND = 2  # compares forms of reasoning, with the best instruction of round 1
+# The sizes of demonstration sets in round 3. Later, the best size so far and twice this size race.
 FIRST_DEMO_SIZES = (4, 8)
-# The share of train's documents that a set of demonstrations is drawn from.
-DEMO_DOCUMENTS_SHARE = 0.5
-# How many of the best candidates race again in the next round.
-N_LEADERS = 2
-# How many earlier instructions the proposer's prompt shows.
-HISTORY_LENGTH = 5
-# Before finalists are chosen, this many of the best candidates are scored on the same documents.
-N_LEADERS_MEASURED = 4
-# The search has at least this many rounds, so that every kind of change is tried.
-MIN_ROUNDS = 3
+DEMO_DOCUMENTS_SHARE = 0.5  # of the documents of train, for one set of demonstrations
+N_LEADERS = 2  # best candidates that race again in the next round
+HISTORY_LENGTH = 5  # earlier instructions that the proposer's prompt shows
+N_LEADERS_MEASURED = 4  # best candidates that are scored on the same documents in the end
+MIN_ROUNDS = 3  # so that every kind of change is tried
 # The mean gain of a kind of change is shrunk towards 0 as if this many documents had a gain of 0.
 PRIOR_DOCUMENTS = 30
 # The assumed standard deviation of the true gains: instructions differ more than demonstrations.
 DEMO_GAIN_SD, INSTRUCTION_GAIN_SD = 0.03, 0.08
-# At most this share of the limit is reserved for the test on dev.
-MAX_DEV_SHARE = 0.5
-# The usual cost of a finalist, as a multiple of the untuned judge's cost.
-FINALIST_COST = 1.2
+MAX_DEV_SHARE = 0.5  # of the limit, reserved for the test on dev
+FINALIST_COST = 1.2  # the usual cost of a finalist, in multiples of the untuned judge's cost
 
 
 @writes_questions
-def explore(search_problem: SearchProblem) -> Exploration:
+def explore(problem: SearchProblem) -> Exploration:
     """Run the rank search on train. Without a proposer, return a judge that shows all labels."""
     # Release the reserve for the test on dev: the search reserves the cost of its own finalists.
-    with search_problem.evaluator.budget.reserving(-search_problem.test_reserve):
-        if search_problem.proposer is None:
-            return explore_without_proposer(search_problem)
-        proposer = Proposer(search_problem, search_problem.proposer)
-        return RankSearch(search_problem, proposer).explore()
+    with problem.evaluator.budget.reserving(-problem.test_reserve):
+        if problem.proposer is None:
+            return explore_without_proposer(problem)
+        proposer = Proposer(problem, problem.proposer)
+        return RankSearch(problem, proposer).explore()
 
 
-def explore_without_proposer(search_problem: SearchProblem) -> Exploration:
+def explore_without_proposer(problem: SearchProblem) -> Exploration:
     """Make a finalist that shows all labels, or as many of train as the prompt may show."""
-    cross_validation = CrossValidation(search_problem)
+    cross_validation = CrossValidation(problem)
     if cross_validation.is_feasible:
-        shows_all = replace(search_problem.untuned, demo_set=cross_validation.demo_set)
+        shows_all = replace(problem.untuned, demo_set=cross_validation.demo_set)
         return Exploration(finalists=[shows_all], cross_validation=cross_validation)
-    demo_set = largest_demo_set(search_problem.train, search_problem)
+    demo_set = largest_demo_set(problem.train, problem)
     if not demo_set.demos:
         return Exploration()
-    return Exploration(finalists=[replace(search_problem.untuned, demo_set=demo_set)])
+    return Exploration(finalists=[replace(problem.untuned, demo_set=demo_set)])
 
 
 class RankSearch:
@@ -97,25 +83,24 @@ class RankSearch:
     of reasoning so far; None means the untuned judge's form.
     """
 
-    def __init__(self, search_problem: SearchProblem, proposer: Proposer) -> None:
-        self.search_problem, self.options = search_problem, search_problem.options
-        self.proposer, self.race = proposer, Race(search_problem)
-        self.evaluator, self.budget = search_problem.evaluator, search_problem.evaluator.budget
+    def __init__(self, problem: SearchProblem, proposer: Proposer) -> None:
+        self.problem, self.options = problem, problem.options
+        self.proposer, self.race = proposer, Race(problem)
+        self.evaluator, self.budget = problem.evaluator, problem.evaluator.budget
         self.item_cost = self.evaluator.item_cost
         self.trials: dict[str, CandidateTrial] = {}
         self.best_reasoning: Reasoning | None = None
         self.last_round: LastRound | None = None
         self.n_rounds = 0
-        items = self.race.items(self.race.document_ids[:MAX_RACE_DOCUMENTS])
-        scoring_cost = self.item_cost(search_problem.untuned) * len(items)
-        self.first_round_budget = FIRST_ROUND_COST * scoring_cost
+        n_items = len(self.race.items(self.race.document_ids[:MAX_RACE_DOCUMENTS]))
+        self.first_round_budget = FIRST_ROUND_COST * (self.item_cost(problem.untuned) * n_items)
         self.max_dev_cost = MAX_DEV_SHARE * self.budget.remaining
 
     def explore(self) -> Exploration:
         """Run the rounds, and choose the finalists."""
         with suppress(*BUDGET_ERRORS):
             self._run_rounds()
-        # Score the best candidates on as many documents as any candidate was scored on.
+        # Score the best candidates on as many documents as any candidate.
         most_documents = max((trial.n_documents for trial in self.trials.values()), default=0)
         with suppress(*BUDGET_ERRORS), self.budget.reserving(self._dev_cost()):
             for candidate in self._candidates_with_gain()[:N_LEADERS_MEASURED]:
@@ -152,10 +137,10 @@ class RankSearch:
 
     def _dev_cost(self) -> float:
         """Return the cost to reserve for testing the untuned judge and the finalists on dev."""
-        untuned = self.search_problem.untuned
+        untuned = self.problem.untuned
         current_cost = sum(map(self.item_cost, [untuned, *self._choose_finalists()]))
         usual_cost = self.item_cost(untuned) * (1 + MAX_FINALISTS * FINALIST_COST)
-        return min(self.max_dev_cost, max(current_cost, usual_cost) * len(self.search_problem.dev))
+        return min(self.max_dev_cost, max(current_cost, usual_cost) * len(self.problem.dev))
 
     def _run_round(self, round_number: int) -> bool:
         """Run a round: compare forms of reasoning (in round 2), or race new candidates.
@@ -169,13 +154,13 @@ class RankSearch:
         full_budget = budget_factor * self.first_round_budget
         round_budget = min(full_budget, budget.remaining)
         end_cost = budget.total_cost + round_budget
-        # The untuned judge is scored first, within its share of the round's budget.
-        untuned_cost, untuned_budget = partial(race.cost, []), UNTUNED_BUDGET_SHARE * round_budget
-        n_documents = race.max_affordable_documents(untuned_cost, untuned_budget)
+        # The untuned judge is scored first.
+        untuned_budget = UNTUNED_BUDGET_SHARE * round_budget
+        n_documents = race.max_affordable_documents(partial(race.cost, []), untuned_budget)
         min_documents = min(MIN_ROUND_DOCUMENTS, len(race.document_ids))
         if round_budget < MIN_ROUND_SHARE * full_budget or n_documents < min_documents:
             return False
-        race.compare(self.search_problem.untuned, n_documents)
+        race.compare(self.problem.untuned, n_documents)
         if round_number == REASONING_ROUND and self.options.reasoning:
             self._compare_reasoning(round_number, end_cost)
             return True
@@ -186,13 +171,12 @@ class RankSearch:
         trials = race.run([*leaders, *candidates], limit)
         for trial in trials:
             self._record_trial(round_number, trial)
-        # A round without new candidates does not end the search, because later rounds may try other
-        # reasoning and demonstrations.
+        # Without new candidates, the search goes on, because later rounds may have some.
         return not candidates or any(trial.candidate in candidates for trial in trials)
 
     def _record_trial(self, round_number: int, trial: CandidateTrial) -> None:
         self.trials[trial.candidate.id] = trial
-        trial.record(self.search_problem, "race", round_number)
+        trial.record(self.problem, "race", round_number)
 
     def _expected_gains(self) -> dict[str, float]:
         """Return each candidate's expected gain: shrunk towards its kind's mean by its error."""
@@ -203,9 +187,9 @@ class RankSearch:
         n_documents, gains, standard_errors = np.array(columns).reshape(-1, 3).T
         gain_sums = np.bincount(kind_codes, n_documents * gains)
         kind_means = gain_sums / (np.bincount(kind_codes, n_documents) + PRIOR_DOCUMENTS)
+        means = kind_means[kind_codes]
         gain_sds = np.where(is_proposed, INSTRUCTION_GAIN_SD, DEMO_GAIN_SD)
         reliabilities = gain_sds**2 / (gain_sds**2 + standard_errors**2)
-        means = kind_means[kind_codes]
         expected_gains = means + reliabilities * (gains - means)
         return dict(zip(self.trials, expected_gains.tolist(), strict=True))
 
@@ -220,36 +204,34 @@ class RankSearch:
         return [trial.candidate for trial in self._ranked_trials() if trial.gain > 0]
 
     def _best_candidate(self) -> Candidate:
-        return next(iter(self._candidates_with_gain()), self.search_problem.untuned)
+        return next(iter(self._candidates_with_gain()), self.problem.untuned)
 
     def _propose_instructions(self, round_number: int, parent: Candidate) -> list[str]:
         budget, n_proposals = self.budget, self.options.n_proposals
         if budget.remaining < budget.proposal_cost * n_proposals:
             # Ask for fewer instructions, so that half of the budget remains for their race.
             n_proposals = int(budget.remaining / 2 / budget.proposal_cost)
-        new_generator = partial(random_generator, self.options.seed, "lesson", round_number)
-        generators = [new_generator(number) for number in range(n_proposals)]
-        train = self.search_problem.train
-        evidence_texts = write_evidence(self.evaluator, parent, train, generators)
+        generators = [
+            random_generator(self.options.seed, "lesson", round_number, number)
+            for number in range(n_proposals)
+        ]
+        evidence_texts = write_evidence(self.evaluator, parent, self.problem.train, generators)
         best_values: dict[str, float] = {}
         for trial in self.trials.values():
             instruction = trial.candidate.instruction
             value = float(np.nan_to_num(trial.objective_value, nan=-1))
             best_values[instruction] = max(value, best_values.get(instruction, -1))
         history = sorted(best_values.items(), key=lambda pair: (-pair[1], pair[0]))[:HISTORY_LENGTH]
+        asks = round_number == 1 and self.problem.may_add_questions
         return self.proposer.propose(
-            parent.instruction,
-            evidence_texts,
-            history,
-            round_number,
-            ask_questions=round_number == 1 and self.search_problem.may_add_questions,
+            parent.instruction, evidence_texts, history, round_number, ask_questions=asks
         )
 
     def _draw_demo_sets(self, round_number: int, parent: Candidate) -> list[DemoSet]:
         """Draw the sets of demonstrations to try in this round. Before round 3 there are none."""
         if round_number <= REASONING_ROUND:
             return []
-        options, train = self.options, self.search_problem.train
+        options, train = self.options, self.problem.train
         earlier_sizes = (len(trial.candidate.demo_set.demos) for trial in self._ranked_trials())
         best_size = next(filter(None, earlier_sizes), 0)
         sizes = {best_size, 2 * best_size} if best_size else {*FIRST_DEMO_SIZES}
@@ -267,10 +249,7 @@ class RankSearch:
         return [demo_set for demo_set in demo_sets if demo_set.demos]
 
     def _new_candidates(self, round_number: int, parent: Candidate) -> list[Candidate]:
-        """Return the new candidates of a round, which are made from the best candidate, `parent`.
-
-        Kinds of change alternate, so that even a small budget pays for some of each.
-        """
+        """Make a round's new candidates from the best candidate, `parent`; kinds alternate."""
         instructions = self._propose_instructions(round_number, parent)
         # New instructions race without demonstrations, so that only the instruction has an effect.
         without_demos = replace(parent, demo_set=DemoSet())
@@ -280,34 +259,37 @@ class RankSearch:
             # Reasoning by sub-questions resembles reasoning in steps. So it is tried only if steps
             # were the best form.
             reasoning_forms.append("questions")
-        new_forms = [form for form in reasoning_forms if form != parent.reasoning]
         demo_sets = self._draw_demo_sets(round_number, parent)
         candidates_by_kind = zip_longest(
             [replace(new_version, instruction=instruction) for instruction in instructions],
-            [replace(parent, reasoning=form) for form in new_forms],
+            [
+                replace(parent, reasoning=form)
+                for form in reasoning_forms
+                if form != parent.reasoning
+            ],
             [replace(parent, demo_set=demo_set) for demo_set in demo_sets],
         )
         candidates = [without_demos, *filter(None, chain.from_iterable(candidates_by_kind))]
         return self._affordable_candidates(
-            candidate for candidate in candidates if candidate.id not in self.trials
+            each for each in candidates if each.id not in self.trials
         )
 
     def _affordable_candidates(self, candidates: Iterable[Candidate]) -> list[Candidate]:
-        """Drop duplicates, the untuned judge, and candidates that are not affordable."""
+        """Drop duplicates, the untuned judge, and candidates that the limit does not pay for."""
         distinct = {candidate.id: candidate for candidate in candidates}
-        distinct.pop(self.search_problem.untuned.id, None)
+        distinct.pop(self.problem.untuned.id, None)
         return list(filter(self._is_affordable, distinct.values()))
 
     def _is_affordable(self, candidate: Candidate) -> bool:
-        """Return whether the limit is large enough to judge dev and test with the candidate."""
+        """Return whether the limit pays for judging dev and test with the candidate."""
         return self.evaluator.item_price(candidate) <= self.options.max_item_price
 
     def _compare_reasoning(self, round_number: int, end_cost: float) -> None:
         """Compare the forms of reasoning on the best candidate, and set `best_reasoning`.
 
-        No form is dropped early, because effects of reasoning show only on many documents. The most
-        expensive forms are left out if the limit does not pay for all forms. Of the forms within a
-        standard error of the largest gain, the cheapest is chosen.
+        This is no race, because effects of reasoning show only on many documents. The cheapest
+        forms are compared if the limit does not pay for all. Of the forms within a standard error
+        of the largest gain, the cheapest is the best.
         """
         race, leader = self.race, self._best_candidate()
         limit, price = end_cost - self.budget.total_cost, self.evaluator.item_price
@@ -317,8 +299,7 @@ class RankSearch:
         n_documents = race.max_affordable_documents(partial(race.cost, entrants), limit)
         for candidate in entrants[1:]:
             self._record_trial(round_number, race.compare(candidate, n_documents))
-        entrants = entrants or [leader]
-        trials = [race.compare(candidate, n_documents, leader) for candidate in entrants]
+        trials = [race.compare(each, n_documents, leader) for each in entrants or [leader]]
         best_trial = max(trials, key=lambda trial: trial.gain)
         lowest_gain = best_trial.gain - best_trial.standard_error
         nearly_best = [trial.candidate for trial in trials if trial.gain >= lowest_gain]
@@ -333,10 +314,10 @@ class RankSearch:
         leaders = self._candidates_with_gain()
         if not leaders:
             return []
-        without_demos = replace(leaders[0], demo_set=DemoSet(), reasoning=None)
-        with_reasoning = replace(without_demos, reasoning=self.best_reasoning)
-        versions = [leaders[0], without_demos, with_reasoning]
-        return self._affordable_candidates([*versions, *leaders[1:]])[:MAX_FINALISTS]
+        cheapest = replace(leaders[0], demo_set=DemoSet(), reasoning=None)
+        with_reasoning = replace(cheapest, reasoning=self.best_reasoning)
+        candidates = [leaders[0], cheapest, with_reasoning, *leaders[1:]]
+        return self._affordable_candidates(candidates)[:MAX_FINALISTS]
 
 
 def reasons_when_right(evaluator: Evaluator, candidate: Candidate, items: Items) -> dict[str, str]:

@@ -27,8 +27,7 @@ from optimize.statistics.intervals import Vector
 class SearchResult:
     """The result of a search: the tuned judge (or the untuned one), whether it ships, and why.
 
-    `untuned_candidate` has the threshold that was learned for the untuned judge. `last_round`
-    combines the last rounds of both halves.
+    `untuned_candidate` has a learned threshold, too. `last_round` combines those of both halves.
     """
 
     tuned_candidate: Candidate
@@ -47,25 +46,25 @@ class SearchResult:
         return ByJudge(untuned=self.untuned_candidate, tuned=self.tuned_candidate)
 
 
-def two_fold_search(optimizer: Optimizer, search_problem: SearchProblem) -> SearchResult:
+def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResult:
     """Run the optimizer on both halves, test what it finds, and decide which judge ships."""
-    train, dev, add_record = search_problem.train, search_problem.dev, search_problem.add_record
+    train, dev, add_record = problem.train, problem.dev, problem.add_record
     half_problems = (
-        replace(search_problem, add_record=partial(add_record, half=1)),
-        replace(search_problem, add_record=partial(add_record, half=2), train=dev, dev=train),
+        replace(problem, add_record=partial(add_record, half=1)),
+        replace(problem, add_record=partial(add_record, half=2), train=dev, dev=train),
     )
     explorations, trials_by_half = _explore_halves(optimizer, half_problems)
     # A limit that ended a search without finalists was too small, whatever the optimizer says.
-    has_refused = search_problem.evaluator.budget.has_refused and not any(trials_by_half)
+    has_refused = problem.evaluator.budget.has_refused and not any(trials_by_half)
     was_cut_short = has_refused or all(each.limit_reached for each in explorations)
     question_test, why_untested, limit_reached = _test_questions(half_problems, explorations)
     all_trials = [*chain(*trials_by_half), *(question_test.trials if question_test else ())]
     tried_ids = {trial.candidate.id for trial in all_trials}
     tried_ids.update(*(exploration.candidate_ids for exploration in explorations))
-    n_tried = len(tried_ids - {search_problem.untuned.id})
+    n_tried = len(tried_ids - {problem.untuned.id})
     was_tested = len(trials_by_half) == len(explorations)
     tested_trials = trials_by_half if was_tested else []
-    tuned, decision = decide(search_problem, tested_trials, n_tried, question_test)
+    tuned, decision = decide(problem, tested_trials, n_tried, question_test)
     reason = decision.reason + why_untested
     if not was_tested and not question_test:
         limit_reached = True
@@ -77,8 +76,7 @@ def two_fold_search(optimizer: Optimizer, search_problem: SearchProblem) -> Sear
         limit_reached = True
         reason += " The limit was too small to try more candidates."
     shows_all = any(exploration.cross_validation for exploration in explorations)
-    threshold_items = search_problem.train_and_dev if shows_all else train
-    untuned = search_problem.with_threshold(search_problem.untuned, threshold_items)
+    untuned = problem.with_threshold(problem.untuned, problem.train_and_dev if shows_all else train)
     return SearchResult(
         tuned_candidate=untuned if tuned.id == untuned.id else tuned,
         untuned_candidate=untuned,
@@ -107,14 +105,10 @@ def _test_questions(
 def _explore_halves(
     optimizer: Optimizer, half_problems: Sequence[SearchProblem]
 ) -> tuple[list[Exploration], list[list[CandidateTrial]]]:
-    """Run the optimizer on each half, and test its finalists on the other half.
-
-    If the budget is spent before the end, the lists have fewer than two entries.
-    """
+    """Explore and test each half; the lists are shorter if the budget is spent before the end."""
     budget = half_problems[0].evaluator.budget
     initial_limit = budget.limit
-    explorations: list[Exploration] = []
-    trials_by_half: list[list[CandidateTrial]] = []
+    explorations, trials_by_half = list[Exploration](), list[list[CandidateTrial]]()
     asks = optimizer in QUESTION_WRITERS
     question_cost = question_test_cost(half_problems[0], optimizer_asks=asks)
     with budget.reserving(question_cost), suppress(*BUDGET_ERRORS):
@@ -124,9 +118,9 @@ def _explore_halves(
             budget.limit = limit
             item_cost = half_problem.evaluator.item_cost(half_problem.untuned)
             usual_cost = (1 + MAX_FINALISTS) * item_cost * len(half_problem.dev)
-            test_reserve = min(usual_cost, budget.remaining / 2)
-            with budget.reserving(test_reserve):
-                exploration = optimizer(replace(half_problem, test_reserve=test_reserve))
+            reserve = min(usual_cost, budget.remaining / 2)
+            with budget.reserving(reserve):
+                exploration = optimizer(replace(half_problem, test_reserve=reserve))
             explorations.append(exploration)
             budget.limit = limits[-1]
             trials_by_half.append(score_finalists(half_problem, exploration))
@@ -137,10 +131,7 @@ def _explore_halves(
 
 
 def score_finalists(half_problem: SearchProblem, exploration: Exploration) -> list[CandidateTrial]:
-    """Score the finalists and the untuned judge on items that they did not learn from.
-
-    Finalists that fail too often are left out.
-    """
+    """Test the finalists on items that they did not learn from, and return the reliable trials."""
     if not exploration.finalists:
         return []
     evaluator, validation = half_problem.evaluator, exploration.cross_validation
@@ -164,9 +155,8 @@ def score_finalists(half_problem: SearchProblem, exploration: Exploration) -> li
         candidate, scores = judge_items(finalist, test_items)
         trial = CandidateTrial(candidate, test_items, scores, untuned_scores, half_problem.goal)
         trial.record(half_problem, "dev")
-        if trial.is_reliable:
-            trials.append(trial)
-    return trials
+        trials.append(trial)
+    return [trial for trial in trials if trial.is_reliable]
 
 
 def _affordable_finalists(
@@ -187,17 +177,16 @@ def _affordable_finalists(
 def _judge_items(
     half_problem: SearchProblem, candidate: Candidate, items: Items
 ) -> tuple[Candidate, Vector]:
-    """Return the candidate with its threshold, and its scores or verdicts on the items.
-
-    The threshold is learned neither on the items themselves nor on documents that the prompt shows.
-    """
-    scores = half_problem.evaluator.scores(candidate, items)
+    """Return the candidate with its threshold, and its scores or verdicts on the items."""
     calibrated = half_problem.with_threshold(candidate, calibration_items(half_problem, candidate))
-    return calibrated, half_problem.apply_threshold(scores, calibrated.threshold)
+    return calibrated, half_problem.scores(calibrated, items)
 
 
 def calibration_items(half_problem: SearchProblem, candidate: Candidate) -> Items:
-    """Return items of train to learn a threshold from: scored items, else all. Empty for rho."""
+    """Return items of train to learn a threshold from, scored items if any; none for rho.
+
+    No threshold is learned from documents that the prompt shows.
+    """
     if half_problem.goal != "balanced":
         return Items(())
     items = candidate.unseen(half_problem.train)
