@@ -233,7 +233,7 @@ class Account:
         ]
 
     def book(self, key: bytes, messages: Sequence[Message], sampling: Sampling) -> Booking | None:
-        """Reserve the most that one request can cost; None if the budget may allow it later."""
+        """Reserve a request's worst-case cost; None if the budget does not allow it yet."""
         budget, purpose = self.budget, self.purpose
         max_tokens = max_prompt_tokens(messages), sampling.n * sampling.max_tokens
         worst_cost = (self.token_price or FREE).worst_cost(*max_tokens)

@@ -82,15 +82,15 @@ class _SampledReplies:
 
     def make_response(self) -> Response:
         """Return the accepted replies with their values, then the unreadable replies."""
-        accepted = [pair for _, pair in sorted(self.accepted.items())]
-        unreadable = [pair for _, pair in sorted(self.unreadable.items())]
+        accepted_pairs = [pair for _, pair in sorted(self.accepted.items())]
+        unreadable_pairs = [pair for _, pair in sorted(self.unreadable.items())]
         return Response(
-            replies=tuple(reply for reply, _ in [*accepted, *unreadable]),
-            values=tuple(value for _, value in accepted),
-            failures=(*self.error_messages, *(reason for _, reason in unreadable)),
+            replies=tuple(reply for reply, _ in [*accepted_pairs, *unreadable_pairs]),
+            values=tuple(value for _, value in accepted_pairs),
+            failures=(*self.error_messages, *(reason for _, reason in unreadable_pairs)),
             tokens_in=self.tokens_in,
             tokens_out=self.tokens_out,
-            is_cached=self.is_cached and bool(accepted or unreadable),
+            is_cached=self.is_cached and bool(self.accepted or self.unreadable),
         )
 
 

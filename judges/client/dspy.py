@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from judges.client.client import Client
 
 JsonObject = Mapping[str, object]
-# DSPy's record of a request, with its outputs, its token usage and the provider's response.
-HistoryRecord = Mapping[str, Any]
 # The exceptions that DSPy's engines raise if a response is malformed.
 RESPONSE_ERRORS = (AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError)
 # Arguments of an LM that do not change its replies: keys, addresses and the time to wait.
@@ -125,13 +123,14 @@ class DspyModel(HttpModel):
     async def close(self) -> None:
         """Do nothing, since DSPy owns the connections."""
 
-    async def _ask(self, request_body: Mapping[str, Any]) -> HistoryRecord:
+    async def _ask(self, request_body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Send a request, and return DSPy's record of it: outputs, usage, response."""
         import dspy
         from dspy.utils.exceptions import AdapterParseError
 
         adapter, signature = _pass_through_adapter()
         # The copy's history has only this request, not the others that run at the same time.
-        lm, history = self._lm.copy(), list[HistoryRecord]()
+        lm, history = self._lm.copy(), list[Mapping[str, Any]]()
         lm.update_history = history.append
         lm_options = {**request_body}
         del lm_options["model"]
@@ -150,7 +149,7 @@ class DspyModel(HttpModel):
         return history[-1]
 
     def _read_completion(
-        self, record: HistoryRecord, messages: Sequence[Message], sampling: Sampling
+        self, record: Mapping[str, Any], messages: Sequence[Message], sampling: Sampling
     ) -> Completion:
         output, response = record["outputs"][0], record["response"]
         reply_text = output.get("text") if isinstance(output, Mapping) else output

@@ -24,7 +24,6 @@ def event_loop() -> asyncio.AbstractEventLoop:
 
 
 def is_loop_thread() -> bool:
-    """Return whether the current thread is the thread of the clients' event loop."""
     return threading.current_thread() is _loop_and_thread()[1]
 
 

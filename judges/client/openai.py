@@ -217,7 +217,9 @@ class EndpointModel(HttpModel):
     def __init__(self, name: str, url: str, endpoint: str, api_key: str, key_variable: str) -> None:
         super().__init__(name, endpoint, key_variable, api_key)
         self.changes = self.request_format.changes  # `tune` writes them to summary.json
-        self._url, self._proxy = url, _proxy_for(url)
+        host = urlsplit(url).hostname or ""
+        is_direct = host in {"localhost", "127.0.0.1", "::1"} or proxy_bypass(host)
+        self._url, self._proxy = url, None if is_direct else getproxies().get(urlsplit(url).scheme)
         # Compressed responses are not accepted, since one could unpack to any size.
         self._headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
         if api_key:
@@ -282,14 +284,6 @@ class EndpointModel(HttpModel):
             reason = self.redactor.excerpt(f"{type(error).__name__}: {error}")
             message = f"connection to {self.endpoint} lost ({reason})"
             raise TransientError(message, may_be_billed=True) from None
-
-
-def _proxy_for(url: str) -> str | None:
-    """Return the proxy that the environment sets for a URL; None for an address on this machine."""
-    host = urlsplit(url).hostname or ""
-    if host in {"localhost", "127.0.0.1", "::1"} or proxy_bypass(host):
-        return None
-    return getproxies().get(urlsplit(url).scheme)
 
 
 class _ChatCompletion(Struct):

@@ -64,7 +64,7 @@ class FailureMonitor:
         self._advice = f", then name another {option_name('out')}" if has_store else ""
 
     def may_send_more(self, n_pending: int) -> bool:
-        """Return whether another request may be sent while `n_pending` requests are unrecorded."""
+        """Return whether to send another request while `n_pending` have no recorded response."""
         if self.n_responses >= MIN_RESPONSES or self.n_failed < self.n_responses:
             return True
         # Until a request succeeds, no more are sent than `record` needs to stop the run.

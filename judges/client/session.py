@@ -145,7 +145,7 @@ class Session:
     def _open_client_for(
         self, role: str, own_lm: str, overrides: ModelOptions, lm: str, api_base: str | None
     ) -> Client:
-        """Return a panel member's client: that of `role` if its model and address are the same."""
+        """Return the client for a panel's judge: that of `role` for the same model and address."""
         own_api_base = overrides.get("api_base")
         own_addresses = (own_api_base, own_api_base or self._options.get("api_base"))
         if lm == own_lm and api_base in own_addresses:

@@ -71,7 +71,7 @@ _IS_FACTUAL = np.isin(FACET_NAMES, ("support", "truth"))
 
 
 def facet_weights(weighted_texts: Sequence[tuple[str, float]], *, is_turn: bool) -> FloatArray:
-    """Return the weight of each facet: what a prompt asks for, plus an overall impression."""
+    """Return each facet's weight, by what a prompt asks for and by a text's overall impression."""
     prompt_weights = np.zeros(len(FACETS))
     for text, text_weight in weighted_texts:
         n_mentions = count_mentions(text)

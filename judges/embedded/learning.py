@@ -30,12 +30,12 @@ PREFERENCE_MARGIN = 0.8
 # residual SD of a latent score.
 # The prior SD of a feature's weight is this fraction of its prior mean, plus this constant.
 WEIGHT_SD_FRACTION, WEIGHT_SD_CONSTANT = 0.8, 0.07
-# The prior SDs of a factor and of an offset that the scores of all examples have in common.
-FACTOR_SD, COMMON_OFFSET_SD = 1.0, 0.8
+# The prior SDs of the factor that multiplies all weights, and of an offset of all scores.
+WEIGHT_FACTOR_SD, COMMON_OFFSET_SD = 1.0, 0.8
 # The prior SD of a further offset that the examples with the same source have in common.
 SOURCE_OFFSET_SD = 0.6
 # The smallest factor by which the prior weights are multiplied.
-MIN_FACTOR = 0.7
+MIN_WEIGHT_FACTOR = 0.7
 # Each example corrects the scores of the texts that are similar to it: by an offset of the score,
 # and by a shift of the features' weights. These SDs are tried for the offsets, and for the shifts
 # (in prior SDs of the weights). The result is a mean over all combinations of the two SDs, weighted
@@ -78,7 +78,7 @@ class ExampleCorrections:
     """How each of n examples corrects the scores of texts that are similar to it.
 
     An example's entry of `offsets` is added to the score of such a text, and its row of `shifts` to
-    the weights of the features. Both are multiplied by the text's similarity to the example.
+    the weights of the features, after multiplication by the text's similarity to the example.
     """
 
     example_similarity: ExampleSimilarity
@@ -123,7 +123,9 @@ def fit_regression(
     # The posterior is computed from the covariance matrix of the examples' scores (n by n), since
     # there are few examples. The matrix is the sum of `fixed_covariance`, of `offset_covariance`
     # times the offsets' variance, and of `shift_covariance` times the shifts' variance.
-    fixed_covariance = np.eye(len(features)) + FACTOR_SD**2 * np.outer(prior_scores, prior_scores)
+    fixed_covariance = np.eye(len(features)) + WEIGHT_FACTOR_SD**2 * np.outer(
+        prior_scores, prior_scores
+    )
     shift_covariance = (features * weight_variances) @ features.T
     # Pairs have no corrections, so that a pair gets the same result if its texts are swapped.
     example_similarity = None if is_pairwise else ExampleSimilarity(features)
@@ -148,7 +150,9 @@ def fit_regression(
     model_weights = np.exp(np.array(log_evidences) - max(log_evidences))
     model_weights /= model_weights.sum()
     residual_rows = np.array(scaled_residuals)
-    factor_changes = np.clip(FACTOR_SD**2 * (residual_rows @ prior_scores), MIN_FACTOR - 1, 0.0)
+    factor_changes = np.clip(
+        WEIGHT_FACTOR_SD**2 * (residual_rows @ prior_scores), MIN_WEIGHT_FACTOR - 1, 0.0
+    )
     weight_factor = 1 + model_weights @ factor_changes
     offsets, shifts = np.square(sd_pairs).T * model_weights @ residual_rows
     if example_similarity is None:

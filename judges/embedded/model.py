@@ -249,8 +249,8 @@ def _learn_from_demos(judge: EmbeddedJudge, demos: Sequence[DemoTexts]) -> Regre
         choice_index = judge.choices.index(demo[judge.field_name].strip())
         latent_scores.append(latent_score(choice_index, n_choices, is_pairwise=is_pairwise))
         # If the judge reads no source, each demonstration counts as having a source of its own.
-        source = tuple([demo.get(name, "") for name in chain(*source_names)]) or index
-        indices_by_source[source].append(index)
+        source_key = tuple([demo.get(name, "") for name in chain(*source_names)]) or index
+        indices_by_source[source_key].append(index)
     return fit_regression(
         judge.regression.weights,
         np.array([judged_features(judge.roles, demo) for demo in demos]),

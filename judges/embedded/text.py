@@ -207,14 +207,14 @@ class SourceIndex:
 @lru_cache(maxsize=32)
 def index_source_text(text: str) -> SourceIndex | None:
     """Return the index of a source text; None if the text has no words."""
-    source = split_text(text)
-    if not source.words:
+    split_source = split_text(text)
+    if not split_source.words:
         return None
-    stem_counts = Counter(source.stems)
+    stem_counts = Counter(split_source.stems)
     indices_by_stem: dict[str, list[int]] = defaultdict(list)
     salience_by_stem: dict[str, float] = {}
     importances, covering_weights = [], []
-    for index, sentence in enumerate(source.sentences):
+    for index, sentence in enumerate(split_source.sentences):
         stems = dict.fromkeys(sentence.stems)
         for stem in stems:
             if stem not in salience_by_stem:
@@ -232,13 +232,13 @@ def index_source_text(text: str) -> SourceIndex | None:
     total_salience = sum(sorted(salience_by_stem.values(), reverse=True)[:n_salient]) or 1.0
     total_importance = sum(importances) or 1.0
     return SourceIndex(
-        n_stems=len(source.stems),
+        n_stems=len(split_source.stems),
         stem_counts=stem_counts,
         indices_by_stem=indices_by_stem,
         salience_by_stem={stem: v / total_salience for stem, v in salience_by_stem.items()},
         n_salient=n_salient,
         importances=[importance / total_importance for importance in importances],
         covering_weights=covering_weights,
-        words=frozenset(source.words),
-        word_pairs=frozenset(source.word_pairs),
+        words=frozenset(split_source.words),
+        word_pairs=frozenset(split_source.word_pairs),
     )
