@@ -188,13 +188,13 @@ def _read_table(
     second_ratings: TableRatings | None,
 ) -> LabelledSet | LabelledPairs:
     """Read a table as outputs or as pairs; raises UnreadableError for pairs in place of outputs."""
-    columns = _prepare_columns(table, options)
+    columns = _find_columns(table, options)
     if second_ratings is not None:
         # The user may name columns of both files. Those of only the second file are left out here.
         second_columns = second_ratings.rating_columns.columns.columns_by_name
         only_second = second_columns.keys() - columns.without_missing_columns().columns_by_name
-        first_columns = without_keys(columns.columns_by_name, only_second)
-        columns = columns.with_user_columns(first_columns)
+        columns = columns.with_user_columns(without_keys(columns.columns_by_name, only_second))
+    columns = with_latest_labels(columns)
     response_columns, are_pairs = find_response_columns(columns), holds_pairs(columns)
     if item_kind == "pairs" or (not item_kind and are_pairs):
         return read_pair_rows(columns, problems)
@@ -219,14 +219,10 @@ def _read_table(
     return replace(labelled_set, scales=label_page_scales(columns))
 
 
-def _prepare_columns(table: Table, options: ReadOptions) -> Columns:
-    """Return a table's columns, without footers, conversations and labels that were replaced.
-
-    If the table is another tool's export, it is converted first.
-    """
-    table = convert_tool_export(table, options)
-    table = table_with_texts(without_footers(table), options)
-    return with_latest_labels(Columns(table, options))
+def _find_columns(table: Table, options: ReadOptions) -> Columns:
+    """Return a table's columns. Exports and conversations are converted, and footers removed."""
+    table = without_footers(convert_tool_export(table, options))
+    return Columns(table_with_texts(table, options), options)
 
 
 def _read_annotations_file(options: ReadOptions, problems: Problems) -> TableRatings | None:
@@ -236,7 +232,8 @@ def _read_annotations_file(options: ReadOptions, problems: Problems) -> TableRat
         return None
     with problems.collect():
         options = replace(options, texts=(), annotations=None)
-        columns = _prepare_columns(table, options).without_missing_columns()
+        columns = _find_columns(table, options).without_missing_columns()
+        columns = with_latest_labels(columns)
         if columns.find_column("id") is None:
             fault = f"has no column of ids; the columns are {columns.column_names_text}"
             raise UnreadableError("no-column", fault, "name the ids with --map id=COLUMN")

@@ -40,9 +40,14 @@ LABEL_LOG = [
 
 @pytest.mark.parametrize("is_beside", [False, True])
 def test_the_last_line_counts_and_null_takes_a_label_back(is_beside):
-    texts = [{n: row[n] for n in ("id", "document", "summary")} for row in LABEL_LOG[:5:2]]
+    texts = [
+        {"Output": row["id"], "document": row["document"], "summary": row["summary"]}
+        for row in LABEL_LOG[:5:2]
+    ]
     log = write_jsonl("log.jsonl", LABEL_LOG)
-    labelled = data.read_labels(texts, annotations=log) if is_beside else data.read_labels(log)
+    labelled = data.read_labels(log)
+    if is_beside:  # the column of ids in the first file has another name than that in the log
+        labelled = data.read_labels(texts, annotations=log, map={"id": "Output"})
     assert [(one.annotators, one.ratings) for one in labelled.outputs] == [
         ({"helpful": ("Anna", "Ben")}, {"helpful": (2, 3)}),
         ({}, {}),
