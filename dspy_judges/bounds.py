@@ -3,20 +3,15 @@
 With these bounds, any file is read or refused within about ten seconds and 500 MB of memory.
 """
 
-# The most bytes that a table in memory, one line, a JSON file or an unpacked file may have.
-MAX_BYTES = 128 * 2**20
-# The approximate memory of a value in bytes, without the value's text.
-BYTES_PER_VALUE = 64
-# The most cells of a sheet in a workbook: 100,000 rows of ten columns.
-MAX_CELLS = 2**20
+MAX_BYTES = 128 * 2**20  # of a table in memory, one line, a JSON file or an unpacked file
+BYTES_PER_VALUE = 64  # approximate memory of a value, without the value's text
+MAX_CELLS = 2**20  # of a sheet in a workbook: 100,000 rows of ten columns
 # The most commas and brackets in a JSON text; each may stand for a value of 70 bytes in memory.
 MAX_JSON_PUNCTUATION = 3_000_000
 # The most columns of a table and names in one cell, since each name is compared with all others.
 MAX_COLUMNS = 1000
-# The most problems that are reported for one file.
-MAX_PROBLEMS = 100_000
-# The greatest depth of nested lists and objects, which are read recursively.
-MAX_NESTING = 100
+MAX_PROBLEMS = 100_000  # problems that are reported for one file
+MAX_NESTING = 100  # depth of nested lists and objects, which are read recursively
 # The most XML tags in a workbook's styles; openpyxl takes 30 microseconds for each.
 MAX_STYLE_TAGS = 100_000
 # The most bytes of a YAML file. Aliases are refused, since they can expand to gigabytes.

@@ -138,10 +138,8 @@ class Batch:
         if budget.max_calls is not None and n_new > (n_left := budget.max_calls - budget.calls):
             raise OptionError(f"the batch has {n_new:,} requests; --max-calls leaves {n_left:,}")
         if budget.max_cost is not None and cost > (dollars_left := budget.max_cost - budget.spent):
-            raise OptionError(
-                f"the batch may cost ${cost:.4f} with each reply at its longest; --max-cost leaves "
-                f"${dollars_left:.4f}"
-            )
+            problem = f"the batch may cost up to ${cost:.4f}"
+            raise OptionError(f"{problem}; --max-cost leaves ${dollars_left:.4f}")
         for key, worst_cost in new_costs.items():
             self._store.record_sent(bytes.fromhex(key), self.state.lm, BATCH_PURPOSE, worst_cost)
         self._store.commit()

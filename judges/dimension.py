@@ -26,13 +26,11 @@ MAX_RATINGS = 101
 
 # Names that a text may not have: the judge's own answers, and attributes of DSPy 3.4's classes
 # Signature and Example.
-RESERVED_TEXT_NAMES = frozenset(
-    {
-        *("rating", "verdict", "rationale", "comparison", "preferred", "completed"),
-        *("signature", "new_signature", "instructions", "fields", "input_fields", "output_fields"),
-        *("config", "model_config", "demos", "lm", "completions", "self"),
-    }
-)
+RESERVED_TEXT_NAMES = {
+    *("rating", "verdict", "rationale", "comparison", "preferred", "completed"),
+    *("signature", "new_signature", "instructions", "fields", "input_fields", "output_fields"),
+    *("config", "model_config", "demos", "lm", "completions", "self"),
+}
 # Names that a question may not have. The columns `failure` and `score` hold a judge's results.
 RESERVED_QUESTION_NAMES = RESERVED_TEXT_NAMES | {"failure", "score"}
 
@@ -216,10 +214,8 @@ def check_prompt(subject: Subject, prompt: Prompt) -> None:
     """Raise DimensionError if the prompt does not fit the subject's texts and possible answers."""
     names = {field.name for field in prompt.input_fields}
     if reserved_names := sorted(RESERVED_TEXT_NAMES & names):
-        raise DimensionError(
-            f"{subject.name}: a text may not be called {reserved_names[0]!r}, which a judge or "
-            "DSPy uses itself; give it another name and map the column to it"
-        )
+        problem = f"a text may not be called {reserved_names[0]!r}, which a judge or DSPy uses"
+        raise DimensionError(f"{subject.name}: {problem}; map its column to another name")
     if problem := _prompt_problem(subject, prompt):
         raise DimensionError(f"{subject.name}: {problem}")
 

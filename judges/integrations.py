@@ -6,10 +6,9 @@ options are the same as for `Judge.score` (`lm`, `max_cost`, ...); the budget ho
 a scorer together.
 
 The last text that a judge reads is the output that the tool scores. Every other text is the value
-of the same name in the tool's row. If a judge reads just one other text, and the row has no value
-of that name, this text is the tool's input. To take a text from another value of the row, give that
-value's key, as in `map={"document": "article"}`. Pairwise judges are refused, since these tools
-score one output at a time.
+of the same name in the tool's row. If a judge reads just one other text, which the row lacks, the
+tool's input is this text. With `map={"document": "article"}`, the text `document` is the value
+`article` of the row. Pairwise judges are refused, since these tools score one output at a time.
 """
 
 import asyncio

@@ -257,10 +257,8 @@ def constructed_labels_note(judge: "AnyJudge") -> str | None:
     """Return a warning if a judge was tuned on labels that no person gave; otherwise None."""
     if not judge.uses_constructed_labels:
         return None
-    return (
-        f"{judge.name} was tuned on constructed labels, which no person gave: it may agree with "
-        "people less than an untuned judge (dspy-judges tune --data FILE)"
-    )
+    problem = f"{judge.name} was tuned on constructed labels, which no person gave"
+    return f"{problem}: it may be worse than an untuned judge (dspy-judges tune --data FILE)"
 
 
 def with_model_flags(judge: "AnyJudge", judge_name: str, flags: argparse.Namespace) -> "AnyJudge":
@@ -281,10 +279,8 @@ def with_model_flags(judge: "AnyJudge", judge_name: str, flags: argparse.Namespa
     changed_judge = judge.with_model(flags.lm, flags.api_base)
     needs_text = plan is not None or flags.reasoning not in (None, "none")
     if needs_text and is_decision_model(changed_judge.lm):
-        raise UsageError(
-            "--plan, --samples, --temperature and --reasoning cannot be used with "
-            f"{changed_judge.lm}: a decision model gives probabilities, and writes no text"
-        )
+        problem = f"{changed_judge.lm}: a decision model writes no text"
+        raise UsageError(f"{problem}; leave out --plan, --samples, --temperature and --reasoning")
     if isinstance(changed_judge, Judge):
         changed_judge = changed_judge.with_plan(plan or changed_judge.plan)
     elif plan is not None:

@@ -118,17 +118,12 @@ def _check_output(flags: argparse.Namespace) -> None:
         raise RowsError(f"{flags.out}: the folder {flags.out.parent} does not exist")
     # If a store of replies is left beside the output, the run was killed, and may write it again.
     if flags.out.exists() and not _store_path(flags.out).exists():
-        raise RowsError(
-            f"{flags.out} exists already, and does not say which judge and settings made it: "
-            "delete it, or name another --out"
-        )
+        raise RowsError(f"{flags.out} exists already: delete it, or name another --out")
     state_path = batch_state_path(flags.out)
     if not flags.batch_api and state_path.exists():
         # The provider answers these requests already, so sending them would pay for them twice.
-        raise RowsError(
-            f"{state_path}: a batch for this output is submitted; add --batch-api collect, or "
-            "delete that file"
-        )
+        advice = "add --batch-api collect, or delete that file"
+        raise RowsError(f"{state_path}: a batch for this output is submitted; {advice}")
 
 
 def _prepare_run(results_by_judge: ResultsByJudge, flags: argparse.Namespace) -> TableRun:
@@ -229,10 +224,8 @@ def _open_session(run: TableRun, *, is_last: bool = False) -> Iterator[Session]:
         store = session.store
         if store is not None:
             if not store.is_of_run(run.digest()):
-                raise RowsError(
-                    f"{store_path} is from other judges, rows or settings: use the same judges, "
-                    "rows and settings to go on, or delete that file, or name another --out"
-                )
+                advice = "use the same judges to go on, delete that file, or name another --out"
+                raise RowsError(f"{store_path} is from other judges, rows or settings: {advice}")
             if store.can_resume:
                 print_note(f"continues with {store_path}")
         is_complete = False
@@ -245,16 +238,14 @@ def _open_session(run: TableRun, *, is_last: bool = False) -> Iterator[Session]:
 
 
 def _check_max_cost(run: TableRun) -> None:
-    """Print a note if --max-cost will end the run; raise OptionError if a price is unknown."""
+    """Print a note if --max-cost may end the run; raise OptionError if a price is unknown."""
     if (max_cost := run.flags.max_cost) is None:
         return
     if (cost := run.estimate.cost_usd) is None:
         Budget(max_cost=max_cost).account(token_price=None)  # raises OptionError
     elif cost > max_cost:
-        print_note(
-            f"note: --max-cost {max_cost:g} will end the run before all rows are judged, unless "
-            "their replies are in the cache"
-        )
+        # If many replies are in the cache, the run costs less than the estimate.
+        print_note(f"note: --max-cost {max_cost:g} may end the run before all rows are judged")
 
 
 def _judge_table(run: TableRun, results_by_judge: ResultsByJudge) -> dict[str, Any]:
@@ -327,10 +318,8 @@ def _run_batch_step(run: TableRun) -> bool:
 
     flags, lms = run.flags, run.external_lms
     if len(lms) != 1:
-        raise UsageError(
-            "--batch-api works with exactly one model outside of this process; these judges use "
-            f"{', '.join(lms) or 'none'}"
-        )
+        models = ", ".join(lms) or "none"
+        raise UsageError(f"--batch-api needs one model outside of this process, not {models}")
     options = {"api_base": flags.api_base, "api_key_env": flags.api_key_env}
     price = price_of(flags.price) or find_price(lms[0])
     with _open_session(run) as session:

@@ -149,7 +149,7 @@ def test_a_dry_run_estimates_and_sends_nothing(openai_server):
     assert "6 requests, about" in run(main, *ask, "--plan", "mean", "--samples", "20").stdout
     result = run(main, *ask, "--max-cost", "0.0001")
     assert result.code == 0
-    assert "note: --max-cost 0.0001 will end the run before all rows are judged" in result.err
+    assert "note: --max-cost 0.0001 may end the run before all rows are judged" in result.err
     # What the run would refuse, the dry run refuses, too.
     result = run(main, *ask[:-2], *LM, "--max-cost", "1")
     assert (result.code, "max_cost needs the model's price" in result.err) == (1, True)
