@@ -21,10 +21,9 @@ from optimize.statistics.intervals import Matrix, Vector
 
 Indices = npt.NDArray[np.intp]
 
-# Summary level is chosen only if documents have this many outputs on average.
+# Summary level is chosen only if documents have at least this many outputs on average, and labels
+# differ within more than this share of the documents. Rho is undefined within other documents.
 MIN_OUTPUTS_FOR_SUMMARY_LEVEL = 3
-# Summary level is chosen only if labels differ within more than this share of the documents. Within
-# all other documents, rho is undefined.
 MIN_SHARE_FOR_SUMMARY_LEVEL = 0.5
 
 # What each vote on a pair of outputs A and B counts. The mean of the votes is the margin for A.
@@ -125,7 +124,7 @@ def make_items(
 ) -> Items:
     """Make items from the outputs that have a rating on a dimension, or from labelled pairs.
 
-    An item gets only the texts that a judge of the subject reads; without a subject, it gets none.
+    An item has only the texts that a judge of the subject reads; without a subject, it has none.
     Raises LabelError if one of these texts is missing.
     """
     if isinstance(labelled_items, LabelledPairs):
@@ -219,9 +218,8 @@ def judged_output_name(text_names: Sequence[str]) -> str | None:
 
     The judged output is the last text with a name that is usual for outputs, else the last text.
     """
-    usual_names = [name for name in text_names if name in OUTPUT_NAMES]
-    candidates = usual_names or text_names
-    return candidates[-1] if candidates else None
+    output_names = [name for name in text_names if name in OUTPUT_NAMES] or [*text_names]
+    return output_names[-1] if output_names else None
 
 
 def score_vector(judgements: Iterable[AnyJudgement]) -> Vector:
@@ -233,16 +231,16 @@ def _texts_for_subject(
     file_name: str, item_id: str, texts: Mapping[str, str], subject: Subject | None
 ) -> dict[str, str]:
     """Return the texts that a judge of the subject reads, by the subject's names for them."""
-    needed_names = () if subject is None else tuple(subject.inputs)
-    missing_names = [name for name in needed_names if name not in texts]
-    if not missing_names:
-        return {name: texts[name] for name in needed_names}
+    names = [] if subject is None else [*subject.inputs]
+    missing_name = next((name for name in names if name not in texts), None)
+    if missing_name is None:
+        return {name: texts[name] for name in names}
     # If the subject has one text and the item has one text, the item's text may have any name.
-    if (only_name := only_text_name(texts, needed_names)) is not None:
-        return {needed_names[0]: texts[only_name]}
+    if (only_name := only_text_name(texts, names)) is not None:
+        return {names[0]: texts[only_name]}
     raise LabelError(
-        f"{file_name}: {item_id!r} has no text {missing_names[0]!r}, which the judge reads; it has "
-        f"{', '.join(sorted(texts)) or 'none'}: rename one with --map {missing_names[0]}=COLUMN"
+        f"{file_name}: {item_id!r} has no text {missing_name!r}, which the judge reads; it has "
+        f"{', '.join(sorted(texts)) or 'none'}: rename one with --map {missing_name}=COLUMN"
     )
 
 
@@ -266,19 +264,17 @@ def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tu
     is_numbered = len(numbers_of_ratings) == 1 and not has_names
     rows: list[dict[str, float]] = []
     for output in outputs:
-        annotator_names = output.annotators.get(dimension, ())
-        ratings = output.ratings.get(dimension, ())
-        if len(ratings) == 1 and not annotator_names:
+        names, ratings = output.annotators.get(dimension, ()), output.ratings.get(dimension, ())
+        if len(ratings) == 1 and not names:
             ratings = ()
         if is_numbered:
-            annotator_names = tuple(map(str, range(1, len(ratings) + 1)))
-        if len(annotator_names) != len(ratings):
+            names = tuple(map(str, range(1, len(ratings) + 1)))
+        if len(names) != len(ratings):
             raise LabelError(
                 f"{labelled.name}: output {output.id!r} has {len(ratings)} ratings on "
-                f"{dimension!r} and {len(annotator_names)} annotators' names: name the annotator "
-                "of each rating"
+                f"{dimension!r} and {len(names)} annotators' names: name each rating's annotator"
             )
-        rows.append(dict(zip(annotator_names, ratings, strict=True)))
+        rows.append(dict(zip(names, ratings, strict=True)))
     if max(map(len, rows), default=0) < 2:
         raise LabelError(
             f"{labelled.name}: {dimension!r} has no output with ratings by two annotators or more; "
@@ -295,18 +291,15 @@ def is_two_valued(human: Vector) -> bool:
 
 
 def choose_level(items: Items) -> Level:
-    """Choose the level at which Spearman's rho is most informative for these labels.
+    """Choose the level at which Spearman's rho is most informative: "summary" or "dataset".
 
-    Summary level is chosen if documents have three outputs or more on average, and most documents
-    have different labels. Otherwise, and always if labels are pass or fail, dataset level is
-    chosen.
+    If labels are pass or fail, dataset level is always chosen.
     """
-    if is_two_valued(items.human):
+    n_documents, rows_by_document = len(items.documents), items.rows_by_document.values()
+    has_several_outputs = len(items) >= MIN_OUTPUTS_FOR_SUMMARY_LEVEL * n_documents
+    if is_two_valued(items.human) or not has_several_outputs:
         return "dataset"
-    n_documents = max(1, len(items.documents))
-    if len(items) / n_documents < MIN_OUTPUTS_FOR_SUMMARY_LEVEL:
-        return "dataset"
-    n_varied = sum(np.ptp(items.human[rows]) > 0 for rows in items.rows_by_document.values())
+    n_varied = sum(np.ptp(items.human[rows]) > 0 for rows in rows_by_document)
     return "summary" if n_varied > MIN_SHARE_FOR_SUMMARY_LEVEL * n_documents else "dataset"
 
 

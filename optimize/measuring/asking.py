@@ -76,13 +76,13 @@ class Task:
         all_items = self.items(judge)
         items = all_items.of_ids(judgement_by_id)
         if not len(items):
-            judged_id, labelled_id = next(iter(judgement_by_id), ""), all_items[0].id
             likely_names = self.labelled_items.reading.likely_names
             id_columns = [column for column, name in likely_names.items() if name == "id"]
             raise LabelError(
                 "no record's id is the id of a labelled output: the first record has "
-                f"{excerpt(judged_id)}, the first output {excerpt(labelled_id)}; name the labels' "
-                f"column of ids, as in {map_flag('id', [*id_columns, 'COLUMN'][:1])}"
+                f"{excerpt(next(iter(judgement_by_id), ''))}, the first output "
+                f"{excerpt(all_items[0].id)}; name the labels' column of ids, as in "
+                f"{map_flag('id', [*id_columns, 'COLUMN'][:1])}"
             )
         return ScoredItems(
             judge_name=judge_name,
@@ -92,7 +92,7 @@ class Task:
             judgements=tuple(judgement_by_id[item.id] for item in items),
             scale=tuple(judge.subject.scale if judge else scale),
             tuned_ids=tuned_ids(judge, items) | tuned_row_ids,
-            tuned_document_ids=tuned_document_ids(judge, items),
+            tuned_document_ids=tuned_document_ids(judge, items) if judge else frozenset(),
             labelled_items=labelled_in_order(self.labelled_items, items),
             n_tied=self.labelled_items.n_tied,
             n_unjudged=len(all_items) - len(items),
@@ -122,9 +122,9 @@ def recorded_scale(scale: str | None, subject: Subject | None) -> tuple[int, ...
 class JudgeUsage:
     """The time, calls, tokens and cost of asking a judge; all fields are None for a recording.
 
-    `cost_per_1000_rows` counts every reply at list price, even if an earlier run paid for it. The
-    wall time `seconds_per_1000_rows` is None if some replies came from a cache or an earlier start
-    of the run. Calls, tokens and `cost_usd` are summed over all starts.
+    `cost_per_1000_rows` counts every reply at list price, even if an earlier run paid for it.
+    `seconds_per_1000_rows` is None if a cache or an earlier start of the run had some of the
+    replies. Calls, tokens and `cost_usd` are summed over all starts.
     """
 
     plan: str | None = None
@@ -139,8 +139,8 @@ class JudgeUsage:
 class JudgeEntry:
     """One of the judges that a command measures: a judge to ask about `items`, or a recording.
 
-    A recording has `scored_items`, and no `judge`. A judge that was asked has `scored_items` too,
-    or the reason why it has no scores (`why_unscored`).
+    A recording has `scored_items`, and no `judge`. A judge gets `scored_items` when it is asked, or
+    the reason why it has no scores (`why_unscored`).
     """
 
     name: str
@@ -183,8 +183,7 @@ def ask_judges(
 ) -> list[JudgeEntry]:
     """Ask the judges and return the entries with scores; replies in `store` are used again.
 
-    A judge that fails or reaches a limit gets a reason in place of scores, and the remaining judges
-    are still asked.
+    If a judge fails or reaches a limit, its entry has the reason, and the other judges are asked.
     """
     if all(entry.sends_no_request for entry in judge_entries):
         options["store"] = None
@@ -199,12 +198,10 @@ def ask_judges(
                 judge.lm, role=entry.name, api_base=judge.api_base, unlimited=entry.sends_no_request
             )
             judge.clients(clients[entry.name])  # opens the clients of a panel's members
-        asked_entries = [
-            _ask_judge(entry, entry.judge, task, clients[entry.name], seed)
-            if entry.judge
-            else entry
-            for entry in judge_entries
-        ]
+        asked_entries = list(judge_entries)
+        for i, entry in enumerate(judge_entries):
+            if entry.judge:
+                asked_entries[i] = _ask_judge(entry, entry.judge, task, clients[entry.name], seed)
         if note := session.budget.total.cache_note:
             print_note(note)
         if note := cost_note(cost_json(session, seconds=0.0)):
@@ -245,12 +242,9 @@ def _usage(plan: str, clients: Sequence[Client], n_rows: int, seconds: float) ->
     ]
     list_price_cost = spent_dollars = 0.0
     for client in paid_clients:
-        account = client.account
-        if (price := account.token_price) is None:
-            list_price_cost = spent_dollars = math.nan
-            break
-        list_price_cost += price.cost(client.tokens_in, client.tokens_out)
-        spent_dollars += account.total.answered_cost + account.total.cost_unconfirmed
+        price, total = client.account.token_price, client.account.total
+        list_price_cost += price.cost(client.tokens_in, client.tokens_out) if price else math.nan
+        spent_dollars += total.answered_cost + total.cost_unconfirmed if price else math.nan
     counts = Counts.sum(client.account.total for client in paid_clients)
     if counts.cached_calls:
         seconds = math.nan

@@ -12,6 +12,7 @@ from judges.tables.problems import count_text
 from optimize.inputs.labelled import AnyLabels, agreement_text
 from optimize.items import Items, choose_level, make_items
 from optimize.search.power import PLANNED_GAIN, power_text
+from optimize.search.problem import Goal
 from optimize.statistics import floor, verdict_rates
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import MIN_DOCUMENTS_FOR_INTERVAL
@@ -19,8 +20,8 @@ from optimize.statistics.verdict_rates import MIN_DOCUMENTS_FOR_RATES, MIN_OUTPU
 
 # People's words for pass and for fail; None if labels are ratings.
 VerdictWords = tuple[str, str] | None
-# The lowest TPR and TNR that many users accept. `check` prints how many labels it takes to decide
-# whether a judge's rates lie above them.
+# The lowest TPR and TNR that many users accept. `check` prints how many labels show that a judge's
+# rates are higher.
 USUAL_FLOORS = {"tpr": 0.8, "tnr": 0.8}
 
 
@@ -28,9 +29,8 @@ USUAL_FLOORS = {"tpr": 0.8, "tnr": 0.8}
 class LabelsNeeded:
     """How many independent labels decide whether a judge's TPR and TNR lie above their floors.
 
-    `n_labels` has two numbers, by the judge's true rates: for a judge that errs half as often as
-    the floors allow, and for a judge that errs three quarters as often. A number is None if it is
-    too large.
+    `n_labels` has the numbers for two judges, by their true rates: one errs half as often as the
+    floors allow, the other three quarters as often. A number is None if it is too large.
     """
 
     floors: Mapping[str, float]
@@ -75,15 +75,13 @@ def capacity_texts(labelled_items: AnyLabels, dimension: str) -> dict[str, str]:
         distribution_text = f"{mean:.0%} {verdict_words[0]}, {1 - mean:.0%} {verdict_words[1]}"
     if verdict_words and 0 < mean < 1:
         floors_text = str(labels_needed_for_floors(USUAL_FLOORS, 1 - mean))
-    texts = _tuning_capacity(labelled_items, items, dimension, verdict_words)
-    intervals_text, gain_text, advice = texts
+    capacity = _tuning_capacity(labelled_items, items, dimension, verdict_words)
+    intervals_text, gain_text, advice = capacity
     if not people_text:
         advice.append("a second annotator on 30 outputs")
     if not np.ptp(items.human):
-        absent_word = verdict_words[int(items.human[0])] if verdict_words else "other rating"
-        advice = [
-            f"no {absent_word} among {len(items):,} labels, so nothing to learn or to measure"
-        ]
+        absent = verdict_words[int(items.human[0])] if verdict_words else "other rating"
+        advice = [f"no {absent} among {len(items):,} labels, so nothing to learn or to measure"]
     text_by_heading = {
         "labels": f"{dimension}: {distribution_text}",
         "people": people_text or "how far they agree is not known",
@@ -117,9 +115,8 @@ def _tuning_capacity(
     training = make_items(splits.train, dimension) + make_items(splits.dev, dimension)
     if not np.ptp(training.human):
         return intervals_text, "", advice
-    gain_text, n_needed = power_text(
-        items, training, search_goal="balanced" if verdict_words else level
-    )
+    goal: Goal = "balanced" if verdict_words else level
+    gain_text, n_needed = power_text(items, training, search_goal=goal)
     if (n_more := n_needed - len(items.documents)) > 0:
         advice.append(f"{n_more:,} more documents to show a gain of {PLANNED_GAIN:g}")
     return intervals_text, gain_text, advice
@@ -127,14 +124,14 @@ def _tuning_capacity(
 
 def _contrast_text(items: Items) -> str:
     """Return within how many documents people give different labels."""
-    rows_by_document = items.rows_by_document.values()
-    document_labels = [items.human[rows] for rows in rows_by_document if len(rows) > 1]
-    n_with_several = len(document_labels)
-    if not n_with_several:
+    documents = [items.human[rows] for rows in items.rows_by_document.values()]
+    n_with_one = sum(labels.size == 1 for labels in documents)
+    if n_with_one == len(documents):
         return "none within documents, which have one output each"
-    n_varied = sum(bool(np.ptp(labels) > 0) for labels in document_labels)
-    text = f"people tell outputs apart in {n_varied:,} of {count_text(n_with_several, 'document')}"
-    if n_with_one := len(items.documents) - n_with_several:
+    n_varied = sum(bool(np.ptp(labels) > 0) for labels in documents)
+    n_with_several = count_text(len(documents) - n_with_one, "document")
+    text = f"people tell outputs apart in {n_varied:,} of {n_with_several}"
+    if n_with_one:
         text += f" with several outputs; {count_text(n_with_one, 'document')} have only one"
     return text
 
@@ -145,8 +142,7 @@ def n_missing_for_intervals(
     """Return how many more passes (TPR), fails (TNR) or documents (rho) each interval needs."""
     if verdict_words:
         rates = verdict_rates.verdict_agreement(items.human, items.human, items.document_ids)
-        n_missing = rates.n_missing_labels
-        return {"TPR": n_missing["pass"], "TNR": n_missing["fail"]}
+        return {"TPR": rates.n_missing_labels["pass"], "TNR": rates.n_missing_labels["fail"]}
     # Some documents add nothing to rho: at summary level a document whose labels are all equal, at
     # dataset level a document that has only the commonest label.
     labels, counts = np.unique(items.human, return_counts=True)
@@ -169,7 +165,7 @@ def _advice_for_rho(all_items: Items, test: Items, level: Level) -> list[str]:
     if not n_missing:
         return []
     n_documents = len(all_items.documents)
-    # Test grows with the total in proportion; some documents of test may have no contrast.
+    # Test gets a fixed share of all documents. In some of its documents all labels may be equal.
     n_with_contrast = max(1, MIN_DOCUMENTS_FOR_INTERVAL - n_missing)
     n_more = max(n_missing, math.ceil(n_missing * n_documents / n_with_contrast))
     clarification = " (not more outputs of the same)" if len(all_items) > n_documents else ""
@@ -180,7 +176,7 @@ def _advice_for_rates(all_items: Items, test: Items, verdict_words: tuple[str, s
     """Return how many more passes or fails give TPR and TNR an interval on test."""
     n_missing_by_figure = n_missing_for_intervals(test, verdict_words, "dataset")
     advice = []
-    for word, label, figure in zip(verdict_words, (1, 0), n_missing_by_figure, strict=True):
+    for word, label, figure in zip(verdict_words, (1, 0), ("TPR", "TNR"), strict=True):
         if not (n_missing := n_missing_by_figure[figure]):
             continue
         rows = np.flatnonzero(test.human == label)

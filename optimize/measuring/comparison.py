@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -61,10 +61,10 @@ class ComparedJudge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeComparison:
-    """Several judges with their figures, the best judge first.
+    """Several judges with their figures, the best judge first; `reference` is its name.
 
-    `reference` is the name of the best judge. `data_counts` has the counts of the rows on which
-    judges are compared, of `n_labelled` rows. The judges in `left_out` have no figures.
+    `data_counts` are the counts of the rows on which judges are compared, which are some of the
+    `n_labelled` rows. The judges in `left_out` have no figures.
     """
 
     dimension: str
@@ -90,13 +90,17 @@ def compare_judges(judge_entries: Sequence[JudgeEntry], task: Task) -> JudgeComp
     Raises JudgesError if no judge has scores, or if no row has a score by every judge.
     """
     entry_by_name = {entry.name: _without_failed_scores(entry) for entry in judge_entries}
-    scores_by_name = _scores_by_name(entry_by_name.values())
+    entries = entry_by_name.values()
+    all_scores = {entry.name: entry.scored_items for entry in entries if entry.scored_items}
+    if not all_scores:
+        raise JudgesError("; ".join(f"{entry.name}: {entry.why_unscored}" for entry in entries))
+    scores_by_name = on_common_rows(all_scores)
     held_out = without_tuned_rows(scores_by_name)
     # If some judges say pass or fail and others rate, rho ranks all of them.
-    has_verdicts = all(scored_items.has_verdicts for scored_items in held_out.values())
+    has_verdicts = all(scores.has_verdicts for scores in held_out.values())
     scorecards = {
-        name: Scorecard.all_figures(scored_items, has_verdicts=has_verdicts)
-        for name, scored_items in held_out.items()
+        name: Scorecard.all_figures(scores, has_verdicts=has_verdicts)
+        for name, scores in held_out.items()
     }
     figures = {name: scorecard.headline.value for name, scorecard in scorecards.items()}
     # The sort is stable: judges with equal figures keep the order of the command line.
@@ -119,7 +123,7 @@ def compare_judges(judge_entries: Sequence[JudgeEntry], task: Task) -> JudgeComp
         n_labelled=len(task.items()),
         reference=judge_names[0],
         judges=judges,
-        left_out=[entry for entry in entry_by_name.values() if entry.scored_items is None],
+        left_out=[entry for entry in entries if entry.scored_items is None],
         cost_usd=total_dollars(entry.usage.cost_usd for entry in judge_entries if entry.judge),
     )
 
@@ -132,14 +136,6 @@ def _without_failed_scores(judge_entry: JudgeEntry) -> JudgeEntry:
     reason, n = Counter(scores.failures.values()).most_common(1)[0]
     message = f"none of {len(scores.items):,} judgements has a score; {n:,} of them: {reason}"
     return replace(judge_entry, scored_items=None, why_unscored=message)
-
-
-def _scores_by_name(judge_entries: Collection[JudgeEntry]) -> dict[str, ScoredItems]:
-    """Return the scores of the judges that have scores, on the rows that all of them judged."""
-    scores = {entry.name: entry.scored_items for entry in judge_entries if entry.scored_items}
-    if scores:
-        return on_common_rows(scores)
-    raise JudgesError("; ".join(f"{entry.name}: {entry.why_unscored}" for entry in judge_entries))
 
 
 def on_common_rows(scores_by_name: Mapping[str, ScoredItems]) -> dict[str, ScoredItems]:

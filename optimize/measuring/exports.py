@@ -50,24 +50,17 @@ COLUMNS_BY_CONTENT: dict[str, tuple[str, ...]] = {
 }
 
 
-class ToolScore(NamedTuple):
-    """A tool's score for an output, with the tool's reason; NaN if the tool's evaluation failed."""
-
-    value: float
-    reason: str | None
-
-
 class Tool(NamedTuple):
     """A declaration of another tool's results: how a file is recognised, where its scores are.
 
     A file is the tool's if each regular expression in `columns` matches a column of its rows.
     `scores` is the column that holds a row's scores: a list of objects, or an object with a number
     or an object for each metric. It may also be a regular expression for score columns, with a
-    group for the metric's name. If it is empty, the format rounds scores, and files are refused.
+    group for the metric's name. If it is empty, files are refused, because the tool rounds scores.
     `rows` is the path to the rows in a JSON object, with dots between the keys; it is empty if the
     file is the list of rows itself. `words` are words that count as a score, beside yes and no,
-    true and false, pass and fail. `places` has columns of this tool by their content, which are
-    tried before `COLUMNS_BY_CONTENT`.
+    true and false, pass and fail. `places` has columns of this tool by their content; they are
+    tried before those of `COLUMNS_BY_CONTENT`.
     """
 
     name: str
@@ -100,8 +93,7 @@ class Tool(NamedTuple):
         return {*_texts_inside([*values, *(value_at(row, column) for column in columns)])}
 
 
-# If several tools match a file, the last of them is used. So a tool that a user appends
-# (docs/extend.md) has precedence.
+# The last tool that matches a file is used, so that a tool that a user appends has precedence.
 TOOLS = [
     # In Ragas' files every other column is a metric. Columns with the sample's texts and id are
     # excluded, since an id may be a number like a score.
@@ -115,8 +107,8 @@ TOOLS = [
     Tool("promptfoo", ("vars", "success"), "gradingResult.componentResults", "results.results"),
     Tool("Inspect", ("epoch", "scores"), "scores", "samples", {"c": 1, "p": 0.5, "i": 0, "n": 0}),
 ]
-# Words that count as scores. Labels may have more words, such as "correct": a column with that word
-# may hold people's labels beside the scores.
+# The words that count as scores. "correct" is none of them, although it counts as a label: a column
+# with that word beside the scores may hold people's labels.
 SCORE_BY_WORD = {
     word: NUMBER_BY_YES_NO_WORD[word] for word in ("yes", "true", "pass", "no", "false", "fail")
 }
@@ -145,10 +137,9 @@ def read_any_scores(
     score_by_word |= value_by_word or {}
     is_pairwise = isinstance(labelled_items, LabelledPairs)
     recording = read_own_scores(path, dimension, score_by_word, is_pairwise=is_pairwise)
-    if _ids_are_row_numbers(labelled_items):
-        labelled_ids = {item.id for item in labelled_items.items}
-        if not labelled_ids.isdisjoint(recording.judgement_by_id):
-            _check_row_numbers(path, labelled_items)
+    has_match = any(item.id in recording.judgement_by_id for item in labelled_items.items)
+    if has_match and _ids_are_row_numbers(labelled_items):
+        _check_row_numbers(path, labelled_items)
     return recording
 
 
@@ -158,7 +149,7 @@ def _ids_are_row_numbers(labelled_items: AnyLabels) -> bool:
 
 
 def _check_row_numbers(path: Path, labelled_items: AnyLabels) -> None:
-    """Raise RecordingError if texts, or else the numbers of rows, show that rows are others."""
+    """Raise RecordingError if the scores are of other rows: of other texts, or of more or fewer."""
     texts_by_id = {item.id: item.texts for item in labelled_items.items}
     rows, has_texts = [*read_recorded_rows(path)], False
     for location, row in rows:
@@ -208,44 +199,56 @@ def read_export(
     all_entries = [*chain.from_iterable(entries_by_row)]
     metric = _choose_metric(file_text, (metric, dimension), tool, all_entries)
     item_by_id = {item.id: item for item in labelled_items.items}
-    scores_by_id: dict[str, list[ToolScore]] = defaultdict(list)
+    is_pairwise = isinstance(labelled_items, LabelledPairs)
+    has_verdicts = dimension in labelled_items.words
+    judgements_by_id: dict[str, list[AnyJudgement]] = defaultdict(list)
     n_other_outputs = 0
     rows_with_ids = zip(rows, matching_ids, entries_by_row, strict=True)
     for number, (row, item_id, row_entries) in enumerate(rows_with_ids, start=1):
         row_location = f"{path.name}, row {number}"
         metric_entries = [entry for name, entry in row_entries if name == metric]
         try:
-            score = _read_score(tool, row, metric_entries, dimension in labelled_items.words)
+            score, reason = _read_score(tool, row, metric_entries, has_verdicts)
         except ValueError as error:
             raise RecordingError(f"{row_location}: {metric!r} {error}") from None
-        is_failed = math.isnan(score.value)
-        if item_id and not is_failed and _has_other_output(tool, row, item_by_id[item_id]):
+        judgement = judgement_of_score(score, is_pairwise, reason)
+        if item_id and not judgement.failure and _has_other_output(tool, row, item_by_id[item_id]):
             n_other_outputs += 1
         else:
-            scores_by_id[item_id or row_location].append(score)
+            judgements_by_id[item_id or row_location].append(judgement)
     match_text = f"matched {len({*matching_ids} - {None}):,} of {len(item_by_id):,} labelled rows"
     print_note(f"note: {file_text}: {metric!r}; {match_text}")
     if n_other_outputs:
         left_out = f"{count_text(n_other_outputs, 'row')} left out"
         print_error(f"warning: {file_text}: {left_out}, whose output is not the labelled one")
-    if (n_repeats := max(map(len, scores_by_id.values()), default=0)) > 1:
+    if (n_repeats := max(map(len, judgements_by_id.values()), default=0)) > 1:
         repeats_text = f"up to {n_repeats} scores of one output (epochs, repeats)"
         print_note(f"note: {file_text}: {repeats_text} are averaged")
-    is_pairwise = isinstance(labelled_items, LabelledPairs)
-    return {name: _mean_judgement(scores, is_pairwise) for name, scores in scores_by_id.items()}
+    return {
+        item_id: _mean_judgement(judgements, is_pairwise)
+        for item_id, judgements in judgements_by_id.items()
+    }
 
 
-def _mean_judgement(repeated_scores: Sequence[ToolScore], is_pairwise: bool) -> AnyJudgement:
-    """Return the mean of the scores that are not NaN, with the first score's reason."""
-    scores = [score for score in repeated_scores if not math.isnan(score.value)] or repeated_scores
-    mean = math.fsum(score.value for score in scores) / len(scores)
-    return judgement_of_score(mean, is_pairwise, scores[0].reason)
+def _mean_judgement(judgements: Sequence[AnyJudgement], is_pairwise: bool) -> AnyJudgement:
+    """Return the mean of the judgements that did not fail, with the first one's reason."""
+    judgements = [judgement for judgement in judgements if not judgement.failure] or judgements
+    mean = math.fsum(judgement.score for judgement in judgements) / len(judgements)
+    reason = judgements[0].failure or judgements[0].rationale
+    return judgement_of_score(mean, is_pairwise, reason)
+
+
+def _has_other_output(tool: Tool, row: Record, item: LabelledItem) -> bool:
+    """Return whether a row is about another output than the labelled one."""
+    labelled_texts = {*_texts_inside([*item.texts.values()])}
+    output_texts = tool.texts_of(row, "output")
+    return bool(labelled_texts and output_texts and output_texts.isdisjoint(labelled_texts))
 
 
 def _read_score(
     tool: Tool, row: Record, metric_entries: Sequence[Record], has_verdicts: bool
-) -> ToolScore:
-    """Return a row's score on a metric, preferably a verdict if people say pass or fail."""
+) -> tuple[float, str | None]:
+    """Return a row's score and its reason; a verdict counts first if people say pass or fail."""
     if len(metric_entries) > 1:
         raise ValueError("has two scores; give them different names")
     entry = metric_entries[0] if metric_entries else {}
@@ -258,18 +261,10 @@ def _read_score(
     if not failure and not tool.texts_of(row, "output"):
         failure = row_error
     reasons = (failure, tool.value_of(entry, "reason"), row_error)
-    reason = next((text for text in reasons if isinstance(text, str)), None)
     score = math.nan if failure else score_of_cell(value, tool.score_by_word)
     if score is None:
         raise ValueError(f"is {excerpt(value)}; a number is wanted")
-    return ToolScore(score, reason)
-
-
-def _has_other_output(tool: Tool, row: Record, item: LabelledItem) -> bool:
-    """Return whether a row is about another output than the labelled one."""
-    labelled_texts = {*_texts_inside([*item.texts.values()])}
-    output_texts = tool.texts_of(row, "output")
-    return bool(labelled_texts and output_texts and output_texts.isdisjoint(labelled_texts))
+    return score, next((text for text in reasons if isinstance(text, str)), None)
 
 
 def _recognise_tool(path: Path) -> tuple[Tool, list[Record]] | None:
@@ -294,16 +289,21 @@ def _recognise_tool(path: Path) -> tuple[Tool, list[Record]] | None:
 
 def _match_rows(tool: Tool, rows: Sequence[Record], labelled_items: AnyLabels) -> list[str | None]:
     """Return for each row the id of the labelled row that matches; None unless just one does."""
+    # A labelled row is known by its id, and by each pair of its texts: an input and an output.
     ids_by_key: dict[object, set[str]] = defaultdict(set)
     for item in labelled_items.items:
-        for key in _matching_keys(item):
-            ids_by_key[key].add(item.id)
-    texts = {text.strip() for item in labelled_items.items for text in item.texts.values()}
+        ids_by_key[item.id].add(item.id)
+        output_names = [name for name in item.texts if name_key(name) in OUTPUT_NAMES]
+        for input_name, output_name in product(item.texts, output_names or item.texts):
+            if input_name != output_name:
+                texts = item.texts[input_name].strip(), item.texts[output_name].strip()
+                ids_by_key[texts].add(item.id)
+    all_texts = {text.strip() for item in labelled_items.items for text in item.texts.values()}
     id_columns = () if _ids_are_row_numbers(labelled_items) else tool.columns_of("id")
     matching_ids: list[str | None] = []
     for row in rows:
         row_ids = {str(value_at(row, column)).strip() for column in id_columns}
-        inputs, outputs = tool.texts_of(row, "input") & texts, tool.texts_of(row, "output") & texts
+        inputs, outputs = (tool.texts_of(row, name) & all_texts for name in ("input", "output"))
         # If several labelled rows have the same context and output, the question decides.
         n_matches = Counter[str]()
         for key in (*row_ids, *product(inputs, outputs)):
@@ -312,16 +312,6 @@ def _match_rows(tool: Tool, rows: Sequence[Record], labelled_items: AnyLabels) -
         best_ids = [item_id for item_id, n in n_matches.items() if n == most_matches]
         matching_ids.append(best_ids[0] if len(best_ids) == 1 else None)
     return matching_ids
-
-
-def _matching_keys(item: LabelledItem) -> Iterator[object]:
-    """Yield what identifies a labelled row: its id, and each pair of an input and an output."""
-    yield item.id
-    texts = {name: text.strip() for name, text in item.texts.items()}
-    output_names = [name for name in texts if name_key(name) in OUTPUT_NAMES] or [*texts]
-    for input_name, output_name in product(texts, output_names):
-        if input_name != output_name:
-            yield texts[input_name], texts[output_name]
 
 
 def _texts_inside(value: object) -> Iterator[str]:
@@ -338,15 +328,14 @@ def _metric_entries(tool: Tool, row: Record) -> Iterator[tuple[str, Record]]:
     """Yield each metric of a row with an object that holds its value, verdict and reason."""
     scores = value_at(row, tool.scores)
     if isinstance(scores, dict):
-        metric_entries = [
+        named_entries = [
             (name, entry if isinstance(entry, dict) else {"value": entry})
             for name, entry in scores.items()
         ]
     else:
-        metric_entries = [
-            (str(tool.value_of(entry, "metric")), entry) for entry in objects_in(scores)
-        ]
-    for metric, entry in metric_entries:
+        entries = objects_in(scores)
+        named_entries = [(str(tool.value_of(entry, "metric")), entry) for entry in entries]
+    for metric, entry in named_entries:
         if isinstance(values := entry.get("value"), dict):
             # A scorer of Inspect may return several values by name.
             yield from ((name, {**entry, "value": value}) for name, value in values.items())
@@ -364,22 +353,19 @@ def _choose_metric(
 ) -> str:
     """Return the first of `names` that is a metric, else the only metric with a score."""
     metrics = {metric for metric, _ in metric_entries}
+    # DeepEval adds the kind of metric to its name, as in "Correctness [GEval]".
+    key_by_metric = {metric: name_key(metric.partition(" [")[0]) for metric in metrics}
     for name in names:
         if name in metrics:
             return name
-        # DeepEval adds the kind of metric to its name, as in "Correctness [GEval]".
-        same_name = [
-            metric for metric in metrics if name_key(metric.partition(" [")[0]) == name_key(name)
-        ]
+        same_name = [metric for metric, key in key_by_metric.items() if key == name_key(name)]
         if len(same_name) == 1:
             return same_name[0]
-    scores = (
-        (metric, score_of_cell(tool.value_of(entry, "value"), tool.score_by_word))
-        for metric, entry in metric_entries
-    )
-    scored_metrics = {
-        metric for metric, score in scores if score is not None and not math.isnan(score)
-    }
+    scored_metrics = set[str]()
+    for metric, entry in metric_entries:
+        score = score_of_cell(tool.value_of(entry, "value"), tool.score_by_word)
+        if score is not None and not math.isnan(score):
+            scored_metrics.add(metric)
     if not scored_metrics:
         raise RecordingError(
             f"{file_text}: no column holds a score; the file is read as {tool.name}'s "

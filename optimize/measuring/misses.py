@@ -30,7 +30,7 @@ MISS_COLUMNS = (
 class Remarks:
     """What people and the judge wrote about an output, with the output and its other texts.
 
-    `decided_by` has the answers that moved the judge's score most.
+    `decided_by` has the answers to the judge's questions that moved its score most.
     """
 
     comment: str
@@ -60,12 +60,10 @@ class Remarks:
         prefix = f"{title} {short_name(item_id, 16)}: "
         reason = self.decided_by or self.reason
         texts = {"": self.output, "people: ": self.comment, "judge: ": reason}
-        excerpts = [name + " ".join(text.split()) for name, text in texts.items() if text.strip()]
-        n_separators = len(excerpts) - 1
-        width = (LINE_WIDTH - len(prefix) - 3 * n_separators) // max(len(excerpts), 1)
-        return prefix + " | ".join(
-            excerpt if len(excerpt) <= width else f"{excerpt[: width - 1]}…" for excerpt in excerpts
-        )
+        lines = [name + " ".join(text.split()) for name, text in texts.items() if text.strip()]
+        width = (LINE_WIDTH - len(prefix) - 3 * (len(lines) - 1)) // max(len(lines), 1)
+        excerpts = [line if len(line) <= width else f"{line[: width - 1]}…" for line in lines]
+        return prefix + " | ".join(excerpts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,16 +100,16 @@ class Miss:
 def rows_by_miss_kind(scored_items: ScoredItems) -> dict[MissKind, list[int]]:
     """Return the rows of each kind of miss, the worst first.
 
-    The worst verdict is the one that the judge was surest of. A rating is a miss if the output's
-    rank is wrong by a quarter of all ranks or more. A pair is a miss if the judge does not prefer
-    the output that people prefer.
+    The worst wrong verdict is the one of which the judge was surest. A rating is a miss if the
+    output's rank is wrong by a quarter of all ranks or more. A pair is a miss if the judge does not
+    prefer the output that people prefer.
     """
-    judge, human = scored_items.scores, scored_items.human
+    judge, human, verdicts = scored_items.scores, scored_items.human, scored_items.verdicts
     masks: dict[MissKind, Mask]
     if scored_items.has_verdicts:
-        # A failed judgement is NaN, so it is neither a pass nor a fail.
-        passes, fails = scored_items.verdicts == 1, scored_items.verdicts == 0
-        masks = {"false pass": passes & (human == 0), "false alarm": fails & (human == 1)}
+        # A failed judgement is NaN, so it is neither a pass (1) nor a fail (0).
+        is_pass, is_alarm = (verdicts == 1) & (human == 0), (verdicts == 0) & (human == 1)
+        masks = {"false pass": is_pass, "false alarm": is_alarm}
         differences = judge - 0.5
     elif scored_items.is_pairwise:
         differences = judge - human
@@ -131,8 +129,8 @@ def rows_by_miss_kind(scored_items: ScoredItems) -> dict[MissKind, list[int]]:
 def rank_differences(scored_items: ScoredItems) -> Vector:
     """Return the judge's rank of each output minus people's, as a share of all ranks.
 
-    The result is 0 for outputs without a score, and if people rate all outputs alike that are
-    ranked together.
+    The difference is 0 for outputs without a score, and for documents whose outputs people rate
+    alike.
     """
     judge, human = scored_items.scores, scored_items.human
     differences = np.zeros(len(human))

@@ -1,15 +1,15 @@
 """How several judges' scores are joined, and whether people's labels show that joining helps.
 
-A linear function brings the scores of each judge (a member of the panel) to mean 0 over all outputs
-and standard deviation 1 within documents (for pairs: over all pairs). A panel's score is a weighted
-mean of these standardised scores. Weights are learned (`optimize.statistics.panel_weights`), and
-shrunk towards a prior: half of the weight goes to the member that is best on these labels (JSON
-calls it `own`), and the other half in equal shares to all members.
+The judges are the members of the panel. A linear function brings each member's scores to mean 0
+over all outputs and standard deviation 1 within documents (for pairs: over all pairs). The panel's
+score is a weighted mean of these standardised scores. The weights are learned
+(`optimize.statistics.panel_weights`), and shrunk towards a prior: half of the weight goes to the
+member that is best on these labels (`own` in JSON), the other half in equal shares to all members.
 
 Few documents are not enough to learn weights, and hardly enough to find the best of many members:
 with 12 documents, a panel does worse than a single judge. So the panel ships only if it does better
-than the best member by more than a standard error. To measure this, documents and systems are
-scored with weights and a best member that were learned from other documents and systems.
+than the best member by more than a standard error. This is measured by cross-validation: outputs
+are scored with weights and a best member that were learned from other documents and systems.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -168,17 +168,17 @@ def _standardise(
 ) -> tuple[dict[str, tuple[float, float]], dict[str, str]]:
     """Return each judge's slope and intercept, or the reason why it cannot be a member."""
     slope_and_intercept, why_excluded = dict[str, tuple[float, float]](), dict[str, str]()
-    for name, scores in scores_by_name.items():
-        has_score = ~np.isnan(scores)
-        failed_share = float(np.isnan(scores).mean())
+    for name, all_scores in scores_by_name.items():
+        has_score = ~np.isnan(all_scores)
+        failed_share = float((~has_score).mean())
         if failed_share > MAX_FAILED_SHARE:
             why_excluded[name] = f"fails on {failed_share:.0%} of the outputs"
             continue
-        defined_scores = scores[has_score]
-        differences = subtract_group_means(defined_scores[:, None], group_codes[has_score])
-        deviation = float(np.sqrt(np.mean(differences**2)))
-        if deviation > MIN_RELATIVE_SD * max(1.0, float(np.abs(defined_scores).max())):
-            slope_and_intercept[name] = 1 / deviation, -float(defined_scores.mean()) / deviation
+        scores = all_scores[has_score]
+        differences = subtract_group_means(scores[:, None], group_codes[has_score])
+        sd = float(np.sqrt(np.mean(differences**2)))
+        if sd > MIN_RELATIVE_SD * max(1.0, float(np.abs(scores).max())):
+            slope_and_intercept[name] = 1 / sd, -float(scores.mean()) / sd
         else:
             why_excluded[name] = "tells no two outputs apart"
     return slope_and_intercept, why_excluded
@@ -199,8 +199,8 @@ class _MemberScores:
     system_codes: Codes
     group_codes: Codes
 
-    def fit_weights(self, rows: Mask, panels: Sequence[Mask]) -> tuple[Vector, list[Vector]]:
-        """Return each member's rho on these rows, and the weights of each panel's members."""
+    def fit_weights(self, rows: Mask, panels: Sequence[Mask]) -> tuple[Vector, Matrix]:
+        """Return each member's rho on these rows, and a row with the weights for each panel."""
         group_codes, scores = self.group_codes[rows], self.standardised_scores[rows]
         columns = pd.DataFrame(np.column_stack([self.human[rows], scores]))
         # Mid-ranks within groups, with mean 0 and variance 1; 0 in a group of equal values.
@@ -215,18 +215,15 @@ class _MemberScores:
         products = pd.DataFrame(member_ranks * human_ranks).groupby(group_codes[has_contrast])
         rhos: Vector = np.nan_to_num(products.mean().mean().to_numpy())
         centred_scores = subtract_group_means(scores, group_codes)[has_contrast]
-        panel_weights: list[Vector] = []
-        for panel in panels:
+        panel_weights = np.zeros((len(panels), rhos.size))
+        for panel, weights in zip(panels, panel_weights, strict=True):
             # Members that contradict people get no weight, unless no member agrees with them.
             if (is_positive := panel & (rhos > 0)).any():
                 panel = is_positive
             prior = panel / panel.sum() / 2
             prior[np.argmax(np.where(panel, rhos, -np.inf))] += 0.5
-            weights = np.zeros(panel.size)
-            weights[panel] = fit_joining_weights(
-                centred_scores[:, panel], human_ranks[:, 0], prior[panel]
-            )
-            panel_weights.append(weights)
+            panel_scores = centred_scores[:, panel]
+            weights[panel] = fit_joining_weights(panel_scores, human_ranks[:, 0], prior[panel])
         return rhos, panel_weights
 
     def held_out_gains(self, panels: Sequence[Mask], rng: np.random.Generator) -> list[PanelGain]:
@@ -258,12 +255,11 @@ class _MemberScores:
 
     def _folds(self, rng: np.random.Generator) -> Iterator[tuple[Mask, Mask]]:
         """Yield rows to score, and the rows to learn from: other documents and other systems."""
-        n_documents = int(self.document_codes.max()) + 1
-        n_systems = int(self.system_codes.max()) + 1
-        document_folds = rng.permutation(n_documents)[self.document_codes] % N_DOCUMENT_FOLDS
+        n_documents, n_systems = self.document_codes.max() + 1, self.system_codes.max() + 1
         n_system_folds = 1
         if n_systems >= MIN_SYSTEMS_FOR_FOLDS:
             n_system_folds = min(N_SYSTEM_FOLDS, n_systems // 2)
+        document_folds = rng.permutation(n_documents)[self.document_codes] % N_DOCUMENT_FOLDS
         system_folds = rng.permutation(n_systems)[self.system_codes] % n_system_folds
         for document_fold, system_fold in product(range(N_DOCUMENT_FOLDS), range(n_system_folds)):
             is_other_system = (system_folds != system_fold) | (n_system_folds == 1)

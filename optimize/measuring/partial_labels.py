@@ -1,4 +1,4 @@
-"""Outputs that a judge scored and that people labelled in part: how they are read, as vectors."""
+"""Outputs that a judge scored, and of which people labelled a part: read them, as vectors."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -22,8 +22,8 @@ from optimize.measuring.exports import read_any_scores
 from optimize.statistics.intervals import Mask, Vector
 from optimize.statistics.mean_estimates import MeanEstimate, estimate_mean
 
-# A random sample of labels may leave systems without a label. If the chance that it leaves as many
-# is smaller than this, the labels do not count as a random sample.
+# A random sample of labels may leave systems without a label. If a sample would leave out as many
+# systems with a smaller chance than this, the labels do not count as a random sample.
 MAX_CHANCE_OF_RANDOM_SAMPLE = 0.01
 
 
@@ -32,8 +32,8 @@ def read_rated_outputs(
 ) -> tuple[LabelledSet, str]:
     """Read outputs with labels on the dimension of --dimension, else on the only dimension.
 
-    The second value is the dimension's name. The set's notes say how many outputs count half a
-    pass, because their annotators are tied.
+    Also returns the dimension's name. The set's notes say how many outputs count half a pass,
+    because their annotators are tied.
     """
     label_scale = parse_scale(label_source.scale)
     labelled_set = label_source.read_outputs(
@@ -44,10 +44,9 @@ def read_rated_outputs(
     if dimension not in labelled_set.words:
         return labelled_set, dimension
     rated_outputs = [output for output in labelled_set.outputs if dimension in output.ratings]
-    n_tied = sum(labelled_set.label(output, dimension) == 0.5 for output in rated_outputs)
-    if n_tied:
-        outputs_text = count_text(n_tied, "output")
-        note = f"annotators are tied on {outputs_text}, each of which counts half a pass"
+    if n_tied := sum(labelled_set.label(output, dimension) == 0.5 for output in rated_outputs):
+        n_text = count_text(n_tied, "output")
+        note = f"annotators are tied on {n_text}, each of which counts half a pass"
         labelled_set = replace(labelled_set, notes=(note, *labelled_set.notes))
     return labelled_set, dimension
 
@@ -87,12 +86,12 @@ class PartialLabels:
         score_by_id: Mapping[str, float],
     ) -> "PartialLabels":
         """Return the vectors of these outputs, which are outputs of the set."""
-        labels = [
-            labelled_set.label(output, dimension) if output.ratings.get(dimension) else np.nan
-            for output in outputs
-        ]
+        labels = np.full(len(outputs), np.nan)
+        for row, output in enumerate(outputs):
+            if output.ratings.get(dimension):
+                labels[row] = labelled_set.label(output, dimension)
         return cls(
-            labels=np.array(labels, dtype=float),
+            labels=labels,
             scores=np.array([score_by_id.get(output.id, np.nan) for output in outputs]),
             document_ids=np.array([output.document_id for output in outputs]),
             system_ids=np.array([output.system or "" for output in outputs]),
@@ -115,13 +114,12 @@ class PartialLabels:
         A random label misses systems that have the share s of the outputs with probability 1 - s.
         The chance is summed over all sets of as many systems, as if labels were independent.
         """
-        system_names = sorted({*self.system_ids.tolist()} - {""})
-        labelled_names = {*self.system_ids[self.has_label].tolist()}
-        unlabelled_names = [name for name in system_names if name not in labelled_names]
-        share_with_label = 1 - float(np.isin(self.system_ids, unlabelled_names).mean())
-        n_sets = math.comb(len(system_names), len(unlabelled_names))
-        chance = n_sets * share_with_label ** int(self.has_label.sum())
-        return unlabelled_names if chance < MAX_CHANCE_OF_RANDOM_SAMPLE else []
+        all_systems = {*self.system_ids.tolist()} - {""}
+        unlabelled_systems = sorted(all_systems - {*self.system_ids[self.has_label].tolist()})
+        other_share = 1 - float(np.isin(self.system_ids, unlabelled_systems).mean())
+        n_sets = math.comb(len(all_systems), len(unlabelled_systems))
+        chance = n_sets * other_share ** int(self.has_label.sum())
+        return unlabelled_systems if chance < MAX_CHANCE_OF_RANDOM_SAMPLE else []
 
     def of_rows(self, rows: Mask) -> "PartialLabels":
         vectors = {vector.name: getattr(self, vector.name)[rows] for vector in fields(self)}

@@ -100,14 +100,13 @@ def read_own_scores(
     be read as well. Raises RecordingError for any other row, for a second score with the same id,
     if no row is on the dimension, and for scores of pairs that do not look like margins.
     """
-    number_by_word = _number_by_word(value_by_word or {}, is_pairwise=is_pairwise)
+    number_by_word = _number_by_word(value_by_word or {}, is_pairwise)
     judgement_by_id: dict[str, AnyJudgement] = {}
     tuned_ids, numbers = set[str](), set[float]()
     for location, item_id, row in _rows_on_dimension(path, dimension):
         if (record := _record_on_dimension(row, dimension)) is None:
             continue
-        column = _score_column(record, dimension)
-        if column not in record:
+        if (column := _score_column(record, dimension)) not in record:
             raise RecordingError(
                 f"{location}: {column!r} is not among {joined_names(list(row))}; use the same name "
                 "in labels and scores"
@@ -152,12 +151,13 @@ def score_of_cell(cell: object, number_by_word: Mapping[str, float]) -> float | 
     return parsed_cell.number
 
 
-def _number_by_word(value_by_word: WordValues, *, is_pairwise: bool) -> dict[str, float]:
-    """Return the score that each word stands for; numbers in --values stand for labels only."""
+def _number_by_word(value_by_word: WordValues, is_pairwise: bool) -> dict[str, float]:
+    """Return the score that each word stands for."""
     votes = MARGIN_OF_VOTE if is_pairwise else {}
     number_by_word = {vote.casefold(): margin for vote, margin in votes.items()}
     for word, value in value_by_word.items():
         number = MARGIN_OF_VOTE[value] if isinstance(value, str) else value
+        # Numbers in --values are those of labels; a score that is a number counts as it is.
         if not looks_like_number(word):
             number_by_word[word.casefold()] = math.nan if number is None else number
     return number_by_word
@@ -171,9 +171,9 @@ def _record_on_dimension(row: Record, dimension: str) -> Mapping[str, object] | 
 
 
 def _score_column(record: Mapping[str, object], dimension: str) -> str:
-    """Return the column with the score."""
-    # A judge's name is made from the name of the labels' column. In a table, `score` writes
-    # NAME_judge if people's ratings are in NAME, and puts a column for failures beside it.
+    """Return the column with the score; the dimension's name if there is none."""
+    # `score` writes a column NAME_judge if people's ratings are in NAME, and NAME_judge_failure.
+    # NAME is the judge's name, which is made from the name of the labels' column.
     for name in (dimension, judge_name(dimension)):
         for column in (f"{name}_judge", name):
             if f"{column}_failure" in record:
@@ -189,7 +189,7 @@ def _is_tuned_on(record: Mapping[str, object], column: str) -> bool:
 
 
 def _check_margins(file_name: str, numbers: Sequence[float]) -> None:
-    """Raise RecordingError if scores of pairs can hardly be margins, since none is negative."""
+    """Raise RecordingError if no score is negative: then scores can hardly be pairs' margins."""
     if len(numbers) > 1 and numbers[0] >= 0:
         raise RecordingError(
             f"{file_name}: scores of pairs are margins, positive for A, negative for B, 0 for a "
@@ -246,9 +246,8 @@ def judgements_from_replies(
         if is_pairwise:
             judgement_by_id[item_id] = preference_of_replies(replies, value_by_word)
         else:
-            judgement_by_id[item_id] = judgement_of_replies(
-                replies, scale, value_by_word, headings=(dimension,)
-            )
+            judgement = judgement_of_replies(replies, scale, value_by_word, headings=(dimension,))
+            judgement_by_id[item_id] = judgement
     if not judgement_by_id:
         raise RecordingError(f"{path.name}: no replies on {dimension!r}")
     return judgement_by_id
@@ -265,11 +264,12 @@ def judgement_of_replies(
     Scores between two ratings ("3.5") count, since recorded prompts seldom forbid them. `headings`
     are names of the dimension, which a reply may put before its score.
     """
-    word_values = (value_by_word or {}).items()
-    rating_by_word = {word: value for word, value in word_values if isinstance(value, int | float)}
+    values = (value_by_word or {}).items()
+    rating_by_word = {word: value for word, value in values if isinstance(value, int | float)}
     patterns = answer_patterns(tuple(scale), allow_fractions=True)
     scores, failures = [], []
     for reply in replies:
+        # A reply that states none of the words may state a number.
         with suppress(NoScoreError):
             if rating_by_word:
                 scores.append(rating_by_word[read_choice(reply, list(rating_by_word))])

@@ -1,6 +1,6 @@
 """A scorecard: every figure for one judge's scores compared with people's labels."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -11,7 +11,7 @@ from optimize.figures.as_json import INLINED_IN_JSON, JsonObject, fields_json, t
 from optimize.items import annotation_matrix, defined_levels
 from optimize.measuring.scored import ScoredItems
 from optimize.statistics.coefficients import COEFFICIENTS
-from optimize.statistics.correlations import Correlation, Level
+from optimize.statistics.correlations import Correlation
 from optimize.statistics.human import (
     AnnotatorAgreement,
     OneAnnotatorComparison,
@@ -30,8 +30,8 @@ class PairFigures:
     """The judge's accuracy on the pairs in which people prefer an output; a tie is half right.
 
     `accuracy` is computed from one preference for each pair, which joins the answers in both orders
-    of the outputs. `order_agreement` is the share of pairs with the same answer in both orders.
-    Some published tables report `accuracy_mean_of_orders`.
+    of the outputs. Some published tables have the mean of the accuracies in each order instead.
+    `order_agreement` is the share of pairs with the same answer in both orders.
     """
 
     accuracy: float
@@ -71,21 +71,18 @@ class PairFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictFigures:
-    """A judge's figures on pass and fail, and those of a judge that always says the same.
-
-    The constant judge says what people say more often.
-    """
+    """A judge's figures on pass and fail, and those of always saying what people say more often."""
 
     judge: VerdictAgreement
     constant_judge: VerdictAgreement
 
     @classmethod
     def from_scores(cls, scored_items: ScoredItems) -> "VerdictFigures":
-        scores, human = scored_items.scores, scored_items.human
-        document_ids, weight = scored_items.document_ids, scored_items.items.weights
-        judge = verdict_agreement(scores, human, document_ids, weight=weight)
+        scores, weight = scored_items.scores, scored_items.items.weights
+        labels = scored_items.human, scored_items.document_ids
+        judge = verdict_agreement(scores, *labels, weight=weight)
         constant_scores = np.where(np.isnan(scores), np.nan, judge.base_rate.value >= 0.5)
-        constant_judge = verdict_agreement(constant_scores, human, document_ids, weight=weight)
+        constant_judge = verdict_agreement(constant_scores, *labels, weight=weight)
         return cls(judge=judge, constant_judge=constant_judge)
 
     @property
@@ -99,9 +96,8 @@ class VerdictFigures:
 
     def to_json(self) -> JsonObject:
         counts = "confusion", "n_missing_labels", "n_documents"
-        constant_rates = fields_json(self.constant_judge, *counts)
-        constant_judge = {"word": self.constant_verdict, **constant_rates}
-        return {**to_json(self.judge), "constant": constant_judge}
+        rates = fields_json(self.constant_judge, *counts)
+        return {**to_json(self.judge), "constant": {"word": self.constant_verdict, **rates}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,22 +130,20 @@ class PeopleFigures:
             ratings, names = annotation_matrix(labelled_set, scored_items.dimension)
         except LabelError:
             return None
-        scores, document_ids = scored_items.scores, scored_items.document_ids
-        level, system_ids = scored_items.level, scored_items.system_ids
-        mean_reliability = reliability(ratings, document_ids, level=level, system=system_ids)
+        scores, level = scored_items.scores, scored_items.level
+        documents, systems = scored_items.document_ids, scored_items.system_ids
+        mean_reliability = reliability(ratings, documents, level=level, system=systems)
         return cls(
             names=names,
             alpha=krippendorff_alpha(ratings),
             reliability=mean_reliability,
             max_rho=mean_reliability**0.5,
-            one_annotator=one_annotator(
-                scores, ratings, document_ids, level=level, system=system_ids
-            ),
+            one_annotator=one_annotator(scores, ratings, documents, level=level, system=systems),
             agreement=annotator_agreement(
                 ratings,
-                document_ids,
+                documents,
                 level=level,
-                system=system_ids,
+                system=systems,
                 judge=scored_items.verdicts if scored_items.has_verdicts else scores,
                 scale=scored_items.scale if scored_items.is_within_scale else None,
             ),
@@ -165,18 +159,13 @@ class PeopleFigures:
         return [first_name, self.names[row.second]]
 
     def to_json(self) -> JsonObject:
-        excluded_fields = "first", "second"
-        agreement = {
-            "judge": [
-                {"annotator": self.names[row.second], **fields_json(row, *excluded_fields)}
-                for row in self.agreement
-                if row.first is None
-            ],
-            "annotators": [
-                {"annotators": self.names_of(row), **fields_json(row, *excluded_fields)}
-                for row in self.among_annotators
-            ],
-        }
+        agreement: dict[str, list[JsonObject]] = {"judge": [], "annotators": []}
+        for row in self.agreement:
+            figures = fields_json(row, "first", "second")
+            if row.first is None:
+                agreement["judge"].append({"annotator": self.names[row.second], **figures})
+            else:
+                agreement["annotators"].append({"annotators": self.names_of(row), **figures})
         return {**fields_json(self, "names"), "agreement": agreement}
 
 
@@ -245,15 +234,14 @@ class Scorecard:
     @property
     def share_right(self) -> Figure:
         """The figure that is 50 % for a coin: balanced accuracy, else the pairwise accuracy."""
-        if self.verdict_figures:
-            return self.verdict_figures.judge.balanced_accuracy
-        return self.pairwise_accuracy
+        figures = self.verdict_figures
+        return figures.judge.balanced_accuracy if figures else self.pairwise_accuracy
 
     @property
     def tie_share(self) -> float | None:
-        """The share that the judge ties, of the pairs of outputs that people rate differently."""
-        n_pairs = self.pairwise_accuracy.n_pairs
-        return self.pairwise_accuracy.n_ties / n_pairs if n_pairs else None
+        """How many pairs of outputs get equal scores, as a share of those that people order."""
+        accuracy = self.pairwise_accuracy
+        return accuracy.n_ties / accuracy.n_pairs if accuracy.n_pairs else None
 
     @property
     def has_same_scores(self) -> bool:
@@ -271,11 +259,9 @@ def all_correlations(scored_items: ScoredItems) -> Iterator[Correlation]:
     undefined. Pairs have no systems, and a document has few pairs, so they have the dataset level
     only. For weighted labels, coefficients without a weighted form are left out at dataset level.
     """
-    main_level, is_weighted = scored_items.level, scored_items.items.is_weighted
-    levels: Sequence[Level] = ("dataset",)
-    if not scored_items.is_pairwise:
-        levels = defined_levels(scored_items.items)
-    for level in sorted(levels, key=lambda level: level != main_level):
+    is_weighted, is_pairwise = scored_items.items.is_weighted, scored_items.is_pairwise
+    levels = ("dataset",) if is_pairwise else defined_levels(scored_items.items)
+    for level in sorted(levels, key=lambda level: level != scored_items.level):
         for name, coefficient in COEFFICIENTS.items():
             if is_weighted and level == "dataset" and not coefficient.of_weighted:
                 continue
@@ -286,8 +272,8 @@ def all_correlations(scored_items: ScoredItems) -> Iterator[Correlation]:
 
 def compare_with_scale(scored_items: ScoredItems) -> ScaleComparison | None:
     """Compare means and SDs; None for pairs, weighted labels, and numbers off the judge's scale."""
-    is_on_scale = scored_items.is_within_scale and not scored_items.is_pairwise
-    if not is_on_scale or scored_items.items.is_weighted:
+    is_unsuited = scored_items.is_pairwise or scored_items.items.is_weighted
+    if is_unsuited or not scored_items.is_within_scale:
         return None
     return compare_scales(scored_items.scores, scored_items.human, scored_items.document_ids)
 

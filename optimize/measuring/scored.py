@@ -22,7 +22,7 @@ from optimize.statistics.correlations import (
 )
 from optimize.statistics.intervals import Vector
 
-# Rows that a judge was tuned on are left out if this many rows and documents remain.
+# The rows that a judge was tuned on are left out only if at least this many others remain.
 MIN_ROWS_LEFT = 10
 MIN_DOCUMENTS_LEFT = 2
 
@@ -196,22 +196,19 @@ def tuned_ids(judge: AnyJudge | None, items: Items) -> frozenset[str]:
     return frozenset(item.id for item in items if texts_digest(item.texts) in digests)
 
 
-def tuned_document_ids(judge: AnyJudge | None, items: Items) -> frozenset[str]:
+def tuned_document_ids(judge: AnyJudge, items: Items) -> frozenset[str]:
     """Return the ids of all outputs of the documents that the judge was tuned on."""
-    if judge is None:
-        return frozenset()
+    texts_by_id = {item.id: input_texts(item.texts, judge.subject) for item in items}
     digests = judge.tuning_digests
-    digest_by_id = {item.id: texts_digest(input_texts(item.texts, judge.subject)) for item in items}
-    return frozenset(item_id for item_id, digest in digest_by_id.items() if digest in digests)
+    return frozenset(name for name, texts in texts_by_id.items() if texts_digest(texts) in digests)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuningOverlap:
     """How many of the labelled rows a judge was tuned on; figures leave these rows out.
 
-    If too few other rows remain, figures are on all rows, and `tuned_on_these_labels` is true.
-    `n_document_rows` counts measured rows that have new outputs for documents that the judge was
-    tuned on.
+    If too few other rows remain, figures are on all rows, and `tuned_on_these_labels` is true. On
+    `n_document_rows` other rows are new outputs for documents that the judge was tuned on.
     """
 
     n_rows: int = field(metadata={"json": "n_met"})

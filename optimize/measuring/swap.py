@@ -45,8 +45,8 @@ class SwapDecision:
     """The decision whether a new judge may replace an old one.
 
     `difference` is the new judge's figure minus the old judge's; None if there are no labels yet.
-    The 90 % interval of `difference` is widened to hold in all of `looks` looks at a growing set of
-    labels.
+    Its 90 % interval is widened so that it holds each time that a growing set of labels is looked
+    at, `looks` times in all.
     """
 
     new_judge: str = field(metadata={"json": "new"})
@@ -74,17 +74,16 @@ class SwapDecision:
             return self.why_undecided
         new, old = short_name(self.new_judge), short_name(self.old_judge)
         margin, by_more = f"{self.margin:g}", f"by more than {self.margin:g}"
+        cannot_tell = "these labels cannot tell whether"
         if self.outcome == "undecided" and not self.is_interval_negative:
-            return f"These labels cannot tell whether {new} is worse than {old} {by_more}."
-        cannot_tell = f"worse than {old}; these labels cannot tell whether {by_more}"
-        # What is claimed of the new judge, and of which judges it would be wrong.
-        claims = {
+            return f"{cannot_tell.capitalize()} {new} is worse than {old} {by_more}."
+        # For each outcome, what is claimed of the new judge, and of which judges it would be wrong.
+        claim, opposite = {
             "better": (f"better than {old}", "no better"),
             "not worse": (f"not worse than {old} {by_more}", f"worse by {margin}"),
             "worse": (f"worse than {old} {by_more}", f"worse by {margin} or less"),
-            "undecided": (cannot_tell, "not worse"),
-        }
-        claim, opposite = claims[self.outcome]
+            "undecided": (f"worse than {old}; {cannot_tell} {by_more}", "not worse"),
+        }[self.outcome]
         if self.outcome == "not worse" and self.is_interval_negative:
             claim = f"worse than {old}, but by less than {margin}"
         looks = f" in any{looks_text(self.looks)}" if self.looks > 1 else ""
@@ -140,15 +139,12 @@ class SwapResult(SwapDecision):
     @property
     def why_undecided(self) -> str:
         """Which judges were tuned on these labels; empty if no judge was."""
-        tuned_judges = [
-            short_name(judge.name)
-            for judge in self.comparison.judges
-            if judge.overlap.tuned_on_these_labels
-        ]
-        if not tuned_judges:
+        judges = [judge for judge in self.comparison.judges if judge.overlap.tuned_on_these_labels]
+        if not judges:
             return ""
-        verb = "was" if len(tuned_judges) == 1 else "were"
-        return f"These labels cannot decide: {' and '.join(tuned_judges)} {verb} tuned on them."
+        names = " and ".join(short_name(judge.name) for judge in judges)
+        verb = "was" if len(judges) == 1 else "were"
+        return f"These labels cannot decide: {names} {verb} tuned on them."
 
     def to_json(self) -> JsonObject:
         """Return all fields, and the sentence in `short` or `undecided`, as `FloorCheck` has it."""
@@ -165,12 +161,11 @@ def decide_swap(
     comparison = compare_judges([new_judge, old_judge], task)
     judges = sorted(comparison.judges, key=lambda judge: judge.name != new_judge.name)
     contrast, interval, possible_contribution = swap_difference(new_scored, old_scored, looks)
-    contributions, n_documents = contrast.terms, contrast.terms.size
-    outcome, documents_to_decide = swap_outcome(interval, margin), None
+    terms, outcome, documents_to_decide = contrast.terms, swap_outcome(interval, margin), None
     if any(judge.overlap.tuned_on_these_labels for judge in judges):
         outcome = "undecided"  # more labels like these would not help
     elif interval and outcome == "undecided":
-        documents_to_decide = documents_needed(contributions, possible_contribution, margin, looks)
+        documents_to_decide = documents_needed(terms, possible_contribution, margin, looks)
     changed = changed_rows(new_scored, old_scored)
     return SwapResult(
         new_judge=new_judge.name,
@@ -179,7 +174,7 @@ def decide_swap(
         outcome=outcome,
         margin=margin,
         looks=looks,
-        difference=Difference(value=contrast.value, interval=interval, n_documents=n_documents),
+        difference=Difference(value=contrast.value, interval=interval, n_documents=terms.size),
         documents_to_decide=documents_to_decide,
         n_changed=len(changed),
         n_by_direction=Counter(row.moved for row in changed),
@@ -211,10 +206,10 @@ def paired_scores(new_judge: JudgeEntry, old_judge: JudgeEntry) -> tuple[ScoredI
 def swap_difference(
     new_scored: ScoredItems, old_scored: ScoredItems, looks: int = 1
 ) -> tuple[Contrast, Interval | None, float]:
-    """Return the new judge's figure minus the old one's, its interval and a possible contribution.
+    """Return the new judge's figure minus the old judge's, and the 90 % interval of the difference.
 
-    The interval is at 90 %. The last value is how much one document could contribute to the
-    difference, even if no document in the sample does (see `cautious_interval`).
+    The third value is how much one document could contribute to the difference, even if no document
+    in the sample does (see `cautious_interval`).
     """
     has_verdicts = new_scored.has_verdicts and old_scored.has_verdicts
     contrast = figure_contrast(new_scored, old_scored, has_verdicts=has_verdicts)
@@ -294,20 +289,21 @@ def changed_rows(new_scored: ScoredItems, old_scored: ScoredItems) -> list[Chang
         positions = np.zeros(scores.shape)
         for rows in new_scored.rows_ranked_together:
             positions[:, rows] = midranks(scores[:, rows]) / rows.size
-    new_positions, old_positions, human_positions = positions
+    new, old, human = positions
+    moves = new - old
     # How much closer to people the new judge is than the old judge; negative if it is farther.
-    gains = np.abs(old_positions - human_positions) - np.abs(new_positions - human_positions)
+    gains = np.abs(old - human) - np.abs(new - human)
     sides: dict[int, Side] = {0: "neither", 1: "new", -1: "old"}
-    row_order = np.lexsort((gains, -np.abs(new_positions - old_positions)))
     return [
         ChangedRow(
             id=new_scored.items[row].id,
-            moved="up" if new_positions[row] > old_positions[row] else "down",
+            moved="up" if moves[row] > 0 else "down",
             people_side_with=sides[int(np.sign(gains[row]))],
             new_score=new_scored.scores[row],
             old_score=old_scored.scores[row],
             human=new_scored.human[row],
             remarks=Remarks.from_row(new_scored, row),
         )
-        for row in row_order[new_positions[row_order] != old_positions[row_order]].tolist()
+        for row in np.lexsort((gains, -np.abs(moves))).tolist()
+        if moves[row]
     ]

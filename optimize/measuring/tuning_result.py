@@ -39,7 +39,7 @@ class SplitResult(ByJudge[Scorecard]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSpending:
-    """The tokens and dollars (at list price, if known) of a run, in total and by purpose.
+    """The tokens and dollars of a run, in total and by purpose; None if a price is unknown.
 
     Dollars include `cost_unconfirmed_usd`, the highest possible cost of unanswered requests.
     """
@@ -54,9 +54,10 @@ class RunSpending:
 class TuningResult:
     """A finished tuning run. Calls, tokens and dollars are summed over all starts of the run.
 
-    `unseen` has both judges' figures on systems that tuning did not see. If a limit ended the
-    search (`limit_reached`), a larger limit may find a better judge. `lm_calls` does not count the
-    calls that the reply cache answered. `request_changes` are parameters that an endpoint refused.
+    `unseen` has both judges' figures on systems that tuning did not see. `limit_reached` says that
+    a limit on calls or cost ended the search, so that a larger limit may find a better judge.
+    `lm_calls` does not count the calls that the reply cache answered. `request_changes` are
+    parameters that an endpoint refused.
     """
 
     dimension: str
@@ -107,11 +108,10 @@ class TuningResult:
 
     def to_json(self) -> JsonObject:
         record, splits = fields_json(self, "test", "unseen"), self.splits
-        split_by_name = {"test": self.test, "test_unseen_systems": self.unseen}
         for judge in get_args(JudgeName):
             record[f"{judge}_judge"] = {
-                name: to_json(split and split.for_judge(judge).rho)
-                for name, split in split_by_name.items()
+                "test": to_json(self.test and self.test.for_judge(judge).rho),
+                "test_unseen_systems": to_json(self.unseen and self.unseen.for_judge(judge).rho),
             }
         gains = {name: figure_json(split.gain) for name, split in splits.items()}
         record["gain"] = {"test": None} | gains

@@ -124,7 +124,8 @@ class FloorCheck:
 
     Each floor has a text: in `held` if the figure's interval lies above it, in `shortfalls` if the
     interval lies below it, else in `undecided`. `outcome` is None if no floors were set and nothing
-    is wrong. Intervals are widened to hold in all of `looks` looks at a growing set of labels.
+    is wrong. Intervals are widened so that they hold each time that a growing set of labels is
+    looked at, `looks` times in all.
     """
 
     outcome: str | None = field(metadata={"json": "gate"})
@@ -180,10 +181,10 @@ class Verification:
     @property
     def faults(self) -> list[str]:
         """The floors that the judge falls short of, and those that labels cannot decide."""
-        if not self.floor_check:
+        if (check := self.floor_check) is None:
             return []
-        shortfalls = [f"falls short: {reason}" for reason in self.floor_check.shortfalls]
-        return [*shortfalls, *(f"undecided: {reason}" for reason in self.floor_check.undecided)]
+        shortfalls = [f"falls short: {reason}" for reason in check.shortfalls]
+        return [*shortfalls, *(f"undecided: {reason}" for reason in check.undecided)]
 
     @property
     def is_undecided(self) -> bool:
@@ -193,22 +194,22 @@ class Verification:
 
 def check_floors(result: Verification, floors: Mapping[str, float], looks: int = 1) -> FloorCheck:
     """Compare the judge's figures with the floors that the user set."""
-    texts_by_outcome: dict[str, list[str]] = {"falls short": [], "undecided": [], "holds": []}
-    texts_by_outcome["falls short"] += _reasons_to_fail(result, has_floors=bool(floors))
+    shortfalls = [*_reasons_to_fail(result, has_floors=bool(floors))]
     if floors and result.scorecard.has_same_scores:
-        texts_by_outcome["falls short"].append("outputs that people order all get the same score")
+        shortfalls.append("outputs that people order all get the same score")
         floors = {}
+    texts = {"falls short": shortfalls, "undecided": list[str](), "holds": list[str]()}
     for name, floor_value in floors.items():
         outcome, text = _check_figure(result, name, floor_value, looks)
-        texts_by_outcome[outcome].append(text)
-    final_outcome = next((outcome for outcome, texts in texts_by_outcome.items() if texts), None)
+        texts[outcome].append(text)
+    worst_outcome = next((outcome for outcome in texts if texts[outcome]), None)
     return FloorCheck(
-        outcome=final_outcome,
+        outcome=worst_outcome,
         looks=looks,
-        held=texts_by_outcome["holds"],
-        shortfalls=texts_by_outcome["falls short"],
-        undecided=texts_by_outcome["undecided"],
-        passed=final_outcome in ("holds", None),
+        held=texts["holds"],
+        shortfalls=texts["falls short"],
+        undecided=texts["undecided"],
+        passed=worst_outcome in ("holds", None),
     )
 
 
@@ -217,19 +218,20 @@ def _check_figure(
 ) -> tuple[str, str]:
     """Return the outcome for one floor, and a text with the figure, its interval and the floor."""
     floor_figure, verdict_figures = FLOOR_FIGURES[name], result.scorecard.verdict_figures
-    counted_label, figure = floor_figure.counted_label, result.scorecard.rho
-    if counted_label and verdict_figures:
+    figure: Correlation | Rate = result.scorecard.rho
+    if floor_figure.counted_label and verdict_figures:
         figure = getattr(verdict_figures.judge, name)
     figure = replace(figure, interval=floor.interval_for_looks(figure, looks))
-    value_text = f"{figure.value:.4f} {interval_text(figure.interval)}{looks_text(looks)}"
-    if math.isnan(figure.value):
-        value_text = "undefined"
+    text = f"{floor_figure.name} undefined"
+    if not math.isnan(figure.value):
+        interval = f"{interval_text(figure.interval)}{looks_text(looks)}"
+        text = f"{floor_figure.name} {figure.value:.4f} {interval}"
     outcome = floor.check_floor(figure.interval, floor_value)
     if outcome == "holds":
-        return outcome, f"{floor_figure.name} {value_text} >= {floor_value:g}"
-    text = f"{floor_figure.name} {value_text}, --min-{name} {floor_value:g}"
+        return outcome, f"{text} >= {floor_value:g}"
+    text += f", --min-{name} {floor_value:g}"
     if outcome == "undecided":
-        text += f": {_labels_to_add(result, figure, counted_label, floor_value)}"
+        text += f": {_labels_to_add(result, figure, floor_figure.counted_label, floor_value)}"
     return outcome, text
 
 
