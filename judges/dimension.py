@@ -214,8 +214,8 @@ def check_prompt(subject: Subject, prompt: Prompt) -> None:
     """Raise DimensionError if the prompt does not fit the subject's texts and possible answers."""
     names = {field.name for field in prompt.input_fields}
     if reserved_names := sorted(RESERVED_TEXT_NAMES & names):
-        problem = f"a text may not be called {reserved_names[0]!r}, which a judge or DSPy uses"
-        raise DimensionError(f"{subject.name}: {problem}; map its column to another name")
+        reason = f"a text may not be called {reserved_names[0]!r}, which a judge or DSPy uses"
+        raise DimensionError(f"{subject.name}: {reason}; map its column to another name")
     if problem := _prompt_problem(subject, prompt):
         raise DimensionError(f"{subject.name}: {problem}")
 
