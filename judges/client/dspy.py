@@ -95,8 +95,8 @@ class DspyModel(HttpModel):
         """Answer one request; raises ModelError if there is no usable answer."""
         import dspy
 
-        own_sampling = replace(sampling, seed=sampling.seed + self._seed)
-        request_body = self.request_format.make_body(messages, own_sampling)
+        seeded_sampling = replace(sampling, seed=sampling.seed + self._seed)
+        request_body = self.request_format.make_body(messages, seeded_sampling)
         # A separate task, since only a task can run in a context with other DSPy settings.
         task = asyncio.create_task(self._ask(request_body), context=self._context.copy())
         try:

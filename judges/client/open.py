@@ -32,13 +32,11 @@ if TYPE_CHECKING:
 _PLAIN_MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]*(?:/[A-Za-z0-9][A-Za-z0-9._:@+-]*)*")
 # DSPy's providers whose models are used if only a judge's file names them, and not the user. The
 # list lacks providers whose model names may be an address, a file or a program (huggingface, ...).
-DSPY_PROVIDERS = frozenset(
-    {
-        *("anthropic", "bedrock", "cerebras", "cohere", "deepseek", "fireworks_ai", "gemini"),
-        *("groq", "mistral", "moonshot", "nvidia_nim", "ollama", "ollama_chat", "openrouter"),
-        *("perplexity", "together_ai", "vertex_ai", "xai"),
-    }
+_PROVIDER_NAMES = (
+    "anthropic bedrock cerebras cohere deepseek fireworks_ai gemini groq mistral moonshot"
+    " nvidia_nim ollama ollama_chat openrouter perplexity together_ai vertex_ai xai"
 )
+DSPY_PROVIDERS = frozenset(_PROVIDER_NAMES.split())
 # The open models, by the process id and the arguments with which each was opened. Models are shared
 # because they keep connections open and learn which requests their endpoint accepts. After a fork,
 # the child process opens its own models, and leaves the parent's connections open.

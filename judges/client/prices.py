@@ -87,11 +87,11 @@ def price_of(dollars: tuple[float, float] | Price | None) -> Price | None:
     return Price(per_token_in=dollars_in / 1e6, per_token_out=dollars_out / 1e6)
 
 
-def _check_price(numbers: tuple[float, ...]) -> tuple[float, float]:
-    """Return the two numbers of a price; raises an error unless both are 0 or more."""
-    dollars_in, dollars_out = numbers
+def _check_price(dollars: tuple[float, ...]) -> tuple[float, float]:
+    """Return the two amounts of a price; raises an error unless both are 0 or more."""
+    dollars_in, dollars_out = dollars
     if not (0 <= dollars_in < math.inf and 0 <= dollars_out < math.inf):
-        raise ValueError(numbers)
+        raise ValueError(dollars)
     return dollars_in, dollars_out
 
 
@@ -141,7 +141,7 @@ def _read_table_entry(entry: Mapping[str, object]) -> Price:
     reasoning_rate = entry_numbers.get("output_cost_per_reasoning_token", 0.0)
     return Price(
         per_token_in=float(entry_numbers["input_cost_per_token"]),
-        # The higher of two rates, since answers do not say how many tokens are reasoning tokens.
+        # The higher rate for output, since answers do not count reasoning tokens separately.
         per_token_out=float(max(entry_numbers["output_cost_per_token"], reasoning_rate)),
         per_token_cache_read=entry_numbers.get("cache_read_input_token_cost") or None,
         per_token_cache_write=entry_numbers.get("cache_creation_input_token_cost") or None,

@@ -201,9 +201,9 @@ def read_options(
     seed = options.get("seed", 0)
     if not isinstance(seed, Integral) or seed < 0:
         raise OptionError(f"seed {seed!r}: expected a whole number, 0 or more")
-    other_options = cast(Options, {**options})
-    column_by_text = other_options.pop("map", None) or {}
+    remaining_options = cast(Options, {**options})
+    column_by_text = remaining_options.pop("map", None) or {}
     for name in column_by_text:
         if name not in (*texts, "id"):
             raise OptionError(f"map: the judge reads {', '.join(texts)}, and no {name!r}")
-    return other_options, {name: str(column) for name, column in column_by_text.items()}
+    return remaining_options, {name: str(column) for name, column in column_by_text.items()}

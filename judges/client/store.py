@@ -145,7 +145,7 @@ class Store:
         return [RequestTotal(*row) for row in rows]
 
     def is_of_run(self, digest: str) -> bool:
-        """Return whether the run with this digest wrote the file; a new file becomes its own."""
+        """Return whether the run with this digest wrote the file; a new file becomes the run's."""
         with self._locked_connection() as database:
             row = database.execute("SELECT digest FROM run").fetchone()
             if row is None:

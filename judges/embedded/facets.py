@@ -14,11 +14,11 @@ FloatArray = NDArray[np.float64]
 # weight in the overall impression of a text that was made from a document; its weight in that of an
 # answer; and the gain of a better text, divided by the loss of an equally worse text.
 FACETS = {
-    # The text says what matters in the document. An answer says much.
+    # The text says what matters in the document; an answer has much content.
     "coverage": (1, 0.8, 0.6, 1.0),
-    # The text says only what matters in the document. An answer responds to the last turn.
+    # The text says only what matters in the document; an answer responds to the last turn.
     "focus": (1, 0.3, 0.4, 1.0),
-    # The source supports what the text says. An answer uses the facts in the source.
+    # The source supports what the text says; an answer uses the facts in the source.
     "support": (1, 0.2, 0.4, 1.0),
     # All numbers and names in the text are also in the source.
     "truth": (1, 0.1, 0.1, 1.0),

@@ -147,7 +147,7 @@ def _answer_features(output: OutputText, turns: SourceIndex) -> Iterable[float]:
 
 
 def _order_features(output: OutputText, document: SourceIndex) -> Iterable[float]:
-    """Return four features of how well the text follows the document's order, as in FEATURES."""
+    """Return four features of how well the text follows the order of the document."""
     indices = [match.source_index for match in output.matches if match.shared_fraction > 0.2]
     is_reversed = [index > later_index for index, later_index in combinations(indices, 2)]
     nearness = [_nearness(*neighbours) for neighbours in pairwise(output.matches)]
@@ -232,27 +232,27 @@ FEATURE_FUNCTIONS: tuple[tuple[Callable[..., Iterable[float]], str, int], ...] =
 # deviation (SD) in ordinary texts, and its weight within the facet. The SD is negative if a smaller
 # value is better.
 FEATURES = (
-    # Content, measured if there is a document: similarity, coverage, salience.
+    # By _content_features: similarity to the document, coverage of it, mean salience.
     ("coverage", 0.5, 0.12, 0.6),
     ("coverage", 0.6, 0.17, 0.4),
     ("focus", 0.8, 0.2, 0.6),
-    # Order, measured if there is a document: the share of reversed pairs of sentences, how late in
-    # the document their matches are, how near neighbours' matches are, the number of sentences.
+    # By _order_features: the share of reversed pairs of sentences, how late in the document their
+    # matches are, how near the matches of neighbours are, the number of sentences.
     ("order", 0.25, -0.3, 0.6),
     ("order", 1.2, -0.7, 0.6),
     ("connection", 0.55, 0.35, 0.7),
     ("connection", 1.05, -0.4, 0.6),
-    # Support, measured if there is any source: stems and word pairs in it, new pairs, new names.
+    # By _support_features: stems and word pairs that are in the source, new word pairs, new names.
     ("support", 0.65, 0.25, 0.6),
     ("support", 0.6, 0.25, 0.6),
     ("rewording", 0.14, 0.1, 1.0),
     ("truth", 0.05, -0.3, 1.0),
-    # The answer, measured if there are turns: content, overlap with the last turn, use of facts.
+    # By _answer_features: content, overlap with the last turn, use of facts.
     ("coverage", 1.8, 0.6, 1.0),
     ("focus", 0.15, 0.2, 0.6),
     ("support", 0.8, 0.8, 1.0),
-    # Wording, for every text: links, short sentences, repeated stems, repeated stem pairs, length
-    # of sentences, variety, same first words.
+    # By _wording_features: links between sentences, short sentences, repeated stems, repeated stem
+    # pairs, the length of sentences, the variety of stems, sentences with the same first word.
     ("connection", 0.4, 0.3, 0.5),
     ("connection", 0.1, -0.2, 0.4),
     ("repetition", 0.12, -0.1, 1.0),
@@ -260,7 +260,7 @@ FEATURES = (
     ("style", 2.9, 0.35, 0.7),
     ("style", 4.8, 1.0, 0.5),
     ("style", 0.1, -0.2, 0.4),
-    # Grammar, for every text: faults of grammar, faults of form, broken end.
+    # By _grammar_features: faults of grammar, faults of form, a text that breaks off.
     ("grammar", 0.2, -0.7, 1.4),
     ("grammar", 0.07, -0.3, 0.8),
     ("grammar", 0.1, -0.7, 0.4),

@@ -31,7 +31,7 @@ PREFERENCE_MARGIN = 0.8
 # The prior SD of a feature's weight is this fraction of its prior mean, plus this constant.
 WEIGHT_SD_FRACTION, WEIGHT_SD_CONSTANT = 0.8, 0.07
 # The prior SDs of the factor that multiplies all weights, and of an offset of all scores.
-WEIGHT_FACTOR_SD, COMMON_OFFSET_SD = 1.0, 0.8
+FACTOR_SD, COMMON_OFFSET_SD = 1.0, 0.8
 # The prior SD of a further offset that the examples with the same source have in common.
 SOURCE_OFFSET_SD = 0.6
 # The smallest factor by which the prior weights are multiplied.
@@ -43,7 +43,7 @@ MIN_WEIGHT_FACTOR = 0.7
 OFFSET_SDS, SHIFT_SDS = (0.0, 0.4, 0.8, 1.2), (0.0, 0.5, 1.1)
 # Penalties for large SDs: multiples of the squared SDs, subtracted from the log-likelihood.
 OFFSET_PENALTY, SHIFT_PENALTY = 3.0, 1.0
-# The fraction of an example's offset that applies to new texts; the rest is its system's own.
+# The fraction of an offset that applies to new texts; the rest is due to the example's system.
 NEW_TEXT_FRACTION = 0.4
 # The prior mean of the residual SD; it counts as much as this number of examples.
 PRIOR_RESIDUAL_SD, PRIOR_EXAMPLES = 0.9, 8
@@ -121,27 +121,22 @@ def fit_regression(
     prior_scores = features @ prior_weights
     residuals = latent_scores - prior_scores
     # The posterior is computed from the covariance matrix of the examples' scores (n by n), since
-    # there are few examples. The matrix is the sum of `fixed_covariance`, of `offset_covariance`
-    # times the offsets' variance, and of `shift_covariance` times the shifts' variance.
-    fixed_covariance = np.eye(len(features)) + WEIGHT_FACTOR_SD**2 * np.outer(
-        prior_scores, prior_scores
-    )
-    shift_covariance = (features * weight_variances) @ features.T
+    # there are few examples. The matrix is the sum of `fixed_covariance`, of `similarities` times
+    # the offsets' variance, and of `shift_covariance` times the shifts' variance.
+    fixed_covariance = np.eye(len(features)) + FACTOR_SD**2 * np.outer(prior_scores, prior_scores)
     # Pairs have no corrections, so that a pair gets the same result if its texts are swapped.
     example_similarity = None if is_pairwise else ExampleSimilarity(features)
-    offset_covariance = np.zeros_like(fixed_covariance)
+    similarities = np.ones_like(fixed_covariance)
     if example_similarity is not None:
-        offset_covariance = example_similarity.compute(features)
-        shift_covariance *= offset_covariance
+        similarities = example_similarity.compute(features)
         fixed_covariance += COMMON_OFFSET_SD**2
         for indices in source_indices:
             fixed_covariance[np.ix_(indices, indices)] += SOURCE_OFFSET_SD**2
+    shift_covariance = (features * weight_variances) @ features.T * similarities
     sd_pairs = list(product((0.0,) if is_pairwise else OFFSET_SDS, SHIFT_SDS))
     scaled_residuals, log_evidences = [], []
     for offset_sd, shift_sd in sd_pairs:
-        covariance = (
-            fixed_covariance + offset_sd**2 * offset_covariance + shift_sd**2 * shift_covariance
-        )
+        covariance = fixed_covariance + offset_sd**2 * similarities + shift_sd**2 * shift_covariance
         precision: FloatArray = np.asarray(np.linalg.inv(covariance))
         scaled_residuals.append(precision @ residuals)
         log_likelihood = _held_out_log_likelihood(precision, scaled_residuals[-1], source_indices)
@@ -150,9 +145,8 @@ def fit_regression(
     model_weights = np.exp(np.array(log_evidences) - max(log_evidences))
     model_weights /= model_weights.sum()
     residual_rows = np.array(scaled_residuals)
-    factor_changes = np.clip(
-        WEIGHT_FACTOR_SD**2 * (residual_rows @ prior_scores), MIN_WEIGHT_FACTOR - 1, 0.0
-    )
+    factor_changes = FACTOR_SD**2 * (residual_rows @ prior_scores)
+    factor_changes = factor_changes.clip(MIN_WEIGHT_FACTOR - 1, 0.0)
     weight_factor = 1 + model_weights @ factor_changes
     offsets, shifts = np.square(sd_pairs).T * model_weights @ residual_rows
     if example_similarity is None:
@@ -173,8 +167,10 @@ def _held_out_log_likelihood(
         blocks = [(precision[np.ix_(i, i)], scaled_residuals[i]) for i in source_indices]
         prediction_errors = np.concatenate([np.linalg.solve(*block) for block in blocks])
     n_examples = len(scaled_residuals)
-    prior_sum = PRIOR_EXAMPLES * PRIOR_RESIDUAL_SD**2
-    variance = (prediction_errors @ prediction_errors + prior_sum) / (n_examples + PRIOR_EXAMPLES)
+    prior_squares = PRIOR_EXAMPLES * PRIOR_RESIDUAL_SD**2
+    variance = (prediction_errors @ prediction_errors + prior_squares) / (
+        n_examples + PRIOR_EXAMPLES
+    )
     return -n_examples / 2 * float(np.log(variance))
 
 

@@ -310,10 +310,10 @@ def _reply_tokens(
 
 def _write_rationale(contributions: FloatArray, *, is_pairwise: bool) -> str:
     """Return up to two facets that raise the score of the text (or of A), and two that lower it."""
-    totals = np.bincount(FACET_OF_FEATURE, weights=contributions)  # one for each facet
-    ranking = np.argsort(-totals, kind="stable")
-    names_for = [FACET_NAMES[i] for i in ranking[:2] if totals[i] > MIN_CONTRIBUTION]
-    names_against = [FACET_NAMES[i] for i in ranking[:-3:-1] if totals[i] < -MIN_CONTRIBUTION]
+    facet_totals = np.bincount(FACET_OF_FEATURE, weights=contributions)  # one for each facet
+    ranking = np.argsort(-facet_totals, kind="stable")
+    names_for = [FACET_NAMES[i] for i in ranking[:2] if facet_totals[i] > MIN_CONTRIBUTION]
+    names_against = [FACET_NAMES[i] for i in ranking[:-3:-1] if facet_totals[i] < -MIN_CONTRIBUTION]
     nothing = "nothing that stands out"
     reasons_for = ", ".join(names_for) or nothing
     reasons_against = ", ".join(names_against) or nothing
