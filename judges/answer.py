@@ -146,7 +146,7 @@ class AnswerPatterns:
         clause_regex = rf"(?:{clause_start}|[.!?;:=,(–—]| -) ?{filler_regex}[*_\"(]{{0,4}}"
         end_regex = rf"(?=[*\")\]}} ]*(?:$|\(|[.!,;](?:\s|\Z){clause_end}))"
         self.answer_pattern = re.compile(rf"{_BULLET}{_BEFORE_ANSWER}{value_regex}")
-        # A further answer in the text after the first answer; it makes up nearly all of a clause.
+        # An answer that follows the first one in the text, and is nearly all of its clause.
         self.later_pattern = re.compile(clause_regex + value_regex + end_regex, re.MULTILINE)
         # A mention of the judge's own scale, such as "out of 5".
         self.scale_pattern = re.compile(scale_regex)

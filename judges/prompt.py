@@ -110,7 +110,7 @@ class Field:
 def are_verdict_words(words: Sequence[object]) -> bool:
     """Return whether `words` are two words that a verdict may have."""
     folded_words = [str(word).casefold() for word in words]
-    # The first tokens have to differ, since their probabilities are compared.
+    # The words must begin with different tokens, since the tokens' probabilities are compared.
     first_tokens = {word.split(" ")[0] for word in folded_words}
     return len(words) == len(first_tokens) == 2 and all(
         VERDICT_WORD.match(word) and " or " not in word for word in folded_words

@@ -259,7 +259,7 @@ def _token_at(reply: Reply, position: int) -> Token | None:
 
 @lru_cache(maxsize=4096)
 def _choice_of_token(token_text: str, field: Field) -> FieldValue | None:
-    """Return the choice of a token: a digit, a number word, or the start of a verdict's word."""
+    """Return the choice that a token states: a digit, a number word, or a verdict's word."""
     text = unicodedata.normalize("NFKC", token_text.translate(_RAW_BLANK_MAP))
     text = text.strip(_TOKEN_PADDING)
     if field.choices == A_OR_B:  # the token "a" is usually an article
