@@ -95,10 +95,8 @@ class Dimension:
             )
         has_int_keys = all(isinstance(rating, int) for rating in self.anchors)
         if not (isinstance(self.anchors, Mapping) and has_int_keys):
-            raise DimensionError(
-                f"{self.name}: the anchors {self.anchors!r:.60} are not a dict with ints as keys; "
-                "JSON has strings as keys, so convert them by int(key)"
-            )
+            problem = "are not a dict with ints: JSON has strings as keys, so convert them by int"
+            raise DimensionError(f"{self.name}: the anchors {self.anchors!r:.60} {problem}")
         if len(self.scale) < 2 or list(self.scale) != sorted(self.scale):
             raise DimensionError(
                 f"{self.name}: the scale {list(self.scale)} needs two or more ratings, ascending"
@@ -212,16 +210,16 @@ Subject = Dimension | Comparison
 
 def check_prompt(subject: Subject, prompt: Prompt) -> None:
     """Raise DimensionError if the prompt does not fit the subject's texts and possible answers."""
-    names = {field.name for field in prompt.input_fields}
-    if reserved_names := sorted(RESERVED_TEXT_NAMES & names):
-        reason = f"a text may not be called {reserved_names[0]!r}, which a judge or DSPy uses"
-        raise DimensionError(f"{subject.name}: {reason}; map its column to another name")
     if problem := _prompt_problem(subject, prompt):
         raise DimensionError(f"{subject.name}: {problem}")
 
 
 def _prompt_problem(subject: Subject, prompt: Prompt) -> str | None:
     """Return why the prompt does not fit the subject; None if it fits."""
+    for field in prompt.input_fields:
+        if field.name in RESERVED_TEXT_NAMES:
+            advice = "map its column to another name"
+            return f"a text may not be called {field.name!r}, which a judge or DSPy uses; {advice}"
     if not prompt.instruction.strip():
         return "the instruction is empty"
     if len(prompt.question_fields) > MAX_QUESTIONS:

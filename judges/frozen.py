@@ -166,10 +166,8 @@ def dumps(judge: AnyJudgeFile) -> str:
     judge_json["digest"] = json_digest(judge_json)
     json_text = json.dumps(judge_json, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     if Redactor().has_secret(json_text):
-        raise FrozenJudgeError(
-            "its texts hold the value of an environment variable *_KEY, *_TOKEN or *_SECRET; take "
-            "it out of the instruction, the definition or the labels"
-        )
+        problem = "its texts hold the value of an environment variable *_KEY, *_TOKEN or *_SECRET"
+        raise FrozenJudgeError(f"{problem}; take it out of the definition or the labels")
     loads(json_text.encode("utf-8"))  # raises an error if the text could not be read back
     return json_text
 

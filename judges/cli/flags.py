@@ -286,10 +286,8 @@ def with_model_flags(judge: "AnyJudge", judge_name: str, flags: argparse.Namespa
     elif plan is not None:
         raise UsageError(f"{judge.name}: each judge of a panel has its own plan: leave out --plan")
     if isinstance(judge, Judge) and judge.plan is not None and changed_judge != judge:
-        print_note(
-            f"note: {judge.name} was frozen for {judge.lm}, plan {judge.plan.kind}; with another "
-            "model or plan its measured figures do not hold"
-        )
+        frozen_note = f"note: {judge.name} was frozen for {judge.lm}, plan {judge.plan.kind}"
+        print_note(f"{frozen_note}; with another model or plan its measured figures do not hold")
     changed_judge.check_destination()
     return changed_judge
 

@@ -141,11 +141,9 @@ class JudgeScores(_JudgeResults):
         if verdict_words and verdict_words != ("pass", "fail"):
             yield f"a score of 1 means {verdict_words[0]!r}, and 0 means {verdict_words[1]!r}"
         if self.n_tuned_on:
-            rate_phrase = " and left out of the rate" if self.is_verdict else ""
-            yield (
-                f"the judge was tuned on {self.n_tuned_on:,} of these rows, which are marked "
-                f"{TUNED_ON_KEY!r}{rate_phrase}: their scores do not test the judge"
-            )
+            remark = ", and left out of the rate" if self.is_verdict else ""
+            rows = f"{self.n_tuned_on:,} of these rows (marked {TUNED_ON_KEY!r}{remark})"
+            yield f"the judge was tuned on {rows}: their scores do not test the judge"
 
     def summary_json(self) -> dict[str, object]:
         """Return the mean and the standard deviation of the scores, and counts of judgements."""
