@@ -31,9 +31,9 @@ ColumnKind = Literal["rating", "text", "label", "name", ""]
 class Column:
     """One column of a table, or one key of the objects in a column, with its cells.
 
-    For a key, `name` is `column.key`. If `is_text`, the column holds texts, whatever its cells are.
-    Without `parse_strings`, a string is never read as a number. The user's `rating_words` are read
-    as ratings, as yes and no are.
+    The name of a key is a path such as `metadata.author`. If `is_text`, the column holds texts,
+    whatever its cells are. Without `parse_strings`, a string is never read as a number. The user's
+    `rating_words` are read as ratings, as yes and no are.
     """
 
     name: str

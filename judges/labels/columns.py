@@ -80,6 +80,7 @@ class Columns:
     options: ReadOptions
 
     def __post_init__(self) -> None:
+        self.find_column, self.describe_column = cache(self._find_column), cache(self._describe)
         # Maps names without case and spacing to the exact names of columns.
         self._exact_names: dict[str, list[str]] = {}
         for column in self.table.columns:
@@ -89,7 +90,6 @@ class Columns:
             for name, columns in self.options.columns_by_name.items()
             if columns
         }
-        self.find_column, self.describe_column = cache(self._find_column), cache(self._describe)
 
     def _split_column_names(self, names: ColumnNames) -> tuple[str, ...]:
         """Return the exact names of the columns in one --map, such as `--map quality=Anna,Ben`."""
@@ -212,8 +212,10 @@ class Columns:
         return columns[0] if len(columns) == 1 and not self.has_column(name) else name
 
     def has_column(self, column: str) -> bool:
-        """Return whether the table has this column or, for a path `a.b`, the column `a`."""
-        return self.outer_column(column) in self.table.columns
+        """Return whether the table has this column or, for a path `a.b`, a value at this path."""
+        if column in self.table.columns:
+            return True
+        return any(cell is not None for cell in self.cells_in(column))
 
     def outer_column(self, column: str) -> str:
         """Return the column `a` for a path `a.b`; the name of a column is returned unchanged."""

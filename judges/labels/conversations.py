@@ -140,8 +140,8 @@ def cells_with_texts(cells: Mapping[str, object]) -> Record:
 
 def _pair_columns(columns: Collection[str]) -> tuple[str, str] | None:
     """Return the first two columns called `NAME_a` and `NAME_b`; None without such columns."""
-    pairs = ((column, f"{column[:-1]}b") for column in columns if column.endswith("_a"))
-    return next((pair for pair in pairs if pair[1] in columns), None)
+    column_pairs = ((column, f"{column[:-1]}b") for column in columns if column.endswith("_a"))
+    return next((pair for pair in column_pairs if pair[1] in columns), None)
 
 
 def _pair_texts(turns_a: list[Turn], turns_b: list[Turn]) -> Record:
@@ -215,7 +215,7 @@ def _turns_in(table: "Table", column: str) -> Iterator[list[Turn]]:
 def _judged_texts(
     table: "Table", chat_columns: list[str], options: "ReadOptions"
 ) -> tuple[list[str], set[str], str]:
-    """Return the columns that are read, the names of their texts, and what is judged, as text."""
+    """Return the columns to read, the names of their texts, and a sentence on what is judged."""
     if _pair_columns(chat_columns) is not None:
         judged = "the turns that both share are the prompt, and the later turns are the responses"
         return chat_columns, {"prompt", "response_a", "response_b"}, judged

@@ -70,7 +70,7 @@ def judge_name(text: str) -> str:
 def known_text_name(column: str) -> str:
     """Return the name of a source text or output in a column's name; "" if there is none.
 
-    For example, `model_answer` gives `answer`. All other words must be in `_QUALIFIERS`.
+    For example, `model_answer` gives `answer`, because `model` is one of the `_QUALIFIERS`.
     """
     main_words = [word for word in name_words(column) if word not in _QUALIFIERS]
     possible_names = {name_key(column), *(main_words if len(main_words) == 1 else ())}

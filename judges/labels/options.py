@@ -10,7 +10,7 @@ from judges.labels.values import Scale, WordValues
 
 # One column's name, or the names of several columns, each with the ratings of one annotator.
 ColumnNames = str | Sequence[str]
-# This key of a mapping names no column: `turns` is "last" or "all", as in --turns.
+# In a mapping of names to columns, this key stands for no column, but for --turns last or all.
 TURNS_KEY = "turns"
 
 

@@ -22,16 +22,16 @@ from judges.tables.problems import Problems, UnreadableError, count_text, excerp
 
 
 def read_outputs(
-    columns: Columns, problems: Problems, second_ratings: TableRatings | None = None
+    columns: Columns, problems: Problems, annotation_ratings: TableRatings | None = None
 ) -> LabelledSet:
     """Read labelled outputs from a wide or long table, and add its problems to `problems`.
 
-    If a second file has the labels (`second_ratings`), labels in this table are not read.
+    If a second file has the labels (`annotation_ratings`), labels in this table are not read.
     """
     check_user_columns(columns, problems)
     options, notes = columns.options, list[str]()
     rating_columns = find_rating_columns(columns, options.dimensions)
-    if second_ratings is None:
+    if annotation_ratings is None:
         notes += check_rating_columns(rating_columns, problems)
     elif unread_labels := [*rating_columns.listed_columns(), *columns.comment_columns]:
         notes.append(
@@ -46,21 +46,21 @@ def read_outputs(
         label_columns=label_columns,
         response_columns={},
     )
-    ratings = second_ratings or read_ratings(rating_columns, problems)
+    ratings = annotation_ratings or read_ratings(rating_columns, problems)
     comments = _read_comments(ratings.rating_columns)
     outputs = tuple(
         _make_output(fields, ratings.by_output.get(fields.id, {}), comments.get(fields.id, {}))
         for fields in row_reader.read_rows()
     )
     if not problems:
-        notes += _check_rated_ids(outputs, problems, second_ratings)
+        notes += _check_rated_ids(outputs, problems, annotation_ratings)
     if not problems and options.reads_labels:
-        in_file = "" if second_ratings is None else " in the file of --annotations"
+        in_file = "" if annotation_ratings is None else " in the file of --annotations"
         _check_has_ratings(outputs, ratings, problems, in_file)
     dimensions = rated_dimensions(outputs) if options.dimensions is None else options.dimensions
     notes += _notes_on_unrated(outputs, dimensions)
     reading = row_reader.file_reading(rating_columns.listed_columns())
-    if second_ratings is None:
+    if annotation_ratings is None:
         notes += ratings.notes
     else:
         reading = replace(reading, ratings={}, comments=())
@@ -132,13 +132,13 @@ def _read_comments(rating_columns: RatingColumns) -> CommentsByItem:
 
 
 def _check_rated_ids(
-    outputs: Iterable[LabelledOutput], problems: Problems, second_ratings: TableRatings | None
+    outputs: Iterable[LabelledOutput], problems: Problems, annotation_ratings: TableRatings | None
 ) -> list[str]:
     """Return a note on rated ids without an output; add a problem if no rated id has an output."""
-    rated_ids = set(second_ratings.by_output) if second_ratings else set()
+    rated_ids = set(annotation_ratings.by_output) if annotation_ratings else set()
     unknown_ids = sorted(rated_ids - {output.id for output in outputs})
     if unknown_ids and len(unknown_ids) == len(rated_ids):
-        fault = "is the id of a rating, but no output has this id or any other id of a rating"
+        fault = "is the id of a rated output, but this file has none of the rated outputs"
         advice = "give the file with the outputs that people rated"
         problems.add("no-output", fault, advice, field="id", value=unknown_ids[0])
     elif unknown_ids:

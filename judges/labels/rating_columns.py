@@ -182,7 +182,7 @@ def _guess_columns(
 
 
 def _columns_of_rating_words(columns: Columns) -> list[str]:
-    """Return the unused columns of labels in which every second label is a word such as good."""
+    """Return the unused columns in which at least half of the labels are words such as good."""
     word_columns: list[str] = []
     for name in columns.columns_except(columns.columns_in_use(OUTPUT_ROLES)):
         cells = (cell for cell in columns.cells_in(name) if not is_missing_value(cell))

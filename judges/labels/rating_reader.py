@@ -105,7 +105,7 @@ class RatingReader:
 
     @cached_property
     def _main_kind(self) -> str:
-        """The most frequent kind of cells: numbers, fractions, or yes and no. For words, ""."""
+        """The most frequent kind of cells, such as fractions; "" for words of unknown meaning."""
         counts = _count_cells(self._cells, lambda cell: cell.kind)
         del counts[MAPPED], counts[MISSING]
         default = YES_NO if MAPPED in self._kinds else WORD
@@ -167,7 +167,7 @@ class RatingReader:
 
     @property
     def reversal_text(self) -> str:
-        """How to reverse the column's numbers: with a flag --values, or else in the file itself."""
+        """How the user can reverse the column's numbers: with a flag --values, or in the file."""
         numbers = {normalize_word(cell.value): cell.number for cell in self._plain_numbers}
         if not self._kinds <= {NUMBER, MISSING} or len(numbers) > _MAX_REVERSED_RATINGS:
             return " in the file"

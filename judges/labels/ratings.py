@@ -5,6 +5,7 @@ column per annotator and dimension, or columns of objects {dimension: rating}.
 """
 
 import itertools
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -154,10 +155,10 @@ def _make_reader(columns: Columns, dimension: str, values: Sequence[object]) -> 
     value_by_word = columns.options.values
     min_rating, _ = columns.options.scale_of(dimension) or (0, 1)
     present_values = [value for value in values if not is_missing_value(value)]
-    numbers = {normalize_word(value): parse_cell(value).number for value in present_values}
+    number_by_word = {normalize_word(value): parse_cell(value).number for value in present_values}
     # Unless the scale has negative numbers, -1 in a column of only 1 and -1 is thumbs down.
-    if {*numbers.values()} == {1, -1} and min_rating >= 0:
-        thumb_values = {word: max(number, 0) for word, number in numbers.items()}
+    if {*number_by_word.values()} == {1, -1} and min_rating >= 0:
+        thumb_values = {word: max(number, 0) for word, number in number_by_word.items()}
         value_by_word = {**thumb_values, **value_by_word}
     has_semicolons = columns.table.delimiter == ";"
     return RatingReader(values, value_by_word, may_have_decimal_commas=has_semicolons)
@@ -167,10 +168,13 @@ def _check_scale_direction(
     names: ColumnTuple, reader: RatingReader, options: ReadOptions, problems: Problems
 ) -> Iterator[str]:
     """Add a problem or yield a note if the lowest value may be the best one."""
-    numbers = reader.number_by_word
+    number_by_word = reader.number_by_word
     for good, bad in VERDICT_PAIRS:
-        if {good, bad} <= numbers.keys() and numbers[good] <= numbers[bad]:
-            meanings = f"{good!r} counts {numbers[good]:g} and {bad!r} {numbers[bad]:g}"
+        # NaN, for a word that the column does not have, is never <= another number.
+        good_number = number_by_word.get(good, math.nan)
+        bad_number = number_by_word.get(bad, math.nan)
+        if good_number <= bad_number:
+            meanings = f"{good!r} counts {good_number:g} and {bad!r} {bad_number:g}"
             fault = f"{meanings} by --values, but the good word must count more"
             advice = "leave these --values out: TNR is the share of failures that a judge finds"
             problems.add("turned", fault, advice)

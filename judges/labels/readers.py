@@ -125,7 +125,7 @@ def read_options(
     values: WordValues | None = None,
     scales: Mapping[str, Scale] | None = None,
 ) -> ReadOptions:
-    """Return the options in a mapping or mapping file, with further `values` and `scales`."""
+    """Return how a file is to be read, from a mapping (or mapping file), `values` and `scales`."""
     mapping = split_mapping(map, values)
     if scales is None and (scale := read_scale(mapping.scale or "")):
         scales = {"*": scale}
@@ -166,17 +166,19 @@ def check_file(
     """
     problems, annotation_problems = Problems(table_name(path)), Problems(str(options.annotations))
     table = read_table(STARTER_FILE_BY_NAME.get(problems.file, path), problems)
-    second_ratings = _read_annotations_file(options, annotation_problems)
+    annotation_ratings = _read_annotations_file(options, annotation_problems)
     labelled_items: LabelledSet | LabelledPairs | None = None
-    if table is not None and (second_ratings is not None or not options.annotations):
+    if table is not None and (annotation_ratings is not None or not options.annotations):
         if problems.file in STARTER_FILE_BY_NAME:
             table = replace(table, name=problems.file)
         if not item_kind and (options.dimensions or options.annotations):
             item_kind = "outputs"
         with problems.collect():
-            labelled_items = _read_table(table, problems, options, item_kind, second_ratings)
-    if second_ratings is not None and isinstance(labelled_items, LabelledSet):
-        labelled_items = _add_annotations_file(labelled_items, second_ratings, annotation_problems)
+            labelled_items = _read_table(table, problems, options, item_kind, annotation_ratings)
+    if annotation_ratings is not None and isinstance(labelled_items, LabelledSet):
+        labelled_items = _add_annotations_file(
+            labelled_items, annotation_ratings, annotation_problems
+        )
     return labelled_items, (*annotation_problems, *problems)
 
 
@@ -185,13 +187,13 @@ def _read_table(
     problems: Problems,
     options: ReadOptions,
     item_kind: ItemKind,
-    second_ratings: TableRatings | None,
+    annotation_ratings: TableRatings | None,
 ) -> LabelledSet | LabelledPairs:
     """Read a table as outputs or as pairs; raises UnreadableError for pairs in place of outputs."""
     columns = _find_columns(table, options)
-    if second_ratings is not None:
+    if annotation_ratings is not None:
         # The user may name columns of both files. Those of only the second file are left out here.
-        second_columns = second_ratings.rating_columns.columns.columns_by_name
+        second_columns = annotation_ratings.rating_columns.columns.columns_by_name
         only_second = second_columns.keys() - columns.without_missing_columns().columns_by_name
         columns = columns.with_user_columns(without_keys(columns.columns_by_name, only_second))
     columns = with_latest_labels(columns)
@@ -205,7 +207,7 @@ def _read_table(
         or columns.columns_by_name
         or columns.has_nested_or_long_ratings
     )
-    if response_columns and second_ratings is None and (are_pairs or not ratings_are_named):
+    if response_columns and annotation_ratings is None and (are_pairs or not ratings_are_named):
         fault = f"holds pairs of outputs, {joined_names(response_columns[1:])}"
         advice = (
             "name the votes with --map votes=COLUMN, and the judge of pairs with --pairwise NAME; "
@@ -214,7 +216,7 @@ def _read_table(
         if not options.reads_labels:
             advice = "plan cannot plan pairs; label them by dspy-judges label FILE --pairwise NAME"
         raise UnreadableError("pairs", fault, advice)
-    labelled_set = read_outputs(columns, problems, second_ratings)
+    labelled_set = read_outputs(columns, problems, annotation_ratings)
     labelled_set = with_weights(labelled_set, columns, problems)
     return replace(labelled_set, scales=label_page_scales(columns))
 
@@ -251,7 +253,7 @@ def _read_annotations_file(options: ReadOptions, problems: Problems) -> TableRat
 
 
 def _check_rated_once(columns: Columns, problems: Problems) -> None:
-    """Add a problem for each output with two rows, unless each row has one annotator's labels."""
+    """Add a problem for each id with two rows, unless the rows are of different annotators."""
     if columns.has_row_per_annotator:
         return
     fault = "is rated twice"
@@ -264,11 +266,11 @@ def _check_rated_once(columns: Columns, problems: Problems) -> None:
 
 
 def _add_annotations_file(
-    labelled_set: LabelledSet, second_ratings: TableRatings, problems: Problems
+    labelled_set: LabelledSet, annotation_ratings: TableRatings, problems: Problems
 ) -> LabelledSet:
     """Add the weights, scales and notes of the annotations file to the outputs that it rates."""
-    columns = second_ratings.rating_columns.columns
-    notes = (*columns.table.notes, *second_ratings.notes)
+    columns = annotation_ratings.rating_columns.columns
+    notes = (*columns.table.notes, *annotation_ratings.notes)
     labelled_set = with_weights(labelled_set, columns, problems)
     both_hashes = f"{labelled_set.sha256}{columns.table.sha256}"
     return replace(

@@ -58,17 +58,17 @@ def with_weights(labelled_set: LabelledSet, columns: Columns, problems: Problems
     both_columns = " and ".join(SAMPLING_COLUMNS)
     advice = f"correct {both_columns}, or remove both: then all documents count alike"
     for row in columns.table.rows:
-        cells = [row.cells.get(column) for column in SAMPLING_COLUMNS]
+        sampling_cells = [row.cells.get(column) for column in SAMPLING_COLUMNS]
         document = document_by_output.get(columns.item_id(row))
-        if document is None or all(map(is_blank, cells)):
+        if document is None or all(map(is_blank, sampling_cells)):
             continue
-        sampling = DocumentSampling(*(parse_cell(cell).number for cell in cells))
+        sampling = DocumentSampling(*(parse_cell(cell).number for cell in sampling_cells))
         if not all(0 < number < math.inf for number in sampling):
             fault = "are not two numbers above 0"
-            problems.add("sampling", fault, advice, line=row.line, value=cells)
+            problems.add("sampling", fault, advice, line=row.line, value=sampling_cells)
         elif sampling_by_document.setdefault(document, sampling) != sampling:
             fault = f"differ from another row of the document {excerpt(document)}"
-            problems.add("sampling", fault, advice, line=row.line, value=cells)
+            problems.add("sampling", fault, advice, line=row.line, value=sampling_cells)
     if problems or not sampling_by_document:
         return labelled_set
     uniform_sampling = dict.fromkeys(document_by_output.values(), UNIFORM_SAMPLING)

@@ -54,7 +54,7 @@ def test_a_long_file_joins_a_file_of_outputs_and_replaces_its_ratings():
     assert "left out 1 rated id without an output, such as 'a'" in labelled.notes
     assert labelled.outputs[0].ratings == {"relevance": (5.0,)}
     message = refusal([output("c")], annotations=long)
-    assert "'a' is the id of a rating, but no output has this id" in message
+    assert "'a' is the id of a rated output, but this file has none of" in message
 
 
 def test_a_mapping_and_the_meaning_of_words_reach_the_file_that_has_them():
