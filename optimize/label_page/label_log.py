@@ -63,7 +63,7 @@ class AnnotatorLabels:
 
     `records` has the newest label or mark for each item, the last given one last. `exposed_items`
     are those on which the annotator has seen another annotator's or the judge's answer.
-    `blind_records` has the newest records from before the annotator saw such an answer.
+    `blind_records` has the newest records from before the annotator saw another's answer.
     """
 
     records: dict[int, LabelRecord] = field(default_factory=dict)

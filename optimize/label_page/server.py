@@ -75,9 +75,8 @@ class _Handler(BaseHTTPRequestHandler):
         has_valid_length = length.isdecimal() and len(length) < 10 and int(length) <= MAX_BODY_BYTES
         if self.headers.get_content_type() != "application/json" or not has_valid_length:
             self.close_connection = True  # because the request's body was not read
-            return self._respond_json(
-                413, {"error": f"send JSON of at most {MAX_BODY_BYTES:,} bytes"}
-            )
+            problem = f"send JSON of at most {MAX_BODY_BYTES:,} bytes"
+            return self._respond_json(413, {"error": problem})
         try:
             click = msgspec.json.decode(self.rfile.read(int(length)), type=Click)
             self._call_session(action, click)

@@ -74,13 +74,14 @@ class LabelSession:
 
     def __post_init__(self) -> None:
         # Documents come in a random order, and so do the items of each document.
-        rng, documents = random.Random(self.seed), [*dict.fromkeys(map(_document_id, self.rows))]
+        rng = random.Random(self.seed)
+        documents = [*dict.fromkeys(row["group"] for row in self.rows)]
         numbers = {name: n for n, name in enumerate(rng.sample(documents, len(documents)), 1)}
         shuffled_rows = rng.sample(self.rows, len(self.rows))
-        self.rows = sorted(shuffled_rows, key=lambda row: numbers[_document_id(row)])
-        self._document_numbers = [numbers[_document_id(row)] for row in self.rows]
-        self._numbers = answer_numbers(self.subject)
-        self.label_log = LabelLog(self.path, self.subject, self.rows, self._numbers)
+        self.rows = sorted(shuffled_rows, key=lambda row: numbers[row["group"]])
+        self._document_numbers = [numbers[row["group"]] for row in self.rows]
+        self._number_by_answer = answer_numbers(self.subject)
+        self.label_log = LabelLog(self.path, self.subject, self.rows, self._number_by_answer)
 
     def _checked_name(self, annotator: str) -> str:
         name = self.label_log.name_in_file(annotator)
@@ -131,7 +132,8 @@ class LabelSession:
         with self.label_log.locked():
             name, item = self._checked_name(click.annotator), click.item
             value, comment = None if click.mark else click.value, click.comment.strip()
-            if (value not in self._numbers and not click.mark) or not 0 <= item < len(self.rows):
+            is_answer = click.mark is not None or value in self._number_by_answer
+            if not is_answer or not 0 <= item < len(self.rows):
                 raise ClickError(f"{click.value!r:.40} is no answer, or the item does not exist")
             newest = self.label_log.labels_of(name).labels.get(item)
             if newest and (newest.value, newest.comment) == (value, comment):
@@ -159,14 +161,12 @@ class LabelSession:
         with self.label_log.locked():
             annotator = self.label_log.name_in_file(annotator)
             own_labels, items = self.label_log.labels_of(annotator).labels, list[JsonObject]()
-            for source, disagreements in self._disagreements(annotator).items():
+            for whose, disagreements in self._disagreements(annotator).items():
                 for item in disagreements:
-                    answers: JsonObject = {"others": [], "judge": None}
-                    if source == "judge":
-                        answers["judge"] = msgspec.to_builtins(self._judge_answer(item))
-                    else:
-                        answers["others"] = self._labels_by_others(item, annotator)
-                    answers |= {"own": own_labels[item].value_and_comment, "after": source}
+                    others = self._labels_by_others(item, annotator) if whose != "judge" else []
+                    judge = self._judge_answer(item) if whose == "judge" else None
+                    answers = {"others": others, "judge": msgspec.to_builtins(judge)}
+                    answers |= {"own": own_labels[item].value_and_comment, "after": whose}
                     items.append(self._item_json(item) | answers)
             return {"items": items}
 
@@ -183,7 +183,7 @@ class LabelSession:
     def _disagreements(self, annotator: str) -> dict[AnswersFrom, list[int]]:
         """Return the items on which the annotator disagrees, by whose answer differs."""
         items: dict[AnswersFrom, list[int]] = {"annotators": [], "judge": []}
-        min_difference = 2 if len(self._numbers) > 3 else 1
+        min_difference = 2 if len(self._number_by_answer) > 3 else 1
         own_numbers = self._numbers_of(self.label_log.labels_of(annotator).records)
         other_labels = self.label_log.labels_of_others(annotator).values()
         others_numbers = [self._numbers_of(labels.records) for labels in other_labels]
@@ -193,7 +193,7 @@ class LabelSession:
                 items["annotators"].append(item)
             elif answer := self._judge_answer(item):
                 is_rating = self.subject.kind == "rating"
-                judge_number = answer.score if is_rating else self._numbers[answer.value]
+                judge_number = answer.score if is_rating else self._number_by_answer[answer.value]
                 if abs(number - judge_number) >= 1:
                     items["judge"].append(item)
         return items
@@ -204,24 +204,19 @@ class LabelSession:
         own_numbers = self._numbers_of(self.label_log.labels_of(annotator).blind_records)
         for name, other_labels in self.label_log.labels_of_others(annotator).items():
             other_numbers = self._numbers_of(other_labels.blind_records)
-            shared_items = [item for item in own_numbers if item in other_numbers]
-            if not shared_items:
-                continue
-            own = np.array([own_numbers[item] for item in shared_items])
-            other = np.array([other_numbers[item] for item in shared_items])
-            equal, kappa = float(np.mean(own == other)), json_number(quadratic_kappa(own, other))
-            names = [annotator, name]
-            figures.append({"annotators": names, "n": own.size, "equal": equal, "kappa": kappa})
+            shared_items = own_numbers.keys() & other_numbers.keys()
+            if shared_items:
+                own, other = np.array([(own_numbers[i], other_numbers[i]) for i in shared_items]).T
+                kappa = json_number(quadratic_kappa(own, other))
+                agreement = {"n": own.size, "equal": float(np.mean(own == other)), "kappa": kappa}
+                figures.append({"annotators": [annotator, name], **agreement})
         return figures
 
     def _numbers_of(self, records: Mapping[int, LabelRecord]) -> dict[int, float]:
         """Return the labels as numbers, without items that were only marked."""
-        numbers = self._numbers
-        return {i: numbers[one.value] for i, one in records.items() if one.value in numbers}
-
-
-def _document_id(row: Mapping[str, object]) -> str:
-    return str(row["group"])
+        number_by_answer = self._number_by_answer
+        values = {item: record.value for item, record in records.items()}
+        return {i: number_by_answer[v] for i, v in values.items() if v in number_by_answer}
 
 
 def answer_numbers(subject: Subject) -> Mapping[LabelValue | None, float]:

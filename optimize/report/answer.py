@@ -49,8 +49,7 @@ class Tile:
     @property
     def figure_text(self) -> str:
         """The value, and the interval in brackets if there is one."""
-        interval_note = f" ({self.interval_text})" if self.figure.interval else ""
-        return f"{self.value_text}{interval_note}"
+        return self.value_text + (f" ({self.interval_text})" if self.figure.interval else "")
 
     def __str__(self) -> str:
         note = f"; {self.note}" if self.note else ""
@@ -62,7 +61,7 @@ class ReportAnswer:
     """All sentences and figures on a result; the most important come first.
 
     `headline` answers the question in the title. `reasons` are reasons and warnings, which are
-    always shown. `measured_on` says which rows the tiles were measured on. `next_steps` says what
+    always shown. `measured_on` says from which rows the figures come. `next_steps` says what
     to do next, the most urgent step first; code in a step is between backticks.
     """
 
@@ -81,9 +80,8 @@ class ReportAnswer:
         """Return the answer for a terminal; facts and details are left out above `max_lines`."""
         top_lines = wrap_lines(self.title, self.headline, *fact_lines(self.reasons))
         top_lines += wrap_lines(*map(str, self.tiles), self.measured_on)
-        bottom_lines = wrap_lines(
-            *(f"Next: {step.replace('`', '')}" for step in self.next_steps[:1])
-        )
+        next_steps = [f"Next: {step.replace('`', '')}" for step in self.next_steps[:1]]
+        bottom_lines = wrap_lines(*next_steps)
         for table in self.tables:
             bottom_lines += ["", *table_lines(table.column_names, table.rows)]
         bottom_lines += wrap_lines(*footer.splitlines())

@@ -102,7 +102,7 @@ def _system_charts(scored_items: ScoredItems) -> list[DotChart]:
 def _dot_chart(
     scored_items: ScoredItems, human: Vector, judge: Vector, names: Sequence[str], caption: str
 ) -> DotChart:
-    """Return a chart of these values of people and of the judge, one dot for each name."""
+    """Return a chart with a dot for each name, at the values of people and of the judge."""
     x_range, y_range = human, judge
     has_diagonal = scored_items.has_verdicts or scored_items.is_within_scale
     if has_diagonal:
@@ -126,10 +126,10 @@ def _positions(values: Vector, value_range: Vector) -> tuple[Vector, Ticks]:
     power_of_ten = 10.0 ** np.floor(np.log10(min_step))
     step = next(power_of_ten * k for k in (1, 2, 5, 10) if power_of_ten * k >= min_step)
     tick_values = np.arange(np.ceil(start / step), np.floor(end / step) + 1) * step
-    percent = 100 / (end - start)
-    tick_positions = np.round((tick_values - start) * percent, 2).tolist()
+    percent_per_unit = 100 / (end - start)
+    tick_positions = np.round((tick_values - start) * percent_per_unit, 2).tolist()
     tick_texts = [f"{round(value, 6) + 0.0:g}" for value in tick_values.tolist()]
-    positions = np.round((values - start) * percent, 2)
+    positions = np.round((values - start) * percent_per_unit, 2)
     return positions, [*zip(tick_positions, tick_texts, strict=True)]
 
 

@@ -48,20 +48,19 @@ class MissGroup:
 
 
 def miss_groups(scored_items: ScoredItems) -> list[MissGroup]:
-    """Return the misses of a judge, grouped by kind."""
-    groups, noun = [], "pair" if scored_items.is_pairwise else "output"
+    """Return the misses of a judge by kind, the worst of each kind first."""
+    groups, is_pairwise = [], scored_items.is_pairwise
     for kind, rows in rows_by_miss_kind(scored_items).items():
         kind_title, caption = KIND_TITLES[kind]
-        articles = [_miss_article(scored_items, kind, row) for row in rows]
-        title = f"{kind_title}: {count_text(len(rows), noun)}"
+        title = f"{kind_title}: {count_text(len(rows), 'pair' if is_pairwise else 'output')}"
+        articles = []
+        for row in rows:
+            miss = Miss.from_row(scored_items, kind, row)
+            people = _annotator_texts(scored_items, row)
+            texts = _shown_texts(scored_items.texts_of_row(row), is_pairwise=is_pairwise)
+            articles.append(MissArticle(miss, people, *texts))
         groups.append(MissGroup(title=title, caption=caption if rows else "", misses=articles))
     return groups
-
-
-def _miss_article(scored_items: ScoredItems, kind: MissKind, row: int) -> MissArticle:
-    miss, people = Miss.from_row(scored_items, kind, row), _annotator_texts(scored_items, row)
-    texts = scored_items.texts_of_row(row)
-    return MissArticle(miss, people, *_shown_texts(texts, is_pairwise=scored_items.is_pairwise))
 
 
 def changed_rows_group(result: SwapResult) -> MissGroup:
@@ -105,8 +104,8 @@ def _shown_texts(texts: Mapping[str, str], *, is_pairwise: bool) -> tuple[NamedT
         output_names = ["A", "B"]
         texts = dict(zip([*names[:-2], "A", "B"], texts.values(), strict=True))
     outputs = [(name, text) for name, text in texts.items() if name in output_names]
-    first_parts = [(name, cut_text(text, MAX_FIRST_PART)) for name, text in outputs]
-    return first_parts, [(name, cut_text(text)) for name, text in texts.items()]
+    cut_outputs = [(name, cut_text(text, MAX_FIRST_PART)) for name, text in outputs]
+    return cut_outputs, [(name, cut_text(text)) for name, text in texts.items()]
 
 
 def _annotator_texts(scored_items: ScoredItems, row: int) -> NamedTexts:
@@ -122,14 +121,13 @@ def _annotator_texts(scored_items: ScoredItems, row: int) -> NamedTexts:
     anonymous_comments = [("People", comment) for comment in comments]
     if len(labels) == 1 and not names:
         return anonymous_comments
-    if len(comments) == len(labels):
-        anonymous_comments = []
-        for i, comment in enumerate(comments):
-            labels[i] += f". {comment}" if comment else ""
     if len(names) != len(labels):
         names = tuple(map(str, range(1, len(labels) + 1)))
     annotators = [f"Annotator {name}" if name.isdigit() else name for name in names]
-    return [*zip(annotators, labels, strict=True), *anonymous_comments]
+    if len(comments) != len(labels):
+        return [*zip(annotators, labels, strict=True), *anonymous_comments]
+    texts = [". ".join(filter(None, pair)) for pair in zip(labels, comments, strict=True)]
+    return [*zip(annotators, texts, strict=True)]
 
 
 def cut_text(text: str, max_characters: int = MAX_TEXT) -> str:

@@ -215,10 +215,10 @@ def _answer_tables(result: TuningResult) -> list[ReportTable]:
         change = "" if answer.loss is None else number_text(-answer.loss, signed=True)
         options = " or ".join(map(str, answer.answers))
         rows.append((answer.name, answer.text, options, f"{answer.share:.0%}", change))
-    figure = "balanced accuracy" if result.objective == "balanced" else "rho"
+    figure_name = "balanced accuracy" if result.objective == "balanced" else "rho"
     caption = (
         "The questions that the judge answers in one reply. Shares were learned from people's "
-        f"labels. The last column is the change in {figure} if a question is left out."
+        f"labels. The last column is the change in {figure_name} if a question is left out."
     )
     column_names = ("answer", "asks", "answers", "share of the score", "without it")
     return [ReportTable(column_names, rows, caption)]

@@ -77,7 +77,7 @@ def _tuning_facts(result: TuningResult, test: SplitResult) -> Iterator[Fact]:
 
 
 def _split_table(result: TuningResult) -> ReportTable:
-    """Return rhos with a row for each split; for pass or fail, rates with a row for each judge."""
+    """Return a table of both judges' figures on each held-out split."""
     caption, rows = "Both judges on labels that tuning did not use.", list[tuple[str, ...]]()
     if not result.has_verdicts:
         for split_name, split in result.splits.items():
@@ -177,7 +177,7 @@ def tuning_steps(result: TuningResult, folder: str = "FOLDER") -> list[str]:
     if result.limit_reached and not is_untuned_perfect and (obstacle or result.shipped != "tuned"):
         steps.append(LARGER_LIMIT_STEP)
     labels_step = card.labels_advice(scorecard, "on test")
-    gain_steps = _gain_steps(result, result.test)
+    gain_steps = _steps_if_gain_unproven(result, result.test)
     if obstacle in (None, card.NO_SCORE, card.MOST_FAILED, card.NO_INTERVAL):
         steps += [*gain_steps, labels_step]
     else:
@@ -189,7 +189,7 @@ def tuning_steps(result: TuningResult, folder: str = "FOLDER") -> list[str]:
     return [*filter(None, steps)][:MAX_STEPS]
 
 
-def _gain_steps(result: TuningResult, test: SplitResult) -> Iterator[str]:
+def _steps_if_gain_unproven(result: TuningResult, test: SplitResult) -> Iterator[str]:
     """Yield what to do if test or unseen systems do not confirm a gain, or if there is none."""
     if result.shipped == "tuned":
         if test.objective_gain.interval and not test.is_gain_confirmed:

@@ -44,7 +44,7 @@ def _miss_lines(result: Verification) -> list[str]:
 
 
 def verification_answer(result: Verification, *, with_faults: bool = True) -> ReportAnswer:
-    """Return the answer on a verification; what comes of the user's floors is said first."""
+    """Return the answer on a verification; the outcome for the user's floors comes first."""
     scorecard, floor_check = result.scorecard, result.floor_check
     judge_name = Path(result.judge).name.removesuffix(".jsonl")
     obstacle = card.obstacle_to_use(scorecard, result.data_counts, result.overlap)
@@ -86,7 +86,6 @@ def _association_warnings(associations: Associations) -> Iterator[Fact]:
 
 
 def verification_step(result: Verification, obstacle: card.Obstacle | None) -> str:
-    """Return what to do after a verification."""
     if obstacle and obstacle.remedy:
         return obstacle.remedy
     floor_check, labels_step = result.floor_check, card.labels_advice(result.scorecard, "here")
@@ -95,10 +94,10 @@ def verification_step(result: Verification, obstacle: card.Obstacle | None) -> s
         return "Look at its misses and failures; change its prompt or model, or tune it."
     if obstacle:
         return labels_step or card.LABEL_MORE
-    floors_step = card.floors_advice(result.scorecard)
+    ci_step = card.floors_advice(result.scorecard)
     if outcome == "holds":
-        floors_step = "The same command checks it in CI."
+        ci_step = "The same command checks it in CI."
     if floor_check and outcome == "undecided":
         looks_advice = f"Label more; {card.LOOKS_ADVICE}."
-        floors_step = looks_advice if floor_check.looks == 1 else card.LABEL_MORE
-    return f"{labels_step} {floors_step}".strip()
+        ci_step = looks_advice if floor_check.looks == 1 else card.LABEL_MORE
+    return f"{labels_step} {ci_step}".strip()

@@ -22,28 +22,26 @@ def midranks(values: Matrix) -> Matrix:
     return ranks
 
 
-def _pearson(scores: Matrix, ratings: Matrix, weight: Vector | None = None) -> Vector:
+def _pearson(scores: Matrix, ratings: Matrix, weight: Vector | float = 1.0) -> Vector:
     """Return Pearson's r of each row of scores and of ratings; NaN for constant rows."""
     is_varied = (np.ptp(scores, axis=-1) > 0) & (np.ptp(ratings, axis=-1) > 0)
-    products = _scale_rows(scores, weight) * _scale_rows(ratings, weight)
-    r = (products if weight is None else products * weight).sum(axis=-1)
+    r = (_scale_rows(scores, weight) * _scale_rows(ratings, weight) * weight).sum(axis=-1)
     return np.where(is_varied, np.clip(r, -1, 1), np.nan)
 
 
-def _scale_rows(values: Matrix, weight: Vector | None = None) -> Matrix:
+def _scale_rows(values: Matrix, weight: Vector | float) -> Matrix:
     """Scale each row to a weighted mean of 0 and a weighted sum of squares of 1."""
-    deviations = values - np.average(values, axis=-1, weights=weight, keepdims=True)
+    deviations = values - (values * weight).mean(axis=-1, keepdims=True)
     # Divide first, because squares of very large or very small scores overflow or underflow.
     largest_deviation = np.abs(deviations).max(axis=-1, keepdims=True)
     deviations = deviations / np.where(largest_deviation > 0, largest_deviation, 1)
-    squares = deviations**2 if weight is None else deviations**2 * weight
-    norm = np.sqrt(squares.sum(axis=-1, keepdims=True))
+    norm = np.sqrt((deviations**2 * weight).sum(axis=-1, keepdims=True))
     return np.asarray(deviations / np.where(norm > 0, norm, 1))
 
 
 def _kendall(scores: Matrix, ratings: Matrix) -> Vector:
     """Return Kendall's tau-b of each row, without scipy.stats, whose import takes half a second."""
-    # Numbers of pairs of outputs: concordant minus discordant, and not tied by judge or people.
+    # Numbers of pairs: concordant minus discordant, with different scores, with different ratings.
     concordance, n_untied_scores, n_untied_ratings = np.zeros((3, len(scores)))
     for distance in range(1, scores.shape[-1]):
         score_signs = np.sign(scores[:, distance:] - scores[:, :-distance])
@@ -64,7 +62,7 @@ class Coefficient:
         of_rows: Returns the coefficient between each row of a matrix of scores and the same row of
             a matrix of ratings; NaN if one of the rows is constant.
         of_weighted: Returns the weighted coefficient of vectors of scores and ratings, with weights
-            that have a mean of 1. None if the coefficient has no weighted form.
+            that have a mean of 1; None if the coefficient has no weighted form.
         symbol: The coefficient's symbol in printed figures; by default, its name.
     """
 

@@ -98,7 +98,10 @@ def _contrast_at_system_level(
     if n_documents > 1:
         random_signs = random_generator(0, "swaps").choice([-1.0, 1.0], (N_SWAPS, n_documents))
         standard_error = float(np.sqrt((rho_differences(random_signs) ** 2).mean()))
-    differences = _system_contributions(rows_a) - _system_contributions(rows_b)
+    contributions_a, contributions_b = (
+        rho_contributions(scored_rows(*system_means(rows)), "dataset") for rows in (rows_a, rows_b)
+    )
+    differences = contributions_a - contributions_b
     return Contrast(
         value=float(rho_differences(np.ones((1, n_documents)))[0]),
         error=standard_error,
@@ -111,13 +114,8 @@ def _contrast_at_system_level(
 
 def _parts_of_system_means(rows: ScoredRows) -> Matrix:
     """Return each document's part of each system's mean score; shape (documents, systems)."""
-    # Standardised, because a permutation swaps the two judges' scores on a document.
+    # Scores are standardised, because a permutation swaps scores of two judges with other scales.
     scores, n_cells = standardise(rows.scores, rows.weights), rows.n_documents * rows.n_systems
     cell_codes = rows.document_codes * rows.n_systems + rows.system_codes
     sums = np.bincount(cell_codes, scores, n_cells).reshape(rows.n_documents, rows.n_systems)
     return sums / np.bincount(rows.system_codes, minlength=rows.n_systems)
-
-
-def _system_contributions(rows: ScoredRows) -> Vector:
-    """Return each system's contribution to rho over the mean scores of systems."""
-    return rho_contributions(scored_rows(*system_means(rows)), "dataset")

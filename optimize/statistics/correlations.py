@@ -269,7 +269,20 @@ def rho_contributions(rows: ScoredRows, level: Level) -> Vector:
         return np.full(rows.n_documents, np.nan)
     if np.ptp(rows.scores) == 0:
         return np.zeros(rows.n_documents)
-    return _dataset_rho_contributions(rows)
+    # With the standardised mid-ranks x and y of scores and ratings, rho is r = mean(xy). An output
+    # influences r in two ways: directly, and through its effect on the ranks of all other outputs.
+    n, weights = rows.n_documents, rows.weights
+    x = standardise(weighted_midranks(rows.scores, weights), weights)
+    y = standardise(weighted_midranks(rows.labels, weights), weights)
+    r = float(np.average(x * y, weights=weights))
+    influence = (
+        x * y
+        - r * (x * x + y * y) / 2
+        + _effect_through_ranks(rows.scores, y - r * x, weights)
+        + _effect_through_ranks(rows.labels, x - r * y, weights)
+    )
+    document_sums = np.bincount(rows.document_codes, influence * weights, n)
+    return np.asarray(r + document_sums * n / influence.size)
 
 
 def _coefficients_within_documents(rows: ScoredRows, coefficient: str) -> Vector:
@@ -292,24 +305,6 @@ def _fill_undefined(coefficients: Vector, rows: ScoredRows, undefined: Undefined
     highest_rating = np.maximum.reduceat(rows.labels, rows.first_output_rows)
     lowest_rating = np.minimum.reduceat(rows.labels, rows.first_output_rows)
     return np.where(np.isnan(coefficients) & (highest_rating > lowest_rating), 0.0, coefficients)
-
-
-def _dataset_rho_contributions(rows: ScoredRows) -> Vector:
-    """Return, for each document, rho over all outputs plus the document's influence on rho."""
-    # With the standardised mid-ranks x and y of scores and ratings, rho is r = mean(xy). An output
-    # influences r in two ways: directly, and through its effect on the ranks of all other outputs.
-    n, weights = rows.n_documents, rows.weights
-    x = standardise(weighted_midranks(rows.scores, weights), weights)
-    y = standardise(weighted_midranks(rows.labels, weights), weights)
-    r = float(np.average(x * y, weights=weights))
-    influence = (
-        x * y
-        - r * (x * x + y * y) / 2
-        + _effect_through_ranks(rows.scores, y - r * x, weights)
-        + _effect_through_ranks(rows.labels, x - r * y, weights)
-    )
-    document_sums = np.bincount(rows.document_codes, influence * weights, n)
-    return np.asarray(r + document_sums * n / influence.size)
 
 
 def _effect_through_ranks(scores: Vector, rho_per_rank: Vector, weight: Vector) -> Vector:

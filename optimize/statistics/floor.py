@@ -108,14 +108,14 @@ def labels_to_add(figure: Correlation | Rate, floor: float) -> int | None:
             return None
         n_needed = n_outputs_from_interval(value, floor)
         growth_factor = n_needed / n_outputs_from_interval(value, nearer_end)
-        n_today = figure.n
+        n_so_far = figure.n
     else:
         if figure.level == "system":
             return None
         z, z_end, z_floor = _fisher_z(value, nearer_end, floor)
         growth_factor = float(((z - z_end) / (z - z_floor)) ** 2)
-        n_today = figure.n_documents
-    n_further = n_today * (growth_factor - 1)
+        n_so_far = figure.n_documents
+    n_further = n_so_far * (growth_factor - 1)
     return None if n_further > MAX_FURTHER_LABELS else round_up_to_two_digits(max(1.0, n_further))
 
 
@@ -133,7 +133,7 @@ def labels_to_decide(
     With so many labels, the judge is above all `floors` ("tpr" and "tnr") with a probability of
     90 % (`PLANNED_POWER`). `fail_share` is the share of fails among the labels, and `error_ratio`
     the judge's true error rates, divided by those that its floors allow. The number is exact for
-    Wilson's intervals, whose low end reaches a floor f if the share is at least
+    Wilson's intervals: the low end reaches a floor f if the share is at least
     f + z sqrt(f (1 - f) / n). The result is None if it is larger than `MAX_LABELS`.
     """
     from scipy.special import bdtr, bdtrc

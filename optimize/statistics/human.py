@@ -192,8 +192,8 @@ def _contributions(level: Level, judge: Vector, human: Vector, document_codes: C
     contributions = np.full(int(document_codes.max()) + 1, np.nan)
     both_rated = ~np.isnan(judge + human)
     rows = scored_rows(judge[both_rated], human[both_rated], document_codes[both_rated])
-    has_enough = level == "dataset" and rows.n_untied_documents >= MIN_DOCUMENTS_FOR_INTERVAL
-    if level == "summary" or has_enough:
+    is_varied = level == "dataset" and rows.n_untied_documents >= MIN_DOCUMENTS_FOR_INTERVAL
+    if level == "summary" or is_varied:
         contributions[np.unique(document_codes[both_rated])] = rho_contributions(rows, level)
     return contributions
 

@@ -44,7 +44,6 @@ class Interval:
 
     @property
     def half_width(self) -> float:
-        """Half of the interval's width."""
         return (self.high - self.low) / 2
 
 
@@ -60,8 +59,6 @@ class Figure(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class IntervalEstimate:
-    """An estimated value and its interval."""
-
     value: float
     interval: Interval | None
 
@@ -110,7 +107,7 @@ def interval_of_mean(values: Vector, *, bound: float = np.inf) -> Interval | Non
 def cautious_interval(
     contributions: Vector, possible_contribution: float, looks: int = 1
 ) -> Interval | None:
-    """Return the 90 % interval for the mean of the documents' contributions.
+    """Return the 90 % interval for a statistic that is the mean of the documents' contributions.
 
     At most 5 % of such intervals lie above the true mean, and at most 5 % below it. If most
     contributions are 0, the sample may by chance lack differences that the population has. So a

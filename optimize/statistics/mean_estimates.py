@@ -20,6 +20,7 @@ here share a document.
 """
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -103,25 +104,25 @@ def estimate_mean(
     correction_variance = float((correction_errors**2).sum())
     best_weight = -float(label_errors @ correction_errors) / (correction_variance or 1.0)
     judge_weight = min(max(best_weight, 0.0), largest_weight)
-    label_error = _root_sum_of_squares(label_errors)
-    estimate_error = _root_sum_of_squares(label_errors + judge_weight * correction_errors)
+    label_error = float(np.linalg.norm(label_errors))
+    estimate_error = float(np.linalg.norm(label_errors + judge_weight * correction_errors))
     # Each document's probability of being drawn for labelling follows from its weight. The error
     # of the mean over the given outputs comes from the documents that were not drawn.
     label_weights = np.where(all_sums.weights, all_sums.weights, 1)
     probabilities = np.minimum(labelled_share * all_sums.n_labels / label_weights, 1)
     omission_errors = label_errors - judge_weight * labelled_score_errors
-    given_error = _root_sum_of_squares(np.sqrt(1 - probabilities) * omission_errors)
+    given_error = float(np.linalg.norm(np.sqrt(1 - probabilities) * omission_errors))
     lowest, highest = bounds or (-np.inf, np.inf)
     value = min(max(label_mean + judge_weight * correction, lowest), highest)
     centre = label_centre + judge_weight * correction_centre
     is_labelled = sums.n_labels > 0
-    mean_weights = sums.weights[is_labelled] / sums.n_labels[is_labelled]
-    n_pseudo_documents = len(pseudo_sums.n_labels)
-    label_degrees_of_freedom = max(effective_sample_size(mean_weights) + n_pseudo_documents - 1, 1)
+    document_weights = sums.weights[is_labelled] / sums.n_labels[is_labelled]
+    n_effective = effective_sample_size(document_weights) + len(pseudo_sums.n_labels)
+    label_degrees_of_freedom = max(n_effective - 1, 1)
     # Tuning the judge's weight costs one degree of freedom, like fitting a slope.
     degrees_of_freedom = max(label_degrees_of_freedom - (judge_weight > 0), 1)
     quantile = student_quantile(degrees_of_freedom, n_comparisons)
-    width_factor = np.sqrt(label_degrees_of_freedom / degrees_of_freedom)
+    quantile *= math.sqrt(label_degrees_of_freedom / degrees_of_freedom)
 
     def clipped_interval(estimate: float, middle: float, half_width: float) -> Interval:
         """Return the interval around `middle`, extended to the estimate, clipped to the scale."""
@@ -132,19 +133,16 @@ def estimate_mean(
     # A finite population correction.
     given_centre = value + (1 - labelled_share) * (centre - value)
     label_half_width = student_quantile(label_degrees_of_freedom, n_comparisons) * label_error
+    label_interval = clipped_interval(label_mean, label_centre, label_half_width)
     agreement = 0.0
     if label_error > 0 and n_labels < n_outputs:
         reduction = (1 - (estimate_error / label_error) ** 2) * largest_weight
         agreement = float(np.sqrt(np.clip(reduction, 0, 1)))
     return MeanEstimate(
         value=value,
-        interval=clipped_interval(value, centre, quantile * (width_factor * estimate_error)),
-        given_interval=clipped_interval(
-            value, given_centre, quantile * (width_factor * given_error)
-        ),
-        labels_only=IntervalEstimate(
-            label_mean, clipped_interval(label_mean, label_centre, label_half_width)
-        ),
+        interval=clipped_interval(value, centre, quantile * estimate_error),
+        given_interval=clipped_interval(value, given_centre, quantile * given_error),
+        labels_only=IntervalEstimate(label_mean, label_interval),
         judge_only=float(sums.all_scores.sum() / n_outputs),
         weight=judge_weight / largest_weight,
         n_labels=n_labels,
@@ -303,10 +301,6 @@ def labels_needed(estimate: MeanEstimate, width: float) -> int | None:
     return int(sufficient_numbers[0]) if sufficient_numbers.size else None
 
 
-def _root_sum_of_squares(errors: Vector) -> float:
-    return float(np.sqrt((errors**2).sum()))
-
-
 def _label_mean_and_correction(sums: _DocumentSums) -> tuple[float, float]:
     """Return the mean label, and the correction that the judge's scores add to the mean label."""
     weight = sums.weights.sum()
@@ -315,9 +309,9 @@ def _label_mean_and_correction(sums: _DocumentSums) -> tuple[float, float]:
 
 
 def _error_contributions(sums: _DocumentSums) -> Matrix:
-    """Return the documents' contributions to the errors of the means of labels and scores."""
-    # Of shape (3, documents): for labels, all scores and the scores on labelled outputs. The sum of
-    # squares of a row is an unbiased estimate of the variance of the mean.
+    """Return each document's part in the errors of the mean label and of two mean scores."""
+    # The rows are for the mean label, the mean of all scores, and the mean score of labelled
+    # outputs. A row's sum of squares is an unbiased estimate of the variance of the mean.
     counts = np.array([sums.weights, sums.n_outputs, sums.weights])
     values = np.array([sums.labels, sums.all_scores, sums.scores])
     totals = counts.sum(axis=1, keepdims=True)

@@ -13,9 +13,8 @@ class ScoredRows:
     """The outputs that have a score, sorted by document: vectors of shape (outputs,) and counts.
 
     `labels` are people's ratings, or 1 for a pass and 0 for a fail. `weights` have a mean of 1.
-    Documents and systems are numbered from 0. `n_documents` and `n_systems` count documents and
-    systems with a score, `n_failed` outputs without one, and `n_unscored_documents` documents
-    without one.
+    Documents and systems are numbered from 0. Only documents and systems that have a score count in
+    `n_documents` and `n_systems`. `n_failed` outputs and `n_unscored_documents` have no score.
     """
 
     scores: Vector
@@ -72,10 +71,9 @@ def scored_rows(
                 f"judge and {name} must be vectors of one length; "
                 f"their shapes are {scores.shape} and {vector.shape}"
             )
-    invalid_values = {"human": (labels, ~np.isfinite(labels)), "judge": (scores, np.isinf(scores))}
-    for name, (vector, is_invalid) in invalid_values.items():
-        if is_invalid.any():
-            index = int(is_invalid.argmax())
+    for name, vector in (("human", labels), ("judge", np.where(np.isnan(scores), 0, scores))):
+        if not np.isfinite(vector).all():
+            index = int(np.isfinite(vector).argmin())
             raise ValueError(
                 f"{name}[{index}] is {vector[index]}: every output needs a rating, and a failed "
                 "judgement is NaN"
