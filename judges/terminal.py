@@ -85,9 +85,9 @@ def verbose_logging(is_verbose: bool, log_level: int = logging.INFO) -> Iterator
 
 
 class Progress:
-    """A progress line on a stream, with the dollars that were spent of a `budget`.
+    """A progress line on a stream (None: no line), with the dollars that were spent of a `budget`.
 
-    The function `refresh_counts` may change the line's title and counts before each update. If
+    The function `refresh` may change the line's title and counts before each update. If
     `interactive_only` is true, the line appears only in a terminal or a notebook, after a delay.
     """
 
@@ -95,28 +95,29 @@ class Progress:
         self,
         title: str,
         n_total: int,
-        stream: TextIO,
+        stream: TextIO | None,
         *,
-        item_noun: str = "rows",
+        unit: str = "rows",
         budget: "Budget | None" = None,
-        refresh_counts: "Callable[[Progress], None]" = lambda progress: None,
+        refresh: "Callable[[Progress], None]" = lambda progress: None,
         interactive_only: bool = False,
     ) -> None:
         from tqdm import tqdm  # imported late, since a help text does not need it
 
         self.title, self.n_total = title, n_total
         self.n_done = self.n_failed = 0
-        self._budget, self._refresh_counts = budget, refresh_counts
+        self._budget, self._refresh = budget, refresh
         # Without a log handler, warnings would be printed into the progress line.
         self._warnings = verbose_logging(not _logger.hasHandlers(), logging.WARNING)
-        is_interactive = stream.isatty() or type(stream).__module__.startswith("ipykernel.")
+        is_notebook = type(stream).__module__.startswith("ipykernel.")
+        is_interactive = stream is not None and (stream.isatty() or is_notebook)
         self._bar = tqdm(
             desc=escape_invisible(title),
             total=n_total,
             file=stream,
-            disable=_is_quiet or (interactive_only and not is_interactive),
+            disable=_is_quiet or stream is None or (interactive_only and not is_interactive),
             ncols=shutil.get_terminal_size().columns - 1,
-            unit=item_noun,
+            unit=unit,
             # Seconds between two updates; outside a terminal each update is a new line.
             mininterval=0.25 if is_interactive else 30.0,
             miniters=1,
@@ -130,7 +131,7 @@ class Progress:
         self._update()
 
     def _update(self) -> None:
-        self._refresh_counts(self)
+        self._refresh(self)
         bar, budget, notes = self._bar, self._budget, []
         bar.total, bar.desc = max(self.n_total, self.n_done), escape_invisible(self.title)
         if budget is not None and (budget.spent or budget.max_cost):

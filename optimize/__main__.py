@@ -117,10 +117,8 @@ def command(arguments: Sequence[str]) -> int:
         if flags.dry_run:
             budget = plan_budget(prepare_run(settings))
             return CommandOutcome(budget_json(budget), budget_lines(budget))
-        folder, result = tune_in_folder(
-            settings, flags.out, print_line=print_note, stderr=sys.stderr
-        )
-        return CommandOutcome(result, tuning_lines(result, str(folder)))
+        path, result = tune_in_folder(settings, flags.out, print_line=print_note, stderr=sys.stderr)
+        return CommandOutcome(result, tuning_lines(result, str(path)))
 
     return run_and_print(parser().prog, flags, tune)
 

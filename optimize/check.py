@@ -1,8 +1,8 @@
 """The command `check`: print what a label file holds and what is wrong with it."""
 
-import argparse
 import json
 import textwrap
+from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -64,7 +64,7 @@ def command(arguments: Sequence[str]) -> int:
     return run_command("dspy-judges check", lambda: _check(flags))
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> ArgumentParser:
     command_parser = Parser(prog="dspy-judges check", description=ABOUT, epilog=EXAMPLES)
     add = command_parser.add_argument
     add("file", metavar="FILE", help=f"a file, hf:owner/name, {' or '.join(STARTER_FILE_BY_NAME)}")
@@ -80,7 +80,7 @@ def parser() -> argparse.ArgumentParser:
     return command_parser
 
 
-def _check(flags: argparse.Namespace) -> int:
+def _check(flags: Namespace) -> int:
     """Print the file's problems; if it has none, print what was read and what to do next."""
     options = _read_options(flags)
     labelled_items, problems = check_file(flags.file, options)
@@ -135,7 +135,7 @@ def _problem_lines(problems: Sequence[Problem]) -> list[str]:
     return [*lines, last_line]
 
 
-def _read_options(flags: argparse.Namespace) -> ReadOptions:
+def _read_options(flags: Namespace) -> ReadOptions:
     """Return how the flags say that the file is read."""
     options = read_options(read_map_flags(flags.map), parse_values(flags.values))
     scale = parse_scale(chosen_scale(flags))
@@ -200,20 +200,18 @@ def _counts_text(labelled_items: AnyLabels) -> str:
     return f"{text} by {count_text(len(systems), 'system')}" if systems else text
 
 
-def _reading_lines(
-    labelled_items: AnyLabels, columns_by_name: Mapping[str, object]
-) -> Iterator[TitledLine]:
+def _reading_lines(labels: AnyLabels, columns: Mapping[str, object]) -> Iterator[TitledLine]:
     """Yield lines on what was read from a file without problems, and what was not."""
-    yield "documents", labelled_items.grouped_by
-    reading = labelled_items.reading
-    if isinstance(labelled_items, LabelledSet):
-        for dimension in labelled_items.dimensions:
-            yield "ratings", f"{dimension}: {_ratings_text(labelled_items, dimension)}"
+    yield "documents", labels.grouped_by
+    reading = labels.reading
+    if isinstance(labels, LabelledSet):
+        for dimension in labels.dimensions:
+            yield "ratings", f"{dimension}: {_ratings_text(labels, dimension)}"
     else:
-        n_by_vote = Counter(vote for pair in labelled_items.pairs for vote in pair.votes)
+        n_by_vote = Counter(vote for pair in labels.pairs for vote in pair.votes)
         ties = f"{count_text(n_by_vote['tie'], 'tie')}, which count half for each side"
         yield "votes", f"{n_by_vote['A']:,} for A, {n_by_vote['B']:,} for B, and {ties}"
-    read_names = _names_of_read_texts(labelled_items, columns_by_name)
+    read_names = _texts_to_read(labels, columns)
     texts = {name: column for name, column in reading.texts.items() if name in read_names}
     column_phrases = [_columns_text(name, columns) for name, columns in reading.rows.items()]
     column_phrases += [f"text {_columns_text(name, [column])}" for name, column in texts.items()]
@@ -226,16 +224,14 @@ def _reading_lines(
         yield "not read", unread
 
 
-def _names_of_read_texts(
-    labelled_items: AnyLabels, columns_by_name: Mapping[str, object]
-) -> Collection[str]:
+def _texts_to_read(labels: AnyLabels, columns: Mapping[str, object]) -> Collection[str]:
     """Return the texts that a judge without a definition reads, or all if the output is unclear."""
-    if isinstance(labelled_items, LabelledPairs):
-        return [*shared_texts(labelled_items), *RESPONSE_NAMES]
+    if isinstance(labels, LabelledPairs):
+        return [*shared_texts(labels), *RESPONSE_NAMES]
     try:
-        return new_judge_texts(labelled_items, columns_by_name)
+        return new_judge_texts(labels, columns)
     except LabelError:
-        return labelled_items.reading.texts
+        return labels.reading.texts
 
 
 def _columns_text(name: str, columns: Sequence[str]) -> str:

@@ -8,8 +8,8 @@ if __name__ == "__main__":
     # Before the other imports: a file in the working folder must not be imported as a library.
     sys.exit(start("optimize.compare:command"))
 
-import argparse
 import time
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -53,7 +53,7 @@ exit codes: 0 done; 1 a judge could not be measured; 2 wrong usage; 130
 interrupted (run the same command again to go on)"""
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> ArgumentParser:
     command_parser = CommandParser(
         prog=COMMAND_NAME,
         usage=f"{COMMAND_NAME} [JUDGE ...] [--lm MODEL ...] [options]",
@@ -69,7 +69,7 @@ def parser() -> argparse.ArgumentParser:
     return command_parser
 
 
-def add_judges_flags(command_parser: argparse.ArgumentParser, run_name: str) -> None:
+def add_judges_flags(command_parser: ArgumentParser, run_name: str) -> None:
     """Add the flags that `compare` and `panel` share."""
     add = command_parser.add_argument
     help_text = "[NAME=]JUDGE[@MODEL]: a catalogue name, a run folder or a judge's file; repeatable"
@@ -98,23 +98,22 @@ def command(arguments: Sequence[str]) -> int:
     return run_and_print(COMMAND_NAME, flags, compare)
 
 
-def compare(flags: argparse.Namespace) -> CommandOutcome:
+def compare(flags: Namespace) -> CommandOutcome:
     """Ask all judges and write the run; with --dry-run, only estimate its cost."""
     start_time = time.monotonic()
     set_only_dimension(flags)
-    named_judges = [split_named_value(argument) for argument in flags.judges]
+    judges = [split_named_value(argument) for argument in flags.judges]
     # Each model of --lm is asked with the prompt of the subject, or else of the first JUDGE.
-    judge_with_prompt = flags.dimension or flags.pairwise
-    if flags.lm and not (judge_with_prompt and find_subject(judge_with_prompt)):
-        if not named_judges:
+    prompt = flags.dimension or flags.pairwise or ""
+    if flags.lm and not find_subject(prompt):
+        if not judges:
             raise SettingsError(
                 "--lm MODEL needs a prompt: name a catalogue dimension by --dimension (see "
                 "dspy-judges list), or a JUDGE (a run folder or FILE.yaml)"
             )
-        judge_with_prompt = named_judges[0][1].partition("@")[0]
-    models = map(split_named_value, flags.lm)
-    named_models = [(name or lm, f"{judge_with_prompt}@{lm}") for name, lm in models]
-    task, judge_entries = read_task(flags, [*named_models, *named_judges])
+        prompt = judges[0][1].partition("@")[0]
+    models = [(name or lm, f"{prompt}@{lm}") for name, lm in map(split_named_value, flags.lm)]
+    task, judge_entries = read_task(flags, [*models, *judges])
     check_names(judge_entries)
     if flags.dry_run:
         lines = cost_lines(judge_entries, flags.price)
@@ -136,7 +135,7 @@ def compare(flags: argparse.Namespace) -> CommandOutcome:
 
 @contextmanager
 def open_run_and_ask(
-    flags: argparse.Namespace, command_name: str, task: Task, judge_entries: Sequence[JudgeEntry]
+    flags: Namespace, command_name: str, task: Task, judge_entries: Sequence[JudgeEntry]
 ) -> Iterator[tuple[Path, list[JudgeEntry]]]:
     """Open a new or interrupted run's folder and ask all judges; yields both."""
     config = RunConfig(

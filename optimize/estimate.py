@@ -1,7 +1,7 @@
 """The command `estimate`: people's mean label, estimated from few labels and many judgements."""
 
-import argparse
 import sys
+from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -42,7 +42,7 @@ from optimize.statistics.mean_estimates import (
 COMMAND_NAME = "dspy-judges estimate"
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> ArgumentParser:
     command_parser = CommandParser(
         prog=COMMAND_NAME,
         description="Estimate the mean label that people would give to all outputs (for pass and\n"
@@ -58,7 +58,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def command(arguments: Sequence[str]) -> int:
-    """Print the estimates; returns 0, 1 after an error, 2 for wrong usage, 130 after Ctrl-C."""
+    """Print the estimates, and return the exit code."""
     return run_and_print(COMMAND_NAME, parser().parse_args(arguments), estimate)
 
 
@@ -66,10 +66,9 @@ def command(arguments: Sequence[str]) -> int:
 class EstimateResult:
     """The estimated mean label over all outputs (`overall`), and over each system's outputs.
 
-    If `is_rate`, labels and scores say pass or fail, and the mean is the share of passes. A system
-    with labels on fewer than two documents has no estimate (None). If there are
-    `unlabelled_systems`, the labelled outputs are hardly a random sample. `differences` are between
-    every two systems; the system with the higher mean is named first.
+    If `is_rate`, the mean is the share of passes. A system with labels on fewer than two documents
+    has no estimate (None). If there are `unlabelled_systems`, the labelled outputs are hardly a
+    random sample. Each of the `differences` names the system with the higher mean first.
     """
 
     labelled_set: LabelledSet
@@ -99,12 +98,12 @@ class EstimateResult:
         }
 
 
-def estimate(flags: argparse.Namespace) -> CommandOutcome:
+def estimate(flags: Namespace) -> CommandOutcome:
     """Estimate the mean label, over all outputs and by system, from the files that flags name."""
     labelled_set, dimension = read_rated_outputs(LabelSource.from_flags(flags), flags.dimension)
     for note in labelled_set.notes:
         print_note(f"note: {note}")
-    vectors = _read_partial_labels(flags, labelled_set, dimension)
+    vectors = _read_vectors(flags, labelled_set, dimension)
     subject = find_subject(flags.dimension or dimension)
     scale = find_label_scale(labelled_set, dimension, vectors, scale=flags.scale, subject=subject)
     is_rate = scale == (0, 1) and are_fractions(vectors.scores) and vectors.is_two_valued
@@ -124,7 +123,7 @@ def estimate(flags: argparse.Namespace) -> CommandOutcome:
     estimate_by_system: dict[str, MeanEstimate | None] = dict.fromkeys(systems)
     mean_by_system: dict[str, float] = {}
     for name in systems:
-        with suppress(ValueError):
+        with suppress(ValueError):  # too few labels
             estimate = estimate_mean(vectors.of_rows(vectors.system_ids == name))
             estimate_by_system[name], mean_by_system[name] = estimate, estimate.value
     best_first = sorted(mean_by_system, key=mean_by_system.__getitem__, reverse=True)
@@ -143,9 +142,7 @@ def estimate(flags: argparse.Namespace) -> CommandOutcome:
     return CommandOutcome(result, estimate_lines(result))
 
 
-def _read_partial_labels(
-    flags: argparse.Namespace, labelled_set: LabelledSet, dimension: str
-) -> PartialLabels:
+def _read_vectors(flags: Namespace, labelled_set: LabelledSet, dimension: str) -> PartialLabels:
     """Return the scores and labels of all outputs with a score; most outputs have no label."""
     score_by_id = read_scores_by_id(flags.scores, labelled_set, dimension)
     outputs = [output for output in labelled_set.outputs if output.id in score_by_id]
@@ -164,17 +161,16 @@ def _read_partial_labels(
     return PartialLabels.from_outputs(labelled_set, outputs, dimension, score_by_id)
 
 
-def _labels_to_halve_interval(estimate: MeanEstimate) -> tuple[float | None, int | None]:
-    """Return half the interval's width, and how many more labels make it so narrow, if known."""
-    if not (target_width := estimate.interval.half_width):
-        return None, None
-    n_needed = labels_needed(estimate, target_width)
-    return target_width, None if n_needed is None else max(n_needed - estimate.n_labels, 0)
+def _labels_to_halve_interval(estimate: MeanEstimate) -> int | None:
+    """Return how many more labels halve the interval's width; None if no number is enough."""
+    n_needed = labels_needed(estimate, estimate.interval.half_width)
+    return None if n_needed is None else max(n_needed - estimate.n_labels, 0)
 
 
 def _estimate_json(estimate: MeanEstimate) -> JsonObject:
-    target_width, n_more_labels = _labels_to_halve_interval(estimate)
     figures = fields_json(estimate, "label_sd", "agreement", decimals=None)
+    target_width = estimate.interval.half_width or None
+    n_more_labels = _labels_to_halve_interval(estimate) if target_width else None
     return {**figures, "target_width": target_width, "more_labels_needed": n_more_labels}
 
 
@@ -182,13 +178,13 @@ def estimate_lines(result: EstimateResult) -> list[str]:
     """Return lines on all outputs, then one for each system, compared with the best system."""
     overall = result.overall
     figure_name = "true rate" if result.is_rate else "true mean"
+    labels_only, judge_only = figure_text(overall.labels_only), number_text(overall.judge_only)
     lines = [
         f"{result.dimension}: {figure_name} of outputs like these {figure_text(overall)}, if the "
         "labelled outputs are a random sample",
         f"  n={overall.n_labels} labels, {overall.n_judgements} judgements, "
         f"{overall.n_documents} documents ({overall.n_failed} failed)",
-        f"  labels alone {figure_text(overall.labels_only)}; the judge alone "
-        f"{number_text(overall.judge_only)}",
+        f"  labels alone {labels_only}; the judge alone {judge_only}",
     ]
     if result.is_weighted:
         lines.append("  Weighted: documents were drawn with unequal chances.")
@@ -198,26 +194,24 @@ def estimate_lines(result: EstimateResult) -> list[str]:
             f"  Warning: {n_unlabelled:,} of {systems} have no label, so this is no random sample: "
             "trust only the systems' own estimates."
         )
-    target_width, n_more_labels = _labels_to_halve_interval(overall)
-    if n_more_labels is not None:
-        lines.append(f"  An interval half as wide takes {count_text(n_more_labels, 'more label')}.")
-    elif target_width:
-        lines.append("  Even labels on all outputs would not halve the interval.")
+    if overall.interval.half_width:
+        line = "  Even labels on all outputs would not halve the interval."
+        if (n_more_labels := _labels_to_halve_interval(overall)) is not None:
+            line = f"  An interval half as wide takes {count_text(n_more_labels, 'more label')}."
+        lines.append(line)
     n_outputs = overall.n_labels + overall.n_judgements
     mean_of_these = IntervalEstimate(overall.value, overall.given_interval)
     lines.append(f"  of these {n_outputs:,} outputs themselves {figure_text(mean_of_these)}")
     # The first difference is between the best system and another system.
-    best_system = result.differences[0].system if result.differences else ""
-    from_best = {
-        pair.subtracted_system: pair for pair in result.differences if pair.system == best_system
-    }
+    best = result.differences[0].system if result.differences else ""
+    from_best = {pair.subtracted_system: pair for pair in result.differences if pair.system == best}
     for name, system_estimate in result.estimate_by_system.items():
         line = f"{name}: too few labels (two documents or more are needed)"
         if system_estimate is not None:
             line = f"{name}: {figure_text(system_estimate)} n={system_estimate.n_labels} labels"
         if pair := from_best.get(name):
             difference = IntervalEstimate(pair.estimate.value, pair.simultaneous_interval)
-            line += f"; {best_system} less {name} {figure_text(difference, signed=True)}"
+            line += f"; {best} less {name} {figure_text(difference, signed=True)}"
         lines.append(line)
     if result.differences:
         lines.append("Differences are on shared documents; their intervals hold all at once.")

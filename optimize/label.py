@@ -1,8 +1,8 @@
 """The command `label`: serve a page on this machine on which people label outputs."""
 
-import argparse
 import shlex
 import sys
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -89,7 +89,7 @@ def command(arguments: Sequence[str]) -> int:
     return run_command(COMMAND_NAME, lambda: label(flags), quiet=flags.quiet)
 
 
-def label(flags: argparse.Namespace) -> int:
+def label(flags: Namespace) -> int:
     """Serve the label page until Ctrl-C, and print the command that tunes on its labels."""
     flags.scale = chosen_scale(flags)
     columns_by_name = split_mapping(read_map_flags(flags.map), None).columns
@@ -138,7 +138,7 @@ def label(flags: argparse.Namespace) -> int:
     return DONE_EXIT_CODE
 
 
-def _tune_command(flags: argparse.Namespace, subject: Subject, label_path: Path) -> str:
+def _tune_command(flags: Namespace, subject: Subject, label_path: Path) -> str:
     """Return the command that tunes a judge of this subject on the label file."""
     subject_flag = "--pairwise" if flags.pairwise else "--dimension"
     subject_text = flags.pairwise or flags.dimension
@@ -166,9 +166,7 @@ def _label_file_rows(items_to_label: AnyLabels, seed: int) -> list[Mapping[str, 
     return rows
 
 
-def _subject_to_label(
-    flags: argparse.Namespace, items_to_label: AnyLabels, text_names: Sequence[str]
-) -> Subject:
+def _subject_to_label(flags: Namespace, items: AnyLabels, text_names: Sequence[str]) -> Subject:
     """Return the dimension or comparison to label; SettingsError if flags contradict each other."""
     subject_text = flags.dimension or flags.pairwise or ""
     written_name, _, definition = map(str.strip, subject_text.partition("="))
@@ -177,8 +175,8 @@ def _subject_to_label(
     name = judge_name(written_name)
     subject = None if definition else find_subject(written_name) or find_subject(name)
     if subject is None:
-        subject = _new_subject(name, definition, items_to_label, text_names, flags.scale)
-    elif isinstance(subject, Comparison) is not isinstance(items_to_label, LabelledPairs):
+        subject = _new_subject(name, definition, items, text_names, flags.scale)
+    elif isinstance(subject, Comparison) is not isinstance(items, LabelledPairs):
         right_flag = "--pairwise" if isinstance(subject, Comparison) else "--dimension"
         raise SettingsError(f"{subject.name}: name it by {right_flag}")
     else:
@@ -205,7 +203,7 @@ def _new_subject(
     return make_dimension(name, parse_judge_scale(scale) or PASS_FAIL, text_names, definition)
 
 
-def _load_judge(flags: argparse.Namespace, subject: Subject) -> AnyJudge | None:
+def _load_judge(flags: Namespace, subject: Subject) -> AnyJudge | None:
     """Return the judge of --judge; SettingsError if its possible answers differ from people's."""
     if not flags.judge:
         return None
@@ -224,7 +222,7 @@ def _load_judge(flags: argparse.Namespace, subject: Subject) -> AnyJudge | None:
 def _ask_judge(
     judge: AnyJudge,
     label_rows: Sequence[Mapping[str, object]],
-    flags: argparse.Namespace,
+    flags: Namespace,
     subject: Subject,
 ) -> dict[str, JudgeAnswer]:
     """Return the judge's answers by the rows' ids; a limit on calls or cost may leave some out."""
@@ -257,7 +255,7 @@ def _page_answer(judgement: AnyJudgement, subject: Subject) -> JudgeAnswer:
     return JudgeAnswer(nearest, score, rationale)
 
 
-def _label_file_path(flags: argparse.Namespace, file_name: str, subject: Subject) -> Path:
+def _label_file_path(flags: Namespace, file_name: str, subject: Subject) -> Path:
     """Return the path of the label file: --out, else FILE's name with .NAME.jsonl."""
     path_to_label = split_sheet(Path(flags.file))[0]
     folder = path_to_label.parent if path_to_label.is_file() else Path()

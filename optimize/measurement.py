@@ -195,7 +195,7 @@ def _measure_scores(
     if dimension is None:
         raise TypeError("measure() needs dimension=NAME if it gets scores")
     subject = find_subject(dimension)
-    labelled_items = _load_labels_for_scores(label_source, dimension, subject)
+    labelled_items = _read_labels(label_source, dimension, subject)
     task = Task.from_labels(labelled_items, dimension, level)
     # `judge.score` notes in `attrs` the keys of the rows that the judge was tuned on.
     tuned_keys = {*getattr(scores, "attrs", {}).get(TUNED_ON_KEY, ())}
@@ -220,18 +220,16 @@ def _measure_scores(
     return Measurement.of(scored_items, labelled_items)
 
 
-def _load_labels_for_scores(
-    label_source: LabelSource, dimension: str, subject: Subject | None
-) -> AnyLabels:
+def _read_labels(source: LabelSource, dimension: str, subject: Subject | None) -> AnyLabels:
     """Read the labels on the dimension that the scores are of; they may be votes on pairs."""
-    holds_pairs = subject is None and isinstance(label_source.data, LabelledPairs)
+    holds_pairs = subject is None and isinstance(source.data, LabelledPairs)
     pairwise = isinstance(subject, Comparison) or holds_pairs
     try:
-        return load_labels(label_source, dimension, None, pairwise=pairwise)
+        return load_labels(source, dimension, None, pairwise=pairwise)
     except LabelError as error:
         if subject is not None or {problem.kind for problem in error.problems} != {"pairs"}:
             raise
-    labelled_pairs = load_labels(label_source, dimension, None, pairwise=True)
+    labelled_pairs = load_labels(source, dimension, None, pairwise=True)
     if dimension in labelled_pairs.reading.unread:
         votes_column = ", ".join(labelled_pairs.reading.ratings["votes"])
         raise LabelError(
@@ -241,21 +239,19 @@ def _load_labels_for_scores(
     return labelled_pairs
 
 
-def _match_score_keys(
-    scores: Any, label_source: LabelSource, labelled_items: AnyLabels
-) -> Mapping[object, str]:
+def _match_score_keys(scores: Any, source: LabelSource, labels: AnyLabels) -> Mapping[object, str]:
     """Map the keys of `scores` to the labelled rows' ids; {} if the keys are the ids already."""
     import pandas as pd
 
-    id_column = "".join(labelled_items.reading.rows.get("id", ()))
-    ids_are_row_numbers = label_source.columns_by_name.get("id") == ROW_NUMBER_COLUMN
-    frame = label_source.data if isinstance(label_source.data, pd.DataFrame) else None
+    id_column = "".join(labels.reading.rows.get("id", ()))
+    ids_are_row_numbers = source.columns_by_name.get("id") == ROW_NUMBER_COLUMN
+    frame = source.data if isinstance(source.data, pd.DataFrame) else None
     if id_column != ROW_NUMBER_COLUMN or ids_are_row_numbers:
         if frame is not None and isinstance(scores, pd.Series):
             _check_keys_are_ids(scores, frame, id_column)
         return {}
     score_keys = {*scores.keys()}
-    is_labelled_set = isinstance(label_source.data, LabelledSet | LabelledPairs)
+    is_labelled_set = isinstance(source.data, LabelledSet | LabelledPairs)
     if is_labelled_set and all(isinstance(key, str) for key in score_keys):
         return {}  # keys that are texts are the ids in the set
     # The scores of a DataFrame without ids have its index.
@@ -265,7 +261,7 @@ def _match_score_keys(
             # A score without a row is counted under an id that no row has.
             return {key: id_by_index.get(key, f"{key} (no row)") for key in score_keys}
     raise LabelError(
-        f"{labelled_items.name}: its rows have no ids, so it is not clear which row a score is of; "
+        f"{labels.name}: its rows have no ids, so it is not clear which row a score is of; "
         "give the scores the rows' index, or ids (map={'id': COLUMN}), or write "
         "map={'id': '#row'} if the scores have row numbers from 1"
     )

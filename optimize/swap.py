@@ -1,6 +1,6 @@
 """The command `verify NEW --against OLD`: whether a new judge may replace an old one."""
 
-import argparse
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -40,7 +40,7 @@ DEFAULT_MARGIN = 0.03
 MAX_PRINTED_ROWS = 3
 
 
-def verify_swap(flags: argparse.Namespace) -> tuple[SwapDecision, list[str]]:
+def verify_swap(flags: Namespace) -> tuple[SwapDecision, list[str]]:
     """Decide whether the new judge may replace the old one; returns lines on the decision, too."""
     margin = DEFAULT_MARGIN if flags.margin is None else flags.margin
     _check_flags(flags, margin)
@@ -67,47 +67,36 @@ def verify_swap(flags: argparse.Namespace) -> tuple[SwapDecision, list[str]]:
         old_index = [entry.name for entry in judge_entries].index(flags.against)
     both_judges = judge_entries[1 - old_index], judge_entries[old_index]
     if flags.changed is not None:
-        path, looks, seed = flags.changed, flags.looks, flags.seed
-        label_source = replace(LabelSource.from_flags(flags), data=path)
+        label_source = replace(LabelSource.from_flags(flags), data=flags.changed)
         label_by_id = read_changed_labels(label_source, task.dimension)
-        changed_swap = decide_by_changed_rows(
-            *both_judges, task, path, label_by_id, margin=margin, looks=looks, seed=seed
-        )
-        return changed_swap, changed_swap_lines(changed_swap)
+        rule = {"margin": margin, "looks": flags.looks, "seed": flags.seed}
+        swap = decide_by_changed_rows(*both_judges, task, flags.changed, label_by_id, **rule)
+        return swap, changed_swap_lines(swap)
     swap_result = decide_swap(*both_judges, task, margin, flags.looks)
     if flags.report:
-        _write_page(Path(flags.report), swap_result)
+        answer, groups = swap_answer(swap_result), [changed_rows_group(swap_result)]
+        figures = [Section(title="Figures", facts=answer.facts)] if answer.facts else []
+        sections = [*figures, source_section(swap_result.comparison.data_counts)]
+        write_page(Path(flags.report), answer, sections, groups, "What changes")
     return swap_result, swap_lines(swap_result, flags.report)
 
 
-def _write_page(path: Path, result: SwapResult) -> None:
-    report_answer = swap_answer(result)
-    sections = [source_section(result.comparison.data_counts)]
-    if report_answer.facts:
-        sections.insert(0, Section(title="Figures", facts=report_answer.facts))
-    groups = [changed_rows_group(result)]
-    write_page(path, report_answer, sections, groups, "What changes")
-
-
-def _check_flags(flags: argparse.Namespace, margin: float) -> None:
+def _check_flags(flags: Namespace, margin: float) -> None:
     if not 0 < margin < 1:
         raise SettingsError(f"--margin {margin:g}: it must be between 0 and 1")
     if read_floors(flags) or flags.all:
         raise SettingsError("--min-... and --all measure one judge: leave them out with --against")
-    if flags.changed is None:
-        return
-    changed = Path(flags.changed)
-    if changed.suffix != ".jsonl" and not changed.exists():
+    changed = flags.changed
+    if changed and not (changed.endswith(".jsonl") or Path(changed).exists()):
         raise SettingsError(f"--changed {changed}: name a file that ends in .jsonl")
-    if flags.report:
+    if changed and flags.report:
         raise SettingsError("--report needs labels on random outputs: leave it out with --changed")
 
 
 def changed_swap_lines(result: ChangedRowsSwap) -> list[str]:
     """Return lines on a swap if only outputs on which judges differ are labelled, or are to be."""
-    n_changed = result.n_changed
+    n_changed, n_outputs = result.n_changed, count_text(result.n_outputs, "output")
     new, old = short_name(result.new_judge), short_name(result.old_judge)
-    n_outputs = count_text(result.n_outputs, "output")
     changes_text = f"{new} and {old} differ on {n_changed:,} of {n_outputs}"
     if (difference := result.difference) is None:
         what_to_label = (
@@ -125,11 +114,10 @@ def changed_swap_lines(result: ChangedRowsSwap) -> list[str]:
             "Next: label them, then verify again with --changed and the file of the labels:",
         )
         return [*lines, str(result.label_command)]
-    labelled_text = f"{result.n_labelled:,} of these outputs have a label"
     return wrap_lines(
         result.sentence,
-        f"{changes_text}; {labelled_text}: {new} alone is right on {result.n_gained:,}, {old} "
-        f"alone on {result.n_lost:,}.",
+        f"{changes_text}; {result.n_labelled:,} of these outputs have a label: {new} alone is "
+        f"right on {result.n_gained:,}, {old} alone on {result.n_lost:,}.",
         f"Difference in accuracy {number_text(difference.value, signed=True)} on these outputs, "
         f"90% interval {interval_text(result.sample_interval, signed=True)}. On documents like "
         f"these (n={difference.n_documents:,}) its 90% interval is "
@@ -139,12 +127,9 @@ def changed_swap_lines(result: ChangedRowsSwap) -> list[str]:
 
 
 def _next_step(result: ChangedRowsSwap) -> str:
-    if result.outcome == "worse":
-        return "Keep the old judge."
     if result.outcome != "undecided":
-        return "Use the new judge."
-    if result.n_labelled < result.n_drawn:
-        n_left = result.n_drawn - result.n_labelled
+        return "Keep the old judge." if result.outcome == "worse" else "Use the new judge."
+    if (n_left := result.n_drawn - result.n_labelled) > 0:
         return f"Label the other {count_text(n_left, 'output')} that were drawn."
     return "Bring outputs of further documents: all drawn outputs have a label."
 
@@ -212,12 +197,11 @@ def _cost_facts(named_judges: Sequence[tuple[str, ComparedJudge]]) -> Iterator[F
     """Yield what 1,000 rows cost and how long they take, by each judge that was asked."""
     cost_texts = []
     for name, judge in named_judges:
-        if judge.judge_entry.judge is None:  # scores or replies were recorded
-            continue
         usage = judge.judge_entry.usage
         seconds = usage.seconds_per_1000_rows
         time_text = "time unknown" if seconds is None else f"{seconds:,.3g} s"
-        cost_texts.append(f"{name} {cost_text(usage.cost_per_1000_rows)}, {time_text}")
+        if judge.judge_entry.judge:  # the judge was asked, not recorded
+            cost_texts.append(f"{name} {cost_text(usage.cost_per_1000_rows)}, {time_text}")
     if cost_texts:
         yield "1,000 rows", f"{'; '.join(cost_texts)}."
 
@@ -225,10 +209,11 @@ def _cost_facts(named_judges: Sequence[tuple[str, ComparedJudge]]) -> Iterator[F
 def _changes_sentence(result: SwapResult, new_name: str, old_name: str) -> str:
     """Return how many outputs or pairs change, and which judge people side with on these."""
     n_changed, scorecard = result.n_changed, result.comparison.scorecard
-    unit = scorecard.unit
     if not n_changed:
+        unit = scorecard.unit
         return f"None of these {unit}s changes; {unit}s of other documents may."
-    text = f"{count_text(n_changed, unit)} {'changes' if n_changed == 1 else 'change'}"
+    verb = "changes" if n_changed == 1 else "change"
+    text = f"{count_text(n_changed, scorecard.unit)} {verb}"
     if scorecard.verdict_figures:
         n_up, n_down = result.n_by_direction["up"], result.n_by_direction["down"]
         text += f" ({n_up:,} fail → pass, {n_down:,} pass → fail)"

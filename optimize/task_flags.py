@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple, get_args
+from typing import get_args
 
 import numpy as np
 
@@ -45,6 +45,9 @@ from optimize.measuring.recorded import Recording, judgements_from_replies
 from optimize.measuring.scored import tuned_ids
 from optimize.statistics.correlations import Level
 
+# A judge and its name in a command.
+NamedJudge = tuple[str, AnyJudge]
+
 
 def add_task_flags(group: ArgumentParser) -> None:
     """Add the flags for recordings, for what is judged, and for its labels."""
@@ -71,13 +74,6 @@ def set_only_dimension(flags: Namespace) -> None:
         flags.dimension = only_dimension(LabelSource.from_flags(flags).read_outputs())
 
 
-class NamedJudge(NamedTuple):
-    """A judge with its name in a command."""
-
-    name: str
-    judge: AnyJudge
-
-
 def read_task(
     flags: Namespace, judge_arguments: Iterable[tuple[str, str]], lm: str = ""
 ) -> tuple[Task, list[JudgeEntry]]:
@@ -99,23 +95,18 @@ def read_task(
         task = _unlabelled_task(flags, dimension, judges)
     for note in task.labelled_items.notes:
         print_note(f"note: {note}")
-    judge_entries = [
-        JudgeEntry(name=name, judge=judge, items=task.items(judge)) for name, judge in judges
-    ]
-    return task, [*judge_entries, *_read_recordings(flags, subject, task)]
+    asked = [JudgeEntry(name=name, judge=judge, items=task.items(judge)) for name, judge in judges]
+    return task, [*asked, *_read_recordings(flags, subject, task)]
 
 
-def _find_subject(
-    flags: Namespace, judges: Sequence[NamedJudge]
-) -> tuple[str, Subject | None, bool]:
+def _find_subject(flags: Namespace, judges: list[NamedJudge]) -> tuple[str, Subject | None, bool]:
     """Return the name of what is judged, its definition if known, and whether pairs are judged."""
     argument = flags.dimension or flags.pairwise
     if (flags.dimension and flags.pairwise) or not (argument or judges):
         raise SettingsError("say what was judged: --dimension NAME, or --pairwise NAME for pairs")
-    subject = find_subject(argument) if argument else judges[0].judge.subject
+    subject = find_subject(argument) if argument else judges[0][1].subject
     name = subject.name if subject else argument
     is_pairwise = bool(flags.pairwise) if argument else isinstance(subject, Comparison)
-    # Judges of the same subject may read different texts: the subject gets all of them.
     all_inputs = dict[str, str]()
     for judge_name, judge in judges:
         if judge.name != name or (judge.kind == "pairwise") != is_pairwise:
@@ -124,12 +115,12 @@ def _find_subject(
                 "or name what it judges by --dimension or --pairwise"
             )
         all_inputs |= judge.subject.inputs
-    if judges:
-        subject = replace(judges[0].judge.subject, inputs=all_inputs)
+        # Judges of the same subject may read different texts: the subject gets all of them.
+        subject = replace(judges[0][1].subject, inputs=all_inputs)
     return name, subject, is_pairwise
 
 
-def _unlabelled_task(flags: Namespace, dimension: str, judges: Sequence[NamedJudge]) -> Task:
+def _unlabelled_task(flags: Namespace, dimension: str, judges: list[NamedJudge]) -> Task:
     """Return a task on the outputs of --data that no judge was tuned on, whatever their labels."""
     if not flags.data:
         raise SettingsError("--changed: name the outputs by --data FILE; they need no labels")
@@ -144,34 +135,30 @@ def _unlabelled_task(flags: Namespace, dimension: str, judges: Sequence[NamedJud
         ids_tuned_on |= tuned_ids(judge, task.items(judge))
     new_outputs = tuple(output for output in outputs if output.id not in ids_tuned_on)
     if not new_outputs:
-        raise LabelError(
-            f"{labelled_set.name}: a judge was tuned on all of these outputs; name a file of others"
-        )
+        raise LabelError(f"{labelled_set.name}: a judge was tuned on all outputs; bring others")
     if ids_tuned_on:
-        outputs_text = count_text(len(ids_tuned_on), "output")
-        print_note(f"note: left out {outputs_text} that a judge was tuned on")
+        n_outputs = count_text(len(ids_tuned_on), "output")
+        print_note(f"note: left out {n_outputs} that a judge was tuned on")
     return replace(task, labelled_items=replace(labelled_set, outputs=new_outputs))
 
 
 def _read_recordings(flags: Namespace, subject: Subject | None, task: Task) -> Iterator[JudgeEntry]:
     """Yield an entry for each file of --scores and --replies."""
-    value_by_word = parse_values(flags.values)
-    if flags.scores and any(map(looks_like_number, value_by_word)):
+    values = parse_values(flags.values)
+    if flags.scores and any(map(looks_like_number, values)):
         print_note("note: the numbers in --values are those of labels; scores count as they are")
     scale = () if task.is_pairwise else recorded_scale(flags.scale, subject)
     label_words = verdict_words(task.labelled_items, task.dimension)
     if label_words and (subject is None or subject.scale == (0, 1)):
-        scale, value_by_word = (0, 1), {label_words[0]: 1.0, label_words[1]: 0.0, **value_by_word}
+        scale, values = (0, 1), {label_words[0]: 1.0, label_words[1]: 0.0, **values}
     if flags.replies and not (scale or task.is_pairwise):
         raise SettingsError("--scale LOW-HIGH is needed: the dimension is not in the catalogue")
     for name, file in map(split_named_value, flags.scores):
-        recording = read_any_scores(
-            Path(file), task.dimension, task.labelled_items, name, value_by_word
-        )
+        recording = read_any_scores(Path(file), task.dimension, task.labelled_items, name, values)
         yield _make_entry(name or Path(file).stem, task, recording, scale)
     for name, file in map(split_named_value, flags.replies):
         judgement_by_id = judgements_from_replies(
-            Path(file), task.dimension, scale, value_by_word, is_pairwise=task.is_pairwise
+            Path(file), task.dimension, scale, values, is_pairwise=task.is_pairwise
         )
         yield _make_entry(name or Path(file).stem, task, Recording(judgement_by_id), scale)
 
@@ -182,16 +169,12 @@ def _make_entry(name: str, task: Task, recording: Recording, scale: Sequence[int
         name, recording.judgement_by_id, None, scale, recording.tuned_ids
     )
     if np.array_equal(scored_items.scores, scored_items.human):
-        print_error(
-            f"warning: {name}: every score equals people's label; are these scores a judge's?"
-        )
+        print_error(f"warning: {name}: every score equals people's label: are they a judge's?")
     if scored_items.n_unjudged:
-        unjudged_text = count_text(scored_items.n_unjudged, "labelled output")
-        unlabelled_text = count_text(scored_items.n_unlabelled, "record")
-        print_error(
-            f"warning: {name}: left out: {unjudged_text} without a record, {unlabelled_text} "
-            "without a label"
-        )
+        unjudged = count_text(scored_items.n_unjudged, "labelled output")
+        unlabelled = count_text(scored_items.n_unlabelled, "record")
+        left_out = f"{unjudged} without a record, {unlabelled} without a label"
+        print_error(f"warning: {name}: left out: {left_out}")
     return JudgeEntry(name=name, scored_items=scored_items)
 
 
@@ -199,7 +182,7 @@ def load_judges(
     flags: Namespace, judge_arguments: Iterable[tuple[str, str]], lm: str
 ) -> list[NamedJudge]:
     """Load the judges on the labels' scale."""
-    judges, providers = [], set[str]()
+    judges, providers = list[NamedJudge](), set[str]()
     for name, argument in judge_arguments:
         # The first @ separates judge and model, since the name of a model may contain an @, too.
         judge_path, separator, model = argument.partition("@")
@@ -215,7 +198,7 @@ def load_judges(
             providers.add(judge.lm.partition("/")[0])
         # The default name has the last folder only: folders above it do not describe the judge.
         default_name = "/".join(Path(judge_path).parts[-2:]) + (f"@{model}" if model else "")
-        judges.append(NamedJudge(name or default_name, judge))
+        judges.append((name or default_name, judge))
     if len(providers) > 1 and (flags.api_base or flags.api_key_env):
         raise SettingsError(
             f"--api-base and --api-key-env fit one provider, and {', '.join(sorted(providers))} "
@@ -243,18 +226,14 @@ def asking_options(flags: Namespace) -> ModelOptions:
 
 def cost_lines(judge_entries: Sequence[JudgeEntry], price: tuple[float, float] | None) -> list[str]:
     """Return the estimated cost of each judge that will be asked, and of all, as lines."""
+    estimate = partial(estimate_costs, lms=asked_models(judge_entries), price=price_of(price))
     costs_by_name: dict[str, list[CostEstimate]] = {}
     for entry in judge_entries:
         if entry.judge is None or entry.sends_no_request:
             continue
-        texts = chain.from_iterable(item.texts.values() for item in entry.items)
-        costs = estimate_costs(
-            entry.judge,
-            n_rows=len(entry.items),
-            n_characters=sum(map(len, texts)),
-            lms=asked_models(judge_entries),
-            price=price_of(price),
-        )
+        n_rows = len(entry.items)
+        n_characters = sum(len(text) for item in entry.items for text in item.texts.values())
+        costs = estimate(entry.judge, n_rows=n_rows, n_characters=n_characters)
         costs_by_name[entry.name] = [cost for cost in costs if not all(map(is_embedded, cost.lms))]
     if len(costs_by_name) > 1:
         costs_by_name["all together"] = [*chain.from_iterable(costs_by_name.values())]

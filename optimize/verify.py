@@ -8,7 +8,7 @@ if __name__ == "__main__":
     # Before the other imports: a file in the working folder must not be imported as a library.
     sys.exit(start("optimize.verify:command"))
 
-import argparse
+from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -61,7 +61,7 @@ UNDECIDED_EXIT_CODE = 3
 MAX_LOOKS = 100
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> ArgumentParser:
     command_parser = CommandParser(
         prog=COMMAND_NAME,
         usage=f"{COMMAND_NAME} JUDGE | --replies FILE | --scores FILE [flags]",
@@ -92,27 +92,24 @@ def command(arguments: Sequence[str]) -> int:
     return run_and_print(COMMAND_NAME, flags, verify, interrupt_message="interrupted")
 
 
-def verify(flags: argparse.Namespace) -> CommandOutcome:
+def verify(flags: Namespace) -> CommandOutcome:
     """Measure the judge that flags name, alone or against an old judge."""
-    floor_by_figure = read_floors(flags)
-    _check_flags(flags, has_floors=bool(floor_by_figure))
-    result: Verification | SwapDecision
-    if flags.against is None:
-        result = _verify_one(flags, floor_by_figure)
-        lines = verification_lines(result, with_all_levels=flags.all, page_path=flags.report)
-    else:
-        result, lines = verify_swap(flags)
+    floors = read_floors(flags)
+    _check_flags(flags, has_floors=bool(floors))
+    result, lines = _verify_one(flags, floors) if flags.against is None else verify_swap(flags)
     exit_code = UNDECIDED_EXIT_CODE if result.is_undecided else FAILED_EXIT_CODE
     return CommandOutcome(result, lines, result.faults, exit_code)
 
 
-def _verify_one(flags: argparse.Namespace, floor_by_figure: Mapping[str, float]) -> Verification:
-    """Measure one judge; raises JudgesError if the floors for rates fit no label or score."""
+def _verify_one(
+    flags: Namespace, floors: Mapping[str, float]
+) -> tuple[Verification | SwapDecision, list[str]]:
+    """Measure one judge; JudgesError if floors for rates fit no label or score."""
     judge_arguments = [*flags.judges, *flags.scores, *flags.replies]
     if len(judge_arguments) != 1:
         raise SettingsError("name one thing to verify: a JUDGE, --replies FILE or --scores FILE")
     task, (entry,) = read_task(flags, map(split_named_value, flags.judges), flags.lm or "")
-    has_rate_floors = bool(floor_by_figure.keys() - {"spearman"})
+    has_rate_floors = bool(floors.keys() - {"spearman"})
     if has_rate_floors and not is_two_valued(task.items().human):
         raise SettingsError("--min-tpr and --min-tnr need labels that say pass or fail")
     (entry,) = ask_judges([entry], task, seed=flags.seed, **asking_options(flags))
@@ -122,25 +119,23 @@ def _verify_one(flags: argparse.Namespace, floor_by_figure: Mapping[str, float])
     result = replace(measurement.result, judge=judge_arguments[0])
     if has_rate_floors and not result.scorecard.verdict_figures:
         raise JudgesError("--min-tpr and --min-tnr: the scores are not between 0 and 1")
-    result = replace(result, floor_check=check_floors(result, floor_by_figure, flags.looks))
+    result = replace(result, floor_check=check_floors(result, floors, flags.looks))
     if flags.report:
         write_verification(Path(flags.report), result, measurement.held_out)
-    return result
+    return result, verification_lines(result, with_all_levels=flags.all, page_path=flags.report)
 
 
-def _check_flags(flags: argparse.Namespace, *, has_floors: bool) -> None:
+def _check_flags(flags: Namespace, *, has_floors: bool) -> None:
     """Raise SettingsError for flags that do not go together, and for --report with a wrong path."""
     is_swap = flags.against is not None
-    decides = has_floors or is_swap
-    if flags.looks > MAX_LOOKS or (flags.looks > 1 and not decides):
+    if flags.looks > MAX_LOOKS or (flags.looks > 1 and not (has_floors or is_swap)):
         raise SettingsError(
             f"--looks {flags.looks:,}: it needs a floor (--min-...) or --against OLD, and is at "
             f"most {MAX_LOOKS}"
         )
-    if flags.report:
-        report_path = Path(flags.report)
-        # A file with another ending may hold labels or scores, which the page would overwrite.
-        if report_path.suffix != ".html" or not report_path.parent.is_dir():
-            raise SettingsError(f"--report {report_path}: name a .html file in an existing folder")
+    report = flags.report
+    # A file with another ending may hold labels or scores, which the page would overwrite.
+    if report and not (report.endswith(".html") and Path(report).parent.is_dir()):
+        raise SettingsError(f"--report {report}: name a .html file in an existing folder")
     if not is_swap and (flags.margin is not None or flags.changed is not None):
         raise SettingsError("--margin and --changed need --against OLD, the judge to replace")

@@ -1,6 +1,6 @@
 """What the commands share: the flags for labels, checks of flags, and the printing of results."""
 
-import argparse
+from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -118,7 +118,7 @@ def usual_scale(ratings: Sequence[float]) -> tuple[int, int] | None:
     return None
 
 
-def chosen_scale(flags: argparse.Namespace) -> str | None:
+def chosen_scale(flags: Namespace) -> str | None:
     """Return the scale that people used: --scale, else the scale in the file of --map."""
     if getattr(flags, "scale", None) is not None:
         return str(flags.scale)
@@ -164,7 +164,7 @@ def add_turns_flag(group: FlagGroup) -> None:
 
     def as_map_argument(turns: str) -> str:
         if turns not in ("last", "all"):
-            raise argparse.ArgumentTypeError(f"{turns!r}: must be last or all")
+            raise ArgumentTypeError(f"{turns!r}: must be last or all")
         return f"turns={turns}"
 
     help_text = "of conversations, judge the last or all turns (last)"
@@ -181,7 +181,7 @@ def add_floor_flags(group: FlagGroup) -> None:
     group.add_argument("--looks", type=parse_count, default=1, metavar="N", help=help_text)
 
 
-def read_floors(flags: argparse.Namespace) -> dict[str, float]:
+def read_floors(flags: Namespace) -> dict[str, float]:
     """Return the floors that the flags --min-... set, by the names in FLOOR_FIGURES."""
     # The command plan has no flag --min-spearman.
     values = {name: getattr(flags, f"min_{name}", None) for name in FLOOR_FIGURES}
@@ -208,8 +208,8 @@ class CommandOutcome:
 
 def run_and_print(
     command_name: str,
-    flags: argparse.Namespace,
-    compute_outcome: Callable[[argparse.Namespace], CommandOutcome],
+    flags: Namespace,
+    compute_outcome: Callable[[Namespace], CommandOutcome],
     *,
     interrupt_message: str = INTERRUPTED_MESSAGE,
 ) -> int:

@@ -1,7 +1,7 @@
 """Read the human labels that a command is given, and check that they fit the judge."""
 
-import argparse
 import os
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -63,7 +63,7 @@ class LabelSource:
     scale: str | None = None
 
     @classmethod
-    def from_flags(cls, flags: argparse.Namespace) -> "LabelSource":
+    def from_flags(cls, flags: Namespace) -> "LabelSource":
         """Return the source that --data, --map, --values, --annotations and --scale describe."""
         mapping = split_mapping(read_map_flags(flags.map), parse_values(flags.values))
         return cls(

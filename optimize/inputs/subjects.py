@@ -172,19 +172,17 @@ def missing_input_flag(labelled_set: LabelledSet, text_names: Collection[str]) -
     return ""
 
 
-def unread_columns(
-    reading: FileReading, text_names: Collection[str], *, is_new: bool = True
-) -> str:
+def unread_columns(reading: FileReading, texts: Collection[str], *, is_new: bool = True) -> str:
     """Return the columns that a judge does not read, and flags with which a new judge would."""
-    only_name = only_text_name(reading.texts, text_names)
-    unread_texts = without_keys(reading.texts, text_names if only_name is None else [only_name])
+    only_name = only_text_name(reading.texts, texts)
+    unread_texts = without_keys(reading.texts, texts if only_name is None else [only_name])
     columns = [*unread_texts.values(), *reading.unread]
     name_by_column = {**dict.fromkeys(unread_texts.values(), "input"), **reading.likely_names}
     column_by_name: dict[str, str] = {}
     for column, name in name_by_column.items():
         column_by_name.setdefault(name, column)
     used_names = [name for name, headers in reading.rows.items() if headers != (ROW_NUMBER_COLUMN,)]
-    if source_name(text_names) or not is_new:
+    if source_name(texts) or not is_new:
         used_names.append("input")
     unused_names = without_keys(column_by_name, used_names)
     if is_new and not unused_names:

@@ -1,7 +1,7 @@
 """The last lines of `check`: the command that tunes a judge on the labels of the file."""
 
-import argparse
 import shlex
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -26,7 +26,7 @@ TitledLine = tuple[str, str]
 COMMAND_TITLE = "next"
 
 
-def arguments_by_dimension(flags: argparse.Namespace) -> dict[str, str]:
+def arguments_by_dimension(flags: Namespace) -> dict[str, str]:
     """Map each dimension that --dimension names to its argument: NAME or NAME=DEFINITION."""
     return {dimension_name(subject_text): subject_text for subject_text in flags.dimension or ()}
 
@@ -40,7 +40,7 @@ def dimensions_to_tune(labelled_set: LabelledSet, options: ReadOptions) -> Seque
 
 
 def next_step_lines(
-    labelled_items: AnyLabels, flags: argparse.Namespace, options: ReadOptions
+    labelled_items: AnyLabels, flags: Namespace, options: ReadOptions
 ) -> Iterator[TitledLine]:
     """Yield the next command for these labels, or what the user has to define before tuning."""
     if len(labelled_items.documents) < MIN_DOCUMENTS_TO_SPLIT or flags.file in STARTER_FILE_BY_NAME:
@@ -65,7 +65,7 @@ def next_step_lines(
 
 
 def _lines_without_definition(
-    labelled_set: LabelledSet, column: str, flags: argparse.Namespace, options: ReadOptions
+    labelled_set: LabelledSet, column: str, flags: Namespace, options: ReadOptions
 ) -> Iterator[TitledLine]:
     """Yield the command for a column that is no catalogue judge's and that has no definition."""
     name, map_flag_text = judge_name(column), ""
@@ -85,11 +85,9 @@ def _lines_without_definition(
     yield "define", f"a definition is worth about as much as tuning; write {own_line}"
 
 
-def _tune_line(
-    dimension: str, subject_text: str, flags: argparse.Namespace, options: ReadOptions
-) -> TitledLine:
-    """Return the command that tunes a judge on a dimension, or why its labels cannot be split."""
-    subject = catalog.SUBJECT_BY_NAME.get(dimension)
+def _tune_line(name: str, subject_text: str, flags: Namespace, options: ReadOptions) -> TitledLine:
+    """Return the command that tunes a judge on a name, or why its labels cannot be split."""
+    subject = catalog.SUBJECT_BY_NAME.get(name)
     input_names = tuple(subject.inputs) if isinstance(subject, Dimension) else None
     scale, further_flags = options.scales.get("*"), ""
     try:
@@ -97,21 +95,21 @@ def _tune_line(
         labelled_set = read_labels(
             flags.file,
             map=options.mapping,
-            dimensions=[dimension],
+            dimensions=[name],
             texts=input_names,
             annotations=options.annotations,
             values=options.values,
         )
         split(labelled_set, seed=0)
-        ratings = ratings_on(labelled_set, dimension)
+        ratings = ratings_on(labelled_set, name)
         if subject is None:
             text_names = new_judge_texts(labelled_set, options.mapping)
             further_flags = missing_input_flag(labelled_set, text_names)
-            if not (scale or dimension in labelled_set.words or usual_scale(ratings)):
+            if not (scale or name in labelled_set.words or usual_scale(ratings)):
                 further_flags += f" --scale {ANY_SCALE}"
     except LabelError as error:
         reason = error.problems[0] if error.problems else error
-        inputs_text = f"{dimension} reads {' and '.join(input_names)}. " if input_names else ""
+        inputs_text = f"{name} reads {' and '.join(input_names)}. " if input_names else ""
         return "judge", f"{inputs_text}{reason}"
     lowest, highest = min(ratings), max(ratings)
     if subject and not (scale or subject.scale[0] <= lowest <= highest <= subject.scale[-1]):
@@ -121,7 +119,7 @@ def _tune_line(
 
 
 def _command_text(
-    subject_flag: str, subject_text: str, flags: argparse.Namespace, scale: Scale | None = None
+    subject_flag: str, subject_text: str, flags: Namespace, scale: Scale | None = None
 ) -> str:
     """Return a command that tunes this judge, and reads the labels as these flags do."""
     command = ["dspy-judges", "tune", subject_flag, subject_text, "--data", flags.file]

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from hashlib import sha256
+from itertools import count
 from pathlib import Path
 from typing import TypeVar
 
@@ -59,7 +60,7 @@ class RunConfig(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class EarlierSummary(msgspec.Struct):
-    """What a later start of the same run reads from summary.json."""
+    """What a later start of the same run reads from its summary.json."""
 
     left_out: list[object] = []
     request_changes: list[str] = []
@@ -76,7 +77,7 @@ def open_run(
     is deleted. Raises RunFolderError if the folder holds other files, a finished run, or a run with
     other settings.
     """
-    folder = Path(chosen_folder) if chosen_folder is not None else _default_folder(name, config)
+    folder = _default_folder(name, config) if chosen_folder is None else Path(chosen_folder)
     folder.mkdir(parents=True, exist_ok=True)
     is_run_folder = False
     try:
@@ -175,22 +176,20 @@ class Trials:
 
 def _can_continue(folder: Path, config: RunConfig) -> bool:
     """Return whether the folder holds this unfinished run; raise RunFolderError for another run."""
+    name_another = f"name another {option_name('out')}"
     if not (folder / CONFIG_FILE).exists():
-        if file_names := [path.name for path in folder.glob("[!.]*")]:
-            raise RunFolderError(
-                f"{folder} holds other files ({file_names[0]}): name another {option_name('out')}"
-            )
+        for path in folder.glob("[!.]*"):
+            raise RunFolderError(f"{folder} holds other files ({path.name}): {name_another}")
         return False
-    # A run writes its report last. A comparison that lacks some of its judges can still ask these
-    # judges. A search that a limit ended is finished, since with another limit it makes other
-    # requests.
+    # A run writes its report last, but a comparison that lacks some of its judges can go on. A
+    # search that a limit ended is finished, since with another limit it makes other requests.
     if (folder / REPORT_FILE).exists() and not read_summary(folder).left_out:
-        raise RunFolderError(f"{folder} holds a finished run: name another {option_name('out')}")
+        raise RunFolderError(f"{folder} holds a finished run: {name_another}")
     earlier_config = _read_json(folder / CONFIG_FILE, RunConfig)
     if difference := _describe_difference(earlier_config, config):
         raise RunFolderError(
-            f"{folder} holds an unfinished run with other settings ({difference}): name another "
-            f"{option_name('out')}, or delete the folder"
+            f"{folder} holds an unfinished run with other settings ({difference}): {name_another}, "
+            "or delete the folder"
         )
     return True
 
@@ -221,14 +220,14 @@ def _default_folder(name: str, config: RunConfig) -> Path:
             if _can_continue(folder, config):
                 return folder
     suffixes = [folder.name.removeprefix(f"{name}-") for folder in RUNS_FOLDER.glob(f"{name}-*")]
-    run_number = 1 + max((int(suffix) for suffix in suffixes if suffix.isdecimal()), default=0)
-    while True:
+    last_number = max((int(suffix) for suffix in suffixes if suffix.isdecimal()), default=0)
+    for run_number in count(last_number + 1):
         folder = RUNS_FOLDER / f"{name}-{run_number:03d}"
         # If another run has just made the same folder, try the next number.
         with suppress(FileExistsError):
             folder.mkdir(parents=True)
-            return folder
-        run_number += 1
+            break
+    return folder
 
 
 def _delete_if_unbilled(folder: Path) -> None:
@@ -241,6 +240,5 @@ def _delete_if_unbilled(folder: Path) -> None:
                 return
     for name in (CONFIG_FILE, SPLITS_FILE, LABELS_FILE, TRIALS_FILE, REPLIES_FILE):
         (folder / name).unlink(missing_ok=True)
-    with suppress(OSError):
-        # rmdir fails if the user has put another file into the folder.
+    with suppress(OSError):  # the user has put another file into the folder
         folder.rmdir()

@@ -80,7 +80,7 @@ def open_clients(
         yield RunClients(**client_by_role, sampling_plan=plan)
 
 
-def make_item_judge(run: PreparedRun, clients: RunClients, progress: Progress | None) -> JudgeItems:
+def make_item_judge(run: PreparedRun, clients: RunClients, progress: Progress) -> JudgeItems:
     """Return a function that judges items, in order, with any prompt of the search."""
     subject, settings, client = run.subject, run.settings, clients.judge
 
@@ -89,8 +89,7 @@ def make_item_judge(run: PreparedRun, clients: RunClients, progress: Progress | 
         texts = (item.texts for item in items)
         tokens_in, tokens_out = client.tokens_in, client.tokens_out
         for judgement in judge.judge_rows(texts, client, seed=settings.seed):
-            if progress:
-                progress.step(failed=judgement.failure is not None)
+            progress.step(failed=judgement.failure is not None)
             used_tokens = client.tokens_in - tokens_in, client.tokens_out - tokens_out
             yield ItemJudgement(judgement, *used_tokens)
             tokens_in, tokens_out = client.tokens_in, client.tokens_out

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TextIO
 
@@ -26,7 +25,7 @@ from optimize.tuning import folder as run_folder
 from optimize.tuning.active_run import ActiveRun, PrintLine, ScoredSplits
 from optimize.tuning.budget import plan_budget
 from optimize.tuning.folder import write_json
-from optimize.tuning.models import PROBES, SEARCH, RunClients, make_item_judge, open_clients
+from optimize.tuning.models import PROBES, SEARCH, make_item_judge, open_clients
 from optimize.tuning.preparation import PreparedRun, prepare_run
 from optimize.tuning.results import save_judges, summarize_run
 from optimize.tuning.settings import Settings
@@ -84,18 +83,24 @@ def tune_and_save(
     """Tune a judge, measure it and the untuned judge once, and write all files of the run."""
     start_time = time.monotonic()
     with open_clients(prepared_run.settings, folder, opened_models) as clients:
-        budget = plan_budget(prepared_run, clients.judge.model.native_n)
-        with _progress_line(clients, budget.expected_total.calls, stderr) as progress:
+        budget = clients.budget
+
+        def refresh(progress: Progress) -> None:
+            progress.title = clients.purpose or progress.title
+            progress.n_done = budget.calls
+
+        n_calls = plan_budget(prepared_run, clients.judge.model.native_n).expected_total.calls
+        progress = Progress(SEARCH, n_calls, stderr, unit="calls", budget=budget, refresh=refresh)
+        with progress:
             judge_items = make_item_judge(prepared_run, clients, progress)
             run = ActiveRun(prepared_run, folder, clients, judge_items, print_line)
             search_result = run.search()
             scored_splits = run.measure(search_result)
             probes = _probe(run, search_result, scored_splits)
-            if progress:
-                progress.n_total = clients.budget.calls  # so that the line ends at 100 %
+            progress.n_total = budget.calls  # so that the line ends at 100 %
         seconds = time.monotonic() - start_time
         tuning_result = summarize_run(run, search_result, scored_splits, seconds)
-        if note := clients.budget.total.cache_note:
+        if note := budget.total.cache_note:
             print_line(note)
     tuning_result = save_judges(run, search_result, scored_splits, tuning_result)
     _write_judgements(folder / run_folder.JUDGEMENTS_FILE, scored_splits)
@@ -116,23 +121,6 @@ def _write_judgements(path: Path, scored_splits: ScoredSplits) -> None:
         judgements = {"seed": untuned_scores.judgements, "tuned": tuned_scores.judgements}
         rows += judgement_rows(untuned_scores.items.items, judgements, split_name)
     run_folder.write_text(path, "".join(json_text(row) + "\n" for row in rows))
-
-
-def _progress_line(
-    clients: RunClients, n_expected_calls: int, stderr: TextIO | None
-) -> AbstractContextManager[Progress | None]:
-    """Return the progress line of a run, which counts calls; None if no stream shows it."""
-    if stderr is None:
-        return nullcontext()
-
-    def refresh(progress: Progress) -> None:
-        progress.title = clients.purpose or progress.title
-        progress.n_done = clients.budget.calls
-
-    budget = clients.budget
-    return Progress(
-        SEARCH, n_expected_calls, stderr, item_noun="calls", budget=budget, refresh_counts=refresh
-    )
 
 
 def _probe(run: ActiveRun, search_result: SearchResult, scored_splits: ScoredSplits) -> ProbeResult:

@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 
 from dspy_judges.errors import option_name
-from judges.dimension import Comparison, Subject
+from judges.dimension import Dimension, Subject
 from judges.judge import Judge
 from judges.labels.splits import Splits, split
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
@@ -104,42 +104,37 @@ def prepare_run(
     if rows is not None:
         label_source = replace(label_source, data=rows)
     subject_text, is_pairwise = settings.subject_text, settings.pairwise is not None
-    new_judge_notes = []
+    notes = []
     subject = subject or find_subject(subject_text)
     if subject is None:
-        subject, labelled = subject_from_labels(subject_text, label_source, pairwise=is_pairwise)
-        label_source = LabelSource(data=labelled, scale=settings.scale)
-        new_judge_notes = [_new_judge_note(subject, subject_text)]
+        subject, labels_read = subject_from_labels(subject_text, label_source, pairwise=is_pairwise)
+        label_source = LabelSource(data=labels_read, scale=settings.scale)
+        notes = [_new_judge_note(subject, subject_text)]
     subject = apply_scale_setting(subject, settings)
     labelled_items = load_labels(label_source, subject.name, subject)
-    labelled_items = replace(labelled_items, notes=(*labelled_items.notes, *new_judge_notes))
+    labelled_items = replace(labelled_items, notes=(*labelled_items.notes, *notes))
     labels = split_labelled(labelled_items, subject, settings.seed)
     reasoning = None if settings.reasoning == "auto" else settings.reasoning
     if is_decision_model(settings.lm):  # a decision model cannot write its reasoning
         reasoning = "none"
-    untuned_judge = Judge.of(subject, reasoning=reasoning, lm=settings.lm)
-    prompt = untuned_judge.prompt
-    prepared_run = prepare_for_prompt(settings, labels, subject, prompt, is_choice=is_pairwise)
+    judge = Judge.of(subject, reasoning=reasoning, lm=settings.lm)
+    run = prepare_for_prompt(settings, labels, subject, judge.prompt, is_choice=is_pairwise)
     # If the judge could not ask its questions or could not be saved, raise the error now, before
     # any call is paid for.
     Judge.of(subject, questions=subject.questions)
-    labels_data = {"name": labelled_items.name, "sha256": labelled_items.sha256}
-    provenance = {"data": labels_data, "seed": settings.seed}
-    replace(untuned_judge, plan=SamplingPlan(kind="one"), provenance=provenance).dumps()
-    return prepared_run
+    provenance = {"data": {"name": labelled_items.name}}
+    replace(judge, plan=SamplingPlan(kind="one"), provenance=provenance).dumps()
+    return run
 
 
 def _new_judge_note(subject: Subject, subject_text: str) -> str:
     """Return a note on a judge that was made from the labels and NAME or NAME=DEFINITION."""
-    setting_name = "dimension"
-    if isinstance(subject, Comparison):
-        answers_text, setting_name = "which is better", "pairwise"
-    elif subject.words:
-        answers_text = " or ".join(subject.words)
-    else:
+    answers, setting_name = "which is better", "pairwise"
+    if isinstance(subject, Dimension):
         lowest, highest = subject.scale[0], subject.scale[-1]
-        answers_text = f"a rating from {lowest} to {highest} ({option_name('scale')})"
-    reads_and_answers = f"it reads {' and '.join(subject.texts)}, and answers {answers_text}"
+        rating = f"a rating from {lowest} to {highest} ({option_name('scale')})"
+        answers, setting_name = " or ".join(subject.words or [rating]), "dimension"
+    reads_and_answers = f"it reads {' and '.join(subject.texts)}, and answers {answers}"
     if "=" in subject_text:
         return f"{subject.name} is judged by your definition; {reads_and_answers}"
     return (
@@ -150,10 +145,7 @@ def _new_judge_note(subject: Subject, subject_text: str) -> str:
 
 
 def split_labelled(labelled_items: AnyLabels, subject: Subject, seed: int) -> RunLabels:
-    """Split labels by document, and also by system if enough systems were labelled.
-
-    Raises LabelError if all labels in train and dev are equal.
-    """
+    """Split labels by document, and also by system if possible; LabelError if all are equal."""
     splits = split(labelled_items, seed=seed)
 
     def items_of(labelled_split: AnyLabels) -> Items:
@@ -169,10 +161,9 @@ def split_labelled(labelled_items: AnyLabels, subject: Subject, seed: int) -> Ru
     )
     if np.ptp(labels.train_and_dev.human) == 0:
         splits_text = " in train and dev" if np.ptp(labels.all_items.human) else ""
-        only_label = labels.train_and_dev.human[0]
-        label_text = f"{only_label:g}"
-        if answer_words := verdict_words(labelled_items, subject.name):
-            label_text = answer_words[0] if only_label == 1 else answer_words[1]
+        label = labels.train_and_dev.human[0]
+        label_words = verdict_words(labelled_items, subject.name)
+        label_text = label_words[0 if label == 1 else 1] if label_words else f"{label:g}"
         raise LabelError(
             f"{labelled_items.name}: every label on {subject.name}{splits_text} is {label_text}: "
             "there is nothing to learn"
@@ -183,10 +174,7 @@ def split_labelled(labelled_items: AnyLabels, subject: Subject, seed: int) -> Ru
 def choose_objective(
     setting: Objective | Literal["auto"], level: LevelOrAuto, subject: Subject, items: Items
 ) -> Objective:
-    """Return the objective of a run: for "auto", balanced accuracy if it fits the labels, else rho.
-
-    Balanced accuracy needs labels and a scale of 0 and 1, and the level "auto" or "dataset".
-    """
+    """Return the objective of a run; for "auto", balanced accuracy if it suits the labels."""
     has_verdicts = subject.scale == (0, 1) and is_two_valued(items.human)
     may_be_balanced = has_verdicts and level in ("auto", "dataset")
     if setting == "balanced" and not may_be_balanced:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, get_args, get_type_hints
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, ValidationError
 
 from dspy_judges.errors import option_name
 from judges.cli.flags import read_map_flags, read_number, read_plan
@@ -185,7 +185,7 @@ def read_settings(value_by_setting: Mapping[str, object]) -> Settings:
     plain_values = {name: _plain_value(name, value) for name, value in settings_to_convert}
     try:
         settings = msgspec.convert(plain_values, Settings, strict=False)
-    except msgspec.ValidationError as error:
+    except ValidationError as error:
         raise _wrong_value_error(error, {**plain_values, **value_by_setting}) from None
     if settings.data and not settings.subject_text:
         from optimize.inputs.labelled import only_dimension
@@ -226,9 +226,7 @@ def _plain_value(setting: str, value: object) -> object:
     return value
 
 
-def _wrong_value_error(
-    error: msgspec.ValidationError, value_by_setting: Mapping[str, object]
-) -> SettingsError:
+def _wrong_value_error(error: ValidationError, values: Mapping[str, object]) -> SettingsError:
     """Return the SettingsError for a wrong value; its message begins with the setting's name."""
     message = str(error).replace("`", "").replace(" | null", "")
     reason, _, value_path = message.rpartition(" - at $.")
@@ -236,7 +234,7 @@ def _wrong_value_error(
     choices = [part for part in _type_parts(_TYPE_BY_SETTING[setting]) if isinstance(part, str)]
     reason = f"choose from {', '.join(choices)}" if choices else reason[:1].lower() + reason[1:]
     # The text of a value such as a DataFrame has several lines.
-    value_text = " ".join(repr(value_by_setting[setting]).split())[:80]
+    value_text = " ".join(repr(values[setting]).split())[:80]
     return SettingsError(f"{option_name(setting, value_text)}: {reason}")
 
 

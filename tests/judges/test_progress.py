@@ -28,7 +28,7 @@ def lines_of(stream: io.StringIO) -> list[str]:
 def test_the_line_tells_rows_dollars_limit_and_failures():
     stream = Terminal()
     budget: Any = SimpleNamespace(spent=0.31, max_cost=2.0)
-    with Progress("search", 4100, stream, item_noun="calls", budget=budget) as progress:
+    with Progress("search", 4100, stream, unit="calls", budget=budget) as progress:
         progress.n_done = 639
         progress.step(failed=True)
     *_, last = lines_of(stream)
