@@ -31,8 +31,8 @@ class OptionError(JudgesError, ValueError):
     """Raised if an argument of a Python function has a wrong value."""
 
 
-# None while a command runs, whose options are flags. While a Python function runs: the names of its
-# arguments that differ from the names of the options.
+# The arguments of a Python function whose names differ from the options' names. None while a
+# command runs, whose options are flags.
 _argument_by_option: ContextVar[Mapping[str, str] | None] = ContextVar("arguments", default=None)
 # Messages on labels name these flags, even if a Python function reads the labels.
 _ARGUMENT_BY_FLAG = {

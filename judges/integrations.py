@@ -31,8 +31,8 @@ from judges.tables.in_memory import Rows, rows_in_memory
 class OpenJudge:
     """A judge that stays open, and judges the rows of another tool from any thread.
 
-    `output` and `input` are the keys of the tool's output and input in these rows. The attribute
-    `lm` is the name of the model that is asked.
+    `output` and `input` are the keys of the tool's output and input in a row. The attribute `lm` is
+    the name of the model that is asked.
     """
 
     def __init__(self, judge: AnyJudge, options: Options, *, output: str, input: str = "") -> None:

@@ -67,9 +67,9 @@ class _JudgeResults:
 
     def _flat_cells(self, values: Record, judgement: AnyJudgement) -> Record:
         """Return the cells of the new columns."""
-        answers = (judgement.answers or {}).items()
-        rounded = {ANSWER_PREFIX + name: round(answer, SCORE_DECIMALS) for name, answer in answers}
-        value_by_key = {**values, **rounded}
+        value_by_key = dict(values)
+        for name, answer in (judgement.answers or {}).items():
+            value_by_key[ANSWER_PREFIX + name] = round(answer, SCORE_DECIMALS)
         return {column: value_by_key.get(key) for column, key in self.key_by_column.items()}
 
 

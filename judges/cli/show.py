@@ -149,7 +149,7 @@ def export(flags: argparse.Namespace) -> int:
     messages, plan = judge.template(), judge.plan or ONE_REPLY_PLAN
     *earlier_texts, last_text = [message["content"] for message in messages]
     if any("{{" in text for text in (*earlier_texts, SLOT_PATTERN.sub("", last_text))):
-        raise UsageError(f"{judge.name}: the prompt has double braces, which mark slots")
+        raise UsageError(f"{judge.name}: the prompt contains double braces, as slots do")
     request_format = RequestFormat(judge.lm.removeprefix("openai/"))
     request = request_format.make_body(messages, sampling_for(plan, judge.prompt))
     print(json.dumps({"n": 1, **request}, indent=1))
