@@ -265,9 +265,9 @@ class Client:
             indices = indices[n_replies:] if n_replies else []
         requests = [self._request_samples(replies, sampling_by_index[i], [i]) for i in indices]
         # If one request does not fit into the budget, the others are still answered.
-        for error in await asyncio.gather(*requests, return_exceptions=True):
-            if isinstance(error, BaseException):
-                raise error
+        for result in await asyncio.gather(*requests, return_exceptions=True):
+            if isinstance(result, BaseException):
+                raise result
 
     def _has_answer(self, replies: _SampledReplies, samplings: Iterable[Sampling]) -> bool:
         """Whether the run's store or the cache has the answer to one of these requests."""

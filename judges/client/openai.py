@@ -156,6 +156,8 @@ class RequestFormat:
 class HttpModel:
     """A model that is asked over HTTP, and the exceptions for what its endpoint answers."""
 
+    _url = ""  # the URL to which this project sends the requests, unless DSPy sends them
+
     def __init__(self, name: str, endpoint: str, key_variable: str, api_key: str = "") -> None:
         self.name, self.endpoint, self.key_variable = name, endpoint, key_variable
         self.redactor, self.request_format = Redactor([api_key]), RequestFormat(name)
@@ -165,13 +167,10 @@ class HttpModel:
         error_text = read_error_text(body)
         origin = f"{status} from {self.endpoint}"
         message = f"{origin} for {self.name}: {self.redactor.excerpt(error_text)}"
-        if isinstance(self, EndpointModel):
-            if status == 401 and PROXY_KEY_ERROR in error_text:
-                return FatalModelError(
-                    f"{message}; the provider refuses the proxy's key, not yours"
-                )
-            if status == 404 and "/v1" not in self._url:
-                return FatalModelError(f"{message}; addresses usually end in /v1 (--api-base)")
+        if self._url and status == 401 and PROXY_KEY_ERROR in error_text:
+            return FatalModelError(f"{message}; the provider refuses the proxy's key, not yours")
+        if self._url and status == 404 and "/v1" not in self._url:
+            return FatalModelError(f"{message}; addresses usually end in /v1 (--api-base)")
         for statuses, pattern, error_class, template in ERROR_RULES:
             if status in statuses and re.search(pattern, error_text, re.IGNORECASE | re.DOTALL):
                 full_message = template.format(message=message, origin=origin, model=self)
@@ -199,8 +198,7 @@ class HttpModel:
 
     def malformed_response(self, body: bytes, problem: str = "") -> TransientError:
         """Return the exception for a response that cannot be read; it quotes the response."""
-        beginning = body[:MAX_SEARCHED_CHARACTERS].decode("utf-8", "replace")
-        beginning = self.redactor.excerpt(beginning)
+        beginning = self.redactor.excerpt(body[:MAX_SEARCHED_CHARACTERS].decode("utf-8", "replace"))
         reason = f"{problem}the answer begins {beginning!r}" if beginning else "the answer is empty"
         return TransientError(f"malformed answer ({reason})", may_be_billed=True)
 
