@@ -106,13 +106,13 @@ class PanelRun:
     @property
     def why_no_judge(self) -> str | None:
         """Why no judge.json is written; None if all judges that ship can be asked."""
-        recordings = {entry.name for entry in self.judge_entries if not entry.judge}
-        recorded = [member.name for member in self.panel_fit.members if member.name in recordings]
-        if not recorded:
+        askable = {entry.name for entry in self.judge_entries if entry.judge}
+        names = [member.name for member in self.panel_fit.members if member.name not in askable]
+        if not names:
             return None
         return (
-            f"No judge.json was written: {', '.join(recorded)} cannot be asked. Name the judge "
-            "itself in place of its recording, as JUDGE or JUDGE@MODEL."
+            f"No judge.json was written: {', '.join(names)} cannot be asked. Name the judge itself "
+            "in place of its recording, as JUDGE or JUDGE@MODEL."
         )
 
     def to_json(self) -> JsonObject:
@@ -326,11 +326,11 @@ def _result_sentences(panel_run: PanelRun) -> list[str]:
         f"{number_text(gain.standard_error)} (standard error).",
     ]
     for name, figures in panel_run.splits.by_name.items():
+        difference, best = figures.difference, figure_text(figures.best_judge)
         sentences.append(
-            f"On {SPLIT_TITLES[name]} ({count_text(figures.difference.n, unit)}), "
-            f"{panel_run.figure_name}: best single judge {figure_text(figures.best_judge)}, chosen "
-            f"{figure_text(figures.shipped_judge)}, difference "
-            f"{figure_text(figures.difference, signed=True)}."
+            f"On {SPLIT_TITLES[name]} ({count_text(difference.n, unit)}), {panel_run.figure_name}: "
+            f"best single judge {best}, chosen {figure_text(figures.shipped_judge)}, difference "
+            f"{figure_text(difference, signed=True)}."
         )
     sentences += [f"{name} is left out: it {reason}." for name, reason in fit.why_excluded.items()]
     return sentences

@@ -175,6 +175,7 @@ def plan(flags: argparse.Namespace) -> CommandOutcome:
     rng = random_generator(flags.seed, "plan", unlabelled_documents.size)
     if drawn_documents := rng.permutation(unlabelled_documents)[:n_to_label].tolist():
         result = _write_documents(flags, labelled_set, drawn_documents, result)
+        result = _with_next_command(flags, labelled_set, result)
     return CommandOutcome(result, plan_lines(result))
 
 
@@ -266,7 +267,7 @@ def plan_figures(
 def _write_documents(
     flags: argparse.Namespace, labelled_set: LabelledSet, documents: list[str], result: PlanResult
 ) -> PlanResult:
-    """Write all outputs of the drawn documents; return the plan with the file and next command."""
+    """Write all outputs of these documents to a file, and name the file in the plan."""
     path: Path = flags.out or Path(flags.file).with_suffix(".next.jsonl")
     position_of = {name: position for position, name in enumerate(documents)}
     outputs = [output for output in labelled_set.outputs if output.document_id in position_of]
@@ -275,21 +276,28 @@ def _write_documents(
     if path.exists() and not (path.is_file() and path.read_bytes() == file_bytes):
         raise ExistsError(f"{path} exists already; delete it, or name another --out")
     write_atomically(path, file_bytes, overwrite=True)
+    return replace(
+        result,
+        file_to_label=str(path),
+        n_documents_to_label=len(documents),
+        n_outputs_to_label=len(outputs),
+    )
+
+
+def _with_next_command(
+    flags: argparse.Namespace, labelled_set: LabelledSet, result: PlanResult
+) -> PlanResult:
+    """Return the plan with the command that labels its file."""
     dimension = result.dimension or "NAME"
-    next_command = ["dspy-judges", "label", str(path), "--dimension", flags.dimension or dimension]
+    words = ["dspy-judges", "label", str(result.file_to_label)]
+    words += ["--dimension", flags.dimension or dimension]
     scale_ends = labelled_set.scales.get(dimension, ())
     if scale_text := flags.scale or "-".join(f"{end:g}" for end in scale_ends):
-        next_command += ["--scale", scale_text]
+        words += ["--scale", scale_text]
     label_file, earlier_file = _file_of_next_labels(flags, dimension), flags.labels or flags.file
     if result.n_labelled and label_file != earlier_file:
         result = replace(result, other_labels=earlier_file)
-    return replace(
-        result,
-        n_documents_to_label=len(documents),
-        file_to_label=str(path),
-        n_outputs_to_label=len(outputs),
-        next_command=shlex.join([*next_command, "--out", label_file]),
-    )
+    return replace(result, next_command=shlex.join([*words, "--out", label_file]))
 
 
 def _file_of_next_labels(flags: argparse.Namespace, dimension: str) -> str:

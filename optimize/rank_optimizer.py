@@ -42,17 +42,6 @@ from optimize.tuning.settings import Settings, read_settings
 
 # The default names of the field of an example that identifies its document.
 GROUP_FIELDS = ("document_id", "group")
-# The arguments that are settings of a run under the same name.
-SETTINGS = (
-    "max_calls",
-    "max_cost",
-    "price",
-    "proposer_price",
-    "max_demos",
-    "level",
-    "risk",
-    "seed",
-)
 MIN_TRAINSET_DOCUMENTS = 10  # so that each half can test the other
 
 
@@ -145,15 +134,24 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         folder: Path | str | None = None,
         quiet: bool = False,
     ) -> None:
-        arguments = locals()
         super().__init__()
         if metric is not None:
             raise SettingsError("leave metric out: people's ratings (label=...) take its place")
         self.lm, self.proposer_lm = lm, proposer_lm
         self.label, self.group, self.output = label, group, output
         self.seed, self.folder, self.quiet = seed, folder, quiet
-        self.settings = {name: arguments[name] for name in SETTINGS}
-        self.settings |= {"optimizer": optimizer_name(optimizer), "concurrency": num_threads}
+        self.settings: dict[str, object] = {
+            "max_calls": max_calls,
+            "max_cost": max_cost,
+            "price": price,
+            "proposer_price": proposer_price,
+            "max_demos": max_demos,
+            "level": level,
+            "risk": risk,
+            "seed": seed,
+            "optimizer": optimizer_name(optimizer),
+            "concurrency": num_threads,
+        }
 
     @arguments_in_messages(concurrency="num_threads")
     def compile(

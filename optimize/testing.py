@@ -86,13 +86,13 @@ def rate_by_qualities(
     Each rating has a random error with the standard deviation `error_sd`. The error is smaller if
     demonstrations show several ratings.
     """
-    named = [index for index, name in enumerate(qualities) if name in prompt.instruction]
+    indices = [index for index, name in enumerate(qualities) if name in prompt.instruction]
     error_sd /= 1 + len({demo["rating"] for demo in prompt.demos})
     judgements = []
     for item in items:
         error = error_sd * _noise(prompt.instruction, item.id)
         values = [float(word.partition("=")[2]) for word in item.texts["text"].split()]
-        mean_value = float(np.mean([values[index] for index in named or range(len(QUALITIES))]))
+        mean_value = float(np.mean([values[index] for index in indices or range(len(QUALITIES))]))
         judgements.append(ItemJudgement(Judgement(score=2 + 2 * mean_value + error)))
     return judgements
 
@@ -137,9 +137,9 @@ class SimulatedProposer:
 class OptimizerContract:
     """Tests for an optimizer; a subclass sets `optimizer`, and inherits the tests.
 
-    `qualities` are six words. The simulated judge rates by those that the instruction contains, and
-    people rate by the first and the fifth, so a good instruction contains these two. A subclass may
-    set six other words, if the optimizer only writes sentences with certain words.
+    `qualities` are six words. The simulated judge rates by the words that are in the instruction,
+    and people rate by the first and the fifth, so a good instruction contains these two. A subclass
+    may set six other words, if the optimizer only writes sentences with certain words.
     """
 
     optimizer: ClassVar[Optimizer]

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -76,7 +75,7 @@ class Candidate:
 
     @property
     def kind(self) -> str:
-        """A text that groups candidates by how they differ from the untuned judge."""
+        """How the candidate differs from the untuned judge, as a text that others may share."""
         instruction_source = "proposed" if self.round_number else "untuned"
         return f"{instruction_source}, {self.demo_set.selection}, {self.reasoning}"
 
@@ -194,15 +193,6 @@ def _demo_of(item: Item, prompt: Prompt, reason_by_id: Mapping[str, str] | None)
     demo[prompt.answer_field.name] = prompt.answer_field.nearest_choice(item.human)
     reason = (reason_by_id or {}).get(item.id) or NOT_GIVEN_TEXT
     return demo | dict.fromkeys(_reason_names(prompt), reason)
-
-
-def is_right_answer(score: float, human: float, field: Field) -> bool:
-    """Return whether score and label are nearest to the same choice; a tied pair is never right."""
-    if field.choices == A_OR_B:
-        return score * human > 0
-    if math.isnan(score):
-        return False
-    return field.nearest_choice(score) == field.nearest_choice(human)
 
 
 def comment_if_labels_agree(item: Item) -> str:

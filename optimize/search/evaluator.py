@@ -16,8 +16,7 @@ from optimize.search.budget import SearchBudget
 from optimize.search.candidates import Candidate
 from optimize.statistics.intervals import Vector
 
-# The price of a candidate's judgements is measured, not estimated, after this many judgements.
-ITEMS_FOR_MEAN_COST = 12
+ITEMS_FOR_MEAN_COST = 12  # then a candidate's price is measured, and no longer estimated
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,18 +24,15 @@ from optimize.statistics.plain_agreement import pairwise_accuracy
 
 # Upper bounds on the documents that the evidence shows, and on the outputs of each document.
 MAX_DOCUMENTS_SHOWN, MAX_OUTPUTS_OF_DOCUMENT = 12, 5
-# About how many outputs the evidence shows in all, if documents have fewer than three outputs.
-MAX_OUTPUTS_SHOWN = 36
-# Upper bound on the share of documents in one prompt, so that draws for several prompts differ.
-MAX_SHARE_SHOWN = 2 / 3
+MAX_OUTPUTS_SHOWN = 36  # in all, if documents have fewer than three outputs
+MAX_SHARE_SHOWN = 2 / 3  # of all documents, so that the draws for several prompts differ
 # Upper bounds on the characters of the evidence, and of one text, reason or comment in it.
 MAX_EVIDENCE_LENGTH, MAX_TEXT_LENGTH = 60_000, 2400
 MAX_REASON_LENGTH, MAX_COMMENT_LENGTH = 300, 1200
 # A document's sampling weight grows with this number plus the judge's error on the document (at
 # most 1), so that rightly ranked documents are drawn, too.
 RIGHT_ORDER_WEIGHT = 0.35
-# The judge's error on an output counts this many times if annotators commented on the output.
-COMMENT_WEIGHT = 2
+COMMENT_WEIGHT = 2  # how often the judge's error counts on an output with a comment
 # Two ranks count as equal if they differ by less than this share of the number of ranked outputs.
 EQUAL_RANK_SHARE = 0.05
 
@@ -77,13 +74,13 @@ class JudgedItems:
         weights = [COMMENT_WEIGHT if item.comment else 1 for item in items]
         self.weighted_overratings: Vector = self.overratings * weights
 
-    def write_evidence(self, generators: Sequence[np.random.Generator]) -> list[str]:
+    def write_evidence(self, rngs: Sequence[np.random.Generator]) -> list[str]:
         """Write one version of the evidence for each generator, which draws the documents."""
         overview = "\n".join(self._pair_overview() if self.is_pairwise else self._overview())
         log_weights = np.log(self._document_weights())
         document_rows = list(self.items.rows_by_document.values())
         n_shown, evidence_texts = _shown_counts(document_rows)[0], list[str]()
-        for rng in generators:
+        for rng in rngs:
             # Sorting by log weight plus Gumbel noise is a weighted draw without replacement.
             noisy_weights = log_weights + rng.gumbel(size=len(document_rows))
             drawn_indices, text = np.argsort(-noisy_weights, kind="stable"), overview
@@ -137,9 +134,9 @@ class JudgedItems:
         """
         overratings = self.weighted_overratings[rows]
         nearest = np.abs(self.overratings[rows]).argmin()
-        misplaced = rows[[overratings.argmax(), overratings.argmin(), nearest]]
+        most_telling = rows[[overratings.argmax(), overratings.argmin(), nearest]]
         best_first = rows[np.argsort(-self.items.human[rows], kind="stable")]
-        by_priority = [best_first[0], best_first[-1], *misplaced, *best_first]
+        by_priority = [best_first[0], best_first[-1], *most_telling, *best_first]
         rows_shown = list(dict.fromkeys(map(int, by_priority)))[:MAX_OUTPUTS_OF_DOCUMENT]
         return sorted(rows_shown, key=lambda row: (-self.items.human[row], row))
 
@@ -249,15 +246,12 @@ class JudgedItems:
 
 
 def write_evidence(
-    evaluator: Evaluator,
-    candidate: Candidate,
-    items: Items,
-    generators: Sequence[np.random.Generator],
+    evaluator: Evaluator, candidate: Candidate, items: Items, rngs: Sequence[np.random.Generator]
 ) -> list[str]:
     """Write evidence on the items that the candidate has scored, one version for each generator."""
     items = evaluator.scored_items(candidate, items)
     judgements = evaluator.judgements(candidate, items)
-    return JudgedItems(items, judgements, evaluator.untuned_prompt).write_evidence(generators)
+    return JudgedItems(items, judgements, evaluator.untuned_prompt).write_evidence(rngs)
 
 
 def expected_evidence_length(items: Items) -> int:

@@ -33,9 +33,7 @@ from optimize.statistics.rows import scored_rows
 # GEPA writes a proposal from a minibatch, and scores the proposal on it. A minibatch has at least
 # this many documents and about this many outputs; on fewer outputs the objective is too noisy.
 MIN_MINIBATCH_DOCUMENTS, MIN_MINIBATCH_OUTPUTS = 6, 30
-# The first request to the proposer has this number times the run's seed + 1 as its seed, and each
-# further request the next seed. A run has fewer requests, so two runs share no seed.
-PROPOSER_SEED_STEP = 10_000
+PROPOSER_SEED_STEP = 10_000  # a run has fewer requests, so the requests of two runs share no seed
 # The search ends after this many replies in a row without a new instruction; GEPA would go on.
 MAX_FRUITLESS_REPLIES = 25
 INSTRUCTION_NAME = "instruction"  # of the only text that GEPA tunes

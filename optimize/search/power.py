@@ -1,6 +1,5 @@
 """Statistical power of the gate: how likely a tuned judge with a given true gain is to ship."""
 
-import itertools
 import math
 
 from optimize.inputs.flags import DEFAULT_RISK
@@ -43,12 +42,6 @@ def power(n_documents: int, n_outputs: float, gain: float, risk: float = DEFAULT
     return float(1 - nctdtr(n_documents - 1, gain / standard_error, critical_value))
 
 
-def documents_needed(target_power: float, n_outputs: float, gain: float, risk: float) -> int:
-    """Return the fewest documents with which a gain ships with the probability `target_power`."""
-    document_counts = itertools.count(fewest_documents(risk))
-    return next(n for n in document_counts if power(n, n_outputs, gain, risk) >= target_power)
-
-
 def power_text(
     all_items: Items, train_and_dev: Items, *, search_goal: Goal, risk: float = DEFAULT_RISK
 ) -> tuple[str, int]:
@@ -67,7 +60,9 @@ def power_text(
     elif search_goal != "dataset":
         n_outputs = max(1.0, n_outputs - 1)
     chance = power(n, n_outputs, PLANNED_GAIN, risk)
-    n_needed = documents_needed(TARGET_POWER, n_outputs, PLANNED_GAIN, risk)
+    n_needed = fewest_documents(risk)
+    while power(n_needed, n_outputs, PLANNED_GAIN, risk) < TARGET_POWER:
+        n_needed += 1
     if search_goal == "dataset":
         n_untied = scored_rows(items.human, items.human, items.document_ids).n_untied_documents
         chance *= n_untied >= MIN_UNTIED_DOCUMENTS

@@ -16,12 +16,7 @@ from optimize.inputs.flags import DEFAULT_RISK, MAX_FAILED_SHARE
 from optimize.items import Items
 from optimize.search.candidates import Candidate, word_run_hashes
 from optimize.search.evaluator import Evaluator
-from optimize.statistics.balanced import (
-    balanced_accuracy,
-    best_threshold,
-    contrast_balanced_accuracy,
-    verdicts,
-)
+from optimize.statistics import balanced
 from optimize.statistics.contrasts import contrast_judges
 from optimize.statistics.correlations import Level, correlation
 from optimize.statistics.intervals import Contrast, Vector
@@ -80,13 +75,15 @@ class SearchProblem:
         if self.goal != "balanced":
             return candidate
         items = self.evaluator.scored_items(candidate, items)
-        threshold = best_threshold(self.evaluator.scores(candidate, items), items.human)
+        threshold = balanced.best_threshold(self.evaluator.scores(candidate, items), items.human)
         return replace(candidate, threshold=threshold)
 
     def scores(self, candidate: Candidate, items: Items) -> Vector:
         """Return the candidate's scores; verdicts, by its threshold, if verdicts are the goal."""
         scores = self.evaluator.scores(candidate, items)
-        return verdicts(scores, candidate.threshold) if self.goal == "balanced" else scores
+        if self.goal == "balanced":
+            return balanced.verdicts(scores, candidate.threshold)
+        return scores
 
     @cached_property
     def untuned(self) -> Candidate:
@@ -159,7 +156,7 @@ def objective(scores: Vector, items: Items, search_goal: Goal) -> float:
     So call this function on train only.
     """
     if search_goal == "balanced":
-        return balanced_accuracy(_best_verdicts(scores, items), items.human)
+        return balanced.balanced_accuracy(_best_verdicts(scores, items), items.human)
     ids = items.document_ids, items.system_ids
     return correlation(search_goal, scores, items.human, *ids).value
 
@@ -185,7 +182,7 @@ class CandidateTrial:
         human, document_ids = items.human, items.document_ids
         if self.goal == "balanced":
             tuned, reference = (_best_verdicts(scores, items) for scores in both_scores)
-            return contrast_balanced_accuracy(tuned, reference, human, document_ids)
+            return balanced.contrast_balanced_accuracy(tuned, reference, human, document_ids)
         return contrast_judges(*both_scores, human, document_ids, items.system_ids, level=self.goal)
 
     @cached_property
@@ -205,15 +202,9 @@ class CandidateTrial:
         return len(self.items.documents)
 
     def record(self, problem: SearchProblem, stage: str, round_number: int | None = None) -> None:
-        problem.record_candidate(
-            stage,
-            self.candidate,
-            round_number,
-            value=self.objective_value,
-            gain=self.gain_estimate.value,
-            error=self.standard_error,
-            n_documents=self.n_documents,
-        )
+        figures = {"value": self.objective_value, "gain": self.gain_estimate.value}
+        figures |= {"error": self.standard_error, "n_documents": self.n_documents}
+        problem.record_candidate(stage, self.candidate, round_number, **figures)
 
     @property
     def is_reliable(self) -> bool:
@@ -223,4 +214,4 @@ class CandidateTrial:
 
 
 def _best_verdicts(scores: Vector, items: Items) -> Vector:
-    return verdicts(scores, best_threshold(scores, items.human))
+    return balanced.verdicts(scores, balanced.best_threshold(scores, items.human))

@@ -25,7 +25,7 @@ from optimize.items import Items
 from optimize.search.budget import SearchBudgetSpentError
 from optimize.search.candidates import Candidate
 from optimize.search.gate import QuestionTest
-from optimize.search.optimizer import Exploration
+from optimize.search.optimizer import QUESTION_WRITERS, Exploration, Optimizer
 from optimize.search.problem import CandidateTrial, SearchProblem, first_documents, objective
 from optimize.statistics.balanced import best_threshold, verdicts
 from optimize.statistics.intervals import Codes, Mask, Matrix, Vector, random_generator
@@ -173,12 +173,11 @@ def collect_answers(problem: SearchProblem, candidate: Candidate, items: Items) 
     )
 
 
-def question_test_cost(problem: SearchProblem, *, optimizer_asks: bool) -> float:
+def question_test_cost(problem: SearchProblem, optimizer: Optimizer) -> float:
     """Return the cost to reserve for the test of questions; 0 if none will be tested."""
-    evaluator, has_proposer = problem.evaluator, problem.proposer is not None
-    will_propose = optimizer_asks and problem.may_add_questions and has_proposer
-    known_questions = problem.questions or evaluator.untuned_prompt.question_fields
-    if not (known_questions or will_propose):
+    evaluator, writes_questions = problem.evaluator, optimizer in QUESTION_WRITERS
+    may_write = writes_questions and problem.may_add_questions and problem.proposer is not None
+    if not (may_write or problem.questions or evaluator.untuned_prompt.question_fields):
         return 0.0
     n_outputs = sum(map(len, _items_to_ask(problem)))
     asking_cost = n_outputs * evaluator.item_cost(problem.untuned)
@@ -187,7 +186,7 @@ def question_test_cost(problem: SearchProblem, *, optimizer_asks: bool) -> float
 
 
 def ask_questions(
-    half_problems: Sequence[SearchProblem], explorations: Sequence[Exploration]
+    halves: Sequence[SearchProblem], explorations: Sequence[Exploration]
 ) -> QuestionTest | None:
     """Ask questions with the best judge of each half, and test the judges on unseen documents.
 
@@ -197,8 +196,8 @@ def ask_questions(
     Returns None if there are no questions. Raises QuestionsNotTestedError if no question is worth
     asking, or if the judge fails too often; and SearchBudgetSpentError if a limit is too small.
     """
-    problem, evaluator = half_problems[0], half_problems[0].evaluator
-    candidates = list(map(_best_judge_with_questions, half_problems, explorations))
+    problem, evaluator = halves[0], halves[0].evaluator
+    candidates = list(map(_best_judge_with_questions, halves, explorations))
     if not all(candidate.questions for candidate in candidates):
         return None
     dev_items, train_items = _items_to_ask(problem)
@@ -206,16 +205,12 @@ def ask_questions(
     test_items_by_half = dev_items, train_items = _items_to_ask(problem, share)
     items = dev_items + train_items
     evaluator.scores(problem.untuned, items)
-    trials: list[CandidateTrial] = []
-    useful_answers: list[LabelledAnswers] = []
-    for half, judge, test_items in zip(half_problems, judges, test_items_by_half, strict=True):
-        answers = _reliable_answers(half, judge, items)
-        useful_answers.append(answers.of_useful_questions())
-        if len(useful_answers[-1].choice_fields) == 1:  # the judge's own answer
-            n_asked = len(judge.questions or ())
-            raise QuestionsNotTestedError(f"none of {n_asked} questions helps")
-        trials.append(_test_on_half(half, judge, answers, items, test_items))
-    best_half = max(range(len(half_problems)), key=lambda index: trials[index].gain)
+    trials, useful_answers = list[CandidateTrial](), list[LabelledAnswers]()
+    for half, judge, test_items in zip(halves, judges, test_items_by_half, strict=True):
+        trial, answers = _test_on_half(half, judge, items, test_items)
+        trials.append(trial)
+        useful_answers.append(answers)
+    best_half = max(range(len(trials)), key=lambda index: trials[index].gain)
     candidate, answers = judges[best_half], useful_answers[best_half]
     useful_only = replace(candidate, questions=answers.choice_fields[:-1])
     if evaluator.cost(useful_only, items) <= evaluator.budget.remaining:
@@ -228,24 +223,31 @@ def ask_questions(
 
 
 def _test_on_half(
-    half_problem: SearchProblem,
-    judge: Candidate,
-    answers: LabelledAnswers,
-    items: Items,
-    test_items: Items,
-) -> CandidateTrial:
-    """Compare the judge with the untuned judge on the half `test_items`, and record the trial.
+    half: SearchProblem, judge: Candidate, items: Items, test_items: Items
+) -> tuple[CandidateTrial, LabelledAnswers]:
+    """Test the judge on one half of the items; also return its answers to useful questions.
 
-    `answers` has the judge's answers on `items`, from both halves.
+    Raises QuestionsNotTestedError if the judge fails too often, or if no question is useful.
     """
+    evaluator, untuned = half.evaluator, half.untuned
+    answers = collect_answers(half, judge, items)
+    both_scores = evaluator.scores(judge, items), evaluator.scores(untuned, items)
+    if not CandidateTrial(judge, items, *both_scores, half.goal).is_reliable:
+        failures = [each.failure for each in evaluator.judgements(judge, items) if each.failure]
+        raise QuestionsNotTestedError(
+            f"when the judge was asked questions, {len(failures) / len(items):.0%} of its "
+            f"judgements failed, for example: {failures[0]}"
+        )
+    useful_answers = answers.of_useful_questions()
+    if len(useful_answers.choice_fields) == 1:  # the judge's own answer
+        raise QuestionsNotTestedError(f"none of {len(judge.questions or ())} questions helps")
     is_tested = np.isin(items.document_ids, test_items.documents)
-    other_items = items.of_rows(np.flatnonzero(~is_tested))
-    untuned = half_problem.with_threshold(half_problem.untuned, other_items)
-    untuned_scores = half_problem.scores(untuned, test_items)
-    scores = held_out_scores(answers, is_tested, half_problem)[is_tested]
-    trial = CandidateTrial(judge, test_items, scores, untuned_scores, half_problem.goal)
-    trial.record(half_problem, "questions")
-    return trial
+    untuned = half.with_threshold(untuned, items.of_rows(np.flatnonzero(~is_tested)))
+    untuned_scores = half.scores(untuned, test_items)
+    scores = held_out_scores(answers, is_tested, half)[is_tested]
+    trial = CandidateTrial(judge, test_items, scores, untuned_scores, half.goal)
+    trial.record(half, "questions")
+    return trial, useful_answers
 
 
 def _affordable_judges(
@@ -269,20 +271,6 @@ def _affordable_judges(
     budget.check_cost(MIN_ASKED_SHARE * cost)
     share = budget.remaining / cost if cost else 1.0
     return judges, max(MIN_ASKED_SHARE, min(1.0, share))
-
-
-def _reliable_answers(problem: SearchProblem, judge: Candidate, items: Items) -> LabelledAnswers:
-    """Return the judge's answers; raise QuestionsNotTestedError if the judge fails too often."""
-    answers, evaluator = collect_answers(problem, judge, items), problem.evaluator
-    both_scores = evaluator.scores(judge, items), evaluator.scores(problem.untuned, items)
-    if CandidateTrial(judge, items, *both_scores, problem.goal).is_reliable:
-        return answers
-    judgements = evaluator.judgements(judge, items)
-    failures = [judgement.failure for judgement in judgements if judgement.failure]
-    raise QuestionsNotTestedError(
-        f"when the judge was asked questions, {len(failures) / len(items):.0%} of its judgements "
-        f"failed, for example: {failures[0]}"
-    )
 
 
 def held_out_scores(answers: LabelledAnswers, is_tested: Mask, problem: SearchProblem) -> Vector:
@@ -312,20 +300,20 @@ def _items_to_ask(problem: SearchProblem, share: float = 1.0) -> list[Items]:
     return items_by_half
 
 
-def _best_judge_with_questions(half_problem: SearchProblem, exploration: Exploration) -> Candidate:
+def _best_judge_with_questions(half: SearchProblem, exploration: Exploration) -> Candidate:
     """Return the half's best candidate without demonstrations, with all questions added.
 
     Demonstrations would need answers to the questions, which nobody has given.
     """
-    questions = half_problem.evaluator.untuned_prompt.question_fields
-    if half_problem.may_add_questions:
-        questions = (*questions, *half_problem.questions, *exploration.questions)
+    questions = half.evaluator.untuned_prompt.question_fields
+    if half.may_add_questions:
+        questions = (*questions, *half.questions, *exploration.questions)
     question_by_name: dict[str, Field] = {}
     for question in questions:
         question_by_name.setdefault(question.name, question)
-    max_questions = max(MAX_QUESTIONS_TESTED, len(half_problem.questions))
+    max_questions = max(MAX_QUESTIONS_TESTED, len(half.questions))
     without_demos = (each for each in exploration.finalists if not each.demo_set.demos)
-    candidate = next(without_demos, half_problem.untuned)
+    candidate = next(without_demos, half.untuned)
     return replace(candidate, questions=tuple(question_by_name.values())[:max_questions])
 
 

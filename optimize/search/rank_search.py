@@ -18,10 +18,10 @@ from itertools import chain, zip_longest
 
 import numpy as np
 
-from judges.prompt import Reasoning
+from judges.prompt import A_OR_B, Reasoning
 from optimize.items import Items
 from optimize.search.budget import BUDGET_ERRORS
-from optimize.search.candidates import Candidate, DemoSet, draw_demo_set, is_right_answer
+from optimize.search.candidates import Candidate, DemoSet, draw_demo_set
 from optimize.search.cross_validation import CrossValidation, largest_demo_set
 from optimize.search.evaluator import Evaluator
 from optimize.search.evidence import write_evidence
@@ -322,10 +322,14 @@ class RankSearch:
 
 def reasons_when_right(evaluator: Evaluator, candidate: Candidate, items: Items) -> dict[str, str]:
     """Return the reasons that the candidate wrote before right answers, by item id."""
-    field = evaluator.untuned_prompt.answer_field
+    field, reasons = evaluator.untuned_prompt.answer_field, dict[str, str]()
     items = evaluator.scored_items(candidate, items)
-    return {
-        item.id: judgement.rationale or ""
-        for item, judgement in zip(items, evaluator.judgements(candidate, items), strict=True)
-        if is_right_answer(judgement.score, item.human, field)
-    }
+    for item, judgement in zip(items, evaluator.judgements(candidate, items), strict=True):
+        score = judgement.score
+        if field.choices == A_OR_B:
+            is_right = score * item.human > 0  # no answer is right for a tied pair
+        else:
+            is_right = field.nearest_choice(score) == field.nearest_choice(item.human)
+        if is_right and not math.isnan(score):
+            reasons[item.id] = judgement.rationale or ""
+    return reasons

@@ -11,13 +11,7 @@ from optimize.items import Items
 from optimize.search.budget import BUDGET_ERRORS
 from optimize.search.candidates import Candidate
 from optimize.search.gate import QuestionTest, ShipDecision, decide
-from optimize.search.optimizer import (
-    MAX_FINALISTS,
-    QUESTION_WRITERS,
-    Exploration,
-    LastRound,
-    Optimizer,
-)
+from optimize.search.optimizer import MAX_FINALISTS, Exploration, LastRound, Optimizer
 from optimize.search.problem import CandidateTrial, SearchProblem, first_documents
 from optimize.search.questions import QuestionsNotTestedError, ask_questions, question_test_cost
 from optimize.statistics.intervals import Vector
@@ -49,22 +43,21 @@ class SearchResult:
 def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResult:
     """Run the optimizer on both halves, test what it finds, and decide which judge ships."""
     train, dev, add_record = problem.train, problem.dev, problem.add_record
-    half_problems = (
+    halves = (
         replace(problem, add_record=partial(add_record, half=1)),
         replace(problem, add_record=partial(add_record, half=2), train=dev, dev=train),
     )
-    explorations, trials_by_half = _explore_halves(optimizer, half_problems)
+    explorations, trials_by_half = _explore_halves(optimizer, halves)
     # A limit that ended a search without finalists was too small, whatever the optimizer says.
-    has_refused = problem.evaluator.budget.has_refused and not any(trials_by_half)
-    was_cut_short = has_refused or all(each.limit_reached for each in explorations)
-    question_test, why_untested, limit_reached = _test_questions(half_problems, explorations)
-    all_trials = [*chain(*trials_by_half), *(question_test.trials if question_test else ())]
-    tried_ids = {trial.candidate.id for trial in all_trials}
+    was_cut_short = all(each.limit_reached for each in explorations)
+    was_cut_short |= problem.evaluator.budget.has_refused and not any(trials_by_half)
+    question_test, why_untested, limit_reached = _test_questions(halves, explorations)
+    question_trials = question_test.trials if question_test else ()
+    tried_ids = {trial.candidate.id for trial in chain(*trials_by_half, question_trials)}
     tried_ids.update(*(exploration.candidate_ids for exploration in explorations))
     n_tried = len(tried_ids - {problem.untuned.id})
     was_tested = len(trials_by_half) == len(explorations)
-    tested_trials = trials_by_half if was_tested else []
-    tuned, decision = decide(problem, tested_trials, n_tried, question_test)
+    tuned, decision = decide(problem, trials_by_half if was_tested else [], n_tried, question_test)
     reason = decision.reason + why_untested
     if not was_tested and not question_test:
         limit_reached = True
@@ -87,15 +80,15 @@ def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResul
 
 
 def _test_questions(
-    half_problems: Sequence[SearchProblem], explorations: Sequence[Exploration]
+    halves: Sequence[SearchProblem], explorations: Sequence[Exploration]
 ) -> tuple[QuestionTest | None, str, bool]:
     """Return the test of questions, else why there is none, and whether a limit is the reason."""
     if any(exploration.cross_validation for exploration in explorations):
         return None, "", False  # no half is left that the judge did not learn from
     # If the budget ended before a half was explored, an empty exploration stands for the half.
-    both_explorations = [*explorations, Exploration(), Exploration()][: len(half_problems)]
+    both_explorations = [*explorations, Exploration(), Exploration()][: len(halves)]
     try:
-        return ask_questions(half_problems, both_explorations), "", False
+        return ask_questions(halves, both_explorations), "", False
     except QuestionsNotTestedError as error:
         return None, f" Questions do not ship: {error}.", False
     except BUDGET_ERRORS as error:
@@ -103,71 +96,68 @@ def _test_questions(
 
 
 def _explore_halves(
-    optimizer: Optimizer, half_problems: Sequence[SearchProblem]
+    optimizer: Optimizer, halves: Sequence[SearchProblem]
 ) -> tuple[list[Exploration], list[list[CandidateTrial]]]:
-    """Explore and test each half; the lists are shorter if the budget is spent before the end."""
-    budget = half_problems[0].evaluator.budget
+    """Run the optimizer on each half, and test its finalists, until the budget is spent."""
+    budget = halves[0].evaluator.budget
     initial_limit = budget.limit
     explorations, trials_by_half = list[Exploration](), list[list[CandidateTrial]]()
-    asks = optimizer in QUESTION_WRITERS
-    question_cost = question_test_cost(half_problems[0], optimizer_asks=asks)
+    question_cost = question_test_cost(halves[0], optimizer)
     with budget.reserving(question_cost), suppress(*BUDGET_ERRORS):
         # The first half may spend only half of the budget.
         limits = budget.total_cost + budget.remaining / 2, budget.limit
-        for half_problem, limit in zip(half_problems, limits, strict=True):
+        for half, limit in zip(halves, limits, strict=True):
             budget.limit = limit
-            item_cost = half_problem.evaluator.item_cost(half_problem.untuned)
-            usual_cost = (1 + MAX_FINALISTS) * item_cost * len(half_problem.dev)
+            item_cost = half.evaluator.item_cost(half.untuned)
+            usual_cost = (1 + MAX_FINALISTS) * item_cost * len(half.dev)
             reserve = min(usual_cost, budget.remaining / 2)
             with budget.reserving(reserve):
-                exploration = optimizer(replace(half_problem, test_reserve=reserve))
+                exploration = optimizer(replace(half, test_reserve=reserve))
             explorations.append(exploration)
             budget.limit = limits[-1]
-            trials_by_half.append(score_finalists(half_problem, exploration))
+            trials_by_half.append(score_finalists(half, exploration))
             if exploration.cross_validation:
                 break
     budget.limit = initial_limit
     return explorations, trials_by_half
 
 
-def score_finalists(half_problem: SearchProblem, exploration: Exploration) -> list[CandidateTrial]:
+def score_finalists(half: SearchProblem, exploration: Exploration) -> list[CandidateTrial]:
     """Test the finalists on items that they did not learn from, and return the reliable trials."""
     if not exploration.finalists:
         return []
-    evaluator, validation = half_problem.evaluator, exploration.cross_validation
-    candidates = _affordable_finalists(half_problem, exploration.finalists)
+    evaluator, validation = half.evaluator, exploration.cross_validation
+    candidates = _affordable_finalists(half, exploration.finalists)
     for candidate in candidates:
-        items = calibration_items(half_problem, candidate)
+        items = calibration_items(half, candidate)
         # If little of the budget is left, the rest is kept for the test, and thresholds are learned
         # from the scores that are known already.
         if evaluator.cost(candidate, items) <= evaluator.budget.remaining / 2:
             evaluator.scores(candidate, items)
     test_items = first_documents(
-        half_problem.train_and_dev if validation else half_problem.dev,
-        half_problem.goal,
+        half.train_and_dev if validation else half.dev,
+        half.goal,
         evaluator.budget.remaining,
         lambda items: sum(evaluator.cost(candidate, items) for candidate in candidates),
     )
-    judge_items = validation.judge if validation else partial(_judge_items, half_problem)
-    _, untuned_scores = judge_items(half_problem.untuned, test_items)
+    judge_items = validation.judge if validation else partial(_judge_items, half)
+    _, untuned_scores = judge_items(half.untuned, test_items)
     trials = []
     for finalist in candidates[1:]:
         candidate, scores = judge_items(finalist, test_items)
-        trial = CandidateTrial(candidate, test_items, scores, untuned_scores, half_problem.goal)
-        trial.record(half_problem, "dev")
+        trial = CandidateTrial(candidate, test_items, scores, untuned_scores, half.goal)
+        trial.record(half, "dev")
         trials.append(trial)
     return [trial for trial in trials if trial.is_reliable]
 
 
-def _affordable_finalists(
-    half_problem: SearchProblem, finalists: Sequence[Candidate]
-) -> list[Candidate]:
+def _affordable_finalists(half: SearchProblem, finalists: Sequence[Candidate]) -> list[Candidate]:
     """Return the untuned judge and the first finalist, and others if the budget can score them."""
-    evaluator, candidates = half_problem.evaluator, list[Candidate]()
+    evaluator, candidates = half.evaluator, list[Candidate]()
     remaining_budget = evaluator.budget.remaining
-    for candidate in (half_problem.untuned, *finalists):
-        cost = evaluator.cost(candidate, half_problem.dev)
-        cost += evaluator.cost(candidate, calibration_items(half_problem, candidate))
+    for candidate in (half.untuned, *finalists):
+        cost = evaluator.cost(candidate, half.dev)
+        cost += evaluator.cost(candidate, calibration_items(half, candidate))
         if cost <= remaining_budget or len(candidates) < 2:
             candidates.append(candidate)
             remaining_budget -= cost
@@ -175,19 +165,19 @@ def _affordable_finalists(
 
 
 def _judge_items(
-    half_problem: SearchProblem, candidate: Candidate, items: Items
+    half: SearchProblem, candidate: Candidate, items: Items
 ) -> tuple[Candidate, Vector]:
-    """Return the candidate with its threshold, and its scores or verdicts on the items."""
-    calibrated = half_problem.with_threshold(candidate, calibration_items(half_problem, candidate))
-    return calibrated, half_problem.scores(calibrated, items)
+    """Learn the candidate's threshold; return the candidate, and its scores or verdicts."""
+    calibrated = half.with_threshold(candidate, calibration_items(half, candidate))
+    return calibrated, half.scores(calibrated, items)
 
 
-def calibration_items(half_problem: SearchProblem, candidate: Candidate) -> Items:
+def calibration_items(half: SearchProblem, candidate: Candidate) -> Items:
     """Return items of train to learn a threshold from, scored items if any; none for rho.
 
     No threshold is learned from documents that the prompt shows.
     """
-    if half_problem.goal != "balanced":
+    if half.goal != "balanced":
         return Items(())
-    items = candidate.unseen(half_problem.train)
-    return half_problem.evaluator.scored_items(candidate, items) or items
+    items = candidate.unseen(half.train)
+    return half.evaluator.scored_items(candidate, items) or items
