@@ -12,7 +12,9 @@ def check_user_columns(columns: Columns, problems: Problems) -> None:
     """Add a problem for each name that is mapped to a missing column, or to too many columns."""
     for name, user_columns in columns.columns_by_name.items():
         for column in user_columns:
-            if not columns.has_column(column) and (name, column) != ("id", ROW_NUMBER_COLUMN):
+            are_row_numbers = (name, column) == ("id", ROW_NUMBER_COLUMN)
+            exists = column in columns.table.columns or are_row_numbers
+            if not exists and all(cell is None for cell in columns.cells_in(column)):
                 add_missing_column(columns, problems, column, name)
         needs_one = is_source_or_output(name) or name in ROLE_NAMES.difference(VOTE_COLUMNS)
         if needs_one and len(user_columns) > 1:

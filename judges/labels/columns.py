@@ -212,10 +212,8 @@ class Columns:
         return columns[0] if len(columns) == 1 and not self.has_column(name) else name
 
     def has_column(self, column: str) -> bool:
-        """Return whether the table has this column or, for a path `a.b`, a value at this path."""
-        if column in self.table.columns:
-            return True
-        return any(cell is not None for cell in self.cells_in(column))
+        """Return whether the table has this column or, for a path `a.b`, the column `a`."""
+        return self.outer_column(column) in self.table.columns
 
     def outer_column(self, column: str) -> str:
         """Return the column `a` for a path `a.b`; the name of a column is returned unchanged."""

@@ -227,3 +227,12 @@ def test_a_judge_finds_the_column_from_whose_name_its_name_was_made():
     # A name in another script has no words that other columns could share.
     labelled = data.read_labels(rows(质量=(4, 2)), dimensions=["质量"])
     assert labelled.reading.ratings == {"质量": ("质量",)}
+
+
+def test_a_text_that_differs_between_annotators_rows_of_one_output_is_not_read():
+    rows = [
+        {"id": f"o{n}", "annotator": name, "notes seen": f"What {name} saw of {n}.", "label": n % 2}
+        for n in range(6)
+        for name in ("Anna", "Ben")
+    ]
+    assert "no column holds texts; the columns are id, annotator, notes seen" in refusal(rows)
