@@ -257,7 +257,7 @@ class _Line(NamedTuple):
     def heading_priority(
         self, answer_names: frozenset[str], last_priority: int | None
     ) -> int | None:
-        """Return the priority by the heading on this line or alone on the line above, if any."""
+        """Return the priority of this line's heading, or of a heading alone on the line above."""
         if last_priority == 0:  # the line above says that this is a quotation: "The text says:"
             return 0
         if self.heading is not None:

@@ -87,7 +87,7 @@ class BaseJudge(ABC):
 
     @abstractmethod
     def with_model(self, lm: str | None = None, api_base: str | None = None) -> Self:
-        """Return a copy of the judge that asks another model, or at another endpoint."""
+        """Return a copy of the judge that asks another model, or that asks at another address."""
 
     @abstractmethod
     def freeze(self) -> AnyJudgeFile:
@@ -114,15 +114,15 @@ class BaseJudge(ABC):
         return ()
 
     @cached_property
-    def typed_provenance(self) -> Provenance:
+    def provenance_record(self) -> Provenance:
         """The provenance as a typed record; raises ValueError if the provenance is malformed."""
         return msgspec.convert(to_json_data(self.provenance) or {}, Provenance)
 
     @property
     def uses_constructed_labels(self) -> bool:
         """Whether the judge was tuned on labels that were constructed, not given by people."""
-        labels = self.typed_provenance.tuning_labels
-        is_tuned = self.typed_provenance.shipped_judge != "seed"
+        labels = self.provenance_record.tuning_labels
+        is_tuned = self.provenance_record.shipped_judge != "seed"
         return is_tuned and bool(labels and labels.is_constructed)
 
     @cached_property
@@ -130,7 +130,7 @@ class BaseJudge(ABC):
         """Digests of the rows and documents on which the judge or one of its members was tuned."""
         digests: set[str] = set()
         for judge in (self, *self.single_judges):
-            provenance = judge.typed_provenance
+            provenance = judge.provenance_record
             # An untuned judge may still have learned its threshold from the labels.
             if provenance.shipped_judge != "seed" or getattr(judge, "threshold", 0.5) != 0.5:
                 digests.update(provenance.tuned_row_digests)
@@ -170,7 +170,7 @@ class BaseJudge(ABC):
                 )
             endpoint = endpoint_of(judge.lm)
             expected_endpoints = (None, "", endpoint, endpoint_digest(endpoint))
-            if not judge.api_base and judge.typed_provenance.endpoint not in expected_endpoints:
+            if not judge.api_base and judge.provenance_record.endpoint not in expected_endpoints:
                 raise FatalModelError(
                     f"{judge.name}: it was tuned at another address than {endpoint}, to which "
                     "requests would go now; give the address: --api-base URL, or in Python "
@@ -342,7 +342,7 @@ class BaseJudge(ABC):
                 progress.step(failed=judgement.failure is not None)
                 if judgement.failure is not None:
                     failure_counts[judgement.failure] += 1
-        # `frame[series.name] = series` must not replace people's labels of that name.
+        # With the judge's name, `frame[series.name] = series` could replace people's labels.
         series_name = f"{self.name}_judge" if self.name in column_names else self.name
         series = pd.Series(scores, index=frame.index, name=series_name, dtype="float64")
         n_failed = failure_counts.total()
@@ -362,7 +362,7 @@ class BaseJudge(ABC):
         table_rows: Iterable[Sequence[object]],
         chosen_columns: Mapping[str, str],
     ) -> list[dict[str, object]]:
-        """Return the texts of each row; raises MissingColumnError if a text has no column."""
+        """Return each row's texts; raises MissingColumnError if no column has one of the texts."""
         named_rows = (dict(zip(column_names, cells, strict=True)) for cells in table_rows)
         rows = [cells_with_texts(row) for row in named_rows]
         columns = {*column_names, *chain.from_iterable(rows)}

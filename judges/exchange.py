@@ -103,7 +103,7 @@ class Exchange:
         return Response(values=tuple(contents), failures=tuple(failures))
 
     def judgement_from_responses(self, responses: Sequence[Response]) -> AnyJudgement:
-        """Return the judgement from one response; a pair has a response for each order."""
+        """Return the judgement of a row from its response, or of a pair from one for each order."""
         fields = self.prompt.choices
         if self.subject.kind == "pairwise":
             return _preference(responses).rescored(fields, self.weights)
@@ -130,7 +130,7 @@ class Exchange:
             yield failed_judgement(self.subject, str(skip_reason))
 
     def _requests(self, rows: Iterable[Row], skip_reasons: deque[str | None]) -> Iterator[Request]:
-        """Yield all requests; append why a row is not sent to `skip_reasons`, or None if it is."""
+        """Yield all requests; append to `skip_reasons` why a row is not sent, or None if it is."""
         # A repeated request restates the format of the reply, except for the plan "mean", whose
         # replies all have to come from the same prompt.
         is_restated = self.plan.kind != "mean" and not self.asks_decision_model
@@ -143,7 +143,7 @@ class Exchange:
             try:
                 return self.read_content(reply)
             except NoProbabilitiesError as error:
-                if has_probabilities:  # earlier replies had some, so only this reply fails
+                if has_probabilities:  # earlier replies had them, so only this one fails
                     raise NoScoreError(str(error)) from error
                 raise
 

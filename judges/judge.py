@@ -321,7 +321,7 @@ class Judge(BaseJudge):
         return judge if api_base is None else replace(judge, api_base=api_base)
 
     def with_plan(self, plan: SamplingPlan | None) -> "Judge":
-        """Return a copy of the judge with another plan; None is the default plan of its model."""
+        """Return a copy of the judge with another plan; None is the default plan for its model."""
         return replace(self, plan=plan)
 
     def freeze(self) -> JudgeFile:

@@ -132,12 +132,12 @@ class Preference:
 
     @property
     def score(self) -> float:
-        """The margin, as a Judgement's score."""
+        """The margin, by the name that a Judgement has for its score."""
         return self.margin
 
     @property
     def rationale(self) -> str | None:
-        """The comparison, as a Judgement's rationale."""
+        """The comparison, by the name that a Judgement has for its reasons."""
         return self.comparison
 
     @property
@@ -202,7 +202,7 @@ def preferred_output(margin: float) -> PreferredOutput | None:
 
 
 def quote(text: str) -> str:
-    """Quote a reply on one line, cut in the middle since scores are at the beginning or end."""
+    """Quote a reply on one line; a long one loses its middle, since its score is at an end."""
     line, half_length = " ".join(text.split()), MAX_QUOTE_LENGTH // 2
     if len(line) > MAX_QUOTE_LENGTH:
         line = f"{line[:half_length]} ... {line[-half_length:]}"

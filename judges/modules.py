@@ -40,7 +40,7 @@ class Scoring(Parameter):
         self.choice_fields, self.weights, self.threshold = fields, weights, threshold
 
     def with_score(self, prediction: dspy.Prediction) -> dspy.Prediction:
-        """Return a copy of the prediction with a `score`; DSPy's trace keeps the original."""
+        """Return a copy of the prediction with a `score`; DSPy's trace keeps the original one."""
         fields = self.choice_fields
         answers = {field.name: _answer_number(prediction[field.name], field) for field in fields}
         judgement = Judgement(score=answers[fields[-1].name], answers=answers)
@@ -50,7 +50,7 @@ class Scoring(Parameter):
         return scored_prediction
 
     def reset(self) -> None:
-        """Do nothing: DSPy's optimizers call this method, but cannot learn the weights again."""
+        """Do nothing, since DSPy's optimizers could not learn the weights again after a reset."""
 
     def dump_state(self, json_mode: bool = True) -> object:
         return msgspec.to_builtins({"weights": self.weights, "threshold": self.threshold})
@@ -118,7 +118,7 @@ class JudgeModule(dspy.Module):
             return self._with_score(await self.judge.acall(**self._predictor_arguments(texts)))
 
     def _predictor_arguments(self, texts: ValuesByName) -> ValuesByName:
-        """Return the predictor's arguments, with typed questions if the LM answers those."""
+        """Return the predictor's arguments, with typed questions if its LM takes them."""
         lm = texts.get("lm") or self.judge.lm or dspy.settings.lm
         if not getattr(lm, "supports_decision_requests", False):
             return texts
@@ -289,7 +289,7 @@ def _input_texts(prompt: Prompt, inputs: ValuesByName) -> dict[str, str]:
 def choice_probabilities(value: object, choices: Sequence[FieldValue]) -> dict[FieldValue, float]:
     """Return the probability of each choice in a typed answer of DSPy; {} for other values."""
     if isinstance(value, Noul | Score | Choice):
-        value = value.model_dump(mode="json")  # its form in a saved program
+        value = value.model_dump(mode="json")  # as in a saved program
     if not isinstance(value, Mapping):
         return {}
     if "probability" in value:
@@ -308,7 +308,7 @@ def _likeliest_choice(value: object, field: Field) -> object:
 
 
 def _answer_number(value: object, field: Field) -> float:
-    """Return an answer as a number, such as 3.5; for probabilities, the expected number."""
+    """Return an answer as a number; if it has probabilities, they give the expected number."""
     numbers = field.number_by_choice
     if distribution := choice_probabilities(value, field.allowed_values):
         return math.fsum(p * numbers[choice] for choice, p in distribution.items())
@@ -318,7 +318,7 @@ def _answer_number(value: object, field: Field) -> float:
 
 
 def _demo_value(demo_number: int, field: Field, value: object) -> FieldValue:
-    """Return a field's value in a demo; ValueError for a missing text and an impossible choice."""
+    """Return a field's value in a demo; raises ValueError if it is missing or is no choice."""
     if not field.choices and value is not None:
         return str(value)
     if not field.choices and field.role == "output":

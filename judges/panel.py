@@ -162,7 +162,7 @@ class Panel(BaseJudge):
                 yield self.combine([next(judgements) for judgements in judgement_streams])
 
     def combine(self, judgements: Sequence[AnyJudgement]) -> AnyJudgement:
-        """Return the panel's judgement; `judgements` has one for each member, in their order."""
+        """Return the panel's judgement from the judgements of all members, in their order."""
         score_by_name, failures = {}, []
         for member, judgement in zip(self.members, judgements, strict=True):
             score_by_name[member.name] = judgement.score
@@ -180,7 +180,7 @@ class Panel(BaseJudge):
             preference = Preference.from_orders(margin_ab, margin_ba, rationale)
             return replace(preference, members=score_by_name)
         score = self._weighted_mean([*score_by_name.values()])
-        if self.kind == "verdict":  # the members' lines may lead out of [0, 1]
+        if self.kind == "verdict":  # a member's line may map its score out of [0, 1]
             score = min(max(score, 0.0), 1.0)
         member_judgements = cast(Sequence[Judgement], judgements)
         return Judgement(

@@ -97,12 +97,12 @@ class Field:
 
     @property
     def answer_range(self) -> tuple[float, float]:
-        """The smallest and the largest number that an answer can be."""
+        """The smallest and the largest number that an answer to this field can be."""
         numbers = self.number_by_choice.values()
         return min(numbers), max(numbers)
 
     def nearest_choice(self, number: float) -> FieldValue:
-        """Return the choice nearest to a number; of two that are equally near, the lower one."""
+        """Return the choice whose number is nearest to `number`; of two, the lower one."""
         numbers = self.number_by_choice
         return min(numbers, key=lambda choice: (abs(numbers[choice] - number), numbers[choice]))
 
@@ -158,7 +158,7 @@ class Prompt:
 
     @cached_property
     def reasoning(self) -> Reasoning:
-        """What the judge writes before its answer; "brief" for a free text defined by a user."""
+        """What the judge writes before its answer; "brief" if a user described the free text."""
         descriptions = {field.description for field in self.output_fields if not field.choices}
         for reasoning, reasoning_descriptions in _REASONING_DESCRIPTIONS.items():
             if not descriptions.isdisjoint(reasoning_descriptions):
@@ -177,7 +177,7 @@ class Prompt:
         return fill_slots(self.template(), texts)
 
     def template(self) -> list[Message]:
-        """Return the messages with a `{{name}}` slot for each text, all in the last message."""
+        """Return the messages; the last one has a slot `{{name}}` for each text."""
         messages = [Message(role="system", content=_system_content(self))]
         for demo in self.demos:
             messages.append(Message(role="user", content=_user_content(self, demo)))

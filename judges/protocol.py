@@ -56,7 +56,7 @@ def is_reasoning_model(lm: str) -> bool:
 
 
 def max_tokens_factor(lm: str) -> int:
-    """Return how many times the usual `max_tokens` a model gets: more for a reasoning model."""
+    """Return by what `max_tokens` is multiplied: a reasoning model needs tokens for thoughts."""
     return REASONING_FACTOR if is_reasoning_model(lm) else 1
 
 
@@ -273,7 +273,7 @@ class Model(Protocol):
 
 
 class ModelError(JudgesError):
-    """A request got no usable answer; `may_be_billed` says if it may still cost money."""
+    """A request got no usable answer; `may_be_billed` says if the provider may charge for it."""
 
     may_be_billed = False
 

@@ -113,7 +113,7 @@ def default_plan(model: Model) -> SamplingPlan:
 
 
 def default_plan_for_name(lm: str) -> SamplingPlan:
-    """Return the default plan for a name: weighted for embedded and decision models, else one."""
+    """Return the default plan: weighted for the embedded and decision models, else one reply."""
     return WEIGHTED_PLAN if is_embedded(lm) or is_decision_model(lm) else ONE_REPLY_PLAN
 
 
@@ -195,7 +195,7 @@ def read_decision_reply(prompt: Prompt, reply: Reply) -> ReplyContent:
 def judgement_from_contents(
     plan: SamplingPlan, contents: Sequence[ReplyContent], failures: Sequence[str] = ()
 ) -> Judgement:
-    """Return the judgement from the replies that were read; `failures` says why others were not."""
+    """Return the judgement from the contents of replies; `failures` says why others have none."""
     if not contents:
         return Judgement.failed([*failures, "no reply"][0], unparsable=len(failures))
     answers, distribution = mean_answers(contents), dict[int, float]()

@@ -121,7 +121,7 @@ class JudgeScores(_JudgeResults):
         """
         from judges.true_rate import corrected_rate  # not at the top, since it imports NumPy
 
-        error_table = self.judge.typed_provenance.error_table if self.is_as_tested else []
+        error_table = self.judge.provenance_record.error_table if self.is_as_tested else []
         return corrected_rate(self.new_verdicts, self.new_documents, error_table)
 
     def print_summary(self, name_width: int) -> None:

@@ -87,7 +87,7 @@ def _answer_lines(answer_shares: Sequence[AnswerShare]) -> list[str]:
 
 
 def _description_lines(judge: AnyJudge) -> list[str]:
-    subject, provenance = judge.subject, judge.typed_provenance
+    subject, provenance = judge.subject, judge.provenance_record
     lines = [
         f"{judge.name}: {subject.definition}",
         f"{judge.kind}; reads {', '.join(judge.texts)}; scale {_answer_range(subject.answers)}",
@@ -114,7 +114,7 @@ def _answer_shares(judge: AnyJudge) -> list[AnswerShare]:
     if not isinstance(judge, Judge) or not judge.prompt.question_fields:
         return []
     rating_only = AnswerWeights(intercept=0.0, slopes={judge.prompt.answer_field.name: 1.0})
-    answer_losses = judge.typed_provenance.answer_losses
+    answer_losses = judge.provenance_record.answer_losses
     loss_by_answer = {answer.name: answer.loss for answer in answer_losses if answer.loss}
     return (judge.weights or rating_only).describe(judge.prompt.choices, loss_by_answer)
 

@@ -116,12 +116,12 @@ def read_table(path: "str | Path | Rows", problems: Problems) -> Table | None:
             rows = _bounded_rows(table_format.read_rows(path_with_sheet, problems), in_memory=True)
         numbered_rows = tuple(map(_numbered_row, count(1), rows))
         if numbered_rows:
-            columns = chain.from_iterable(row.cells for row in numbered_rows)
+            columns = dict.fromkeys(chain.from_iterable(row.cells for row in numbered_rows))
             return Table(
                 name=name,
                 sha256=sha256,
                 is_typed=is_typed,
-                columns=tuple(dict.fromkeys(columns)),
+                columns=tuple(columns),
                 rows=numbered_rows,
                 notes=tuple(problems.notes),
                 delimiter=problems.delimiter,
@@ -132,7 +132,7 @@ def read_table(path: "str | Path | Rows", problems: Problems) -> Table | None:
 
 
 def _numbered_row(row_number: int, row: TableRow) -> TableRow:
-    """Number a row, and remove cells in columns without a name and in those that libraries add."""
+    """Return a row with its number, and without cells in unnamed columns and added columns."""
     cells = {
         column: cell
         for column, cell in row.cells.items()
@@ -207,7 +207,7 @@ class RowWriter:
             self._file.close()
             self.partial_path.replace(self.path)
             return
-        # An error ends the context already, and on a full disk closing the file raises another.
+        # On a full disk, closing the file raises a further error, which would hide the first one.
         with suppress(OSError, RowsError):
             self._file.close()
         if self.n_rows == 0:
@@ -215,7 +215,7 @@ class RowWriter:
 
 
 def batch_state_path(path: Path) -> Path:
-    """Return the path of the file that keeps the state of a provider's batch for `path`."""
+    """Return where the state of a provider's batch is kept whose answers go into `path`."""
     return path.with_name(f"{path.name}.batch.json")
 
 

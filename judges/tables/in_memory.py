@@ -66,5 +66,5 @@ def as_json_lines(rows: Iterable[Record]) -> bytes:
 
 
 def _class_name(table: object) -> str:
-    """Return the name of an object's class after its library's name: "pandas.DataFrame"."""
+    """Return the names of an object's library and class, as in "pandas.DataFrame"."""
     return f"{type(table).__module__.partition('.')[0]}.{type(table).__name__}"

@@ -17,7 +17,7 @@ class RowsError(JudgesError, ValueError):
 _REPR = reprlib.Repr()
 _REPR.maxstring = 60
 _REPR.maxother = 60
-# Stands for no faulty value. None cannot stand for that, since a faulty value may be None.
+# Says that a problem has no faulty value. None cannot say that, since it may be a faulty value.
 NO_VALUE = object()
 
 

@@ -136,7 +136,7 @@ def _json_error(error: ValueError, line: int | None) -> UnreadableError:
         fault = f"is not JSON: {error.msg} at character {error.colno}"
         text = error.doc[error.pos : error.pos + 40]
         return UnreadableError("bad-json", fault, _OBJECTS_ADVICE, text, line)
-    # Python refuses to read integers with thousands of digits, in an error that names "digits".
+    # Python refuses to read integers with thousands of digits, and its error names "digits".
     fault = "holds a number too long to read" if "digits" in str(error) else str(error)
     return UnreadableError("bad-json", fault, "correct the value, or leave it out", line=line)
 
