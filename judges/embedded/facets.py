@@ -41,24 +41,21 @@ _FACET_COLUMNS = np.array([*FACETS.values()]).T
 _IS_ABOUT_CONTENT, _DOCUMENT_WEIGHTS, _TURN_WEIGHTS, GAIN_LOSS_RATIOS = _FACET_COLUMNS
 
 
-def _read_facet_words() -> tuple[dict[str, FloatArray], dict[str, FloatArray]]:
-    """Read how much each word, and each phrase, of a prompt asks for each facet."""
+def _read_facet_words() -> dict[str, FloatArray]:
+    """Read how much each word, and each pattern in quotation marks, asks for each facet."""
     shares_by_word: dict[str, FloatArray] = {}
-    shares_by_phrase: dict[str, FloatArray] = {}
-    for facets_and_shares, words_and_phrases in read_word_table("facet_words.txt"):
+    for facets_and_shares, words in read_word_table("facet_words.txt"):
         shares = np.zeros(len(FACETS))
         for facet_and_share in facets_and_shares.split():
             facet_name, share = facet_and_share.split("=")
             shares[INDEX_BY_FACET[facet_name]] = float(share)
-        shares_by_phrase |= dict.fromkeys(re.findall(r'"([^"]+)"', words_and_phrases), shares)
-        words = re.sub(r'"[^"]+"', "", words_and_phrases).split()
-        shares_by_word |= dict.fromkeys(words, shares)
-    return shares_by_word, shares_by_phrase
+        shares_by_word |= dict.fromkeys(re.findall(r'"[^"]+"|\S+', words), shares)
+    return shares_by_word
 
 
-_SHARES_BY_WORD, _SHARES_BY_PHRASE = _read_facet_words()
-_PHRASE_PATTERN = re.compile("|".join(rf"(\b{phrase}\b)" for phrase in _SHARES_BY_PHRASE))
-_PHRASE_SHARES = list(_SHARES_BY_PHRASE.values())
+_SHARES_BY_WORD = _read_facet_words()
+_PHRASES = [word for word in _SHARES_BY_WORD if word[0] == '"']
+_PHRASE_PATTERN = re.compile("|".join(rf"(\b{phrase[1:-1]}\b)" for phrase in _PHRASES))
 _WORD_PATTERN = re.compile(r"[a-z]+(?:-[a-z]+)*")
 # The number of mentions of a facet is raised to this power, so that later mentions add less.
 MENTION_EXPONENT = 0.5
@@ -93,7 +90,7 @@ def count_mentions(text: str) -> FloatArray:
     """Return, for each facet, the weighted number of words and phrases in a text that name it."""
     text, n_mentions = text.lower(), np.zeros(len(FACETS))
     for match in _PHRASE_PATTERN.finditer(text):
-        n_mentions += _PHRASE_SHARES[(match.lastindex or 1) - 1]
+        n_mentions += _SHARES_BY_WORD[_PHRASES[(match.lastindex or 1) - 1]]
     for word in _WORD_PATTERN.findall(_PHRASE_PATTERN.sub("\n", text)):
         # The table has the word with a full stop, or else beginnings of words: the longest counts.
         table_words = [f"{word}.", *(word[:length] for length in range(len(word), 0, -1))]
