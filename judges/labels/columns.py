@@ -298,7 +298,7 @@ class Columns:
         texts = {
             self._text_name(column): column
             for column in filter(self._may_be_text, unused_columns)
-            # If a key of a column's objects has another use, the column itself is no text.
+            # If the objects in a column hold ids or labels, the column itself is not a text.
             if is_text_name(column) or column not in outer_columns
         }
         texts = without_keys(texts, self.columns_by_name)

@@ -217,8 +217,8 @@ def _judged_texts(
 ) -> tuple[list[str], set[str], str]:
     """Return the columns to read, the names of their texts, and a sentence on what is judged."""
     if _pair_columns(chat_columns) is not None:
-        judged = "the turns that both share are the prompt, and the later turns are the responses"
-        return chat_columns, {"prompt", "response_a", "response_b"}, judged
+        note = "the turns that both share are the prompt, and the later turns are the responses"
+        return chat_columns, {"prompt", "response_a", "response_b"}, note
     all_turns = options.turns == "all" or CONVERSATION in (options.texts or ())
     user_columns = options.columns_by_name.items()
     user_names = [name for name, column in user_columns if column in table.columns]
@@ -228,7 +228,7 @@ def _judged_texts(
     turns = chain.from_iterable(_turns_in(table, chat_columns[0]))
     has_answers = not {speaker for speaker, _ in turns}.isdisjoint(_ASSISTANT_SPEAKERS)
     if has_answers and not all_turns:
-        judged = "the last assistant turn is judged (--turns all: the whole conversation)"
-        return chat_columns[:1], {"input", "dialogue", "output"}, judged
-    judged = "the whole conversation is judged (--turns last: the last assistant turn)"
-    return chat_columns[:1], {CONVERSATION}, judged
+        note = "the last assistant turn is judged (--turns all: the whole conversation)"
+        return chat_columns[:1], {"input", "dialogue", "output"}, note
+    note = "the whole conversation is judged (--turns last: the last assistant turn)"
+    return chat_columns[:1], {CONVERSATION}, note

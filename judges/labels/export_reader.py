@@ -244,7 +244,7 @@ class _ExportReader:
 
 
 def _labels_at(record: Record, place: str) -> Iterator[Record]:
-    """Yield the labels at one place in a row, with the fields of the objects around them."""
+    """Yield the labels at a place in a row, each with the fields of the objects around it."""
     if not place:
         yield record
     elif re.compile(place).groups:

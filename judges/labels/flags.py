@@ -36,7 +36,7 @@ class LabelMapping(NamedTuple):
 def read_mapping(arguments: Iterable[str]) -> dict[str, MappingValue]:
     """Return the mapping that the arguments of --map give: NAME=COLUMN, or a mapping file.
 
-    If NAME is repeated, it has several columns. NAME=COLUMN replaces the columns for NAME in a
+    A repeated NAME has several columns. NAME=COLUMN replaces the columns for NAME in a
     mapping file. Raises LabelError for any other argument, and for an invalid mapping file.
     """
     mapping: dict[str, MappingValue] = {}

@@ -55,8 +55,8 @@ def read_outputs(
     if not problems:
         notes += _check_rated_ids(outputs, problems, annotation_ratings)
     if not problems and options.reads_labels:
-        in_file = "" if annotation_ratings is None else " in the file of --annotations"
-        _check_has_ratings(outputs, ratings, problems, in_file)
+        file_text = "" if annotation_ratings is None else " in the file of --annotations"
+        _check_has_ratings(outputs, ratings, problems, file_text)
     dimensions = rated_dimensions(outputs) if options.dimensions is None else options.dimensions
     notes += _notes_on_unrated(outputs, dimensions)
     reading = row_reader.file_reading(rating_columns.listed_columns())
@@ -134,7 +134,7 @@ def _read_comments(rating_columns: RatingColumns) -> CommentsByItem:
 def _check_rated_ids(
     outputs: Iterable[LabelledOutput], problems: Problems, annotation_ratings: TableRatings | None
 ) -> list[str]:
-    """Return a note on rated ids without an output; add a problem if no rated id has an output."""
+    """Return a note if some rated outputs are not in the file; add a problem if none of them is."""
     rated_ids = set(annotation_ratings.by_output) if annotation_ratings else set()
     unknown_ids = sorted(rated_ids - {output.id for output in outputs})
     if unknown_ids and len(unknown_ids) == len(rated_ids):
@@ -148,7 +148,7 @@ def _check_rated_ids(
 
 
 def _check_has_ratings(
-    outputs: Iterable[LabelledOutput], ratings: TableRatings, problems: Problems, in_file: str
+    outputs: Iterable[LabelledOutput], ratings: TableRatings, problems: Problems, file_text: str
 ) -> None:
     """Add a problem for each requested dimension without ratings, or if there are no ratings."""
     dimensions, rating_columns = rated_dimensions(outputs), ratings.rating_columns
@@ -158,7 +158,7 @@ def _check_has_ratings(
         rated_names.update(map(str, columns.cells_in(str(columns.find_column("dimension")))))
     for dimension in sorted({*(columns.options.dimensions or ())}.difference(dimensions)):
         names_text = joined_names(sorted(rated_names)) + _judge_scores_text(columns)
-        fault = f"no output has a rating on it{in_file}; there are ratings on {names_text}"
+        fault = f"no output has a rating on it{file_text}; there are ratings on {names_text}"
         if similar_column := similar_name(dimension, columns.table.columns):
             fault += f" (did you mean {similar_column}?)"
         problems.add("no-rating", fault, map_flag_advice(columns, dimension), field=dimension)

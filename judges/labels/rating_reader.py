@@ -291,7 +291,7 @@ def _find_yes_no_words(cells: Collection[CellValue]) -> set[str]:
 
 
 def _count_cells(cells: Iterable[CellValue], trait: Callable[[CellValue], str]) -> Counter[str]:
-    """Return the number of cells with each trait: `trait` returns a cell's kind, for example."""
+    """Count the column's cells, for example by their kind if `trait` returns a cell's kind."""
     counts = Counter[str]()
     for cell in cells:
         counts[trait(cell)] += cell.count

@@ -50,9 +50,9 @@ _LOW_IS_BEST_WORDS = {
     *("rank", "ranking", "rang", "platz", "severity", "schweregrad"),
     *("note", "noten", "schulnote", "zensur"),
 }
-# Maps each dimension to its cells in one row: column -> cell.
+# Maps each dimension to its cells in one row, by column.
 CellsByDimension = dict[str, dict[str, object]]
-# Maps each dimension to the ratings of one output on it: annotator -> rating.
+# Maps each dimension to the ratings of one output on it, by annotator.
 RatingsByDimension = dict[str, RatingsByAnnotator]
 
 
@@ -60,7 +60,7 @@ RatingsByDimension = dict[str, RatingsByAnnotator]
 class TableRatings:
     """The ratings in a table, by the id of the output, with notes on how cells were read.
 
-    `verdict_words` maps each dimension with only the values 1 and 0 to the words for 1 and for 0.
+    If the only ratings on a dimension are 1 and 0, `verdict_words` has the file's words for both.
     """
 
     rating_columns: RatingColumns
@@ -216,7 +216,7 @@ def _rating_cells(rating_columns: RatingColumns, problems: Problems) -> Iterator
 
 
 def _cells_of_long_row(columns: Columns, row: TableRow, problems: Problems) -> CellsByDimension:
-    """Return a row's cell of ratings; adds a problem for a row without an id or a dimension."""
+    """Return the cell with a row's rating; adds a problem if the row has no id or no dimension."""
     dimension = columns.find_cell(row, "dimension")
     if not (is_id_or_name(dimension) and is_id_or_name(columns.find_cell(row, "id"))):
         advice = "give every rating the id of its output and a dimension"

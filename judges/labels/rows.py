@@ -116,14 +116,18 @@ class RowReader:
         if columns.ids_are_row_numbers:
             columns_by_role["id"] = (ROW_NUMBER_COLUMN,)
         unread = tuple(columns.columns_except({*map(columns.outer_column, read_columns)}))
-        names = {column: columns.describe_column(column).name_to_suggest for column in unread}
+        likely_names: dict[str, str] = {}
+        for column in unread:
+            name = columns.describe_column(column).name_to_suggest
+            if name in (*self._roles, "input"):
+                likely_names[column] = name
         return FileReading(
             rows=columns_by_role,
             texts=self._text_columns,
             ratings=ratings,
             comments=columns.comment_columns,
             unread=unread,
-            likely_names={c: name for c, name in names.items() if name in (*self._roles, "input")},
+            likely_names=likely_names,
         )
 
     def read_rows(self) -> Iterator[ItemFields]:

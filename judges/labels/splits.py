@@ -84,8 +84,8 @@ class Splits(Generic[AnyLabelledItems]):
 
     def ids(self) -> dict[str, list[str]]:
         """Return the ids in every split, by the split's name."""
-        names = ("train", "dev", "test", "test_unseen_systems")
-        splits = {name: part for name in names if (part := getattr(self, name)) is not None}
+        split_names = ("train", "dev", "test", "test_unseen_systems")
+        splits = {name: part for name in split_names if (part := getattr(self, name)) is not None}
         return {name: [item.id for item in part.items] for name, part in splits.items()}
 
     @property
@@ -123,12 +123,12 @@ def split(labelled: AnyLabelledItems, *, seed: int) -> Splits[AnyLabelledItems]:
         held_out = set(rng.permutation(labelled.systems)[:n_held_out].tolist())
         held_out_ids = {output.id for output in labelled.outputs if output.system in held_out}
         seen_splits = [labelled.subset(ids - held_out_ids) for ids in ids_by_split]
-        unseen = labelled.subset(ids_by_split[2] & held_out_ids)
+        unseen_test = labelled.subset(ids_by_split[2] & held_out_ids)
         # If systems wrote for different documents, a split may be too small to hold out systems.
-        if all(len(split_items.documents) >= 2 for split_items in (*seen_splits, unseen)):
-            n_unused = len(held_out_ids) - len(unseen.outputs)
+        if all(len(split_items.documents) >= 2 for split_items in (*seen_splits, unseen_test)):
+            n_unused = len(held_out_ids) - len(unseen_test.outputs)
             train, dev, test = seen_splits
-            return Splits(train, dev, test, unseen, tuple(sorted(held_out)), n_unused)
+            return Splits(train, dev, test, unseen_test, tuple(sorted(held_out)), n_unused)
     splits = [*map(labelled.subset, ids_by_split)]
     return Splits(splits[0], splits[1], splits[2])
 
