@@ -155,11 +155,11 @@ class LabelLog:
 
     def _contradiction(self, row: dict[str, object], record: LabelRecord, item: int | None) -> str:
         """Return a phrase on how a line contradicts this session; "" if it does not."""
-        expected_fields = self._common_fields | ({} if item is None else dict(self.rows[item]))
-        shared_fields = expected_fields.keys() & row.keys() - {*SAMPLING_COLUMNS}
-        for name in sorted(shared_fields):
-            if (value := row[name]) != (expected_value := expected_fields[name]):
-                return f"{name} is {value!r:.40}, but in this session {expected_value!r:.40}"
+        expected_row = {**self._common_fields, **({} if item is None else self.rows[item])}
+        for name in sorted(expected_row.keys() & row.keys() - {*SAMPLING_COLUMNS}):
+            value, expected = row[name], expected_row[name]
+            if value != expected:
+                return f"{name} is {value!r:.40}, but in this session {expected!r:.40}"
         if record.value is not None and record.value not in self._possible_answers:
             return f"{record.value!r:.40} is not a possible answer"
         return ""

@@ -128,15 +128,13 @@ def _obstacle_to_verdicts(figures: VerdictFigures) -> Obstacle | None:
     return Obstacle(refusal, "It needs another prompt or model; more labels would not help.")
 
 
-def recommendation(
-    scorecard: Scorecard, obstacle: Obstacle | None, floor_outcome: str | None = None
-) -> str:
+def recommendation(scorecard: Scorecard, obstacle: Obstacle | None, floor_outcome: str = "") -> str:
     """Return a sentence on whether to use the judge.
 
     `floor_outcome` is a key of `FLOOR_SENTENCES` if the user has set floors. Only a judge that is
     above its floors is recommended; without floors, the sentence says how good the judge is.
     """
-    floor_sentence = FLOOR_SENTENCES[floor_outcome] if floor_outcome else ""
+    floor_sentence = FLOOR_SENTENCES.get(floor_outcome, "")
     if obstacle:
         return f"{floor_sentence} {obstacle.refusal}".strip()
     strength, weakness = _quality_texts(scorecard)
@@ -360,7 +358,7 @@ def floors_advice(scorecard: Scorecard, command: str = "") -> str:
 
 def labels_advice(scorecard: Scorecard, place: str) -> str:
     """Return which labels to add so that the interval gets narrow; "" if it is narrow."""
-    figure, n_documents = scorecard.share_right, scorecard.pairwise_accuracy.n_documents
+    n_documents = scorecard.pairwise_accuracy.n_documents
     if scorecard.verdict_figures:
         judge = scorecard.verdict_figures.judge
         n_documents = judge.n_documents
@@ -372,11 +370,11 @@ def labels_advice(scorecard: Scorecard, place: str) -> str:
         ]
         if sentences:
             return " ".join(sentences)
-    documents_text = count_text(n_documents, "document")
-    if figure.interval is None:
-        if is_perfect(scorecard):
-            return ""
+    if is_perfect(scorecard):
+        return ""
+    interval, documents_text = scorecard.share_right.interval, count_text(n_documents, "document")
+    if interval is None:
         return f"Label more documents: too few for an interval ({documents_text}), or too alike."
-    if figure.value < MIN_PERFECT and figure.interval.half_width > WIDE_HALF_WIDTH:
+    if interval.half_width > WIDE_HALF_WIDTH:
         return f"Label more documents: with {documents_text} the interval is still wide."
     return ""

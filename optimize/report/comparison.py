@@ -72,7 +72,7 @@ def _tables(result: JudgeComparison) -> list[ReportTable]:
     return tables
 
 
-def usage_table(result: JudgeComparison) -> ReportTable:
+def cost_table(result: JudgeComparison) -> ReportTable:
     """Return a table of each judge's failures and ties, and of its calls, time and cost."""
     column_names = ("judge", "failed", "ties", "seconds for 1,000", "calls", "spent", "plan")
     rows = []

@@ -35,7 +35,7 @@ from optimize.measuring.verification import Verification
 from optimize.report import card
 from optimize.report.answer import Fact, ReportAnswer, ReportTable
 from optimize.report.charts import DotChart, IntervalChart, count_table, dot_charts, interval_charts
-from optimize.report.comparison import comparison_answer, usage_table
+from optimize.report.comparison import comparison_answer, cost_table
 from optimize.report.misses import MissGroup, NamedTexts, cut_text, miss_groups
 from optimize.report.tuning import tuning_answer
 from optimize.report.verification import MISSES_FILE, verification_answer
@@ -143,7 +143,7 @@ def write_comparison(path: Path, result: JudgeComparison) -> None:
     """Write the page on a comparison."""
     answer = comparison_answer(result)
     left_out = [(entry.name, entry.why_unscored) for entry in result.left_out]
-    tables = [*answer.tables, usage_table(result), ReportTable(("left out", "why"), left_out)]
+    tables = [*answer.tables, cost_table(result), ReportTable(("left out", "why"), left_out)]
     figures = {judge.name: judge.scorecard.headline for judge in result.judges}
     charts = interval_charts(figures, result.scorecard.headline_name)
     section = Section(title="Figures", facts=answer.facts, charts=charts, tables=tables)

@@ -55,10 +55,10 @@ def verification_answer(result: Verification, *, with_faults: bool = True) -> Re
     gate_texts = [*result.faults] if with_faults else []
     if floor_check and floor_check.held:
         gate_texts.append(f"holds: {'; '.join(floor_check.held)}")
-    outcome = floor_check.outcome if floor_check else None
+    floor_outcome = (floor_check and floor_check.outcome) or ""
     return ReportAnswer(
         title=f"How far does the judge {judge_name} agree with people on {result.dimension}?",
-        headline=card.recommendation(scorecard, obstacle, outcome),
+        headline=card.recommendation(scorecard, obstacle, floor_outcome),
         reasons=[
             *([("Gate", "; ".join(gate_texts))] if gate_texts else []),
             *card.rate_facts(scorecard),

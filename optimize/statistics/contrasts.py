@@ -6,12 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from optimize.statistics.coefficients import COEFFICIENTS, standardise
-from optimize.statistics.correlations import (
-    Level,
-    required_systems,
-    rho_contributions,
-    system_means,
-)
+from optimize.statistics.correlations import Level, needed_systems, rho_contributions, system_means
 from optimize.statistics.intervals import (
     MIN_DOCUMENTS_FOR_INTERVAL,
     Contrast,
@@ -56,7 +51,7 @@ def contrast_judges(
     """
     scores_a, scores_b = np.asarray(judge_a, dtype=float), np.asarray(judge_b, dtype=float)
     both_scored = ~np.isnan(scores_a) & ~np.isnan(scores_b)
-    systems = required_systems(level, system)
+    systems = needed_systems(level, system)
     rows_a, rows_b = (
         scored_rows(np.where(both_scored, scores, np.nan), human, document, systems)
         for scores in (scores_a, scores_b)
@@ -81,8 +76,8 @@ def _contrast_at_system_level(
     if rows_a.n_systems < 2 or np.ptp(mean_ratings) == 0:
         return contrast_from_documents(np.empty(0), ())
     n_documents = rows_a.n_documents
-    parts_a, parts_b = _parts_of_system_means(rows_a), _parts_of_system_means(rows_b)
-    mean_of_judges = (parts_a + parts_b).sum(axis=0) / 2
+    summands_a, summands_b = _summands_of_system_means(rows_a), _summands_of_system_means(rows_b)
+    mean_of_judges = (summands_a + summands_b).sum(axis=0) / 2
 
     def rho_of_means(means: Matrix) -> Vector:
         # The means of standardised scores are of size 1. Rounding errors must not break ties.
@@ -90,7 +85,7 @@ def _contrast_at_system_level(
         return np.nan_to_num(COEFFICIENTS["spearman"].of_rows(rounded_means, ratings))
 
     def rho_differences(signs: Matrix) -> Vector:
-        half_difference = signs @ (parts_a - parts_b) / 2
+        half_difference = signs @ (summands_a - summands_b) / 2
         rho_a = rho_of_means(mean_of_judges + half_difference)
         return rho_a - rho_of_means(mean_of_judges - half_difference)
 
@@ -112,8 +107,8 @@ def _contrast_at_system_level(
     )
 
 
-def _parts_of_system_means(rows: ScoredRows) -> Matrix:
-    """Return each document's part of each system's mean score; shape (documents, systems)."""
+def _summands_of_system_means(rows: ScoredRows) -> Matrix:
+    """Return what each document adds to each system's mean; shape (documents, systems)."""
     # Scores are standardised, because a permutation swaps scores of two judges with other scales.
     scores, n_cells = standardise(rows.scores, rows.weights), rows.n_documents * rows.n_systems
     cell_codes = rows.document_codes * rows.n_systems + rows.system_codes

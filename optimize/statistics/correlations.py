@@ -153,11 +153,11 @@ def correlation(
     weight: ArrayLike | None = None,
 ) -> Correlation:
     """Return the correlation at one level; ValueError for unknown names or missing systems."""
-    rows = scored_rows(judge, human, document, required_systems(level, system), weight)
+    rows = scored_rows(judge, human, document, needed_systems(level, system), weight)
     return _correlation(level, rows, coefficient, undefined)
 
 
-def required_systems(level: Level, system: ArrayLike | None) -> ArrayLike | None:
+def needed_systems(level: Level, system: ArrayLike | None) -> ArrayLike | None:
     """Return `system` at system level, where it is required, and None at other levels."""
     _check_name("level", level, get_args(Level))
     if level == "system" and system is None:
@@ -176,9 +176,9 @@ def _correlation(
     _check_name("coefficient", coefficient, COEFFICIENTS)
     _check_name("undefined", undefined, get_args(UndefinedRule))
     if level == "summary":
-        return _summary_correlation(rows, coefficient, undefined)
+        return _mean_correlation(rows, coefficient, undefined)
     ranked_rows = scored_rows(*system_means(rows)) if level == "system" else rows
-    value = _coefficient_over_outputs(ranked_rows, coefficient, undefined)
+    value = _overall_coefficient(ranked_rows, coefficient, undefined)
     interval = None
     if coefficient == "spearman" and level == "system":
         interval = system_interval(value, rows.n_systems)
@@ -196,9 +196,7 @@ def _correlation(
     )
 
 
-def _summary_correlation(
-    rows: ScoredRows, coefficient: str, undefined: UndefinedRule
-) -> Correlation:
+def _mean_correlation(rows: ScoredRows, coefficient: str, undefined: UndefinedRule) -> Correlation:
     """Return the weighted mean over documents of the coefficient within each document."""
     coefficients = _coefficients_within_documents(rows, coefficient)
     n_defined = int((~np.isnan(coefficients)).sum())
@@ -225,9 +223,7 @@ def _summary_correlation(
     )
 
 
-def _coefficient_over_outputs(
-    rows: ScoredRows, coefficient: str, undefined: UndefinedRule
-) -> float:
+def _overall_coefficient(rows: ScoredRows, coefficient: str, undefined: UndefinedRule) -> float:
     """Return the coefficient over all outputs; with "judge_zero", 0 if only scores are constant."""
     scores, ratings, weights = rows.scores, rows.labels, rows.weights
     if weights.size < 2:

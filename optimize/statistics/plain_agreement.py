@@ -108,20 +108,18 @@ def pairwise_accuracy(
         for weights in pair_weights * rows.weights
     )
     has_pair = decided_weights > 0
+    concordant, decided = concordant_weights[has_pair], decided_weights[has_pair]
     interval = None
     if not is_across_documents or rows.n_untied_documents >= MIN_DOCUMENTS_FOR_INTERVAL:
         # If any two outputs form a pair, each pair is in the sums of two documents.
         documents_per_pair = 2 if is_across_documents else 1
-        interval = _interval_of_share(
-            concordant_weights[has_pair], decided_weights[has_pair], documents_per_pair
-        )
-    concordant_sum, decided_sum = concordant_weights.sum(), decided_weights.sum()
+        interval = _interval_of_share(concordant, decided, documents_per_pair)
     return PairwiseAccuracy(
-        value=float(concordant_sum / decided_sum) if has_pair.any() else np.nan,
+        value=float(concordant.sum() / decided.sum()) if decided.size else np.nan,
         interval=interval,
-        n_pairs=round(decided_sum / 2),
+        n_pairs=round(decided.sum() / 2),
         n_ties=round(tied_weights.sum() / 2),
-        n_documents=int(has_pair.sum()),
+        n_documents=decided.size,
     )
 
 

@@ -92,12 +92,11 @@ def verdict_agreement(
     is_pass, is_fail = labels == 1, labels == 0
     tpr, tnr = _rate(is_right, rows, is_pass), _rate(is_right, rows, is_fail)
     confusion, n_missing_labels = dict[str, int](), dict[str, int]()
-    for label, has_label in (("pass", is_pass), ("fail", is_fail)):
-        n_outputs, n_passed = int(has_label.sum()), int(verdicts[has_label].sum())
-        confusion |= {f"{label}_pass": n_passed, f"{label}_fail": n_outputs - n_passed}
-        n_documents = np.unique(rows.document_codes[has_label]).size
-        n_missing_documents = MIN_DOCUMENTS_FOR_RATES - n_documents
-        n_missing_labels[label] = max(0, MIN_OUTPUTS_FOR_RATES - n_outputs, n_missing_documents)
+    for label, has_label, rate in (("pass", is_pass, tpr), ("fail", is_fail, tnr)):
+        n_passed = int(verdicts[has_label].sum())
+        confusion |= {f"{label}_pass": n_passed, f"{label}_fail": rate.n - n_passed}
+        n_missing_documents = MIN_DOCUMENTS_FOR_RATES - (rate.n_documents or 0)
+        n_missing_labels[label] = max(0, MIN_OUTPUTS_FOR_RATES - rate.n, n_missing_documents)
     # With unequal weights the interval for kappa would be too narrow.
     has_interval = bool(tpr.interval and tnr.interval) and np.ptp(rows.weights) == 0
     return VerdictAgreement(
