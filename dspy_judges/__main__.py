@@ -52,9 +52,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"dspy-judges {__version__}")
         return 0
     if arguments[:1] in ([], ["-h"], ["--help"]):
-        lines = "\n".join(f"  {name:<9} {summary}" for name, (summary, _) in COMMANDS.items())
-        text = f"usage: dspy-judges WORD ...\n\n{DESCRIPTION}\n\ncommands:\n{lines}\n\n{EPILOG}"
-        print(text, file=sys.stdout if arguments else sys.stderr)
+        rows = "\n".join(f"  {name:<9} {summary}" for name, (summary, _) in COMMANDS.items())
+        help_text = f"usage: dspy-judges WORD ...\n\n{DESCRIPTION}\n\ncommands:\n{rows}\n\n{EPILOG}"
+        print(help_text, file=sys.stdout if arguments else sys.stderr)
         return 0 if arguments else 2
     command_name, *command_arguments = arguments
     if command_name not in COMMANDS:

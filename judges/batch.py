@@ -198,8 +198,8 @@ class Batch:
         self._store.commit()
         self._state_path.unlink()
         self._requests_path.unlink(missing_ok=True)
-        errors = (batch.errors.data if batch.errors else None) or []
-        reason = "; ".join([status, *(error.message or "" for error in errors)])
+        batch_errors = (batch.errors.data if batch.errors else None) or []
+        reason = "; ".join([status, *(error.message or "" for error in batch_errors)])
         failure_reason = f"not answered: {self._model.redactor.excerpt(reason)}"
         return failure_reasons + [failure_reason] * len(id_by_key)
 

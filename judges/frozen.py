@@ -88,7 +88,8 @@ class _AnswerLoss(Struct):
     loss: float | None = None  # how far the objective falls without the answer
 
 
-_Counts = Annotated[list[Annotated[int, Meta(ge=0, le=2**31)]], Meta(min_length=5, max_length=5)]
+_Count = Annotated[int, Meta(ge=0, le=2**31)]
+_FiveCounts = Annotated[list[_Count], Meta(min_length=5, max_length=5)]
 
 
 class Provenance(Struct, kw_only=True):
@@ -104,7 +105,7 @@ class Provenance(Struct, kw_only=True):
     endpoint: str | None = None
     tuned_row_digests: list[str] = field(default_factory=list, name="tuned_on")
     answer_losses: list[_AnswerLoss] = field(default_factory=list, name="answers")
-    error_table: list[_Counts] = field(default_factory=list, name="tested")
+    error_table: list[_FiveCounts] = field(default_factory=list, name="tested")
 
 
 def texts_digest(texts: Mapping[str, str]) -> str:
@@ -217,9 +218,9 @@ def _check_file(judge_file: AnyJudgeFile) -> None:
         for member in judge_file.members:
             _check_file(member.judge)
         return
-    roles = "".join(f" {message['role']}" for message in judge_file.messages)
+    role_sequence = "".join(f" {message['role']}" for message in judge_file.messages)
     slot_names = sorted(SLOT_PATTERN.findall(judge_file.messages[-1]["content"]))
-    if not ROLE_ORDER.fullmatch(roles) or slot_names != sorted(subject.texts):
+    if not ROLE_ORDER.fullmatch(role_sequence) or slot_names != sorted(subject.texts):
         raise FrozenJudgeError(
             "its messages must be: a system message, a user and an assistant message for each "
             "demonstration, and a user message with one {{slot}} for each of "

@@ -54,8 +54,8 @@ class OpenJudge:
         (judgement,) = cast(list[Judgement], self._judge_rows([texts]))
         if None not in texts.values():
             return judgement
-        keys = ", ".join(sorted(row))
-        return Judgement.failed(f"{judgement.failure} among {keys}; give the text's key by map=")
+        names = ", ".join(sorted(row))
+        return Judgement.failed(f"{judgement.failure} among {names}; give the text's key by map=")
 
     def _find_text(self, name: str, row: Mapping[str, object]) -> object:
         """Return the text `name` from a row of the tool.
@@ -240,17 +240,17 @@ def evaluation_events(judge: AnyJudge, rows: Rows) -> Iterator[str]:
         judgement_json = cast(Any, row["judgements"])[judge.name]
         score = judgement_json["score"]
         explanation = judgement_json["failure"] or judgement_json["rationale"]
-        texts = {
+        text_by_key = {
             "gen_ai.evaluation.name": judge.name,
             "gen_ai.evaluation.score.label": score is not None and _verdict_word(judge, score),
             "gen_ai.evaluation.explanation": explanation,
             "gen_ai.response.id": row.get("response_id"),
             "error.type": score is None and "no_score",
         }
-        values = {key: {"stringValue": text} for key, text in texts.items() if text}
+        value_by_key = {key: {"stringValue": text} for key, text in text_by_key.items() if text}
         if score is not None:
-            values["gen_ai.evaluation.score.value"] = {"doubleValue": score}
-        attributes = [{"key": key, "value": value} for key, value in values.items()]
+            value_by_key["gen_ai.evaluation.score.value"] = {"doubleValue": score}
+        attributes = [{"key": key, "value": value} for key, value in value_by_key.items()]
         log_record = {"eventName": "gen_ai.evaluation.result", "attributes": attributes}
         yield json.dumps({"resourceLogs": [{"scopeLogs": [{"logRecords": [log_record]}]}]})
 

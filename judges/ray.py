@@ -52,8 +52,8 @@ class JudgeBatch:
     def __call__(self, batch: Any) -> Any:
         """Add the columns to a batch: a dict of columns, a DataFrame or a pyarrow table."""
         is_arrow_table = hasattr(batch, "to_pydict")
-        cells = batch.to_pydict() if is_arrow_table else batch
-        columns = {str(name): cells[name] for name in cells}
+        table = batch.to_pydict() if is_arrow_table else batch
+        columns = {str(name): table[name] for name in table}
         if self.judge.name in columns:
             raise OptionError(f"the batch has a column {self.judge.name!r} already; rename it")
         cell_rows = zip(*columns.values(), strict=True)

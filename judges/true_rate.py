@@ -63,8 +63,8 @@ def count_errors(
         if not np.isnan(verdict):
             counts = counts_by_document.setdefault(document, [0, 0, 0, 0])
             counts[int(2 * (1 - label) + (1 - verdict))] += 1
-    n_documents = Counter(map(tuple, counts_by_document.values()))
-    return [[*counts, n] for counts, n in sorted(n_documents.items(), reverse=True)]
+    n_by_counts = Counter(map(tuple, counts_by_document.values()))
+    return [[*counts, n] for counts, n in sorted(n_by_counts.items(), reverse=True)]
 
 
 def document_codes(documents: Sequence[Hashable]) -> NDArray[np.int64]:
@@ -96,13 +96,13 @@ def corrected_rate(
     from scipy.special import stdtrit  # imported late, since judging does not need it
 
     # The number of documents with an output that people pass, and with one that they fail.
-    n_by_class = [n_documents @ (n > 0) for n in (both + people_only, judge_only + neither)]
-    t_squared = float(stdtrit(min(n_by_class) + 1, 0.975)) ** 2
+    n_class_documents = [n_documents @ (n > 0) for n in (both + people_only, judge_only + neither)]
+    t_squared = float(stdtrit(min(n_class_documents) + 1, 0.975)) ** 2
     # The ends p of the interval solve d(p)^2 = t^2 var(d(p)) for the difference
     # d(p) = rate - 1 + tnr - p (tpr + tnr - 1). This is the equation a p^2 - 2 b p + c = 0.
     smoothed_youden, excess_passes = tpr + tnr - 1, rate - 1 + tnr
-    all_deviations = (rate_deviations, tpr_deviations, tnr_deviations)
-    var_rate, var_tpr, var_tnr = (float(values @ values) for values in all_deviations)
+    var_rate = float(rate_deviations @ rate_deviations)
+    var_tpr, var_tnr = (float(values @ values) for values in (tpr_deviations, tnr_deviations))
     covariance = float(tpr_deviations[:-2] @ tnr_deviations[:-2])
     a = smoothed_youden**2 - t_squared * (var_tpr + var_tnr + 2 * covariance)
     b = excess_passes * smoothed_youden - t_squared * (var_tnr + covariance)

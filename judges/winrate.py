@@ -73,8 +73,8 @@ def win_rate(
             length_differences.append(length_a - length_b)
             judged_ids.append(document_id)
     # The choice in each order is 1 for the output shown first, -1 for the other, 0 for neither.
-    signs = np.nan_to_num(np.sign(np.reshape(margins, (-1, 2))))
-    choice_ab, choice_ba = signs[:, 0], -signs[:, 1]
+    margin_signs = np.nan_to_num(np.sign(np.reshape(margins, (-1, 2))))
+    choice_ab, choice_ba = margin_signs[:, 0], -margin_signs[:, 1]
     n_choices = abs(choice_ab) + abs(choice_ba)
     position_scores = (choice_ab + choice_ba) / np.maximum(n_choices, 1)
     is_flip = (choice_ab == choice_ba)[n_choices == 2]
@@ -120,10 +120,11 @@ def share_interval(
     mean_value, mean_size = document_sums.sum() / document_sizes.sum(), document_sizes.mean()
     document_sizes = np.concatenate([document_sizes, [mean_size, mean_size]])
     document_sums = np.concatenate([document_sums, [min_value * mean_size, max_value * mean_size]])
-    centre, n = document_sums.sum() / document_sizes.sum(), document_sizes.size
-    residuals = document_sums - centre * document_sizes
+    smoothed_mean, n = document_sums.sum() / document_sizes.sum(), document_sizes.size
+    residuals = document_sums - smoothed_mean * document_sizes
     standard_error = math.sqrt(float((residuals**2).sum()) * n / (n - 1)) / document_sizes.sum()
     half_width = float(stdtrit(n - 1, 0.975)) * standard_error
     # The interval always contains the mean of the values.
-    low, high = min(centre - half_width, mean_value), max(centre + half_width, mean_value)
+    low = min(smoothed_mean - half_width, mean_value)
+    high = max(smoothed_mean + half_width, mean_value)
     return max(min_value, float(low)), min(max_value, float(high))

@@ -37,13 +37,13 @@ class CostEstimate(NamedTuple):
         }
 
     def __str__(self) -> str:
-        lms = ", ".join(self.lms)
+        lm_names = ", ".join(self.lms)
         if self.cost_usd == 0:
-            return f"estimate: {self.n_requests:,} judgements; {lms}, free"
-        cost = "price unknown" if self.cost_usd is None else f"about ${self.cost_usd:,.4f}"
+            return f"estimate: {self.n_requests:,} judgements; {lm_names}, free"
+        cost_text = "price unknown" if self.cost_usd is None else f"about ${self.cost_usd:,.4f}"
         return (
             f"estimate: {self.n_requests:,} requests, about {self.tokens_in:,} tokens in and "
-            f"{self.tokens_out:,} out; {lms}, {cost}"
+            f"{self.tokens_out:,} out; {lm_names}, {cost_text}"
         )
 
 
@@ -71,10 +71,10 @@ def estimate_costs(
 
 def total_estimate(estimates: Sequence[CostEstimate]) -> CostEstimate:
     """Return the sum of several estimates; the cost is None if any of their costs is None."""
-    lms, requests, tokens_in, tokens_out, costs = zip(*estimates, strict=True)
-    cost = None if None in costs else math.fsum(costs)
+    lms, n_requests, tokens_in, tokens_out, costs = zip(*estimates, strict=True)
+    total_cost = None if None in costs else math.fsum(costs)
     all_lms = tuple(sorted(set().union(*lms)))
-    return CostEstimate(all_lms, sum(requests), sum(tokens_in), sum(tokens_out), cost)
+    return CostEstimate(all_lms, sum(n_requests), sum(tokens_in), sum(tokens_out), total_cost)
 
 
 def cost_json(session: Session, seconds: float) -> dict[str, Any]:

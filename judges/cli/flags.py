@@ -141,8 +141,8 @@ def parse_price(text: str) -> tuple[float, float]:
 
 
 def add_table_flags(parser: argparse.ArgumentParser, *, data_help: str) -> None:
-    title = "files (.jsonl, .csv or .parquet; --data also .json, .tsv or .xlsx)"
-    add_flag = parser.add_argument_group(title).add_argument
+    group_title = "files (.jsonl, .csv or .parquet; --data also .json, .tsv or .xlsx)"
+    add_flag = parser.add_argument_group(group_title).add_argument
     add_flag("--data", required=True, type=Path, metavar="FILE", help=data_help)
     help_text = "the file to write; the same command resumes an interrupted run"
     add_flag("--out", type=Path, metavar="FILE", help=help_text)

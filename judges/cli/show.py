@@ -31,8 +31,8 @@ def show_list(flags: argparse.Namespace) -> int:
     rows = [("name", "texts", "scale", "source")]
     for subject in subjects:
         outputs = [f"2 x {subject.candidate}"] if isinstance(subject, Comparison) else []
-        texts = ", ".join([*subject.inputs, *outputs])
-        rows.append((subject.name, texts, _answer_range(subject.answers), subject.source))
+        text_names = ", ".join([*subject.inputs, *outputs])
+        rows.append((subject.name, text_names, _answer_range(subject.answers), subject.source))
     column_widths = [max(map(len, column)) + 2 for column in zip(*rows, strict=True)]
     for *cells, source in rows:
         line = "".join(map(str.ljust, cells, column_widths))

@@ -83,9 +83,9 @@ class TableRun:
         path, sheet = split_sheet(self.flags.data)
         with path.open("rb") as file:
             data_digest = file_digest(file, "sha256").hexdigest()
-        judges = [judge.dumps() for judge in self.judges]
+        judge_files = [judge.dumps() for judge in self.judges]
         settings = [self.flags.seed, self.columns, self.columns_by_judge, self.id_column]
-        return sha256(json.dumps([data_digest, sheet, judges, settings]).encode()).hexdigest()
+        return sha256(json.dumps([data_digest, sheet, judge_files, settings]).encode()).hexdigest()
 
 
 def command(flags: argparse.Namespace) -> int:
@@ -150,7 +150,7 @@ def _prepare_run(results_by_judge: ResultsByJudge, flags: argparse.Namespace) ->
     id_columns = Columns(table, options)
     columns[ID_COLUMN] = None
     price, estimates = price_of(flags.price), list[CostEstimate]()
-    lms = [single.lm for judge in judges for single in judge.single_judges]
+    lms = [single_judge.lm for judge in judges for single_judge in judge.single_judges]
     for judge in judges:
         n = n_characters[judge.name]
         estimates += estimate_costs(judge, n_rows=n_rows, n_characters=n, lms=lms, price=price)
@@ -302,14 +302,14 @@ def _judge_rows(
     texts_of_rows = (_texts_by_judge(row, run.columns_by_judge) for row in row_copy)
     all_texts, *text_copies = tee(texts_of_rows, len(run.judges) + 1)
     with ExitStack() as exit_stack:
-        iterators = {}
+        iterator_by_judge = {}
         for judge, text_copy in zip(run.judges, text_copies, strict=True):
             client = session.client(judge.lm, api_base=judge.api_base)
             texts_of_judge = map(itemgetter(judge.name), text_copy)
             iterator = judge.judge_rows(texts_of_judge, client, seed=run.flags.seed)
-            iterators[judge.name] = exit_stack.enter_context(closing(iterator))
+            iterator_by_judge[judge.name] = exit_stack.enter_context(closing(iterator))
         for row, texts in zip(rows, all_texts, strict=True):
-            yield row, texts, {name: next(iterator) for name, iterator in iterators.items()}
+            yield row, texts, {name: next(iterator) for name, iterator in iterator_by_judge.items()}
 
 
 def _run_batch_step(run: TableRun) -> bool:
@@ -318,8 +318,8 @@ def _run_batch_step(run: TableRun) -> bool:
 
     flags, lms = run.flags, run.external_lms
     if len(lms) != 1:
-        models = ", ".join(lms) or "none"
-        raise UsageError(f"--batch-api needs one model outside of this process, not {models}")
+        lm_names = ", ".join(lms) or "none"
+        raise UsageError(f"--batch-api needs one model outside of this process, not {lm_names}")
     options = {"api_base": flags.api_base, "api_key_env": flags.api_key_env}
     price = price_of(flags.price) or find_price(lms[0])
     with _open_session(run) as session:
