@@ -34,7 +34,7 @@ class OptionError(JudgesError, ValueError):
 # The arguments of a Python function whose names differ from the options' names. None while a
 # command runs, whose options are flags.
 _argument_by_option: ContextVar[Mapping[str, str] | None] = ContextVar("arguments", default=None)
-# Messages on labels name these flags, even if a Python function reads the labels.
+# Messages about label files name these flags. For a Python function, its arguments are added.
 _ARGUMENT_BY_FLAG = {
     "--map": "map={'NAME': 'COLUMN'}",
     "--scale": "scale='LOW-HIGH'",

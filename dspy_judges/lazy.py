@@ -8,7 +8,10 @@ from pathlib import Path
 
 
 def lazy_names(package_name: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """Set a package's `__all__`; return `__getattr__` and `__dir__`, for `import A as A` in it."""
+    """Return a package's `__getattr__`, which imports a name when it is used, and its `__dir__`.
+
+    The package's names, also in `__all__`, are those that its file imports by `import A as A`.
+    """
     namespace = vars(sys.modules[package_name])
     module_by_name = {}
     for statement in ast.walk(ast.parse(Path(str(namespace["__file__"])).read_text("utf-8"))):

@@ -34,7 +34,7 @@ class _OutputStream(io.FileIO):
 def wrap_output_streams() -> None:
     """Let a command go on after a program that reads its output, such as `head`, has ended.
 
-    Characters that the output's encoding cannot write become escapes, as in Python.
+    Characters that the output's encoding lacks are written as escapes of Python.
     """
     for stream_name in ("stdout", "stderr"):
         stream = getattr(sys, stream_name)

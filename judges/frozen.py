@@ -74,7 +74,7 @@ class SubjectEntry(_StrictStruct):
         values = {key: value for key, value in asdict(self).items() if value is not UNSET}
         has_anchors, is_comparison = "anchors" in values, "candidate" in values
         if has_anchors == is_comparison or (is_comparison and "words" in values):
-            raise DimensionError(f"{self.name}: needs anchors or a candidate, and not both")
+            raise DimensionError(f"{self.name}: a judge has anchors or a candidate, and not both")
         return Comparison(**values) if is_comparison else Dimension(**values)
 
 

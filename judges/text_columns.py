@@ -68,7 +68,7 @@ def find_columns(
 
 
 def accepted_column_names(subject: Subject, text_name: str) -> list[str]:
-    """Return the column names that a text may have; for pairs, also the usual names."""
+    """Return the names that a text's column may have; for pairs, also names such as `prompt`."""
     if not isinstance(subject, Comparison):
         return [text_name]
     if text_name in subject.fields:

@@ -61,7 +61,7 @@ def win_rate(
     documents: Sequence[Hashable] | None = None,
     lengths: Sequence[tuple[int, int]] | None = None,
 ) -> WinRate:
-    """Return the win rate of A; `lengths` has the numbers of characters of each pair's outputs."""
+    """Return how often A wins over B; `lengths` has the numbers of characters of each A and B."""
     document_ids = range(len(preferences)) if documents is None else documents
     output_lengths = [(0, 0)] * len(preferences) if lengths is None else lengths
     wins, margins, length_differences, judged_ids = [], [], [], []

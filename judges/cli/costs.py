@@ -78,7 +78,7 @@ def total_estimate(estimates: Sequence[CostEstimate]) -> CostEstimate:
 
 
 def cost_json(session: Session, seconds: float) -> dict[str, Any]:
-    """Return the calls, tokens, cost and time of a run and its earlier starts, by keys of --json.
+    """Return the calls, tokens, cost and time of a run and its earlier starts, as --json has them.
 
     `cost_unconfirmed_usd` is the worst-case cost of requests that were not answered.
     """

@@ -247,7 +247,7 @@ def with_reasoning_flag(judge: "AnyJudge", name: str, flags: argparse.Namespace)
     if flags.reasoning is None:
         return judge
     if judge.is_frozen:
-        raise UsageError(f"{name} is frozen, with its reasoning: leave out --reasoning")
+        raise UsageError(f"{name} is frozen and keeps its reasoning: leave out --reasoning")
     from judges.judge import Judge
 
     return Judge.of(judge.subject, reasoning=flags.reasoning, lm=judge.lm)

@@ -46,7 +46,7 @@ class _JudgeResults:
         self.key_by_column: dict[str, str] = {}
 
     def name_columns(self, table_columns: Collection[str]) -> list[str]:
-        """Return the names of the new columns: NAME or NAME_KEY, or NAME_judge if one exists."""
+        """Return the names of the new columns, which begin with `prefix`, or else PREFIX_judge."""
         for prefix in (self.prefix, f"{self.prefix}_judge"):
             self.key_by_column = {
                 prefix if key == "score" else f"{prefix}_{key.removeprefix(ANSWER_PREFIX)}": key
@@ -58,7 +58,7 @@ class _JudgeResults:
         raise RowsError(f"{problem}; write .jsonl, or rename one")
 
     def _count_judgement(self, judgement: AnyJudgement, texts: Record) -> Record:
-        """Count a judgement; return a mark for its row if the judge was tuned on this row."""
+        """Count a judgement; return the mark `tuned_on` if the judge was tuned on the row."""
         self.n_judged += judgement.failure is None
         self.first_failure = self.first_failure or judgement.failure
         is_tuned_row = self.judge.was_tuned_on(texts)

@@ -116,7 +116,7 @@ def _check_output(flags: argparse.Namespace) -> None:
         raise UsageError("--out FILE is needed, except with --dry-run")
     if not flags.out.parent.is_dir():
         raise RowsError(f"{flags.out}: the folder {flags.out.parent} does not exist")
-    # If a store of replies is left beside the output, the run was killed, and may write it again.
+    # A store of replies beside the output shows that its run was killed; this run completes it.
     if flags.out.exists() and not _store_path(flags.out).exists():
         raise RowsError(f"{flags.out} exists already: delete it, or name another --out")
     state_path = batch_state_path(flags.out)
