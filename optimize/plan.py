@@ -118,9 +118,7 @@ class PlanResult:
     n_labelled: int
     target_width: float
     figures: Mapping[str, PlannedFigure]
-    labels_needed: Sequence[LabelsNeeded] | None = field(
-        default=None, metadata={"json": "decisions"}
-    )
+    labels_needed: list[LabelsNeeded] | None = field(default=None, metadata={"json": "decisions"})
     n_documents_to_label: int = field(default=0, metadata={"json": "n_next"})
     draw_method: str = field(default="at random", metadata={"json": "drawn"})
     file_to_label: str | None = field(default=None, metadata={"json": "out"})
@@ -294,20 +292,16 @@ def _with_next_command(
     scale_ends = labelled_set.scales.get(dimension, ())
     if scale_text := flags.scale or "-".join(f"{end:g}" for end in scale_ends):
         words += ["--scale", scale_text]
-    label_file, earlier_file = _file_of_next_labels(flags, dimension), flags.labels or flags.file
+    label_file = str(Path(flags.file).with_suffix(f".{dimension}.jsonl"))
+    if flags.labels and flags.labels.endswith(".jsonl"):
+        with Path(flags.labels).open("rb") as lines:
+            # `label` can add labels to a file of its own. Only `label` writes the time of a label.
+            if b'"labelled_at": ' in lines.readline():
+                label_file = flags.labels
+    earlier_file = flags.labels or flags.file
     if result.n_labelled and label_file != earlier_file:
         result = replace(result, other_labels=earlier_file)
     return replace(result, next_command=shlex.join([*words, "--out", label_file]))
-
-
-def _file_of_next_labels(flags: argparse.Namespace, dimension: str) -> str:
-    """Return the file of the labels so far if `label` can add labels to it; else a new file."""
-    if flags.labels and flags.labels.endswith(".jsonl"):
-        with Path(flags.labels).open("rb") as lines:
-            # Only `label` writes the time of each label.
-            if b'"labelled_at": ' in lines.readline():
-                return str(flags.labels)
-    return str(Path(flags.file).with_suffix(f".{dimension}.jsonl"))
 
 
 def plan_lines(result: PlanResult) -> list[str]:

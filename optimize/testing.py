@@ -167,6 +167,10 @@ class OptimizerContract:
         )
         return type(self).optimizer(problem), problem, judge, proposer
 
+    def finalist_ids(self, seed: int = 0, *, people_disagree: bool = False) -> list[str]:
+        exploration, *_ = self.explore(seed=seed, people_disagree=people_disagree)
+        return [finalist.id for finalist in exploration.finalists]
+
     def test_finalists_can_become_judges(self) -> None:
         exploration, problem, _, _ = self.explore()
         for candidate in exploration.finalists:
@@ -197,11 +201,7 @@ class OptimizerContract:
         assert not any(item.texts["text"] in prompts for item in problem.dev.items)
 
     def test_the_ratings_of_dev_change_no_finalist(self) -> None:
-        finalists = [
-            [finalist.id for finalist in self.explore(people_disagree=disagree)[0].finalists]
-            for disagree in (False, True)
-        ]
-        assert finalists[0] == finalists[1]
+        assert self.finalist_ids(people_disagree=True) == self.finalist_ids()
 
     def test_no_document_is_judged_by_a_prompt_that_shows_it(self) -> None:
         _, problem, judge, _ = self.explore()
@@ -210,9 +210,7 @@ class OptimizerContract:
             assert item.document_id not in {document_of[str(demo["text"])] for demo in prompt.demos}
 
     def test_the_same_seed_explores_alike(self) -> None:
-        explorations = [self.explore(seed=1)[0] for _ in range(2)]
-        ids = [[finalist.id for finalist in each.finalists] for each in explorations]
-        assert ids[0] == ids[1]
+        assert self.finalist_ids(seed=1) == self.finalist_ids(seed=1)
 
     def test_the_limit_holds(self) -> None:
         for calls in (0, 1, 100, 1000):

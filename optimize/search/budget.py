@@ -80,7 +80,6 @@ class SearchBudget:
 
     Attributes:
         limit: Upper bound on the total cost, without the amounts that are reserved for later.
-        pricing: The prices, and the unit of all costs.
         allowed_excess: By how much the estimated cost of a step may exceed what remains.
         on_reserve: Called with `reserved_cost`, so that the models' budget reserves it, too.
         total_cost: The cost so far; a run that is resumed counts its earlier cost, too.
@@ -115,7 +114,6 @@ class SearchBudget:
         raise SearchBudgetSpentError(message.format(cost, max(0, self.remaining)))
 
     def charge_judgement(self, price: float) -> None:
-        """Add the cost of a judgement with this price."""
         n_calls = self.pricing.calls_per_item
         self.total_cost += n_calls if self.pricing.budget_unit == "calls" else price
         self.n_calls += n_calls

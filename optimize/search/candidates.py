@@ -161,7 +161,7 @@ def draw_demo_set(
     answers, by item id.
     """
     if prompt.answer_field.choices == A_OR_B:  # a tied pair demonstrates neither A nor B
-        items = Items(tuple(item for item in items if item.human != 0))
+        items = items.of_rows(np.flatnonzero(items.human).tolist())
     max_documents = max(1, int(len(items.documents) * share))
     shown_documents, shown_texts = set[str](), set[tuple[str, ...]]()
     characters_left, redactor = max_characters, Redactor()

@@ -159,7 +159,6 @@ class JudgedItems:
         return f"{people_text}, place {people_rank:g} of {n_ranked:g}; {judge_text}"
 
     def _verdict_line(self, item: Item, score: float) -> str:
-        """Return the line on a passed or failed output: people's verdict and the judge's."""
         good_word = self.verdict_words[0]
         people_verdict = self.answer_field.nearest_choice(item.human)
         judge_verdict = self.answer_field.nearest_choice(score)
@@ -203,7 +202,6 @@ class JudgedItems:
         )
 
     def _share_sentence(self, rows: Indices) -> str:
-        """Return a sentence with the shares of ratings on these rows, the judge's and people's."""
         scores, labels = self.scores[rows].tolist(), self.items.human[rows].tolist()
         judge_counts = Counter(map(self.answer_field.nearest_choice, scores))
         people_counts = Counter(map(self.answer_field.nearest_choice, labels))

@@ -96,9 +96,9 @@ def decide(
     The tuned judge is the judge that asks questions, if questions have the largest gain. Otherwise
     it is the finalist with the largest gain after a deduction for cost.
     """
-    question_trials = [[trial] for trial in question_test.trials] if question_test else []
-    trials_by_change = [each for each in (trials_by_half, question_trials) if any(each)]
-    if not trials_by_change:
+    question_trials = question_test.trials if question_test else ()
+    trials_by_change = trials_by_half, [[trial] for trial in question_trials]
+    if not any(chain(*trials_by_change)):
         reason = f"No reliable candidate beat the untuned judge on train ({n_tried} tried)."
         return problem.untuned, ShipDecision(ships=False, reason=reason)
     gains_by_change = [
@@ -106,13 +106,12 @@ def decide(
     ]
     risk, rng = problem.options.risk, random_generator(problem.options.seed, "gate")
     decision = decide_by_gain(gains_by_change, problem.goal, rng, risk)
-    gain, best_change = decision.gain, trials_by_change[decision.gain.change_index]
-    trials = list(chain(*best_change))
-    if question_test and best_change is question_trials:
-        tuned = question_test.candidate
+    gain = decision.gain
+    if question_test and (gain.change_index == 1 or not any(trials_by_half)):
+        tuned, trials = question_test.candidate, list(question_trials)
     else:
-        tuned = best_after_cost(problem, trials)
-        trials = [trial for trial in trials if trial.candidate.id == tuned.id]
+        trials = best_after_cost(problem, chain(*trials_by_half))
+        tuned = trials[-1].candidate
     if decision.ships and (objection := _objection(problem, tuned, trials)):
         way_out = f"{option_name('ship', 'tuned')} ships the judge nevertheless."
         reason = f"Tuning passed the test, but {objection} {way_out}"
@@ -148,10 +147,9 @@ def rate_objection(trials: Sequence[CandidateTrial]) -> str | None:
     verdicts = np.hstack([(trial.scores, trial.reference_scores) for trial in trials])
     tuned_right, untuned_right = verdicts == human
     both_judged = ~np.isnan(verdicts).any(axis=0)
-    rows_by_label = {"fails": both_judged & (human == 0), "passes": both_judged & (human == 1)}
-    untuned_rates = {
-        label: untuned_right[rows].mean() for label, rows in rows_by_label.items() if rows.any()
-    }
+    labels = {"fails": both_judged & (human == 0), "passes": both_judged & (human == 1)}
+    rows_by_label = {label: rows for label, rows in labels.items() if rows.any()}
+    untuned_rates = {label: untuned_right[rows].mean() for label, rows in rows_by_label.items()}
     for label, rows in rows_by_label.items():
         n_worse = int((rows & untuned_right & ~tuned_right).sum())
         n_better = int((rows & tuned_right & ~untuned_right).sum())
@@ -208,19 +206,22 @@ def metric_name(search_goal: Goal) -> str:
     return "balanced accuracy" if search_goal == "balanced" else f"{search_goal}-level rho"
 
 
-def best_after_cost(problem: SearchProblem, trials: Sequence[CandidateTrial]) -> Candidate:
-    """Return the candidate with the highest objective after a deduction, `GAIN_PER_EXTRA_COST`.
+def best_after_cost(
+    problem: SearchProblem, all_trials: Iterable[CandidateTrial]
+) -> list[CandidateTrial]:
+    """Return the trials of the best candidate by its objective minus `GAIN_PER_EXTRA_COST`.
 
     If any candidate beats the untuned judge, only such candidates are considered. Two candidates
     are compared on the items that both have scored and that neither has in its demonstrations.
     """
     trials_by_id: dict[str, list[CandidateTrial]] = {}
-    for trial in trials:
+    for trial in all_trials:
         trials_by_id.setdefault(trial.candidate.id, []).append(trial)
     with_gain = [trials for trials in trials_by_id.values() if mean_gain(trials) > 0]
-    best, *others = (trials[-1].candidate for trials in with_gain or trials_by_id.values())
+    best_trials, *others = with_gain or trials_by_id.values()
     evaluator = problem.evaluator
-    for candidate in others:
+    for trials in others:
+        candidate, best = trials[-1].candidate, best_trials[-1].candidate
         items = problem.train_and_dev
         for judge in (candidate, best):
             items = judge.unseen(evaluator.scored_items(judge, items))
@@ -229,8 +230,8 @@ def best_after_cost(problem: SearchProblem, trials: Sequence[CandidateTrial]) ->
         extra_price = evaluator.item_price(candidate) - evaluator.item_price(best)
         extra_cost = extra_price / evaluator.item_price(problem.untuned)
         if trial.gain_estimate.value > GAIN_PER_EXTRA_COST * extra_cost:
-            best = candidate
-    return best
+            best_trials = trials
+    return best_trials
 
 
 def largest_gain(

@@ -42,9 +42,9 @@ INSTRUCTION_NAME = "instruction"  # of the only text that GEPA tunes
 class GepaAdapter:
     """The adapter through which GEPA scores documents, draws minibatches and asks the proposer.
 
-    GEPA learns from `learning_documents`. It selects candidates on `selection_documents`, on which
-    `selection_values` has each candidate's objective. `fatal_error` is the error that ends the
-    search: GEPA itself would treat the error as a single bad reply.
+    GEPA learns from `learning_documents`, and selects candidates by their `selection_values`, which
+    are objectives on `selection_documents`. `fatal_error` ends the search: GEPA itself would treat
+    the error as a single bad reply.
     """
 
     propose_new_texts = None  # None: GEPA uses its own prompt for proposals

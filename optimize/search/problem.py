@@ -81,9 +81,7 @@ class SearchProblem:
     def scores(self, candidate: Candidate, items: Items) -> Vector:
         """Return the candidate's scores; verdicts, by its threshold, if verdicts are the goal."""
         scores = self.evaluator.scores(candidate, items)
-        if self.goal == "balanced":
-            return balanced.verdicts(scores, candidate.threshold)
-        return scores
+        return balanced.verdicts(scores, candidate.threshold) if self.goal == "balanced" else scores
 
     @cached_property
     def untuned(self) -> Candidate:
@@ -133,8 +131,9 @@ def informative_documents(items: Items, search_goal: Goal) -> tuple[str, ...]:
         return varied or items.documents
     if search_goal != "balanced" or varied:
         return items.documents
-    passed = [name for name, labels in labels_by_document.items() if labels[0] >= 0.5]
-    failed = [name for name, labels in labels_by_document.items() if labels[0] < 0.5]
+    passed, failed = list[str](), list[str]()
+    for name, labels in labels_by_document.items():
+        (passed if labels[0] >= 0.5 else failed).append(name)
     rarer, commoner = sorted((failed, passed), key=len)
     alternating = zip_longest(rarer, commoner[: MAX_COMMONER_PER_RARER * len(rarer)])
     return tuple(filter(None, chain.from_iterable(alternating))) or items.documents

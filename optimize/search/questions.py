@@ -101,8 +101,7 @@ class LabelledAnswers:
 
     def _fit_slopes(self, rows: Mask) -> Vector:
         """Return the answers' relative slopes; 0 for all questions if labels teach nothing."""
-        own_answer_only = np.zeros(len(self.choice_fields))
-        own_answer_only[-1] = 1.0
+        own_answer_only: Vector = np.eye(len(self.choice_fields))[-1]
         answers, human = self.answers[rows], self.human[rows]
         if self.choice_fields[-1].choices != A_OR_B:
             answers_and_labels = np.column_stack([answers, human])
@@ -202,11 +201,11 @@ def ask_questions(
         return None
     dev_items, train_items = _items_to_ask(problem)
     judges, share = _affordable_judges(problem, candidates, dev_items + train_items)
-    test_items_by_half = dev_items, train_items = _items_to_ask(problem, share)
-    items = dev_items + train_items
+    items_by_half = _items_to_ask(problem, share)
+    items = items_by_half[0] + items_by_half[1]
     evaluator.scores(problem.untuned, items)
     trials, useful_answers = list[CandidateTrial](), list[LabelledAnswers]()
-    for half, judge, test_items in zip(halves, judges, test_items_by_half, strict=True):
+    for half, judge, test_items in zip(halves, judges, items_by_half, strict=True):
         trial, answers = _test_on_half(half, judge, items, test_items)
         trials.append(trial)
         useful_answers.append(answers)
@@ -292,7 +291,7 @@ def held_out_scores(answers: LabelledAnswers, is_tested: Mask, problem: SearchPr
 
 
 def _items_to_ask(problem: SearchProblem, share: float = 1.0) -> list[Items]:
-    """Select documents of dev and of train, each with about `MAX_OUTPUTS_ASKED * share` items."""
+    """Select documents of dev, and of train, with about `MAX_OUTPUTS_ASKED * share` items each."""
     items_by_half = []
     for items in (problem.dev, problem.train):
         n_outputs = len(first_documents(items, problem.goal, MAX_OUTPUTS_ASKED, len))

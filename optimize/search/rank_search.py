@@ -207,15 +207,12 @@ class RankSearch:
         return next(iter(self._candidates_with_gain()), self.problem.untuned)
 
     def _propose_instructions(self, round_number: int, parent: Candidate) -> list[str]:
-        budget, n_proposals = self.budget, self.options.n_proposals
+        budget, seed, n_proposals = self.budget, self.options.seed, self.options.n_proposals
         if budget.remaining < budget.proposal_cost * n_proposals:
             # Ask for fewer instructions, so that half of the budget remains for their race.
             n_proposals = int(budget.remaining / 2 / budget.proposal_cost)
-        generators = [
-            random_generator(self.options.seed, "lesson", round_number, number)
-            for number in range(n_proposals)
-        ]
-        evidence_texts = write_evidence(self.evaluator, parent, self.problem.train, generators)
+        rngs = [random_generator(seed, "lesson", round_number, i) for i in range(n_proposals)]
+        evidence_texts = write_evidence(self.evaluator, parent, self.problem.train, rngs)
         best_values: dict[str, float] = {}
         for trial in self.trials.values():
             instruction = trial.candidate.instruction

@@ -86,9 +86,9 @@ def _test_questions(
     if any(exploration.cross_validation for exploration in explorations):
         return None, "", False  # no half is left that the judge did not learn from
     # If the budget ended before a half was explored, an empty exploration stands for the half.
-    both_explorations = [*explorations, Exploration(), Exploration()][: len(halves)]
+    n_unexplored = len(halves) - len(explorations)
     try:
-        return ask_questions(halves, both_explorations), "", False
+        return ask_questions(halves, [*explorations, *[Exploration()] * n_unexplored]), "", False
     except QuestionsNotTestedError as error:
         return None, f" Questions do not ship: {error}.", False
     except BUDGET_ERRORS as error:
