@@ -123,7 +123,7 @@ class LabelLog:
             is_last_line_complete = True
         if is_last_line_complete:
             lines.append(last_line)
-        is_added = [self._add_line(line, n) for n, line in enumerate(lines, 1) if line.strip()]
+        was_added = [self._add_line(line, n) for n, line in enumerate(lines, 1) if line.strip()]
         self._file = self.path.open("ab", buffering=0)  # each line is a single write
         self._size = sum(len(line) + 1 for line in lines)
         if is_last_line_complete:
@@ -131,7 +131,7 @@ class LabelLog:
         elif last_line:
             self._file.truncate(self._size)
             self.notes.append("removed the last line, which was incomplete")
-        if n_ignored := is_added.count(False):
+        if n_ignored := was_added.count(False):
             lines_text = count_text(n_ignored, "line")
             self.notes.append(f"ignored {lines_text} on other outputs or dimensions")
 

@@ -115,7 +115,7 @@ def _obstacle_in_figures(scorecard: Scorecard) -> Obstacle | None:
 
 
 def _obstacle_to_verdicts(figures: VerdictFigures) -> Obstacle | None:
-    """Return an obstacle unless verdicts are clearly better than always the commoner verdict."""
+    """Return an obstacle unless the judge clearly beats one that always says the same."""
     accuracy, constant_share = figures.judge.accuracy, figures.constant_judge.accuracy.value
     if accuracy.interval and accuracy.interval.low > constant_share:
         return None

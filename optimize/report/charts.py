@@ -46,10 +46,10 @@ class IntervalChart:
     caption: str
 
 
-def interval_charts(figures: Mapping[str, Figure], figure_name: str) -> list[IntervalChart]:
+def interval_charts(figure_by_name: Mapping[str, Figure], figure_name: str) -> list[IntervalChart]:
     """Return a chart of the judges' figures with intervals; none if no figure is defined."""
     points_by_name = {}
-    for name, figure in figures.items():
+    for name, figure in figure_by_name.items():
         if not isnan(figure.value):
             interval = figure.interval or Interval(figure.value, figure.value)
             points_by_name[name] = interval.low, figure.value, interval.high
@@ -57,7 +57,7 @@ def interval_charts(figures: Mapping[str, Figure], figure_name: str) -> list[Int
         return []
     points = np.array([*points_by_name.values()])
     positions, ticks = _positions(points, points)
-    values = [number_text(figures[name].value) for name in points_by_name]
+    values = [number_text(figure_by_name[name].value) for name in points_by_name]
     rows = [*zip(points_by_name, values, positions.tolist(), strict=True)]
     caption = f"Each judge's {figure_name} with its 95% interval."
     return [IntervalChart(rows=rows, ticks=ticks, caption=caption)]

@@ -114,7 +114,7 @@ def write_verification(path: Path, result: Verification, scored_items: ScoredIte
     caption = f"Every level and coefficient. {card.unweighted_sentence(counts)}"
     correlation_table = ReportTable(("level and coefficient",), rows, caption)
     figures = _figures_section(answer, scorecard, scored_items, correlation_table)
-    # Named after the page: a misses.csv of a run in the same folder must not be replaced.
+    # The table's name contains the page's, so that it never replaces the misses.csv of a run.
     _write_misses(path.with_suffix(f".{MISSES_FILE}"), scored_items)
     write_page(path, answer, [figures, source_section(counts)], miss_groups(scored_items))
 
@@ -144,8 +144,8 @@ def write_comparison(path: Path, result: JudgeComparison) -> None:
     answer = comparison_answer(result)
     left_out = [(entry.name, entry.why_unscored) for entry in result.left_out]
     tables = [*answer.tables, cost_table(result), ReportTable(("left out", "why"), left_out)]
-    figures = {judge.name: judge.scorecard.headline for judge in result.judges}
-    charts = interval_charts(figures, result.scorecard.headline_name)
+    figure_by_name = {judge.name: judge.scorecard.headline for judge in result.judges}
+    charts = interval_charts(figure_by_name, result.scorecard.headline_name)
     section = Section(title="Figures", facts=answer.facts, charts=charts, tables=tables)
     write_page(path, answer, [section, source_section(result.data_counts)])
 

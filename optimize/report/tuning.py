@@ -81,8 +81,9 @@ def _split_table(result: TuningResult) -> ReportTable:
     caption, rows = "Both judges on labels that tuning did not use.", list[tuple[str, ...]]()
     if not result.has_verdicts:
         for split_name, split in result.splits.items():
-            rhos = figure_text(split.untuned.rho), figure_text(split.tuned.rho)
-            rows.append((SPLIT_TITLES[split_name], *rhos, f"{split.untuned.rho.n_documents:,}"))
+            rho_texts = figure_text(split.untuned.rho), figure_text(split.tuned.rho)
+            n_documents = f"{split.untuned.rho.n_documents:,}"
+            rows.append((SPLIT_TITLES[split_name], *rho_texts, n_documents))
         rho_name = f"{result.level}-level rho"
         return ReportTable((rho_name, "untuned judge", "tuned judge", "documents"), rows, caption)
     for split_name, split in result.splits.items():
@@ -122,16 +123,16 @@ def gain_sentence(result: TuningResult, test: SplitResult) -> str:
     return f"On test {figure_name} is {both_texts}: {gain_text}. {meaning}"
 
 
-def _gain_meaning(test: SplitResult, documents: str) -> str:
-    """Return what the gain on test means; `documents` is their number with its noun."""
+def _gain_meaning(test: SplitResult, documents_text: str) -> str:
+    """Return what the gain on test means; `documents_text` reads like "20 documents"."""
     interval = test.objective_gain.interval
     if interval is None:
-        return f"{documents} are too few, or too alike, for an interval: this may be luck."
+        return f"{documents_text} are too few, or too alike, for an interval: this may be luck."
     if test.is_gain_confirmed:
-        return f"So tuning helped: these {documents} had no part in it."
+        return f"So tuning helped: these {documents_text} had no part in it."
     if interval.high < 0:
-        return f"So the tuned judge is worse: these {documents} had no part in tuning."
-    return f"{documents} are too few to tell this from luck."
+        return f"So the tuned judge is worse: these {documents_text} had no part in tuning."
+    return f"{documents_text} are too few to tell this from luck."
 
 
 def _cost_text(result: TuningResult) -> str:

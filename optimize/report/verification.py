@@ -44,7 +44,7 @@ def _miss_lines(result: Verification) -> list[str]:
 
 
 def verification_answer(result: Verification, *, with_faults: bool = True) -> ReportAnswer:
-    """Return the answer on a verification; the outcome for the user's floors comes first."""
+    """Return the answer on a verification; whether the judge is above the floors comes first."""
     scorecard, floor_check = result.scorecard, result.floor_check
     judge_name = Path(result.judge).name.removesuffix(".jsonl")
     obstacle = card.obstacle_to_use(scorecard, result.data_counts, result.overlap)

@@ -22,8 +22,8 @@ MIN_OUTPUTS_FOR_INTERVAL, MIN_OUTPUTS_TO_LEARN = 10, 5
 # 1 of 32.
 MIN_DIFFERENT_DOCUMENTS = 6
 PASS_THRESHOLD = 0.5
-# `best_threshold` averages balanced accuracy over thresholds up to this distance from a midpoint,
-# in standard deviations of the scores.
+# `best_threshold` averages balanced accuracy over thresholds around the midpoint of two scores, up
+# to this distance from it, in standard deviations of the scores.
 HALF_WINDOW_IN_SDS = 1 / 3
 
 
@@ -94,8 +94,8 @@ def contrast_balanced_accuracy(
     The mean difference between the verdicts is subtracted from every output's difference. The
     subtraction does not change the value, but narrows the interval if documents differ in their
     share of passes. If fewer than ten outputs have the rarer label, nothing is subtracted, so that
-    the permutation test stays exact. The interval is None for such labels, and also if the judges
-    differ on fewer than six documents.
+    the permutation test stays exact, and the interval is None. It is also None if the judges differ
+    on fewer than six documents.
     """
     differences = np.asarray(verdicts_a, dtype=float) - np.asarray(verdicts_b, dtype=float)
     both_judged = ~np.isnan(differences)

@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike
 
 from optimize.statistics.intervals import Interval, Mask, Vector, student_quantile
 
-# The margin of a noninferiority test, in standard errors: the normal quantiles of an error rate of
-# 5 % (a new judge that is worse by the margin passes) and a power of 80 % (an equal one passes).
+# The margin of a noninferiority test, in standard errors: the sum of two normal quantiles. A new
+# judge that is worse by the margin passes in 5 % of cases, an equally good one in 80 %.
 MARGIN_IN_SE = 1.644854 + 0.841621
 # The smallest number of changed rows that `rows_to_label` returns.
 MIN_ROWS_TO_LABEL = 30
@@ -62,8 +62,8 @@ def interval_on_these_rows(gain: ArrayLike, is_changed: Mask) -> Interval | None
     """Return the 90 % interval for the difference in accuracy on exactly these rows.
 
     The only error comes from which changed rows were drawn for labelling. If all changed rows have
-    a label, the interval is a single point. If no changed row has a label, the interval is None. As
-    in `cautious_interval`, two pseudo-rows, with the gains 1 and -1, are added.
+    a label, the interval is a single point. If no changed row has a label, the interval is None.
+    Two made-up rows with the gains 1 and -1 are added; `cautious_interval` explains why.
     """
     gains = np.asarray(gain, dtype=float)
     known_gains = gains[is_changed & ~np.isnan(gains)]

@@ -41,7 +41,8 @@ def _scale_rows(values: Matrix, weight: Vector | float) -> Matrix:
 
 def _kendall(scores: Matrix, ratings: Matrix) -> Vector:
     """Return Kendall's tau-b of each row, without scipy.stats, whose import takes half a second."""
-    # Numbers of pairs: concordant minus discordant, with different scores, with different ratings.
+    # Three numbers of pairs of outputs: concordant minus discordant pairs, pairs with different
+    # scores, and pairs with different ratings.
     concordance, n_untied_scores, n_untied_ratings = np.zeros((3, len(scores)))
     for distance in range(1, scores.shape[-1]):
         score_signs = np.sign(scores[:, distance:] - scores[:, :-distance])
@@ -103,7 +104,7 @@ def sums_above(scores: Vector, values: Vector) -> Vector:
     """Return the sum of `values` over higher scores, plus half the sum over equal scores."""
     sort_order = np.argsort(scores, kind="stable")
     sorted_scores = scores[sort_order]
-    cumulative = np.concatenate([[0.0], np.cumsum(values[sort_order])])
-    sum_below = cumulative[np.searchsorted(sorted_scores, scores, "left")]
-    sum_up_to_equal = cumulative[np.searchsorted(sorted_scores, scores, "right")]
-    return np.asarray(cumulative[-1] - (sum_below + sum_up_to_equal) / 2)
+    cumulative_sums = np.concatenate([[0.0], np.cumsum(values[sort_order])])
+    sum_below = cumulative_sums[np.searchsorted(sorted_scores, scores, "left")]
+    sum_up_to_equal = cumulative_sums[np.searchsorted(sorted_scores, scores, "right")]
+    return np.asarray(cumulative_sums[-1] - (sum_below + sum_up_to_equal) / 2)

@@ -80,7 +80,7 @@ def _contrast_at_system_level(
     mean_of_judges = (summands_a + summands_b).sum(axis=0) / 2
 
     def rho_of_means(means: Matrix) -> Vector:
-        # The means of standardised scores are of size 1. Rounding errors must not break ties.
+        # Rounding errors must not break ties. The means of standardised scores are about 1.
         rounded_means, ratings = np.round(means, 12), np.broadcast_to(mean_ratings, means.shape)
         return np.nan_to_num(COEFFICIENTS["spearman"].of_rows(rounded_means, ratings))
 

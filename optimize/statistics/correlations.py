@@ -26,7 +26,7 @@ from optimize.statistics.intervals import (
 )
 from optimize.statistics.rows import ScoredRows, scored_rows
 
-# The outputs that rho is computed over: within documents, all outputs, or means of systems.
+# Rho ranks the outputs of each document, all outputs, or the systems by their means.
 Level = Literal["summary", "dataset", "system"]
 UndefinedRule = Literal["judge_zero", "left_out"]
 

@@ -110,12 +110,12 @@ def cautious_interval(
     """Return the 90 % interval for a statistic that is the mean of the documents' contributions.
 
     At most 5 % of such intervals lie above the true mean, and at most 5 % below it. If most
-    contributions are 0, the sample may by chance lack differences that the population has. So a
-    positive and a negative pseudo-contribution are added. They are as large as the largest absolute
-    contribution, and at least as large as `possible_contribution`, which a document could make (if
-    both are 0: 2, the range of rho). The degrees of freedom depend on the kurtosis of the
-    contributions (O'Neill 2014), and the centre of the interval depends on their skewness (Johnson
-    1978). The interval is None for fewer than 15 documents.
+    contributions are 0, the sample may by chance lack differences that the population has.
+    Therefore two made-up contributions, a positive and a negative one, are added to the others.
+    They are as large as the largest absolute contribution, and at least `possible_contribution`,
+    which a document could make (if both are 0: 2, the range of rho). The degrees of freedom depend
+    on the kurtosis of the contributions (O'Neill 2014), and the centre of the interval depends on
+    their skewness (Johnson 1978). The interval is None for fewer than 15 documents.
     """
     if contributions.size < MIN_DOCUMENTS_FOR_INTERVAL:
         return None
@@ -134,7 +134,7 @@ def cautious_interval(
 
 
 def correlation_interval(value: float, contributions: Vector) -> Interval | None:
-    """Return the 95 % interval for a correlation, the mean of the documents' contributions.
+    """Return the 95 % interval for a correlation that is the mean of the documents' contributions.
 
     On Fisher's z, the standard error is divided by 1 - value^2. The interval is None for fewer than
     15 documents, for a perfect correlation, and if all contributions are equal.

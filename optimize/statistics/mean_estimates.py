@@ -192,20 +192,20 @@ def _document_sums(
     n_outputs = np.ones(scores.size)
     columns = has_label, weights, weights * labels, weights * scores, n_outputs, scores
     sums = (np.bincount(document_codes, column).astype(float) for column in columns)
-    pseudo_size = N_PSEUDO_DOCUMENTS
+    n_pseudo = N_PSEUDO_DOCUMENTS
     if bounds and not pseudo_labels:
-        pseudo_size *= np.sqrt(n_labels / n_documents) * _relative_variance(labels, weights, bounds)
+        n_pseudo *= np.sqrt(n_labels / n_documents) * _relative_variance(labels, weights, bounds)
     pseudo_documents = [
         (1, 1, pseudo_label, extreme_score, 1, extreme_score)
         for pseudo_label in pseudo_labels or bounds or ()
         for extreme_score in (scores.min(), scores.max())
     ]
-    pseudo_sums = pseudo_size / 4 * np.reshape(pseudo_documents, (-1, 6)).T
+    pseudo_sums = n_pseudo / 4 * np.reshape(pseudo_documents, (-1, 6)).T
     return _DocumentSums(*sums), _DocumentSums(*pseudo_sums)
 
 
 def _relative_variance(labels: Vector, weights: Vector, bounds: tuple[float, float]) -> float:
-    """Return the variance of labels, divided by the largest that is possible with their mean."""
+    """Return the labels' variance as a share of the largest variance possible with their mean."""
     lowest, highest = bounds
     # One label at each end of the scale is added.
     labels, weights = np.append(labels, bounds), np.append(weights, [1, 1])

@@ -15,8 +15,8 @@ def fit_joining_weights(
     """Fit non-negative weights, which sum to 1, so that the weighted answers predict the labels.
 
     The fit is a ridge regression that shrinks the weights towards a prior. Without shrinkage,
-    weights that fit the outputs of some systems do not fit those of new systems. If the sum
-    weighted by the prior does not correlate positively with the labels, the prior is returned.
+    weights that fit the outputs of some systems do not fit those of new systems. If the
+    answers weighted by the prior do not correlate positively with the labels, it returns the prior.
 
     `answers`, of shape (outputs, answers), and `human` have a mean of 0 within each group of
     outputs that are ranked together (see `subtract_group_means`). The columns of `answers` have a
