@@ -208,8 +208,8 @@ class Columns:
 
     def exact_name(self, name: str) -> str:
         """Return the only column that is called `name` in any case and spacing, else `name`."""
-        columns = self._exact_names.get(name_key(name), [])
-        return columns[0] if len(columns) == 1 and not self.has_column(name) else name
+        similar_names = self._exact_names.get(name_key(name), [])
+        return similar_names[0] if len(similar_names) == 1 and not self.has_column(name) else name
 
     def has_column(self, column: str) -> bool:
         """Return whether the table has this column or, for a path `a.b`, the column `a`."""
@@ -295,17 +295,17 @@ class Columns:
                 mapped_texts[name] = column
         unused_columns = self.columns_except({*used_columns, *label_columns, *self.comment_columns})
         outer_columns = {*map(self.outer_column, (*used_columns, *label_columns))}
-        texts = {
+        other_texts = {
             self._text_name(column): column
             for column in filter(self._may_be_text, unused_columns)
             # If the objects in a column hold ids or labels, the column itself is not a text.
             if is_text_name(column) or column not in outer_columns
         }
-        texts = without_keys(texts, self.columns_by_name)
-        if self.columns_of_kind((*texts.values(), *mapped_texts.values()), "text"):
-            categories = [c for c in texts.values() if self.describe_column(c).is_category]
-            texts = {name: column for name, column in texts.items() if column not in categories}
-        return {**texts, **mapped_texts}
+        other_texts = without_keys(other_texts, self.columns_by_name)
+        if self.columns_of_kind((*other_texts.values(), *mapped_texts.values()), "text"):
+            is_category = {c: self.describe_column(c).is_category for c in other_texts.values()}
+            other_texts = {name: c for name, c in other_texts.items() if not is_category[c]}
+        return {**other_texts, **mapped_texts}
 
     def _may_be_text(self, column: str) -> bool:
         # A short reference answer, such as the cells of `ground truth`, may be the label itself.
@@ -328,13 +328,14 @@ class Columns:
         in `SOURCE_NAMES`, else a text whose values repeat. Texts without blank cells and with two
         or more different values are preferred.
         """
-        columns = {name: self.describe_column(column) for name, column in texts.items()}
-        varied_texts = [name for name, column in columns.items() if column.is_filled_and_varied]
+        column_by_text = {name: self.describe_column(column) for name, column in texts.items()}
+        varied_texts = [name for name, c in column_by_text.items() if c.is_filled_and_varied]
         if named_source := source_name(varied_texts) or source_name(texts):
             return named_source
-        max_distinct = max((column.n_distinct for column in columns.values()), default=0)
-        sources = [name for name, column in columns.items() if column.may_be_source(max_distinct)]
-        return max(sources, key=lambda name: columns[name].n_distinct, default=None)
+        n_distinct = {name: column.n_distinct for name, column in column_by_text.items()}
+        max_distinct = max(n_distinct.values(), default=0)
+        sources = [name for name, c in column_by_text.items() if c.may_be_source(max_distinct)]
+        return max(sources, key=lambda name: n_distinct[name], default=None)
 
     def must_hold_text(self, name: str) -> bool:
         """Return whether a column must hold texts: a judge reads it, or it is named like a text."""
