@@ -260,7 +260,7 @@ def _ask_for_columns(problems: Problems, dimension: str, possible_columns: Colum
         joined_flag = map_flag(dimension or shared_name or "NAME", possible_columns)
         fault, advice = "may each hold the labels", [f"name those that do: {' '.join(flags)}"]
         if dimension:
-            advice = [f"say which: {' or '.join(flags[:3])}"]
+            advice = [f"say which, as in {' or '.join(flags[:3])}"]
         # Columns are probably different annotators' if their names share a word.
         joining_position = 0 if shared_name else 1
         advice.insert(joining_position, f"if each is one annotator's, join them by {joined_flag}")
