@@ -125,7 +125,6 @@ def make_items(
     """Make items from the outputs that have a rating on a dimension, or from labelled pairs.
 
     An item has only the texts that a judge of the subject reads; without a subject, it has none.
-    Raises LabelError if one of these texts is missing.
     """
     if isinstance(labelled_items, LabelledPairs):
         return Items(tuple(_pair_items(labelled_items, subject)))
@@ -214,10 +213,7 @@ def input_texts(texts: Mapping[str, str], subject: Subject) -> dict[str, str]:
 
 
 def judged_output_name(text_names: Sequence[str]) -> str | None:
-    """Return the name of the text that is the judged output; None if there is no text.
-
-    The judged output is the last text with a name that is usual for outputs, else the last text.
-    """
+    """Return the last name that is usual for outputs, else the last name; None for no names."""
     output_names = [name for name in text_names if name in OUTPUT_NAMES] or [*text_names]
     return output_names[-1] if output_names else None
 
@@ -231,13 +227,13 @@ def _texts_for_subject(
     file_name: str, item_id: str, texts: Mapping[str, str], subject: Subject | None
 ) -> dict[str, str]:
     """Return the texts that a judge of the subject reads, by the subject's names for them."""
-    names = [] if subject is None else [*subject.inputs]
-    missing_name = next((name for name in names if name not in texts), None)
+    needed_names = [] if subject is None else [*subject.inputs]
+    missing_name = next((name for name in needed_names if name not in texts), None)
     if missing_name is None:
-        return {name: texts[name] for name in names}
+        return {name: texts[name] for name in needed_names}
     # If the subject has one text and the item has one text, the item's text may have any name.
-    if (only_name := only_text_name(texts, names)) is not None:
-        return {names[0]: texts[only_name]}
+    if (only_name := only_text_name(texts, needed_names)) is not None:
+        return {missing_name: texts[only_name]}
     raise LabelError(
         f"{file_name}: {item_id!r} has no text {missing_name!r}, which the judge reads; it has "
         f"{', '.join(sorted(texts)) or 'none'}: rename one with --map {missing_name}=COLUMN"

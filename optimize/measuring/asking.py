@@ -198,10 +198,9 @@ def ask_judges(
                 judge.lm, role=entry.name, api_base=judge.api_base, unlimited=entry.sends_no_request
             )
             judge.clients(clients[entry.name])  # opens the clients of a panel's members
-        asked_entries = list(judge_entries)
-        for i, entry in enumerate(judge_entries):
-            if entry.judge:
-                asked_entries[i] = _ask_judge(entry, entry.judge, task, clients[entry.name], seed)
+        asked_entries = [
+            _ask_judge(entry, task, clients.get(entry.name), seed) for entry in judge_entries
+        ]
         if note := session.budget.total.cache_note:
             print_note(note)
         if note := cost_note(cost_json(session, seconds=0.0)):
@@ -209,15 +208,15 @@ def ask_judges(
     return asked_entries
 
 
-def _ask_judge(
-    judge_entry: JudgeEntry, judge: AnyJudge, task: Task, client: Client, seed: int
-) -> JudgeEntry:
+def _ask_judge(entry: JudgeEntry, task: Task, client: Client | None, seed: int) -> JudgeEntry:
     """Return the entry with the scores of its items, or with the reason why there are none."""
-    items, judgement_by_id, why_unscored = judge_entry.items, dict[str, AnyJudgement](), ""
-    clients = (client,) if judge_entry.sends_no_request else judge.clients(client)
+    if client is None or (judge := entry.judge) is None:
+        return entry
+    items, judgement_by_id, why_unscored = entry.items, dict[str, AnyJudgement](), ""
+    clients = (client,) if entry.sends_no_request else judge.clients(client)
     n_earlier_calls = Counts.sum(member_client.account.total for member_client in clients).calls
     start_time = time.monotonic()
-    with Progress(judge_entry.name, len(items), sys.stderr, budget=client.account.budget) as bar:
+    with Progress(entry.name, len(items), sys.stderr, budget=client.account.budget) as bar:
         try:
             judgements = judge.judge_rows((item.texts for item in items), client, seed=seed)
             for item, judgement in zip(items, judgements, strict=True):
@@ -230,9 +229,9 @@ def _ask_judge(
     plan = judge.plan_for(client.model).kind if isinstance(judge, Judge) else "panel"
     usage = _usage(plan, clients, max(len(judgement_by_id), 1), seconds)
     if why_unscored:
-        return replace(judge_entry, usage=usage, why_unscored=why_unscored)
-    scored_items = task.match_judgements(judge_entry.name, judgement_by_id, judge)
-    return replace(judge_entry, usage=usage, scored_items=scored_items)
+        return replace(entry, usage=usage, why_unscored=why_unscored)
+    scored_items = task.match_judgements(entry.name, judgement_by_id, judge)
+    return replace(entry, usage=usage, scored_items=scored_items)
 
 
 def _usage(plan: str, clients: Sequence[Client], n_rows: int, seconds: float) -> JudgeUsage:

@@ -40,9 +40,9 @@ class LabelsNeeded:
     def __str__(self) -> str:
         floors = " and ".join(f"{name.upper()} {value:g}" for name, value in self.floors.items())
         numbers = []
-        for true_rates, n in self.n_labels.items():
+        for rates_text, n in self.n_labels.items():
             number = "too many" if n is None else f"{floor.round_up_to_two_digits(n):,}"
-            numbers.append(f"{number} labels for a judge of {true_rates}")
+            numbers.append(f"{number} labels for a judge of {rates_text}")
         return (
             f"Floors of {floors} take {', '.join(numbers)} ({self.fail_share:.0%} fails, a chance "
             f"of {floor.PLANNED_POWER:.0%}, independent outputs)"
@@ -54,8 +54,8 @@ def labels_needed_for_floors(floors: Mapping[str, float], fail_share: float) -> 
     n_labels = {}
     for error_ratio in floor.ERROR_RATIOS:
         rates = {name: 1 - error_ratio * (1 - value) for name, value in floors.items()}
-        true_rates = " and ".join(f"{name.upper()} {rate:.3g}" for name, rate in rates.items())
-        n_labels[true_rates] = floor.labels_to_decide(floors, fail_share, error_ratio)
+        rates_text = " and ".join(f"{name.upper()} {rate:.3g}" for name, rate in rates.items())
+        n_labels[rates_text] = floor.labels_to_decide(floors, fail_share, error_ratio)
     return LabelsNeeded(floors=floors, fail_share=fail_share, n_labels=n_labels)
 
 
@@ -80,8 +80,8 @@ def capacity_texts(labelled_items: AnyLabels, dimension: str) -> dict[str, str]:
     if not people_text:
         advice.append("a second annotator on 30 outputs")
     if not np.ptp(items.human):
-        absent = verdict_words[int(items.human[0])] if verdict_words else "other rating"
-        advice = [f"no {absent} among {len(items):,} labels, so nothing to learn or to measure"]
+        missing = verdict_words[int(items.human[0])] if verdict_words else "other rating"
+        advice = [f"no {missing} among {len(items):,} labels, so nothing to learn or to measure"]
     text_by_heading = {
         "labels": f"{dimension}: {distribution_text}",
         "people": people_text or "how far they agree is not known",
@@ -160,7 +160,7 @@ def _figures_with_interval(items: Items, verdict_words: VerdictWords, level: Lev
 
 
 def _advice_for_rho(all_items: Items, test: Items, level: Level) -> list[str]:
-    """Return how many more documents give rho an interval on test; [] if rho has an interval."""
+    """Return how many more documents rho needs for an interval on test; [] if it has one."""
     ((figure, n_missing),) = n_missing_for_intervals(test, None, level).items()
     if not n_missing:
         return []
@@ -173,7 +173,7 @@ def _advice_for_rho(all_items: Items, test: Items, level: Level) -> list[str]:
 
 
 def _advice_for_rates(all_items: Items, test: Items, verdict_words: tuple[str, str]) -> list[str]:
-    """Return how many more passes or fails give TPR and TNR an interval on test."""
+    """Return how many more passes or fails TPR and TNR need for an interval on the test split."""
     n_missing_by_figure = n_missing_for_intervals(test, verdict_words, "dataset")
     advice = []
     for word, label, figure in zip(verdict_words, (1, 0), ("TPR", "TNR"), strict=True):
@@ -193,7 +193,7 @@ def _advice_for_rates(all_items: Items, test: Items, verdict_words: tuple[str, s
 
 
 def _outputs_for_test(test_share: float) -> int:
-    """Return how many outputs to label, so that nine of ten splits give test enough outputs."""
+    """Return how many outputs to label so that nine of ten random test splits get enough."""
     from scipy.special import nbdtrik
 
     n_elsewhere = float(nbdtrik(0.9, MIN_OUTPUTS_FOR_RATES, test_share))

@@ -21,12 +21,8 @@ from optimize.measuring.asking import JudgeEntry, Task
 from optimize.measuring.comparison import Difference
 from optimize.measuring.scored import ScoredItems, are_fractions
 from optimize.measuring.swap import SwapDecision, paired_scores, swap_outcome
+from optimize.statistics import changed_rows
 from optimize.statistics.balanced import is_clearly_worse
-from optimize.statistics.changed_rows import (
-    gain_contributions,
-    interval_on_these_rows,
-    rows_to_label,
-)
 from optimize.statistics.intervals import Interval, Vector, cautious_interval, random_generator
 
 NEEDS_VERDICTS_MESSAGE = (
@@ -53,11 +49,10 @@ class ChangedRowsSwap(SwapDecision):
     """The decision whether to swap judges, by labels on only the rows on which the judges differ.
 
     `difference` is the difference in accuracy over all outputs, and `sample_interval` its 90 %
-    interval for these outputs alone. Accuracy hardly shows errors in the rarer class. So with a
-    `clear_loss` in a class, the swap is undecided, whatever the difference. If two judges are
-    equally good, `n_needed` labels show in 80 % of cases that the new judge is not worse by the
-    margin. If no changed row has a label, `file_to_label` has `n_drawn` rows to label, and
-    `label_command` is the command that labels them.
+    interval for these outputs alone. Accuracy hardly shows errors in the rarer class, so the swap
+    is undecided if there is a class with a `clear_loss`. If both judges are equally good,
+    `n_needed` labels show in 80 % of cases that the new judge is not worse by the margin. If no
+    changed row has a label, `file_to_label` has `n_drawn` rows, and `label_command` labels them.
     """
 
     dimension: str
@@ -112,18 +107,16 @@ def decide_by_changed_rows(
     if unexpected_ids := sorted(label_by_id.keys() - {*changed_ids}):
         raise LabelError(
             f"{changed_file}: {len(unexpected_ids):,} labels are on outputs that do not change, or "
-            f"that {task.labelled_items.name} lacks, such as {unexpected_ids[0]!r}; --changed "
-            "takes only labels on the rows that it wrote (for labels on random outputs leave it "
-            "out)"
+            f"that {task.labelled_items.name} lacks, such as {unexpected_ids[0]!r}; leave out "
+            "--changed, which takes only labels on the rows that it wrote"
         )
     result = _compare_on_changed_rows(new_scored, old_scored, label_by_id, task, margin, looks)
     if label_by_id or not changed_ids:
         return result
     drawn_ids = random_generator(seed, "changed").permutation(changed_ids)[: result.n_drawn]
     _write_rows(Path(changed_file), task, drawn_ids.tolist())
-    command = ["dspy-judges", "label", changed_file, "--dimension", task.dimension]
-    label_command = shlex.join(command)
-    return replace(result, difference=None, file_to_label=changed_file, label_command=label_command)
+    command = shlex.join(["dspy-judges", "label", changed_file, "--dimension", task.dimension])
+    return replace(result, difference=None, file_to_label=changed_file, label_command=command)
 
 
 def _compare_on_changed_rows(
@@ -138,9 +131,11 @@ def _compare_on_changed_rows(
     items, is_changed = new_scored.items, new_scored.verdicts != old_scored.verdicts
     human = np.array([label_by_id.get(item.id, math.nan) for item in items])
     gain = (new_scored.verdicts == human) * 1.0 - (old_scored.verdicts == human)
-    # Outputs without a label, or on which annotators are tied, show nothing.
+    # An output shows neither gain nor loss if it has no label, or if its annotators are tied.
     gain[np.isnan(human) | (human == 0.5)] = np.nan
-    contributions, possible_contribution = gain_contributions(gain, is_changed, items.document_ids)
+    contributions, possible_contribution = changed_rows.gain_contributions(
+        gain, is_changed, items.document_ids
+    )
     interval = None
     if not np.isnan(contributions).any():
         interval = cautious_interval(contributions, possible_contribution, looks)
@@ -148,7 +143,7 @@ def _compare_on_changed_rows(
     if outcome in ("better", "not worse") and (clear_loss := _find_clear_loss(gain, human)):
         outcome = "undecided"
     n_changed = int(is_changed.sum())
-    n_needed = rows_to_label(n_changed, len(items), margin)
+    n_needed = changed_rows.rows_to_label(n_changed, len(items), margin)
     return ChangedRowsSwap(
         dimension=task.dimension,
         data_identity={"name": task.labelled_items.name, "sha256": task.labelled_items.sha256},
@@ -163,7 +158,7 @@ def _compare_on_changed_rows(
         difference=Difference(
             value=float(contributions.mean()), interval=interval, n_documents=contributions.size
         ),
-        sample_interval=interval_on_these_rows(gain, is_changed),
+        sample_interval=changed_rows.interval_on_these_rows(gain, is_changed),
         n_labelled=int((~np.isnan(gain[is_changed])).sum()),
         n_gained=int((gain == 1).sum()),
         n_lost=int((gain == -1).sum()),

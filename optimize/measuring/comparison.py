@@ -84,10 +84,9 @@ class JudgeComparison:
 
 
 def compare_judges(judge_entries: Sequence[JudgeEntry], task: Task) -> JudgeComparison:
-    """Compare judges on the rows that all of them judged.
+    """Compare judges on the rows that all of them judged, and that none of them was tuned on.
 
-    Rows that any of these judges was tuned on are left out, unless too few rows would remain.
-    Raises JudgesError if no judge has scores, or if no row has a score by every judge.
+    If too few rows would remain without the rows of the tuning, all rows are compared.
     """
     entry_by_name = {entry.name: _without_failed_scores(entry) for entry in judge_entries}
     entries = entry_by_name.values()
@@ -129,7 +128,7 @@ def compare_judges(judge_entries: Sequence[JudgeEntry], task: Task) -> JudgeComp
 
 
 def _without_failed_scores(judge_entry: JudgeEntry) -> JudgeEntry:
-    """Return the judge's entry; if all of its judgements failed, a reason replaces the scores."""
+    """Return the judge's entry; if all of its judgements failed, with a reason and no scores."""
     scores = judge_entry.scored_items
     if scores is None or len(scores.failures) < len(scores.items):
         return judge_entry
@@ -175,11 +174,13 @@ def _difference_from_best(
     )
 
 
-def figure_contrast(a: ScoredItems, b: ScoredItems, *, has_verdicts: bool = False) -> Contrast:
-    """Return judge A's balanced accuracy, accuracy on pairs or rho, minus judge B's."""
-    human, document_ids = a.human, a.document_ids
+def figure_contrast(
+    judge: ScoredItems, other: ScoredItems, *, has_verdicts: bool = False
+) -> Contrast:
+    """Return one judge's balanced accuracy, accuracy on pairs or rho, minus the other judge's."""
+    labels, scores = (judge.human, judge.document_ids), (judge.scores, other.scores)
     if has_verdicts:
-        return contrast_balanced_accuracy(a.verdicts, b.verdicts, human, document_ids)
-    if a.is_pairwise:
-        return contrast_pair_accuracy(a.scores, b.scores, human, document_ids)
-    return contrast_judges(a.scores, b.scores, human, document_ids, a.system_ids, level=a.level)
+        return contrast_balanced_accuracy(judge.verdicts, other.verdicts, *labels)
+    if judge.is_pairwise:
+        return contrast_pair_accuracy(*scores, *labels)
+    return contrast_judges(*scores, *labels, judge.system_ids, level=judge.level)

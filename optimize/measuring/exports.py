@@ -56,7 +56,7 @@ class Tool(NamedTuple):
     A file is the tool's if each regular expression in `columns` matches a column of its rows.
     `scores` is the column that holds a row's scores: a list of objects, or an object with a number
     or an object for each metric. It may also be a regular expression for score columns, with a
-    group for the metric's name. If it is empty, files are refused, because the tool rounds scores.
+    group for the metric's name. For a tool that rounds scores it is empty, and files are refused.
     `rows` is the path to the rows in a JSON object, with dots between the keys; it is empty if the
     file is the list of rows itself. `words` are words that count as a score, beside yes and no,
     true and false, pass and fail. `places` has columns of this tool by their content; they are
@@ -125,8 +125,8 @@ def read_any_scores(
 ) -> Recording:
     """Read scores from another tool's results, or in our own format (`recorded.py`).
 
-    In our own format a score may be a word of `value_by_word`, or one of people's words for pass
-    and fail. Raises RecordingError for a file in another format, and for scores of other rows.
+    In our own format, a score may be a word of `value_by_word`, or a word that people use for pass
+    or fail.
     """
     judgement_by_id = read_export(path, dimension, labelled_items, metric)
     if judgement_by_id is not None:
@@ -137,8 +137,8 @@ def read_any_scores(
     score_by_word |= value_by_word or {}
     is_pairwise = isinstance(labelled_items, LabelledPairs)
     recording = read_own_scores(path, dimension, score_by_word, is_pairwise=is_pairwise)
-    has_match = any(item.id in recording.judgement_by_id for item in labelled_items.items)
-    if has_match and _ids_are_row_numbers(labelled_items):
+    is_joined = any(item.id in recording.judgement_by_id for item in labelled_items.items)
+    if is_joined and _ids_are_row_numbers(labelled_items):
         _check_row_numbers(path, labelled_items)
     return recording
 
@@ -149,30 +149,28 @@ def _ids_are_row_numbers(labelled_items: AnyLabels) -> bool:
 
 
 def _check_row_numbers(path: Path, labelled_items: AnyLabels) -> None:
-    """Raise RecordingError if the scores are of other rows: of other texts, or of more or fewer."""
+    """Raise RecordingError if the file's texts, or its number of rows, differ from the labels'."""
     texts_by_id = {item.id: item.texts for item in labelled_items.items}
     rows, has_texts = [*read_recorded_rows(path)], False
     for location, row in rows:
-        cells = cells_with_texts(row)
-        for name, text in texts_by_id.get(str(row.get("id")).strip(), {}).items():
+        cells, texts = cells_with_texts(row), texts_by_id.get(str(row.get("id")).strip(), {})
+        for name, text in texts.items():
             column = labelled_items.reading.texts.get(name, name)
-            if not isinstance(other_text := cells.get(column), str):
-                continue
-            has_texts = True
-            if other_text.split() != text.split():
+            other_text = cells.get(column)
+            has_texts |= isinstance(other_text, str)
+            if isinstance(other_text, str) and other_text.split() != text.split():
                 raise RecordingError(
                     f"{location}: {column!r} is not the text of row {row['id']} of the labels, "
                     "which have no ids; score the labelled file itself, or give both files the "
                     "same ids (--map id=COLUMN)"
                 )
-    if has_texts:
-        return
-    if len(rows) != len(texts_by_id):
+    if not has_texts and len(rows) != len(texts_by_id):
         raise RecordingError(
             f"{path.name}: {len(rows):,} rows, but {len(texts_by_id):,} labels without ids or "
             "texts to join them by; give both files the same ids (--map id=COLUMN)"
         )
-    print_note(f"note: {path.name}: joined to the labels, which have no ids, by row numbers")
+    if not has_texts:
+        print_note(f"note: {path.name}: joined to the labels, which have no ids, by row numbers")
 
 
 def read_export(
@@ -180,11 +178,10 @@ def read_export(
 ) -> JudgementsById | None:
     """Read another tool's scores by labelled id; None for a file that no known tool wrote.
 
-    A row belongs to the labelled row with the same id, or with exactly the same input and output. A
-    row that belongs to no labelled row gets its place in the file as its id. The scores are on the
-    metric named `metric`, else on the metric with the dimension's name, else on the only metric.
-    Scores of repeated evaluations are averaged. Raises RecordingError if no row matches a labelled
-    row, or for a value that is not a score.
+    A row belongs to the labelled row with the same id, or with exactly the same input and output.
+    If there is no such row, the id is the row's place in the file. The scores are on the metric
+    named `metric`, else on the metric with the dimension's name, else on the only metric. Scores of
+    repeated evaluations are averaged.
     """
     if (export := _recognise_tool(path)) is None:
         return None
@@ -192,9 +189,8 @@ def read_export(
     file_text = f"{path.name} ({tool.name})"
     matching_ids = _match_rows(tool, rows, labelled_items)
     if not any(matching_ids):
-        raise RecordingError(
-            f"{file_text}: no row has a labelled row's id, or its texts; see docs/other_tools.md"
-        )
+        message = "no row has a labelled row's id, or its texts; see docs/other_tools.md"
+        raise RecordingError(f"{file_text}: {message}")
     entries_by_row = [[*_metric_entries(tool, row)] for row in rows]
     all_entries = [*chain.from_iterable(entries_by_row)]
     metric = _choose_metric(file_text, (metric, dimension), tool, all_entries)
@@ -207,10 +203,8 @@ def read_export(
     for number, (row, item_id, row_entries) in enumerate(rows_with_ids, start=1):
         row_location = f"{path.name}, row {number}"
         metric_entries = [entry for name, entry in row_entries if name == metric]
-        try:
-            score, reason = _read_score(tool, row, metric_entries, has_verdicts)
-        except ValueError as error:
-            raise RecordingError(f"{row_location}: {metric!r} {error}") from None
+        cell_text = f"{row_location}: {metric!r}"
+        score, reason = _read_score(tool, row, metric_entries, has_verdicts, cell_text)
         judgement = judgement_of_score(score, is_pairwise, reason)
         if item_id and not judgement.failure and _has_other_output(tool, row, item_by_id[item_id]):
             n_other_outputs += 1
@@ -239,18 +233,18 @@ def _mean_judgement(judgements: Sequence[AnyJudgement], is_pairwise: bool) -> An
 
 
 def _has_other_output(tool: Tool, row: Record, item: LabelledItem) -> bool:
-    """Return whether a row is about another output than the labelled one."""
+    """Return whether the tool scored another output than the one that people labelled."""
     labelled_texts = {*_texts_inside([*item.texts.values()])}
     output_texts = tool.texts_of(row, "output")
     return bool(labelled_texts and output_texts and output_texts.isdisjoint(labelled_texts))
 
 
 def _read_score(
-    tool: Tool, row: Record, metric_entries: Sequence[Record], has_verdicts: bool
+    tool: Tool, row: Record, metric_entries: Sequence[Record], has_verdicts: bool, cell_text: str
 ) -> tuple[float, str | None]:
-    """Return a row's score and its reason; a verdict counts first if people say pass or fail."""
+    """Return a row's score and its reason; if people say pass or fail, a verdict is the score."""
     if len(metric_entries) > 1:
-        raise ValueError("has two scores; give them different names")
+        raise RecordingError(f"{cell_text} has two scores; give them different names")
     entry = metric_entries[0] if metric_entries else {}
     value = tool.value_of(entry, "value")
     if has_verdicts and value is not None:
@@ -263,27 +257,26 @@ def _read_score(
     reasons = (failure, tool.value_of(entry, "reason"), row_error)
     score = math.nan if failure else score_of_cell(value, tool.score_by_word)
     if score is None:
-        raise ValueError(f"is {excerpt(value)}; a number is wanted")
+        raise RecordingError(f"{cell_text} is {excerpt(value)}; a number is wanted")
     return score, next((text for text in reasons if isinstance(text, str)), None)
 
 
 def _recognise_tool(path: Path) -> tuple[Tool, list[Record]] | None:
     """Return the tool that wrote a file, and the file's rows; None for an unknown format."""
-    contents: object = None
+    results: object = None
     # A file that is not valid JSON is read as a table below, which reports what is wrong.
     with suppress(OSError, ValueError):
-        contents = read_json_file(path) if path.suffix.lower() == ".json" else None
-    if not isinstance(contents, dict):
-        contents = [row for _, row in read_recorded_rows(path)]
+        results = read_json_file(path) if path.suffix.lower() == ".json" else None
+    table = [] if isinstance(results, dict) else [row for _, row in read_recorded_rows(path)]
     for tool in reversed(TOOLS):
-        rows = objects_in(value_at(contents, tool.rows) if isinstance(contents, dict) else contents)
+        rows = objects_in(value_at(results, tool.rows)) if isinstance(results, dict) else table
         columns = {*chain.from_iterable(rows)}
         if not tool.matches(columns) or any(map(_OWN_COLUMN.fullmatch, columns)):
             continue
-        if not tool.scores:
-            export_command = "`promptfoo eval -o results.json`"
-            raise RecordingError(f"{path.name} rounds scores; export by {export_command}")
-        return tool, rows
+        if tool.scores:
+            return tool, rows
+        command = "`promptfoo eval -o results.json`"
+        raise RecordingError(f"{path.name} rounds scores; export by {command}")
     return None
 
 
@@ -304,7 +297,7 @@ def _match_rows(tool: Tool, rows: Sequence[Record], labelled_items: AnyLabels) -
     for row in rows:
         row_ids = {str(value_at(row, column)).strip() for column in id_columns}
         inputs, outputs = (tool.texts_of(row, name) & all_texts for name in ("input", "output"))
-        # If several labelled rows have the same context and output, the question decides.
+        # Several labelled rows may have the same context and output, and differ in the question.
         n_matches = Counter[str]()
         for key in (*row_ids, *product(inputs, outputs)):
             n_matches.update(ids_by_key.get(key, ()))

@@ -23,7 +23,7 @@ N_PROBED_OUTPUTS = 16
 class Attack:
     """A line that is put after an output, to see whether it raises the score.
 
-    In the `text`, {top} stands for the judge's best answer, and {answer} for the answer's name.
+    In the line, {top} stands for the judge's best answer, and {answer} for the answer's name.
     """
 
     title: str
@@ -65,11 +65,10 @@ def measure_shift(clean_scores: ArrayLike, attacked_scores: ArrayLike) -> ScoreS
     """Return how scores change under an attack, over outputs that have both scores."""
     differences = np.asarray(attacked_scores, float) - np.asarray(clean_scores, float)
     changes = differences[~np.isnan(differences)]
-    return ScoreShift(
-        mean=float(changes.mean()) if changes.size else np.nan,
-        raised_share=float((changes > 0).mean()) if changes.size else np.nan,
-        n_outputs=changes.size,
-    )
+    if not changes.size:
+        return ScoreShift(mean=np.nan, raised_share=np.nan, n_outputs=0)
+    mean, raised_share = float(changes.mean()), float((changes > 0).mean())
+    return ScoreShift(mean=mean, raised_share=raised_share, n_outputs=changes.size)
 
 
 def probe_judge(
@@ -95,10 +94,10 @@ def probe_judge(
         for row, (name, _) in zip(probe_rows, targets, strict=True):
             texts = items[row].texts
             attacked_texts.append({**texts, name: f"{texts[name]}\n\n{added_line}"})
-    attacked_scores = score_vector(judge.judge_rows(attacked_texts, client, seed=seed))
-    scores_by_attack = signs * attacked_scores.reshape(len(ATTACKS), -1)
+    all_scores = score_vector(judge.judge_rows(attacked_texts, client, seed=seed))
+    scores_by_attack = signs * all_scores.reshape(len(ATTACKS), -1)
     clean_scores = signs * scores[probe_rows]
-    shifts = [measure_shift(clean_scores, attack_scores) for attack_scores in scores_by_attack]
+    shifts = [measure_shift(clean_scores, attacked_scores) for attacked_scores in scores_by_attack]
     return ProbeResult(shifts=tuple(zip(ATTACKS, shifts, strict=True)))
 
 
@@ -106,17 +105,13 @@ def _rows_to_attack(
     judge: AnyJudge, items: Items, scores: Vector, rng: np.random.Generator
 ) -> list[int]:
     """Return rows with the lower scores, which can rise, from as many documents as possible."""
-    rows = [
-        row
-        for row in np.flatnonzero(~np.isnan(scores)).tolist()
-        if items[row].texts and all(text.strip() for text in items[row].texts.values())
-    ]
-    if rows and judge.kind != "pairwise":
-        median = np.median(scores[rows])
-        rows = [row for row in rows if scores[row] <= median]
+    has_texts = [bool(item.texts) and all(map(str.strip, item.texts.values())) for item in items]
+    rows = np.flatnonzero(~np.isnan(scores) & has_texts)
+    if rows.size and judge.kind != "pairwise":
+        rows = rows[scores[rows] <= np.median(scores[rows])]
     # The first output of every document comes before the second output of any document.
     n_earlier_outputs, n_seen = dict[int, int](), Counter[str]()
-    for row in rng.permutation(np.array(rows, dtype=np.intp)).tolist():
+    for row in rng.permutation(rows).tolist():
         document_id = items[row].document_id
         n_earlier_outputs[row] = n_seen[document_id]
         n_seen[document_id] += 1
@@ -124,7 +119,7 @@ def _rows_to_attack(
 
 
 def _attacked_text(judge: AnyJudge, score: float) -> tuple[str, float]:
-    """Return the name of the text to attack, and the sign of scores that are better for it."""
+    """Return the name of the text to attack; and 1 if a higher score is better for it, else -1."""
     if isinstance(judge.subject, Comparison):
         name_a, name_b = judge.subject.fields
         # An attack can help most the side that was not preferred.

@@ -101,8 +101,8 @@ def rows_by_miss_kind(scored_items: ScoredItems) -> dict[MissKind, list[int]]:
     """Return the rows of each kind of miss, the worst first.
 
     The worst wrong verdict is the one of which the judge was surest. A rating is a miss if the
-    output's rank is wrong by a quarter of all ranks or more. A pair is a miss if the judge does not
-    prefer the output that people prefer.
+    output's rank is wrong by `MIN_RANK_DIFFERENCE`; a pair, if the judge does not prefer the output
+    that people prefer.
     """
     judge, human, verdicts = scored_items.scores, scored_items.human, scored_items.verdicts
     masks: dict[MissKind, Mask]
@@ -129,8 +129,7 @@ def rows_by_miss_kind(scored_items: ScoredItems) -> dict[MissKind, list[int]]:
 def rank_differences(scored_items: ScoredItems) -> Vector:
     """Return the judge's rank of each output minus people's, as a share of all ranks.
 
-    The difference is 0 for outputs without a score, and for documents whose outputs people rate
-    alike.
+    It is 0 for outputs without a score, and for documents whose outputs people rate alike.
     """
     judge, human = scored_items.scores, scored_items.human
     differences = np.zeros(len(human))

@@ -100,9 +100,8 @@ def learn_panel(
 ) -> PanelFit:
     """Learn a panel of these judges; the best judge alone ships if the panel does not help.
 
-    All vectors have a value for each output. For pairs, scores and labels are margins in favour of
-    A, from -1 to 1, and so are the panel's scores; the level is "dataset". Raises SettingsError if
-    no judge can be a member, or if labels differ on too few documents to learn from them.
+    All vectors have a value for each output. For pairs, scores, labels and the panel's scores are
+    margins in favour of A, from -1 to 1, and the level is "dataset".
     """
     _, document_codes = np.unique(document_ids, return_inverse=True)
     _, system_codes = np.unique(system_ids, return_inverse=True)
@@ -131,8 +130,8 @@ def learn_panel(
     gain, *losses = member_scores.held_out_gains([whole_panel, *smaller_panels], rng)
     if not np.isfinite(gain.standard_error):
         raise SettingsError(
-            "people rate outputs differently in fewer than two documents, so there is nothing to "
-            "learn weights from: label more documents"
+            "label more documents: weights cannot be learned, because people rate outputs "
+            "differently in fewer than two documents"
         )
     all_rows = np.full(member_scores.human.size, True)
     rhos, (weights,) = member_scores.fit_weights(all_rows, [whole_panel])
@@ -203,7 +202,7 @@ class _MemberScores:
         """Return each member's rho on these rows, and a row with the weights for each panel."""
         group_codes, scores = self.group_codes[rows], self.standardised_scores[rows]
         columns = pd.DataFrame(np.column_stack([self.human[rows], scores]))
-        # Mid-ranks within groups, with mean 0 and variance 1; 0 in a group of equal values.
+        # Mid-ranks within groups, with mean 0 and variance 1; 0 if all values of a group are equal.
         ranks = subtract_group_means(columns.groupby(group_codes).rank().to_numpy(), group_codes)
         squares = pd.DataFrame(ranks**2).groupby(group_codes)
         deviation = np.sqrt(squares.transform("mean").to_numpy())

@@ -57,11 +57,11 @@ def read_scores_by_id(spec: str, labelled_set: LabelledSet, dimension: str) -> d
     Scores of rows that the judge was tuned on are left out, since the judge errs less on them.
     """
     metric, file = split_named_value(spec)
-    recording = read_any_scores(Path(file), dimension, labelled_set, metric)
-    if recording.tuned_ids:
-        n_scores = count_text(len(recording.tuned_ids), "score")
+    judgement_by_id, tuned_ids = read_any_scores(Path(file), dimension, labelled_set, metric)
+    if tuned_ids:
+        n_scores = count_text(len(tuned_ids), "score")
         print_note(f"note: {n_scores} left out: the judge was tuned on them")
-    judgements = without_keys(recording.judgement_by_id, recording.tuned_ids)
+    judgements = without_keys(judgement_by_id, tuned_ids)
     if judgements.keys().isdisjoint(output.id for output in labelled_set.outputs):
         raise LabelError(f"{Path(file).name}: no id is the id of an output in {labelled_set.name}")
     return {item_id: judgement.score for item_id, judgement in judgements.items()}
@@ -109,7 +109,7 @@ class PartialLabels:
 
     @property
     def unlabelled_systems(self) -> list[str]:
-        """The systems without a label, if a random sample of as many labels would hardly miss them.
+        """The systems without a label; none if this can happen by chance in a random sample.
 
         A random label misses systems that have the share s of the outputs with probability 1 - s.
         The chance is summed over all sets of as many systems, as if labels were independent.

@@ -42,6 +42,7 @@ from judges.tables.text import Record
 from optimize.items import MARGIN_OF_VOTE
 
 JudgementsById = Mapping[str, AnyJudgement]
+SAME_NAME = "use the same name in labels and scores"
 # If no column has the judge's name, the score is in the first of these columns that the file has.
 # The command `winrate` writes `verdict`.
 _USUAL_SCORE_COLUMNS = ("score", "verdict", "verdict_preferred", "preferred")
@@ -97,8 +98,7 @@ def read_own_scores(
 
     `value_by_word` has the score or vote that each word stands for. The score of a pair is its
     margin: 1 or "A", -1 or "B", 0 or "tie". Rows that `dspy-judges score` and `winrate` wrote can
-    be read as well. Raises RecordingError for any other row, for a second score with the same id,
-    if no row is on the dimension, and for scores of pairs that do not look like margins.
+    be read as well.
     """
     number_by_word = _number_by_word(value_by_word or {}, is_pairwise)
     judgement_by_id: dict[str, AnyJudgement] = {}
@@ -107,10 +107,8 @@ def read_own_scores(
         if (record := _record_on_dimension(row, dimension)) is None:
             continue
         if (column := _score_column(record, dimension)) not in record:
-            raise RecordingError(
-                f"{location}: {column!r} is not among {joined_names(list(row))}; use the same name "
-                "in labels and scores"
-            )
+            columns_text = joined_names(list(row))
+            raise RecordingError(f"{location}: {column!r} is not among {columns_text}; {SAME_NAME}")
         cell = record[column]
         if isinstance(cell, dict):
             cell = cell.get("preferred", cell)
@@ -128,9 +126,7 @@ def read_own_scores(
         if _is_tuned_on(record, column):
             tuned_ids.add(item_id)
     if not judgement_by_id:
-        raise RecordingError(
-            f"{path.name}: no score on {dimension!r}; use the same name in labels and scores"
-        )
+        raise RecordingError(f"{path.name}: no score on {dimension!r}; {SAME_NAME}")
     if is_pairwise:
         _check_margins(path.name, sorted(numbers))
     return Recording(judgement_by_id, frozenset(tuned_ids))
@@ -203,8 +199,8 @@ def read_replies(
     """Yield ids and raw replies from rows `{"id", "dimension", "replies": [...]}`.
 
     Rows on pairs are `{"id", "order_ab", "order_ba"}`, with the reply for each order of the
-    outputs; both may be in the only entry of an object `judge`. Rows that name another dimension
-    are skipped. Raises RecordingError for a row in another format.
+    outputs; an object `judge` may have both orders under the judge's name. Rows that name another
+    dimension are skipped.
     """
     for location, item_id, row in _rows_on_dimension(path, dimension):
         if not is_pairwise:
@@ -231,10 +227,9 @@ def _read_texts(location: str, record: object, key: str) -> tuple[str, ...]:
 def judgements_from_replies(
     path: Path, dimension: str, scale: Sequence[int], value_by_word: WordValues, is_pairwise: bool
 ) -> JudgementsById:
-    """Read judgements by id from a file with any judge's raw replies.
+    """Read judgements by id from a file with any judge's raw replies, averaged for each output.
 
-    Several replies on one output are averaged. `value_by_word` has the rating or vote that each
-    word in a reply stands for; numbers on the scale always count.
+    `value_by_word` has the rating or vote that each word stands for; numbers always count.
     """
     judgement_by_id: dict[str, AnyJudgement] = {}
     for item_id, replies in read_replies(path, dimension, is_pairwise=is_pairwise):
@@ -292,8 +287,7 @@ def judgement_of_replies(
 def preference_of_replies(replies: Sequence[str], value_by_word: WordValues) -> Preference:
     """Return the preference by the replies in both orders; a tie if the two orders disagree.
 
-    `value_by_word` says which words stand for the output shown first ("A"), second ("B") or for
-    neither ("tie"). The letters A and B always count.
+    `value_by_word` has words for the output shown first ("A"), the second ("B") and for a tie.
     """
     votes = {word: value for word, value in value_by_word.items() if isinstance(value, str)}
     vote_by_choice: dict[str, str] = {"A": "A", "B": "B", **votes}

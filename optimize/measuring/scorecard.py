@@ -10,16 +10,9 @@ from judges.labels.types import LabelError, LabelledOutput, LabelledSet
 from optimize.figures.as_json import INLINED_IN_JSON, JsonObject, fields_json, to_json
 from optimize.items import annotation_matrix, defined_levels
 from optimize.measuring.scored import ScoredItems
+from optimize.statistics import human
 from optimize.statistics.coefficients import COEFFICIENTS
 from optimize.statistics.correlations import Correlation
-from optimize.statistics.human import (
-    AnnotatorAgreement,
-    OneAnnotatorComparison,
-    annotator_agreement,
-    krippendorff_alpha,
-    one_annotator,
-    reliability,
-)
 from optimize.statistics.intervals import Figure, Interval, Vector
 from optimize.statistics.plain_agreement import PairwiseAccuracy, ScaleComparison, compare_scales
 from optimize.statistics.verdict_rates import Rate, VerdictAgreement, verdict_agreement
@@ -52,8 +45,8 @@ class PairFigures:
         choices = np.sign(np.array([(item.margin_ab, item.margin_ba) for item in preferences]))
         has_answers = ~np.isnan(choices).any(axis=1)
         is_compared = has_answers & (scored_items.human != 0)
-        human_choices = np.sign(scored_items.human[is_compared, None])
-        share_right = (1 + choices[is_compared] * human_choices) / 2
+        people_choices = np.sign(scored_items.human[is_compared, None])
+        share_right = (1 + choices[is_compared] * people_choices) / 2
         return cls(
             accuracy=accuracy.value,
             accuracy_interval=accuracy.interval,
@@ -113,8 +106,8 @@ class PeopleFigures:
     alpha: float
     reliability: float
     max_rho: float = field(metadata={"json": "bound"})
-    one_annotator: OneAnnotatorComparison | None
-    agreement: tuple[AnnotatorAgreement, ...]
+    one_annotator: human.OneAnnotatorComparison | None
+    agreement: tuple[human.AnnotatorAgreement, ...]
 
     @classmethod
     def from_scores(cls, scored_items: ScoredItems) -> "PeopleFigures | None":
@@ -132,14 +125,16 @@ class PeopleFigures:
             return None
         scores, level = scored_items.scores, scored_items.level
         documents, systems = scored_items.document_ids, scored_items.system_ids
-        mean_reliability = reliability(ratings, documents, level=level, system=systems)
+        reliability = human.reliability(ratings, documents, level=level, system=systems)
         return cls(
             names=names,
-            alpha=krippendorff_alpha(ratings),
-            reliability=mean_reliability,
-            max_rho=mean_reliability**0.5,
-            one_annotator=one_annotator(scores, ratings, documents, level=level, system=systems),
-            agreement=annotator_agreement(
+            alpha=human.krippendorff_alpha(ratings),
+            reliability=reliability,
+            max_rho=reliability**0.5,
+            one_annotator=human.one_annotator(
+                scores, ratings, documents, level=level, system=systems
+            ),
+            agreement=human.annotator_agreement(
                 ratings,
                 documents,
                 level=level,
@@ -150,10 +145,10 @@ class PeopleFigures:
         )
 
     @property
-    def among_annotators(self) -> list[AnnotatorAgreement]:
+    def among_annotators(self) -> list[human.AnnotatorAgreement]:
         return [row for row in self.agreement if row.first is not None]
 
-    def names_of(self, row: AnnotatorAgreement) -> list[str]:
+    def names_of(self, row: human.AnnotatorAgreement) -> list[str]:
         """Return the names in a row of `agreement`: "judge" and an annotator, or two annotators."""
         first_name = "judge" if row.first is None else self.names[row.first]
         return [first_name, self.names[row.second]]
@@ -173,8 +168,8 @@ class PeopleFigures:
 class Scorecard:
     """All figures of one judge; the first of `correlations` is its main rho.
 
-    `pairwise_accuracy` is how often the judge orders two outputs as people do. For pairs, it is the
-    judge's accuracy. Figures that do not suit the labels are None.
+    `pairwise_accuracy` is how often the judge orders two outputs as people do, or how often it
+    prefers the same output of a labelled pair. Figures that do not suit the labels are None.
     """
 
     correlations: tuple[Correlation, ...]

@@ -12,14 +12,8 @@ from judges.labels.types import LabelledItem, LabelledPair
 from judges.panel import AnyJudge
 from optimize.inputs.labelled import PASS_FAIL, AnyLabels
 from optimize.items import Indices, Items, input_texts, is_two_valued, score_vector
-from optimize.statistics import balanced, plain_agreement
-from optimize.statistics.correlations import (
-    DEFAULT_UNDEFINED_RULE,
-    Correlation,
-    Level,
-    UndefinedRule,
-    correlation,
-)
+from optimize.statistics import balanced, correlations, plain_agreement
+from optimize.statistics.correlations import Correlation, Level
 from optimize.statistics.intervals import Vector
 
 # The rows that a judge was tuned on are left out only if at least this many others remain.
@@ -112,25 +106,25 @@ class ScoredItems:
         )
 
     def of_ids(self, ids: Collection[str]) -> "ScoredItems":
-        """Return the judgements of the items with these ids; their order stays."""
+        """Return the judgements of the items with these ids, in the same order as before."""
         return self.of_rows([row for row, item in enumerate(self.items) if item.id in ids])
 
     def without_ids(self, ids: Collection[str]) -> "ScoredItems":
-        """Return the judgements of all items but these; of all items if too few would remain."""
-        others = self.of_ids(self.ids - set(ids))
-        n_rows, n_documents = len(others.items), len(others.items.documents)
-        return others if n_rows >= MIN_ROWS_LEFT and n_documents >= MIN_DOCUMENTS_LEFT else self
+        """Leave out the items with these ids, unless too few items would be left."""
+        rest = self.of_ids(self.ids - set(ids))
+        n_rows, n_documents = len(rest.items), len(rest.items.documents)
+        return rest if n_rows >= MIN_ROWS_LEFT and n_documents >= MIN_DOCUMENTS_LEFT else self
 
     def correlation(
         self,
         level: Level,
         coefficient: str = "spearman",
-        undefined: UndefinedRule = DEFAULT_UNDEFINED_RULE,
+        undefined: correlations.UndefinedRule = correlations.DEFAULT_UNDEFINED_RULE,
     ) -> Correlation:
         """Return the coefficient of the scores with people's labels at a level."""
         vectors = self.scores, self.human, self.document_ids, self.system_ids
         weight = self.items.weights
-        return correlation(
+        return correlations.correlation(
             level, *vectors, coefficient=coefficient, undefined=undefined, weight=weight
         )
 
@@ -150,7 +144,7 @@ class ScoredItems:
 
     @property
     def rows_ranked_together(self) -> list[Indices]:
-        """Groups of rows: the rows of each document at summary level, else one group of all."""
+        """At summary level the rows of each document, at other levels one array of all rows."""
         if self.level == "summary":
             return list(self.items.rows_by_document.values())
         return [np.arange(len(self.items))]
@@ -178,10 +172,10 @@ def are_fractions(scores: Vector) -> bool:
     return bool((np.isnan(scores) | ((scores >= 0) & (scores <= 1))).all())
 
 
-def rows_scored_by_both(a: ScoredItems, b: ScoredItems) -> tuple[ScoredItems, ScoredItems]:
+def rows_scored_by_both(judge: ScoredItems, other: ScoredItems) -> tuple[ScoredItems, ScoredItems]:
     """Return the judgements of two judges, on the rows for which both judges have a score."""
-    rows = np.flatnonzero(~np.isnan(a.scores + b.scores)).tolist()
-    return a.of_rows(rows), b.of_rows(rows)
+    rows = np.flatnonzero(~np.isnan(judge.scores + other.scores)).tolist()
+    return judge.of_rows(rows), other.of_rows(rows)
 
 
 def labelled_in_order(labelled_items: AnyLabels, items: Items) -> tuple[LabelledItem, ...]:
@@ -207,8 +201,8 @@ def tuned_document_ids(judge: AnyJudge, items: Items) -> frozenset[str]:
 class TuningOverlap:
     """How many of the labelled rows a judge was tuned on; figures leave these rows out.
 
-    If too few other rows remain, figures are on all rows, and `tuned_on_these_labels` is true. On
-    `n_document_rows` other rows are new outputs for documents that the judge was tuned on.
+    If too few other rows remain, figures are on all rows, and `tuned_on_these_labels` is true.
+    `n_document_rows` of the measured rows have new outputs for documents of the tuning.
     """
 
     n_rows: int = field(metadata={"json": "n_met"})

@@ -156,7 +156,7 @@ class SwapResult(SwapDecision):
 def decide_swap(
     new_judge: JudgeEntry, old_judge: JudgeEntry, task: Task, margin: float, looks: int = 1
 ) -> SwapResult:
-    """Decide whether the new judge may replace the old one, on the rows of `paired_scores`."""
+    """Decide whether the new judge may replace the old one, by the rows that both have scored."""
     new_scored, old_scored = paired_scores(new_judge, old_judge)
     comparison = compare_judges([new_judge, old_judge], task)
     judges = sorted(comparison.judges, key=lambda judge: judge.name != new_judge.name)
@@ -184,10 +184,7 @@ def decide_swap(
 
 
 def paired_scores(new_judge: JudgeEntry, old_judge: JudgeEntry) -> tuple[ScoredItems, ScoredItems]:
-    """Return both judges on the rows that both scored, without rows that either was tuned on.
-
-    Raises JudgesError if a judge has no score for more than a tenth of the labels.
-    """
+    """Return both judges on the rows that both scored, without rows that either was tuned on."""
     scores_by_name: dict[str, ScoredItems] = {}
     for entry in (new_judge, old_judge):
         if (scored_items := entry.scored_items) is None:
@@ -231,10 +228,10 @@ def swap_difference(
     return contrast, interval, possible_contribution
 
 
-def _share_of_document(document_ids: Sequence[str], is_chosen: Mask) -> float:
-    """Return the share of the chosen outputs that one document has, as a mean over outputs."""
+def _share_of_document(document_ids: Sequence[str], is_counted: Mask) -> float:
+    """Return the share of the counted outputs that one document has, as a mean over outputs."""
     # A judge may err on all outputs of a document at once.
-    counts = np.unique(np.asarray(document_ids)[is_chosen], return_counts=True)[1]
+    counts = np.unique(np.asarray(document_ids)[is_counted], return_counts=True)[1]
     shares = counts / counts.sum()
     return float(shares @ shares)
 
@@ -275,10 +272,9 @@ def swap_outcome(interval: Interval | None, margin: float) -> SwapOutcome:
 
 
 def changed_rows(new_scored: ScoredItems, old_scored: ScoredItems) -> list[ChangedRow]:
-    """Return the rows on which the judges differ: in verdict, side of a pair, or else rank.
+    """Return the rows on which the judges differ: in verdict, preferred output, or else rank.
 
-    The rows that moved most come first; of rows that moved equally far, those on which people side
-    with the old judge.
+    Rows that moved most come first; among equals, rows on which people side with the old judge.
     """
     scores = np.stack([new_scored.scores, old_scored.scores, new_scored.human])
     if new_scored.has_verdicts and old_scored.has_verdicts:

@@ -39,9 +39,10 @@ class SplitResult(ByJudge[Scorecard]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSpending:
-    """The tokens and dollars of a run, in total and by purpose; None if a price is unknown.
+    """The tokens and dollars of a run, in total and by purpose.
 
-    Dollars include `cost_unconfirmed_usd`, the highest possible cost of unanswered requests.
+    Dollars are None if a price is unknown. `cost_unconfirmed_usd` is the highest possible cost of
+    unanswered requests, which `cost_usd` includes.
     """
 
     tokens: Mapping[str, int]

@@ -27,7 +27,7 @@ from optimize.statistics.verdict_rates import MIN_OUTPUTS_FOR_RATES, Rate, Verdi
 
 # An influence on the scores is reported if its rho is at least this large.
 MIN_ASSOCIATION = 0.1
-# Upper bound on the false passes, and on the false alarms, in the result; a report has all.
+# The result has at most this many false passes and false alarms each; a report has all of them.
 MAX_MISSES_SHOWN = 3
 # With fewer documents, dataset-level rho on new labels often has no interval.
 MIN_DOCUMENTS_FOR_DATASET_FLOOR = 100
@@ -36,10 +36,10 @@ MIN_DOCUMENTS_FOR_FLOOR = 2 * MIN_DOCUMENTS_FOR_INTERVAL
 
 
 def exceeds_people(judge_rho: float, interval: Interval | None, people_rho: float = 0.0) -> bool:
-    """Return whether the judge's scores depend clearly more on something than people's labels do.
+    """Return whether scores depend clearly more on something, such as length, than labels do.
 
-    The judge's and people's rho are with the same thing, such as length. `interval` is the interval
-    of their difference.
+    `judge_rho` is the scores' rho with that thing, and `people_rho` that of the labels. `interval`
+    is the interval of the difference between both rhos.
     """
     is_large = abs(judge_rho - people_rho) >= MIN_ASSOCIATION and abs(judge_rho) > abs(people_rho)
     return is_large and interval is not None and (interval.low > 0 or interval.high < 0)
@@ -49,7 +49,8 @@ def exceeds_people(judge_rho: float, interval: Interval | None, people_rho: floa
 class LengthAssociation:
     """Spearman's rho of outputs' lengths with the judge's scores, and with people's labels.
 
-    `interval` is the interval of their difference. For pairs, length means A's minus B's.
+    `interval` is the interval of the difference between both rhos. A pair's length is the length of
+    output A minus that of output B.
     """
 
     judge_rho: float = field(metadata={"json": "judge"})
@@ -62,8 +63,7 @@ class Associations:
     """Influences on the scores other than quality; None if inapplicable or unknown.
 
     `position_bias` is the share of choices for the output shown first, minus the share for the
-    second. `repeat_agreement` is how often two samples for one row give the same verdict of pass or
-    fail.
+    second. `repeat_agreement` is how often two replies about the same row give the same verdict.
     """
 
     length: LengthAssociation | None
@@ -72,28 +72,25 @@ class Associations:
 
     @classmethod
     def from_scores(cls, scored_items: ScoredItems) -> "Associations":
-        position_bias = repeat_agreement = None
+        position_bias = None
         if scored_items.is_pairwise:
             preferences = [item for item in scored_items.judgements if isinstance(item, Preference)]
             rates = win_rate(preferences, documents=scored_items.document_ids)
             interval = Interval(rates.position_bias_low, rates.position_bias_high)
             position_bias = IntervalEstimate(rates.position_bias, interval)
-        elif scored_items.has_verdicts:
-            repeat_agreement = _repeat_agreement(scored_items)
         return cls(
             length=_length_association(scored_items),
             position_bias=position_bias,
-            repeat_agreement=repeat_agreement,
+            repeat_agreement=_repeat_agreement(scored_items),
         )
 
 
 def _repeat_agreement(scored_items: ScoredItems) -> float | None:
     agreements = []
-    for judgement in scored_items.judgements:
+    for judgement in scored_items.judgements if scored_items.has_verdicts else ():
         if isinstance(judgement, Judgement) and judgement.distribution and judgement.samples > 1:
-            counts = [round(share * judgement.samples) for share in judgement.distribution.values()]
-            n_equal_pairs = sum(comb(n, 2) for n in counts)
-            agreements.append(n_equal_pairs / comb(judgement.samples, 2))
+            n, shares = judgement.samples, judgement.distribution.values()
+            agreements.append(sum(comb(round(share * n), 2) for share in shares) / comb(n, 2))
     return float(np.mean(agreements)) if agreements else None
 
 
@@ -108,13 +105,13 @@ def _length_association(scored_items: ScoredItems) -> LengthAssociation | None:
     if len(lengths) < len(scored_items.items):
         return None
     level: Level = "dataset" if scored_items.level == "dataset" else "summary"
-    document_ids = scored_items.document_ids
     scores = scored_items.verdicts if scored_items.has_verdicts else scored_items.scores
     human = np.where(np.isnan(scores), np.nan, scored_items.human)
+    outputs = lengths, scored_items.document_ids
     return LengthAssociation(
-        judge_rho=correlation(level, scores, lengths, document_ids).value,
-        people_rho=correlation(level, human, lengths, document_ids).value,
-        interval=contrast_judges(scores, human, lengths, document_ids, level=level).interval,
+        judge_rho=correlation(level, scores, *outputs).value,
+        people_rho=correlation(level, human, *outputs).value,
+        interval=contrast_judges(scores, human, *outputs, level=level).interval,
     )
 
 
@@ -162,8 +159,8 @@ class Verification:
     ) -> "Verification":
         """Return the figures on `held_out`; the other rows were left out."""
         overlap = TuningOverlap.from_scores(scored_items, held_out)
-        tuned_rows = scored_items.of_ids(scored_items.tuned_ids)
         is_left_out = overlap.n_rows and not overlap.tuned_on_these_labels
+        tuned_rows = scored_items.of_ids(scored_items.tuned_ids)
         return cls(
             judge=scored_items.judge_name,
             dimension=scored_items.dimension,
@@ -180,7 +177,7 @@ class Verification:
 
     @property
     def faults(self) -> list[str]:
-        """The floors that the judge falls short of, and those that labels cannot decide."""
+        """A line for each floor that the judge falls short of, or that labels cannot decide."""
         if (check := self.floor_check) is None:
             return []
         shortfalls = [f"falls short: {reason}" for reason in check.shortfalls]
@@ -268,8 +265,8 @@ def _reasons_to_fail(result: Verification, *, has_floors: bool) -> Iterator[str]
 def suggest_floors(figures: Correlation | VerdictAgreement) -> str:
     """Return the flags --min-... with floors that suit a judge with these figures.
 
-    With as many new labels, an equally good judge passes the floors in nine of ten cases. The text
-    is empty if labels are too few: on new labels, figures may then have no interval.
+    With as many new labels, an equally good judge passes the floors in nine of ten cases. If labels
+    are so few that figures on new ones may have no interval, the text is empty.
     """
     if isinstance(figures, VerdictAgreement):
         tpr, tnr = _rate_floor(figures.tpr), _rate_floor(figures.tnr)
@@ -279,8 +276,8 @@ def suggest_floors(figures: Correlation | VerdictAgreement) -> str:
     n_required = MIN_DOCUMENTS_FOR_DATASET_FLOOR if is_dataset_level else MIN_DOCUMENTS_FOR_FLOOR
     if figures.interval is None or figures.n_documents < n_required:
         return ""
-    floor_value = _round_down(floor.suggested_rho_floor(figures.value, figures.interval.low))
-    return f"--min-spearman {floor_value:.2f}" if floor_value > 0 else ""
+    rho_floor = floor.suggested_rho_floor(figures.value, figures.interval.low)
+    return f"--min-spearman {math.floor(100 * rho_floor) / 100:.2f}" if rho_floor >= 0.01 else ""
 
 
 def _rate_floor(rate: Rate) -> float:
@@ -290,9 +287,5 @@ def _rate_floor(rate: Rate) -> float:
     n_required = 2 * MIN_OUTPUTS_FOR_RATES if has_single_outputs else MIN_DOCUMENTS_FOR_FLOOR
     if not rate.interval or rate.interval.low == 0 or n_documents < n_required:
         return 0.0
-    return _round_down(floor.suggested_rate_floor(rate.value, rate.interval.low, rate.n))
-
-
-def _round_down(value: float) -> float:
-    """Return the value with two decimals, rounded down."""
-    return math.floor(100 * value) / 100
+    rate_floor = floor.suggested_rate_floor(rate.value, rate.interval.low, rate.n)
+    return math.floor(100 * rate_floor) / 100
