@@ -4,14 +4,8 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from judges.client import (
-    CHARACTERS_PER_TOKEN,
-    Price,
-    Session,
-    choose_price,
-    estimate_tokens,
-    gives_n_replies,
-)
+from judges.client import Session, gives_n_replies
+from judges.client.prices import CHARACTERS_PER_TOKEN, Price, choose_price, estimate_tokens
 from judges.panel import AnyJudge
 from judges.scoring import estimate_reply_tokens
 

@@ -33,8 +33,6 @@ PRICE_HELP = "US dollars per million input and output tokens"
 MAX_TOKENS_HELP = "maximum tokens of a reply (512; more with reasoning)"
 REASONING_EFFORT_HELP = "minimal, low, medium or high (the model's default)"
 JUDGE_HELP = "a catalogue name, a frozen judge's file, a run folder or FILE.yaml"
-
-
 # Flags that take one file with labels or scores, so that a second file is refused.
 _ONE_FILE_FLAGS = ("data", "labels", "annotations", "scores")
 
@@ -59,9 +57,8 @@ class Parser(argparse.ArgumentParser):
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        kwargs.setdefault("allow_abbrev", False)
-        kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
-        super().__init__(*args, **kwargs)
+        defaults = {"allow_abbrev": False, "formatter_class": argparse.RawDescriptionHelpFormatter}
+        super().__init__(*args, **{**defaults, **kwargs})
         self.register("action", None, _StoreAction)
         self._negative_number_matcher = re.compile(r"-[\d.]")
 
