@@ -75,7 +75,7 @@ class Column:
 
     @property
     def _holds_ratings(self) -> bool:
-        """Whether half of the cells or more are numbers, or three quarters mean yes or no."""
+        """Whether at least half of the cells are numbers, or three quarters say yes or no."""
         cells = self._present_cells
         n_numbers = sum(holds_ratings(cell, parse_strings=self.parse_strings) for cell in cells)
         n_words = sum(is_yes_or_no(cell, self.rating_words) for cell in cells)

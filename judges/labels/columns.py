@@ -184,8 +184,8 @@ class Columns:
         compared_columns = [*self.find_columns(("group", "system", "system_a", "system_b"))]
         compared_columns += filter(is_text_name, other_columns)
         compared_columns += self.columns_of_kind(other_columns, "text")
-        # Rows are of different outputs if they differ in a column of ids such as `task_id`. In it,
-        # ids repeat, but rarely for the same annotator.
+        # Rows with different ids, as in a column `task_id`, are of different outputs. Annotators
+        # share such ids, but an annotator rarely has the same one twice.
         for column in filter(is_id_name, other_columns):
             annotated_ids = {
                 (self.find_cell(row, "annotator"), str(row.cells.get(column))) for row in rows
@@ -268,7 +268,7 @@ class Columns:
 
     @cached_property
     def comment_columns(self) -> tuple[str, ...]:
-        """The columns, and the paths of keys, with comments on labels, which no judge reads."""
+        """The columns and keys of objects that hold comments on labels. No judge reads these."""
         # If people have yet to label the rows, comments by a model are among these columns, too.
         model_words = _MODEL_WORDS if self.options.reads_labels else frozenset()
         excluded_names = self.mapped_columns | {*(self.options.texts or ())}

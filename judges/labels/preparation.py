@@ -55,7 +55,7 @@ def with_latest_labels(columns: Columns) -> Columns:
     """Return a table's columns with only the latest label of each annotator on each output.
 
     In a table with the column `labelled_at`, a later row is a later label. The columns that the
-    page of `dspy-judges label` adds are removed from the table's columns, but not from its rows.
+    page of `dspy-judges label` adds are no longer listed, but the rows keep their cells.
     """
     table, rows, notes = columns.table, columns.table.rows, columns.table.notes
     removed_columns = {_TIME_COLUMN, _CHANGE_COLUMN, _SCALE_COLUMN, *SAMPLING_COLUMNS}

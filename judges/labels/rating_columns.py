@@ -52,7 +52,7 @@ class RatingColumns:
         by_dimension: Maps every other dimension to its columns: one, or one per annotator.
         number_columns: All columns whose cells look like ratings.
         uncertain_columns: Maps a dimension to the columns that may hold its labels, if it is not
-            certain which do. The key is "" if not even the dimension is certain.
+            certain which do. The key "" stands for an unknown dimension.
     """
 
     columns: Columns

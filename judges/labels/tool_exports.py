@@ -20,10 +20,10 @@ class LabelExport:
         columns: Maps regular expressions for names of columns to regular expressions for cells; ""
             matches any cell. A file of this kind has, for each, a column with a matching cell.
         advice: What the user can do if the file has no texts, or if no label says who gave it.
-        labels: The places of the labels in a row. Maps each place to the word with which the tool
-            says who gave the labels there, or to "" if each label says so itself. A place is a path
-            of keys such as `annotations.result`, or "" if the row itself is a label. A place may
-            also be a regular expression for columns of lists, whose group is the dimension.
+        labels: Maps each place in a row that has labels to the tool's word for who gave them, or to
+            "" if each label has this word. A place is a path of keys such as `annotations.result`,
+            or "" if the row itself is a label. A place may also be a regular expression for columns
+            of lists, whose group is the dimension.
         sources: Maps the tool's words for who gave a label, such as `HUMAN`, to True for people who
             submitted the label, else to False.
         texts: The column of objects {name: text}; "*" if every column may be a text; "" if each row
