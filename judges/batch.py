@@ -6,6 +6,7 @@ are copied into the run's store of replies, where the second pass finds them. Be
 the file OUT.batch.json holds the state of the batch.
 """
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -35,18 +36,22 @@ PRICE_FACTOR = 0.5  # the price of a request in a batch, relative to its usual p
 FINAL_STATUSES = ("completed", "failed", "expired", "cancelled")
 RUN_METADATA_KEY = "judges_run"  # the key of the run's id in the batch's metadata
 BATCH_PURPOSE = "batch"  # the purpose for which the store books the requests of a batch
+# Seconds by which the provider's clock and this machine's may differ.
+MAX_CLOCK_SKEW_SECONDS = 86_400.0
 
 
 class BatchState(Struct, kw_only=True):
     """The state of a batch, as the file OUT.batch.json holds it.
 
-    `run_id` is a random id that the run gives to the batch before submitting it. `batch_id` is the
-    provider's id, which is known once the batch is submitted.
+    `run_id` is a random id that the run gives to the batch before submitting it, and `begun_at` the
+    Unix time at which it did so. `batch_id` is the provider's id, which is known once the batch is
+    submitted.
     """
 
     lm: str
     endpoint: str
     run_id: str = msgspec.field(default="", name="run")
+    begun_at: float = 0.0
     batch_id: Annotated[str, Meta(min_length=1)] | None = None
 
 
@@ -144,7 +149,7 @@ class Batch:
             self._store.record_sent(bytes.fromhex(key), self.state.lm, BATCH_PURPOSE, worst_cost)
         self._store.commit()
         if self._worst_costs and not self.state.run_id:
-            self.state.run_id = token_hex(8)
+            self.state.run_id, self.state.begun_at = token_hex(8), time.time()
             self._save_state()
         return len(self._worst_costs)
 
@@ -168,7 +173,10 @@ class Batch:
 
     def _find_started_batch(self, client: "OpenAI") -> "ProviderBatch | None":
         """Return the batch that this run started before it was killed, if there is one."""
-        for batch in client.batches.list(limit=100):  # the newest first
+        # The newest batches come first, and pages are loaded as they are read.
+        for batch in client.batches.list(limit=100):
+            if batch.created_at < self.state.begun_at - MAX_CLOCK_SKEW_SECONDS:
+                break
             if (batch.metadata or {}).get(RUN_METADATA_KEY) == self.state.run_id:
                 return batch
         return None
