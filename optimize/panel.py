@@ -259,7 +259,7 @@ def _learn(scored_by_name: ScoredByName, learning_ids: frozenset[str], seed: int
 
 
 def _measure_split(scored_by_name: ScoredByName, fit: PanelFit, ids: frozenset[str]) -> PanelSplit:
-    """Compare what ships with the best single judge, on the outputs with these ids."""
+    """Compare the judge that ships with the best single judge, on the outputs with these ids."""
     held_out = {name: scored.of_ids(ids) for name, scored in scored_by_name.items()}
     scores = fit.scores({name: scored.scores for name, scored in held_out.items()}).tolist()
     best = held_out[fit.best_member]

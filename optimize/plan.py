@@ -87,7 +87,7 @@ def command(arguments: Sequence[str]) -> int:
 class PlannedFigure:
     """A figure on the labels so far, and how many more labelled documents it needs.
 
-    They are needed for an interval of the target width, or for any interval if there is none yet.
+    `n_more_documents` give the interval the target width, or give an interval if there is none yet.
     The number is None if even all unlabelled documents are too few.
     """
 
@@ -199,7 +199,7 @@ def _read_partial_labels(
 def _labels_for_floors(
     partial_labels: PartialLabels, label_scale: Scale, floors: Mapping[str, float]
 ) -> LabelsNeeded:
-    """Return how many labels the floors need, with the share of fails among the labels so far."""
+    """Return how many labels decide about the floors, if fails stay as frequent as so far."""
     if label_scale != (0, 1) or not partial_labels.is_two_valued:
         raise SettingsError("--min-tpr and --min-tnr need labels that say pass or fail")
     is_decided = partial_labels.has_label & (partial_labels.labels != 0.5)
@@ -223,7 +223,7 @@ def _read_labels_so_far(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
 def plan_figures(
     partial_labels: PartialLabels, items: Items, label_scale: Scale, target_width: float
 ) -> dict[str, PlannedFigure]:
-    """Return how many more documents the mean label and the judge's agreement need."""
+    """Return the mean label and the judge's agreement, and how many more documents each needs."""
     labelled_rows = partial_labels.of_rows(partial_labels.has_label)
     n_labelled = np.unique(labelled_rows.document_ids).size
     n_unlabelled = np.unique(partial_labels.document_ids).size - n_labelled

@@ -25,9 +25,9 @@ BUDGET_ERRORS = SearchBudgetSpentError, BudgetSpentError
 class Pricing:
     """The prices of a search, and the unit in which its budget is counted.
 
-    Judging an item takes `calls_per_item` calls with `replies_per_item` replies; a free call has
-    the price 1. The untuned tokens are those of judging one item. A proposal is expected to take
-    `proposal_tokens` (input and output), and to cost `proposal_cost` in the budget's unit.
+    Judging an item takes `calls_per_item` calls with `replies_per_item` replies. A call of a free
+    model has the price 1. A proposal is expected to take `proposal_tokens` (input and output), and
+    to cost `proposal_cost` in the budget's unit.
     """
 
     budget_unit: Literal["calls", "dollars"] = "calls"
@@ -58,7 +58,7 @@ class Pricing:
         return self.calls_per_item if self.is_free else self.judge_price.cost(tokens_in, tokens_out)
 
     def estimate_price(self, prompt: Prompt, untuned_prompt: Prompt) -> float:
-        """Estimate the price of judging one item, at least half of it with the untuned prompt."""
+        """Estimate the price of judging an item; it is at least half the price when untuned."""
         n_characters = _n_static_characters(prompt) - _n_static_characters(untuned_prompt)
         extra_tokens_in = n_characters * self.calls_per_item / CHARACTERS_PER_TOKEN
         extra_reply_tokens = estimate_reply_tokens(prompt) - estimate_reply_tokens(untuned_prompt)
@@ -119,7 +119,7 @@ class SearchBudget:
         self.n_calls += n_calls
 
     def charge_proposal(self, tokens_in: int, tokens_out: int) -> None:
-        """Add the cost of an answered request to the proposer, but at most what remains."""
+        """Add the cost of a request that the proposer has answered, but at most what remains."""
         dollars = self.pricing.proposal_price.cost(tokens_in, tokens_out)
         cost = dollars if self.pricing.budget_unit == "dollars" else 1.0
         self.total_cost += min(max(0, self.remaining), cost)

@@ -48,7 +48,7 @@ class DemoSet:
 
     @cached_property
     def comments(self) -> list[str]:
-        """Annotators' comments on the items, which a judge that writes reasons shows as reasons."""
+        """Annotators' comments on the items, which stand as reasons if the judge writes reasons."""
         return list(map(comment_if_labels_agree, self.items))
 
     @cached_property
@@ -60,9 +60,9 @@ class DemoSet:
 class Candidate:
     """A judge that the search tries, and never evaluates on the documents of its demonstrations.
 
-    If `reasoning` or `questions` is None, the untuned judge's are used; if `weights` is None, only
-    the judge's own answer counts. The instruction was written in round `round_number`, which is 0
-    for the untuned judge's. `threshold` is the lowest passing score.
+    If `reasoning` or `questions` is None, the untuned judge's are used. If `weights` is None, only
+    the judge's own answer counts. `round_number` is the round in which the instruction was written,
+    and 0 for the untuned judge's instruction. `threshold` is the lowest passing score.
     """
 
     instruction: str
@@ -75,7 +75,7 @@ class Candidate:
 
     @property
     def kind(self) -> str:
-        """How the candidate differs from the untuned judge, as a text that others may share."""
+        """How the candidate differs from the untuned judge, in words: many have the same kind."""
         instruction_source = "proposed" if self.round_number else "untuned"
         return f"{instruction_source}, {self.demo_set.selection}, {self.reasoning}"
 
@@ -188,7 +188,7 @@ def draw_demo_set(
 
 
 def _demo_of(item: Item, prompt: Prompt, reason_by_id: Mapping[str, str] | None) -> Demo:
-    """Return a demonstration: the item's texts, the choice nearest to its label, and the reason."""
+    """Return a demonstration: the item's texts, the choice nearest to its label, and a reason."""
     demo: dict[str, FieldValue] = {name: utf8_text(text) for name, text in item.texts.items()}
     demo[prompt.answer_field.name] = prompt.answer_field.nearest_choice(item.human)
     reason = (reason_by_id or {}).get(item.id) or NOT_GIVEN_TEXT

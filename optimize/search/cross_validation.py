@@ -49,10 +49,7 @@ class CrossValidation:
         return demo_sets
 
     def judge(self, candidate: Candidate, items: Items) -> tuple[Candidate, Vector]:
-        """Return the candidate with its threshold, and its scores or verdicts on the items.
-
-        A verdict is decided by a threshold that is learned on all other folds.
-        """
+        """Learn the candidate's threshold; return the candidate, and its scores or verdicts."""
         evaluator = self._problem.evaluator
         folds = np.array([self._fold_by_document[name] for name in items.document_ids])
         scores = np.empty(len(items))
@@ -65,6 +62,7 @@ class CrossValidation:
             scores = evaluator.scores(candidate, items)
         if self._problem.goal != "balanced":
             return candidate, scores
+        # The verdicts on a fold are decided by a threshold that is learned on all other folds.
         fold_verdicts = np.empty(len(items))
         for fold in range(N_FOLDS):
             is_outside = folds != fold

@@ -55,14 +55,14 @@ class JudgedItems:
         # Both outputs of a pair are shown with the pair, even if all pairs of a document share one.
         input_names = [field.name for field in prompt.input_fields]
         self.output_names = frozenset(input_names[-2:] if self.is_pairwise else ())
-        groups = list(items.rows_by_document.values())
-        are_long = max(map(len, groups), default=0) >= 3
+        rows_ranked_together = list(items.rows_by_document.values())
+        are_long = max(map(len, rows_ranked_together), default=0) >= 3
         self.ranks_within_documents = are_long and not (self.is_pairwise or self.verdict_words)
         if not self.ranks_within_documents:
-            groups = [np.arange(len(items))]
+            rows_ranked_together = [np.arange(len(items))]
         self.ranks = np.full((2, len(items)), np.nan)
         self.n_ranked = np.ones(len(items))
-        for rows in groups:
+        for rows in rows_ranked_together:
             scored_rows = rows[~np.isnan(self.scores[rows])]
             self.n_ranked[rows] = max(1, len(scored_rows))
             labels_and_scores = np.array([items.human, self.scores])[:, scored_rows]
@@ -96,7 +96,7 @@ class JudgedItems:
         return evidence_texts
 
     def outputs_text(self, rows: Sequence[int]) -> str:
-        """Return the lines on outputs of one document, with the texts that all share first."""
+        """Return the lines on outputs of one document; texts that all outputs share come first."""
         first, *others = (self.items[row].texts for row in rows)
         shared_names = first.keys() - self.output_names if others else set[str]()
         for texts in others:
@@ -114,7 +114,7 @@ class JudgedItems:
         return "\n".join(lines)
 
     def _document_weights(self) -> Vector:
-        """Return sampling weights, larger if people's labels differ or the judge ranks wrongly."""
+        """Return each document's sampling weight: large if labels differ or the judge errs."""
         human = self.items.human
         label_sd = float(human.std()) or 1.0
         weights = []

@@ -40,7 +40,7 @@ GAIN_PER_EXTRA_COST = 0.02
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionTest:
-    """A judge that asks the useful questions, weighted by all labels, and its trials by half."""
+    """A judge that asks questions, and the trials of such a judge on both halves of the labels."""
 
     candidate: Candidate
     trials: tuple[CandidateTrial, ...]
@@ -48,9 +48,9 @@ class QuestionTest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gain:
-    """The mean gain of tuned judges over the untuned judge, by the kind of change `change_index`.
+    """The mean gain of tuned judges over the untuned judge, by one kind of change.
 
-    The interval lies above 0 exactly if the test is passed.
+    `change_index` is the index of this kind. The test is passed if the interval lies above 0.
     """
 
     value: float
@@ -110,7 +110,7 @@ def decide(
     if question_test and (gain.change_index == 1 or not any(trials_by_half)):
         tuned, trials = question_test.candidate, list(question_trials)
     else:
-        trials = best_after_cost(problem, chain(*trials_by_half))
+        trials = choose_best_trials(problem, chain(*trials_by_half))
         tuned = trials[-1].candidate
     if decision.ships and (objection := _objection(problem, tuned, trials)):
         way_out = f"{option_name('ship', 'tuned')} ships the judge nevertheless."
@@ -177,7 +177,7 @@ def decide_by_gain(
     rng: np.random.Generator,
     risk: float = DEFAULT_RISK,
 ) -> ShipDecision:
-    """Decide by the estimated gains over the untuned judge, for each kind of change."""
+    """Decide whether the tuned judge ships, by its gains over the untuned judge."""
     gain = largest_gain(gains_by_change, rng, risk)
     ships = gain.interval.low > 0
     n_needed = max(fewest_documents(risk), MIN_UNTIED_DOCUMENTS if search_goal == "dataset" else 0)
@@ -206,10 +206,10 @@ def metric_name(search_goal: Goal) -> str:
     return "balanced accuracy" if search_goal == "balanced" else f"{search_goal}-level rho"
 
 
-def best_after_cost(
+def choose_best_trials(
     problem: SearchProblem, all_trials: Iterable[CandidateTrial]
 ) -> list[CandidateTrial]:
-    """Return the trials of the best candidate by its objective minus `GAIN_PER_EXTRA_COST`.
+    """Return the trials of the best candidate, after `GAIN_PER_EXTRA_COST` is deducted from gains.
 
     If any candidate beats the untuned judge, only such candidates are considered. Two candidates
     are compared on the items that both have scored and that neither has in its demonstrations.
@@ -247,7 +247,7 @@ def largest_gain(
     gain_sums = np.zeros((1 + N_PERMUTATIONS, n_changes))
     n_documents, n_untied = np.zeros(n_changes, int), np.zeros(n_changes)
     for gains_of_half in zip_longest(*gains_by_change, fillvalue=()):
-        # If a draw swaps the judges on a document, they are swapped for all kinds of change.
+        # A draw swaps the two judges on some documents, on the same ones for each kind of change.
         documents = _document_ids(chain(*gains_of_half))
         signs = rng.choice([-1.0, 1.0], (N_PERMUTATIONS, len(documents)))
         signs = np.vstack([np.ones(len(documents)), signs])

@@ -98,7 +98,7 @@ class GepaAdapter:
             value = self.selection_values[candidate] = objective(scores, items, problem.goal)
             problem.record_candidate("stock", candidate, value=value)
         score_by_document = document_scores(scores, items, problem.goal)
-        # Every document has all items as its trajectory: the evidence is written from all of them.
+        # Each document's trajectory is all items, because the evidence is written from all items.
         return EvaluationBatch(
             outputs=list(batch),
             scores=[score_by_document[name] for name in batch],
@@ -146,10 +146,10 @@ class GepaAdapter:
 def document_scores(scores: Vector, items: Items, search_goal: Goal) -> dict[str, float]:
     """Return a score for each document, by its id, so that the mean score is the objective.
 
-    At summary level, the score is the rho within the document. At dataset level, each output adds 1
-    minus half the squared difference of its standardised mid-ranks. For balanced accuracy, each
-    output with a right verdict adds a weight. If the objective is not such a sum, each document
-    gets the objective over all items, or 0 if the objective is undefined.
+    At summary level, the score is the rho within the document. At dataset level, it is a sum over
+    outputs of 1 minus half the squared difference of standardised mid-ranks. For balanced accuracy,
+    it is a sum of weights of right verdicts. If the objective is not such a sum, each document gets
+    the objective over all items, or 0 if the objective is undefined.
     """
     objective_value = float(np.nan_to_num(objective(scores, items, search_goal)))
     score_by_document = dict.fromkeys(items.documents, objective_value)
@@ -202,6 +202,6 @@ def explore(problem: SearchProblem) -> Exploration:
     if isinstance(adapter.fatal_error, FatalModelError):
         raise adapter.fatal_error
     values, untuned = adapter.selection_values, problem.untuned
-    better = [candidate for candidate in values if values[candidate] > values[untuned]]
-    better.sort(key=lambda candidate: (-values[candidate], candidate.id))
-    return Exploration(finalists=better[:MAX_FINALISTS], candidate_ids=adapter.candidate_ids)
+    finalists = [candidate for candidate in values if values[candidate] > values[untuned]]
+    finalists.sort(key=lambda candidate: (-values[candidate], candidate.id))
+    return Exploration(finalists=finalists[:MAX_FINALISTS], candidate_ids=adapter.candidate_ids)

@@ -25,7 +25,7 @@ MAX_FINALISTS = 3  # candidates of one search that are tested on held-out docume
 class LastRound:
     """How much the last round of a search improved the best candidate, measured on train.
 
-    `standard_error` is that of its gain. `is_final` is false if a limit ended the search early.
+    `standard_error` is the best candidate's. `is_final` is false if a limit ended the search.
     """
 
     gain: float

@@ -45,10 +45,10 @@ def power(n_documents: int, n_outputs: float, gain: float, risk: float = DEFAULT
 def power_text(
     all_items: Items, train_and_dev: Items, *, search_goal: Goal, risk: float = DEFAULT_RISK
 ) -> tuple[str, int]:
-    """Return a sentence on the chance that `PLANNED_GAIN` ships, and the documents for a good one.
+    """Return a sentence on the chance that a gain of `PLANNED_GAIN` ships, and a document count.
 
-    With that many labelled documents, the chance is `TARGET_POWER`. `all_items` are all labelled
-    items, also those that are held out from the search.
+    With as many labelled documents as this count, the chance is `TARGET_POWER`. `all_items` are all
+    labelled items, also those that are held out from the search.
     """
     items, metric, n = train_and_dev, "rho", len(train_and_dev.documents)
     n_outputs = len(items) / n

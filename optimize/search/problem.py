@@ -71,7 +71,7 @@ class SearchProblem:
     print_line: Callable[[str], object] = lambda line: None
 
     def with_threshold(self, candidate: Candidate, items: Items) -> Candidate:
-        """Return the candidate, with the best threshold on the items if verdicts are the goal."""
+        """Learn the candidate's threshold from the items if the goal is balanced accuracy."""
         if self.goal != "balanced":
             return candidate
         items = self.evaluator.scored_items(candidate, items)
@@ -79,7 +79,7 @@ class SearchProblem:
         return replace(candidate, threshold=threshold)
 
     def scores(self, candidate: Candidate, items: Items) -> Vector:
-        """Return the candidate's scores; verdicts, by its threshold, if verdicts are the goal."""
+        """Return the candidate's scores; if the goal is balanced accuracy, its verdicts."""
         scores = self.evaluator.scores(candidate, items)
         return balanced.verdicts(scores, candidate.threshold) if self.goal == "balanced" else scores
 

@@ -100,7 +100,7 @@ class LabelledAnswers:
         return AnswerWeights(intercept=intercept, slopes=slope_by_name)
 
     def _fit_slopes(self, rows: Mask) -> Vector:
-        """Return the answers' relative slopes; 0 for all questions if labels teach nothing."""
+        """Return the slope of each answer; 0 for all questions if labels say nothing about them."""
         own_answer_only: Vector = np.eye(len(self.choice_fields))[-1]
         answers, human = self.answers[rows], self.human[rows]
         if self.choice_fields[-1].choices != A_OR_B:
@@ -142,7 +142,7 @@ class LabelledAnswers:
         return replace(self, answers=self.answers[:, columns], choice_fields=choice_fields)
 
     def of_useful_questions(self) -> "LabelledAnswers":
-        """Drop questions with too small a share of the weights, fitting anew each time."""
+        """Drop questions that have too small a share of the weights, until none has."""
         questions = self.choice_fields[:-1]
         shares = self.fit_weights().shares(self.choice_fields)
         useful = [each for each in questions if shares[each.name] >= MIN_WEIGHT_SHARE]
@@ -254,7 +254,7 @@ def _affordable_judges(
 ) -> tuple[Sequence[Candidate], float]:
     """Return the judges to ask, without reasoning if it is too dear, and the share of items to ask.
 
-    Raises SearchBudgetSpentError if the share is too small, so that no half is asked in vain.
+    Raises SearchBudgetSpentError if the budget pays for too few items to test questions on them.
     """
     evaluator, budget = problem.evaluator, problem.evaluator.budget
 
@@ -273,11 +273,7 @@ def _affordable_judges(
 
 
 def held_out_scores(answers: LabelledAnswers, is_tested: Mask, problem: SearchProblem) -> Vector:
-    """Return cross-validated scores (or verdicts) where `is_tested`; NaN for all other outputs.
-
-    Each fold of the tested documents is scored with the questions, the weights and the threshold
-    that are learned from all outputs outside the fold.
-    """
+    """Return cross-validated scores or verdicts of the tested outputs; NaN for the others."""
     scores = np.full(len(answers.human), np.nan)
     for fold in set(answers.fold_codes[is_tested].tolist()):
         in_fold = is_tested & (answers.fold_codes == fold)
@@ -291,7 +287,7 @@ def held_out_scores(answers: LabelledAnswers, is_tested: Mask, problem: SearchPr
 
 
 def _items_to_ask(problem: SearchProblem, share: float = 1.0) -> list[Items]:
-    """Select documents of dev, and of train, with about `MAX_OUTPUTS_ASKED * share` items each."""
+    """Select about `MAX_OUTPUTS_ASKED * share` items of dev, and of train, by whole documents."""
     items_by_half = []
     for items in (problem.dev, problem.train):
         n_outputs = len(first_documents(items, problem.goal, MAX_OUTPUTS_ASKED, len))
@@ -300,10 +296,7 @@ def _items_to_ask(problem: SearchProblem, share: float = 1.0) -> list[Items]:
 
 
 def _best_judge_with_questions(half: SearchProblem, exploration: Exploration) -> Candidate:
-    """Return the half's best candidate without demonstrations, with all questions added.
-
-    Demonstrations would need answers to the questions, which nobody has given.
-    """
+    """Return the half's best candidate without demonstrations, with all questions added."""
     questions = half.evaluator.untuned_prompt.question_fields
     if half.may_add_questions:
         questions = (*questions, *half.questions, *exploration.questions)
@@ -311,6 +304,7 @@ def _best_judge_with_questions(half: SearchProblem, exploration: Exploration) ->
     for question in questions:
         question_by_name.setdefault(question.name, question)
     max_questions = max(MAX_QUESTIONS_TESTED, len(half.questions))
+    # Demonstrations would need answers to the questions, which nobody has given.
     without_demos = (each for each in exploration.finalists if not each.demo_set.demos)
     candidate = next(without_demos, half.untuned)
     return replace(candidate, questions=tuple(question_by_name.values())[:max_questions])

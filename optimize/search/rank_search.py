@@ -71,9 +71,8 @@ def explore_without_proposer(problem: SearchProblem) -> Exploration:
         shows_all = replace(problem.untuned, demo_set=cross_validation.demo_set)
         return Exploration(finalists=[shows_all], cross_validation=cross_validation)
     demo_set = largest_demo_set(problem.train, problem)
-    if not demo_set.demos:
-        return Exploration()
-    return Exploration(finalists=[replace(problem.untuned, demo_set=demo_set)])
+    finalists = [replace(problem.untuned, demo_set=demo_set)] if demo_set.demos else []
+    return Exploration(finalists=finalists)
 
 
 class RankSearch:
@@ -179,7 +178,7 @@ class RankSearch:
         trial.record(self.problem, "race", round_number)
 
     def _expected_gains(self) -> dict[str, float]:
-        """Return each candidate's expected gain: shrunk towards its kind's mean by its error."""
+        """Return each candidate's gain, shrunk towards the mean gain of candidates of its kind."""
         trials = list(self.trials.values())
         kind_codes = np.unique([trial.candidate.kind for trial in trials], return_inverse=True)[1]
         is_proposed = [trial.candidate.round_number > 0 for trial in trials]
@@ -246,7 +245,7 @@ class RankSearch:
         return [demo_set for demo_set in demo_sets if demo_set.demos]
 
     def _new_candidates(self, round_number: int, parent: Candidate) -> list[Candidate]:
-        """Make a round's new candidates from the best candidate, `parent`; kinds alternate."""
+        """Make new candidates from the best one, `parent`; different kinds of change alternate."""
         instructions = self._propose_instructions(round_number, parent)
         # New instructions race without demonstrations, so that only the instruction has an effect.
         without_demos = replace(parent, demo_set=DemoSet())
@@ -303,14 +302,12 @@ class RankSearch:
         self.best_reasoning = min(nearly_best, key=price).reasoning
 
     def _choose_finalists(self) -> list[Candidate]:
-        """Return the best candidate, two cheaper versions of it, and the runners-up.
-
-        Demonstrations and reasoning add to the cost of every judged row, so the test on dev has to
-        show that they are worth their cost.
-        """
+        """Return the best candidate, two cheaper versions of it, and the runners-up."""
         leaders = self._candidates_with_gain()
         if not leaders:
             return []
+        # Demonstrations and reasoning add to the cost of every judged row. So the test on dev has
+        # to show that they are worth their cost.
         cheapest = replace(leaders[0], demo_set=DemoSet(), reasoning=None)
         with_reasoning = replace(cheapest, reasoning=self.best_reasoning)
         candidates = [leaders[0], cheapest, with_reasoning, *leaders[1:]]

@@ -21,7 +21,7 @@ from optimize.statistics.intervals import Vector
 class SearchResult:
     """The result of a search: the tuned judge (or the untuned one), whether it ships, and why.
 
-    `untuned_candidate` has a learned threshold, too. `last_round` combines those of both halves.
+    The untuned candidate has a learned threshold, too. `last_round` is the mean of both halves.
     """
 
     tuned_candidate: Candidate
