@@ -140,7 +140,6 @@ def _write_misses(path: Path, scored_items: ScoredItems) -> None:
 
 
 def write_comparison(path: Path, result: JudgeComparison) -> None:
-    """Write the page on a comparison."""
     answer = comparison_answer(result)
     left_out = [(entry.name, entry.why_unscored) for entry in result.left_out]
     tables = [*answer.tables, cost_table(result), ReportTable(("left out", "why"), left_out)]

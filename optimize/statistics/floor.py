@@ -62,7 +62,7 @@ def interval_for_looks(figure: Correlation | Rate, looks: int) -> Interval | Non
     if interval is None or looks == 1:
         return interval
     if isinstance(figure, Rate):
-        farther_end = max(interval.low, interval.high, key=lambda end: abs(end - value))
+        farther_end = interval.low if value > 0.5 else interval.high
         return wilson_interval(value, n_outputs_from_interval(value, farther_end), looks)
     degrees_of_freedom = math.inf if figure.level == "system" else figure.n_documents - 1
     widening = student_quantile(degrees_of_freedom, looks) / student_quantile(degrees_of_freedom)

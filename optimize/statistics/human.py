@@ -89,36 +89,34 @@ def annotator_agreement(
         ValueError: The shapes of the arguments do not match.
     """
     matrix, *ids = _read_ratings(ratings, document, system)
-    rating_columns = list(enumerate(matrix.T))
-    agreements = []
+    columns = [*enumerate(matrix.T)]
+    # The judge comes first, with -1 in place of the column of an annotator.
     if judge is not None:
         scores = np.asarray(judge, dtype=float)
-        rounded_scores = scores if scale is None else nearest_ratings(scores, scale)
-        for second, ratings_b in rating_columns:
-            rho = _rho(level, scores, ratings_b, *ids)
-            agreements.append(_agreement(None, second, rounded_scores, ratings_b, rho))
-    for (first, ratings_a), (second, ratings_b) in itertools.combinations(rating_columns, 2):
-        # If one annotator gives all outputs of a document the same rating, rho on this document is
-        # 0 or NaN, depending on the order of the arguments. The mean does not depend on the order.
-        rho_ab = _rho(level, ratings_a, ratings_b, *ids)
-        rho_ba = _rho(level, ratings_b, ratings_a, *ids)
-        agreements.append(_agreement(first, second, ratings_a, ratings_b, (rho_ab + rho_ba) / 2))
-    return tuple(agreement for agreement in agreements if agreement.n_outputs)
-
-
-def _agreement(
-    first: int | None, second: int, labels_a: Vector, labels_b: Vector, rho: float
-) -> AnnotatorAgreement:
-    both_rated = ~np.isnan(labels_a + labels_b)
-    labels_a, labels_b = labels_a[both_rated], labels_b[both_rated]
-    return AnnotatorAgreement(
-        first=first,
-        second=second,
-        equal=float(np.isclose(labels_a, labels_b).mean()) if labels_a.size else np.nan,
-        kappa=quadratic_kappa(labels_a, labels_b),
-        rho=rho,
-        n_outputs=labels_a.size,
-    )
+        columns.insert(0, (-1, scores if scale is None else nearest_ratings(scores, scale)))
+    agreements = []
+    for (first, labels_a), (second, labels_b) in itertools.combinations(columns, 2):
+        both_rated = ~np.isnan(labels_a + labels_b)
+        if not both_rated.any():
+            continue
+        if first == -1:
+            rho = _rho(level, scores, labels_b, *ids)
+        else:
+            # If one annotator gives all outputs of a document the same rating, rho on this document
+            # is 0 or NaN, depending on the order of the arguments. The mean does not depend on it.
+            rho = _rho(level, labels_a, labels_b, *ids) + _rho(level, labels_b, labels_a, *ids)
+            rho /= 2
+        shared_a, shared_b = labels_a[both_rated], labels_b[both_rated]
+        agreement = AnnotatorAgreement(
+            first=None if first == -1 else first,
+            second=second,
+            equal=float(np.isclose(shared_a, shared_b).mean()),
+            kappa=quadratic_kappa(shared_a, shared_b),
+            rho=rho,
+            n_outputs=shared_a.size,
+        )
+        agreements.append(agreement)
+    return tuple(agreements)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
