@@ -31,7 +31,7 @@ from optimize.inputs.flags import (
     parse_scale,
     parse_values,
 )
-from optimize.inputs.labelled import AnyLabels
+from optimize.inputs.labelled import AnyLabels, ratings_on
 from optimize.inputs.subjects import new_judge_texts, shared_texts, unread_columns
 from optimize.inputs.tune_command import (
     COMMAND_TITLE,
@@ -83,41 +83,38 @@ def parser() -> ArgumentParser:
 def _check(flags: Namespace) -> int:
     """Print the file's problems; if it has none, print what was read and what to do next."""
     options = _read_options(flags)
-    labelled_items, problems = check_file(flags.file, options)
+    labels, problems = check_file(flags.file, options)
     notes, capacity = list[str](), dict[str, str]()
-    if labelled_items is not None:
-        label_notes = [*_dimension_notes(labelled_items), *_document_notes(labelled_items)]
-        notes = [*labelled_items.notes, *label_notes]
-    if labelled_items is not None and not problems:
+    if labels is not None:
+        notes = [*labels.notes, *_dimension_notes(labels), *_document_notes(labels)]
+    if labels is not None and not problems:
         # A slow import that a file with problems does not need.
         from optimize.measuring.capacity import capacity_texts
 
         label_name = "margin for A"
-        if isinstance(labelled_items, LabelledSet):
-            label_name = dimensions_to_tune(labelled_items, options)[0]
-        capacity = capacity_texts(labelled_items, label_name)
+        if isinstance(labels, LabelledSet):
+            label_name = dimensions_to_tune(labels, options)[0]
+        capacity = capacity_texts(labels, label_name)
         if flags.write_map is not None:
-            yaml_text = mapping_yaml(labelled_items.reading, options)
-            write_atomically(flags.write_map, yaml_text.encode())
+            write_atomically(flags.write_map, mapping_yaml(labels.reading, options).encode())
     if flags.json:
         json_report = {
             "file": flags.file,
             "n_problems": len(problems),
             "problems": [asdict(problem) for problem in problems],
             "notes": notes,
-            "reading": None if labelled_items is None else asdict(labelled_items.reading),
+            "reading": None if labels is None else asdict(labels.reading),
             "bearing": capacity,
         }
         print_output(json.dumps(json_report, indent=2))
-    elif problems or labelled_items is None:
-        print_output("\n".join(_problem_lines(problems)))
+    elif problems or labels is None:
+        print_output(*_problem_lines(problems))
     else:
-        headline = f"{Path(flags.file).stem}: no problem in {_counts_text(labelled_items)}"
-        reading_lines = [*_reading_lines(labelled_items, options.mapping)]
-        reading_lines += [("note", note) for note in notes]
-        next_lines = [*capacity.items(), *next_step_lines(labelled_items, flags, options)]
-        top, bottom = _wrap_titled_lines(reading_lines), _wrap_titled_lines(next_lines)
-        print_output("\n".join([*wrap_lines(headline), *top, "", *bottom]))
+        headline = f"{Path(flags.file).stem}: no problem in {_counts_text(labels)}"
+        note_lines = [("note", note) for note in notes]
+        top = _wrap_titled_lines([*_reading_lines(labels, options.mapping), *note_lines])
+        next_lines = [*capacity.items(), *next_step_lines(labels, flags, options)]
+        print_output(*wrap_lines(headline), *top, "", *_wrap_titled_lines(next_lines))
     return FAILED_EXIT_CODE if problems else DONE_EXIT_CODE
 
 
@@ -147,21 +144,21 @@ def _read_options(flags: Namespace) -> ReadOptions:
     )
 
 
-def _dimension_notes(labelled_items: AnyLabels) -> list[str]:
+def _dimension_notes(labels: AnyLabels) -> list[str]:
     """Return notes on labels of two values: some are left out, or all are equal."""
-    if isinstance(labelled_items, LabelledPairs):
-        return []
     notes = list[str]()
+    if isinstance(labels, LabelledPairs):
+        return notes
     # `with_ratings` adds such notes only to labels with two values.
-    for dimension in sorted(labelled_items.words.keys() & {*labelled_items.dimensions}):
-        notes += with_ratings(labelled_items, dimension).notes[len(labelled_items.notes) :]
+    for dimension in sorted(labels.words.keys() & {*labels.dimensions}):
+        notes += with_ratings(labels, dimension).notes[len(labels.notes) :]
     return notes
 
 
-def _document_notes(labelled_items: AnyLabels) -> Iterator[str]:
+def _document_notes(labels: AnyLabels) -> Iterator[str]:
     """Yield a note if one document has so many rows that intervals are too narrow."""
-    n_all_rows = len(labelled_items.items)
-    n_rows_by_document = Counter(item.document_id for item in labelled_items.items)
+    n_all_rows = len(labels.items)
+    n_rows_by_document = Counter(item.document_id for item in labels.items)
     for document, n_rows in n_rows_by_document.most_common(1):
         is_large = n_rows > MAX_DOCUMENT_SHARE * n_all_rows
         if is_large and len(n_rows_by_document) >= MIN_DOCUMENTS_TO_SPLIT:
@@ -191,13 +188,12 @@ def mapping_yaml(reading: FileReading, options: ReadOptions) -> str:
     return yaml_text
 
 
-def _counts_text(labelled_items: AnyLabels) -> str:
+def _counts_text(labels: AnyLabels) -> str:
     """Return the numbers of outputs or pairs, of documents and of systems."""
-    item_noun = "pair" if isinstance(labelled_items, LabelledPairs) else "output"
-    text = f"{count_text(len(labelled_items.items), item_noun)} for "
-    text += count_text(len(labelled_items.documents), "document")
-    systems = labelled_items.systems
-    return f"{text} by {count_text(len(systems), 'system')}" if systems else text
+    n_items, n_documents, n_systems = map(len, (labels.items, labels.documents, labels.systems))
+    item_noun = "pair" if isinstance(labels, LabelledPairs) else "output"
+    text = f"{count_text(n_items, item_noun)} for {count_text(n_documents, 'document')}"
+    return f"{text} by {count_text(n_systems, 'system')}" if n_systems else text
 
 
 def _reading_lines(labels: AnyLabels, columns: Mapping[str, object]) -> Iterator[TitledLine]:
@@ -241,18 +237,18 @@ def _columns_text(name: str, columns: Sequence[str]) -> str:
 
 def _ratings_text(labelled_set: LabelledSet, dimension: str) -> str:
     """Return a phrase with the range of ratings, and the numbers of outputs and annotators."""
-    rated_outputs = [output for output in labelled_set.outputs if dimension in output.ratings]
-    ratings = [rating for output in rated_outputs for rating in output.ratings[dimension]]
-    text = f"{min(ratings):g} to {max(ratings):g}, {count_text(len(rated_outputs), 'output')} rated"
-    annotators_by_output = [output.annotators.get(dimension, ()) for output in rated_outputs]
+    ratings = ratings_on(labelled_set, dimension)
+    outputs = [output for output in labelled_set.outputs if dimension in output.ratings]
+    text = f"{min(ratings):g} to {max(ratings):g}, {count_text(len(outputs), 'output')} rated"
+    annotators_by_output = [output.annotators.get(dimension, ()) for output in outputs]
     if n_with_annotators := sum(map(bool, annotators_by_output)):
-        if n_with_annotators < len(rated_outputs):
+        if n_with_annotators < len(outputs):
             text += f", {n_with_annotators:,} of them"
         annotators = {*chain.from_iterable(annotators_by_output)}
         text += f" by {count_text(len(annotators), 'annotator')}"
     if dimension not in labelled_set.words:
         return text
-    labels = [labelled_set.label(output, dimension) for output in rated_outputs]
+    labels = [labelled_set.label(output, dimension) for output in outputs]
     phrases = []
     for label, word in zip((1.0, 0.0), labelled_set.words[dimension], strict=True):
         # If the words are 1 and 0, write "12 times 1", because "12 1" would be unclear.

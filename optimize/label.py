@@ -220,10 +220,7 @@ def _load_judge(flags: Namespace, subject: Subject) -> AnyJudge | None:
 
 
 def _ask_judge(
-    judge: AnyJudge,
-    label_rows: Sequence[Mapping[str, object]],
-    flags: Namespace,
-    subject: Subject,
+    judge: AnyJudge, label_rows: Sequence[Mapping[str, object]], flags: Namespace, subject: Subject
 ) -> dict[str, JudgeAnswer]:
     """Return the judge's answers by the rows' ids; a limit on calls or cost may leave some out."""
     column_by_text = find_columns(judge.subject, {}, label_rows[0])

@@ -166,7 +166,7 @@ def swap_answer(result: SwapResult) -> ReportAnswer:
             Tile("Difference", result.difference, interval_note, is_difference=True),
         ],
         measured_on=measured_sentence(scorecard, comparison.data_counts),
-        facts=[*_error_facts(named_judges), *_cost_facts(named_judges)],
+        facts=[*_judge_facts(named_judges)],
         next_steps=[swap_step(result)],
     )
 
@@ -180,30 +180,23 @@ def _judge_tile(name: str, scorecard: Scorecard) -> Tile:
     return Tile(f"{scorecard.headline_name.capitalize()} of {name}", scorecard.headline, rates_text)
 
 
-def _error_facts(named_judges: Sequence[tuple[str, ComparedJudge]]) -> Iterator[Fact]:
-    """Yield how many of people's fails each judge passes, and how many of their passes it fails."""
-    missed_fails, false_alarms = [], []
+def _judge_facts(named_judges: Sequence[tuple[str, ComparedJudge]]) -> Iterator[Fact]:
+    """Yield each judge's errors on pass and fail, and the cost of a judge that was asked."""
+    missed_fails, false_alarms, costs = [], [], []
     for name, judge in named_judges:
         if figures := judge.scorecard.verdict_figures:
             confusion, tpr, tnr = figures.judge.confusion, figures.judge.tpr, figures.judge.tnr
             missed_fails.append(f"{name} {confusion['fail_pass']:,}/{tnr.n:,}")
             false_alarms.append(f"{name} {confusion['pass_fail']:,}/{tpr.n:,}")
-    if missed_fails:
-        text = f"{', '.join(missed_fails)}; false alarms: {', '.join(false_alarms)}."
-        yield "Missed fails", text
-
-
-def _cost_facts(named_judges: Sequence[tuple[str, ComparedJudge]]) -> Iterator[Fact]:
-    """Yield what 1,000 rows cost and how long they take, by each judge that was asked."""
-    cost_texts = []
-    for name, judge in named_judges:
-        usage = judge.judge_entry.usage
-        seconds = usage.seconds_per_1000_rows
-        time_text = "time unknown" if seconds is None else f"{seconds:,.3g} s"
         if judge.judge_entry.judge:  # the judge was asked, not recorded
-            cost_texts.append(f"{name} {cost_text(usage.cost_per_1000_rows)}, {time_text}")
-    if cost_texts:
-        yield "1,000 rows", f"{'; '.join(cost_texts)}."
+            usage = judge.judge_entry.usage
+            seconds = usage.seconds_per_1000_rows
+            time_text = "time unknown" if seconds is None else f"{seconds:,.3g} s"
+            costs.append(f"{name} {cost_text(usage.cost_per_1000_rows)}, {time_text}")
+    if missed_fails:
+        yield "Missed fails", f"{', '.join(missed_fails)}; false alarms: {', '.join(false_alarms)}."
+    if costs:
+        yield "1,000 rows", f"{'; '.join(costs)}."
 
 
 def _changes_sentence(result: SwapResult, new_name: str, old_name: str) -> str:

@@ -115,10 +115,8 @@ class LabelSource:
         if isinstance(data, str | os.PathLike):
             return os.fspath(data)
         if isinstance(data, LabelledSet | LabelledPairs | None) or not is_in_memory(data):
-            raise TypeError(
-                f"data is a {type(data).__name__}; a file's path, a DataFrame of pandas or polars, "
-                "a Dataset, a list of dicts or a labelled set is wanted"
-            )
+            kinds = "a file's path, a DataFrame, a Dataset, a list of dicts or a labelled set"
+            raise TypeError(f"data is a {type(data).__name__}; it must be {kinds}")
         return data
 
 

@@ -100,15 +100,14 @@ def make_item_judge(run: PreparedRun, clients: RunClients, progress: Progress) -
 def spending_summary(*accounts: Account) -> RunSpending:
     """Return what the models of these accounts spent, in total and by purpose."""
     spending_by_purpose = [row for account in accounts for row in account.spending()]
-    # A purpose that a table does not list comes last.
+    # A purpose that PURPOSES does not list comes last.
     spending_by_purpose.sort(key=lambda row: [*PURPOSES, row.purpose].index(row.purpose))
     total = total_spending(spending_by_purpose, "total")
-    unconfirmed_cost = sum(account.total.cost_unconfirmed for account in accounts)
-    unconfirmed_cost = round(unconfirmed_cost, JSON_DECIMALS)
+    unconfirmed = round(sum(one.total.cost_unconfirmed for one in accounts), JSON_DECIMALS)
     return RunSpending(
         tokens={"in": total.tokens_in, "out": total.tokens_out},
         cost_usd=total.cost_usd,
-        cost_unconfirmed_usd=None if total.cost_usd is None else unconfirmed_cost or None,
+        cost_unconfirmed_usd=None if total.cost_usd is None else unconfirmed or None,
         spending=spending_by_purpose,
     )
 

@@ -8,7 +8,7 @@ import contextvars
 import inspect
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -57,12 +57,11 @@ def _only_predictor(module: dspy.Module) -> dspy.Predict:
     }
     if len(predictors) == 1:
         return next(iter(predictors.values()))
-    names = ", ".join(predictors)
     raise ProgramError(
         "RankOptimizer tunes a dspy.Module with one predictor, such as dspy.ChainOfThought("
         "'document, summary -> rating: int') or judges.load('relevance').program(), and "
-        f"{type(module).__name__} has {len(predictors)} ({names or 'none'}): tune only the module "
-        "that rates, or set _compiled = True on the other predictors"
+        f"{type(module).__name__} has {len(predictors)} ({', '.join(predictors) or 'none'}): tune "
+        "only the module that rates, or set _compiled = True on the other predictors"
     )
 
 
@@ -113,8 +112,8 @@ class UserProgram:
         # A judge's program already leaves out the fields that a decision model cannot write.
         if any(isinstance(module, JudgeModule) for _, module in self.module.named_sub_modules()):
             return
+        is_decision = is_decision_model(lm)
         try:
-            is_decision = is_decision_model(lm)
             state = DecisionState(self.signature, self.predictor.fields, system_one=is_decision)
             for name, output_type in state.types.items():
                 state._question(name, self.signature.output_fields[name], output_type)
@@ -149,7 +148,7 @@ class UserProgram:
             raise LabelError(f"example {number}: {label}: {error}") from None
         input_values = {name: example[name] for name in self.input_names}
         texts = {name: _as_text(value) for name, value in input_values.items()}
-        self._inputs_by_key[_inputs_key(texts)] = input_values
+        self._inputs_by_key[_inputs_key(texts.values())] = input_values
         return Item(
             id=f"{number}",
             document_id=str(example[group]) if group else texts_digest(texts),
@@ -220,7 +219,7 @@ class UserProgram:
         try:
             # This call gets its own usage tracker and trace, to leave the user's unchanged.
             with dspy.context(trace=trace, usage_tracker=usage, disable_history=True):
-                module(**self._inputs_by_key[_inputs_key(item.texts)])
+                module(**self._inputs_by_key[_inputs_key(item.texts.values())])
             predictions = [prediction for caller, _, prediction in trace if caller is predictor]
             if not predictions:
                 raise ProgramError(f"{type(module).__name__} did not call its predictor")
@@ -272,35 +271,31 @@ class UserProgram:
                 scoring = Scoring(choice_fields)
                 compiled_program = ScoredProgram(compiled_program, scoring)
             scoring.weights = weights
-        if threshold is None:
-            return compiled_program
-        if scoring:
+        if threshold is not None and scoring:
             scoring.threshold = threshold
-        else:
+        elif threshold is not None:
             self._set_threshold(predictor, threshold)
         return compiled_program
 
     def _set_threshold(self, predictor: dspy.Predict, threshold: float) -> None:
         """Set the predictor's threshold if its answer is a Noul or a Choice of two options."""
-        name = self.rated_answer.name
-        field_info = self.signature.output_fields[name]
+        answer = self.rated_answer
+        field_info = self.signature.output_fields[answer.name]
         output_type = decision_type(field_info)
-        has_probabilities = output_type is field_info.annotation  # not a plain bool or Literal
-        if not (self.rated_answer.is_choice and has_probabilities):
-            return
+        if not answer.is_choice or output_type is not field_info.annotation:
+            return  # a plain bool or Literal has no probabilities
         field_options: dict[str, object] = {"threshold": threshold}
         if not issubclass(output_type, Noul):
-            good_value, bad_value = map(str, self.rated_answer.values)
+            good_value, bad_value = map(str, answer.values)
             field_options = {"weights": {good_value: 1 - threshold, bad_value: threshold}}
-        predictor.fields[name] = predictor.fields.get(name, {}) | field_options
+        predictor.fields[answer.name] = predictor.fields.get(answer.name, {}) | field_options
 
     def _make_demo(self, demo: Demo) -> dspy.Example:
         """Convert a demonstration of the search to an example with the program's own values."""
-        texts = {name: str(demo[name]) for name in self.input_names}
-        demo_answers = [answer for answer in self.answers if answer.name in demo]
-        values = {one.name: one.value_for_rating(int(demo[one.name])) for one in demo_answers}
-        example = dspy.Example(**self._inputs_by_key[_inputs_key(texts)], **values)
-        return example.with_inputs(*self.input_names)
+        inputs = self._inputs_by_key[_inputs_key(str(demo[name]) for name in self.input_names)]
+        answers = [answer for answer in self.answers if answer.name in demo]
+        values = {one.name: one.value_for_rating(int(demo[one.name])) for one in answers}
+        return dspy.Example(**inputs, **values).with_inputs(*self.input_names)
 
 
 def as_dimension_name(name: str) -> str:
@@ -311,11 +306,11 @@ def as_dimension_name(name: str) -> str:
 
 def _as_text(value: object) -> str:
     """Return a text as it is, and any other value as JSON."""
-    if value is None or isinstance(value, str):
+    if isinstance(value, str | None):
         return value or ""
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _inputs_key(texts: Mapping[str, str]) -> str:
+def _inputs_key(texts: Iterable[str]) -> str:
     """Return the key under which the inputs of an example with these texts are kept."""
-    return "\0".join(map(utf8_text, texts.values()))
+    return "\0".join(map(utf8_text, texts))

@@ -35,29 +35,25 @@ def summarize_run(
     judge, proposer, decision = run.clients.judge, run.clients.proposer, search_result.decision
     result_by_split: dict[str, SplitResult] = {}
     if scored_splits:
-        shipped_scores = scored_splits.for_judge(search_result.shipped).test
-        for split_name, untuned_scores in scored_splits.untuned.by_name.items():
-            tuned_scores = scored_splits.tuned.by_name[split_name]
-            result_by_split[split_name] = _split_result(
-                untuned_scores, tuned_scores, shipped_scores, prepared_run.objective
-            )
+        objective = prepared_run.objective
+        shipped = scored_splits.for_judge(search_result.shipped).test
+        for split_name, untuned in scored_splits.untuned.by_name.items():
+            tuned = scored_splits.tuned.by_name[split_name]
+            result_by_split[split_name] = _split_result(untuned, tuned, shipped, objective)
     has_limit, last_round = settings.max_cost or settings.max_calls, search_result.last_round
     limit_ended_rounds = bool(has_limit and last_round and not last_round.is_final)
     cost_per_1000_rows = None
     if settings.judge_model.price is not None and not run.budget.pricing.is_free:
-        item_price = search_problem.evaluator.item_price
-        cost_per_1000_rows = search_result.judges.map(
-            lambda candidate: round(1000 * item_price(candidate), JSON_DECIMALS)
-        )
+        item_prices = search_result.judges.map(search_problem.evaluator.item_price)
+        cost_per_1000_rows = item_prices.map(lambda price: round(1000 * price, JSON_DECIMALS))
     request_changes = [*read_summary(run.folder).request_changes]
     for model in (judge.model, proposer.model):
-        changes = getattr(model, "changes", ())
-        request_changes += [f"{model.name} takes {change}" for change in changes]
-    answers, tuned = None, search_result.tuned_candidate
-    if tuned.weights:
-        loss_by_question = question_losses(search_problem, tuned, labels.train_and_dev)
-        tuned_prompt = tuned.prompt(prepared_run.untuned_prompt)
-        answers = tuned.weights.describe(tuned_prompt.choices, loss_by_question)
+        request_changes += [f"{model.name} takes {one}" for one in getattr(model, "changes", ())]
+    answers, candidate = None, search_result.tuned_candidate
+    if candidate.weights:
+        loss_by_question = question_losses(search_problem, candidate, labels.train_and_dev)
+        choice_fields = candidate.prompt(prepared_run.untuned_prompt).choices
+        answers = candidate.weights.describe(choice_fields, loss_by_question)
     return TuningResult(
         dimension=prepared_run.subject.name,
         lm=settings.lm,
@@ -97,16 +93,14 @@ def _split_result(
         balanced_gain = contrast_balanced_accuracy(*verdicts, human, documents)
     scores, systems = (tuned.scores, untuned.scores), untuned.system_ids
     gain = contrast_judges(*scores, human, documents, systems, level=untuned.level)
-    scorecards = []
+    cards = []
     for scored in (untuned, tuned):
         card = Scorecard.main_figures(scored, has_verdicts=shipped.has_verdicts)
         if scored is shipped:
-            scale, people = (compare_with_scale(scored), PeopleFigures.from_scores(scored))
+            scale, people = compare_with_scale(scored), PeopleFigures.from_scores(scored)
             card = replace(card, scale_comparison=scale, people_figures=people)
-        scorecards.append(card)
-    return SplitResult(
-        untuned=scorecards[0], tuned=scorecards[1], gain=gain, balanced_gain=balanced_gain
-    )
+        cards.append(card)
+    return SplitResult(untuned=cards[0], tuned=cards[1], gain=gain, balanced_gain=balanced_gain)
 
 
 def save_judges(
@@ -165,9 +159,8 @@ def save_judges(
 
 def _test_errors(test: ScoredItems) -> JsonObject:
     """Return a verdict judge's errors on test, by which `score` corrects its rate of passes."""
-    if not test.has_verdicts:
-        return {}
-    return {"tested": count_errors(test.verdicts, test.human, test.document_ids)}
+    errors = test.has_verdicts and count_errors(test.verdicts, test.human, test.document_ids)
+    return {"tested": errors} if errors else {}
 
 
 def package_versions() -> dict[str, str]:

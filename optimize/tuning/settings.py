@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, get_args, get_type_hints
 
 import msgspec
@@ -181,8 +182,8 @@ def read_settings(value_by_setting: Mapping[str, object]) -> Settings:
     given_values = {name: value for name, value in value_by_setting.items() if value is not None}
     if unknown_names := sorted(given_values.keys() - _TYPE_BY_SETTING.keys()):
         raise SettingsError(f"there is no setting {unknown_names[0]!r}")
-    settings_to_convert = _split_map(given_values).items()
-    plain_values = {name: _plain_value(name, value) for name, value in settings_to_convert}
+    split_values = _split_map(given_values).items()
+    plain_values = {name: _plain_value(name, value) for name, value in split_values}
     try:
         settings = msgspec.convert(plain_values, Settings, strict=False)
     except ValidationError as error:
@@ -201,15 +202,13 @@ def read_settings(value_by_setting: Mapping[str, object]) -> Settings:
 def _split_map(value_by_setting: Mapping[str, object]) -> dict[str, object]:
     """Return the settings with the columns, the values and the scale that `map` holds."""
     mapping = value_by_setting.get("map")
-    if isinstance(mapping, str | os.PathLike):
-        mapping = [os.fspath(mapping)]
-    if isinstance(mapping, list):
-        mapping = read_map_flags([str(argument) for argument in mapping])
-    assert isinstance(mapping, Mapping | None)
-    label_mapping = split_mapping(mapping, parse_values(value_by_setting.get("values", {})))
-    scale_setting = {} if label_mapping.scale is None else {"scale": label_mapping.scale}
-    split_map = {"map": label_mapping.columns, "values": label_mapping.values}
-    return {**scale_setting, **value_by_setting, **split_map}
+    if isinstance(mapping, list):  # the arguments of --map
+        mapping = read_map_flags(mapping)
+    assert isinstance(mapping, Mapping | str | Path | None)
+    words = parse_values(value_by_setting.get("values", {}))
+    columns, values, scale = split_mapping(mapping, words)
+    scale_setting = {} if scale is None else {"scale": scale}
+    return {**scale_setting, **value_by_setting, "map": columns, "values": values}
 
 
 def _plain_value(setting: str, value: object) -> object:
@@ -255,18 +254,16 @@ def _check_settings(settings: Settings) -> None:
     _check_model(settings, "proposer_")
     read_plan(settings.plan, settings.samples, settings.temperature)
     find_optimizer(settings.optimizer)
-    if is_decision_model(settings.lm):
-        for name in TEXT_SETTINGS:
-            if getattr(settings, name) not in (None, "auto", "none"):
-                raise SettingsError(
-                    f"{option_name(name)} is not for {settings.lm}: a decision model gives "
-                    "probabilities and does not write text"
-                )
+    for name in TEXT_SETTINGS if is_decision_model(settings.lm) else ():
+        if getattr(settings, name) not in (None, "auto", "none"):
+            raise SettingsError(
+                f"{option_name(name)} is not for {settings.lm}: a decision model gives "
+                "probabilities and does not write text"
+            )
     if is_embedded(settings.lm) and settings.proposer_lm:
         raise SettingsError(
             f"{option_name('proposer_lm')}: the embedded model cannot follow a proposed "
-            f"instruction; name a language model with {option_name('lm')}, or leave "
-            f"{option_name('proposer_lm')} out"
+            f"instruction; leave it out, or name a language model with {option_name('lm')}"
         )
     if settings.optimizer == "gepa" and is_embedded(settings.proposer_model.lm):
         raise SettingsError(
