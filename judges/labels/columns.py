@@ -188,7 +188,7 @@ class Columns:
         # share such ids, but an annotator rarely has the same one twice.
         for column in filter(is_id_name, other_columns):
             annotated_ids = {
-                (self.find_cell(row, "annotator"), str(row.cells.get(column))) for row in rows
+                (str(self.find_cell(row, "annotator")), str(row.cells.get(column))) for row in rows
             }
             if self.describe_column(column).n_distinct < len(annotated_ids) > len(rows) / 2:
                 compared_columns.append(column)

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, get_args, get_type_hints
 
 import msgspec
@@ -202,9 +201,11 @@ def read_settings(value_by_setting: Mapping[str, object]) -> Settings:
 def _split_map(value_by_setting: Mapping[str, object]) -> dict[str, object]:
     """Return the settings with the columns, the values and the scale that `map` holds."""
     mapping = value_by_setting.get("map")
+    if isinstance(mapping, str | os.PathLike):
+        mapping = [os.fspath(mapping)]
     if isinstance(mapping, list):  # the arguments of --map
-        mapping = read_map_flags(mapping)
-    assert isinstance(mapping, Mapping | str | Path | None)
+        mapping = read_map_flags([str(argument) for argument in mapping])
+    assert isinstance(mapping, Mapping | None)
     words = parse_values(value_by_setting.get("values", {}))
     columns, values, scale = split_mapping(mapping, words)
     scale_setting = {} if scale is None else {"scale": scale}
