@@ -144,7 +144,7 @@ def check_repeated_rows(
 
     Adds a problem if such rows are probably annotators' ratings of one output.
     """
-    rows, unit = columns.table.rows, problems.unit
+    rows = columns.table.rows
     if not texts or len({*map(columns.item_id, rows)}) < len(rows):
         return []  # the file says itself which rows are of one output
     row_groups = columns.group_rows([*columns.find_columns(_ORIGIN_ROLES), *texts])
@@ -154,22 +154,22 @@ def check_repeated_rows(
         return []
     if columns.find_column("annotator") and 2 * len(lines) >= len(rows) - 1:
         first_row, second_row, *_ = repeated_rows[0]
-        fault = f"has the same texts as {unit} {first_row.line}, so both may rate one output"
+        fault = (
+            f"has the same texts as {problems.unit} {first_row.line}, so both may rate one output"
+        )
         advice = (
             "name a column with one id for all rows of an output: --map id=COLUMN; or, to join the "
             "rows with the same texts, --map id=#row"
         )
         problems.add("rows-of-annotators", fault, advice, line=second_row.line, field="id")
-    note = f"1 row repeats another row's texts ({unit} {lines[0]})"
-    if len(lines) > 1:
-        lines_text = joined_names([*map(str, lines)])
-        note = f"{len(lines):,} rows repeat another row's texts ({unit}s {lines_text})"
+    n_repeat_text = "1 row repeats" if len(lines) == 1 else f"{len(lines):,} rows repeat"
+    note = f"{n_repeat_text} another row's texts ({problems.lines_text(lines)})"
     differences: list[str] = []
     for same_rows, column in product(repeated_rows, sorted(label_columns)):
         labels = _distinct_labels(same_rows, column)
         if len(labels) > 1:
-            lines_text = joined_names([str(row.line) for row in same_rows])
-            differences.append(f"{joined_names(labels)} ({unit}s {lines_text})")
+            lines_text = problems.lines_text([row.line for row in same_rows])
+            differences.append(f"{joined_names(labels)} ({lines_text})")
     if differences and columns.options.reads_labels:
         note += f". Labels of the same texts differ: {'; '.join(differences[:10])}"
     return [note]

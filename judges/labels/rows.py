@@ -27,7 +27,7 @@ from judges.labels.preparation import (
     merge_rows_by_id,
 )
 from judges.labels.types import FileReading
-from judges.tables.problems import NO_VALUE, Problems, count_text, excerpt, joined_names
+from judges.tables.problems import NO_VALUE, Problems, count_text, excerpt
 from judges.tables.text import TableRow
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -155,8 +155,7 @@ class RowReader:
             fault = f"is empty in {len(lines):,} of {n_rows:,} rows"
             advice = "name the column that holds the answers, as in --map summary=COLUMN"
             self._problems.add("empty-text", fault, advice, line=lines[0], field=column)
-        lines_text = f"{self._problems.unit} {joined_names([*map(str, lines)])}"
-        rows_text = count_text(len(lines), "row")
+        rows_text, lines_text = count_text(len(lines), "row"), self._problems.lines_text(lines)
         self.notes.append(f"left out {rows_text}, since {excerpt(column)} is empty ({lines_text})")
 
     def _read_row(self, row: TableRow) -> ItemFields:

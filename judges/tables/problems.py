@@ -101,6 +101,10 @@ class Problems(list[Problem]):
         if len(self) > bounds.MAX_PROBLEMS:
             raise RowsError(f"{self[0]} (the first of more than {bounds.MAX_PROBLEMS:,} problems)")
 
+    def lines_text(self, lines: Sequence[int]) -> str:
+        """Return the numbers of lines or rows for a message, such as "rows 2, 3"."""
+        return f"{self.unit}{'s' * (len(lines) > 1)} {joined_names([*map(str, lines)])}"
+
     @contextmanager
     def collect(self, *, line: int | None = None, field: str | None = None) -> Iterator[None]:
         """Turn an UnreadableError that is raised within this context into a problem."""
