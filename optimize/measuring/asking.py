@@ -30,7 +30,12 @@ from optimize.inputs.flags import parse_judge_scale, rescale_subject
 from optimize.inputs.labelled import PASS_FAIL, AnyLabels, LevelOrAuto, check_level, verdict_words
 from optimize.items import Items, choose_level, make_items
 from optimize.measuring.recorded import JudgementsById
-from optimize.measuring.scored import ScoredItems, labelled_in_order, tuned_document_ids, tuned_ids
+from optimize.measuring.scored import (
+    ScoredItems,
+    ids_on_tuned_documents,
+    labelled_in_order,
+    tuned_ids,
+)
 from optimize.statistics.correlations import Level
 
 
@@ -92,7 +97,7 @@ class Task:
             judgements=tuple(judgement_by_id[item.id] for item in items),
             scale=tuple(judge.subject.scale if judge else scale),
             tuned_ids=tuned_ids(judge, items) | tuned_row_ids,
-            tuned_document_ids=tuned_document_ids(judge, items) if judge else frozenset(),
+            ids_on_tuned_documents=ids_on_tuned_documents(judge, items) if judge else frozenset(),
             labelled_items=labelled_in_order(self.labelled_items, items),
             n_tied=self.labelled_items.n_tied,
             n_unjudged=len(all_items) - len(items),

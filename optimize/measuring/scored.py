@@ -26,10 +26,10 @@ class ScoredItems:
     """One judge's judgements of labelled items, in the order of `items`.
 
     `scale` has all ratings of the judge; it is empty if they are unknown, and for pairs.
-    `tuned_ids` are the outputs that the judge was tuned on. `tuned_document_ids` are all outputs of
-    the documents that the judge was tuned on. In a recording, `n_unjudged` labels have no record,
-    and `n_unlabelled` records have no label. `n_tied` outputs were left out because their
-    annotators are tied. `verdict_words` are people's words for pass and for fail.
+    `tuned_ids` are the outputs that the judge was tuned on. `ids_on_tuned_documents` are all
+    outputs of the documents that the judge was tuned on. In a recording, `n_unjudged` labels have
+    no record, and `n_unlabelled` records have no label. `n_tied` outputs were left out because
+    their annotators are tied. `verdict_words` are people's words for pass and for fail.
     """
 
     judge_name: str
@@ -39,7 +39,7 @@ class ScoredItems:
     judgements: tuple[AnyJudgement, ...]
     scale: tuple[int, ...] = ()
     tuned_ids: frozenset[str] = frozenset()
-    tuned_document_ids: frozenset[str] = frozenset()
+    ids_on_tuned_documents: frozenset[str] = frozenset()
     labelled_items: tuple[LabelledItem, ...] = ()
     n_unjudged: int = 0
     n_unlabelled: int = 0
@@ -190,7 +190,7 @@ def tuned_ids(judge: AnyJudge | None, items: Items) -> frozenset[str]:
     return frozenset(item.id for item in items if texts_digest(item.texts) in digests)
 
 
-def tuned_document_ids(judge: AnyJudge, items: Items) -> frozenset[str]:
+def ids_on_tuned_documents(judge: AnyJudge, items: Items) -> frozenset[str]:
     """Return the ids of all outputs of the documents that the judge was tuned on."""
     texts_by_id = {item.id: input_texts(item.texts, judge.subject) for item in items}
     digests = judge.tuning_digests
@@ -212,9 +212,9 @@ class TuningOverlap:
     @classmethod
     def from_scores(cls, scored_items: ScoredItems, held_out: ScoredItems) -> "TuningOverlap":
         """Return the overlap for all rows; figures are computed on the rows in `held_out`."""
-        document_ids = held_out.tuned_document_ids - held_out.tuned_ids
+        new_output_ids = held_out.ids_on_tuned_documents - held_out.tuned_ids
         return cls(
             n_rows=len(scored_items.tuned_ids & scored_items.ids),
-            n_document_rows=len(document_ids & held_out.ids),
+            n_document_rows=len(new_output_ids & held_out.ids),
             tuned_on_these_labels=bool(held_out.tuned_ids & held_out.ids),
         )
