@@ -61,8 +61,7 @@ def with_latest_labels(columns: Columns) -> Columns:
     removed_columns = {_TIME_COLUMN, _CHANGE_COLUMN, _SCALE_COLUMN, *SAMPLING_COLUMNS}
     if _TIME_COLUMN in table.columns:
         removed_columns.update(_FLAG_COLUMNS)
-        if columns.find_column("id") and columns.find_column("annotator"):
-            rows = tuple({_label_owner(columns, row): row for row in rows}.values())
+        rows = tuple({_label_owner(columns, row): row for row in rows}.values())
     if n_changed := sum(not is_blank(row.cells.get(_CHANGE_COLUMN)) for row in rows):
         notes += (
             f"{count_text(n_changed, 'label')} changed after the annotator saw others' labels: "
