@@ -36,7 +36,7 @@ class ClickError(JudgesError, ValueError):
         self.status = status
 
 
-class LabelRecord(msgspec.Struct):
+class LabelRecord(msgspec.Struct, omit_defaults=True):
     """A label or a mark, as in a line of the label file.
 
     A mark says that the annotator skipped the item or is unsure; its value is None, so that
@@ -136,7 +136,7 @@ class LabelLog:
             self.notes.append(f"ignored {lines_text} on other outputs or dimensions")
 
     def _add_line(self, line: bytes, number: int) -> bool:
-        """Add the label of a line; return False if it has another output or dimension."""
+        """Add the label in a line; return False if it is on another output or dimension."""
         try:
             row = msgspec.json.decode(line, type=dict[str, object])
             record = msgspec.convert({**row, "value": row[self._value_key]}, LabelRecord)
@@ -181,8 +181,7 @@ class LabelLog:
         """Append a label to the file and to `by_annotator`; ClickError if writing fails."""
         fields = msgspec.to_builtins(record)
         value = fields.pop("value")
-        given_fields = {name: field for name, field in fields.items() if field}
-        row = {**self.rows[item], **self._common_fields, **given_fields, self._value_key: value}
+        row = {**self.rows[item], **self._common_fields, **fields, self._value_key: value}
         line = f"{json.dumps(row, ensure_ascii=False)}\n".encode()
         try:
             if self._file.write(line) < len(line):

@@ -77,7 +77,7 @@ class ReportAnswer:
     def lines(
         self, max_lines: float = math.inf, *, details: Sequence[str] = (), footer: str = ""
     ) -> list[str]:
-        """Return the answer for a terminal; facts and details are left out above `max_lines`."""
+        """Return lines for a terminal; facts and details that exceed `max_lines` are left out."""
         top_lines = wrap_lines(self.title, self.headline, *fact_lines(self.reasons))
         top_lines += wrap_lines(*map(str, self.tiles), self.measured_on)
         next_steps = [f"Next: {step.replace('`', '')}" for step in self.next_steps[:1]]

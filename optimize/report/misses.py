@@ -88,7 +88,7 @@ def change_text(result: SwapResult, row: ChangedRow) -> str:
 
 
 def label_text(result: SwapResult, value: float) -> str:
-    """Return a score or a label of two judges' rows as a verdict, a preference or a number."""
+    """Return a score or a label as text: a verdict, a preference or a number."""
     if result.comparison.scorecard.verdict_figures:
         return "pass" if value >= PASS_THRESHOLD else "fail"
     if result.comparison.scorecard.is_pairwise:

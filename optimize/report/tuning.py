@@ -25,7 +25,7 @@ LARGER_LIMIT_STEP = (
 
 
 def tuning_lines(result: TuningResult, folder: str = "") -> list[str]:
-    """Return a run for a terminal: the answer, what to do next, and both judges' figures."""
+    """Return a run's lines for a terminal: the answer, the next step, and both judges' figures."""
     files_text = f"Its errors: {folder}/report.html"
     if result.has_verdicts:
         files_text += ", misses.csv"

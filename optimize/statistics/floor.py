@@ -57,7 +57,7 @@ def suggested_rate_floor(rate: float, interval_low: float, n_outputs: int) -> fl
 
 
 def interval_for_looks(figure: Correlation | Rate, looks: int) -> Interval | None:
-    """Return the 95 % interval of a figure, widened for several looks at growing labels."""
+    """Return the 95 % interval of a figure, widened to hold at every look at growing labels."""
     value, interval = figure.value, figure.interval
     if interval is None or looks == 1:
         return interval

@@ -195,7 +195,7 @@ class Contrast:
 
 
 def contrast_from_documents(differences: Vector, documents: Sequence[str]) -> Contrast:
-    """Return the contrast whose value is the mean of the documents' differences, without NaN."""
+    """Return the contrast whose value is the mean of the differences; NaN is left out."""
     is_defined = ~np.isnan(differences)
     contributions = differences[is_defined]
     n = contributions.size

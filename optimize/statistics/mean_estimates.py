@@ -207,7 +207,7 @@ def _document_sums(
 def _relative_variance(labels: Vector, weights: Vector, bounds: tuple[float, float]) -> float:
     """Return the labels' variance as a share of the largest variance possible with their mean."""
     lowest, highest = bounds
-    # One label at each end of the scale is added.
+    # A label at each end of the scale is added: the variance of a few equal labels is not 0.
     labels, weights = np.append(labels, bounds), np.append(weights, [1, 1])
     mean = np.average(labels, weights=weights)
     variance = np.average((labels - mean) ** 2, weights=weights)

@@ -68,7 +68,7 @@ def preference_accuracy(
 def contrast_pair_accuracy(
     margin_a: ArrayLike, margin_b: ArrayLike, human: ArrayLike, document: ArrayLike
 ) -> Contrast:
-    """Return pairwise judge A's accuracy minus B's, without pairs tied by people or failed."""
+    """Return pairwise judge A's accuracy minus B's, on pairs that people decide and both judge."""
     signs_a, signs_b = np.sign(np.asarray([margin_a, margin_b], dtype=float))
     human_signs = np.sign(np.asarray(human, dtype=float))
     differences = (signs_a - signs_b) * human_signs / 2
@@ -124,7 +124,7 @@ def pairwise_accuracy(
 
 
 def _pair_weights(scores_and_ratings: Matrix, weight: Vector) -> Matrix:
-    """Return weights of each output's pairs: concordant, untied by people, tied by the judge."""
+    """Return sums over each output's pairs: concordant, untied by people, tied by the judge."""
     pair_sums = np.empty((3, weight.size))
     for output in range(weight.size):
         score_signs, rating_signs = np.sign(scores_and_ratings[:, [output]] - scores_and_ratings)

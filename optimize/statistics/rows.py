@@ -34,7 +34,7 @@ class ScoredRows:
 
     @property
     def n_untied_documents(self) -> int:
-        """How many documents have an output whose value is not the most common value.
+        """The number of documents with an output that differs from the most common value.
 
         Documents are counted for labels and for scores. The smaller number limits the precision of
         rho over all outputs: if 27 of 30 outputs pass, only 3 outputs are informative.

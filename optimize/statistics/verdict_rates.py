@@ -127,8 +127,8 @@ def _rate(is_hit: Vector, rows: ScoredRows, is_selected: Mask) -> Rate:
     # Even many outputs add little information if their weights are small.
     effective_n = selected_weights.sum() * effective_sample_size(rows.weights) / rows.weights.size
     weight_effect = n / min(effective_n, effective_sample_size(weights))
-    n_outputs = np.bincount(documents)
-    design_effect = float(np.sqrt(float(n_outputs @ n_outputs) / n) * weight_effect)
+    n_by_document = np.bincount(documents)
+    design_effect = float(np.sqrt(float(n_by_document @ n_by_document) / n) * weight_effect)
     if 0 < share < 1:
         # The variance of the share, divided by its variance if outputs were independent.
         document_errors = np.bincount(documents, (hits - share) * weights)
@@ -140,7 +140,7 @@ def _rate(is_hit: Vector, rows: ScoredRows, is_selected: Mask) -> Rate:
 
 
 def wilson_interval(share: float, n: float, looks: int = 1) -> Interval:
-    """Return Wilson's (1927) 95 % interval for a share of `n` outputs, valid for all looks."""
+    """Return Wilson's (1927) 95 % interval for a share of `n` outputs; it holds at all looks."""
     quantile_squared = student_quantile(np.inf, looks) ** 2
     centre = (share + quantile_squared / (2 * n)) / (1 + quantile_squared / n)
     variance = share * (1 - share) / n + quantile_squared / (4 * n**2)
