@@ -49,9 +49,10 @@ class LastRound:
 class Exploration:
     """The result of an optimizer: finalists, best first, and the ids of all scored candidates.
 
-    `cross_validation` tests a finalist whose demonstrations are from dev as well as train.
-    `questions` are the questions that the proposer wrote from train. `limit_reached` is true if the
-    limit was too small for proposals, or for a test of the better candidates.
+    The report counts the ids. `cross_validation` tests a finalist whose demonstrations are from dev
+    as well as train. `questions` are the questions that the proposer wrote from train.
+    `limit_reached` is true if the limit was too small for proposals, or for a test of the better
+    candidates.
     """
 
     finalists: Sequence[Candidate] = ()
@@ -81,7 +82,8 @@ def optimizer_name(optimizer: str | Optimizer) -> str:
     """Return the name by which `find_optimizer` finds this optimizer; else raise SettingsError."""
     if isinstance(optimizer, str):
         return optimizer
-    module, function = optimizer.__module__, getattr(optimizer, "__qualname__", "")
+    module = getattr(optimizer, "__module__", "")
+    function = getattr(optimizer, "__qualname__", repr(optimizer))
     if getattr(sys.modules.get(module), function, None) is not optimizer:
         raise SettingsError(
             f"optimizer {module}:{function}: define it with def at the top of a module, so that a "
@@ -93,11 +95,13 @@ def optimizer_name(optimizer: str | Optimizer) -> str:
 def find_optimizer(name: str) -> Optimizer:
     """Find "rank", "gepa" or MODULE:FUNCTION; raise SettingsError for any other name."""
     module, _, function = OPTIMIZERS.get(name, name).partition(":")
-    if not function:
+    if not (module and function):
         option, choices = option_name("optimizer", repr(name)), ", ".join(OPTIMIZERS)
         raise SettingsError(f"{option}: choose {choices}, or name MODULE:FUNCTION")
     try:
         optimizer: Optimizer = getattr(import_module(module), function)
     except (ImportError, AttributeError) as error:
         raise SettingsError(f"{option_name('optimizer', name)}: {error}") from error
+    if not callable(optimizer):
+        raise SettingsError(f"{option_name('optimizer', name)}: {function} is not a function")
     return optimizer

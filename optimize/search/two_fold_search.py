@@ -7,6 +7,7 @@ from functools import partial
 from itertools import chain
 
 from optimize.figures.by_judge import ByJudge, JudgeName
+from optimize.inputs.flags import SettingsError
 from optimize.items import Items
 from optimize.search.budget import BUDGET_ERRORS
 from optimize.search.candidates import Candidate
@@ -104,22 +105,33 @@ def _explore_halves(
     explorations, trials_by_half = list[Exploration](), list[list[CandidateTrial]]()
     question_cost = question_test_cost(halves[0], optimizer)
     with budget.reserving(question_cost), suppress(*BUDGET_ERRORS):
-        # The first half may spend only half of the budget.
-        limits = budget.total_cost + budget.remaining / 2, budget.limit
-        for half, limit in zip(halves, limits, strict=True):
-            budget.limit = limit
-            item_cost = half.evaluator.item_cost(half.untuned)
-            usual_cost = (1 + MAX_FINALISTS) * item_cost * len(half.dev)
-            reserve = min(usual_cost, budget.remaining / 2)
-            with budget.reserving(reserve):
-                exploration = optimizer(replace(half, test_reserve=reserve))
+        # On the first half, the optimizer may spend half of the budget; on the second half, all
+        # that is left. The test of either half's finalists may spend all that is left.
+        test_limit = budget.limit
+        first_half_limit = budget.total_cost + budget.remaining / 2
+        for half, optimizer_limit in zip(halves, (first_half_limit, test_limit), strict=True):
+            budget.limit = optimizer_limit
+            exploration = _explore(optimizer, half)
             explorations.append(exploration)
-            budget.limit = limits[-1]
+            budget.limit = test_limit
             trials_by_half.append(score_finalists(half, exploration))
             if exploration.cross_validation:
                 break
-    budget.limit = initial_limit
+    budget.limit = initial_limit  # an error may have left the limit of the first half
     return explorations, trials_by_half
+
+
+def _explore(optimizer: Optimizer, half: SearchProblem) -> Exploration:
+    """Run the optimizer on one half, while the cost of the test of its finalists is reserved."""
+    budget = half.evaluator.budget
+    usual_cost = (1 + MAX_FINALISTS) * half.evaluator.item_cost(half.untuned) * len(half.dev)
+    reserve = min(usual_cost, budget.remaining / 2)
+    with budget.reserving(reserve):
+        exploration = optimizer(replace(half, test_reserve=reserve))
+    if not isinstance(exploration, Exploration):
+        returned = type(exploration).__name__
+        raise SettingsError(f"the optimizer returned {returned}; it must return an Exploration")
+    return exploration
 
 
 def score_finalists(half: SearchProblem, exploration: Exploration) -> list[CandidateTrial]:

@@ -109,6 +109,22 @@ def test_the_error_on_an_unknown_optimizer_names_it(name):
         optimizer_name(lambda problem: problem)  # which no module has
 
 
+NOT_A_FUNCTION = "hill_climb"
+
+
+def return_a_list(problem):
+    return [problem.untuned]
+
+
+def test_what_is_no_function_or_returns_no_exploration_is_refused_in_one_line(tmp_path):
+    with pytest.raises(SettingsError, match="NOT_A_FUNCTION is not a function"):
+        find_optimizer(f"{__name__}:NOT_A_FUNCTION")
+    with pytest.raises(SettingsError, match="optimizer :5: define it"):
+        optimizer_name(5)
+    with pytest.raises(SettingsError, match="returned list; it must return an Exploration"):
+        tune("relevance", optimizer=return_a_list, out=tmp_path / "run")
+
+
 class TestCoefficients(CoefficientContract):
     @pytest.fixture(autouse=True, params=COEFFICIENTS)
     def _each(self, request):
