@@ -311,7 +311,7 @@ def write_report(path: Path, panel_run: PanelRun) -> None:
 
 
 def _result_sentences(panel_run: PanelRun) -> list[str]:
-    """Return sentences on what ships, why, and its figures on the held-out splits."""
+    """Return sentences on which judge ships, why, and how well it did on the held-out splits."""
     fit = panel_run.panel_fit
     gain, unit = fit.gain, interval_unit(panel_run.level)
     shipped_text, result_text = "a panel with learned weights", "does better"

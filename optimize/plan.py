@@ -87,8 +87,8 @@ def command(arguments: Sequence[str]) -> int:
 class PlannedFigure:
     """A figure on the labels so far, and how many more labelled documents it needs.
 
-    `n_more_documents` give the interval the target width, or give an interval if there is none yet.
-    The number is None if even all unlabelled documents are too few.
+    `n_more_documents` further documents give its interval the target width; or any interval, if the
+    labels so far are too few for one. None means that even all unlabelled documents are too few.
     """
 
     figure: Figure
@@ -107,9 +107,9 @@ class PlannedFigure:
 class PlanResult:
     """A labelling plan: how many documents are labelled, how many more are needed, and for what.
 
-    `figures` is empty if too few labelled documents have scores, or if `labels_needed` for floors
-    are planned instead. `other_labels` is the file of the labels so far, if the next labels go into
-    another file.
+    `figures` is empty if too few labelled documents have scores. It is also empty if the user set
+    floors: then `labels_needed` says how many labels decide about them. `other_labels` is the file
+    of the labels so far, if the next labels go into another file.
     """
 
     data: Mapping[str, str]
@@ -338,12 +338,12 @@ def _figure_line(name: str, planned: PlannedFigure, n_left: int) -> str:
     width, n_more = planned.width, planned.n_more_documents
     width_text = TOO_FEW_FOR_INTERVAL if width is None else f"width {width:.3f}"
     if n_more is None:
-        outlook = f"not by all {n_left:,} left" if n_left else "not reached"
+        need_text = f"not by all {n_left:,} left" if n_left else "not reached"
     elif n_more == 0:
-        outlook = "reached"
+        need_text = "reached"
     else:
-        outlook = f"about {n_more:,} more" + (" for one" if width is None else "")
-    return f"{name:<17}  {figure_text(planned.figure)}, {width_text}: {outlook}"
+        need_text = f"about {n_more:,} more" + (" for one" if width is None else "")
+    return f"{name:<17}  {figure_text(planned.figure)}, {width_text}: {need_text}"
 
 
 if __name__ == "__main__":

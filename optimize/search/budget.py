@@ -58,7 +58,7 @@ class Pricing:
         return self.calls_per_item if self.is_free else self.judge_price.cost(tokens_in, tokens_out)
 
     def estimate_price(self, prompt: Prompt, untuned_prompt: Prompt) -> float:
-        """Estimate the price of judging an item; it is at least half the price when untuned."""
+        """Estimate the price of judging an item; never below half the price of `untuned_prompt`."""
         n_characters = _n_static_characters(prompt) - _n_static_characters(untuned_prompt)
         extra_tokens_in = n_characters * self.calls_per_item / CHARACTERS_PER_TOKEN
         extra_reply_tokens = estimate_reply_tokens(prompt) - estimate_reply_tokens(untuned_prompt)

@@ -53,8 +53,8 @@ class JudgedItems:
         self.is_pairwise = self.answer_field.choices == A_OR_B
         self.verdict_words = self.answer_field.verdict_words
         # Both outputs of a pair are shown with the pair, even if all pairs of a document share one.
-        input_names = [field.name for field in prompt.input_fields]
-        self.output_names = frozenset(input_names[-2:] if self.is_pairwise else ())
+        outputs = prompt.input_fields[-2:] if self.is_pairwise else ()
+        self.output_names = {field.name for field in outputs}
         rows_ranked_together = list(items.rows_by_document.values())
         are_long = max(map(len, rows_ranked_together), default=0) >= 3
         self.ranks_within_documents = are_long and not (self.is_pairwise or self.verdict_words)
@@ -97,13 +97,15 @@ class JudgedItems:
 
     def outputs_text(self, rows: Sequence[int]) -> str:
         """Return the lines on outputs of one document; texts that all outputs share come first."""
-        first, *others = (self.items[row].texts for row in rows)
-        shared_names = first.keys() - self.output_names if others else set[str]()
-        for texts in others:
-            shared_names = {name for name in shared_names if texts.get(name) == first[name]}
-        lines = [f"{name}: {_quote(first[name])}" for name in first if name in shared_names]
-        for row in rows:
-            item = self.items[row]
+        items = [self.items[row] for row in rows]
+        names = [name for name in items[0].texts if name not in self.output_names]
+        if len(rows) == 1:
+            names = []
+        shared_names = [
+            name for name in names if len({item.texts.get(name) for item in items}) == 1
+        ]
+        lines = [f"{name}: {_quote(items[0].texts[name])}" for name in shared_names]
+        for row, item in zip(rows, items, strict=True):
             lines.append(self._pair_line(row) if self.is_pairwise else self._rating_line(row))
             own_names = [name for name in item.texts if name not in shared_names]
             lines += [f"  {name}: {_quote(item.texts[name])}" for name in own_names]
@@ -182,7 +184,7 @@ class JudgedItems:
         return line + {1: ": right", -1: ": wrong"}.get(agreement, "")
 
     def _overview(self) -> Iterator[str]:
-        """Yield sentences on all judged outputs: shares of ratings, and order or wrong verdicts."""
+        """Yield sentences on all judged outputs: how often each rating is given, and the errors."""
         judged_rows = np.flatnonzero(~np.isnan(self.scores))
         yield f"The judge has rated {len(judged_rows)} outputs that people rated."
         lowest, highest = self.answer_field.answer_range

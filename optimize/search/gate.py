@@ -93,8 +93,8 @@ def decide(
 ) -> tuple[Candidate, ShipDecision]:
     """Choose the tuned judge among the finalists of both halves, and decide whether it ships.
 
-    The tuned judge is the judge that asks questions, if questions have the largest gain. Otherwise
-    it is the finalist with the largest gain after a deduction for cost.
+    The tuned judge is the judge that asks questions, if questions have the largest gain; otherwise
+    the finalist that has the largest gain after a deduction for cost.
     """
     question_trials = question_test.trials if question_test else ()
     trials_by_change = trials_by_half, [[trial] for trial in question_trials]

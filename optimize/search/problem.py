@@ -131,10 +131,10 @@ def informative_documents(items: Items, search_goal: Goal) -> tuple[str, ...]:
         return varied or items.documents
     if search_goal != "balanced" or varied:
         return items.documents
-    passed, failed = list[str](), list[str]()
+    documents_by_verdict: dict[bool, list[str]] = {False: [], True: []}
     for name, labels in labels_by_document.items():
-        (passed if labels[0] >= 0.5 else failed).append(name)
-    rarer, commoner = sorted((failed, passed), key=len)
+        documents_by_verdict[bool(labels[0] >= 0.5)].append(name)
+    rarer, commoner = sorted(documents_by_verdict.values(), key=len)
     alternating = zip_longest(rarer, commoner[: MAX_COMMONER_PER_RARER * len(rarer)])
     return tuple(filter(None, chain.from_iterable(alternating))) or items.documents
 
@@ -142,7 +142,7 @@ def informative_documents(items: Items, search_goal: Goal) -> tuple[str, ...]:
 def first_documents(
     items: Items, search_goal: Goal, limit: float, cost: Callable[[Items], float]
 ) -> Items:
-    """Return items of the documents that `limit` pays for, at least one, the informative first."""
+    """Return items of as many documents as `limit` pays for (at least one), informative first."""
     documents = list(dict.fromkeys((*informative_documents(items, search_goal), *items.documents)))
     costs = np.cumsum([cost(items.of_documents([name])) for name in documents])
     return items.of_documents(documents[: max(1, int((costs <= limit).sum()))])

@@ -243,11 +243,11 @@ class Proposer:
         self._earlier_instructions += usable
         self._n_fruitless_rounds = 0 if usable else self._n_fruitless_rounds + 1
         if not usable:
-            text = f"round {round_number}: none of {len(faults)} proposed instructions is usable: "
-            text += faults[0][:MAX_FAULT_LENGTH]
+            note = f"round {round_number}: none of {len(faults)} proposed instructions is usable: "
+            note += faults[0][:MAX_FAULT_LENGTH]
             if self._n_fruitless_rounds == MAX_FRUITLESS_ROUNDS:
-                text += "; the search asks for no more instructions"
-            self._problem.print_line(text)
+                note += "; the search asks for no more instructions"
+            self._problem.print_line(note)
         return usable
 
 

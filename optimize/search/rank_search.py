@@ -105,13 +105,13 @@ class RankSearch:
             for candidate in self._candidates_with_gain()[:N_LEADERS_MEASURED]:
                 self._record_trial(self.n_rounds, self.race.compare(candidate, most_documents))
         finalists, trials = self._choose_finalists(), self.trials.values()
-        has_better = any(trial.gain > 0 and trial.is_reliable for trial in trials)
+        has_gain = any(trial.gain > 0 and trial.is_reliable for trial in trials)
         return Exploration(
             finalists=finalists,
             candidate_ids=self.trials.keys(),
             last_round=self.last_round,
             questions=tuple(self.proposer.questions.values()),
-            limit_reached=not self.proposer.n_answered or (has_better and not finalists),
+            limit_reached=not self.proposer.n_answered or (has_gain and not finalists),
         )
 
     def _run_rounds(self) -> None:

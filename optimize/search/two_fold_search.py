@@ -83,7 +83,7 @@ def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResul
 def _test_questions(
     halves: Sequence[SearchProblem], explorations: Sequence[Exploration]
 ) -> tuple[QuestionTest | None, str, bool]:
-    """Return the test of questions, else why there is none, and whether a limit is the reason."""
+    """Test questions; if that fails, return the reason, and whether the reason is a limit."""
     if any(exploration.cross_validation for exploration in explorations):
         return None, "", False  # no half is left that the judge did not learn from
     # If the budget ended before a half was explored, an empty exploration stands for the half.
