@@ -33,7 +33,7 @@ from optimize.measuring.recorded import JudgementsById
 from optimize.measuring.scored import (
     ScoredItems,
     ids_on_tuned_documents,
-    labelled_in_order,
+    labels_for_items,
     tuned_ids,
 )
 from optimize.statistics.correlations import Level
@@ -98,7 +98,7 @@ class Task:
             scale=tuple(judge.subject.scale if judge else scale),
             tuned_ids=tuned_ids(judge, items) | tuned_row_ids,
             ids_on_tuned_documents=ids_on_tuned_documents(judge, items) if judge else frozenset(),
-            labelled_items=labelled_in_order(self.labelled_items, items),
+            labelled_items=labels_for_items(self.labelled_items, items),
             n_tied=self.labelled_items.n_tied,
             n_unjudged=len(all_items) - len(items),
             n_unlabelled=len(judgement_by_id) - len(items),

@@ -38,14 +38,14 @@ class LabelsNeeded:
     n_labels: Mapping[str, int | None]
 
     def __str__(self) -> str:
-        floors = " and ".join(f"{name.upper()} {value:g}" for name, value in self.floors.items())
+        floors_text = " and ".join(f"{name.upper()} {rate:g}" for name, rate in self.floors.items())
         numbers = []
         for rates_text, n in self.n_labels.items():
             number = "too many" if n is None else f"{floor.round_up_to_two_digits(n):,}"
             numbers.append(f"{number} labels for a judge of {rates_text}")
         return (
-            f"Floors of {floors} take {', '.join(numbers)} ({self.fail_share:.0%} fails, a chance "
-            f"of {floor.PLANNED_POWER:.0%}, independent outputs)"
+            f"Floors of {floors_text} take {', '.join(numbers)} ({self.fail_share:.0%} fails, a "
+            f"chance of {floor.PLANNED_POWER:.0%}, independent outputs)"
         )
 
 
@@ -124,13 +124,13 @@ def _tuning_capacity(
 
 def _contrast_text(items: Items) -> str:
     """Return within how many documents people give different labels."""
-    documents = [items.human[rows] for rows in items.rows_by_document.values()]
-    n_with_one = sum(labels.size == 1 for labels in documents)
-    if n_with_one == len(documents):
+    document_labels = [items.human[rows] for rows in items.rows_by_document.values()]
+    n_with_one = sum(labels.size == 1 for labels in document_labels)
+    if n_with_one == len(document_labels):
         return "none within documents, which have one output each"
-    n_varied = sum(bool(np.ptp(labels) > 0) for labels in documents)
-    n_with_several = count_text(len(documents) - n_with_one, "document")
-    text = f"people tell outputs apart in {n_varied:,} of {n_with_several}"
+    n_varied = sum(bool(np.ptp(labels) > 0) for labels in document_labels)
+    several_text = count_text(len(document_labels) - n_with_one, "document")
+    text = f"people tell outputs apart in {n_varied:,} of {several_text}"
     if n_with_one:
         text += f" with several outputs; {count_text(n_with_one, 'document')} have only one"
     return text
@@ -160,7 +160,7 @@ def _figures_with_interval(items: Items, verdict_words: VerdictWords, level: Lev
 
 
 def _advice_for_rho(all_items: Items, test: Items, level: Level) -> list[str]:
-    """Return how many more documents rho needs for an interval on test; [] if it has one."""
+    """Return what to collect until rho has an interval on test; [] if it has an interval."""
     ((figure, n_missing),) = n_missing_for_intervals(test, None, level).items()
     if not n_missing:
         return []

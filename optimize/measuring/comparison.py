@@ -175,12 +175,12 @@ def _difference_from_best(
 
 
 def figure_contrast(
-    judge: ScoredItems, other: ScoredItems, *, has_verdicts: bool = False
+    judge: ScoredItems, reference: ScoredItems, *, has_verdicts: bool = False
 ) -> Contrast:
-    """Return one judge's balanced accuracy, accuracy on pairs or rho, minus the other judge's."""
-    labels, scores = (judge.human, judge.document_ids), (judge.scores, other.scores)
+    """Return a judge's balanced accuracy, accuracy on pairs or rho, minus the reference judge's."""
+    scores, labels, documents = (judge.scores, reference.scores), judge.human, judge.document_ids
     if has_verdicts:
-        return contrast_balanced_accuracy(judge.verdicts, other.verdicts, *labels)
+        return contrast_balanced_accuracy(judge.verdicts, reference.verdicts, labels, documents)
     if judge.is_pairwise:
-        return contrast_pair_accuracy(*scores, *labels)
-    return contrast_judges(*scores, *labels, judge.system_ids, level=judge.level)
+        return contrast_pair_accuracy(*scores, labels, documents)
+    return contrast_judges(*scores, labels, documents, judge.system_ids, level=judge.level)

@@ -213,8 +213,8 @@ def read_export(
     match_text = f"matched {len({*matching_ids} - {None}):,} of {len(item_by_id):,} labelled rows"
     print_note(f"note: {file_text}: {metric!r}; {match_text}")
     if n_other_outputs:
-        left_out = f"{count_text(n_other_outputs, 'row')} left out"
-        print_error(f"warning: {file_text}: {left_out}, whose output is not the labelled one")
+        left_out_text = f"{count_text(n_other_outputs, 'row')} left out"
+        print_error(f"warning: {file_text}: {left_out_text}, whose output is not the labelled one")
     if (n_repeats := max(map(len, judgements_by_id.values()), default=0)) > 1:
         repeats_text = f"up to {n_repeats} scores of one output (epochs, repeats)"
         print_note(f"note: {file_text}: {repeats_text} are averaged")
@@ -282,15 +282,10 @@ def _recognise_tool(path: Path) -> tuple[Tool, list[Record]] | None:
 
 def _match_rows(tool: Tool, rows: Sequence[Record], labelled_items: AnyLabels) -> list[str | None]:
     """Return for each row the id of the labelled row that matches; None unless just one does."""
-    # A labelled row is known by its id, and by each pair of its texts: an input and an output.
     ids_by_key: dict[object, set[str]] = defaultdict(set)
     for item in labelled_items.items:
-        ids_by_key[item.id].add(item.id)
-        output_names = [name for name in item.texts if name_key(name) in OUTPUT_NAMES]
-        for input_name, output_name in product(item.texts, output_names or item.texts):
-            if input_name != output_name:
-                texts = item.texts[input_name].strip(), item.texts[output_name].strip()
-                ids_by_key[texts].add(item.id)
+        for key in (item.id, *_text_pairs(item)):
+            ids_by_key[key].add(item.id)
     all_texts = {text.strip() for item in labelled_items.items for text in item.texts.values()}
     id_columns = () if _ids_are_row_numbers(labelled_items) else tool.columns_of("id")
     matching_ids: list[str | None] = []
@@ -305,6 +300,15 @@ def _match_rows(tool: Tool, rows: Sequence[Record], labelled_items: AnyLabels) -
         best_ids = [item_id for item_id, n in n_matches.items() if n == most_matches]
         matching_ids.append(best_ids[0] if len(best_ids) == 1 else None)
     return matching_ids
+
+
+def _text_pairs(item: LabelledItem) -> Iterator[tuple[str, str]]:
+    """Yield each pair of an input and an output of a labelled row."""
+    texts = {name: text.strip() for name, text in item.texts.items()}
+    output_names = [name for name in texts if name_key(name) in OUTPUT_NAMES] or [*texts]
+    for input_name, output_name in product(texts, output_names):
+        if input_name != output_name:
+            yield texts[input_name], texts[output_name]
 
 
 def _texts_inside(value: object) -> Iterator[str]:
@@ -345,11 +349,10 @@ def _choose_metric(
     file_text: str, names: Sequence[str], tool: Tool, metric_entries: Sequence[tuple[str, Record]]
 ) -> str:
     """Return the first of `names` that is a metric, else the only metric with a score."""
-    metrics = {metric for metric, _ in metric_entries}
     # DeepEval adds the kind of metric to its name, as in "Correctness [GEval]".
-    key_by_metric = {metric: name_key(metric.partition(" [")[0]) for metric in metrics}
+    key_by_metric = {metric: name_key(metric.partition(" [")[0]) for metric, _ in metric_entries}
     for name in names:
-        if name in metrics:
+        if name in key_by_metric:
             return name
         same_name = [metric for metric, key in key_by_metric.items() if key == name_key(name)]
         if len(same_name) == 1:

@@ -104,20 +104,20 @@ def rows_by_miss_kind(scored_items: ScoredItems) -> dict[MissKind, list[int]]:
     output's rank is wrong by `MIN_RANK_DIFFERENCE`; a pair, if the judge does not prefer the output
     that people prefer.
     """
-    judge, human, verdicts = scored_items.scores, scored_items.human, scored_items.verdicts
+    scores, human, verdicts = scored_items.scores, scored_items.human, scored_items.verdicts
     masks: dict[MissKind, Mask]
     if scored_items.has_verdicts:
         # A failed judgement is NaN, so it is neither a pass (1) nor a fail (0).
-        is_pass, is_alarm = (verdicts == 1) & (human == 0), (verdicts == 0) & (human == 1)
-        masks = {"false pass": is_pass, "false alarm": is_alarm}
-        differences = judge - 0.5
+        false_passes, false_alarms = (verdicts == 1) & (human == 0), (verdicts == 0) & (human == 1)
+        masks = {"false pass": false_passes, "false alarm": false_alarms}
+        differences = scores - PASS_THRESHOLD
     elif scored_items.is_pairwise:
-        differences = judge - human
-        is_wrong = (np.sign(judge) != np.sign(human)) & (human != 0)
+        differences = scores - human
+        is_wrong = (np.sign(scores) != np.sign(human)) & (human != 0)
         masks = {"wrong side": is_wrong & (np.abs(differences) >= MIN_VISIBLE_DIFFERENCE)}
     else:
         differences = rank_differences(scored_items)
-        is_visible = np.abs(judge - human) >= MIN_VISIBLE_DIFFERENCE
+        is_visible = np.abs(scores - human) >= MIN_VISIBLE_DIFFERENCE
         masks = {
             "too high": is_visible & (differences >= MIN_RANK_DIFFERENCE),
             "too low": is_visible & (differences <= -MIN_RANK_DIFFERENCE),
@@ -131,12 +131,12 @@ def rank_differences(scored_items: ScoredItems) -> Vector:
 
     It is 0 for outputs without a score, and for documents whose outputs people rate alike.
     """
-    judge, human = scored_items.scores, scored_items.human
+    scores, human = scored_items.scores, scored_items.human
     differences = np.zeros(len(human))
     for rows in scored_items.rows_ranked_together:
-        scored_rows = rows[~np.isnan(judge[rows])]
+        scored_rows = rows[~np.isnan(scores[rows])]
         if np.unique(human[scored_rows]).size > 1:
-            judge_ranks, human_ranks = midranks(np.stack([judge[scored_rows], human[scored_rows]]))
+            judge_ranks, human_ranks = midranks(np.stack([scores[scored_rows], human[scored_rows]]))
             differences[scored_rows] = (judge_ranks - human_ranks) / (scored_rows.size - 1)
     return differences
 

@@ -201,15 +201,16 @@ class _MemberScores:
     def fit_weights(self, rows: Mask, panels: Sequence[Mask]) -> tuple[Vector, Matrix]:
         """Return each member's rho on these rows, and a row with the weights for each panel."""
         group_codes, scores = self.group_codes[rows], self.standardised_scores[rows]
-        columns = pd.DataFrame(np.column_stack([self.human[rows], scores]))
+        label_and_scores = pd.DataFrame(np.column_stack([self.human[rows], scores]))
         # Mid-ranks within groups, with mean 0 and variance 1; 0 if all values of a group are equal.
-        ranks = subtract_group_means(columns.groupby(group_codes).rank().to_numpy(), group_codes)
+        ranks = label_and_scores.groupby(group_codes).rank().to_numpy()
+        ranks = subtract_group_means(ranks, group_codes)
         squares = pd.DataFrame(ranks**2).groupby(group_codes)
         deviation = np.sqrt(squares.transform("mean").to_numpy())
         ranks = np.divide(ranks, deviation, out=np.zeros_like(ranks), where=deviation > 0)
         # Documents whose outputs people rate alike show nothing about the members.
-        human_sizes = pd.Series(np.abs(ranks[:, 0])).groupby(group_codes)
-        has_contrast = human_sizes.transform("max").to_numpy() > 0
+        human_ranks_by_group = pd.Series(np.abs(ranks[:, 0])).groupby(group_codes)
+        has_contrast = human_ranks_by_group.transform("max").to_numpy() > 0
         human_ranks, member_ranks = ranks[has_contrast, :1], ranks[has_contrast, 1:]
         products = pd.DataFrame(member_ranks * human_ranks).groupby(group_codes[has_contrast])
         rhos: Vector = np.nan_to_num(products.mean().mean().to_numpy())
@@ -240,8 +241,10 @@ class _MemberScores:
                 for baseline in (best_member, *further_panels)
             ]
             repeats.append([(gain.value, gain.error, len(gain.documents)) for gain in contrasts])
-        means = np.mean(repeats, axis=0).tolist()
-        return [PanelGain(value, error, round(n_documents)) for value, error, n_documents in means]
+        mean_gains = np.mean(repeats, axis=0).tolist()
+        return [
+            PanelGain(gain, error, round(n_documents)) for gain, error, n_documents in mean_gains
+        ]
 
     def _held_out_scores(self, panels: Sequence[Mask], rng: np.random.Generator) -> Matrix:
         """Return scores of the best member and of each panel, learned from the other folds."""

@@ -45,8 +45,8 @@ def read_rated_outputs(
         return labelled_set, dimension
     rated_outputs = [output for output in labelled_set.outputs if dimension in output.ratings]
     if n_tied := sum(labelled_set.label(output, dimension) == 0.5 for output in rated_outputs):
-        n_text = count_text(n_tied, "output")
-        note = f"annotators are tied on {n_text}, each of which counts half a pass"
+        outputs_text = count_text(n_tied, "output")
+        note = f"annotators are tied on {outputs_text}, each of which counts half a pass"
         labelled_set = replace(labelled_set, notes=(note, *labelled_set.notes))
     return labelled_set, dimension
 
@@ -59,8 +59,8 @@ def read_scores_by_id(spec: str, labelled_set: LabelledSet, dimension: str) -> d
     metric, file = split_named_value(spec)
     judgement_by_id, tuned_ids = read_any_scores(Path(file), dimension, labelled_set, metric)
     if tuned_ids:
-        n_scores = count_text(len(tuned_ids), "score")
-        print_note(f"note: {n_scores} left out: the judge was tuned on them")
+        scores_text = count_text(len(tuned_ids), "score")
+        print_note(f"note: {scores_text} left out: the judge was tuned on them")
     judgements = without_keys(judgement_by_id, tuned_ids)
     if judgements.keys().isdisjoint(output.id for output in labelled_set.outputs):
         raise LabelError(f"{Path(file).name}: no id is the id of an output in {labelled_set.name}")

@@ -64,7 +64,7 @@ class PairFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictFigures:
-    """A judge's figures on pass and fail, and those of always saying what people say more often."""
+    """A judge's figures on pass and fail, and those of always saying the more frequent verdict."""
 
     judge: VerdictAgreement
     constant_judge: VerdictAgreement
@@ -72,10 +72,10 @@ class VerdictFigures:
     @classmethod
     def from_scores(cls, scored_items: ScoredItems) -> "VerdictFigures":
         scores, weight = scored_items.scores, scored_items.items.weights
-        labels = scored_items.human, scored_items.document_ids
-        judge = verdict_agreement(scores, *labels, weight=weight)
+        labels, documents = scored_items.human, scored_items.document_ids
+        judge = verdict_agreement(scores, labels, documents, weight=weight)
         constant_scores = np.where(np.isnan(scores), np.nan, judge.base_rate.value >= 0.5)
-        constant_judge = verdict_agreement(constant_scores, *labels, weight=weight)
+        constant_judge = verdict_agreement(constant_scores, labels, documents, weight=weight)
         return cls(judge=judge, constant_judge=constant_judge)
 
     @property

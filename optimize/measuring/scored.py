@@ -172,14 +172,16 @@ def are_fractions(scores: Vector) -> bool:
     return bool((np.isnan(scores) | ((scores >= 0) & (scores <= 1))).all())
 
 
-def rows_scored_by_both(judge: ScoredItems, other: ScoredItems) -> tuple[ScoredItems, ScoredItems]:
+def rows_scored_by_both(
+    judge: ScoredItems, reference: ScoredItems
+) -> tuple[ScoredItems, ScoredItems]:
     """Return the judgements of two judges, on the rows for which both judges have a score."""
-    rows = np.flatnonzero(~np.isnan(judge.scores + other.scores)).tolist()
-    return judge.of_rows(rows), other.of_rows(rows)
+    rows = np.flatnonzero(~np.isnan(judge.scores + reference.scores)).tolist()
+    return judge.of_rows(rows), reference.of_rows(rows)
 
 
-def labelled_in_order(labelled_items: AnyLabels, items: Items) -> tuple[LabelledItem, ...]:
-    """Return the labelled outputs or pairs of these items, in the items' order."""
+def labels_for_items(labelled_items: AnyLabels, items: Items) -> tuple[LabelledItem, ...]:
+    """Return the labelled outputs or pairs from which the items were made, in the same order."""
     labelled_by_id: Mapping[str, LabelledItem] = {label.id: label for label in labelled_items.items}
     return tuple(labelled_by_id[item.id] for item in items if item.id in labelled_by_id)
 

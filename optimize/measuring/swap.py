@@ -64,7 +64,7 @@ class SwapDecision:
 
     @property
     def why_undecided(self) -> str:
-        """A reason other than the interval why these labels decide nothing; else empty."""
+        """Why these labels cannot decide, whatever the interval is; empty if they can."""
         return ""
 
     @property
@@ -147,7 +147,7 @@ class SwapResult(SwapDecision):
         return f"These labels cannot decide: {names} {verb} tuned on them."
 
     def to_json(self) -> JsonObject:
-        """Return all fields, and the sentence in `short` or `undecided`, as `FloorCheck` has it."""
+        """Return all fields, and the sentence in `short` or `undecided` if the swap is refused."""
         short = [self.sentence] if self.outcome == "worse" else []
         undecided = [self.sentence] if self.outcome == "undecided" else []
         return {**fields_json(self), "short": short, "undecided": undecided}
@@ -160,7 +160,7 @@ def decide_swap(
     new_scored, old_scored = paired_scores(new_judge, old_judge)
     comparison = compare_judges([new_judge, old_judge], task)
     judges = sorted(comparison.judges, key=lambda judge: judge.name != new_judge.name)
-    contrast, interval, possible_contribution = swap_difference(new_scored, old_scored, looks)
+    contrast, interval, possible_contribution = figure_difference(new_scored, old_scored, looks)
     terms, outcome, documents_to_decide = contrast.terms, swap_outcome(interval, margin), None
     if any(judge.overlap.tuned_on_these_labels for judge in judges):
         outcome = "undecided"  # more labels like these would not help
@@ -200,7 +200,7 @@ def paired_scores(new_judge: JudgeEntry, old_judge: JudgeEntry) -> tuple[ScoredI
     return rows_scored_by_both(*without_tuned_rows(on_common_rows(scores_by_name)).values())
 
 
-def swap_difference(
+def figure_difference(
     new_scored: ScoredItems, old_scored: ScoredItems, looks: int = 1
 ) -> tuple[Contrast, Interval | None, float]:
     """Return the new judge's figure minus the old judge's, and the 90 % interval of the difference.

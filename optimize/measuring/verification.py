@@ -25,7 +25,7 @@ from optimize.statistics.correlations import Correlation, Level, correlation
 from optimize.statistics.intervals import MIN_DOCUMENTS_FOR_INTERVAL, Interval, IntervalEstimate
 from optimize.statistics.verdict_rates import MIN_OUTPUTS_FOR_RATES, Rate, VerdictAgreement
 
-# An influence on the scores is reported if its rho is at least this large.
+# The influence of length or position on scores is reported if it is at least this large.
 MIN_ASSOCIATION = 0.1
 # The result has at most this many false passes and false alarms each; a report has all of them.
 MAX_MISSES_SHOWN = 3
@@ -36,10 +36,9 @@ MIN_DOCUMENTS_FOR_FLOOR = 2 * MIN_DOCUMENTS_FOR_INTERVAL
 
 
 def exceeds_people(judge_rho: float, interval: Interval | None, people_rho: float = 0.0) -> bool:
-    """Return whether scores depend clearly more on something, such as length, than labels do.
+    """Return whether a figure of the judge, such as its rho with length, clearly exceeds people's.
 
-    `judge_rho` is the scores' rho with that thing, and `people_rho` that of the labels. `interval`
-    is the interval of the difference between both rhos.
+    `interval` is the interval of the difference between both figures.
     """
     is_large = abs(judge_rho - people_rho) >= MIN_ASSOCIATION and abs(judge_rho) > abs(people_rho)
     return is_large and interval is not None and (interval.low > 0 or interval.high < 0)
@@ -107,11 +106,11 @@ def _length_association(scored_items: ScoredItems) -> LengthAssociation | None:
     level: Level = "dataset" if scored_items.level == "dataset" else "summary"
     scores = scored_items.verdicts if scored_items.has_verdicts else scored_items.scores
     human = np.where(np.isnan(scores), np.nan, scored_items.human)
-    outputs = lengths, scored_items.document_ids
+    documents = scored_items.document_ids
     return LengthAssociation(
-        judge_rho=correlation(level, scores, *outputs).value,
-        people_rho=correlation(level, human, *outputs).value,
-        interval=contrast_judges(scores, human, *outputs, level=level).interval,
+        judge_rho=correlation(level, scores, lengths, documents).value,
+        people_rho=correlation(level, human, lengths, documents).value,
+        interval=contrast_judges(scores, human, lengths, documents, level=level).interval,
     )
 
 
@@ -221,8 +220,8 @@ def _check_figure(
     figure = replace(figure, interval=floor.interval_for_looks(figure, looks))
     text = f"{floor_figure.name} undefined"
     if not math.isnan(figure.value):
-        interval = f"{interval_text(figure.interval)}{looks_text(looks)}"
-        text = f"{floor_figure.name} {figure.value:.4f} {interval}"
+        ends_text = f"{interval_text(figure.interval)}{looks_text(looks)}"
+        text = f"{floor_figure.name} {figure.value:.4f} {ends_text}"
     outcome = floor.check_floor(figure.interval, floor_value)
     if outcome == "holds":
         return outcome, f"{text} >= {floor_value:g}"
@@ -241,8 +240,8 @@ def _labels_to_add(
     if n := n_missing.get(counted_label):
         return f"{count_text(n, f'more {counted_label}')} would give an interval"
     if n_to_add := floor.labels_to_add(figure, floor_value):
-        number = count_text(n_to_add, f"more {counted_label or 'document'}")
-        return f"about {number} would decide, if the judge does as well on them"
+        labels_text = count_text(n_to_add, f"more {counted_label or 'document'}")
+        return f"about {labels_text} would decide, if the judge does as well on them"
     return f"label more {VERDICT_PLURALS.get(counted_label, 'documents')}"
 
 

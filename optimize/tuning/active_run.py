@@ -13,7 +13,7 @@ from judges.questions import MAX_QUESTIONS
 from optimize.figures.by_judge import ByJudge, HeldOut
 from optimize.inputs.labelled import PASS_FAIL, verdict_words
 from optimize.items import Items
-from optimize.measuring.scored import ScoredItems, labelled_in_order
+from optimize.measuring.scored import ScoredItems, labels_for_items
 from optimize.search.budget import SearchBudget
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import ITEMS_FOR_MEAN_COST, Evaluator, JudgeItems
@@ -142,7 +142,7 @@ class ActiveRun:
                 for judgement in evaluator.judgements(candidate, items)
             ),
             scale=subject.scale,
-            labelled_items=labelled_in_order(labelled_items, items),
+            labelled_items=labels_for_items(labelled_items, items),
             n_tied=labelled_items.n_tied,
             verdict_words=verdict_words(labelled_items, subject.name) or PASS_FAIL,
         )
