@@ -99,15 +99,16 @@ def read_pair_rows(columns: Columns, problems: Problems) -> LabelledPairs:
         _make_pair(fields, votes[fields.id], comments.get(fields.id, {}))
         for fields in row_reader.read_rows()
     ]
-    notes = {note: None for reader in vote_readers.values() for note in reader.notes()}
+    notes: list[str] = []
     if options.reads_labels:
         n_pairs, pairs = len(pairs), [pair for pair in pairs if pair.votes]
         if n_without_votes := n_pairs - len(pairs):
-            note = f"left out {count_text(n_without_votes, 'pair')} without a vote"
-            notes = {note: None} | notes
+            notes.append(f"left out {count_text(n_without_votes, 'pair')} without a vote")
         if not pairs and not problems:
             advice = "give people's votes in a column votes or preferred"
             problems.add("no-vote", "no pair has a vote", advice)
+    if any(reader.has_negative_numbers for reader in vote_readers.values()):
+        notes.append("votes: negative numbers are A, positive B, 0 is a tie; --values reverses it")
     return LabelledPairs(
         name=columns.table.name,
         sha256=columns.table.sha256,

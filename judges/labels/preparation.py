@@ -127,8 +127,9 @@ def merge_rows_by_id(
     table = replace(columns.table, columns=kept_columns, rows=tuple(merged_rows.values()))
     columns_by_name = columns.columns_by_name.items()
     user_columns = {n: names for n, names in columns_by_name if dropped_columns.isdisjoint(names)}
-    names_text, notes = joined_names([f"column {name!r}" for name in varying_columns]), list[str]()
+    notes: list[str] = []
     if varying_columns:
+        names_text = joined_names([f"column {name!r}" for name in varying_columns])
         notes.append(f"left out {names_text}, since rows of one id differ in it")
     if columns.ids_are_row_numbers and (n_merged := len(columns.table.rows) - len(merged_rows)):
         rows_text = count_text(n_merged, "row")

@@ -4,7 +4,7 @@ What a number means depends on the other numbers in the column.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 
 from judges.labels.cells import split_by_annotator
@@ -48,8 +48,8 @@ class VoteReader:
                 words.update(normalize_word(vote) for _, vote in split_by_annotator(cell))
         number_words = {*filter(_NUMBER_PATTERN.fullmatch, words - self._user_votes.keys())}
         self._numbers = {*map(float, number_words)}
-        self._has_negative_numbers = min(self._numbers, default=0) < 0
-        if self._has_negative_numbers:
+        self.has_negative_numbers = min(self._numbers, default=0) < 0
+        if self.has_negative_numbers:
             for word in number_words:
                 sign = (float(word) > 0) - (float(word) < 0)
                 self._usual_votes[word] = _VOTE_BY_SIGN[sign]
@@ -63,11 +63,6 @@ class VoteReader:
         """
         votes = (self._read_vote(value, systems) for _, value in split_by_annotator(cell))
         return tuple(filter(None, votes))
-
-    def notes(self) -> Iterator[str]:
-        """Yield a note on how negative numbers are read, if the column has negative numbers."""
-        if self._has_negative_numbers:
-            yield "votes: negative numbers are A, positive B, 0 is a tie; --values reverses it"
 
     def _read_vote(self, value: object, systems: NamePair) -> Vote | None:
         """Return the vote of one annotator; None for a missing vote, such as `n/a`."""
