@@ -220,7 +220,7 @@ class LabelSession:
 
 
 def answer_numbers(subject: Subject) -> Mapping[LabelValue | None, float]:
-    """Return the number of each possible answer; of two words, 1 stands for the good one."""
+    """Return the number that stands for each answer; of two words, 1 stands for the good one."""
     if isinstance(subject, Comparison):
         return dict(MARGIN_OF_VOTE.items())
     if subject.words:

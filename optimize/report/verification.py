@@ -39,8 +39,8 @@ def _miss_lines(result: Verification) -> list[str]:
     misses = result.misses or ()
     false_passes = [miss for miss in misses if miss.kind == "false pass"]
     false_alarms = [miss for miss in misses if miss.kind == "false alarm"]
-    alternating = filter(None, chain(*zip_longest(false_passes, false_alarms)))
-    return [miss.remarks.as_line(miss.kind, miss.id) for miss in alternating]
+    alternating_misses = filter(None, chain(*zip_longest(false_passes, false_alarms)))
+    return [miss.remarks.as_line(miss.kind, miss.id) for miss in alternating_misses]
 
 
 def verification_answer(result: Verification, *, with_faults: bool = True) -> ReportAnswer:

@@ -94,8 +94,8 @@ def contrast_balanced_accuracy(
     The mean difference between the verdicts is subtracted from every output's difference. The
     subtraction does not change the value, but narrows the interval if documents differ in their
     share of passes. If fewer than ten outputs have the rarer label, nothing is subtracted, so that
-    the permutation test stays exact, and the interval is None. It is also None if the judges differ
-    on fewer than six documents.
+    the permutation test stays exact, and the interval is None. The interval is also None if
+    the judges differ on fewer than six documents.
     """
     differences = np.asarray(verdicts_a, dtype=float) - np.asarray(verdicts_b, dtype=float)
     both_judged = ~np.isnan(differences)

@@ -113,8 +113,9 @@ def summary_level(
     This is the summary-level correlation of Bhandari et al. (2020, arXiv:2010.07100). The
     correlation within a document is undefined if its scores or its ratings are constant. Documents
     with fewer than two scored outputs are left out. With `undefined="judge_zero"`, a document
-    counts as 0 if only the judge's scores on it are constant. With "left_out", such a document is
-    left out, too, as in most published tables. The other arguments are those of `dataset_level`.
+    counts as 0 if only the judge's scores on it are constant. With "left_out", documents with
+    constant scores are left out, as in most published tables. The other arguments are those of
+    `dataset_level`.
     """
     rows = scored_rows(judge, human, document, weight=weight)
     return _correlation("summary", rows, coefficient, undefined)

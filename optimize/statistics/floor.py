@@ -91,7 +91,7 @@ def check_floor(interval: Interval | None, floor: float) -> str:
 def labels_to_add(figure: Correlation | Rate, floor: float) -> int | None:
     """Return about how many more labels would decide whether a judge is above a floor.
 
-    The number is of outputs; for rho, it is of documents. With so many labels, the end of the
+    The result counts outputs; for rho, it counts documents. With so many labels, the end of the
     interval that is nearer to the floor reaches the floor, if the figure stays the same. With n
     outputs, an end e of a share's Wilson interval satisfies (share - e)^2 = z^2 e (1 - e) / n. The
     width of rho's interval on Fisher's z falls with the root of the number of documents. The result
@@ -145,7 +145,7 @@ def labels_to_decide(
         return np.where(n >= MIN_OUTPUTS_FOR_RATES, probabilities, 0.0)
 
     def probability_above_all(n: int) -> float:
-        # Numbers of fails that are more than six standard deviations off have no probability.
+        # Numbers of fails more than six standard deviations from the mean have no probability.
         mean = n * fail_share
         margin = 6 * math.sqrt(mean * (1 - fail_share))
         n_fails = np.arange(max(0, int(mean - margin)), min(n, int(mean + margin)) + 1)

@@ -239,8 +239,8 @@ def reliability(
     if not rhos:
         return np.nan
     mean_rho = max(float(np.average(rhos, weights=n_shared_outputs)), 0.0)
-    mean_count = 1 / (1 / rating_counts[rating_counts > 1]).mean()
-    return float(mean_count * mean_rho / (1 + (mean_count - 1) * mean_rho))
+    mean_n_ratings = 1 / (1 / rating_counts[rating_counts > 1]).mean()
+    return float(mean_n_ratings * mean_rho / (1 + (mean_n_ratings - 1) * mean_rho))
 
 
 def krippendorff_alpha(annotations: ArrayLike) -> float:

@@ -176,8 +176,8 @@ class Contrast:
         error: The standard error of the difference, clustered by document; infinite for fewer than
             two documents.
         documents: The documents from which the difference is computed.
-        terms: (documents,) each document's contribution to the difference, at system level each
-            system's. The mean of the contributions is the difference.
+        terms: (documents,) each document's contribution to the difference; at system level,
+            (systems,) each system's contribution. Their mean is the difference.
         interval: The 95 % interval; None for fewer than 15 documents (or systems).
         swapped: Returns the difference in each random permutation of the judges. The argument, of
             shape (permutations, documents), is -1 if their scores on the document are swapped.
