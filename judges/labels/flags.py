@@ -125,8 +125,8 @@ def read_values(meanings: Iterable[str] | Mapping[str, object]) -> WordValues:
 def _words_and_meanings(meanings: Iterable[str] | Mapping[str, object]) -> list[tuple[str, object]]:
     if isinstance(meanings, Mapping):
         return [(str(word), meaning) for word, meaning in meanings.items()]
-    parts = [part.rpartition("=") for text in meanings for part in split_at_commas(text)]
-    return [(word.strip(), meaning.strip()) for word, _, meaning in parts]
+    pairs = [part.rpartition("=")[::2] for text in meanings for part in split_at_commas(text)]
+    return [(word.strip(), meaning.strip()) for word, meaning in pairs]
 
 
 def _parse_meaning(meaning: object, word: str) -> float | Vote | None:

@@ -62,7 +62,7 @@ def _find_vote_columns(columns: Columns) -> tuple[str, ...]:
 
 
 def holds_pairs(columns: Columns) -> bool:
-    """Return whether a table has columns of pairs' outputs, and has votes or no ratings."""
+    """Return whether a table has two columns of outputs, and also votes or at least no ratings."""
     if find_response_columns(columns) is None or columns.has_nested_or_long_ratings:
         return False
     return _find_vote_columns(columns) != () or not find_rating_columns(columns, None).by_dimension

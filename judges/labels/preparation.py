@@ -162,8 +162,8 @@ def check_repeated_rows(
             "rows with the same texts, --map id=#row"
         )
         problems.add("rows-of-annotators", fault, advice, line=second_row.line, field="id")
-    n_repeat_text = "1 row repeats" if len(lines) == 1 else f"{len(lines):,} rows repeat"
-    note = f"{n_repeat_text} another row's texts ({problems.lines_text(lines)})"
+    repeats_text = "1 row repeats" if len(lines) == 1 else f"{len(lines):,} rows repeat"
+    note = f"{repeats_text} another row's texts ({problems.lines_text(lines)})"
     differences: list[str] = []
     for same_rows, column in product(repeated_rows, sorted(label_columns)):
         labels = _distinct_labels(same_rows, column)

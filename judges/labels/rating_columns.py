@@ -117,7 +117,7 @@ def _user_rating_columns(columns: Columns) -> dict[str, ColumnTuple]:
 
 
 def _annotator_columns(number_columns: ColumnTuple) -> dict[str, ColumnTuple]:
-    """Map each dimension with two or more annotators' columns to these columns."""
+    """Map each dimension with several columns such as `tone (rater 1)` to these columns."""
     matches_by_key: dict[str, list[re.Match[str]]] = defaultdict(list)
     for match in filter(None, map(_ANNOTATOR_COLUMN_NAME.fullmatch, number_columns)):
         matches_by_key[name_key(match[1])].append(match)

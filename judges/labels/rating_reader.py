@@ -263,13 +263,13 @@ class RatingReader:
             note = f"{words[0]!r} is a pass (1), and {words[1]!r} is a fail (0)"
             yield note if words in VERDICT_PAIRS else f"{note}; --values reverses it"
         elif readings:
-            yield f"read {_join_first(readings)}; --values changes this"
+            yield f"read {_join_sorted(readings)}; --values changes this"
         if missing_words:
             cells_text = count_text(n_missing, "cell")
-            yield f"{cells_text} without a rating, written {_join_first(missing_words)}"
+            yield f"{cells_text} without a rating, written {_join_sorted(missing_words)}"
 
 
-def _join_first(texts: list[str]) -> str:
+def _join_sorted(texts: list[str]) -> str:
     ellipsis = ", ..." if len(texts) > _MAX_LISTED_WORDS else ""
     return ", ".join(sorted(texts)[:_MAX_LISTED_WORDS]) + ellipsis
 

@@ -131,7 +131,7 @@ class RowReader:
         )
 
     def read_rows(self) -> Iterator[ItemFields]:
-        """Yield the fields of each row that has an output and no problem; then note empty texts."""
+        """Yield the fields of each row with an output and no problem; add notes on empty texts."""
         lines_by_empty_text: dict[str, list[int]] = defaultdict(list)
         for row in self._columns.table.rows:
             n_problems = len(self._problems)

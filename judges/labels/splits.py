@@ -174,7 +174,7 @@ def _cluster_by_document(items: Sequence[LabelledItem]) -> dict[str, str]:
 
 
 def _source_texts(item: LabelledItem) -> tuple[str, ...]:
-    """Return the texts that tell an item's document from others: the source text, or all texts."""
+    """Return the texts that all items of a document share: the source text, else all texts."""
     if (name := source_name(item.texts)) is not None:
         return item.texts[name], item.texts.get("input", "")
     responses = (item.response_a, item.response_b) if isinstance(item, LabelledPair) else ()
