@@ -50,8 +50,7 @@ def parser() -> ArgumentParser:
         "outputs must be a random sample, or have sampling weights.",
     )
     add = command_parser.add_argument
-    help_text = "all outputs, some of them with labels"
-    add("--data", metavar="FILE", required=True, help=help_text)
+    add("--data", metavar="FILE", required=True, help="all outputs, some of them with labels")
     add("--annotations", metavar="FILE", help="the labels, if they are in a separate file")
     add_partial_label_flags(command_parser, needs_scores=True)
     return command_parser

@@ -69,8 +69,7 @@ def parser() -> CommandParser:
     help_text = "a catalogue name, FILE.yaml, or any name: NAME or 'NAME=what it means'"
     group.add_argument("--dimension", metavar="NAME", help=help_text)
     group.add_argument("--pairwise", metavar="NAME", help="the same, for pairs: which is better")
-    help_text = "the labels (FILE's name with .NAME.jsonl)"
-    add("--out", type=Path, metavar="FILE.jsonl", help=help_text)
+    add("--out", type=Path, metavar="FILE.jsonl", help="the labels (FILE's name with .NAME.jsonl)")
     add_repeatable = partial(add, action="append", default=[])
     add_repeatable("--map", metavar="NAME=COLUMN", help=MAP_HELP)
     help_text = "the scale of ratings (the catalogue's; for other names pass or fail)"

@@ -197,9 +197,7 @@ def _measure_scores(
     subject = find_subject(dimension)
     labelled_items = _read_labels(label_source, dimension, subject)
     task = Task.from_labels(labelled_items, dimension, level)
-    # `judge.score` notes in `attrs` the keys of the rows that the judge was tuned on.
-    tuned_keys = {*getattr(scores, "attrs", {}).get(TUNED_ON_KEY, ())}
-    judgement_by_id, tuned_row_ids = dict[str, AnyJudgement](), set[str]()
+    judgement_by_id = dict[str, AnyJudgement]()
     row_id_by_key = _match_score_keys(scores, label_source, labelled_items)
     for key, score in scores.items():
         row_id = row_id_by_key.get(key, str(key))
@@ -212,10 +210,10 @@ def _measure_scores(
             raise LabelError(f"an id has two scores ({key!r:.60}); make the ids unique")
         score_number = math.nan if score is None else float(score)
         judgement_by_id[row_id] = judgement_of_score(score_number, is_pairwise=task.is_pairwise)
-        if key in tuned_keys:
-            tuned_row_ids.add(row_id)
+    # `judge.score` notes in `attrs` the keys of the rows that the judge was tuned on.
+    tuned_keys = {*scores.keys()}.intersection(getattr(scores, "attrs", {}).get(TUNED_ON_KEY, ()))
+    tuned_ids = frozenset(row_id_by_key.get(key, str(key)) for key in tuned_keys)
     scale = recorded_scale(label_source.scale, subject)
-    tuned_ids = frozenset(tuned_row_ids)
     scored_items = task.match_judgements("scores", judgement_by_id, None, scale, tuned_ids)
     return Measurement.of(scored_items, labelled_items)
 

@@ -130,9 +130,7 @@ def _unlabelled_task(flags: Namespace, dimension: str, judges: list[NamedJudge])
     outputs = tuple(replace(output, ratings=no_rating) for output in labelled_set.outputs)
     labelled_set = replace(labelled_set, outputs=outputs)
     task = Task(dimension=dimension, labelled_items=labelled_set, level="dataset")
-    ids_tuned_on = set[str]()
-    for _, judge in judges:
-        ids_tuned_on |= tuned_ids(judge, task.items(judge))
+    ids_tuned_on = {row_id for _, judge in judges for row_id in tuned_ids(judge, task.items(judge))}
     new_outputs = tuple(output for output in outputs if output.id not in ids_tuned_on)
     if not new_outputs:
         raise LabelError(f"{labelled_set.name}: a judge was tuned on all outputs; bring others")

@@ -73,12 +73,10 @@ def parser() -> ArgumentParser:
     add("judges", nargs="*", metavar="JUDGE", help=help_text)
     add_task_flags(command_parser)
     add_floor_flags(command_parser)
-    help_text = "whether JUDGE may replace OLD, a judge or a recording"
-    add("--against", metavar="OLD", help=help_text)
+    add("--against", metavar="OLD", help="whether JUDGE may replace OLD, a judge or a recording")
     help_text = f"how much worse JUDGE may be than OLD ({DEFAULT_MARGIN})"
     add("--margin", type=float, metavar="X", help=help_text)
-    help_text = "decide by labels on the outputs whose verdict changes"
-    add("--changed", metavar="FILE", help=help_text)
+    add("--changed", metavar="FILE", help="decide by labels on the outputs whose verdict changes")
     add_model_flags(command_parser, limit_note=" for each start")
     add("--report", metavar="FILE", help="write a page with the figures and the judge's errors")
     add("--all", action="store_true", help="print every level and coefficient, too")

@@ -150,11 +150,9 @@ def add_reading_flags(group: FlagGroup) -> None:
 def add_partial_label_flags(group: FlagGroup, *, needs_scores: bool) -> None:
     """Add the flags that say how the labels are read, and where the judge's scores are."""
     add = group.add_argument
-    help_text = "the judge's scores for all outputs"
-    add("--scores", metavar="FILE", required=needs_scores, help=help_text)
+    add("--scores", metavar="FILE", required=needs_scores, help="a judge's scores for all outputs")
     add("--dimension", metavar="NAME", help="what was rated, if labels are on several dimensions")
-    help_text = "the labels' scale, if neither the file nor the dimension has it"
-    add("--scale", metavar="LOW-HIGH", help=help_text)
+    add("--scale", metavar="LOW-HIGH", help="the labels' scale, if file and dimension lack it")
     add_reading_flags(group)
     add("--json", action="store_true", help="print everything as JSON")
 

@@ -71,7 +71,7 @@ class ActiveRun:
             tokens_out = max(1.0, sum(one.tokens_out for one in judgements) / len(items))
             budget = plan_budget(prepared_run, native_n, (tokens_in, tokens_out))
             self.print_line(planned_line(budget))
-        set_aside = clients.budget.set_aside
+        set_aside = clients.judge.account.budget.set_aside
         budget.search_budget.on_reserve = lambda cost: set_aside(*budget.reservation(cost))
         budget.search_budget.on_reserve(0)
         return budget
@@ -119,7 +119,7 @@ class ActiveRun:
         """
         # The reserve was made for these judgements. If they cost more than the run's limit leaves,
         # the models' own budget ends the run.
-        self.clients.budget.set_aside()
+        self.clients.judge.account.budget.set_aside()
         self.search_problem.evaluator.budget = SearchBudget(math.inf, self.budget.pricing)
         score_untuned = partial(self._score_split, "untuned judge", result.untuned_candidate)
         score_tuned = partial(self._score_split, "tuned judge", result.tuned_candidate)

@@ -68,14 +68,11 @@ def _limit_text(budget: RunBudget) -> str:
     expected = budget.expected_total
     max_cost, max_calls = budget.limit_in_dollars, budget.run.settings.max_calls
     limits = [dollars_text(max_cost)] if max_cost else []
-    if max_calls is not None:
-        limits.append(f"{max_calls:,} calls")
-    cost_is_too_low = max_cost and (expected.cost_usd or 0) > max_cost
-    calls_are_too_few = max_calls is not None and expected.calls > max_calls
-    text = " and ".join(limits)
-    if cost_is_too_low or calls_are_too_few:
-        text += "; the search stops at the limit"
-    return text
+    limits += [f"{max_calls:,} calls"] if max_calls else []
+    costs_more = max_cost and (expected.cost_usd or 0) > max_cost
+    takes_more_calls = max_calls and expected.calls > max_calls
+    note = "; the search stops at the limit" if costs_more or takes_more_calls else ""
+    return " and ".join(limits) + note
 
 
 def budget_json(budget: RunBudget) -> JsonObject:

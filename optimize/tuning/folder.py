@@ -83,14 +83,13 @@ def open_run(
     try:
         with exclusive_lock(folder):
             start_time = datetime.now(UTC).isoformat(timespec="seconds")
-            if is_continued := _can_continue(folder, config):
+            if _can_continue(folder, config):
                 start_time = first_start_time(folder)
                 (folder / REPORT_FILE).unlink(missing_ok=True)
+                print_line(f"continues with {folder} (delete the folder to start afresh)")
             is_run_folder = True
             config = msgspec.structs.replace(config, started=start_time)
             write_json(folder / CONFIG_FILE, msgspec.to_builtins(config))
-            if is_continued:
-                print_line(f"continues with {folder} (delete the folder to start afresh)")
             yield folder
     except Exception:
         if is_run_folder:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from judges.cli.flags import read_plan
-from judges.client import Account, Budget, Client, Session, Spending
+from judges.client import Account, Client, Session, Spending
 from judges.judge import Judge
 from judges.prompt import Prompt
 from judges.protocol import Model, is_embedded
@@ -38,16 +38,6 @@ class RunClients:
         if is_embedded(self.judge.model.endpoint) or is_embedded(self.proposer.model.endpoint):
             return None
         return self.proposer
-
-    @property
-    def budget(self) -> Budget:
-        """The budget for all calls of both models."""
-        return self.judge.account.budget
-
-    @property
-    def purpose(self) -> str:
-        """The purpose of the calls that are in flight; "" if no call is in flight."""
-        return PROPOSALS if self.proposer.account.total.open_calls else self.judge.account.purpose
 
 
 @contextmanager

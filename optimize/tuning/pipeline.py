@@ -25,7 +25,7 @@ from optimize.tuning import folder as run_folder
 from optimize.tuning.active_run import ActiveRun, PrintLine, ScoredSplits
 from optimize.tuning.budget import plan_budget
 from optimize.tuning.folder import write_json
-from optimize.tuning.models import PROBES, SEARCH, make_item_judge, open_clients
+from optimize.tuning.models import PROBES, PROPOSALS, SEARCH, make_item_judge, open_clients
 from optimize.tuning.preparation import PreparedRun, prepare_run
 from optimize.tuning.results import save_judges, summarize_run
 from optimize.tuning.settings import Settings
@@ -83,11 +83,12 @@ def tune_and_save(
     """Tune a judge, measure it and the untuned judge once, and write all files of the run."""
     start_time = time.monotonic()
     with open_clients(prepared_run.settings, folder, opened_models) as clients:
-        budget = clients.budget
+        account, proposer_account = clients.judge.account, clients.proposer.account
+        budget = account.budget  # of both models
 
         def refresh(progress: Progress) -> None:
-            progress.title = clients.purpose or progress.title
-            progress.n_done = budget.calls
+            purpose = PROPOSALS if proposer_account.total.open_calls else account.purpose
+            progress.title, progress.n_done = purpose or progress.title, budget.calls
 
         n_calls = plan_budget(prepared_run, clients.judge.model.native_n).expected_total.calls
         progress = Progress(SEARCH, n_calls, stderr, unit="calls", budget=budget, refresh=refresh)
