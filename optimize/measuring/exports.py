@@ -8,9 +8,9 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import chain, product
 from pathlib import Path
-from typing import NamedTuple
 
 from judges.judgement import AnyJudgement
 from judges.labels.cells import first_value, objects_in, value_at
@@ -50,25 +50,42 @@ COLUMNS_BY_CONTENT: dict[str, tuple[str, ...]] = {
 }
 
 
-class Tool(NamedTuple):
+@dataclass(frozen=True)
+class Tool:
     """A declaration of another tool's results: how a file is recognised, where its scores are.
 
-    A file is the tool's if each regular expression in `columns` matches a column of its rows.
-    `scores` is the column that holds a row's scores: a list of objects, or an object with a number
-    or an object for each metric. It may also be a regular expression for score columns, with a
-    group for the metric's name. For a tool that rounds scores it is empty, and files are refused.
-    `rows` is the path to the rows in a JSON object, with dots between the keys; it is empty if the
-    file is the list of rows itself. `words` are words that count as a score, beside yes and no,
-    true and false, pass and fail. `places` has columns of this tool by their content; they are
-    tried before those of `COLUMNS_BY_CONTENT`.
+    A file is the tool's if each regular expression in `columns` matches a column of its rows. In a
+    column's name, a dot leads to a key in a nested object.
+
+    Attributes:
+        name: The tool's name, for messages.
+        columns: Regular expressions for the columns by which a file is recognised.
+        scores: The column that holds a row's scores: a list with an object for each metric, or an
+            object with a number or an object for each metric. Empty if there is none.
+        rows: The path to the rows in a JSON object; empty if the file is the list of rows itself.
+        words: Words that count as a score, beside yes and no, true and false, pass and fail.
+        places: The tool's columns by their content, tried before those of `COLUMNS_BY_CONTENT`.
+        score_columns: A regular expression for columns that hold one score each, with a group for
+            the metric's name. Empty if there are none.
+        refusal: Why such a file cannot be read, and what to do instead; empty if it can.
     """
 
     name: str
     columns: tuple[str, ...]
-    scores: str
+    scores: str = ""
     rows: str = ""
-    words: Mapping[str, float] = {}
-    places: Mapping[str, tuple[str, ...]] = {}
+    words: Mapping[str, float] = field(default_factory=dict)
+    places: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    score_columns: str = ""
+    refusal: str = ""
+
+    def __post_init__(self) -> None:
+        for content, columns in {"columns": self.columns, **self.places}.items():
+            if content not in ("columns", *COLUMNS_BY_CONTENT):
+                contents = ", ".join(COLUMNS_BY_CONTENT)
+                raise RecordingError(f"Tool {self.name}: places has {content!r}, not of {contents}")
+            if isinstance(columns, str):
+                raise RecordingError(f"Tool {self.name}: {content}: write a tuple, ({columns!r},)")
 
     @property
     def score_by_word(self) -> dict[str, float]:
@@ -93,17 +110,19 @@ class Tool(NamedTuple):
         return {*_texts_inside([*values, *(value_at(row, column) for column in columns)])}
 
 
+# In Ragas' files every other column is a metric. Columns with the sample's texts and id are
+# excluded, since an id may be a number like a score.
+_RAGAS_METRICS = "(?!(?:id|user_input|response|reference)$)(.+)"
+_PROMPTFOO_ADVICE = "rounds scores; export by `promptfoo eval -o results.json`"
 # The last tool that matches a file is used, so that a tool that a user appends has precedence.
 TOOLS = [
-    # In Ragas' files every other column is a metric. Columns with the sample's texts and id are
-    # excluded, since an id may be a number like a score.
-    Tool("Ragas", ("user_input", "response"), "(?!(?:id|user_input|response|reference)$)(.+)"),
+    Tool("Ragas", ("user_input", "response"), score_columns=_RAGAS_METRICS),
     Tool("LangSmith", ("run", "evaluation_results"), "evaluation_results.results"),
-    Tool("LangSmith", ("example_id", r"feedback\..+"), r"feedback\.(.+)"),
-    Tool("MLflow", ("inputs", r".+/v\d/score"), r"(.+)/v\d/score"),
+    Tool("LangSmith", ("example_id", r"feedback\..+"), score_columns=r"feedback\.(.+)"),
+    Tool("MLflow", ("inputs", r".+/v\d/score"), score_columns=r"(.+)/v\d/score"),
     Tool("MLflow", ("trace_id", "assessments"), "assessments"),
     Tool("DeepEval", ("actualOutput", "metricsData"), "metricsData", "testCases"),
-    Tool("promptfoo", ("Status", "Grader Reason"), ""),
+    Tool("promptfoo", ("Status", "Grader Reason"), refusal=_PROMPTFOO_ADVICE),
     Tool("promptfoo", ("vars", "success"), "gradingResult.componentResults", "results.results"),
     Tool("Inspect", ("epoch", "scores"), "scores", "samples", {"c": 1, "p": 0.5, "i": 0, "n": 0}),
 ]
@@ -273,10 +292,9 @@ def _recognise_tool(path: Path) -> tuple[Tool, list[Record]] | None:
         columns = {*chain.from_iterable(rows)}
         if not tool.matches(columns) or any(map(_OWN_COLUMN.fullmatch, columns)):
             continue
-        if tool.scores:
-            return tool, rows
-        command = "`promptfoo eval -o results.json`"
-        raise RecordingError(f"{path.name} rounds scores; export by {command}")
+        if tool.refusal:
+            raise RecordingError(f"{path.name} {tool.refusal}")
+        return tool, rows
     return None
 
 
@@ -339,9 +357,8 @@ def _metric_entries(tool: Tool, row: Record) -> Iterator[tuple[str, Record]]:
         # MLflow lists people's labels as well, which may have the same name as a judge's scores.
         elif value_at(entry, "source.source_type") != "HUMAN":
             yield metric, entry
-    score_pattern = re.compile(tool.scores)
-    for column in row if score_pattern.groups else ():
-        if column_match := score_pattern.fullmatch(column):
+    for column in row if tool.score_columns else ():
+        if column_match := re.fullmatch(tool.score_columns, column):
             yield column_match[1], {"value": row[column]}
 
 
@@ -351,7 +368,9 @@ def _choose_metric(
     """Return the first of `names` that is a metric, else the only metric with a score."""
     # DeepEval adds the kind of metric to its name, as in "Correctness [GEval]".
     key_by_metric = {metric: name_key(metric.partition(" [")[0]) for metric, _ in metric_entries}
-    for name in names:
+    # If no row has a value or an error, no metric is chosen: the declaration is wrong.
+    values = [tool.value_of(entry, "value", "failure") for _, entry in metric_entries]
+    for name in names if any(value is not None for value in values) else ():
         if name in key_by_metric:
             return name
         same_name = [metric for metric, key in key_by_metric.items() if key == name_key(name)]
@@ -363,8 +382,11 @@ def _choose_metric(
         if score is not None and not math.isnan(score):
             scored_metrics.add(metric)
     if not scored_metrics:
+        place_text = f"no column {tool.scores or tool.score_columns}"
+        if tool.scores and metric_entries:
+            place_text += f" with {' or '.join(tool.columns_of('value'))}"
         raise RecordingError(
-            f"{file_text}: no column holds a score; the file is read as {tool.name}'s "
+            f"{file_text}: {place_text} holds a score; the file is read as {tool.name}'s "
             f"(docs/other_tools.md) because of the columns {', '.join(tool.columns)}"
         )
     if len(scored_metrics) > 1:

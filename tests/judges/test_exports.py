@@ -10,7 +10,7 @@ import pytest
 from jsonl import write_jsonl
 
 from judges.labels.types import FileReading, LabelledOutput, LabelledSet
-from optimize.measuring.exports import read_export
+from optimize.measuring.exports import Tool, read_export
 from optimize.measuring.recorded import RecordingError
 
 THREE = (1, 2, 3)
@@ -264,6 +264,31 @@ def test_the_metric_is_the_named_one_the_dimensions_or_the_only_one():
 def test_what_cannot_be_read_is_one_line_with_the_way_out(name, content, reason):
     with pytest.raises(RecordingError, match=reason):
         read(name, content)
+
+
+@pytest.mark.parametrize(
+    ("declared", "reason"),
+    [
+        ({"scores": "evals"}, "no column evals holds a score; the file is read as Acme's"),
+        ({"scores": "marks"}, "no column marks with score or value or feedback.value holds"),
+        ({"scores": "marks", "places": {"value": "points"}}, r"value: .* tuple, \('points',\)"),
+        ({"scores": "marks", "places": {"points": ("value",)}}, "'points', not of id, input, out"),
+        ({"columns": "marks", "scores": "marks"}, "columns: write a tuple"),
+        ({"refusal": "rounds scores"}, "t.json rounds scores"),
+    ],
+)
+def test_a_wrong_declaration_of_a_tool_is_refused_by_the_name_that_is_wrong(
+    monkeypatch, declared, reason
+):
+    rows = [{"id": "a", "output": "Answer 1.", "marks": [{"name": "tone", "points": 0}]}]
+
+    def read_with_tool():
+        tool = Tool("Acme", **{"columns": ("output", "marks"), **declared})
+        monkeypatch.setattr("optimize.measuring.exports.TOOLS", [tool])
+        read("t.json", rows)
+
+    with pytest.raises(RecordingError, match=reason):
+        read_with_tool()
 
 
 @pytest.mark.parametrize(

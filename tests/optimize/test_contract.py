@@ -169,7 +169,7 @@ class TestToolOfThePage(ToolContract):
                 "completion": TEXTS[name]["output"],
                 "marks": marks,
             }
-            for name, marks in (*marks.items(), ("c", []))
+            for name, marks in (*marks.items(), ("c", [{"about": "tone", "points": None}]))
         ]
     }
 
