@@ -6,12 +6,11 @@ character.
 
 import math
 import unicodedata
-from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, islice
+from itertools import chain, islice, tee
 from typing import TYPE_CHECKING, cast
 
 from dspy_judges.errors import OptionError
@@ -72,6 +71,8 @@ class Exchange:
                 f"{self.subject.name}: the plan {self.plan.kind!r} is not for {self.lm}: a "
                 "decision model always gives probabilities; leave the plan out"
             )
+        # Whether one of the model's replies had log-probabilities.
+        self.has_given_logprobs = False
         self.orders = PAIR_ORDERS if self.subject.kind == "pairwise" else PAIR_ORDERS[:1]
         self.sampling = scoring.sampling_for(self.plan, self.prompt, seed=self.seed, lm=self.lm)
 
@@ -116,46 +117,45 @@ class Exchange:
         """Yield a judgement for each row, in order; a pair is asked in both orders."""
         if self.plan.kind == "weighted" and client.model.has_logprobs is False:
             raise NoProbabilitiesError(f"{client.model.name} gives no log-probabilities")
-        # For each row without a judgement so far: why the row was not sent, or None if it was sent.
-        skip_reasons: deque[str | None] = deque()
+        # The client reads the rows to send them; the loop reads the same rows to judge them.
+        rows_to_send, rows_to_judge = tee(map(self._texts_or_reason, rows))
+        sent_rows = (texts for texts in rows_to_send if not isinstance(texts, str))
+        requests = chain.from_iterable(map(self._requests, sent_rows))
         # The responses are closed before the store, so that after Ctrl-C the store gets the answers
         # to requests in flight.
-        with closing(client.run(self._requests(rows, skip_reasons))) as responses:
-            for response in responses:
-                while (skip_reason := skip_reasons.popleft()) is not None:
-                    yield failed_judgement(self.subject, skip_reason)
-                further_responses = islice(responses, len(self.orders) - 1)
-                yield self.judgement_from_responses([response, *further_responses])
-        for skip_reason in skip_reasons:  # the rows after the last row that was sent
-            yield failed_judgement(self.subject, str(skip_reason))
+        with closing(client.run(requests)) as responses:
+            for texts_or_reason in rows_to_judge:
+                if isinstance(texts_or_reason, str):
+                    yield failed_judgement(self.subject, texts_or_reason)
+                else:
+                    row_responses = list(islice(responses, len(self.orders)))
+                    yield self.judgement_from_responses(row_responses)
+            next(responses, None)  # raises BudgetSpentError if a request was over the budget
 
-    def _requests(self, rows: Iterable[Row], skip_reasons: deque[str | None]) -> Iterator[Request]:
-        """Yield all requests; append to `skip_reasons` why a row is not sent, or None if it is."""
+    def _texts_or_reason(self, row: Row) -> dict[str, str] | str:
+        """Return the texts of a row, or the reason why the row is not sent."""
+        try:
+            return readable_texts(self.subject, row)
+        except NoScoreError as error:
+            return str(error)
+
+    def _requests(self, texts: Mapping[str, str]) -> list[Request]:
+        """Return the requests for a row: one for each order."""
         # A repeated request restates the format of the reply, except for the plan "mean", whose
         # replies all have to come from the same prompt.
         is_restated = self.plan.kind != "mean" and not self.asks_decision_model
         restate = partial(restate_format, self.prompt) if is_restated else None
-        has_probabilities = False
+        all_messages = [self.messages(texts, order) for order in self.orders]
+        return [Request(each, self.sampling, self._read_reply, restate) for each in all_messages]
 
-        def read_reply(reply: Reply) -> ReplyContent:
-            nonlocal has_probabilities
-            has_probabilities = has_probabilities or bool(reply.tokens)
-            try:
-                return self.read_content(reply)
-            except NoProbabilitiesError as error:
-                if has_probabilities:  # earlier replies had them, so only this one fails
-                    raise NoScoreError(str(error)) from error
-                raise
-
-        for row in rows:
-            try:
-                texts = readable_texts(self.subject, row)
-            except NoScoreError as error:
-                skip_reasons.append(str(error))
-                continue
-            skip_reasons.append(None)
-            for order in self.orders:
-                yield Request(self.messages(texts, order), self.sampling, read_reply, restate)
+    def _read_reply(self, reply: Reply) -> ReplyContent:
+        self.has_given_logprobs = self.has_given_logprobs or bool(reply.tokens)
+        try:
+            return self.read_content(reply)
+        except NoProbabilitiesError as error:
+            if self.has_given_logprobs:  # the model gives them, so only this reply fails
+                raise NoScoreError(str(error)) from error
+            raise
 
     def _read_output(self, output: object) -> Reply:
         try:
