@@ -118,7 +118,7 @@ class Exchange:
         if self.plan.kind == "weighted" and client.model.has_logprobs is False:
             raise NoProbabilitiesError(f"{client.model.name} gives no log-probabilities")
         # The client reads the rows to send them; the loop reads the same rows to judge them.
-        rows_to_send, rows_to_judge = tee(map(self._texts_or_reason, rows))
+        rows_to_send, rows_to_judge = tee(map(self.texts_or_reason, rows))
         sent_rows = (texts for texts in rows_to_send if not isinstance(texts, str))
         requests = chain.from_iterable(map(self._requests, sent_rows))
         # The responses are closed before the store, so that after Ctrl-C the store gets the answers
@@ -132,7 +132,7 @@ class Exchange:
                     yield self.judgement_from_responses(row_responses)
             next(responses, None)  # raises BudgetSpentError if a request was over the budget
 
-    def _texts_or_reason(self, row: Row) -> dict[str, str] | str:
+    def texts_or_reason(self, row: Row) -> dict[str, str] | str:
         """Return the texts of a row, or the reason why the row is not sent."""
         try:
             return readable_texts(self.subject, row)

@@ -12,9 +12,9 @@ from dspy_judges.errors import OptionError
 from judges.base_judge import BaseJudge
 from judges.decisions import DecisionTask, fill_template, template_for_model
 from judges.dimension import Subject, check_prompt
-from judges.exchange import Exchange, Judgements, Row, failed_judgement, readable_texts
+from judges.exchange import Exchange, Judgements, Row, failed_judgement
 from judges.frozen import JudgeFile, SubjectEntry, to_json_data
-from judges.judgement import NoScoreError, Preference
+from judges.judgement import Preference
 from judges.labels.conversations import cells_with_texts
 from judges.prompt import Field, Prompt, Reasoning, with_questions
 from judges.protocol import EMBEDDED, Message, Model, is_decision_model, max_tokens_factor
@@ -158,12 +158,17 @@ class Judge(BaseJudge):
         return self.plan or default_plan_for_name(self.lm)
 
     def judge_rows(self, rows: Iterable[Row], client: "Client", *, seed: int = 0) -> Judgements:
+        """Yield the judgement of each row, in order; `client` sends the requests.
+
+        The client may ask another model than `lm`, such as the LM of `dspy.configure`. If only one
+        of the two is a decision model, the rows are judged as by `with_model`, which says why.
+        """
         self.check_destination()
-        if is_decision_model(client.model.name) != is_decision_model(self.lm):
-            return self.with_model(client.model.name).judge_rows(rows, client, seed=seed)
-        model = client.model
+        judge, model = self, client.model
+        if is_decision_model(model.name) != is_decision_model(self.lm):
+            judge = self.with_model(model.name)
         lm = model.name if is_decision_model(model.name) else model.endpoint
-        return self._exchange(self.plan_for(model), lm, seed).judge_rows(rows, client)
+        return judge._exchange(judge.plan_for(model), lm, seed).judge_rows(rows, client)
 
     def request(self, row: Row, order: str = "ab") -> dict[str, Any] | None:
         """Return the request for a row, for an inference engine that asks the model itself.
@@ -189,11 +194,10 @@ class Judge(BaseJudge):
             >>> judge.request({"summary": "The mill burnt down at night."})["messages"]
         """
         exchange = self._exchange(self.resolved_plan(), self.lm)
-        try:
-            texts = readable_texts(self.subject, cells_with_texts(row))
-        except NoScoreError:
+        texts_or_reason = exchange.texts_or_reason(cells_with_texts(row))
+        if isinstance(texts_or_reason, str):
             return None
-        messages, sampling = exchange.messages(texts, order), exchange.sampling
+        messages, sampling = exchange.messages(texts_or_reason, order), exchange.sampling
         if exchange.asks_decision_model:
             task_json, texts_json = (message["content"] for message in messages)
             return DecisionTask.parse(task_json).request_body(self.lm, json.loads(texts_json))
@@ -217,10 +221,9 @@ class Judge(BaseJudge):
             value that does not exist is None, such as the `score` of a failed judgement.
         """
         exchange = self._exchange(self.resolved_plan(), self.lm)
-        try:
-            readable_texts(self.subject, cells_with_texts(row))
-        except NoScoreError as error:
-            judgement = failed_judgement(self.subject, str(error))
+        texts_or_reason = exchange.texts_or_reason(cells_with_texts(row))
+        if isinstance(texts_or_reason, str):
+            judgement = failed_judgement(self.subject, texts_or_reason)
         else:
             outputs_by_order = (outputs, outputs_ba)[: len(exchange.orders)]
             responses = [exchange.response_from_outputs(each) for each in outputs_by_order]
@@ -301,8 +304,10 @@ class Judge(BaseJudge):
     def with_model(self, lm: str | None = None, api_base: str | None = None) -> Self:
         """Return a copy of the judge with another model or another endpoint.
 
-        If a decision model, which gives probabilities, replaces a chat model, or the reverse, the
-        judge's own plan is replaced by the default plan of the new model.
+        A decision model gives probabilities, and takes other messages than a chat model. So if one
+        replaces the other, the copy has no `stored_messages`, its messages are rendered from
+        `prompt`, and a plan of the judge's own becomes the default plan of the new model. Figures
+        that were measured with the former model do not hold for the copy.
 
         Args:
             lm: "embedded", "openai/NAME", any model that DSPy knows, or a decision model

@@ -272,6 +272,9 @@ def test_a_frozen_judge_sends_the_same_and_moves_between_models(lm, decision_ser
     back = chat.with_model(lm)
     assert (back.plan, back.template()) == (again.plan, again.template())
     assert back.freeze() == again.freeze()
+    # Messages that a file has for one form of model are not for the other.
+    worded = replace(chat, stored_messages=({"role": "user", "content": "Rate {{summary}}."},))
+    assert worded.with_model(lm).template() == judge.template()
 
 
 def test_a_plan_and_messages_for_chat_models_are_refused_in_one_line(lm, decision_server):
