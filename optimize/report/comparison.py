@@ -57,9 +57,8 @@ def _tables(result: JudgeComparison) -> list[ReportTable]:
     rows, rate_rows = list[Sequence[str]](), list[Sequence[str]]()
     best_text = "best" if len(result.judges) > 1 else ""
     for judge in result.judges:
-        difference_text, price = best_text, judge.judge_entry.usage.cost_per_1000_rows
-        if judge.difference:
-            difference_text = figure_text(judge.difference, signed=True)
+        difference, price = judge.difference, judge.judge_entry.usage.cost_per_1000_rows
+        difference_text = figure_text(difference, signed=True) if difference else best_text
         price_text = "unknown" if price is None else cost_text(price)
         headline_text = figure_text(judge.scorecard.headline)
         rows.append((judge.name, headline_text, difference_text, price_text))
