@@ -99,7 +99,7 @@ def rate_by_qualities(
 
 @dataclass
 class SimulatedJudge:
-    """A judge by `rate_by_qualities`; `judged` has every prompt with the item that it judged."""
+    """A judge that uses `rate_by_qualities`; `judged` has each prompt with the item it judged."""
 
     qualities: Sequence[str] = QUALITIES
     judged: list[tuple[Prompt, Item]] = field(default_factory=list)

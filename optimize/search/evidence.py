@@ -184,7 +184,7 @@ class JudgedItems:
         return line + {1: ": right", -1: ": wrong"}.get(agreement, "")
 
     def _overview(self) -> Iterator[str]:
-        """Yield sentences on all judged outputs: how often each rating is given, and the errors."""
+        """Yield sentences on how often each rating is given, and how often the judge is wrong."""
         judged_rows = np.flatnonzero(~np.isnan(self.scores))
         yield f"The judge has rated {len(judged_rows)} outputs that people rated."
         lowest, highest = self.answer_field.answer_range

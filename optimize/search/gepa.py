@@ -42,9 +42,9 @@ INSTRUCTION_NAME = "instruction"  # of the only text that GEPA tunes
 class GepaAdapter:
     """The adapter through which GEPA scores documents, draws minibatches and asks the proposer.
 
-    GEPA learns from `learning_documents`, and selects candidates by their `selection_values`, which
-    are objectives on `selection_documents`. `fatal_error` ends the search: GEPA itself would treat
-    the error as a single bad reply.
+    GEPA learns from `learning_documents`. It selects candidates by their `selection_values`: their
+    objectives on `selection_documents`. `fatal_error` ends the search, because GEPA itself would
+    treat the error as a single bad reply.
     """
 
     propose_new_texts = None  # None: GEPA uses its own prompt for proposals
@@ -181,10 +181,8 @@ def explore(problem: SearchProblem) -> Exploration:
     adapter = GepaAdapter(problem)
     n_used = len(adapter.learning_documents) + len(adapter.selection_documents)
     if n_left_out := len(problem.train.documents) - n_used:
-        problem.print_line(
-            f"GEPA leaves out {n_left_out} documents, because they cannot tell judges apart or "
-            "because their label is too common"
-        )
+        reason = "because they cannot tell judges apart or because their label is too common"
+        problem.print_line(f"GEPA leaves out {n_left_out} documents, {reason}")
     with suppress(*BUDGET_ERRORS):
         if adapter.learning_documents:
             gepa.optimize(

@@ -152,7 +152,7 @@ def objective(scores: Vector, items: Items, search_goal: Goal) -> float:
     """Return rho at the goal's level, or balanced accuracy; NaN if the metric is undefined.
 
     For balanced accuracy, scores become verdicts by the threshold that is best on these same items.
-    So call this function on train only.
+    This flatters the judge, so this function is for train only.
     """
     if search_goal == "balanced":
         return balanced.balanced_accuracy(_best_verdicts(scores, items), items.human)

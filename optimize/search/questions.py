@@ -224,10 +224,7 @@ def ask_questions(
 def _test_on_half(
     half: SearchProblem, judge: Candidate, items: Items, test_items: Items
 ) -> tuple[CandidateTrial, LabelledAnswers]:
-    """Test the judge on one half of the items; also return its answers to useful questions.
-
-    Raises QuestionsNotTestedError if the judge fails too often, or if no question is useful.
-    """
+    """Test the judge on one half of the items; also return its answers to useful questions."""
     evaluator, untuned = half.evaluator, half.untuned
     answers = collect_answers(half, judge, items)
     both_scores = evaluator.scores(judge, items), evaluator.scores(untuned, items)
@@ -252,10 +249,7 @@ def _test_on_half(
 def _affordable_judges(
     problem: SearchProblem, judges: Sequence[Candidate], items: Items
 ) -> tuple[Sequence[Candidate], float]:
-    """Return the judges to ask, without reasoning if it is too dear, and the share of items to ask.
-
-    Raises SearchBudgetSpentError if the budget pays for too few items to test questions on them.
-    """
+    """Return the judges, without reasoning if it costs too much, and the share of items to ask."""
     evaluator, budget = problem.evaluator, problem.evaluator.budget
 
     def cost_of(candidates: Sequence[Candidate]) -> float:
@@ -267,7 +261,7 @@ def _affordable_judges(
         is_default = evaluator.untuned_prompt.reasoning == "none"
         judges = [replace(judge, reasoning=None if is_default else "none") for judge in judges]
     cost = cost_of(judges)
-    budget.check_cost(MIN_ASKED_SHARE * cost)
+    budget.check_cost(MIN_ASKED_SHARE * cost)  # so that no half is asked in vain
     share = budget.remaining / cost if cost else 1.0
     return judges, max(MIN_ASKED_SHARE, min(1.0, share))
 

@@ -142,10 +142,7 @@ class RankSearch:
         return min(self.max_dev_cost, max(current_cost, usual_cost) * len(self.problem.dev))
 
     def _run_round(self, round_number: int) -> bool:
-        """Run a round: compare forms of reasoning (in round 2), or race new candidates.
-
-        Returns False if the budget was too small for a race.
-        """
+        """Run a round of the search; return False if the budget was too small for a race."""
         budget, race = self.budget, self.race
         # Each round has twice the budget of the round before. Only the round that compares forms of
         # reasoning has the budget of the first round.

@@ -20,10 +20,7 @@ from optimize.statistics.intervals import Vector
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResult:
-    """The result of a search: the tuned judge (or the untuned one), whether it ships, and why.
-
-    The untuned candidate has a learned threshold, too. `last_round` is the mean of both halves.
-    """
+    """The result of a search: the tuned judge (or the untuned one), whether it ships, and why."""
 
     tuned_candidate: Candidate
     untuned_candidate: Candidate
@@ -185,10 +182,7 @@ def _judge_items(
 
 
 def calibration_items(half: SearchProblem, candidate: Candidate) -> Items:
-    """Return items of train to learn a threshold from, scored items if any; none for rho.
-
-    No threshold is learned from documents that the prompt shows.
-    """
+    """Return items of train that the prompt does not show, to learn a threshold; none for rho."""
     if half.goal != "balanced":
         return Items(())
     items = candidate.unseen(half.train)
