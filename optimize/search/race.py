@@ -45,7 +45,7 @@ class Race:
         return Items(tuple(item for name in documents for item in self._items_of_document[name]))
 
     def cost(self, candidates: Sequence[Candidate], n_documents: int) -> float:
-        """Return the cost of scoring candidates, and the untuned judge, on `n_documents` of each."""
+        """Return the cost of scoring candidates on `n_documents` each, and the untuned on all."""
         documents = [self.documents(candidate, n_documents) for candidate in candidates]
         untuned_documents = set().union(*documents) or self.document_ids[:n_documents]
         judges = [*zip(candidates, documents, strict=True), (self._untuned, untuned_documents)]
