@@ -75,9 +75,10 @@ def test_a_column_is_no_guess_beside_another_one_that_may_hold_the_labels(column
     [
         {"QA reviewed?": ("Y", "N"), "Topic": ("rooms", "meals")},
         {"relevance": (4, 2), "Quality": ("Excellent", "Poor")},
+        {"relevance": (4, 2), "embedding": ([0.1] * 101, [0.2] * 101)},
     ],
 )
-def test_a_category_of_other_words_and_the_name_of_a_catalogue_judge_leave_no_doubt(columns):
+def test_other_words_an_embedding_and_the_name_of_a_catalogue_judge_leave_no_doubt(columns):
     table, (name, _) = rows(**columns, **EMPTY_CELLS), columns
     assert data.read_labels(table).dimensions == (name,)
 
