@@ -116,7 +116,7 @@ class LabelLog:
     def _read_file(self) -> None:
         """Open the label file and read its labels; remove an incomplete last line."""
         *lines, last_line = claim_file(self.path).read_bytes().split(b"\n")
-        # A line of this page that is not JSON was cut off; `_add_line` refuses other such lines.
+        # A line of this page that is not JSON was cut off. Other lines must be JSON.
         is_last_line_complete = not b'{"id": '.startswith(last_line[:7])
         with suppress(ValueError, RecursionError):
             msgspec.json.decode(last_line)

@@ -190,7 +190,7 @@ def _rank_tiles(scorecard: Scorecard) -> Iterator[Tile]:
         yield Tile("Same answer in both orders", same_answer_share, is_share=True)
     elif people and (one_annotator := people.one_annotator):
         note = f"the judge's: {number_text(one_annotator.judge.value)}"
-        if one_annotator.n_outputs < scorecard.rho.n_outputs:  # the others have a single rating
+        if one_annotator.n_outputs < scorecard.rho.n_outputs:  # others have one rating
             note += f"; n={one_annotator.n_outputs:,}"
         yield Tile("One annotator's rho with others", one_annotator.annotator, note)
 

@@ -12,7 +12,7 @@ from optimize.measuring.scored import ScoredItems
 from optimize.report.answer import ReportTable
 from optimize.statistics.intervals import Figure, Interval, Vector
 
-# Upper bound on the dots in a chart: of more outputs, evenly spaced outputs are drawn.
+# Upper bound on the dots in a chart. If there are more outputs, evenly spaced ones are drawn.
 MAX_DOTS = 1000
 # The empty space at each end of an axis, as a share of the range of its values.
 AXIS_MARGIN = 0.06

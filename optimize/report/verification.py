@@ -10,7 +10,7 @@ from optimize.measuring.verification import Associations, Verification, exceeds_
 from optimize.report import card
 from optimize.report.answer import MAX_VERIFY_LINES, Fact, ReportAnswer, fact_lines
 
-# The file with all misses, next to a page on pass or fail.
+# The file that lists all misses, in the folder of a page on pass or fail.
 MISSES_FILE = "misses.csv"
 
 

@@ -63,7 +63,7 @@ def best_threshold(scores: ArrayLike, human: ArrayLike) -> float:
     if distinct_scores.size < 2 or are_verdicts or is_label_rare:
         return PASS_THRESHOLD
     gain_of_score = np.bincount(score_codes, _gain_by_passing(labels))
-    # For each midpoint as the threshold: the balanced accuracy minus .5.
+    # The balanced accuracy, minus .5, with each midpoint as the threshold.
     gain_at_midpoint = np.cumsum(gain_of_score[::-1])[::-1][1:]
     midpoints = (distinct_scores[:-1] + distinct_scores[1:]) / 2
     # The integral of the gain over all thresholds up to each score.

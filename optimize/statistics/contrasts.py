@@ -109,7 +109,7 @@ def _contrast_at_system_level(
 
 def _summands_of_system_means(rows: ScoredRows) -> Matrix:
     """Return what each document adds to each system's mean; shape (documents, systems)."""
-    # Scores are standardised, because a permutation swaps scores of two judges with other scales.
+    # Scores are standardised, because a permutation swaps the scores of two judges.
     scores, n_cells = standardise(rows.scores, rows.weights), rows.n_documents * rows.n_systems
     cell_codes = rows.document_codes * rows.n_systems + rows.system_codes
     sums = np.bincount(cell_codes, scores, n_cells).reshape(rows.n_documents, rows.n_systems)

@@ -30,8 +30,8 @@ from optimize.statistics.rows import ScoredRows, scored_rows
 Level = Literal["summary", "dataset", "system"]
 UndefinedRule = Literal["judge_zero", "left_out"]
 
-# By default, a document is left out if people give all of its outputs the same rating. It counts as
-# a rho of 0 if only the judge gives all of its outputs the same score.
+# By default, a document is left out if people give all of its outputs the same rating. A document
+# counts as a rho of 0 if only the judge gives all of its outputs the same score.
 DEFAULT_UNDEFINED_RULE: UndefinedRule = "judge_zero"
 
 

@@ -19,7 +19,7 @@ from optimize.statistics.correlations import Correlation
 from optimize.statistics.intervals import MIN_PERFECT, Codes, Interval, Vector, student_quantile
 from optimize.statistics.verdict_rates import MIN_OUTPUTS_FOR_RATES, Rate, wilson_interval
 
-# Larger numbers of labels are not reported: labels to add, and labels in total.
+# Larger numbers of labels to add, and larger numbers of labels in total, are not reported.
 MAX_FURTHER_LABELS, MAX_LABELS = 10_000, 100_000
 # The number of labels is planned so that a judge holds its floors with this probability, if it errs
 # half or three quarters as often as the floors allow: with a floor of .8, at a rate of .9 or .85.

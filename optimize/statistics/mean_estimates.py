@@ -130,7 +130,7 @@ def estimate_mean(
         low, high = np.clip(ends, lowest, highest)
         return Interval(float(low), float(high))
 
-    # A finite population correction.
+    # A finite population correction, because the labelled share of the given outputs is known.
     given_centre = value + (1 - labelled_share) * (centre - value)
     label_half_width = student_quantile(label_degrees_of_freedom, n_comparisons) * label_error
     label_interval = clipped_interval(label_mean, label_centre, label_half_width)
