@@ -64,6 +64,13 @@ def _environment() -> Iterator[None]:
 
 
 @pytest.fixture
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request that fails is sent again almost at once."""
+    monkeypatch.setattr("judges.client.throttle.FIRST_WAIT_SECONDS", 0.002)
+    monkeypatch.setattr("judges.client.throttle.MAX_WAIT_SECONDS", 0.01)
+
+
+@pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty working folder."""
     monkeypatch.chdir(tmp_path)

@@ -167,8 +167,7 @@ def test_what_is_in_flight_when_the_budget_ends_is_kept_and_the_same_command_goe
         assert count_answers(tmp_path / "s") == {"model": limit}
 
 
-def test_what_timed_out_stays_booked_in_the_next_start(tmp_path, monkeypatch):
-    monkeypatch.setattr("judges.client.throttle.FIRST_WAIT_SECONDS", 0.002)
+def test_what_timed_out_stays_booked_in_the_next_start(tmp_path, short_waits):
     store = Store(tmp_path / "s")
     account = Budget(store=store).account(token_price=DOLLAR)
     with account.spending_on("search"):

@@ -32,11 +32,7 @@ from judges.protocol import (
 )
 
 LM = "openai/judge-1"
-
-
-@pytest.fixture(autouse=True)
-def _short_waits(monkeypatch):
-    monkeypatch.setattr("judges.client.throttle.FIRST_WAIT_SECONDS", 0.002)
+pytestmark = pytest.mark.usefixtures("short_waits")
 
 
 def run(model, count, sampling=None, **options):

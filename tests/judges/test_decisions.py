@@ -24,17 +24,12 @@ from judges.protocol import FatalModelError
 from optimize import verify
 from optimize.__main__ import command as tune
 
+pytestmark = pytest.mark.usefixtures("short_waits")
 FORMS = ("decisions/gpt-6-luna", "systemone/jev-latest")
 KEY = "sk-local-test-key-0123456789"
 RELEVANCE = judges.load("relevance")
 ROWS = [{"document": f"Text {i}.", "summary": f"Summary {i}."} for i in range(6)]
 SAFE = Judge.of(make_dimension("safe", ("pass", "fail"), ["answer"], "whether the answer is safe"))
-
-
-@pytest.fixture(autouse=True)
-def _short_waits(monkeypatch):
-    monkeypatch.setattr("judges.client.throttle.FIRST_WAIT_SECONDS", 0.002)
-    monkeypatch.setattr("judges.client.throttle.MAX_WAIT_SECONDS", 0.01)
 
 
 @pytest.fixture(params=FORMS)

@@ -180,8 +180,7 @@ def test_anthropic_gets_a_mark_where_what_all_rows_share_ends(caplog):
 
 
 @pytest.mark.parametrize("limit", [0.05, 1.0])
-def test_what_anthropic_bills_is_reported_and_within_limits(limit, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("judges.client.throttle.FIRST_WAIT_SECONDS", 0.002)
+def test_what_anthropic_bills_is_reported_and_within_limits(limit, tmp_path, capsys, short_waits):
     bills = []
 
     def respond(number, _):

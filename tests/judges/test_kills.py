@@ -112,9 +112,8 @@ def test_a_signal_ends_a_run_with_one_line_and_what_was_under_way_is_kept(
 
 
 def test_a_model_that_stops_answering_ends_the_run_and_among_faults_the_same_command_goes_on(
-    openai_server, capsys, monkeypatch
+    openai_server, capsys, short_waits
 ):
-    monkeypatch.setattr("judges.client.throttle.FIRST_WAIT_SECONDS", 0.002)
     openai_server.fault = lambda number, body: "503" if number >= 20 else None
     assert main(asking()) == 1
     (line,) = capsys.readouterr().err.splitlines()

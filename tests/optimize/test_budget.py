@@ -16,8 +16,7 @@ BILLED = (*WITHHELD, "429", "500", "503")
 
 
 @pytest.fixture(autouse=True)
-def _quick(here, monkeypatch, openai_server):
-    monkeypatch.setattr("judges.client.throttle.FIRST_WAIT_SECONDS", 0.002)
+def _quick(here, short_waits, openai_server):
     openai_server.models = ("gpt-4.1-mini",)
 
 

@@ -41,9 +41,8 @@ def opinion(model, text):
 
 
 @pytest.fixture
-def server(openai_server, here, monkeypatch):
+def server(openai_server, here, short_waits):
     """Two judges that err, and the labels that they are measured on."""
-    monkeypatch.setattr("judges.client.throttle.FIRST_WAIT_SECONDS", 0.002)
     worth = np.random.default_rng(5).integers(1, 6, size=(DOCUMENTS, SYSTEMS))
     fire = "Of {}: a fire broke out in the mill at night. Nobody was hurt."
     rows = [

@@ -90,8 +90,7 @@ def test_a_plan_says_what_can_be_tuned_with_a_decision_model(monkeypatch):
     assert "can be tuned" not in " ".join(budget_lines(plan(**settings, proposer_lm=LM)))
 
 
-def test_a_run_says_what_can_be_tuned_before_a_call_is_paid_for(here, monkeypatch, capsys):
-    monkeypatch.setattr("judges.client.throttle.FIRST_WAIT_SECONDS", 0.002)
+def test_a_run_says_what_can_be_tuned_before_a_call_is_paid_for(here, short_waits, capsys):
     lm = ["--lm", "systemone/x", "--api-base", "http://127.0.0.1:9/v1", "--price", "0.1,0"]
     assert command([*RUN[:2], *lm]) == 1
     err = capsys.readouterr().err
