@@ -38,7 +38,7 @@ def interval_text(interval: "Interval | None", *, signed: bool = False) -> str:
 
 
 def looks_text(looks: int) -> str:
-    """Return what follows an interval that holds in several looks at labels; "" for one look."""
+    """Return " of 3 looks" for an interval that holds in 3 looks at growing labels; "" for one."""
     return f" of {looks} looks" if looks > 1 else ""
 
 

@@ -80,8 +80,9 @@ def capacity_texts(labelled_items: AnyLabels, dimension: str) -> dict[str, str]:
     if not people_text:
         advice.append("a second annotator on 30 outputs")
     if not np.ptp(items.human):
-        missing = verdict_words[int(items.human[0])] if verdict_words else "other rating"
-        advice = [f"no {missing} among {len(items):,} labels, so nothing to learn or to measure"]
+        absent_word = verdict_words[int(items.human[0])] if verdict_words else "other rating"
+        n_text = f"among {len(items):,} labels"
+        advice = [f"no {absent_word} {n_text}, so nothing to learn or to measure"]
     text_by_heading = {
         "labels": f"{dimension}: {distribution_text}",
         "people": people_text or "how far they agree is not known",

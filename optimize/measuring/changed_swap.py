@@ -19,7 +19,7 @@ from optimize.inputs.labelled import LabelSource, only_dimension
 from optimize.items import make_items
 from optimize.measuring.asking import JudgeEntry, Task
 from optimize.measuring.comparison import Difference
-from optimize.measuring.scored import ScoredItems, are_fractions
+from optimize.measuring.scored import are_fractions
 from optimize.measuring.swap import SwapDecision, paired_scores, swap_outcome
 from optimize.statistics import changed_rows
 from optimize.statistics.balanced import is_clearly_worse
@@ -102,33 +102,14 @@ def decide_by_changed_rows(
     for scored_items in (new_scored, old_scored):
         if scored_items.scale not in ((), (0, 1)) or not are_fractions(scored_items.scores):
             raise SettingsError(NEEDS_VERDICTS_MESSAGE)
-    changed = np.flatnonzero(new_scored.verdicts != old_scored.verdicts)
-    changed_ids = [new_scored.items[row].id for row in changed]
+    items, is_changed = new_scored.items, new_scored.verdicts != old_scored.verdicts
+    changed_ids = [items[row].id for row in np.flatnonzero(is_changed)]
     if unexpected_ids := sorted(label_by_id.keys() - {*changed_ids}):
         raise LabelError(
             f"{changed_file}: {len(unexpected_ids):,} labels are on outputs that do not change, or "
             f"that {task.labelled_items.name} lacks, such as {unexpected_ids[0]!r}; leave out "
             "--changed, which takes only labels on the rows that it wrote"
         )
-    result = _compare_on_changed_rows(new_scored, old_scored, label_by_id, task, margin, looks)
-    if label_by_id or not changed_ids:
-        return result
-    drawn_ids = random_generator(seed, "changed").permutation(changed_ids)[: result.n_drawn]
-    _write_rows(Path(changed_file), task, drawn_ids.tolist())
-    command = shlex.join(["dspy-judges", "label", changed_file, "--dimension", task.dimension])
-    return replace(result, difference=None, file_to_label=changed_file, label_command=command)
-
-
-def _compare_on_changed_rows(
-    new_scored: ScoredItems,
-    old_scored: ScoredItems,
-    label_by_id: Mapping[str, float],
-    task: Task,
-    margin: float,
-    looks: int,
-) -> ChangedRowsSwap:
-    """Decide by people's labels by id; rows without a label leave the swap undecided."""
-    items, is_changed = new_scored.items, new_scored.verdicts != old_scored.verdicts
     human = np.array([label_by_id.get(item.id, math.nan) for item in items])
     gain = (new_scored.verdicts == human) * 1.0 - (old_scored.verdicts == human)
     # An output shows neither gain nor loss if it has no label, or if its annotators are tied.
@@ -142,16 +123,15 @@ def _compare_on_changed_rows(
     outcome, clear_loss = swap_outcome(interval, margin), None
     if outcome in ("better", "not worse") and (clear_loss := _find_clear_loss(gain, human)):
         outcome = "undecided"
-    n_changed = int(is_changed.sum())
-    n_needed = changed_rows.rows_to_label(n_changed, len(items), margin)
-    return ChangedRowsSwap(
+    n_needed = changed_rows.rows_to_label(len(changed_ids), len(items), margin)
+    result = ChangedRowsSwap(
         dimension=task.dimension,
         data_identity={"name": task.labelled_items.name, "sha256": task.labelled_items.sha256},
         new_judge=new_scored.judge_name,
         old_judge=old_scored.judge_name,
         n_outputs=len(items),
         n_documents=len(items.documents),
-        n_changed=n_changed,
+        n_changed=len(changed_ids),
         outcome=outcome,
         margin=margin,
         looks=looks,
@@ -164,8 +144,14 @@ def _compare_on_changed_rows(
         n_lost=int((gain == -1).sum()),
         clear_loss=clear_loss,
         n_needed=n_needed,
-        n_drawn=min(n_needed, n_changed),
+        n_drawn=min(n_needed, len(changed_ids)),
     )
+    if label_by_id or not changed_ids:
+        return result
+    drawn_ids = random_generator(seed, "changed").permutation(changed_ids)[: result.n_drawn]
+    _write_rows(Path(changed_file), task, drawn_ids.tolist())
+    command = shlex.join(["dspy-judges", "label", changed_file, "--dimension", task.dimension])
+    return replace(result, difference=None, file_to_label=changed_file, label_command=command)
 
 
 def _find_clear_loss(gain: Vector, human: Vector) -> ClearLoss | None:

@@ -63,8 +63,8 @@ class ComparedJudge:
 class JudgeComparison:
     """Several judges with their figures, the best judge first; `reference` is its name.
 
-    `data_counts` are the counts of the rows on which judges are compared, which are some of the
-    `n_labelled` rows. The judges in `left_out` have no figures.
+    `data_counts` are the counts of the rows on which all judges are compared; `n_labelled` rows
+    have labels. The judges in `left_out` have no figures.
     """
 
     dimension: str
@@ -128,7 +128,7 @@ def compare_judges(judge_entries: Sequence[JudgeEntry], task: Task) -> JudgeComp
 
 
 def _without_failed_scores(judge_entry: JudgeEntry) -> JudgeEntry:
-    """Return the judge's entry; if all of its judgements failed, with a reason and no scores."""
+    """Return the entry; if all of the judge's judgements failed, it has a reason, not scores."""
     scores = judge_entry.scored_items
     if scores is None or len(scores.failures) < len(scores.items):
         return judge_entry

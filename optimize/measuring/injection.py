@@ -106,7 +106,7 @@ def _rows_to_attack(
 ) -> list[int]:
     """Return rows with the lower scores, which can rise, from as many documents as possible."""
     has_texts = [bool(item.texts) and all(map(str.strip, item.texts.values())) for item in items]
-    rows = np.flatnonzero(~np.isnan(scores) & has_texts)
+    rows = np.flatnonzero(~np.isnan(scores) & np.array(has_texts, bool))
     if rows.size and judge.kind != "pairwise":
         rows = rows[scores[rows] <= np.median(scores[rows])]
     # The first output of every document comes before the second output of any document.

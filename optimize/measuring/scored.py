@@ -213,7 +213,7 @@ class TuningOverlap:
 
     @classmethod
     def from_scores(cls, scored_items: ScoredItems, held_out: ScoredItems) -> "TuningOverlap":
-        """Return the overlap for all rows; figures are computed on the rows in `held_out`."""
+        """Return the overlap of the tuning with all rows, and with the measured rows `held_out`."""
         new_output_ids = held_out.ids_on_tuned_documents - held_out.tuned_ids
         return cls(
             n_rows=len(scored_items.tuned_ids & scored_items.ids),

@@ -64,7 +64,7 @@ class SwapDecision:
 
     @property
     def why_undecided(self) -> str:
-        """Why these labels cannot decide, whatever the interval is; empty if they can."""
+        """Why the labels cannot decide, whatever the figures are; empty if there is no reason."""
         return ""
 
     @property
@@ -229,7 +229,7 @@ def figure_difference(
 
 
 def _share_of_document(document_ids: Sequence[str], is_counted: Mask) -> float:
-    """Return the share of the counted outputs that one document has, as a mean over outputs."""
+    """Return which share of the counted outputs has the same document as a random one of them."""
     # A judge may err on all outputs of a document at once.
     counts = np.unique(np.asarray(document_ids)[is_counted], return_counts=True)[1]
     shares = counts / counts.sum()

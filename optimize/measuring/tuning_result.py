@@ -110,24 +110,22 @@ class TuningResult:
     def to_json(self) -> JsonObject:
         record, splits = fields_json(self, "test", "unseen"), self.splits
         for judge in get_args(JudgeName):
-            record[f"{judge}_judge"] = {
-                "test": to_json(self.test and self.test.for_judge(judge).rho),
-                "test_unseen_systems": to_json(self.unseen and self.unseen.for_judge(judge).rho),
-            }
+            rhos = {name: to_json(split.for_judge(judge).rho) for name, split in splits.items()}
+            record[f"{judge}_judge"] = {"test": None, "test_unseen_systems": None} | rhos
         gains = {name: figure_json(split.gain) for name, split in splits.items()}
         record["gain"] = {"test": None} | gains
         if not (self.test and (scorecard := self.scorecard)):
             return record
 
-        def figures_by_split(figures_of: Callable[[Scorecard], object]) -> JsonObject:
+        def by_split(figures_of: Callable[[Scorecard], object]) -> JsonObject:
             return {name: split.map(figures_of).to_json() for name, split in splits.items()}
 
-        record["order"] = figures_by_split(lambda scorecard: scorecard.pairwise_accuracy)
+        record["order"] = by_split(lambda scorecard: scorecard.pairwise_accuracy)
         record["scales"] = to_json(scorecard.scale_comparison)
         if scorecard.people_figures:
             record["people"] = to_json(scorecard.people_figures)
         if scorecard.verdict_figures:
-            record["two_values"] = figures_by_split(lambda scorecard: scorecard.verdict_figures)
+            record["two_values"] = by_split(lambda scorecard: scorecard.verdict_figures)
         if scorecard.is_pairwise:
             accuracies = self.test.map(lambda scorecard: scorecard.pairwise_accuracy.value)
             record["accuracy"] = accuracies.to_json()
