@@ -91,10 +91,10 @@ def _check(flags: Namespace) -> int:
         # A slow import that a file with problems does not need.
         from optimize.measuring.capacity import capacity_texts
 
-        label_name = "margin for A"
+        label_title = "margin for A"
         if isinstance(labels, LabelledSet):
-            label_name = dimensions_to_tune(labels, options)[0]
-        capacity = capacity_texts(labels, label_name)
+            label_title = dimensions_to_tune(labels, options)[0]
+        capacity = capacity_texts(labels, label_title)
         if flags.write_map is not None:
             write_atomically(flags.write_map, mapping_yaml(labels.reading, options).encode())
     if flags.json:
@@ -133,7 +133,7 @@ def _problem_lines(problems: Sequence[Problem]) -> list[str]:
 
 
 def _read_options(flags: Namespace) -> ReadOptions:
-    """Return how the flags say that the file is read."""
+    """Return the options for reading the file, as the flags set them."""
     options = read_options(read_map_flags(flags.map), parse_values(flags.values))
     scale = parse_scale(chosen_scale(flags))
     return replace(

@@ -15,12 +15,7 @@ from judges.tables.problems import count_text
 from judges.terminal import print_error, print_note
 from optimize.figures.as_json import JsonObject, fields_json
 from optimize.figures.as_text import figure_text, number_text
-from optimize.inputs.flags import (
-    CommandOutcome,
-    CommandParser,
-    add_partial_label_flags,
-    run_and_print,
-)
+from optimize.inputs.flags import CommandOutcome, CommandParser, add_estimate_flags, run_and_print
 from optimize.inputs.labelled import LabelSource
 from optimize.inputs.subjects import find_subject
 from optimize.measuring.partial_labels import (
@@ -52,7 +47,7 @@ def parser() -> ArgumentParser:
     add = command_parser.add_argument
     add("--data", metavar="FILE", required=True, help="all outputs, some of them with labels")
     add("--annotations", metavar="FILE", help="the labels, if they are in a separate file")
-    add_partial_label_flags(command_parser, needs_scores=True)
+    add_estimate_flags(command_parser, needs_scores=True)
     return command_parser
 
 

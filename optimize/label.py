@@ -33,7 +33,7 @@ from optimize.inputs.flags import (
     SettingsError,
     add_turns_flag,
     chosen_scale,
-    parse_judge_scale,
+    judge_scale,
     parse_scale,
     rescale_subject,
 )
@@ -72,7 +72,7 @@ def parser() -> CommandParser:
     add("--out", type=Path, metavar="FILE.jsonl", help="the labels (FILE's name with .NAME.jsonl)")
     add_repeatable = partial(add, action="append", default=[])
     add_repeatable("--map", metavar="NAME=COLUMN", help=MAP_HELP)
-    help_text = "the scale of ratings (the catalogue's; for other names pass or fail)"
+    help_text = "the scale of ratings (default: the catalogue's scale, else pass or fail)"
     add("--scale", metavar="LOW-HIGH", help=help_text)
     add_turns_flag(command_parser)
     help_text = f"a judge; its answers that differ from yours are shown at the end: {JUDGE_HELP}"
@@ -199,7 +199,7 @@ def _new_subject(
         raise SettingsError(f"{name}: {advice}")
     if isinstance(items, LabelledPairs):
         return make_comparison(name, text_names, items.candidate, definition)
-    return make_dimension(name, parse_judge_scale(scale) or PASS_FAIL, text_names, definition)
+    return make_dimension(name, judge_scale(scale) or PASS_FAIL, text_names, definition)
 
 
 def _load_judge(flags: Namespace, subject: Subject) -> AnyJudge | None:

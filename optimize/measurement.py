@@ -24,7 +24,7 @@ from optimize.figures.as_json import JsonObject, judgement_rows, to_json
 from optimize.inputs.flags import parse_values, refuse_key_in_address
 from optimize.inputs.labelled import AnyLabels, AnyPath, LabelSource, LevelOrAuto, load_labels
 from optimize.inputs.subjects import find_subject
-from optimize.measuring.asking import Task, on_labels_scale, recorded_scale
+from optimize.measuring.asking import Task, on_label_scale, recorded_scale
 from optimize.measuring.recorded import judgement_of_score
 from optimize.measuring.scored import ScoredItems
 from optimize.measuring.verification import Verification
@@ -167,7 +167,7 @@ def measure(
         name = judge.name
     else:
         raise TypeError(f"measure() takes a Judge, its name or file, or scores, not {judge!r}")
-    judge = on_labels_scale(judge, label_source.scale)
+    judge = on_label_scale(judge, label_source.scale)
     if dimension not in (None, judge.name):
         raise TypeError(
             f"this judge judges {judge.name!r}, not {dimension!r}; if the labels are in a column "

@@ -25,7 +25,7 @@ from optimize.inputs.flags import (
     CommandOutcome,
     CommandParser,
     SettingsError,
-    add_partial_label_flags,
+    add_estimate_flags,
     read_floors,
     run_and_print,
 )
@@ -67,7 +67,7 @@ def parser() -> argparse.ArgumentParser:
     add = command_parser.add_argument
     add("file", metavar="FILE", help="a file with all outputs")
     add("--labels", metavar="FILE", help="the labels so far, with the same ids as FILE")
-    add_partial_label_flags(command_parser, needs_scores=False)
+    add_estimate_flags(command_parser, needs_scores=False)
     command_parser.set_defaults(data=None, annotations=None)  # `LabelSource.from_flags` reads these
     add("--target-width", metavar="W", type=float, default=0.1, help="wanted interval width (0.1)")
     for name in ("tpr", "tnr"):

@@ -32,13 +32,7 @@ from judges.terminal import print_error, print_note
 from optimize.inputs.flags import ANNOTATIONS_HELP, SettingsError, add_label_flags, parse_values
 from optimize.inputs.labelled import LabelSource, load_labels, only_dimension, verdict_words
 from optimize.inputs.subjects import find_subject
-from optimize.measuring.asking import (
-    JudgeEntry,
-    Task,
-    asked_models,
-    on_labels_scale,
-    recorded_scale,
-)
+from optimize.measuring.asking import JudgeEntry, Task, asked_models, on_label_scale, recorded_scale
 from optimize.measuring.changed_swap import NEEDS_VERDICTS_MESSAGE
 from optimize.measuring.exports import read_any_scores
 from optimize.measuring.recorded import Recording, judgements_from_replies
@@ -188,7 +182,7 @@ def load_judges(
             judge_path, model = argument, lm
         if model:
             check_model_name(model)
-        judge = on_labels_scale(load(judge_path), flags.scale).with_model(model or None)
+        judge = on_label_scale(load(judge_path), flags.scale).with_model(model or None)
         if note := constructed_labels_note(judge):
             print_note(f"note: {note}")
         if not is_embedded(judge.lm):

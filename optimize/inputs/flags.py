@@ -61,7 +61,7 @@ class SettingsError(UsageError):
 
 
 def parse_scale(scale_text: str | None) -> Scale | None:
-    """Return the lowest and highest rating of a scale such as "1-5"; None for "any" and None."""
+    """Read a scale such as "1-5" as two numbers; None for "any" and for no scale."""
     if scale_text is None or scale_text == ANY_SCALE:
         return None
     if (scale := read_scale(scale_text)) is None:
@@ -78,7 +78,7 @@ def refuse_key_in_address(api_base: str | None) -> None:
 
 
 def parse_values(values: object) -> dict[str, float | Vote | None]:
-    """Map each word in a mapping or in --values to its number or vote; None for no label."""
+    """Map each word in --values or in a mapping to the number or vote that it stands for."""
     if not isinstance(values, Mapping | list | tuple):
         option = option_name("values", repr(values))
         raise SettingsError(f"{option}: expected words and numbers, as in {{good: 3}}")
@@ -88,8 +88,8 @@ def parse_values(values: object) -> dict[str, float | Vote | None]:
         raise SettingsError(f"{option_name('values')} {error}") from None
 
 
-def parse_judge_scale(scale_text: str | None) -> tuple[int, int] | None:
-    """Return a judge's lowest and highest rating, as for "1-5"; None for "any" and None."""
+def judge_scale(scale_text: str | None) -> tuple[int, int] | None:
+    """Read a judge's scale, such as "1-5", as whole numbers; None for "any" and for no scale."""
     if (scale := parse_scale(scale_text)) is None:
         return None
     lowest, highest = scale
@@ -104,7 +104,7 @@ def parse_judge_scale(scale_text: str | None) -> tuple[int, int] | None:
 
 def rescale_subject(subject: Subject, scale_text: str | None) -> Subject:
     """Return the dimension on this scale; comparisons, "any" and None change nothing."""
-    scale = parse_judge_scale(scale_text)
+    scale = judge_scale(scale_text)
     return subject.on_scale(*scale) if scale and isinstance(subject, Dimension) else subject
 
 
@@ -147,7 +147,7 @@ def add_reading_flags(group: FlagGroup) -> None:
     add_turns_flag(group)
 
 
-def add_partial_label_flags(group: FlagGroup, *, needs_scores: bool) -> None:
+def add_estimate_flags(group: FlagGroup, *, needs_scores: bool) -> None:
     """Add the flags that say how the labels are read, and where the judge's scores are."""
     add = group.add_argument
     add("--scores", metavar="FILE", required=needs_scores, help="a judge's scores for all outputs")

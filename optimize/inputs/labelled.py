@@ -23,13 +23,7 @@ from judges.labels.values import Scale, WordValues
 from judges.prompt import are_verdict_words
 from judges.tables.in_memory import Rows, is_in_memory
 from judges.tables.problems import joined_names
-from optimize.inputs.flags import (
-    SettingsError,
-    parse_judge_scale,
-    parse_scale,
-    parse_values,
-    usual_scale,
-)
+from optimize.inputs.flags import SettingsError, judge_scale, parse_scale, parse_values, usual_scale
 from optimize.items import Items, annotation_matrix, defined_levels
 from optimize.statistics.correlations import Level
 from optimize.statistics.human import annotator_agreement
@@ -130,10 +124,8 @@ def check_level(level: LevelOrAuto, items: Items, *, are_pairs: bool) -> None:
 
 def new_judge_scale(labelled_set: LabelledSet, dimension: str, text: str | None) -> tuple[int, int]:
     """Return a new judge's scale: --scale, else a usual scale; LabelError if no such scale fits."""
-    if judge_scale := parse_judge_scale(text):
-        return judge_scale
     ratings = ratings_on(labelled_set, dimension)
-    scale = usual_scale(ratings)
+    scale = judge_scale(text) or usual_scale(ratings)
     if scale is None and text != ANY_SCALE:
         raise LabelError(f"{labelled_set.name}: {_scale_advice(ratings)}")
     return scale or DEFAULT_SCALE

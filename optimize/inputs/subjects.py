@@ -35,7 +35,7 @@ from optimize.inputs.labelled import (
 )
 
 # A document's id, such as `cnn-test-404f85`: a long word of letters and digits, and no text.
-DOCUMENT_ID = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[\w.:/-]{8,}", re.ASCII)
+DOCUMENT_ID_PATTERN = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[\w.:/-]{8,}", re.ASCII)
 # If a file has only problems of these kinds, it has no labels on the dimension.
 MISSING_LABEL_PROBLEMS = {"no-rating", "no-column", "pairs"}
 
@@ -59,9 +59,8 @@ def subject_from_labels(
 ) -> tuple[Subject, AnyLabels]:
     """Read labels and make a dimension or comparison from them.
 
-    `subject_text` is NAME or NAME=DEFINITION; ratings need a definition. Raises SettingsError for
-    an empty definition or one without a file of labels. Raises UnknownDimensionError if
-    neither the catalogue nor the labels have the name, or if ratings have no definition.
+    `subject_text` is NAME or NAME=DEFINITION; ratings need a definition. Raises
+    UnknownDimensionError if neither the catalogue nor the labels have the name.
     """
     written_name, definition = _split_definition(subject_text, label_source)
     name, unknown_message = judge_name(written_name), ""
@@ -96,8 +95,8 @@ def subject_from_labels(
             f"no judge {name!r} in the catalogue: say in one line what earns a high rating, "
             f"--dimension '{name}=...', or define it in FILE.yaml"
         )
-    words, scale_text = verdict_words(labelled_items, name), label_source.scale
-    answers = words or new_judge_scale(labelled_items, name, scale_text)
+    words = verdict_words(labelled_items, name)
+    answers = words or new_judge_scale(labelled_items, name, label_source.scale)
     text_names = new_judge_texts(labelled_items, columns_by_name)
     return make_dimension(name, answers, text_names, definition), labelled_items
 
@@ -135,7 +134,7 @@ def new_judge_texts(labelled_set: LabelledSet, columns_by_name: Mapping[str, obj
     input_names = []
     for name in without_keys(column_by_text, [output_name]):
         texts = [output.texts.get(name, "") for output in labelled_set.outputs]
-        holds_ids = source_name([name]) and all(map(DOCUMENT_ID.fullmatch, texts))
+        holds_ids = source_name([name]) and all(map(DOCUMENT_ID_PATTERN.fullmatch, texts))
         if name in columns_by_name or (is_text_name(name) and not holds_ids):
             input_names.append(name)
     return usable_texts([*input_names, output_name], labelled_set)

@@ -26,7 +26,7 @@ from judges.protocol import FatalModelError, is_embedded
 from judges.tables.problems import excerpt
 from judges.terminal import Progress, print_note
 from optimize.figures.as_json import JSON_DECIMALS, JsonObject, json_number
-from optimize.inputs.flags import parse_judge_scale, rescale_subject
+from optimize.inputs.flags import judge_scale, rescale_subject
 from optimize.inputs.labelled import PASS_FAIL, AnyLabels, LevelOrAuto, check_level, verdict_words
 from optimize.items import Items, choose_level, make_items
 from optimize.measuring.recorded import JudgementsById
@@ -106,7 +106,7 @@ class Task:
         )
 
 
-def on_labels_scale(judge: AnyJudge, scale: str | None) -> AnyJudge:
+def on_label_scale(judge: AnyJudge, scale: str | None) -> AnyJudge:
     """Return the judge on this scale; frozen, weighted and rewritten judges keep their scale."""
     if judge.is_frozen or not isinstance(judge, Judge):
         return judge
@@ -118,7 +118,7 @@ def on_labels_scale(judge: AnyJudge, scale: str | None) -> AnyJudge:
 
 def recorded_scale(scale: str | None, subject: Subject | None) -> tuple[int, ...]:
     """Return all ratings of --scale, else of the subject's scale; () if both are unknown."""
-    if bounds := parse_judge_scale(scale):
+    if bounds := judge_scale(scale):
         return tuple(range(bounds[0], bounds[1] + 1))
     return tuple(subject.scale) if subject else ()
 

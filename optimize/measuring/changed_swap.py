@@ -85,7 +85,7 @@ class ChangedRowsSwap(SwapDecision):
         )
 
 
-def decide_by_changed_rows(
+def decide_by_changes(
     new_judge: JudgeEntry,
     old_judge: JudgeEntry,
     task: Task,

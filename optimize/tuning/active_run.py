@@ -34,8 +34,7 @@ ScoredSplits = ByJudge[HeldOut[ScoredItems]]
 class ActiveRun:
     """A tuning run while its models are open: the steps from the plan to the frozen judge.
 
-    `judge_items` judges items with any prompt of the search. `may_add_questions` says whether the
-    search may add questions to the judge.
+    `judge_items` judges items with any prompt that the search tries.
     """
 
     def __init__(
@@ -112,11 +111,7 @@ class ActiveRun:
         return result
 
     def measure(self, result: SearchResult) -> ScoredSplits:
-        """Judge every held-out split once, with the untuned and with the tuned judge.
-
-        The held-out splits are judged after the decision which judge ships, so they cannot bias the
-        decision.
-        """
+        """Judge every held-out split once with both judges, after the decision which one ships."""
         # The reserve was made for these judgements. If they cost more than the run's limit leaves,
         # the models' own budget ends the run.
         self.clients.judge.account.budget.set_aside()

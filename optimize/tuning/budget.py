@@ -245,7 +245,7 @@ def _run_limit(run: PreparedRun, pricing: Pricing, *, has_begun: bool) -> float:
     """Return what a run may spend; SettingsError if the user's limit is too small to be useful."""
     settings = run.settings
     smallest_limit, default_limit = _planned_limits(run, pricing)
-    # What a call or a dollar of the user's limit pays for, in the costs' unit; the rest is spare.
+    # What one call and one dollar of the user's limit may be planned for, without the spare shares.
     cost_per_call = (1 - SPARE_CALLS_SHARE) * pricing.untuned_cost / pricing.calls_per_item
     cost_per_dollar = 1 - SPARE_COST_SHARE
     max_cost = settings.max_cost if pricing.budget_unit == "dollars" else None

@@ -47,7 +47,7 @@ def planned_line(budget: RunBudget) -> str:
 
 
 def tuning_notes(budget: RunBudget) -> list[str]:
-    """Return a note on what can be tuned if the judge is a decision model without a proposer."""
+    """Return a note on what can be tuned if the judge is a decision model and nothing proposes."""
     run, settings = budget.run, budget.run.settings
     if not is_decision_model(settings.lm) or settings.proposer_lm:
         return []

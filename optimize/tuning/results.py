@@ -109,11 +109,7 @@ def save_judges(
     scored_splits: ScoredSplits,
     tuning_result: TuningResult,
 ) -> TuningResult:
-    """Save the judge that ships, and also the tuned judge if the untuned one ships.
-
-    The digests in `tuned_on` let `verify` recognise labels that would flatter the judge. Returns
-    the result, which names the tuned judge's file if the untuned judge ships.
-    """
+    """Save the judge that ships, and a tuned judge that does not; the result names its file."""
     settings, labels, clients = run.prepared_run.settings, run.prepared_run.labels, run.clients
     labelled_items, splits = labels.labelled_items, labels.splits
     assert splits
@@ -125,6 +121,7 @@ def save_judges(
             "sha256": labelled_items.sha256,
             "constructed": is_constructed(labelled_items.sha256),
         },
+        # `verify` recognises by these digests the labels that would flatter the judge.
         "tuned_on": tuning_digests(labels.train_and_dev, run.prepared_run.subject),
         "split": {"by": splits.by, "sha256": splits.sha256},
         "model": clients.judge.model.name,
@@ -159,8 +156,9 @@ def save_judges(
 
 def _test_errors(test: ScoredItems) -> JsonObject:
     """Return a verdict judge's errors on test, by which `score` corrects its rate of passes."""
-    errors = test.has_verdicts and count_errors(test.verdicts, test.human, test.document_ids)
-    return {"tested": errors} if errors else {}
+    if not test.has_verdicts:
+        return {}
+    return {"tested": count_errors(test.verdicts, test.human, test.document_ids)}
 
 
 def package_versions() -> dict[str, str]:

@@ -174,10 +174,7 @@ CHANGEABLE_SETTINGS = frozenset(
 
 
 def read_settings(value_by_setting: Mapping[str, object]) -> Settings:
-    """Read and check the settings of a run, given as flags' texts or as keyword arguments.
-
-    Raises SettingsError if a setting is unknown, has a wrong value, or contradicts another setting.
-    """
+    """Read a run's settings, which are texts of flags or keyword arguments, and check them."""
     given_values = {name: value for name, value in value_by_setting.items() if value is not None}
     if unknown_names := sorted(given_values.keys() - _TYPE_BY_SETTING.keys()):
         raise SettingsError(f"there is no setting {unknown_names[0]!r}")
@@ -199,7 +196,7 @@ def read_settings(value_by_setting: Mapping[str, object]) -> Settings:
 
 
 def _split_map(value_by_setting: Mapping[str, object]) -> dict[str, object]:
-    """Return the settings with the columns, the values and the scale that `map` holds."""
+    """Return the settings with only columns in `map`: its values and scale are other settings."""
     mapping = value_by_setting.get("map")
     if isinstance(mapping, str | os.PathLike):
         mapping = [os.fspath(mapping)]
