@@ -83,14 +83,14 @@ class Candidate:
     @cached_property
     def id(self) -> str:
         """A hash of the prompt: candidates with the same prompt have the same id."""
-        values: list[object] = [self.instruction, self.demo_set.demos]
+        hashed_values: list[object] = [self.instruction, self.demo_set.demos]
         if any(self.demo_set.comments):
-            values.append(self.demo_set.comments)
+            hashed_values.append(self.demo_set.comments)
         if self.reasoning is not None:
-            values.append(self.reasoning)
+            hashed_values.append(self.reasoning)
         if self.questions is not None:
-            values.append([(field.name, field.description) for field in self.questions])
-        return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:12]
+            hashed_values.append([(field.name, field.description) for field in self.questions])
+        return hashlib.sha256(json.dumps(hashed_values, sort_keys=True).encode()).hexdigest()[:12]
 
     def unseen(self, items: Items) -> Items:
         """Return the items of documents that the demonstrations do not show."""

@@ -21,8 +21,9 @@ N_FOLDS = 4
 def largest_demo_set(items: Items, problem: SearchProblem) -> DemoSet:
     """Draw as many demonstrations as the prompt may show, with all ratings equally often."""
     prompt, options = problem.evaluator.untuned_prompt, problem.options
-    rng, longest = random_generator(options.seed, DEMOS_OF_ALL_OUTPUTS), options.max_demo_characters
-    return draw_demo_set(items, prompt, options.max_demos, rng, max_characters=longest)
+    rng = random_generator(options.seed, DEMOS_OF_ALL_OUTPUTS)
+    n_characters = options.max_demo_characters
+    return draw_demo_set(items, prompt, options.max_demos, rng, max_characters=n_characters)
 
 
 class CrossValidation:

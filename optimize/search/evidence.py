@@ -53,11 +53,13 @@ class JudgedItems:
         self.is_pairwise = self.answer_field.choices == A_OR_B
         self.verdict_words = self.answer_field.verdict_words
         # Both outputs of a pair are shown with the pair, even if all pairs of a document share one.
-        outputs = prompt.input_fields[-2:] if self.is_pairwise else ()
-        self.output_names = {field.name for field in outputs}
+        output_fields = prompt.input_fields[-2:] if self.is_pairwise else ()
+        self.output_names = {field.name for field in output_fields}
         rows_ranked_together = list(items.rows_by_document.values())
-        are_long = max(map(len, rows_ranked_together), default=0) >= 3
-        self.ranks_within_documents = are_long and not (self.is_pairwise or self.verdict_words)
+        has_long_documents = max(map(len, rows_ranked_together), default=0) >= 3
+        self.ranks_within_documents = has_long_documents and not (
+            self.is_pairwise or self.verdict_words
+        )
         if not self.ranks_within_documents:
             rows_ranked_together = [np.arange(len(items))]
         self.ranks = np.full((2, len(items)), np.nan)
@@ -121,8 +123,8 @@ class JudgedItems:
         label_sd = float(human.std()) or 1.0
         weights = []
         for rows in self.items.rows_by_document.values():
-            centre = human.mean() if len(rows) < 3 else human[rows].mean()
-            deviations = np.abs(human[rows] - (0 if self.is_pairwise else centre))
+            mean_label = human.mean() if len(rows) < 3 else human[rows].mean()
+            deviations = np.abs(human[rows] - (0 if self.is_pairwise else mean_label))
             label_spread = float(deviations.mean()) / label_sd
             judge_error = min(1.0, float(np.abs(self.weighted_overratings[rows]).mean()))
             weights.append((0.1 + label_spread) * (RIGHT_ORDER_WEIGHT + judge_error))
@@ -219,23 +221,24 @@ class JudgedItems:
         documents = self.items.document_ids
         agreement = pairwise_accuracy(self.scores, self.items.human, documents, level=level)
         if agreement.n_pairs:
-            scope = "of one document " if level == "summary" else ""
-            ties = agreement.n_ties / agreement.n_pairs
-            right = agreement.value - ties / 2
+            scope_text = "of one document " if level == "summary" else ""
+            tie_share = agreement.n_ties / agreement.n_pairs
+            right_share = agreement.value - tie_share / 2
+            wrong_share = 1 - right_share - tie_share
             yield (
-                f"Of {agreement.n_pairs} pairs of outputs {scope}that people tell apart, the judge "
-                f"orders {right:.0%} as people do, {1 - right - ties:.0%} the other way, and ties "
-                f"{ties:.0%}."
+                f"Of {agreement.n_pairs} pairs of outputs {scope_text}that people tell apart, the "
+                f"judge orders {right_share:.0%} as people do, {wrong_share:.0%} the other way, "
+                f"and ties {tie_share:.0%}."
             )
 
     def _pair_overview(self) -> Iterator[str]:
         agreement = self.scores * self.items.human  # 0 if people are tied
         n_judged = np.count_nonzero(~np.isnan(self.scores))
-        n = len(np.flatnonzero(self.items.human)) or 1
+        n_preferences = len(np.flatnonzero(self.items.human)) or 1
         yield (
             f"The judge has compared {n_judged} pairs. Where people prefer one, it prefers the "
-            f"same in {np.sum(agreement > 0) / n:.0%} of pairs and the other in "
-            f"{np.sum(agreement < 0) / n:.0%}."
+            f"same in {np.sum(agreement > 0) / n_preferences:.0%} of pairs and the other in "
+            f"{np.sum(agreement < 0) / n_preferences:.0%}."
         )
         if choice_pairs := list(filter(None, map(_choices_by_order, self.judgements))):
             is_inconsistent = [choice_ab != choice_ba for choice_ab, choice_ba in choice_pairs]

@@ -116,8 +116,8 @@ def decide(
         way_out = f"{option_name('ship', 'tuned')} ships the judge nevertheless."
         reason = f"Tuning passed the test, but {objection} {way_out}"
         decision = replace(decision, ships=False, reason=reason)
-    fields = {"candidate": tuned.id, "figures": figure_json(gain), "n_documents": gain.n_documents}
-    problem.record("gate", None, **fields, risk=risk, ship=decision.ships)
+    figures = {"figures": figure_json(gain), "n_documents": gain.n_documents, "risk": risk}
+    problem.record("gate", None, candidate=tuned.id, **figures, ship=decision.ships)
     return tuned, decision
 
 
@@ -147,8 +147,8 @@ def rate_objection(trials: Sequence[CandidateTrial]) -> str | None:
     verdicts = np.hstack([(trial.scores, trial.reference_scores) for trial in trials])
     tuned_right, untuned_right = verdicts == human
     both_judged = ~np.isnan(verdicts).any(axis=0)
-    labels = {"fails": both_judged & (human == 0), "passes": both_judged & (human == 1)}
-    rows_by_label = {label: rows for label, rows in labels.items() if rows.any()}
+    masks = {"fails": both_judged & (human == 0), "passes": both_judged & (human == 1)}
+    rows_by_label = {label: rows for label, rows in masks.items() if rows.any()}
     untuned_rates = {label: untuned_right[rows].mean() for label, rows in rows_by_label.items()}
     for label, rows in rows_by_label.items():
         n_worse = int((rows & untuned_right & ~tuned_right).sum())
@@ -166,9 +166,9 @@ def rate_objection(trials: Sequence[CandidateTrial]) -> str | None:
 
 def mean_gain(trials: Sequence[CandidateTrial]) -> float:
     """Return the mean gain of a judge over all documents that the judge was tested on."""
-    n_tested = [len(trial.gain_estimate.documents) for trial in trials]
-    gain_sums = [trial.gain * n for trial, n in zip(trials, n_tested, strict=True)]
-    return sum(gain_sums) / sum(n_tested) if any(n_tested) else math.nan
+    document_counts = [len(trial.gain_estimate.documents) for trial in trials]
+    gain_sums = [trial.gain * n for trial, n in zip(trials, document_counts, strict=True)]
+    return sum(gain_sums) / sum(document_counts) if any(document_counts) else math.nan
 
 
 def decide_by_gain(
@@ -217,10 +217,10 @@ def choose_best_trials(
     trials_by_id: dict[str, list[CandidateTrial]] = {}
     for trial in all_trials:
         trials_by_id.setdefault(trial.candidate.id, []).append(trial)
-    with_gain = [trials for trials in trials_by_id.values() if mean_gain(trials) > 0]
-    best_trials, *others = with_gain or trials_by_id.values()
+    lists_with_gain = [trials for trials in trials_by_id.values() if mean_gain(trials) > 0]
+    best_trials, *other_lists = lists_with_gain or trials_by_id.values()
     evaluator = problem.evaluator
-    for trials in others:
+    for trials in other_lists:
         candidate, best = trials[-1].candidate, best_trials[-1].candidate
         items = problem.train_and_dev
         for judge in (candidate, best):

@@ -126,10 +126,10 @@ def informative_documents(items: Items, search_goal: Goal) -> tuple[str, ...]:
     documents have the commoner label as the rarer label.
     """
     labels_by_document = {name: items.human[rows] for name, rows in items.rows_by_document.items()}
-    varied = tuple(name for name, labels in labels_by_document.items() if np.ptp(labels) > 0)
+    varied_ids = tuple(name for name, labels in labels_by_document.items() if np.ptp(labels) > 0)
     if search_goal == "summary":
-        return varied or items.documents
-    if search_goal != "balanced" or varied:
+        return varied_ids or items.documents
+    if search_goal != "balanced" or varied_ids:
         return items.documents
     documents_by_verdict: dict[bool, list[str]] = {False: [], True: []}
     for name, labels in labels_by_document.items():
@@ -156,8 +156,8 @@ def objective(scores: Vector, items: Items, search_goal: Goal) -> float:
     """
     if search_goal == "balanced":
         return balanced.balanced_accuracy(_best_verdicts(scores, items), items.human)
-    ids = items.document_ids, items.system_ids
-    return correlation(search_goal, scores, items.human, *ids).value
+    both_ids = items.document_ids, items.system_ids
+    return correlation(search_goal, scores, items.human, *both_ids).value
 
 
 @dataclass(frozen=True)

@@ -173,11 +173,12 @@ class Proposer:
         conversations = [prompt.messages({**inputs, "evidence": text}) for text in evidence_texts]
         seed = self._problem.options.seed * 10_000 + round_number * 100
         proposals = list(self._ask(conversations, seed))
-        faulty = [index for index, proposal in enumerate(proposals) if proposal.faulty_reply]
-        if self._budget.remaining >= self._budget.proposal_cost * len(faulty):
+        faulty_indices = [i for i, proposal in enumerate(proposals) if proposal.faulty_reply]
+        if self._budget.remaining >= self._budget.proposal_cost * len(faulty_indices):
             # Ask once more, and tell the model what is wrong with its reply.
-            complaints = [_with_complaint(conversations[i], proposals[i]) for i in faulty]
-            for index, proposal in zip(faulty, self._ask(complaints, seed + 50), strict=True):
+            complaints = [_with_complaint(conversations[i], proposals[i]) for i in faulty_indices]
+            new_proposals = self._ask(complaints, seed + 50)
+            for index, proposal in zip(faulty_indices, new_proposals, strict=True):
                 proposals[index] = proposal
         return self._usable_instructions(proposals, round_number)
 
@@ -239,16 +240,16 @@ class Proposer:
         for fault in faults:
             self._problem.record("rejected", round_number, why=fault)
         instructions = dict.fromkeys(proposal.instruction for proposal in proposals)
-        usable = list(filter(None, instructions))
-        self._earlier_instructions += usable
-        self._n_fruitless_rounds = 0 if usable else self._n_fruitless_rounds + 1
-        if not usable:
+        usable_instructions = list(filter(None, instructions))
+        self._earlier_instructions += usable_instructions
+        self._n_fruitless_rounds = 0 if usable_instructions else self._n_fruitless_rounds + 1
+        if not usable_instructions:
             note = f"round {round_number}: none of {len(faults)} proposed instructions is usable: "
             note += faults[0][:MAX_FAULT_LENGTH]
             if self._n_fruitless_rounds == MAX_FRUITLESS_ROUNDS:
                 note += "; the search asks for no more instructions"
             self._problem.print_line(note)
-        return usable
+        return usable_instructions
 
 
 def describe_fields(prompt: Prompt) -> str:

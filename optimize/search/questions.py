@@ -105,16 +105,16 @@ class LabelledAnswers:
         answers, human = self.answers[rows], self.human[rows]
         if self.choice_fields[-1].choices != A_OR_B:
             answers_and_labels = np.column_stack([answers, human])
-            centred = subtract_group_means(answers_and_labels, self.group_codes[rows])
-            answers, human = centred[:, :-1], centred[:, -1]
+            centred_columns = subtract_group_means(answers_and_labels, self.group_codes[rows])
+            answers, human = centred_columns[:, :-1], centred_columns[:, -1]
         answer_sd = np.sqrt((answers**2).mean(axis=0))
         is_varied = answer_sd > 0
         if not is_varied[-1]:
             return own_answer_only
         standardised_answers = answers[:, is_varied] / answer_sd[is_varied]
         prior = own_answer_only[is_varied]
-        is_binary = len(self.choice_fields[-1].choices or ()) == 2
-        if is_binary and standardised_answers[:, -1] @ human <= 0:
+        has_two_choices = len(self.choice_fields[-1].choices or ()) == 2
+        if has_two_choices and standardised_answers[:, -1] @ human <= 0:
             # The answers to questions may be useful even if the judge's verdict is not, for example
             # because the judge passes nearly everything. So all answers get equal prior weights.
             prior = np.full(is_varied.sum(), 1 / is_varied.sum())
@@ -145,10 +145,10 @@ class LabelledAnswers:
         """Drop questions that have too small a share of the weights, until none has."""
         questions = self.choice_fields[:-1]
         shares = self.fit_weights().shares(self.choice_fields)
-        useful = [each for each in questions if shares[each.name] >= MIN_WEIGHT_SHARE]
-        if not self.may_drop or len(useful) == len(questions):
+        useful_questions = [each for each in questions if shares[each.name] >= MIN_WEIGHT_SHARE]
+        if not self.may_drop or len(useful_questions) == len(questions):
             return self
-        return self.of_questions(useful).of_useful_questions()
+        return self.of_questions(useful_questions).of_useful_questions()
 
 
 def collect_answers(problem: SearchProblem, candidate: Candidate, items: Items) -> LabelledAnswers:
@@ -200,8 +200,8 @@ def ask_questions(
     if not all(candidate.questions for candidate in candidates):
         return None
     dev_items, train_items = _items_to_ask(problem)
-    judges, share = _affordable_judges(problem, candidates, dev_items + train_items)
-    items_by_half = _items_to_ask(problem, share)
+    judges, asked_share = _affordable_judges(problem, candidates, dev_items + train_items)
+    items_by_half = _items_to_ask(problem, asked_share)
     items = items_by_half[0] + items_by_half[1]
     evaluator.scores(problem.untuned, items)
     trials, useful_answers = list[CandidateTrial](), list[LabelledAnswers]()

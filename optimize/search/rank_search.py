@@ -215,9 +215,9 @@ class RankSearch:
             value = float(np.nan_to_num(trial.objective_value, nan=-1))
             best_values[instruction] = max(value, best_values.get(instruction, -1))
         history = sorted(best_values.items(), key=lambda pair: (-pair[1], pair[0]))[:HISTORY_LENGTH]
-        asks = round_number == 1 and self.problem.may_add_questions
+        ask_questions = round_number == 1 and self.problem.may_add_questions
         return self.proposer.propose(
-            parent.instruction, evidence_texts, history, round_number, ask_questions=asks
+            parent.instruction, evidence_texts, history, round_number, ask_questions=ask_questions
         )
 
     def _draw_demo_sets(self, round_number: int, parent: Candidate) -> list[DemoSet]:
@@ -269,9 +269,9 @@ class RankSearch:
 
     def _affordable_candidates(self, candidates: Iterable[Candidate]) -> list[Candidate]:
         """Drop duplicates, the untuned judge, and candidates that the limit does not pay for."""
-        distinct = {candidate.id: candidate for candidate in candidates}
-        distinct.pop(self.problem.untuned.id, None)
-        return list(filter(self._is_affordable, distinct.values()))
+        candidate_by_id = {candidate.id: candidate for candidate in candidates}
+        candidate_by_id.pop(self.problem.untuned.id, None)
+        return list(filter(self._is_affordable, candidate_by_id.values()))
 
     def _is_affordable(self, candidate: Candidate) -> bool:
         """Return whether the limit pays for judging dev and test with the candidate."""
