@@ -48,7 +48,7 @@ class DemoSet:
 
     @cached_property
     def comments(self) -> list[str]:
-        """Annotators' comments on the items, which stand as reasons if the judge writes reasons."""
+        """Annotators' comments on the items. They replace the judge's reasons in demonstrations."""
         return list(map(comment_if_labels_agree, self.items))
 
     @cached_property

@@ -41,7 +41,7 @@ class CrossValidation:
 
     @cached_property
     def _demo_set_by_fold(self) -> list[DemoSet]:
-        """The demonstrations of each version, by the number of the fold that is left out."""
+        """The demonstrations of each version of the judge, by the fold that it does not show."""
         demo_sets = []
         for left_out in range(N_FOLDS):
             others = [name for name, fold in self._fold_by_document.items() if fold != left_out]

@@ -243,7 +243,7 @@ def largest_gain(
     gain. The interval is infinite if there are too few documents.
     """
     n_changes = len(gains_by_change)
-    # The first draw swaps no judges: its gains are those in the data.
+    # The first draw swaps no judges, so its gains are the real ones.
     gain_sums = np.zeros((1 + N_PERMUTATIONS, n_changes))
     n_documents, n_untied = np.zeros(n_changes, int), np.zeros(n_changes)
     for gains_of_half in zip_longest(*gains_by_change, fillvalue=()):

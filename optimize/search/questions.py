@@ -100,7 +100,7 @@ class LabelledAnswers:
         return AnswerWeights(intercept=intercept, slopes=slope_by_name)
 
     def _fit_slopes(self, rows: Mask) -> Vector:
-        """Return the slope of each answer; 0 for all questions if labels say nothing about them."""
+        """Return the slope of each answer; if labels teach nothing, only the own answer has one."""
         own_answer_only: Vector = np.eye(len(self.choice_fields))[-1]
         answers, human = self.answers[rows], self.human[rows]
         if self.choice_fields[-1].choices != A_OR_B:

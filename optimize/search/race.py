@@ -52,7 +52,7 @@ class Race:
         return sum(self.evaluator.cost(judge, self.items(names)) for judge, names in judges)
 
     def max_affordable_documents(self, cost: Callable[[int], float], limit: float) -> int:
-        """Return the largest number of documents that `limit` pays for; `cost` grows with it."""
+        """Return the largest n for which `cost(n)`, the cost of n documents, is within `limit`."""
         return max(0, bisect_right(range(len(self.document_ids) + 1), limit, key=cost) - 1)
 
     def affordable_entrants(self, candidates: Sequence[Candidate], limit: float) -> list[Candidate]:
