@@ -219,15 +219,15 @@ def _judged_texts(
     if _pair_columns(chat_columns) is not None:
         note = "the turns that both share are the prompt, and the later turns are the responses"
         return chat_columns, {"prompt", "response_a", "response_b"}, note
-    all_turns = options.turns == "all" or CONVERSATION in (options.texts or ())
+    judges_all_turns = options.turns == "all" or CONVERSATION in (options.texts or ())
     user_columns = options.columns_by_name.items()
     user_names = [name for name, column in user_columns if column in table.columns]
     has_outputs = any(map(is_output_name, (*table.columns, *user_names)))
-    if has_outputs and not all_turns:
+    if has_outputs and not judges_all_turns:
         return chat_columns, {*chat_columns}, "each is read as one text"
     turns = chain.from_iterable(_turns_in(table, chat_columns[0]))
     has_answers = not {speaker for speaker, _ in turns}.isdisjoint(_ASSISTANT_SPEAKERS)
-    if has_answers and not all_turns:
+    if has_answers and not judges_all_turns:
         note = "the last assistant turn is judged (--turns all: the whole conversation)"
         return chat_columns[:1], {"input", "dialogue", "output"}, note
     note = "the whole conversation is judged (--turns last: the last assistant turn)"

@@ -257,7 +257,7 @@ def _labels_at(record: Record, place: str) -> Iterator[Record]:
 
 
 def _labels_in_column(cells: Record, column: str, dimension: str) -> Iterator[Record]:
-    """Yield the labels in a column of lists. Columns `COLUMN.KEY` hold the labels' other fields."""
+    """Yield the labels that a column lists. Columns `COLUMN.KEY` list the labels' other fields."""
     prefix = f"{column}{KEY_SEPARATOR}"
     field_columns = [name for name in cells if name.startswith(prefix)]
     list_by_key = {name.removeprefix(prefix): as_list(cells[name]) for name in field_columns}

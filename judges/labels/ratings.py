@@ -242,7 +242,8 @@ def _cells_of_wide_row(
             key_path = f"{column}{KEY_SEPARATOR}{dimension}"
             if key_path not in excluded_paths and not is_missing_value(rating):
                 cells_by_dimension[str(dimension)] = {key_path: rating}
-    # If a dimension is rated in several places, the user's columns go first, then objects.
+    # If a dimension has ratings in objects and in columns, the objects count, unless the user named
+    # the columns.
     for dimension, names in rating_columns.by_dimension.items():
         if dimension in columns.columns_by_name or dimension not in cells_by_dimension:
             cells_by_dimension[dimension] = {name: value_at(row.cells, name) for name in names}

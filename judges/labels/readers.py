@@ -189,10 +189,10 @@ def _read_table(
     item_kind: ItemKind,
     annotation_ratings: TableRatings | None,
 ) -> LabelledSet | LabelledPairs:
-    """Read a table as outputs or as pairs; raises UnreadableError for pairs in place of outputs."""
+    """Read a table as outputs or as pairs. Raises UnreadableError for pairs, if outputs are due."""
     columns = _find_columns(table, options)
     if annotation_ratings is not None:
-        # The user may name columns of both files. Those of only the second file are left out here.
+        # With --map, the user may name columns of both files. Leave out those of the second file.
         second_columns = annotation_ratings.rating_columns.columns.columns_by_name
         only_second = second_columns.keys() - columns.without_missing_columns().columns_by_name
         columns = columns.with_user_columns(without_keys(columns.columns_by_name, only_second))

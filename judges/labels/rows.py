@@ -106,7 +106,7 @@ class RowReader:
         return f"by identical text {self._source_text!r}, since there is no group"
 
     def file_reading(self, ratings: Mapping[str, tuple[str, ...]]) -> FileReading:
-        """Return what each column was read as; `ratings` maps dimensions or `votes` to columns."""
+        """Return what each column was read as. `ratings` has the columns of dimensions or votes."""
         columns, columns_by_role = self._file_columns, dict[str, tuple[str, ...]]()
         for role in self._roles:
             if role not in (*NESTED_COLUMNS, "rating") and columns.find_column(role) is not None:
