@@ -144,8 +144,8 @@ class JudgeUsage:
 class JudgeEntry:
     """One of the judges that a command measures: a judge to ask about `items`, or a recording.
 
-    A recording has `scored_items`, and no `judge`. A judge gets `scored_items` when it is asked, or
-    the reason why it has no scores (`why_unscored`).
+    A recording has `scored_items`, and no `judge`. When a judge has been asked, its entry has
+    `scored_items`, or in `why_unscored` the reason why there are none.
     """
 
     name: str

@@ -96,7 +96,7 @@ def decide_by_changes(
     looks: int,
     seed: int,
 ) -> ChangedRowsSwap:
-    """Decide by labels on rows that change; if there are none, write a file of rows to label."""
+    """Decide by labels on the rows that change; without labels, write a file of rows to label."""
     new_scored, old_scored = paired_scores(new_judge, old_judge)
     # A judge of pass or fail gives verdicts (0 or 1), or probabilities of a pass.
     for scored_items in (new_scored, old_scored):

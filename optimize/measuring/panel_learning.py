@@ -235,25 +235,19 @@ class _MemberScores:
         level: Level = "summary" if self.group_codes.any() else "dataset"
         repeats = []
         for _ in range(N_REPEATS):
-            best_member, first_panel, *further_panels = self._held_out_scores(panels, rng)
+            scores = np.full((1 + len(panels), self.human.size), np.nan)
+            for held_out, learning_rows in self._folds(rng):
+                rhos, panel_weights = self.fit_weights(learning_rows, panels)
+                weights = np.stack([np.eye(rhos.size)[rhos.argmax()], *panel_weights], axis=1)
+                scores[:, held_out] = np.round(self.standardised_scores[held_out] @ weights, 12).T
+            best_member, first_panel, *further_panels = scores
             contrasts = [
                 contrast_judges(first_panel, baseline, self.human, self.document_codes, level=level)
                 for baseline in (best_member, *further_panels)
             ]
             repeats.append([(gain.value, gain.error, len(gain.documents)) for gain in contrasts])
-        mean_gains = np.mean(repeats, axis=0).tolist()
-        return [
-            PanelGain(gain, error, round(n_documents)) for gain, error, n_documents in mean_gains
-        ]
-
-    def _held_out_scores(self, panels: Sequence[Mask], rng: np.random.Generator) -> Matrix:
-        """Return scores of the best member and of each panel, learned from the other folds."""
-        scores = np.full((1 + len(panels), self.human.size), np.nan)
-        for held_out, learning_rows in self._folds(rng):
-            rhos, panel_weights = self.fit_weights(learning_rows, panels)
-            weights = np.stack([np.eye(rhos.size)[rhos.argmax()], *panel_weights], axis=1)
-            scores[:, held_out] = np.round(self.standardised_scores[held_out] @ weights, 12).T
-        return scores
+        gains = np.mean(repeats, axis=0).tolist()
+        return [PanelGain(value, error, round(n_documents)) for value, error, n_documents in gains]
 
     def _folds(self, rng: np.random.Generator) -> Iterator[tuple[Mask, Mask]]:
         """Yield rows to score, and the rows to learn from: other documents and other systems."""

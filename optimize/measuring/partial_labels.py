@@ -126,7 +126,7 @@ class PartialLabels:
         return PartialLabels(**vectors)
 
     def estimate_mean(self, scale: Scale) -> MeanEstimate:
-        """Estimate the mean label; raises ValueError for too few labels (see `estimate_mean`)."""
+        """Estimate the mean label of all outputs; raises ValueError if too few have a label."""
         return estimate_mean(
             self.labels, self.scores, self.document_ids, weight=self.weights, bounds=scale
         )

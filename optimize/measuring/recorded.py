@@ -185,7 +185,7 @@ def _is_tuned_on(record: Mapping[str, object], column: str) -> bool:
 
 
 def _check_margins(file_name: str, numbers: Sequence[float]) -> None:
-    """Raise RecordingError if no score is negative: then scores can hardly be pairs' margins."""
+    """Raise RecordingError if no score is negative, since margins favour A as well as B."""
     if len(numbers) > 1 and numbers[0] >= 0:
         raise RecordingError(
             f"{file_name}: scores of pairs are margins, positive for A, negative for B, 0 for a "
