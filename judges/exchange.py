@@ -71,8 +71,7 @@ class Exchange:
                 f"{self.subject.name}: the plan {self.plan.kind!r} is not for {self.lm}: a "
                 "decision model always gives probabilities; leave the plan out"
             )
-        # Whether one of the model's replies had log-probabilities.
-        self.has_given_logprobs = False
+        self.has_given_logprobs = False  # whether a reply of the model had log-probabilities
         self.orders = PAIR_ORDERS if self.subject.kind == "pairwise" else PAIR_ORDERS[:1]
         self.sampling = scoring.sampling_for(self.plan, self.prompt, seed=self.seed, lm=self.lm)
 

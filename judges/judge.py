@@ -304,10 +304,9 @@ class Judge(BaseJudge):
     def with_model(self, lm: str | None = None, api_base: str | None = None) -> Self:
         """Return a copy of the judge with another model or another endpoint.
 
-        A decision model gives probabilities, and takes other messages than a chat model. So if one
-        replaces the other, the copy has no `stored_messages`, its messages are rendered from
-        `prompt`, and a plan of the judge's own becomes the default plan of the new model. Figures
-        that were measured with the former model do not hold for the copy.
+        A decision model takes other messages than a chat model. So if one replaces the other, the
+        copy has no `stored_messages`, its messages are rendered from `prompt`, and the judge's own
+        plan, if there is one, becomes the default plan of the new model.
 
         Args:
             lm: "embedded", "openai/NAME", any model that DSPy knows, or a decision model

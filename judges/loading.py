@@ -50,14 +50,12 @@ def load(
         return Judge.of(read_subject(name_or_path)).with_model(lm, api_base)
     path = path / "judge.json" if path.is_dir() else path
     file = frozen.load(path)
-    loaded_judge: AnyJudge
+    file_judge: AnyJudge
     try:  # a judge refuses a prompt and weights that do not fit its subject
-        loaded_judge = (
-            Panel.from_file(file) if isinstance(file, PanelFile) else Judge.from_file(file)
-        )
+        file_judge = Panel.from_file(file) if isinstance(file, PanelFile) else Judge.from_file(file)
     except ValueError as error:
         raise FrozenJudgeError(f"{path}: {one_line_message(error)}") from error
-    return loaded_judge.with_model(lm, api_base)
+    return file_judge.with_model(lm, api_base)
 
 
 def read_subject(name_or_path: str) -> Subject:

@@ -256,8 +256,13 @@ class Model(Protocol):
         native_n: Whether one request can bring several replies.
         has_logprobs: Whether the model gives log-probabilities; None if that is not known yet.
 
-    A model that answers within this process, at once and for free, also has an attribute
-    `in_process`, which is true.
+    A model may also have these attributes; brackets give the value for a model without them:
+        in_process: Whether the model answers within this process, at once and for free (false).
+        identity: Stands in a request's key in place of the endpoint (the endpoint).
+        cacheable: Whether the user's cache keeps the replies (true, but false if `in_process`).
+        temperature: The temperature for a judge without a plan; None is the model's own (0).
+        timeout: The seconds after which an unanswered request is sent again (120).
+        max_tokens: The limit of tokens in all requests, unless the user sets one (none).
     """
 
     name: str

@@ -129,7 +129,7 @@ class Client:
         self._store = self.account.budget.store
         # The stores whose writes are committed after an answer, and where answers are looked up.
         self._stores = [store for store in (self._store, self.cache) if store]
-        self._is_in_process = answers_in_process(self.model)
+        self.is_in_process = answers_in_process(self.model)
         self._accepts_n = self.model.native_n
         self._endpoint_identity = str(getattr(self.model, "identity", self.model.endpoint))
         self._sender = Sender(
@@ -154,7 +154,7 @@ class Client:
         return await asyncio.wrap_future(self._start_request(request))
 
     def _start_request(self, request: Request) -> "Future[Response]":
-        if not self._is_in_process:
+        if not self.is_in_process:
             return asyncio.run_coroutine_threadsafe(self.answer(request, RunState()), event_loop())
         future = Future[Response]()
         future.set_result(self._answer_in_process(request))
@@ -172,7 +172,7 @@ class Client:
             BudgetSpentError: A limit of the budget is reached. The responses to all requests that
                 were sent have been yielded.
         """
-        if self._is_in_process:
+        if self.is_in_process:
             for request in requests:
                 yield self._count_response(self._answer_in_process(request))
             return

@@ -8,14 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Unpack
 
 from judges.cli.costs import cost_json, cost_note
-from judges.client import (
-    BudgetSpentError,
-    Client,
-    Counts,
-    ModelOptions,
-    Session,
-    answers_in_process,
-)
+from judges.client import BudgetSpentError, Client, Counts, ModelOptions, Session
 from judges.dimension import Subject
 from judges.judge import Judge
 from judges.judgement import AnyJudgement
@@ -241,9 +234,7 @@ def _ask_judge(entry: JudgeEntry, task: Task, client: Client | None, seed: int) 
 
 def _usage(plan: str, clients: Sequence[Client], n_rows: int, seconds: float) -> JudgeUsage:
     """Return the usage for `n_rows` rows; members that run in this process do not count."""
-    paid_clients = [
-        client for client in clients if len(clients) == 1 or not answers_in_process(client.model)
-    ]
+    paid_clients = [client for client in clients if len(clients) == 1 or not client.is_in_process]
     list_price_cost = spent_dollars = 0.0
     for client in paid_clients:
         price, total = client.account.token_price, client.account.total
