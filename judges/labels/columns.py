@@ -344,10 +344,8 @@ class Columns:
     @cached_property
     def rating_key_paths(self) -> tuple[str, ...]:
         """The paths of all keys of the objects {dimension: rating}, such as `ratings.fluency`."""
-        nested_columns = self.find_columns(NESTED_COLUMNS)
-        return tuple(
-            path for path in self.nested_key_paths if self.outer_column(path) in nested_columns
-        )
+        columns = self.find_columns(NESTED_COLUMNS)
+        return tuple(path for path in self.nested_key_paths if self.outer_column(path) in columns)
 
     @cached_property
     def nested_key_paths(self) -> tuple[str, ...]:

@@ -28,9 +28,7 @@ _QUALIFIERS = {
     *("system", "candidate", "final", "generated", "retrieved", "original", "text", "source"),
 }
 # Usual names of reference answers.
-_REFERENCE_NAMES = frozenset(
-    {"reference", "expected", "groundtruth", "ideal", "referenz", "erwartet"}
-)
+_REFERENCE_NAMES = {"reference", "expected", "groundtruth", "ideal", "referenz", "erwartet"}
 # Words that turn the name of an output into one of a reference answer, as in `gold answer`.
 _REFERENCE_WORDS = {
     *("reference", "expected", "ideal", "gold", "golden", "correct", "true", "desired", "ground"),

@@ -61,6 +61,4 @@ class ReadOptions:
     @property
     def number_by_word(self) -> dict[str, float]:
         """The user's words for numbers, with their numbers."""
-        return {
-            word: value for word, value in self.values.items() if isinstance(value, int | float)
-        }
+        return {word: n for word, n in self.values.items() if isinstance(n, int | float)}

@@ -37,9 +37,7 @@ def without_footers(table: Table) -> Table:
     """Return the table without rows of means or sums at its end, and a note on each such row."""
     rows, notes = [*table.rows], list[str]()
     while not table.is_typed and len(rows) > 1 and (footer_name := _footer_name(rows[-1])):
-        notes.insert(
-            0, f"{excerpt(footer_name)} in the last row is not an output: the row is left out"
-        )
+        notes.insert(0, f"{excerpt(footer_name)} in the last row is not an output: it is left out")
         rows.pop()
     return replace(table, rows=tuple(rows), notes=(*table.notes, *notes))
 

@@ -118,10 +118,8 @@ class RatingReader:
         number_texts = [cell.text.rstrip("% ") for cell in self._cells]
         if any(map(_DECIMAL_COMMA.fullmatch, number_texts)):
             return True
-        texts_with_point = filter(lambda text: "." in text, number_texts)
-        return self._may_have_decimal_commas and all(
-            map(_AMBIGUOUS_NUMBER.fullmatch, texts_with_point)
-        )
+        decimals = filter(lambda text: "." in text, number_texts)
+        return self._may_have_decimal_commas and all(map(_AMBIGUOUS_NUMBER.fullmatch, decimals))
 
     @cached_property
     def _codes_for_missing(self) -> set[float]:

@@ -117,18 +117,16 @@ def read_ratings(rating_columns: RatingColumns, problems: Problems) -> TableRati
     return TableRatings(rating_columns, by_output, notes, verdict_words)
 
 
-def _annotator_name(
-    columns: Columns, cell: RatingCell, by_annotator: RatingsByAnnotator
-) -> str | None:
+def _annotator_name(columns: Columns, cell: RatingCell, ratings: RatingsByAnnotator) -> str | None:
     """Return the name or number of a cell's annotator; None if the annotator is unknown."""
     if not columns.has_row_per_annotator:
         return cell.annotator
-    if cell.annotator in by_annotator:
+    if cell.annotator in ratings:
         names = map(excerpt, (cell.output_id, cell.dimension, cell.annotator))
         fault = "is a second rating of {} on {} by {}".format(*names)
         raise UnreadableError("twice", fault, "keep one of the two ratings", cell.value)
-    numbers = map(str, itertools.count(len(by_annotator) + 1))
-    return cell.annotator or next(number for number in numbers if number not in by_annotator)
+    numbers = map(str, itertools.count(len(ratings) + 1))
+    return cell.annotator or next(number for number in numbers if number not in ratings)
 
 
 def _check_user_words(

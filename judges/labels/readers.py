@@ -176,9 +176,7 @@ def check_file(
         with problems.collect():
             labelled_items = _read_table(table, problems, options, item_kind, annotation_ratings)
     if annotation_ratings is not None and isinstance(labelled_items, LabelledSet):
-        labelled_items = _add_annotations_file(
-            labelled_items, annotation_ratings, annotation_problems
-        )
+        labelled_items = _add_annotations(labelled_items, annotation_ratings, annotation_problems)
     return labelled_items, (*annotation_problems, *problems)
 
 
@@ -265,7 +263,7 @@ def _check_rated_once(columns: Columns, problems: Problems) -> None:
             problems.add("twice", fault, advice, line=row.line, field="id", value=item_id)
 
 
-def _add_annotations_file(
+def _add_annotations(
     labelled_set: LabelledSet, annotation_ratings: TableRatings, problems: Problems
 ) -> LabelledSet:
     """Add the weights, scales and notes of the annotations file to the outputs that it rates."""

@@ -37,9 +37,7 @@ class VoteReader:
     def __init__(
         self, cells: Iterable[object], value_by_word: WordValues, response_columns: NamePair
     ) -> None:
-        self._user_votes = {
-            w: v for w, v in value_by_word.items() if not isinstance(v, int | float)
-        }
+        self._user_votes = {w: v for w, v in value_by_word.items() if isinstance(v, str | None)}
         self._response_columns, self._usual_votes = response_columns, {**_VOTE_BY_WORD}
         words: set[str] = set()
         for cell in cells:
