@@ -362,20 +362,26 @@ def _metric_entries(tool: Tool, row: Record) -> Iterator[tuple[str, Record]]:
             yield column_match[1], {"value": row[column]}
 
 
+def _find_metric(name: str, metrics: Collection[str]) -> str:
+    """Return the metric with this name, else the only one with the same letters; "" for none."""
+    # DeepEval adds the kind of metric to its name, as in "Correctness [GEval]".
+    key = name_key(name)
+    alike_metrics = [metric for metric in metrics if name_key(metric.partition(" [")[0]) == key]
+    if name in metrics:
+        return name
+    return alike_metrics[0] if len(alike_metrics) == 1 else ""
+
+
 def _choose_metric(
     file_text: str, names: Sequence[str], tool: Tool, metric_entries: Sequence[tuple[str, Record]]
 ) -> str:
     """Return the first of `names` that is a metric, else the only metric with a score."""
-    # DeepEval adds the kind of metric to its name, as in "Correctness [GEval]".
-    key_by_metric = {metric: name_key(metric.partition(" [")[0]) for metric, _ in metric_entries}
+    metrics = {metric for metric, _ in metric_entries}
     # If no row has a value or an error, no metric is chosen: the declaration is wrong.
     values = [tool.value_of(entry, "value", "failure") for _, entry in metric_entries]
     for name in names if any(value is not None for value in values) else ():
-        if name in key_by_metric:
-            return name
-        same_name = [metric for metric, key in key_by_metric.items() if key == name_key(name)]
-        if len(same_name) == 1:
-            return same_name[0]
+        if metric := _find_metric(name, metrics):
+            return metric
     scored_metrics = set[str]()
     for metric, entry in metric_entries:
         score = score_of_cell(tool.value_of(entry, "value"), tool.score_by_word)
