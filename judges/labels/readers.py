@@ -20,7 +20,7 @@ from judges.labels.pairs import find_response_columns, holds_pairs, read_pair_ro
 from judges.labels.preparation import label_page_scales, with_latest_labels, without_footers
 from judges.labels.rating_columns import find_rating_columns
 from judges.labels.ratings import TableRatings, read_ratings
-from judges.labels.types import LabelError, LabelledPairs, LabelledSet
+from judges.labels.types import AnyLabels, LabelError, LabelledPairs, LabelledSet
 from judges.labels.values import Scale, WordValues, normalize_word
 from judges.labels.weights import with_weights
 from judges.tables.formats import Table, read_table
@@ -110,7 +110,7 @@ def read_pairs(
 
 def read_items(
     path: FileOrRows, *, map: ColumnMapping | None = None, pairwise: bool = False
-) -> LabelledSet | LabelledPairs:
+) -> AnyLabels:
     """Read outputs, or pairs if `pairwise`, that people have yet to label, as by `read_labels`.
 
     Labels in the file are not read. Columns of labels, of comments and of reference answers are not
@@ -139,9 +139,7 @@ def read_options(
     )
 
 
-def _read_or_raise(
-    path: FileOrRows, options: ReadOptions, *, item_kind: ItemKind
-) -> LabelledSet | LabelledPairs:
+def _read_or_raise(path: FileOrRows, options: ReadOptions, *, item_kind: ItemKind) -> AnyLabels:
     """Return the labels in a file; raises LabelError with the file's most important problems."""
     labelled_items, problems = check_file(path, options, item_kind=item_kind)
     if labelled_items is not None and not problems:
@@ -158,7 +156,7 @@ def _read_or_raise(
 
 def check_file(
     path: FileOrRows, options: ReadOptions, *, item_kind: ItemKind = ""
-) -> tuple[LabelledSet | LabelledPairs | None, tuple[Problem, ...]]:
+) -> tuple[AnyLabels | None, tuple[Problem, ...]]:
     """Return a file's labels (None if they cannot be read), and all problems in the file.
 
     For the `item_kind` "", a file is read as outputs if `options` name dimensions or a file of
@@ -167,7 +165,7 @@ def check_file(
     problems, annotation_problems = Problems(table_name(path)), Problems(str(options.annotations))
     table = read_table(STARTER_FILE_BY_NAME.get(problems.file, path), problems)
     annotation_ratings = _read_annotations_file(options, annotation_problems)
-    labelled_items: LabelledSet | LabelledPairs | None = None
+    labelled_items: AnyLabels | None = None
     if table is not None and (annotation_ratings is not None or not options.annotations):
         if problems.file in STARTER_FILE_BY_NAME:
             table = replace(table, name=problems.file)
@@ -186,7 +184,7 @@ def _read_table(
     options: ReadOptions,
     item_kind: ItemKind,
     annotation_ratings: TableRatings | None,
-) -> LabelledSet | LabelledPairs:
+) -> AnyLabels:
     """Read a table as outputs or as pairs. Raises UnreadableError for pairs, if outputs are due."""
     columns = _find_columns(table, options)
     if annotation_ratings is not None:

@@ -49,9 +49,7 @@ def with_ratings(labelled: LabelledSet, dimension: str) -> LabelledSet:
     distinct_labels = {labelled.label(output, dimension) for output in untied_outputs}
     if len(distinct_labels) == 1:
         word = labelled.words[dimension][0.0 in distinct_labels]
-        notes.append(
-            f"every label on {dimension} is {word}: there is nothing to learn or to measure"
-        )
+        notes.append(f"every label on {dimension} is {word}: there is nothing to learn or measure")
     return replace(labelled, outputs=untied_outputs, notes=tuple(notes), n_tied=n_tied)
 
 

@@ -46,9 +46,7 @@ class LabelExport:
     omitted: Mapping[str, str] = field(default_factory=dict)
 
 
-_ANNOTATIONS_ADVICE = (
-    "give the file of annotations with --annotations FILE, beside the file of outputs"
-)
+_ANNOTATIONS_ADVICE = "give the annotations with --annotations FILE, beside the file of outputs"
 _LANGFUSE = LabelExport(
     "Langfuse",
     {"htmlPath": "", "scores": LIST_OR_OBJECT},
@@ -58,11 +56,7 @@ _LANGFUSE = LabelExport(
 )
 _LANGFUSE_SCORES_COLUMNS = {"source": "|".join(_LANGFUSE.sources), "dataType": ""}
 # Langfuse's tables of traces and of observations do not say who gave a score.
-_LANGFUSE_TABLE_COLUMNS = {
-    "traceId|bookmarked": "",
-    "level": "DEBUG|DEFAULT|WARNING|ERROR",
-    "input": "",
-}
+_LANGFUSE_TABLES = {"traceId|bookmarked": "", "level": "DEBUG|DEFAULT|WARNING|ERROR", "input": ""}
 _PHOENIX = LabelExport(
     "Phoenix",
     {r"context(\.span_id)?": "", "span_kind": "[A-Z]+"},
@@ -157,7 +151,7 @@ LABEL_EXPORTS = [
     _LANGSMITH,
     replace(_PHOENIX, columns=_PHOENIX_LABELS_COLUMNS, labels={"": ""}),
     _PHOENIX,
-    replace(_LANGFUSE, columns=_LANGFUSE_TABLE_COLUMNS, labels={}),
+    replace(_LANGFUSE, columns=_LANGFUSE_TABLES, labels={}),
     replace(_LANGFUSE, columns=_LANGFUSE_SCORES_COLUMNS, labels={"": ""}),
     _LANGFUSE,
 ]

@@ -242,3 +242,6 @@ class LabelledPairs(LabelledItems):
         """The names of all systems that produced an output of a pair, sorted."""
         system_names = {name for pair in self.pairs for name in (pair.system_a, pair.system_b)}
         return tuple(sorted(name for name in system_names if name is not None))
+
+
+AnyLabels = LabelledSet | LabelledPairs

@@ -18,6 +18,7 @@ from judges.labels.options import ColumnNames
 from judges.labels.preparation import SWAP_SAMPLE_COLUMN
 from judges.labels.readers import read_labels, read_pairs, starter, starter_pairs
 from judges.labels.splits import with_ratings
+from judges.labels.types import AnyLabels as AnyLabels
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
 from judges.labels.values import Scale, WordValues
 from judges.prompt import are_verdict_words
@@ -28,7 +29,6 @@ from optimize.items import Items, annotation_matrix, defined_levels
 from optimize.statistics.correlations import Level
 from optimize.statistics.human import annotator_agreement
 
-AnyLabels = LabelledSet | LabelledPairs
 AnyPath = str | os.PathLike[str]
 LevelOrAuto = Level | Literal["auto"]
 
