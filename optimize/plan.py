@@ -293,7 +293,7 @@ def _with_next_command(
     if scale_text := flags.scale or "-".join(f"{end:g}" for end in scale_ends):
         words += ["--scale", scale_text]
     label_file = str(Path(flags.file).with_suffix(f".{dimension}.jsonl"))
-    if flags.labels and flags.labels.endswith(".jsonl"):
+    if flags.labels:
         with Path(flags.labels).open("rb") as lines:
             # `label` can add labels to a file of its own. Only `label` writes the time of a label.
             if b'"labelled_at": ' in lines.readline():

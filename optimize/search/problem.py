@@ -78,7 +78,7 @@ class SearchProblem:
         threshold = balanced.best_threshold(self.evaluator.scores(candidate, items), items.human)
         return replace(candidate, threshold=threshold)
 
-    def scores(self, candidate: Candidate, items: Items) -> Vector:
+    def scores_or_verdicts(self, candidate: Candidate, items: Items) -> Vector:
         """Return the candidate's scores; if the goal is balanced accuracy, its verdicts."""
         scores = self.evaluator.scores(candidate, items)
         return balanced.verdicts(scores, candidate.threshold) if self.goal == "balanced" else scores

@@ -239,7 +239,7 @@ def _test_on_half(
         raise QuestionsNotTestedError(f"none of {len(judge.questions or ())} questions helps")
     is_tested = np.isin(items.document_ids, test_items.documents)
     untuned = half.with_threshold(untuned, items.of_rows(np.flatnonzero(~is_tested)))
-    untuned_scores = half.scores(untuned, test_items)
+    untuned_scores = half.scores_or_verdicts(untuned, test_items)
     scores = held_out_scores(answers, is_tested, half)[is_tested]
     trial = CandidateTrial(judge, test_items, scores, untuned_scores, half.goal)
     trial.record(half, "questions")

@@ -178,7 +178,7 @@ def _judge_items(
 ) -> tuple[Candidate, Vector]:
     """Learn the candidate's threshold; return the candidate, and its scores or verdicts."""
     calibrated = half.with_threshold(candidate, calibration_items(half, candidate))
-    return calibrated, half.scores(calibrated, items)
+    return calibrated, half.scores_or_verdicts(calibrated, items)
 
 
 def calibration_items(half: SearchProblem, candidate: Candidate) -> Items:
