@@ -123,9 +123,7 @@ def _read_comments(rating_columns: RatingColumns) -> CommentsByItem:
     for column in columns.comment_columns:
         column_words = {*name_words(column)}
         dimensions = {
-            dimension
-            for words, dimension in dimension_by_words.items()
-            if column_words.issuperset(words)
+            name for words, name in dimension_by_words.items() if column_words >= {*words}
         }
         dimensions_by_column[column] = sorted(dimensions - {""}) if dimensions else all_dimensions
     return read_comments(columns, lambda column, _: dimensions_by_column[column])

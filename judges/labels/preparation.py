@@ -97,9 +97,8 @@ def merge_rows_by_id(
     column is one of the `texts`, or holds documents or systems, a problem is added instead.
     """
     label_columns = {*label_columns, *columns.find_columns(("dimension", "annotator", "rating"))}
-    dropped_columns = label_columns.union(
-        columns.comment_columns, map(columns.outer_column, label_columns)
-    )
+    outer_columns = map(columns.outer_column, label_columns)
+    dropped_columns = label_columns.union(columns.comment_columns, outer_columns)
     item_columns = columns.columns_except(dropped_columns)
     constant_columns = {*texts, *columns.find_columns(_ORIGIN_ROLES)}
     merged_rows: dict[str, TableRow] = {}

@@ -133,11 +133,7 @@ def _check_user_words(
     cells: Iterable[RatingCell], options: ReadOptions, problems: Problems
 ) -> list[str]:
     """Add a problem if --values gives words a new meaning, but no label is one of these words."""
-    words = {
-        word
-        for word, number in options.number_by_word.items()
-        if NUMBER_BY_YES_NO_WORD.get(word) != number
-    }
+    words = dict(options.number_by_word.items() - NUMBER_BY_YES_NO_WORD.items()).keys()
     labels = {normalize_word(cell.value) for cell in cells if not is_missing_value(cell.value)}
     if not (labels and words and words.isdisjoint(labels)):
         return []

@@ -38,9 +38,7 @@ YES_NO_PAIRS = VERDICT_PAIRS + _word_pairs(
     *("true/false", "yes/no", "y/n", "wahr/falsch", "ja/nein", "vrai/faux", "oui/non"),
     *("verdadero/falso", "sí/no", "si/no"),
 )
-NUMBER_BY_YES_NO_WORD = {
-    word: number for pair in YES_NO_PAIRS for word, number in zip(pair, (1.0, 0.0), strict=True)
-}
+NUMBER_BY_YES_NO_WORD = {yes: 1.0 for yes, _ in YES_NO_PAIRS} | {no: 0.0 for _, no in YES_NO_PAIRS}
 # Words, in place of a rating, that say that there is no rating.
 _MISSING_WORDS = frozenset(
     (
