@@ -71,7 +71,7 @@ def parser() -> ArgumentParser:
     add_reading_flags(command_parser)
     help_text = "read only labels on this dimension, which the file must have; repeatable"
     add("--dimension", action="append", metavar="NAME", help=help_text)
-    help_text = "the scale that people used, as in 1-5; a rating outside it is a problem (none)"
+    help_text = "the scale that people used, as in 1-5; ratings outside it are problems (any scale)"
     add("--scale", metavar="LOW-HIGH", help=help_text)
     add("--annotations", metavar="FILE", help=ANNOTATIONS_HELP)
     help_text = "write how the columns were read as a mapping file, which --map takes everywhere"

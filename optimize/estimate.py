@@ -197,18 +197,19 @@ def estimate_lines(result: EstimateResult) -> list[str]:
     mean_of_these = IntervalEstimate(overall.value, overall.given_interval)
     lines.append(f"  of these {n_outputs:,} outputs themselves {figure_text(mean_of_these)}")
     # The first difference is between the best system and another system.
-    best = result.differences[0].system if result.differences else ""
-    from_best = {pair.subtracted_system: pair for pair in result.differences if pair.system == best}
+    differences = result.differences
+    best = differences[0].system if differences else ""
+    pair_by_system = {pair.subtracted_system: pair for pair in differences if pair.system == best}
     for name, system_estimate in result.estimate_by_system.items():
         line = f"{name}: too few labels (two documents or more are needed)"
         if system_estimate is not None:
             line = f"{name}: {figure_text(system_estimate)} n={system_estimate.n_labels} labels"
-        if pair := from_best.get(name):
+        if pair := pair_by_system.get(name):
             difference = IntervalEstimate(pair.estimate.value, pair.simultaneous_interval)
             line += f"; {best} less {name} {figure_text(difference, signed=True)}"
         lines.append(line)
-    if result.differences:
-        lines.append("Differences are on shared documents; their intervals hold all at once.")
+    if differences:
+        lines.append("Differences are on shared documents; their intervals hold for all together.")
     return lines
 
 

@@ -209,7 +209,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         return compiled
 
     def _split_examples(
-        self, program: UserProgram, examples: Sequence[Example], print_line: Callable[[str], None]
+        self, program: UserProgram, examples: list[Example], print_line: Callable[[str], None]
     ) -> RunLabels:
         """Read the examples as the labels of a run, split into two halves by document."""
         group_field = self.group or None

@@ -89,8 +89,8 @@ def read_task(
         task = _unlabelled_task(flags, dimension, judges)
     for note in task.labelled_items.notes:
         print_note(f"note: {note}")
-    asked = [JudgeEntry(name=name, judge=judge, items=task.items(judge)) for name, judge in judges]
-    return task, [*asked, *_read_recordings(flags, subject, task)]
+    entries = [JudgeEntry(name=name, judge=one, items=task.items(one)) for name, one in judges]
+    return task, [*entries, *_read_recordings(flags, subject, task)]
 
 
 def _find_subject(flags: Namespace, judges: list[NamedJudge]) -> tuple[str, Subject | None, bool]:

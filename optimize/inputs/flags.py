@@ -175,7 +175,7 @@ def add_floor_flags(group: FlagGroup) -> None:
     for name, figure in FLOOR_FIGURES.items():
         help_text = f"exit 1 if {figure.name}'s interval is below X, 3 if X lies in it"
         group.add_argument(f"--min-{name}", type=float, metavar="X", help=help_text)
-    help_text = "how often growing labels will be checked in all (1)"
+    help_text = "how many times in all you will check labels that grow (1)"
     group.add_argument("--looks", type=parse_count, default=1, metavar="N", help=help_text)
 
 

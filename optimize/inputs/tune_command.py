@@ -67,7 +67,7 @@ def next_step_lines(
 def _lines_without_definition(
     labelled_set: LabelledSet, column: str, flags: Namespace, options: ReadOptions
 ) -> Iterator[TitledLine]:
-    """Yield the command for a column that is no catalogue judge's and that has no definition."""
+    """Yield the command for a column with the name of no catalogue judge and no definition."""
     name, map_flag_text = judge_name(column), ""
     if not VALID_NAME.match(name):  # a judge cannot have the column's name
         name, map_flag_text = "quality", f" {map_flag('quality', [column])}"
@@ -86,7 +86,7 @@ def _lines_without_definition(
 
 
 def _tune_line(name: str, subject_text: str, flags: Namespace, options: ReadOptions) -> TitledLine:
-    """Return the command that tunes a judge on a name, or why its labels cannot be split."""
+    """Return the command that tunes a judge on a dimension, or why its labels cannot be split."""
     subject = catalog.SUBJECT_BY_NAME.get(name)
     input_names = tuple(subject.inputs) if isinstance(subject, Dimension) else None
     scale, further_flags = options.scales.get("*"), ""

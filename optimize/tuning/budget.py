@@ -51,7 +51,7 @@ MIN_FINALISTS, MIN_RACES, MIN_PROPOSALS = 1.5, 3, 4
 # The share of --max-calls that is kept for repeating calls whose replies could not be read, and the
 # share of --max-cost that is kept for prompts that are longer than estimated.
 SPARE_CALLS_SHARE, SPARE_COST_SHARE = 0.05, 0.06
-# A step of the search may cost this share of the limit more than was estimated for it.
+# A step of the search may exceed its estimated cost by this share of the limit.
 SLACK_SHARE = 0.02
 # A candidate has so few demonstrations that judging dev and test with it costs at most this share
 # of the limit. If fewer than MIN_DEMOS fit, prompts get none. A candidate may always cost
@@ -187,7 +187,7 @@ def _expected_by_purpose(run: PreparedRun, budget: SearchBudget, n_probes: int) 
 
 
 def _usual_search(run: PreparedRun, search_budget: SearchBudget) -> tuple[float, float, int]:
-    """Return a search's usual judgements, their price relative to untuned ones, and proposals."""
+    """Return the judgements of a usual search, their price in untuned ones, and its proposals."""
     settings, labels = run.settings, run.labels
     item_cost, limit = search_budget.pricing.untuned_cost, search_budget.limit
     n_learning_items = len(labels.train_and_dev)
@@ -245,7 +245,7 @@ def _run_limit(run: PreparedRun, pricing: Pricing, *, has_begun: bool) -> float:
     """Return what a run may spend; SettingsError if the user's limit is too small to be useful."""
     settings = run.settings
     smallest_limit, default_limit = _planned_limits(run, pricing)
-    # What one call and one dollar of the user's limit may be planned for, without the spare shares.
+    # One call and one dollar of the user's limit, less the share that is kept as a reserve.
     cost_per_call = (1 - SPARE_CALLS_SHARE) * pricing.untuned_cost / pricing.calls_per_item
     cost_per_dollar = 1 - SPARE_COST_SHARE
     max_cost = settings.max_cost if pricing.budget_unit == "dollars" else None

@@ -175,19 +175,19 @@ class Trials:
 
 def _can_continue(folder: Path, config: RunConfig) -> bool:
     """Return whether the folder holds this unfinished run; raise RunFolderError for another run."""
-    name_another = f"name another {option_name('out')}"
+    advice = f"name another {option_name('out')}"
     if not (folder / CONFIG_FILE).exists():
         for path in folder.glob("[!.]*"):
-            raise RunFolderError(f"{folder} holds other files ({path.name}): {name_another}")
+            raise RunFolderError(f"{folder} holds other files ({path.name}): {advice}")
         return False
     # A run writes its report last, but a comparison that lacks some of its judges can go on. A
     # search that a limit ended is finished, since with another limit it makes other requests.
     if (folder / REPORT_FILE).exists() and not read_summary(folder).left_out:
-        raise RunFolderError(f"{folder} holds a finished run: {name_another}")
+        raise RunFolderError(f"{folder} holds a finished run: {advice}")
     earlier_config = _read_json(folder / CONFIG_FILE, RunConfig)
     if difference := _describe_difference(earlier_config, config):
         raise RunFolderError(
-            f"{folder} holds an unfinished run with other settings ({difference}): {name_another}, "
+            f"{folder} holds an unfinished run with other settings ({difference}): {advice}, "
             "or delete the folder"
         )
     return True

@@ -1,6 +1,7 @@
 """Prepare a tuning run without a model: read and split its labels, and check its settings."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -147,10 +148,7 @@ def _new_judge_note(subject: Subject, subject_text: str) -> str:
 def split_labelled(labelled_items: AnyLabels, subject: Subject, seed: int) -> RunLabels:
     """Split labels by document, and also by system if possible; LabelError if all are equal."""
     splits = split(labelled_items, seed=seed)
-
-    def items_of(labelled_split: AnyLabels) -> Items:
-        return make_items(labelled_split, subject.name, subject)
-
+    items_of = partial(make_items, dimension=subject.name, subject=subject)
     labels = RunLabels(
         labelled_items=labelled_items,
         all_items=items_of(labelled_items),

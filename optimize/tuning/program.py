@@ -103,7 +103,7 @@ class UserProgram:
 
     @property
     def takes_demos(self) -> bool:
-        """Whether examples can be demonstrations: they lack no answer and no computed input."""
+        """Whether examples can be demonstrations: they have every answer and every input."""
         computes_inputs = {*self.input_names} != {*self.signature.input_fields}
         return len(self.answers) == 1 and not computes_inputs
 
@@ -120,9 +120,7 @@ class UserProgram:
         except ValueError as error:
             raise ProgramError(f"this program cannot be tuned with {lm}: {error}") from None
 
-    def read_examples(
-        self, examples: Sequence[Example], label: str | None, group: str | None
-    ) -> Items:
+    def read_examples(self, examples: list[Example], label: str | None, group: str | None) -> Items:
         """Convert the examples to items, and keep their inputs for calls of the program."""
         has_human = examples and HUMAN_FIELD in examples[0]
         label = label or (HUMAN_FIELD if has_human else self.rated_answer.name)
@@ -139,8 +137,7 @@ class UserProgram:
         if missing := [name for name in needed_names if example.get(name) is None]:
             raise LabelError(
                 f"example {number} has no {missing[0]!r}; an example needs "
-                f"{', '.join(needed_names)}; for other names use "
-                "RankOptimizer(label=..., group=...)"
+                f"{', '.join(needed_names)}; for others use RankOptimizer(label=..., group=...)"
             )
         try:
             human = self.rated_answer.label_score(example[label])
@@ -158,7 +155,7 @@ class UserProgram:
         )
 
     def describe_judge(self, items: Items) -> tuple[Dimension, Prompt]:
-        """Return what the program judges, and its prompt for the search, with numeric answers."""
+        """Return what the program judges, and the prompt to tune, whose answers are numbers."""
         field_by_name = {field.name: field for field in prompt_of(self.signature).fields}
         choice_fields = []
         for answer in self.answers:
@@ -199,7 +196,7 @@ class UserProgram:
             # are still waiting are not judged.
             context = contextvars.copy_context()
             try:
-                judge_item = partial(self._judge_item, module, prompt.choices)
+                judge_item = partial(self._judge_item, module, prompt)
                 futures = [pool.submit(context.copy().run, judge_item, item) for item in items]
                 for future in futures:
                     item_judgement = future.result()
@@ -210,9 +207,7 @@ class UserProgram:
 
         return judge_items
 
-    def _judge_item(
-        self, module: dspy.Module, choice_fields: Sequence[Field], item: Item
-    ) -> ItemJudgement:
+    def _judge_item(self, module: dspy.Module, prompt: Prompt, item: Item) -> ItemJudgement:
         """Judge one item; errors that do not end the run become failed judgements."""
         trace: list[tuple[dspy.Predict, Example, dspy.Prediction]] = []
         predictor, usage = _only_predictor(module), UsageTracker()
@@ -229,7 +224,7 @@ class UserProgram:
                 score=scores[self.rated_answer.name],
                 rationale=_as_text(outputs.get(self.reason_name)) or None,
                 answers=scores if len(scores) > 1 else None,
-            ).rescored(choice_fields, self.weights)
+            ).rescored(prompt.choices, self.weights)
         except ProgramError:
             raise
         except Exception as error:  # noqa: BLE001 - the user's program may raise anything

@@ -76,7 +76,7 @@ class ProgramAnswer:
         return next((value for value in self.values if int(value) == rating), rating)
 
     def scale(self, items: Items) -> tuple[int, ...]:
-        """Return the ratings for demonstrations: the field's values, else the range of labels."""
+        """Return the ratings in demonstrations: the field's values, else all in people's range."""
         if self.is_choice:
             return 0, 1
         if self.values:
