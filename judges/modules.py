@@ -103,8 +103,7 @@ class JudgeModule(dspy.Module):
         super().__init__()
         prompt = prompt or subject.prompt()
         self.subject, self.default_lm = subject, default_lm
-        # The judge from which the module was made, if any.
-        self.source_judge: object = None
+        self.source_judge: object = None  # the judge from which the module was made, if any
         self.judge = dspy.Predict(signature_of(prompt))
         self.judge.demos = demos_of(prompt)
         self.scoring = Scoring(prompt.choices, weights=weights, threshold=threshold)

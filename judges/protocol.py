@@ -220,10 +220,9 @@ def reply_from_choice(choice: CompletionChoice) -> Reply:
     text = message.content or ""
     if not isinstance(text, str):
         text = "".join(part.text for part in text if part.type == "text")
+    finish_reason = (choice.finish_reason or "stop")[:MAX_NAME_LENGTH]
     if not text and message.refusal:
         text, finish_reason = message.refusal, REFUSAL
-    else:
-        finish_reason = (choice.finish_reason or "stop")[:MAX_NAME_LENGTH]
     tokens = []
     for token in (choice.logprobs or _Logprobs()).content or ():
         top_logprobs: dict[str, float] = {}  # of the likeliest tokens and of the token itself
