@@ -19,6 +19,7 @@ from judges.labels.ratings import RatingsByDimension, TableRatings, read_ratings
 from judges.labels.rows import CommentsByItem, ItemFields, RowReader, read_comments
 from judges.labels.types import LabelledOutput, LabelledSet, rated_dimensions
 from judges.tables.problems import Problems, UnreadableError, count_text, excerpt, joined_names
+from judges.tables.text import TableRow
 
 
 def read_outputs(
@@ -108,10 +109,6 @@ def _make_output(
 def _read_comments(rating_columns: RatingColumns) -> CommentsByItem:
     """Return people's comments: each is on the dimensions in its column's name, or else on all."""
     columns, options = rating_columns.columns, rating_columns.columns.options
-    if columns.is_long_table:
-        return read_comments(
-            columns, lambda _, row: [options.dimension_in(columns.find_cell(row, "dimension"))]
-        )
     dimensions_in_table = (*rating_columns.by_dimension, *rating_columns.nested_dimensions)
     all_dimensions = options.dimensions or dimensions_in_table
     # Maps the words of each dimension, and of its columns, to the dimension; "" if it is not read.
@@ -119,14 +116,15 @@ def _read_comments(rating_columns: RatingColumns) -> CommentsByItem:
     dimension_by_words |= {name_words(name): name for name in all_dimensions}
     for name, dimension_columns in rating_columns.by_dimension.items():
         dimension_by_words |= dict.fromkeys(map(name_words, dimension_columns), name)
-    dimensions_by_column: dict[str, Iterable[str]] = {}
-    for column in columns.comment_columns:
+
+    def dimensions_of(column: str, row: TableRow) -> Iterable[str]:
+        if columns.is_long_table:
+            return [options.dimension_in(columns.find_cell(row, "dimension"))]
         column_words = {*name_words(column)}
-        dimensions = {
-            name for words, name in dimension_by_words.items() if column_words >= {*words}
-        }
-        dimensions_by_column[column] = sorted(dimensions - {""}) if dimensions else all_dimensions
-    return read_comments(columns, lambda column, _: dimensions_by_column[column])
+        names = {name for words, name in dimension_by_words.items() if column_words >= {*words}}
+        return sorted(names - {""}) if names else all_dimensions
+
+    return read_comments(columns, dimensions_of)
 
 
 def _check_rated_ids(
