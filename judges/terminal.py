@@ -87,7 +87,8 @@ def verbose_logging(is_verbose: bool, log_level: int = logging.INFO) -> Iterator
 class Progress:
     """A progress line on a stream (None: no line), with the dollars that were spent of a `budget`.
 
-    The function `refresh` may change the line's title and counts before each update. If
+    If the total number is not known, `n_total` is 0, and the line shows how many are done. The
+    function `refresh` may change the line's title and counts before each update. If
     `interactive_only` is true, the line appears only in a terminal or a notebook, after a delay.
     """
 
@@ -111,6 +112,7 @@ class Progress:
         self._warnings = verbose_logging(not _logger.hasHandlers(), logging.WARNING)
         is_notebook = type(stream).__module__.startswith("ipykernel.")
         is_interactive = stream is not None and (stream.isatty() or is_notebook)
+        known_total = "{desc}: {n:,} of {total:,} {unit} [{elapsed}<{remaining}{postfix}]"
         self._bar = tqdm(
             desc=escape_invisible(title),
             total=n_total,
@@ -122,7 +124,7 @@ class Progress:
             mininterval=0.25 if is_interactive else 30.0,
             miniters=1,
             delay=PROGRESS_DELAY_SECONDS if interactive_only else 0.0,
-            bar_format="{desc}: {n:,} of {total:,} {unit} [{elapsed}<{remaining}{postfix}]",
+            bar_format=known_total if n_total else "{desc}: {n:,} {unit} [{elapsed}{postfix}]",
         )
 
     def step(self, *, failed: bool = False) -> None:

@@ -15,7 +15,7 @@ from judges.protocol import is_embedded
 from optimize.inputs.flags import SettingsError
 from optimize.measuring.injection import ATTACKS, N_PROBED_OUTPUTS
 from optimize.search.budget import Pricing, SearchBudget
-from optimize.search.optimizer import MAX_FINALISTS
+from optimize.search.optimizer import MAX_FINALISTS, OPTIMIZERS
 from optimize.search.problem import SearchOptions
 from optimize.search.questions import MAX_OUTPUTS_ASKED, QUESTION_TEST_COST, QUESTION_TEST_SHARE
 from optimize.search.race import MAX_RACE_DOCUMENTS
@@ -80,16 +80,17 @@ class RunBudget:
         return self.search_budget.pricing
 
     @property
-    def expected_total(self) -> Spending:
-        return total_spending(self.expected_by_purpose, "expected")
+    def expected_total(self) -> Spending | None:
+        """The expected spending; None for a user's optimizer, whose calls cannot be planned."""
+        can_be_planned = self.run.settings.optimizer in OPTIMIZERS
+        return total_spending(self.expected_by_purpose, "expected") if can_be_planned else None
 
     @property
     def expected_minutes(self) -> float:
         """The expected duration of the run in minutes."""
-        proposals = [row for row in self.expected_by_purpose if row.purpose == PROPOSALS]
-        n_proposals = sum(row.calls for row in proposals)
-        n_judge_calls = self.expected_total.calls - n_proposals
-        judge_seconds = n_judge_calls / self.calls_in_flight * CALL_SECONDS
+        calls_by_purpose = {row.purpose: row.calls for row in self.expected_by_purpose}
+        n_proposals = calls_by_purpose.pop(PROPOSALS, 0)
+        judge_seconds = sum(calls_by_purpose.values()) / self.calls_in_flight * CALL_SECONDS
         proposal_seconds = n_proposals / self.search_options.n_proposals * PROPOSAL_SECONDS
         return (judge_seconds + proposal_seconds) / 60
 
@@ -191,7 +192,9 @@ def _usual_search(run: PreparedRun, search_budget: SearchBudget) -> tuple[float,
     settings, labels = run.settings, run.labels
     item_cost, limit = search_budget.pricing.untuned_cost, search_budget.limit
     n_learning_items = len(labels.train_and_dev)
-    if is_embedded(settings.lm):
+    if settings.optimizer not in OPTIMIZERS:
+        return 0, 1.0, 0  # a user's optimizer may make any number of calls
+    if is_embedded(settings.lm) and settings.optimizer == "rank":
         return min(2 * n_learning_items, limit / item_cost), 1.0, 0
     n_proposals = 0
     if not is_embedded(settings.proposer_model.lm):

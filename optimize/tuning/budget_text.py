@@ -5,7 +5,7 @@ from judges.catalog import candidate_questions
 from judges.client import Spending
 from judges.protocol import is_decision_model
 from judges.terminal import dollars_text
-from optimize.figures.as_json import JSON_DECIMALS, JsonObject, to_json
+from optimize.figures.as_json import JsonObject, to_json
 from optimize.figures.as_text import wrap_lines
 from optimize.search.power import power_text
 from optimize.tuning.budget import CALL_SECONDS, PROPOSAL_SECONDS, RunBudget
@@ -18,13 +18,21 @@ TABLE_ROW = "{:<12}{:>14}{:>14}{:>14}{:>14}"
 def budget_lines(budget: RunBudget) -> list[str]:
     """Return a table of expected spending, and notes on the run."""
     table_lines = [TABLE_ROW.format("", "calls", "tokens in", "tokens out", "dollars")]
-    for spending in (*budget.expected_by_purpose, budget.expected_total):
+    total = budget.expected_total
+    for spending in (*budget.expected_by_purpose, *([total] if total else [])):
         counts = spending.calls, spending.tokens_in, spending.tokens_out
         dollars = "free" if spending.cost_usd == 0 else _cost_text(spending)
         table_row = TABLE_ROW.format(spending.purpose, *map(_two_digit_text, counts), dollars)
         table_lines.append(table_row)
     sentences = []
-    if not budget.pricing.is_free:
+    if total is None:
+        limit, is_in_dollars = budget.search_budget.limit, budget.pricing.budget_unit == "dollars"
+        amount = dollars_text(limit) if is_in_dollars else f"{limit:,.0f} calls"
+        sentences.append(
+            f"The calls of the search are not known in advance: {budget.run.settings.optimizer} "
+            f"decides on them. The search may take at most {amount}."
+        )
+    elif not budget.pricing.is_free:
         sentences.append(
             f"It takes about {budget.expected_minutes:.1f} minutes if {budget.calls_in_flight} "
             f"calls are in flight, a call takes {CALL_SECONDS:g} s, and a proposal "
@@ -40,8 +48,9 @@ def budget_lines(budget: RunBudget) -> list[str]:
 
 def planned_line(budget: RunBudget) -> str:
     """Return the calls and dollars that a run is expected to take, on one line."""
-    expected = budget.expected_total
-    line = f"planned: about {_two_digit_text(expected.calls)} calls, {_cost_text(expected)}"
+    line = f"planned: the calls of {budget.run.settings.optimizer}, not known in advance"
+    if expected := budget.expected_total:
+        line = f"planned: about {_two_digit_text(expected.calls)} calls, {_cost_text(expected)}"
     limits = _limit_text(budget)
     return f"{line}, at most {limits}" if limits else line
 
@@ -69,24 +78,23 @@ def _limit_text(budget: RunBudget) -> str:
     max_cost, max_calls = budget.limit_in_dollars, budget.run.settings.max_calls
     limits = [dollars_text(max_cost)] if max_cost else []
     limits += [f"{max_calls:,} calls"] if max_calls else []
-    costs_more = max_cost and (expected.cost_usd or 0) > max_cost
-    takes_more_calls = max_calls and expected.calls > max_calls
+    costs_more = expected and max_cost and (expected.cost_usd or 0) > max_cost
+    takes_more_calls = expected and max_calls and expected.calls > max_calls
     note = "; the search stops at the limit" if costs_more or takes_more_calls else ""
     return " and ".join(limits) + note
 
 
 def budget_json(budget: RunBudget) -> JsonObject:
     """Return the JSON object that `--dry-run --json` prints."""
-    expected, labels = budget.expected_total, budget.run.labels
-    expected_cost = expected.cost_usd and round(expected.cost_usd, JSON_DECIMALS)
+    expected, labels = to_json(budget.expected_total) or {}, budget.run.labels
     splits = {"train": labels.train, "dev": labels.dev, "test": labels.held_out.test}
     return {
         "documents": {name: len(items.documents) for name, items in splits.items()},
         "chance": _chance_sentence(budget.run),
-        "calls": {"expected": expected.calls, "at_most": budget.run.settings.max_calls},
-        "minutes": round(budget.expected_minutes, 1),
-        "tokens": {"in": expected.tokens_in, "out": expected.tokens_out},
-        "cost_usd": {"expected": expected_cost, "at_most": budget.limit_in_dollars},
+        "calls": {"expected": expected.get("calls"), "at_most": budget.run.settings.max_calls},
+        "minutes": round(budget.expected_minutes, 1) if expected else None,
+        "tokens": {"in": expected.get("tokens_in"), "out": expected.get("tokens_out")},
+        "cost_usd": {"expected": expected.get("cost_usd"), "at_most": budget.limit_in_dollars},
         "spending": to_json(budget.expected_by_purpose),
     }
 

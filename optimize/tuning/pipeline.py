@@ -90,7 +90,8 @@ def tune_and_save(
             purpose = PROPOSALS if proposer_account.total.open_calls else account.purpose
             progress.title, progress.n_done = purpose or progress.title, budget.calls
 
-        n_calls = plan_budget(prepared_run, clients.judge.model.native_n).expected_total.calls
+        expected = plan_budget(prepared_run, clients.judge.model.native_n).expected_total
+        n_calls = expected.calls if expected else 0
         progress = Progress(SEARCH, n_calls, stderr, unit="calls", budget=budget, refresh=refresh)
         with progress:
             judge_items = make_item_judge(prepared_run, clients, progress)

@@ -34,6 +34,9 @@ def test_the_line_tells_rows_dollars_limit_and_failures():
     *_, last = lines_of(stream)
     line = re.sub(r"<\d\d:\d\d", "<", last)
     assert line == "search: 640 of 4,100 calls [00:00<, $0.31 of $2.00, 1 failed]"
+    with Progress("search", 0, stream, unit="calls") as progress:
+        progress.step()
+    assert lines_of(stream)[-1] == "search: 1 calls [00:00]"
 
 
 def test_other_lines_stand_above_the_line(monkeypatch):

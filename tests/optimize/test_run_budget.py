@@ -11,7 +11,7 @@ from optimize.__main__ import command
 from optimize.figures.as_json import to_json
 from optimize.inputs.flags import SettingsError
 from optimize.tuning.budget import plan_budget
-from optimize.tuning.budget_text import budget_lines, planned_line
+from optimize.tuning.budget_text import budget_json, budget_lines, planned_line
 from optimize.tuning.models import spending_summary
 from optimize.tuning.preparation import prepare_run
 from optimize.tuning.settings import read_settings
@@ -119,6 +119,19 @@ def test_a_dry_run_needs_no_key_and_sends_and_writes_nothing(
     assert "--max-cost: the price of openai/x is not known" in capsys.readouterr().err
     assert not openai_server.log
     assert not list(here.iterdir())
+
+
+def test_the_calls_of_a_users_optimizer_are_not_planned():
+    own = "optimize.search.rank_search:explore"
+    budget = plan(lm="embedded", optimizer=own)
+    assert [row.purpose for row in budget.expected_by_purpose] == ["test", "probes"]
+    text = " ".join(" ".join(budget_lines(budget)).split())
+    assert "The search may take at most 19,760 calls." in text
+    assert "expected" not in text
+    assert budget_json(budget)["calls"] == {"expected": None, "at_most": None}
+    assert planned_line(plan(max_cost=2.0, optimizer=own)) == (
+        f"planned: the calls of {own}, not known in advance, at most $2.00"
+    )
 
 
 REQUEST = b"", [{"role": "user", "content": "x" * 40}], Sampling(max_tokens=10)
