@@ -184,8 +184,7 @@ def mapping_yaml(reading: FileReading, options: ReadOptions) -> str:
         mapping[VALUES_KEY] = {word: "" if value is None else value for word, value in values}
     for lowest, highest in options.scales.values():
         mapping[SCALE_KEY] = f"{lowest:g}:{highest:g}"
-    yaml_text: str = yaml.safe_dump(mapping, allow_unicode=True, sort_keys=False)
-    return yaml_text
+    return str(yaml.safe_dump(mapping, allow_unicode=True, sort_keys=False))
 
 
 def _counts_text(labels: AnyLabels) -> str:

@@ -13,7 +13,7 @@ from judges import catalog
 from judges.cli.flags import JUDGE_HELP, add_model_flags, read_map_flags
 from judges.client import BudgetSpentError
 from judges.definition import make_comparison, make_dimension
-from judges.dimension import Comparison, Subject
+from judges.dimension import Subject
 from judges.judgement import AnyJudgement, Preference
 from judges.labels.flags import split_mapping
 from judges.labels.names import judge_name
@@ -33,9 +33,9 @@ from optimize.inputs.flags import (
     SettingsError,
     add_turns_flag,
     chosen_scale,
+    fit_subject,
     judge_scale,
     parse_scale,
-    rescale_subject,
 )
 from optimize.inputs.labelled import PASS_FAIL, AnyLabels
 from optimize.inputs.subjects import find_subject, new_judge_texts, usable_texts
@@ -175,11 +175,7 @@ def _subject_to_label(flags: Namespace, items: AnyLabels, text_names: Sequence[s
     subject = None if definition else find_subject(written_name) or find_subject(name)
     if subject is None:
         subject = _new_subject(name, definition, items, text_names, flags.scale)
-    elif isinstance(subject, Comparison) is not isinstance(items, LabelledPairs):
-        right_flag = "--pairwise" if isinstance(subject, Comparison) else "--dimension"
-        raise SettingsError(f"{subject.name}: name it by {right_flag}")
-    else:
-        subject = rescale_subject(subject, flags.scale)
+    subject = fit_subject(subject, flags.scale, pairwise=flags.pairwise is not None)
     if (n_answers := len(answer_numbers(subject))) > MAX_ANSWERS:
         raise SettingsError(
             f"{subject.name} has {n_answers} answers, and the page has keys for {MAX_ANSWERS}; "

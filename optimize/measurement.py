@@ -90,8 +90,7 @@ class Measurement:
 
     def summary(self) -> JsonObject:
         """Return the figures as the JSON object that `dspy-judges verify --json` prints."""
-        figures: JsonObject = to_json(self.result)
-        return figures
+        return dict(to_json(self.result))
 
     def __str__(self) -> str:
         return "\n".join(verification_lines(self.result))

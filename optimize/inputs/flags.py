@@ -4,12 +4,12 @@ from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from dspy_judges.errors import UsageError, option_name
 from judges.cli.flags import FlagGroup, Parser, parse_count, read_map_flags
 from judges.client import url_has_secret
-from judges.dimension import MAX_RATINGS, Dimension, Subject
+from judges.dimension import MAX_RATINGS, Comparison, Dimension, Subject
 from judges.labels.flags import ANY_SCALE, read_scale, read_values, split_mapping
 from judges.labels.types import Vote
 from judges.labels.values import USUAL_SCALES, Scale
@@ -41,19 +41,9 @@ VALUES_HELP = (
 )
 
 
-class FloorFigure(NamedTuple):
-    """A figure that may have a floor; a rate counts only the outputs with `counted_label`."""
-
-    name: str
-    counted_label: str
-    lowest_value: int
-
-
-FLOOR_FIGURES = {
-    "spearman": FloorFigure("rho", "", -1),
-    "tpr": FloorFigure("TPR", "pass", 0),
-    "tnr": FloorFigure("TNR", "fail", 0),
-}
+# For each floor: the name of its figure, the label of the outputs that a rate counts ("" for rho),
+# and the lowest value that the figure can have.
+FLOOR_FIGURES = {"spearman": ("rho", "", -1), "tpr": ("TPR", "pass", 0), "tnr": ("TNR", "fail", 0)}
 
 
 class SettingsError(UsageError):
@@ -106,6 +96,17 @@ def rescale_subject(subject: Subject, scale_text: str | None) -> Subject:
     """Return the dimension on this scale; comparisons, "any" and None change nothing."""
     scale = judge_scale(scale_text)
     return subject.on_scale(*scale) if scale and isinstance(subject, Dimension) else subject
+
+
+def fit_subject(subject: Subject, scale_text: str | None, *, pairwise: bool) -> Subject:
+    """Return the subject on the scale of --scale; SettingsError if the flags do not suit it."""
+    is_comparison = isinstance(subject, Comparison)
+    if is_comparison != pairwise:
+        right_flag = "--pairwise" if is_comparison else "--dimension"
+        raise SettingsError(f"{subject.name}: name it by {right_flag}")
+    if is_comparison and scale_text is not None:
+        raise SettingsError(f"{option_name('scale')}: pairs have votes, not ratings on a scale")
+    return rescale_subject(subject, scale_text)
 
 
 def usual_scale(ratings: Sequence[float]) -> tuple[int, int] | None:
@@ -172,8 +173,8 @@ def add_turns_flag(group: FlagGroup) -> None:
 
 def add_floor_flags(group: FlagGroup) -> None:
     """Add --min-spearman, --min-tpr, --min-tnr and --looks."""
-    for name, figure in FLOOR_FIGURES.items():
-        help_text = f"exit 1 if {figure.name}'s interval is below X, 3 if X lies in it"
+    for name, (figure, *_) in FLOOR_FIGURES.items():
+        help_text = f"exit 1 if {figure}'s interval is below X, 3 if X lies in it"
         group.add_argument(f"--min-{name}", type=float, metavar="X", help=help_text)
     help_text = "how many times in all you will check labels that grow (1)"
     group.add_argument("--looks", type=parse_count, default=1, metavar="N", help=help_text)

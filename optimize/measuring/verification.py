@@ -213,21 +213,22 @@ def _check_figure(
     result: Verification, name: str, floor_value: float, looks: int
 ) -> tuple[str, str]:
     """Return the outcome for one floor, and a text with the figure, its interval and the floor."""
-    floor_figure, verdict_figures = FLOOR_FIGURES[name], result.scorecard.verdict_figures
+    figure_name, counted_label, _ = FLOOR_FIGURES[name]
+    verdict_figures = result.scorecard.verdict_figures
     figure: Correlation | Rate = result.scorecard.rho
-    if floor_figure.counted_label and verdict_figures:
+    if counted_label and verdict_figures:
         figure = getattr(verdict_figures.judge, name)
     figure = replace(figure, interval=floor.interval_for_looks(figure, looks))
-    text = f"{floor_figure.name} undefined"
+    text = f"{figure_name} undefined"
     if not math.isnan(figure.value):
         ends_text = f"{interval_text(figure.interval)}{looks_text(looks)}"
-        text = f"{floor_figure.name} {figure.value:.4f} {ends_text}"
+        text = f"{figure_name} {figure.value:.4f} {ends_text}"
     outcome = floor.check_floor(figure.interval, floor_value)
     if outcome == "holds":
         return outcome, f"{text} >= {floor_value:g}"
     text += f", --min-{name} {floor_value:g}"
     if outcome == "undecided":
-        text += f": {_labels_to_add(result, figure, floor_figure.counted_label, floor_value)}"
+        text += f": {_labels_to_add(result, figure, counted_label, floor_value)}"
     return outcome, text
 
 

@@ -16,7 +16,7 @@ from judges.protocol import is_decision_model
 from judges.scoring import SamplingPlan
 from judges.tables.in_memory import Rows
 from optimize.figures.by_judge import HeldOut
-from optimize.inputs.flags import SettingsError
+from optimize.inputs.flags import SettingsError, fit_subject
 from optimize.inputs.labelled import (
     AnyLabels,
     LabelSource,
@@ -29,7 +29,7 @@ from optimize.inputs.subjects import find_subject, subject_from_labels
 from optimize.items import Items, choose_level, is_two_valued, make_items
 from optimize.search.problem import Goal
 from optimize.statistics.correlations import Level
-from optimize.tuning.settings import Objective, Settings, apply_scale_setting
+from optimize.tuning.settings import Objective, Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +111,7 @@ def prepare_run(
         subject, labels_read = subject_from_labels(subject_text, label_source, pairwise=is_pairwise)
         label_source = LabelSource(data=labels_read, scale=settings.scale)
         notes = [_new_judge_note(subject, subject_text)]
-    subject = apply_scale_setting(subject, settings)
+    subject = fit_subject(subject, settings.scale, pairwise=is_pairwise)
     labelled_items = load_labels(label_source, subject.name, subject)
     labelled_items = replace(labelled_items, notes=(*labelled_items.notes, *notes))
     labels = split_labelled(labelled_items, subject, settings.seed)

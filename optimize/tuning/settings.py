@@ -11,7 +11,6 @@ from msgspec import Meta, ValidationError
 from dspy_judges.errors import option_name
 from judges.cli.flags import read_map_flags, read_number, read_plan
 from judges.client import KEY_IN_NAME_PROBLEM, Price, Redactor, find_price, price_of, read_price
-from judges.dimension import Comparison, Subject
 from judges.labels.flags import split_mapping
 from judges.labels.names import judge_name
 from judges.labels.values import WordValues
@@ -23,7 +22,6 @@ from optimize.inputs.flags import (
     parse_scale,
     parse_values,
     refuse_key_in_address,
-    rescale_subject,
 )
 from optimize.statistics.correlations import Level
 
@@ -297,14 +295,3 @@ def _check_model(settings: Settings, prefix: Literal["", "proposer_"]) -> None:
             f"{option_name('max_cost')}: the price of {model.lm} is not known; give "
             f"{option_name(prefix + 'price', 'IN,OUT')}, or {option_name('max_calls')}"
         )
-
-
-def apply_scale_setting(subject: Subject, settings: Settings) -> Subject:
-    """Return the subject on the scale of --scale; SettingsError if a setting does not suit it."""
-    is_comparison = isinstance(subject, Comparison)
-    if is_comparison != (settings.pairwise is not None):
-        right_flag = "--pairwise" if is_comparison else "--dimension"
-        raise SettingsError(f"{subject.name}: use {right_flag} {settings.subject_text}")
-    if settings.scale is not None and is_comparison:
-        raise SettingsError(f"{option_name('scale')}: pairs have votes, not ratings on a scale")
-    return rescale_subject(subject, settings.scale)
