@@ -1,8 +1,8 @@
 """The estimated cost of judging a table, and its real cost afterwards."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 from judges.client import Session, gives_n_replies
 from judges.client.prices import CHARACTERS_PER_TOKEN, Price, choose_price, estimate_tokens
@@ -71,29 +71,37 @@ def total_estimate(estimates: Sequence[CostEstimate]) -> CostEstimate:
     return CostEstimate(all_lms, sum(n_requests), sum(tokens_in), sum(tokens_out), total_cost)
 
 
-def cost_json(session: Session, seconds: float) -> dict[str, Any]:
-    """Return the calls, tokens, cost and time of a run and its earlier starts, as --json has them.
+class RunCost(NamedTuple):
+    """The calls, tokens, cost and time of a run and its earlier starts, as --json has them.
 
-    `cost_unconfirmed_usd` is the worst-case cost of requests that were not answered.
+    `cost_usd` is None if a price is unknown. `cost_unconfirmed_usd` is the worst-case cost of
+    requests that were not answered.
     """
-    accounts, total = session.budget.accounts, session.budget.total
-    prices_are_known = all(account.token_price for account in accounts.values())
-    return {
-        "lm": sorted(accounts),
-        "lm_calls": total.calls,
-        "cached_calls": total.cached_calls,
-        "tokens": {"in": total.tokens_in, "out": total.tokens_out},
-        "cost_usd": round(total.spent, 6) if prices_are_known else None,
-        "cost_unconfirmed_usd": round(total.cost_unconfirmed, 6),
-        "seconds": round(seconds, 3),
-    }
 
+    lm: list[str]
+    lm_calls: int
+    cached_calls: int
+    tokens: dict[str, int]
+    cost_usd: float | None
+    cost_unconfirmed_usd: float
+    seconds: float
 
-def cost_note(cost: Mapping[str, Any]) -> str | None:
-    """Return a line on the cost of a run (see `cost_json`); None if it is zero or unknown."""
-    if not cost["cost_usd"]:
-        return None
-    note = f"cost: ${cost['cost_usd']:,.4f} for {cost['lm_calls']:,} calls"
-    if unconfirmed_cost := cost["cost_unconfirmed_usd"]:
-        note += f", at most ${unconfirmed_cost:,.4f} of it for unanswered requests"
-    return note
+    @classmethod
+    def from_session(cls, session: Session, seconds: float) -> "RunCost":
+        accounts, total = session.budget.accounts, session.budget.total
+        prices_are_known = all(account.token_price for account in accounts.values())
+        return cls(
+            lm=sorted(accounts),
+            lm_calls=total.calls,
+            cached_calls=total.cached_calls,
+            tokens={"in": total.tokens_in, "out": total.tokens_out},
+            cost_usd=round(total.spent, 6) if prices_are_known else None,
+            cost_unconfirmed_usd=round(total.cost_unconfirmed, 6),
+            seconds=round(seconds, 3),
+        )
+
+    def __str__(self) -> str:
+        text = f"cost: ${self.cost_usd:,.4f} for {self.lm_calls:,} calls"
+        if self.cost_unconfirmed_usd:
+            text += f", at most ${self.cost_unconfirmed_usd:,.4f} of it for unanswered requests"
+        return text

@@ -17,10 +17,9 @@ from hashlib import file_digest, sha256
 from itertools import chain, islice, tee
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
 
 from dspy_judges.errors import JudgesError, UsageError
-from judges.cli.costs import CostEstimate, cost_json, cost_note, estimate_costs, total_estimate
+from judges.cli.costs import CostEstimate, RunCost, estimate_costs, total_estimate
 from judges.cli.flags import read_map_flags, request_options
 from judges.cli.results import ResultsByJudge, load_judges, print_report
 from judges.client import Budget, BudgetSpentError, Session, find_price, price_of
@@ -106,7 +105,8 @@ def command(flags: argparse.Namespace) -> int:
     _check_max_cost(run)
     if flags.batch_api and not _run_batch_step(run):
         return 1 if flags.batch_api == "collect" else 0
-    print_report(results_by_judge, flags, run.n_rows, _judge_table(run, results_by_judge))
+    cost = _judge_table(run, results_by_judge)
+    print_report(results_by_judge, flags, run.n_rows, cost._asdict())
     return 0
 
 
@@ -248,7 +248,7 @@ def _check_max_cost(run: TableRun) -> None:
         print_note(f"note: --max-cost {max_cost:g} may end the run before all rows are judged")
 
 
-def _judge_table(run: TableRun, results_by_judge: ResultsByJudge) -> dict[str, Any]:
+def _judge_table(run: TableRun, results_by_judge: ResultsByJudge) -> RunCost:
     """Judge and write all rows; return the cost of the run."""
     start_time = time.monotonic()
     with _open_session(run, is_last=True) as session:
@@ -266,9 +266,9 @@ def _judge_table(run: TableRun, results_by_judge: ResultsByJudge) -> dict[str, A
                 progress.step(failed=any(judgement.failure for judgement in judgements.values()))
         if note := session.budget.total.cache_note:
             print_note(note)
-        cost = cost_json(session, time.monotonic() - start_time)
-    if note := cost_note(cost):
-        print_note(note)
+        cost = RunCost.from_session(session, time.monotonic() - start_time)
+    if cost.cost_usd:
+        print_note(str(cost))
     return cost
 
 

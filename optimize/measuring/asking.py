@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Unpack
 
-from judges.cli.costs import cost_json, cost_note
+from judges.cli.costs import RunCost
 from judges.client import BudgetSpentError, Client, Counts, ModelOptions, Session
 from judges.dimension import Subject
 from judges.judge import Judge
@@ -201,8 +201,9 @@ def ask_judges(
         ]
         if note := session.budget.total.cache_note:
             print_note(note)
-        if note := cost_note(cost_json(session, seconds=0.0)):
-            print_note(note)
+        cost = RunCost.from_session(session, seconds=0.0)
+        if cost.cost_usd:
+            print_note(str(cost))
     return asked_entries
 
 
