@@ -1,14 +1,6 @@
 """Test suites for your own models and label exports.
 
 Inherit from a suite in your tests and set its attributes; pytest then runs the suite's tests.
-
-```python
-from judges.testing import ModelContract
-
-
-class TestEcho(ModelContract):
-    model = staticmethod(lambda: Echo("echo"))
-```
 """
 
 import asyncio

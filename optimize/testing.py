@@ -1,13 +1,5 @@
 """Test suites for extensions: pytest runs all tests of a suite on an extension of yours.
 
-```python
-from optimize.testing import OptimizerContract
-
-
-class TestHillClimb(OptimizerContract):
-    optimizer = staticmethod(hill_climb)
-```
-
 A test class inherits a suite, and sets the suite's attribute to the extension. The tests need no
 network: an optimizer tunes a simulated judge. Each text states six qualities as numbers; the judge
 rates it by the qualities that its instruction names, and people by two of the six. `judges.testing`

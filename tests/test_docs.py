@@ -102,7 +102,12 @@ def test_the_api_page_has_every_public_name_by_its_home():
         homes |= {
             f"{node.module}.{each.name}" for node in imports for each in node.names if each.asname
         }
-    assert set(re.findall(r"^::: (\S+)$", page, re.MULTILINE)) == homes
+    public, _, extensions = page.partition("\n## Extensions\n")
+    assert set(re.findall(r"^::: (\S+)$", public, re.MULTILINE)) == homes
+    guide = (DOCS / "extend.md").read_text(encoding="utf-8")
+    for names in re.findall("^from (?:judges|optimize)[.].* import (.*)$", guide, re.MULTILINE):
+        for name in names.split(", "):
+            assert re.search(rf"\b{name}\b", extensions) or name.endswith("Contract"), name
 
 
 @pytest.mark.skipif(find_spec("mkdocstrings") is None, reason="the extra `docs` is not installed")

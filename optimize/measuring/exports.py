@@ -54,14 +54,11 @@ COLUMNS_BY_CONTENT: dict[str, tuple[str, ...]] = {
 class Tool:
     """A declaration of another tool's results: how a file is recognised, where its scores are.
 
-    A file is the tool's if each regular expression in `columns` matches a column of its rows. In a
-    column's name, a dot leads to a key in a nested object.
-
     Attributes:
         name: The tool's name, for messages.
-        columns: Regular expressions for the columns by which a file is recognised.
+        columns: Regular expressions. A file is the tool's if each matches a column of its rows.
         scores: The column that holds a row's scores: a list with an object for each metric, or an
-            object with a number or an object for each metric. Empty if there is none.
+            object with a number or an object for each metric. A dot leads into a nested object.
         rows: The path to the rows in a JSON object; empty if the file is the list of rows itself.
         words: Words that count as a score, beside yes and no, true and false, pass and fail.
         places: The tool's columns by their content, tried before those of `COLUMNS_BY_CONTENT`.

@@ -133,7 +133,7 @@ class TestCoefficients(CoefficientContract):
 
 class TestConcordanceOfThePage(CoefficientContract):
     with pytest.MonkeyPatch.context() as _patch:
-        _patch.setattr("optimize.statistics.correlations.COEFFICIENTS", dict(COEFFICIENTS))
+        _patch.setattr("optimize.statistics.coefficients.COEFFICIENTS", dict(COEFFICIENTS))
         coefficient = define(BLOCKS[3])["COEFFICIENTS"]["concordance"]
 
 
