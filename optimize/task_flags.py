@@ -163,9 +163,9 @@ def _make_entry(name: str, task: Task, recording: Recording, scale: Sequence[int
     if np.array_equal(scored_items.scores, scored_items.human):
         print_error(f"warning: {name}: every score equals people's label: are they a judge's?")
     if scored_items.n_unjudged:
-        unjudged = count_text(scored_items.n_unjudged, "labelled output")
-        unlabelled = count_text(scored_items.n_unlabelled, "record")
-        left_out = f"{unjudged} without a record, {unlabelled} without a label"
+        unjudged_text = count_text(scored_items.n_unjudged, "labelled output")
+        unlabelled_text = count_text(scored_items.n_unlabelled, "record")
+        left_out = f"{unjudged_text} without a record, {unlabelled_text} without a label"
         print_error(f"warning: {name}: left out: {left_out}")
     return JudgeEntry(name=name, scored_items=scored_items)
 

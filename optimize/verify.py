@@ -102,7 +102,7 @@ def verify(flags: Namespace) -> CommandOutcome:
 def _verify_one(
     flags: Namespace, floors: Mapping[str, float]
 ) -> tuple[Verification | SwapDecision, list[str]]:
-    """Measure one judge; JudgesError if rates have floors, but nothing says pass or fail."""
+    """Measure one judge; JudgesError if TPR or TNR has a floor, but nothing says pass or fail."""
     judge_arguments = [*flags.judges, *flags.scores, *flags.replies]
     if len(judge_arguments) != 1:
         raise SettingsError("name one thing to verify: a JUDGE, --replies FILE or --scores FILE")

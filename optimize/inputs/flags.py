@@ -30,7 +30,7 @@ DEFAULT_RISK = 0.1
 # join a panel and does not ship.
 MAX_FAILED_SHARE = 0.1
 INTERRUPTED_MESSAGE = "interrupted: run the same command again to go on from here"
-ANNOTATIONS_HELP = "a long file (id, dimension, annotator, rating) that replaces the file's ratings"
+ANNOTATIONS_HELP = "ratings in place of the file's: one a row, with id, dimension and annotator"
 DATA_HELP = f"human labels: {READABLE_ENDINGS}, or hf:owner/name (the starter set)"
 MAP_HELP = """\
 read NAME (a dimension, a text, id, group, system) from this column; repeatable; or
@@ -183,8 +183,8 @@ def add_floor_flags(group: FlagGroup) -> None:
 def read_floors(flags: Namespace) -> dict[str, float]:
     """Return the floors that the flags --min-... set, by the names in FLOOR_FIGURES."""
     # The command plan has no flag --min-spearman.
-    values = {name: getattr(flags, f"min_{name}", None) for name in FLOOR_FIGURES}
-    floors = {name: value for name, value in values.items() if value is not None}
+    flag_values = {name: getattr(flags, f"min_{name}", None) for name in FLOOR_FIGURES}
+    floors = {name: value for name, value in flag_values.items() if value is not None}
     for name, floor in floors.items():
         figure, _, lowest = FLOOR_FIGURES[name]
         if not lowest <= floor <= 1:

@@ -222,12 +222,12 @@ def agreement_text(labelled_set: LabelledSet, dimension: str) -> str:
         # first label of each output, the second label, and so on.
         labels_first = np.argsort(np.isnan(ratings), axis=1, kind="stable")
         ratings = np.take_along_axis(ratings, labels_first, axis=1)[:, :MAX_NAMED_ANNOTATORS]
-    annotator_pairs = annotator_agreement(ratings)
-    n_shared_outputs = np.array([pair.n_outputs for pair in annotator_pairs])
+    agreements = annotator_agreement(ratings)
+    n_shared_outputs = np.array([pair.n_outputs for pair in agreements])
     if not n_shared_outputs.any():
         return ""
     # The mean of a coefficient is over the pairs of annotators for which it is defined.
-    figures = np.ma.masked_invalid([(pair.equal, pair.kappa, pair.rho) for pair in annotator_pairs])
+    figures = np.ma.masked_invalid([(pair.equal, pair.kappa, pair.rho) for pair in agreements])
     share_equal, *coefficients = np.ma.average(figures, axis=0, weights=n_shared_outputs)
     undefined = np.ma.masked
     kappa, rho = ("undefined" if one is undefined else f"{one:.2f}" for one in coefficients)

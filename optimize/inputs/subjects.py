@@ -102,7 +102,7 @@ def subject_from_labels(
 
 
 def _split_definition(subject_text: str, label_source: LabelSource) -> tuple[str, str]:
-    """Split NAME=DEFINITION; SettingsError if it is empty or no file of labels is given."""
+    """Split NAME=DEFINITION; SettingsError if the definition is empty or no labels are given."""
     name, equals, definition = (text.strip() for text in subject_text.partition("="))
     if equals and (label_source.data is None or not definition.strip(".…")):
         raise SettingsError(
@@ -186,6 +186,6 @@ def unread_columns(reading: FileReading, texts: Collection[str], *, is_new: bool
     unused_names = without_keys(column_by_name, used_names)
     if is_new and not unused_names:
         unused_names = {"NAME": "COLUMN"}
-    flags = ", ".join(map_flag(name, [column]) for name, column in unused_names.items())
-    advice = f" (to use one, name it: {flags})" if flags else ""
+    flags_text = ", ".join(map_flag(name, [column]) for name, column in unused_names.items())
+    advice = f" (to use one, name it: {flags_text})" if flags_text else ""
     return f"{', '.join(columns)}{advice}" if columns else ""

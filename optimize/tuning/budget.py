@@ -107,7 +107,7 @@ class RunBudget:
         return self.run.settings.max_cost or round(self.limit, 2)
 
     def reservation(self, cost: float) -> tuple[float, float]:
-        """Return the calls and dollars to reserve: the final measurement plus a search's `cost`."""
+        """Return the calls and dollars to set aside: for the final measurement, and for `cost`."""
         calls = cost / self.pricing.untuned_cost * self.pricing.calls_per_item + self.reserved_calls
         return calls, self.reserved_cost + cost if self.pricing.budget_unit == "dollars" else 0.0
 

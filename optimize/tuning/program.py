@@ -218,11 +218,11 @@ class UserProgram:
             predictions = [prediction for caller, _, prediction in trace if caller is predictor]
             if not predictions:
                 raise ProgramError(f"{type(module).__name__} did not call its predictor")
-            outputs = predictions[-1]
-            scores = {one.name: one.score(outputs[one.name]) for one in self.answers}
+            prediction = predictions[-1]
+            scores = {one.name: one.score(prediction[one.name]) for one in self.answers}
             judgement = Judgement(
                 score=scores[self.rated_answer.name],
-                rationale=_as_text(outputs.get(self.reason_name)) or None,
+                rationale=_as_text(prediction.get(self.reason_name)) or None,
                 answers=scores if len(scores) > 1 else None,
             ).rescored(prompt.choices, self.weights)
         except ProgramError:
