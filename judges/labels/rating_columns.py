@@ -135,11 +135,7 @@ def _find_columns(
     for name, user_columns in columns.columns_by_name.items():
         if dimension in (name, judge_name(name)):
             return user_columns, True
-    exact_name, words = columns.exact_name(dimension), {*name_words(dimension)}
-    # A judge's name is made from a column's name, such as `helpful` from `Helpful?`.
-    named_columns = {name for name in columns.table.columns if judge_name(name) == dimension}
-    if columns.has_column(exact_name):
-        named_columns = {exact_name} - columns.judge_score_columns
+    named_columns, words = _named_columns(columns, dimension), {*name_words(dimension)}
     for name, annotator_columns in _annotator_columns(number_columns).items():
         if name_key(name) == name_key(dimension) and not named_columns:
             return annotator_columns, True
@@ -154,6 +150,15 @@ def _find_columns(
     if label_columns or dimension in catalog.SUBJECT_BY_NAME:
         return label_columns, len(label_columns) < 2
     return number_columns, False
+
+
+def _named_columns(columns: Columns, dimension: str) -> set[str]:
+    """Return the column with a dimension's name, else those from which its name was made."""
+    exact_name = columns.exact_name(dimension)
+    if columns.has_column(exact_name):
+        return {exact_name} - columns.judge_score_columns
+    # A judge's name is made from a column's name, such as `helpful` from `Helpful?`.
+    return {name for name in columns.table.columns if judge_name(name) == dimension}
 
 
 def _guess_columns(
