@@ -11,8 +11,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from dspy_judges.errors import JudgesError
-
 INTERRUPTED_EXIT_CODE = 130
 # The environment variable that lists the modules a command imports first, separated by commas.
 EXTENSIONS_VARIABLE = "DSPY_JUDGES_EXTENSIONS"
@@ -74,7 +72,7 @@ def run(function_path: str, arguments: Sequence[str] | None = None) -> int:
         for extension in filter(None, map(str.strip, extensions)):
             try:
                 import_module(extension)
-            except (ImportError, JudgesError) as error:
+            except (ImportError, ValueError) as error:
                 sys.exit(f"dspy-judges: {EXTENSIONS_VARIABLE}={extension}: {error}")
         run_command = getattr(import_module(module_name), function_name)
     exit_code: int = run_command(sys.argv[1:] if arguments is None else list(arguments))

@@ -49,10 +49,9 @@ class LastRound:
 class Exploration:
     """The result of an optimizer: finalists, best first, and the ids of all scored candidates.
 
-    The report counts the ids. `cross_validation` tests a finalist whose demonstrations are from dev
-    as well as train. `questions` are the questions that the proposer wrote from train.
-    `limit_reached` is true if the limit was too small for proposals, or for a test of the better
-    candidates.
+    `cross_validation` tests a finalist whose demonstrations are from dev as well as train.
+    `questions` are the questions that the proposer wrote from train. `limit_reached` is true if the
+    limit was too small for proposals, or for a test of the better candidates.
     """
 
     finalists: Sequence[Candidate] = ()

@@ -126,8 +126,7 @@ def _explore(optimizer: Optimizer, half: SearchProblem) -> Exploration:
     with budget.reserving(reserve):
         exploration = optimizer(replace(half, test_reserve=reserve))
     if not isinstance(exploration, Exploration):
-        returned = type(exploration).__name__
-        raise SettingsError(f"the optimizer returned {returned}; it must return an Exploration")
+        raise SettingsError(f"the optimizer returned {type(exploration)}, not an Exploration")
     return exploration
 
 

@@ -18,14 +18,13 @@ TABLE_ROW = "{:<12}{:>14}{:>14}{:>14}{:>14}"
 def budget_lines(budget: RunBudget) -> list[str]:
     """Return a table of expected spending, and notes on the run."""
     table_lines = [TABLE_ROW.format("", "calls", "tokens in", "tokens out", "dollars")]
-    total = budget.expected_total
-    for spending in (*budget.expected_by_purpose, *([total] if total else [])):
+    for spending in filter(None, (*budget.expected_by_purpose, budget.expected_total)):
         counts = spending.calls, spending.tokens_in, spending.tokens_out
         dollars = "free" if spending.cost_usd == 0 else _cost_text(spending)
         table_row = TABLE_ROW.format(spending.purpose, *map(_two_digit_text, counts), dollars)
         table_lines.append(table_row)
     sentences = []
-    if total is None:
+    if budget.expected_total is None:
         limit, is_in_dollars = budget.search_budget.limit, budget.pricing.budget_unit == "dollars"
         amount = dollars_text(limit) if is_in_dollars else f"{limit:,.0f} calls"
         sentences.append(

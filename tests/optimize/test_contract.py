@@ -121,7 +121,7 @@ def test_what_is_no_function_or_returns_no_exploration_is_refused_in_one_line(tm
         find_optimizer(f"{__name__}:NOT_A_FUNCTION")
     with pytest.raises(SettingsError, match="optimizer :5: define it"):
         optimizer_name(5)
-    with pytest.raises(SettingsError, match="returned list; it must return an Exploration"):
+    with pytest.raises(SettingsError, match="returned <class 'list'>, not an Exploration"):
         tune("relevance", optimizer=return_a_list, out=tmp_path / "run")
 
 
