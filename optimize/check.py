@@ -4,7 +4,8 @@ import json
 import textwrap
 from argparse import ArgumentParser, Namespace
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from itertools import chain, filterfalse
 from pathlib import Path
@@ -199,14 +200,17 @@ def _reading_lines(labels: AnyLabels, columns: Mapping[str, object]) -> Iterator
     """Yield lines on what was read from a file without problems, and what was not."""
     yield "documents", labels.grouped_by
     reading = labels.reading
+    read_names = [*reading.texts]
     if isinstance(labels, LabelledSet):
         for dimension in labels.dimensions:
             yield "ratings", f"{dimension}: {_ratings_text(labels, dimension)}"
+        with suppress(LabelError):  # it is not clear which text is judged, so all are listed
+            read_names = new_judge_texts(labels, columns)
     else:
+        read_names = [*shared_texts(labels), *RESPONSE_NAMES]
         n_by_vote = Counter(vote for pair in labels.pairs for vote in pair.votes)
         ties = f"{count_text(n_by_vote['tie'], 'tie')}, which count half for each side"
         yield "votes", f"{n_by_vote['A']:,} for A, {n_by_vote['B']:,} for B, and {ties}"
-    read_names = _texts_to_read(labels, columns)
     texts = {name: column for name, column in reading.texts.items() if name in read_names}
     column_phrases = [_columns_text(name, columns) for name, columns in reading.rows.items()]
     column_phrases += [f"text {_columns_text(name, [column])}" for name, column in texts.items()]
@@ -217,16 +221,6 @@ def _reading_lines(labels: AnyLabels, columns: Mapping[str, object]) -> Iterator
         yield "comments", f"{comment_columns}: what people wrote on their labels; tuning uses it"
     if unread := unread_columns(reading, texts):
         yield "not read", unread
-
-
-def _texts_to_read(labels: AnyLabels, columns: Mapping[str, object]) -> Collection[str]:
-    """Return the texts that a judge without a definition reads, or all if the output is unclear."""
-    if isinstance(labels, LabelledPairs):
-        return [*shared_texts(labels), *RESPONSE_NAMES]
-    try:
-        return new_judge_texts(labels, columns)
-    except LabelError:
-        return labels.reading.texts
 
 
 def _columns_text(name: str, columns: Sequence[str]) -> str:

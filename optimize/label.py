@@ -218,8 +218,7 @@ def _ask_judge(
     judge: AnyJudge, label_rows: Sequence[Mapping[str, object]], flags: Namespace, subject: Subject
 ) -> dict[str, JudgeAnswer]:
     """Return the judge's answers by the rows' ids; a limit on calls or cost may leave some out."""
-    column_by_text = find_columns(judge.subject, {}, label_rows[0])
-    text_columns = column_by_text.items()
+    text_columns = find_columns(judge.subject, {}, label_rows[0]).items()
     texts = ({name: row.get(column) for name, column in text_columns} for row in label_rows)
     answer_by_id: dict[str, JudgeAnswer] = {}
     with (
