@@ -287,11 +287,10 @@ def _recognise_tool(path: Path) -> tuple[Tool, list[Record]] | None:
     for tool in reversed(TOOLS):
         rows = objects_in(value_at(results, tool.rows)) if isinstance(results, dict) else table
         columns = {*chain.from_iterable(rows)}
-        if not tool.matches(columns) or any(map(_OWN_COLUMN.fullmatch, columns)):
-            continue
-        if tool.refusal:
-            raise RecordingError(f"{path.name} {tool.refusal}")
-        return tool, rows
+        if tool.matches(columns) and not any(map(_OWN_COLUMN.fullmatch, columns)):
+            if tool.refusal:
+                raise RecordingError(f"{path.name} {tool.refusal}")
+            return tool, rows
     return None
 
 

@@ -27,10 +27,8 @@ def budget_lines(budget: RunBudget) -> list[str]:
     if budget.expected_total is None:
         limit, is_in_dollars = budget.search_budget.limit, budget.pricing.budget_unit == "dollars"
         amount = dollars_text(limit) if is_in_dollars else f"{limit:,.0f} calls"
-        sentences.append(
-            f"The calls of the search are not known in advance: {budget.run.settings.optimizer} "
-            f"decides on them. The search may take at most {amount}."
-        )
+        optimizer = budget.run.settings.optimizer
+        sentences.append(f"How many calls {optimizer} makes is not known in advance; at most {amount}.")
     elif not budget.pricing.is_free:
         sentences.append(
             f"It takes about {budget.expected_minutes:.1f} minutes if {budget.calls_in_flight} "

@@ -126,7 +126,7 @@ def test_the_calls_of_a_users_optimizer_are_not_planned():
     budget = plan(lm="embedded", optimizer=own)
     assert [row.purpose for row in budget.expected_by_purpose] == ["test", "probes"]
     text = " ".join(" ".join(budget_lines(budget)).split())
-    assert "The search may take at most 19,760 calls." in text
+    assert f"How many calls {own} makes is not known in advance; at most 19,760 calls." in text
     assert "expected" not in text
     assert budget_json(budget)["calls"] == {"expected": None, "at_most": None}
     assert planned_line(plan(max_cost=2.0, optimizer=own)) == (
