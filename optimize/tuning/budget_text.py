@@ -27,8 +27,8 @@ def budget_lines(budget: RunBudget) -> list[str]:
     if budget.expected_total is None:
         limit, is_in_dollars = budget.search_budget.limit, budget.pricing.budget_unit == "dollars"
         amount = dollars_text(limit) if is_in_dollars else f"{limit:,.0f} calls"
-        optimizer = budget.run.settings.optimizer
-        sentences.append(f"How many calls {optimizer} makes is not known in advance; at most {amount}.")
+        name = budget.run.settings.optimizer
+        sentences.append(f"How many calls {name} makes is not known in advance; at most {amount}.")
     elif not budget.pricing.is_free:
         sentences.append(
             f"It takes about {budget.expected_minutes:.1f} minutes if {budget.calls_in_flight} "
@@ -48,8 +48,7 @@ def planned_line(budget: RunBudget) -> str:
     line = f"planned: the calls of {budget.run.settings.optimizer}, not known in advance"
     if expected := budget.expected_total:
         line = f"planned: about {_two_digit_text(expected.calls)} calls, {_cost_text(expected)}"
-    limits = _limit_text(budget)
-    return f"{line}, at most {limits}" if limits else line
+    return f"{line}, at most {limits}" if (limits := _limit_text(budget)) else line
 
 
 def tuning_notes(budget: RunBudget) -> list[str]:
