@@ -12,15 +12,16 @@ import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from judges.cli.flags import add_model_flags, add_reporting_flags, split_named_value
 from judges.terminal import print_note
-from optimize.figures.as_json import to_json
+from optimize.figures.as_json import INLINED_IN_JSON, to_json
 from optimize.inputs.flags import CommandOutcome, CommandParser, SettingsError, run_and_print
 from optimize.inputs.subjects import find_subject
 from optimize.measuring.asking import JudgeEntry, Task, ask_judges
-from optimize.measuring.comparison import compare_judges
+from optimize.measuring.comparison import JudgeComparison, compare_judges
 from optimize.report.comparison import comparison_lines
 from optimize.report.page import write_comparison
 from optimize.task_flags import (
@@ -80,6 +81,17 @@ def add_judges_flags(command_parser: ArgumentParser, run_name: str) -> None:
     add_reporting_flags(command_parser)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareRun:
+    """A comparison, and the seed, duration and folder of its run."""
+
+    command: str = "optimize.compare"
+    comparison: JudgeComparison = field(metadata=INLINED_IN_JSON)
+    seed: int
+    seconds: float
+    folder: str
+
+
 def command(arguments: Sequence[str]) -> int:
     """Measure all judges and print the comparison; returns 1 if a judge could not be measured."""
     flags = parser().parse_intermixed_args(arguments)
@@ -108,14 +120,17 @@ def compare(flags: Namespace) -> CommandOutcome:
         return CommandOutcome(lines, lines)
     with open_run_and_ask(flags, "compare", task, judge_entries) as (folder, judge_entries):
         comparison = compare_judges(judge_entries, task)
-        seconds = round(time.monotonic() - start_time, 3)
-        summary = {"command": "optimize.compare", **to_json(comparison)}
-        summary |= {"seed": flags.seed, "seconds": seconds, "folder": str(folder)}
-        write_json(folder / run_folder.SUMMARY_FILE, summary)
+        result = CompareRun(
+            comparison=comparison,
+            seed=flags.seed,
+            seconds=round(time.monotonic() - start_time, 3),
+            folder=str(folder),
+        )
+        write_json(folder / run_folder.SUMMARY_FILE, to_json(result))
         write_comparison(folder / run_folder.REPORT_FILE, comparison)
-    lines, left_out = comparison_lines(comparison, seconds, str(folder)), comparison.left_out
-    faults = [f"not measured: {entry.name}: {entry.why_unscored}" for entry in left_out]
-    return CommandOutcome(summary, lines, faults)
+    lines = comparison_lines(comparison, result.seconds, result.folder)
+    faults = [f"not measured: {entry.name}: {entry.why_unscored}" for entry in comparison.left_out]
+    return CommandOutcome(result, lines, faults)
 
 
 @contextmanager

@@ -78,8 +78,8 @@ def _association_warnings(associations: Associations) -> Iterator[Fact]:
     if length and exceeds_people(length.judge_rho, length.interval, length.people_rho):
         own_rho = number_text(length.judge_rho, signed=True)
         people_rho = number_text(length.people_rho, signed=True)
-        sentence = f"Its rho with length is {own_rho}, and that of people's labels is {people_rho}."
-        yield "Length", sentence
+        follows = "The judge's scores follow length more than people's labels do"
+        yield "Length", f"{follows}: rho {own_rho} against {people_rho}."
     if position and exceeds_people(position.value, position.interval):
         side, share = "first" if position.value > 0 else "second", (1 + abs(position.value)) / 2
         yield "Order", f"It prefers the output shown {side} in {share:.0%} of cases (a coin: 50%)."

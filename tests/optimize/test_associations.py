@@ -15,7 +15,7 @@ from optimize.verify import command
 
 pytestmark = pytest.mark.usefixtures("here")
 DOCUMENTS, OUTPUTS = 30, 6
-FOLLOWS = "Its rho with length is "
+FOLLOWS = "scores follow length more than people's labels do: rho "
 
 
 def verify_both(judge: Vector, people: Vector, *, texts: bool = True) -> tuple[Any, str]:
@@ -47,7 +47,7 @@ def test_a_judge_that_follows_length_more_than_people_do_gets_a_warning(sign):
     assert length["judge"] == sign
     assert abs(length["people"]) < 0.2
     assert length["low"] < sign - length["people"] < length["high"]
-    assert f"{FOLLOWS}{sign:+.3f}, and that of people's labels is {length['people']:+.3f}." in text
+    assert f"{FOLLOWS}{sign:+.3f} against {length['people']:+.3f}." in text
     assert text.index(FOLLOWS) < text.index("Measured on")  # where warnings stand
 
 
