@@ -197,7 +197,7 @@ def loads(json_bytes: bytes) -> AnyJudgeFile:
 
 
 def json_digest(json_object: Mapping[str, object]) -> str:
-    """Return the SHA-256 of an object, as canonical JSON, without its digest."""
+    """Return the SHA-256 hash of an object as canonical JSON."""
     canonical_text = json.dumps(json_object, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return f"sha256:{hashlib.sha256(canonical_text.encode('ascii')).hexdigest()}"
 

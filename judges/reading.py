@@ -44,7 +44,7 @@ def check_reply(reply: Reply) -> None:
 
 
 class ReplyValues(NamedTuple):
-    """The value of each output field of a reply, and where the reply states each choice."""
+    """The value of each output field in a reply, and the places of the answers with choices."""
 
     values: dict[str, FieldValue]
     choice_spans: dict[str, Span]

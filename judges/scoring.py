@@ -51,7 +51,7 @@ class NoProbabilitiesError(FatalModelError):
     def __init__(self, reason: str) -> None:
         super().__init__(
             f"the plan 'weighted' needs log-probabilities of ratings, and {reason}; use the plan "
-            "'one' (a single reply) or 'mean' (--plan mean --samples 20)"
+            "'one' or 'mean' (tune and score take --plan mean --samples 20)"
         )
 
 

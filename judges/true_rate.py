@@ -63,8 +63,8 @@ def count_errors(
         if not np.isnan(verdict):
             counts = counts_by_document.setdefault(document, [0, 0, 0, 0])
             counts[int(2 * (1 - label) + (1 - verdict))] += 1
-    n_by_counts = Counter(map(tuple, counts_by_document.values()))
-    return [[*counts, n] for counts, n in sorted(n_by_counts.items(), reverse=True)]
+    n_documents_by_counts = Counter(map(tuple, counts_by_document.values()))
+    return [[*counts, n] for counts, n in sorted(n_documents_by_counts.items(), reverse=True)]
 
 
 def document_codes(documents: Sequence[Hashable]) -> NDArray[np.int64]:

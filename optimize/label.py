@@ -190,7 +190,8 @@ def _new_subject(
     """Make a subject that is not in the catalogue: pairs, ratings on a scale, or pass and fail."""
     known_names = {*catalog.SUBJECT_BY_NAME, *items.reading.ratings, *items.reading.unread}
     suggestion = similar_name(name, known_names)
-    if suggestion and not definition and name not in known_names:
+    is_known = name in map(judge_name, known_names)
+    if suggestion and not definition and not is_known:
         advice = f"did you mean {suggestion}? If not, say what it means: '{name}=...'"
         raise SettingsError(f"{name}: {advice}")
     if isinstance(items, LabelledPairs):

@@ -161,7 +161,7 @@ def _make_entry(name: str, task: Task, recording: Recording, scale: Sequence[int
         name, recording.judgement_by_id, None, scale, recording.tuned_ids
     )
     if np.array_equal(scored_items.scores, scored_items.human):
-        print_error(f"warning: {name}: every score equals people's label: are they a judge's?")
+        print_error(f"warning: {name}: every score equals people's label: did a judge give them?")
     if scored_items.n_unjudged:
         unjudged_text = count_text(scored_items.n_unjudged, "labelled output")
         unlabelled_text = count_text(scored_items.n_unlabelled, "record")

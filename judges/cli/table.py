@@ -118,7 +118,7 @@ def _check_output(flags: argparse.Namespace) -> None:
         raise RowsError(f"{flags.out}: the folder {flags.out.parent} does not exist")
     # A store of replies beside the output shows that its run was killed; this run completes it.
     if flags.out.exists() and not _store_path(flags.out).exists():
-        raise RowsError(f"{flags.out} exists already: delete it, or name another --out")
+        raise RowsError(f"{flags.out} exists already: name another --out, or delete that file")
     state_path = batch_state_path(flags.out)
     if not flags.batch_api and state_path.exists():
         # The provider answers these requests already, so sending them would pay for them twice.

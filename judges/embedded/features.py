@@ -204,7 +204,7 @@ MIN_FUNCTION_WORD_SHARE = 0.1
 
 
 def _grammar_features(output: OutputText, text: SplitText) -> Iterable[float]:
-    """Return three features: faults of grammar, faults of form, and whether the text breaks off."""
+    """Return faults of grammar, faults of layout, and whether the text breaks off."""
     sentences, words = output.sentences, text.words
     severities = [0.0]
     if n_function_words(words) >= MIN_FUNCTION_WORD_SHARE * len(words):

@@ -34,7 +34,7 @@ def add_missing_column(
 
 
 def map_flag_advice(columns: Columns, name: str) -> str:
-    """Return advice to name a column with --map, and which one if a column seems to be meant."""
+    """Return advice to name a column with --map; the advice names the likely column, if any."""
     key, columns_and_keys = name_key(name), [*columns.nested_key_paths]
     synonyms: Collection[str] = ()
     for usual_names in (SOURCE_NAMES, OUTPUT_NAMES):

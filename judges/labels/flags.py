@@ -137,7 +137,8 @@ def _parse_meaning(meaning: object, word: str) -> float | Vote | None:
     with suppress(ValueError):
         if math.isfinite(number := float(str(meaning))):
             return number
-    raise LabelError(f"{word!r} is given the value {meaning!r}, which is not a number, A, B or tie")
+    problem = f"{word!r} is given the value {meaning!r}, which is not a number, A, B or tie"
+    raise LabelError(f"{problem}; for a cell without a label write '{word}='")
 
 
 def read_scale(text: str) -> Scale | None:

@@ -232,8 +232,10 @@ def agreement_text(labelled_set: LabelledSet, dimension: str) -> str:
     undefined = np.ma.masked
     kappa, rho = ("undefined" if one is undefined else f"{one:.2f}" for one in coefficients)
     cases = f"{share_equal:.0%} of {sum(n_shared_outputs):,} cases"
-    text = f"two annotators say the same in {cases}, kappa {kappa}"
-    return text if dimension in labelled_set.words else f"{text}, rho {rho}"
+    text = f"two annotators say the same in {cases}"
+    if dimension in labelled_set.words:
+        return f"{text}, kappa {kappa}"
+    return f"{text}, weighted kappa {kappa}, rho {rho}"
 
 
 def _as_verdicts(labelled_set: LabelledSet, name: str, judge_words: tuple[str, str]) -> LabelledSet:
@@ -253,7 +255,7 @@ def _as_verdicts(labelled_set: LabelledSet, name: str, judge_words: tuple[str, s
 
 
 def _as_ratings(labelled_set: LabelledSet, subject: Dimension) -> LabelledSet:
-    """Return the labels for a rating judge; raises LabelError if the labels are two words."""
+    """Return the labels for a rating judge; raises LabelError for labels of pass or fail."""
     name, label_words = subject.name, labelled_set.words.get(subject.name)
     if not label_words or subject.scale == (0, 1):
         return labelled_set

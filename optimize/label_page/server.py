@@ -11,6 +11,7 @@ from urllib.parse import parse_qs
 
 import msgspec
 
+from dspy_judges.errors import JudgesError
 from optimize.label_page.label_log import ClickError
 from optimize.label_page.session import Click, LabelSession
 
@@ -37,7 +38,11 @@ class LabelServer(ThreadingHTTPServer):
     request_queue_size = 128  # with the default of 5, simultaneous connections are reset
 
     def __init__(self, session: LabelSession, port: int = 0) -> None:
-        super().__init__(("127.0.0.1", port), _Handler)
+        try:
+            super().__init__(("127.0.0.1", port), _Handler)
+        except (OSError, OverflowError) as error:
+            problem = f"--port {port} cannot be used ({error})"
+            raise JudgesError(f"{problem}; name another port, or leave out --port") from None
         self.session, self.token = session, secrets.token_urlsafe()
         # Other host names are refused, because a hostile page's host name could resolve to this
         # machine.

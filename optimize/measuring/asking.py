@@ -100,7 +100,7 @@ class Task:
 
 
 def on_label_scale(judge: AnyJudge, scale: str | None) -> AnyJudge:
-    """Return the judge on this scale; frozen, weighted and rewritten judges keep their scale."""
+    """Return a catalogue judge with this scale; any other judge keeps its own scale."""
     if judge.is_frozen or not isinstance(judge, Judge):
         return judge
     subject = rescale_subject(judge.subject, scale)
@@ -234,7 +234,7 @@ def _ask_judge(entry: JudgeEntry, task: Task, client: Client | None, seed: int) 
 
 
 def _usage(plan: str, clients: Sequence[Client], n_rows: int, seconds: float) -> JudgeUsage:
-    """Return the usage for `n_rows` rows; members that run in this process do not count."""
+    """Return the usage for `n_rows` rows; a panel's models in this process do not count."""
     paid_clients = [client for client in clients if len(clients) == 1 or not client.is_in_process]
     list_price_cost = spent_dollars = 0.0
     for client in paid_clients:

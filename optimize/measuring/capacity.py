@@ -98,7 +98,7 @@ def capacity_texts(labelled_items: AnyLabels, dimension: str) -> dict[str, str]:
 def _tuning_capacity(
     labelled_items: AnyLabels, items: Items, dimension: str, verdict_words: VerdictWords
 ) -> tuple[str, str, list[str]]:
-    """Return three texts: figures with an interval, the chance of a gain, labels to add."""
+    """Return three texts: which figures get an interval, how likely a gain is, what to label."""
     level = choose_level(items) if isinstance(labelled_items, LabelledSet) else "dataset"
     intervals_text = f"verify on all {_figures_with_interval(items, verdict_words, level)}"
     try:

@@ -108,7 +108,7 @@ def decide_by_changes(
         raise LabelError(
             f"{changed_file}: {len(unexpected_ids):,} labels are on outputs that do not change, or "
             f"that {task.labelled_items.name} lacks, such as {unexpected_ids[0]!r}; leave out "
-            "--changed, which takes only labels on the rows that it wrote"
+            "--changed, which takes only labels on the rows that verify wrote there"
         )
     human = np.array([label_by_id.get(item.id, math.nan) for item in items])
     gain = (new_scored.verdicts == human) * 1.0 - (old_scored.verdicts == human)

@@ -148,9 +148,9 @@ class SwapResult(SwapDecision):
 
     def to_json(self) -> JsonObject:
         """Return all fields, and the sentence in `short` or `undecided` if the swap is refused."""
-        short = [self.sentence] if self.outcome == "worse" else []
+        shortfalls = [self.sentence] if self.outcome == "worse" else []
         undecided = [self.sentence] if self.outcome == "undecided" else []
-        return {**fields_json(self), "short": short, "undecided": undecided}
+        return {**fields_json(self), "short": shortfalls, "undecided": undecided}
 
 
 def decide_swap(

@@ -319,9 +319,11 @@ def annotator_facts(scorecard: Scorecard | None, n_tied: int) -> Iterator[Fact]:
     if not (scorecard and (people := scorecard.people_figures)):
         return
     for row in people.agreement:
-        sentence = f"equal labels {share_text(row.equal)}, kappa {number_text(row.kappa)}"
-        if not scorecard.verdict_figures:
-            sentence += f", rho {number_text(row.rho)}"
+        sentence, kappa = f"equal labels {share_text(row.equal)}", number_text(row.kappa)
+        if scorecard.verdict_figures:
+            sentence += f", kappa {kappa}"
+        else:
+            sentence += f", weighted kappa {kappa}, rho {number_text(row.rho)}"
         names = people.names_of(row)
         raters = (f"annotator {name}" if name.isdecimal() else short_name(name) for name in names)
         yield " and ".join(raters), sentence

@@ -102,7 +102,7 @@ def judge_to_use(result: JudgeComparison) -> ComparedJudge:
 
 
 def comparison_headline(result: JudgeComparison) -> str:
-    """Return a sentence on which judge is best, or on what to compare instead."""
+    """Return a sentence on which judge is best, or advice if this comparison cannot say it."""
     if result.data_counts.is_constructed:
         return "Compare on labels of your own (`--data FILE`)."
     if any(judge.overlap.tuned_on_these_labels for judge in result.judges):

@@ -156,7 +156,7 @@ def source_section(counts: DataCounts) -> Section:
 
 
 def _probe_table(probes: ProbeResult) -> ReportTable:
-    """Return a table of how scores change if a line that asks for a better score is added."""
+    """Return a table of how scores change if outputs get a line that asks for a better score."""
     rows = []
     for attack, shift in probes.shifts:
         if shift.n_outputs:

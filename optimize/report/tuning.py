@@ -67,8 +67,8 @@ def _tuning_facts(result: TuningResult, test: SplitResult) -> Iterator[Fact]:
     """Yield facts on failures of the judge that does not ship, on questions and on new systems."""
     other_scorecard = test.untuned if result.shipped == "tuned" else test.tuned
     if n_failed := other_scorecard.rho.n_failed:
-        outputs_text = count_text(n_failed, other_scorecard.unit)
-        yield "No score", f"The judge that does not ship failed on {outputs_text}."
+        failures_text = count_text(n_failed, other_scorecard.unit)
+        yield "No score", f"The judge that does not ship failed on {failures_text}."
     if result.answers and result.shipped == "tuned":
         *question_texts, own_text = [f"{one.name} ({one.share:.0%})" for one in result.answers]
         yield "Asks", f"{', '.join(question_texts)}, in addition to its own {own_text}."
@@ -172,8 +172,8 @@ def tuning_steps(result: TuningResult, folder: str = "FOLDER") -> list[str]:
     obstacle = card.obstacle_to_use(scorecard, result.data_counts)
     n_failed, steps = scorecard.rho.n_failed, list[str]()
     if n_failed > MIN_FAILED_SHARE * scorecard.rho.n_outputs:
-        outputs_text = f"{n_failed:,} {scorecard.unit}s"
-        steps.append(f"Fix the failures: {outputs_text} have no score. The report says why.")
+        failures_text = f"{n_failed:,} {scorecard.unit}s"
+        steps.append(f"Fix the failures: {failures_text} have no score. The report says why.")
     is_untuned_perfect = result.test.untuned.share_right.value >= MIN_PERFECT
     if result.limit_reached and not is_untuned_perfect and (obstacle or result.shipped != "tuned"):
         steps.append(LARGER_LIMIT_STEP)

@@ -181,7 +181,7 @@ def _judge_items(
 
 
 def calibration_items(half: SearchProblem, candidate: Candidate) -> Items:
-    """Return items of train that the prompt does not show, to learn a threshold; none for rho."""
+    """Return the items of train on which a threshold is learned; none if the goal is rho."""
     if half.goal != "balanced":
         return Items(())
     items = candidate.unseen(half.train)

@@ -111,7 +111,7 @@ class ActiveRun:
         return result
 
     def measure(self, result: SearchResult) -> ScoredSplits:
-        """Judge every held-out split once with both judges, after the decision which one ships."""
+        """Judge every held-out split with the tuned and the untuned judge, after the decision."""
         # The reserve was made for these judgements. If they cost more than the run's limit leaves,
         # the models' own budget ends the run.
         self.clients.judge.account.budget.set_aside()

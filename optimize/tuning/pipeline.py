@@ -126,7 +126,7 @@ def _write_judgements(path: Path, scored_splits: ScoredSplits) -> None:
 
 
 def _probe(run: ActiveRun, search_result: SearchResult, scored_splits: ScoredSplits) -> ProbeResult:
-    """Attack the judge that ships on the outputs of test, or return why this was not done."""
+    """Try injection attacks on the judge that ships, or return why this was not done."""
     settings, client = run.prepared_run.settings, run.clients.judge
     if not any(row.purpose == PROBES for row in run.budget.expected_by_purpose):
         return ProbeResult(reason="the probes cost calls; --probes asks for them")

@@ -85,7 +85,7 @@ def summarize_run(
 def _split_result(
     untuned: ScoredItems, tuned: ScoredItems, shipped: ScoredItems, objective: Objective
 ) -> SplitResult:
-    """Return both judges' scorecards on a split; only that of `shipped` has all figures."""
+    """Return the tuned and the untuned judge's scorecards; that of `shipped` has all figures."""
     human, documents, balanced_gain = untuned.human, untuned.document_ids, None
     if objective == "balanced":
         # The verdicts of each judge are decided at that judge's own threshold.

@@ -76,7 +76,7 @@ def test_with_few_documents_check_asks_for_documents_and_not_outputs(tmp_path):
     )
     assert texts["contrast"] == "people tell outputs apart in 24 of 24 documents"
     assert texts["people"].startswith("two annotators say the same in ")
-    assert "of 144 cases, kappa " in texts["people"]
+    assert "of 144 cases, weighted kappa " in texts["people"]
     assert "second annotator" not in texts["collect"]
 
 

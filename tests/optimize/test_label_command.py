@@ -205,3 +205,7 @@ def test_errors_are_printed_before_a_page_opens(words, code, message):
     before = {path: path.stat().st_mtime_ns for path in Path().glob("*") if path.exists()}
     refuse(code, message, *words)
     assert before == {path: path.stat().st_mtime_ns for path in Path().glob("*") if path.exists()}
+
+
+def test_a_port_that_cannot_be_used_is_refused_in_one_line():
+    refuse(1, "leave out --port", *TASK, "x", "--port", "99999")

@@ -107,9 +107,12 @@ def test_agreement_is_printed_for_judge_and_annotators_and_among_annotators():
     code, out, _ = run(command, *arguments_of("ann", "bob"), "--all")
     # Of 48 outputs 12 have each of 1 to 4: the variance of either is 1.25, the gap 1.
     kappa = 1 - 1 / (1.25 + 1.25 + 1)
-    assert (code, "judge and ann: equal labels 100%, kappa 1.000, rho 1.000" in out) == (0, True)
+    assert (code, "judge and ann: equal labels 100%, weighted kappa 1.000, rho 1.000" in out) == (
+        0,
+        True,
+    )
     for pair in ("judge and bob", "ann and bob"):
-        assert f"{pair}: equal labels 0%, kappa {kappa:.3f}, rho 1.000" in out
+        assert f"{pair}: equal labels 0%, weighted kappa {kappa:.3f}, rho 1.000" in out
     people = json_of(command, *arguments_of("ann", "bob"))["people"]
     assert [one["annotator"] for one in people["agreement"]["judge"]] == ["ann", "bob"]
     assert people["one_annotator"]["gap"]["value"] == pytest.approx(0)
