@@ -8,6 +8,7 @@ from pathlib import Path
 from judges.cli.flags import split_named_value
 from judges.tables.problems import count_text
 from optimize.figures.as_text import (
+    TOO_FEW_FOR_INTERVAL,
     cost_text,
     interval_text,
     interval_unit,
@@ -152,14 +153,18 @@ def swap_answer(result: SwapResult) -> ReportAnswer:
     for name, judge in named_judges:
         reasons += tuning_warnings(judge.overlap, scorecard.unit, name)
     n_text = count_text(result.difference.n_documents, interval_unit(comparison.level))
-    interval_note = f"90% interval{looks_text(result.looks)}, n={n_text}"
+    interval_note = TOO_FEW_FOR_INTERVAL
+    if result.difference.interval:
+        interval_note = f"90% interval{looks_text(result.looks)}"
     return ReportAnswer(
         title=f"{comparison.dimension}: may {new} replace {old}?",
         headline=result.sentence,
         reasons=reasons,
         tiles=[
             *(_judge_tile(name, judge.scorecard) for name, judge in named_judges),
-            Tile("Difference", result.difference, interval_note, is_difference=True),
+            Tile(
+                "Difference", result.difference, f"{interval_note}, n={n_text}", is_difference=True
+            ),
         ],
         measured_on=measured_sentence(scorecard, comparison.data_counts),
         facts=[*_judge_facts(named_judges)],

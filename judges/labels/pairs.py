@@ -77,7 +77,7 @@ def read_pair_rows(columns: Columns, problems: Problems) -> LabelledPairs:
         fault = f"no two columns hold a pair's outputs among {joined_names(columns.table.columns)}"
         advice = (
             "name your columns with --map response_a=COLUMN --map response_b=COLUMN; if each row "
-            "has one output, use --dimension NAME, or read_labels"
+            "has one output, use --dimension NAME (in Python, read_labels)"
         )
         raise UnreadableError("no-column", fault, advice)
     label_columns = {*vote_columns, *columns.find_columns(VOTE_COLUMNS)}

@@ -126,6 +126,8 @@ def gain_sentence(result: TuningResult, test: SplitResult) -> str:
 def _gain_meaning(test: SplitResult, documents_text: str) -> str:
     """Return what the gain on test means; `documents_text` reads like "20 documents"."""
     interval = test.objective_gain.interval
+    if interval is None and test.objective_gain.value == 0:
+        return f"On these {documents_text} the two judges do equally well."
     if interval is None:
         return f"{documents_text} are too few, or too alike, for an interval: this may be luck."
     if test.is_gain_confirmed:

@@ -98,7 +98,7 @@ def test_pairs_without_a_vote_and_forgotten_candidates_are_left_out_and_counted(
         ),
         (
             [{"id": "a", "document": "T", "summary": "S", "ratings": {"relevance": 3}}],
-            "if each row has one output, use --dimension NAME, or read_labels",
+            "if each row has one output, use --dimension NAME (in Python",
         ),
     ],
 )
