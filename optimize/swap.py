@@ -134,7 +134,7 @@ def _next_step(result: ChangedRowsSwap) -> str:
 def swap_lines(result: SwapResult, report_path: str | None = None) -> list[str]:
     """Return lines on a swap, the verdict first, and examples of outputs that it would change."""
     row_lines = []
-    for row in result.changed[:MAX_PRINTED_ROWS]:
+    for row in result.changed_rows[:MAX_PRINTED_ROWS]:
         change = f"{change_text(result, row)} (people {label_text(result, row.human)})"
         row_lines.append(row.remarks.as_line(change, row.id))
     footer = f"What changes: {Path(report_path).resolve().as_uri()}" if report_path else ""

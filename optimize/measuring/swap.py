@@ -108,7 +108,7 @@ class ChangedRow:
     """A row to which two judges give different verdicts, preferences or ranks."""
 
     id: str
-    moved: Literal["up", "down"]
+    direction: Literal["up", "down"] = field(metadata={"json": "moved"})
     people_side_with: Side
     new_score: float = field(metadata={"json": "new"})
     old_score: float = field(metadata={"json": "old"})
@@ -124,8 +124,8 @@ class SwapResult(SwapDecision):
     """The decision whether to swap judges, by labels on a random sample of outputs.
 
     The new judge comes first in `comparison`. `documents_to_decide` is the total number of
-    documents that would decide, or None if that number is too large. `changed` has the rows that
-    moved most.
+    documents that would decide, or None if that number is too large. `changed_rows` has the
+    rows whose position changed most.
     """
 
     comparison: JudgeComparison = field(metadata=INLINED_IN_JSON)
@@ -134,7 +134,7 @@ class SwapResult(SwapDecision):
     n_changed: int
     n_by_direction: Counter[str] = field(metadata={"json": "moved"})
     n_by_side: Counter[str] = field(metadata={"json": "people_side_with"})
-    changed: Sequence[ChangedRow]
+    changed_rows: Sequence[ChangedRow] = field(metadata={"json": "changed"})
 
     @property
     def why_undecided(self) -> str:
@@ -166,7 +166,7 @@ def decide_swap(
         outcome = "undecided"  # more labels like these would not help
     elif interval and outcome == "undecided":
         documents_to_decide = documents_needed(terms, possible_contribution, margin, looks)
-    changed = changed_rows(new_scored, old_scored)
+    rows = list_changed_rows(new_scored, old_scored)
     return SwapResult(
         new_judge=new_judge.name,
         old_judge=old_judge.name,
@@ -176,10 +176,10 @@ def decide_swap(
         looks=looks,
         difference=Difference(value=contrast.value, interval=interval, n_documents=terms.size),
         documents_to_decide=documents_to_decide,
-        n_changed=len(changed),
-        n_by_direction=Counter(row.moved for row in changed),
-        n_by_side=Counter(row.people_side_with for row in changed),
-        changed=changed[:MAX_CHANGED_ROWS],
+        n_changed=len(rows),
+        n_by_direction=Counter(row.direction for row in rows),
+        n_by_side=Counter(row.people_side_with for row in rows),
+        changed_rows=rows[:MAX_CHANGED_ROWS],
     )
 
 
@@ -271,10 +271,10 @@ def swap_outcome(interval: Interval | None, margin: float) -> SwapOutcome:
     return "better" if interval.low > 0 else "not worse"
 
 
-def changed_rows(new_scored: ScoredItems, old_scored: ScoredItems) -> list[ChangedRow]:
+def list_changed_rows(new_scored: ScoredItems, old_scored: ScoredItems) -> list[ChangedRow]:
     """Return the rows on which the judges differ: in verdict, preferred output, or else rank.
 
-    Rows that moved most come first; among equals, rows on which people side with the old judge.
+    The largest changes come first; among equals, rows on which people side with the old judge.
     """
     scores = np.stack([new_scored.scores, old_scored.scores, new_scored.human])
     if new_scored.has_verdicts and old_scored.has_verdicts:
@@ -293,7 +293,7 @@ def changed_rows(new_scored: ScoredItems, old_scored: ScoredItems) -> list[Chang
     return [
         ChangedRow(
             id=new_scored.items[row].id,
-            moved="up" if moves[row] > 0 else "down",
+            direction="up" if moves[row] > 0 else "down",
             people_side_with=sides[int(np.sign(gains[row]))],
             new_score=new_scored.scores[row],
             old_score=old_scored.scores[row],

@@ -66,7 +66,7 @@ def miss_groups(scored_items: ScoredItems) -> list[MissGroup]:
 def changed_rows_group(result: SwapResult) -> MissGroup:
     """Return the rows on which two judges differ, the largest change first."""
     scorecard, articles = result.comparison.scorecard, []
-    for row in result.changed:
+    for row in result.changed_rows:
         miss = Miss(
             kind="change",
             id=row.id,
