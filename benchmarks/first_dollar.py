@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from runs import ROOT, Line, collect, parser_of_runs, run_python, tune, with_error
 from simulated_server import JUDGE_MODEL, MODELS, SimulatedServer, serving
 from simulated_worlds import (
     ITEM,
@@ -36,6 +35,7 @@ from simulated_worlds import (
     thresholds,
     times_named,
 )
+from tuning_runs import ROOT, Line, collect, parser_of_runs, run_python, tune, with_error
 
 import judges
 from optimize.statistics.balanced import balanced_accuracy, verdicts

@@ -17,9 +17,9 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from runs import Line, collect, parser_of_runs, tune, with_error
 from simulated_server import serving
 from summeval import MODELS, QUALITIES, RecordedServer, dealt, recorded_ratings
+from tuning_runs import Line, collect, parser_of_runs, tune, with_error
 
 import judges
 from optimize.statistics.balanced import balanced_accuracy, verdicts

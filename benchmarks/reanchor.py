@@ -20,9 +20,9 @@ import dspy
 import numpy as np
 import pandas as pd
 from dspy.experimental import Noul, ReAnchor, Score
-from runs import Line, collect, parser_of_runs, with_error
 from simulated_server import serving
 from summeval import QUALITIES, RecordedServer, dealt, recorded_ratings
+from tuning_runs import Line, collect, parser_of_runs, with_error
 
 import judges
 from optimize import RankOptimizer

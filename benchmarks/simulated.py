@@ -13,10 +13,10 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from runs import Line, collect, parser_of_runs, tune, with_error
 from scipy.stats import t
 from simulated_server import JUDGE_MODEL, MODELS, SimulatedServer, serving
 from simulated_worlds import JUDGES, World
+from tuning_runs import Line, collect, parser_of_runs, tune, with_error
 
 import judges
 from optimize.statistics.balanced import balanced_accuracy, verdicts
