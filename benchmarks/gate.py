@@ -24,14 +24,13 @@ from judges.catalog import find_subject
 from judges.judgement import Judgement, Preference
 from judges.prompt import A_OR_B, FieldValue
 from judges.questions import Question
-from optimize.inputs.flags import DEFAULT_RISK
 from optimize.items import Item, Items
 from optimize.search.budget import SearchBudget
 from optimize.search.evaluator import Evaluator, ItemJudgement
 from optimize.search.gate import ShipDecision, decide, decide_by_gain
 from optimize.search.optimizer import Exploration
 from optimize.search.power import power
-from optimize.search.problem import Goal, SearchOptions, SearchProblem
+from optimize.search.problem import DEFAULT_RISK, Goal, SearchOptions, SearchProblem
 from optimize.search.questions import QuestionsNotTestedError, ask_questions
 from optimize.statistics.contrasts import contrast_judges
 from optimize.statistics.correlations import Level, correlation

@@ -27,6 +27,10 @@ class UsageError(JudgesError, ValueError):
     exit_code = 2
 
 
+class SettingsError(UsageError):
+    """A wrong setting or combination of settings; the message names it and says why."""
+
+
 class OptionError(JudgesError, ValueError):
     """Raised if an argument of a Python function has a wrong value."""
 

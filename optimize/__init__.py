@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from dspy_judges.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from optimize.inputs.flags import SettingsError as SettingsError
+    from dspy_judges.errors import SettingsError as SettingsError
     from optimize.items import annotation_matrix as annotation_matrix
     from optimize.measurement import Measurement as Measurement
     from optimize.measurement import measure as measure

@@ -15,10 +15,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from dspy_judges.errors import SettingsError
 from judges.cli.flags import add_model_flags, add_reporting_flags, split_named_value
 from judges.terminal import print_note
 from optimize.figures.as_json import INLINED_IN_JSON, to_json
-from optimize.inputs.flags import CommandOutcome, CommandParser, SettingsError, run_and_print
+from optimize.inputs.flags import CommandOutcome, CommandParser, run_and_print
 from optimize.inputs.subjects import find_subject
 from optimize.measuring.asking import JudgeEntry, Task, ask_judges
 from optimize.measuring.comparison import JudgeComparison, compare_judges

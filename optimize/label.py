@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
+from dspy_judges.errors import SettingsError
 from judges import catalog
 from judges.cli.flags import JUDGE_HELP, add_model_flags, read_map_flags
 from judges.client import BudgetSpentError
@@ -30,7 +31,6 @@ from judges.text_columns import find_columns
 from optimize.inputs.flags import (
     MAP_HELP,
     CommandParser,
-    SettingsError,
     add_turns_flag,
     chosen_scale,
     fit_subject,

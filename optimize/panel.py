@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from dspy_judges.errors import SettingsError
 from judges.cli.flags import split_named_value
 from judges.labels.splits import split
 from judges.panel import AnyJudge, Member, Panel
@@ -33,7 +34,7 @@ from optimize.figures.as_text import (
     wrap_lines,
 )
 from optimize.figures.by_judge import HeldOut
-from optimize.inputs.flags import CommandOutcome, CommandParser, SettingsError, run_and_print
+from optimize.inputs.flags import CommandOutcome, CommandParser, run_and_print
 from optimize.items import DataCounts, tuning_digests
 from optimize.measuring.asking import JudgeEntry, Task, total_dollars
 from optimize.measuring.comparison import figure_contrast, on_common_rows

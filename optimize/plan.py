@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dspy_judges.errors import ExistsError
+from dspy_judges.errors import ExistsError, SettingsError
 from dspy_judges.startup import run as start
 from judges.labels.readers import read_items
 from judges.labels.types import LabelledSet
@@ -24,7 +24,6 @@ from optimize.figures.as_text import TOO_FEW_FOR_INTERVAL, figure_text, wrap_lin
 from optimize.inputs.flags import (
     CommandOutcome,
     CommandParser,
-    SettingsError,
     add_estimate_flags,
     read_floors,
     run_and_print,

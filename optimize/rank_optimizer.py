@@ -15,7 +15,7 @@ import dspy
 import numpy as np
 from dspy.teleprompt import Teleprompter
 
-from dspy_judges.errors import arguments_in_messages
+from dspy_judges.errors import SettingsError, arguments_in_messages
 from judges.client import open_lm
 from judges.client.dspy import configured_lm
 from judges.judge import Judge
@@ -25,11 +25,11 @@ from judges.tables.atomic_write import exclusive_lock
 from judges.terminal import print_error
 from optimize.figures.as_json import JsonObject
 from optimize.figures.by_judge import HeldOut
-from optimize.inputs.flags import DEFAULT_RISK, SettingsError
 from optimize.items import Items
 from optimize.measuring.tuning_result import TuningResult
 from optimize.report.tuning import tuning_lines
 from optimize.search.optimizer import Optimizer, optimizer_name
+from optimize.search.problem import DEFAULT_RISK
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import random_generator
 from optimize.tuning.active_run import ActiveRun

@@ -19,11 +19,11 @@ from judges.tables.formats import read_records
 from judges.tables.in_memory import Rows
 from judges.terminal import print_error
 from optimize.figures.as_json import JsonObject
-from optimize.inputs.flags import DEFAULT_RISK
 from optimize.inputs.subjects import find_subject
 from optimize.measuring.tuning_result import TuningResult
 from optimize.report.tuning import tuning_lines
 from optimize.search.optimizer import Optimizer, optimizer_name
+from optimize.search.problem import DEFAULT_RISK
 from optimize.statistics.correlations import Level
 from optimize.tuning.folder import JUDGEMENTS_FILE, REPORT_FILE, TRIALS_FILE
 from optimize.tuning.pipeline import tune_in_folder

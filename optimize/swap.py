@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from dspy_judges.errors import SettingsError
 from judges.cli.flags import split_named_value
 from judges.tables.problems import count_text
 from optimize.figures.as_text import (
@@ -17,7 +18,7 @@ from optimize.figures.as_text import (
     short_name,
     wrap_lines,
 )
-from optimize.inputs.flags import SettingsError, read_floors
+from optimize.inputs.flags import read_floors
 from optimize.inputs.labelled import LabelSource
 from optimize.measuring.asking import ask_judges
 from optimize.measuring.changed_swap import ChangedRowsSwap, decide_by_changes, read_changed_labels

@@ -12,6 +12,7 @@ from typing import get_args
 
 import numpy as np
 
+from dspy_judges.errors import SettingsError
 from judges.cli.costs import CostEstimate, estimate_costs, total_estimate
 from judges.cli.flags import (
     constructed_labels_note,
@@ -29,7 +30,7 @@ from judges.panel import AnyJudge
 from judges.protocol import is_embedded
 from judges.tables.problems import count_text
 from judges.terminal import print_error, print_note
-from optimize.inputs.flags import ANNOTATIONS_HELP, SettingsError, add_label_flags, parse_values
+from optimize.inputs.flags import ANNOTATIONS_HELP, add_label_flags, parse_values
 from optimize.inputs.labelled import LabelSource, load_labels, only_dimension, verdict_words
 from optimize.inputs.subjects import find_subject
 from optimize.measuring.asking import JudgeEntry, Task, asked_models, on_label_scale, recorded_scale

@@ -13,13 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from dspy_judges.errors import JudgesError
+from dspy_judges.errors import JudgesError, SettingsError
 from judges.cli.flags import add_model_flags, add_reporting_flags, split_named_value
 from judges.terminal import FAILED_EXIT_CODE
 from optimize.inputs.flags import (
     CommandOutcome,
     CommandParser,
-    SettingsError,
     add_floor_flags,
     read_floors,
     run_and_print,

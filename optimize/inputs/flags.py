@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from dspy_judges.errors import UsageError, option_name
+from dspy_judges.errors import SettingsError, option_name
 from judges.cli.flags import FlagGroup, Parser, parse_count, read_map_flags
 from judges.client import url_has_secret
 from judges.dimension import MAX_RATINGS, Comparison, Dimension, Subject
@@ -24,11 +24,6 @@ from judges.terminal import (
 )
 from optimize.figures.as_text import wrap_lines
 
-# The default of --risk: the chance that a tuned judge ships although it is no better.
-DEFAULT_RISK = 0.1
-# A judge that gives no score for more than this share of the outputs is not measured, does not
-# join a panel and does not ship.
-MAX_FAILED_SHARE = 0.1
 INTERRUPTED_MESSAGE = "interrupted: run the same command again to go on from here"
 ANNOTATIONS_HELP = "ratings in place of the file's: one a row, with id, dimension and annotator"
 DATA_HELP = f"human labels: {READABLE_ENDINGS}, or hf:owner/name (the starter set)"
@@ -39,15 +34,9 @@ VALUES_HELP = (
     "the number that a word in labels or replies counts: up=1,down=0 (n/a= for no label; pairs: "
     "left=A,C=tie)"
 )
-
-
 # For each floor: the name of its figure, the label of the outputs that a rate counts ("" for rho),
 # and the lowest value that the figure can have.
 FLOOR_FIGURES = {"spearman": ("rho", "", -1), "tpr": ("TPR", "pass", 0), "tnr": ("TNR", "fail", 0)}
-
-
-class SettingsError(UsageError):
-    """A wrong setting or combination of settings; the message names it and says why."""
 
 
 def parse_scale(scale_text: str | None) -> Scale | None:

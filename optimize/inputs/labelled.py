@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from dspy_judges.errors import option_name
+from dspy_judges.errors import SettingsError, option_name
 from judges.cli.flags import read_map_flags
 from judges.dimension import Comparison, Dimension, Subject
 from judges.labels.cells import without_keys
@@ -24,7 +24,7 @@ from judges.labels.values import Scale, WordValues
 from judges.prompt import are_verdict_words
 from judges.tables.in_memory import Rows, is_in_memory
 from judges.tables.problems import joined_names
-from optimize.inputs.flags import SettingsError, judge_scale, parse_scale, parse_values, usual_scale
+from optimize.inputs.flags import judge_scale, parse_scale, parse_values, usual_scale
 from optimize.items import Items, annotation_matrix, defined_levels
 from optimize.statistics.correlations import Level
 from optimize.statistics.human import annotator_agreement

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from dspy_judges.errors import option_name
+from dspy_judges.errors import SettingsError, option_name
 from judges import loading
 from judges.definition import make_comparison, make_dimension
 from judges.dimension import Subject, UnknownDimensionError
@@ -25,7 +25,6 @@ from judges.labels.names import (
 from judges.labels.options import TURNS_KEY
 from judges.labels.types import FileReading, LabelError, LabelledPairs, LabelledSet
 from judges.prompt import VALID_NAME
-from optimize.inputs.flags import SettingsError
 from optimize.inputs.labelled import (
     AnyLabels,
     LabelSource,

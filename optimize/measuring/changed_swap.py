@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
+from dspy_judges.errors import SettingsError
 from judges.labels.preparation import SWAP_SAMPLE_COLUMN
 from judges.labels.readers import read_items, read_labels
 from judges.labels.types import LabelError, LabelledSet
 from judges.tables.atomic_write import write_atomically
 from optimize.figures.as_text import short_name
-from optimize.inputs.flags import SettingsError
 from optimize.inputs.labelled import LabelSource, only_dimension
 from optimize.items import make_items
 from optimize.measuring.asking import JudgeEntry, Task

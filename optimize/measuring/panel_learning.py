@@ -20,8 +20,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
+from dspy_judges.errors import SettingsError
 from optimize.figures.as_json import JsonObject, fields_json
-from optimize.inputs.flags import MAX_FAILED_SHARE, SettingsError
+from optimize.search.problem import MAX_FAILED_SHARE
 from optimize.statistics.contrasts import contrast_judges
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import Codes, Mask, Matrix, Vector

@@ -15,7 +15,6 @@ import numpy as np
 from dspy_judges.errors import JudgesError
 from optimize.figures.as_json import INLINED_IN_JSON, JsonObject, fields_json
 from optimize.figures.as_text import looks_text, short_name
-from optimize.inputs.flags import MAX_FAILED_SHARE
 from optimize.measuring.asking import JudgeEntry, Task
 from optimize.measuring.comparison import (
     Difference,
@@ -27,6 +26,7 @@ from optimize.measuring.comparison import (
 )
 from optimize.measuring.misses import Remarks
 from optimize.measuring.scored import ScoredItems, rows_scored_by_both
+from optimize.search.problem import MAX_FAILED_SHARE
 from optimize.statistics.balanced import MIN_OUTPUTS_FOR_INTERVAL, verdicts
 from optimize.statistics.coefficients import midranks
 from optimize.statistics.correlations import rho_contributions

@@ -13,12 +13,13 @@ from judges.tables.problems import count_text
 from judges.winrate import win_rate
 from optimize.figures.as_json import INLINED_IN_JSON
 from optimize.figures.as_text import VERDICT_PLURALS, interval_text, looks_text
-from optimize.inputs.flags import FLOOR_FIGURES, MAX_FAILED_SHARE
+from optimize.inputs.flags import FLOOR_FIGURES
 from optimize.inputs.labelled import AnyLabels
 from optimize.items import DataCounts, judged_output_name
 from optimize.measuring.misses import Miss, list_misses
 from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.scored import ScoredItems, TuningOverlap
+from optimize.search.problem import MAX_FAILED_SHARE
 from optimize.statistics import floor
 from optimize.statistics.contrasts import contrast_judges
 from optimize.statistics.correlations import Correlation, Level, correlation

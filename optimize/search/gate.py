@@ -19,10 +19,9 @@ import numpy as np
 
 from dspy_judges.errors import option_name
 from optimize.figures.as_json import figure_json
-from optimize.inputs.flags import DEFAULT_RISK
 from optimize.search.candidates import Candidate
 from optimize.search.power import MIN_UNTIED_DOCUMENTS, fewest_documents
-from optimize.search.problem import CandidateTrial, Goal, SearchProblem
+from optimize.search.problem import DEFAULT_RISK, CandidateTrial, Goal, SearchProblem
 from optimize.statistics.balanced import is_clearly_worse
 from optimize.statistics.intervals import Contrast, Interval, random_generator
 

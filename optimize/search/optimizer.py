@@ -11,9 +11,8 @@ from importlib import import_module
 
 import numpy as np
 
-from dspy_judges.errors import option_name
+from dspy_judges.errors import SettingsError, option_name
 from judges.prompt import Field
-from optimize.inputs.flags import SettingsError
 from optimize.search.candidates import Candidate
 from optimize.search.cross_validation import CrossValidation
 from optimize.search.problem import SearchProblem

@@ -2,9 +2,8 @@
 
 import math
 
-from optimize.inputs.flags import DEFAULT_RISK
 from optimize.items import Items
-from optimize.search.problem import Goal
+from optimize.search.problem import DEFAULT_RISK, Goal
 from optimize.statistics.rows import scored_rows
 
 # For dataset-level rho, the gate needs this many documents without ties

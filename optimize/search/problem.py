@@ -12,7 +12,6 @@ import numpy as np
 from judges.client import Client
 from judges.prompt import Field, Reasoning
 from optimize.figures.as_json import to_json
-from optimize.inputs.flags import DEFAULT_RISK, MAX_FAILED_SHARE
 from optimize.items import Items
 from optimize.search.candidates import Candidate, word_run_hashes
 from optimize.search.evaluator import Evaluator
@@ -24,6 +23,11 @@ from optimize.statistics.intervals import Contrast, Vector
 # The metric that a search maximises: Spearman's rho at one of the three levels ("summary",
 # "dataset" or "system"), or balanced accuracy over all outputs.
 Goal = Level | Literal["balanced"]
+# The default of --risk: the chance that a tuned judge ships although it is no better.
+DEFAULT_RISK = 0.1
+# A judge that gives no score for more than this share of the outputs is not measured, does not
+# join a panel and does not ship.
+MAX_FAILED_SHARE = 0.1
 # For each document with the rarer label, at most this many with the commoner label are judged. More
 # would lower the standard error of balanced accuracy by 6 % at most.
 MAX_COMMONER_PER_RARER = 2

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 
+from dspy_judges.errors import SettingsError
 from optimize.figures.by_judge import ByJudge, JudgeName
-from optimize.inputs.flags import SettingsError
 from optimize.items import Items
 from optimize.search.budget import BUDGET_ERRORS
 from optimize.search.candidates import Candidate

@@ -8,11 +8,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from dspy_judges.errors import option_name
+from dspy_judges.errors import SettingsError, option_name
 from judges.client import CHARACTERS_PER_TOKEN, Spending
 from judges.prompt import MAX_DEMOS
 from judges.protocol import is_embedded
-from optimize.inputs.flags import SettingsError
 from optimize.measuring.injection import ATTACKS, N_PROBED_OUTPUTS
 from optimize.search.budget import Pricing, SearchBudget
 from optimize.search.optimizer import MAX_FINALISTS, OPTIMIZERS

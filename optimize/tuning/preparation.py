@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from dspy_judges.errors import option_name
+from dspy_judges.errors import SettingsError, option_name
 from judges.dimension import Dimension, Subject
 from judges.judge import Judge
 from judges.labels.splits import Splits, split
@@ -16,7 +16,7 @@ from judges.protocol import is_decision_model
 from judges.scoring import SamplingPlan
 from judges.tables.in_memory import Rows
 from optimize.figures.by_judge import HeldOut
-from optimize.inputs.flags import SettingsError, fit_subject
+from optimize.inputs.flags import fit_subject
 from optimize.inputs.labelled import (
     AnyLabels,
     LabelSource,

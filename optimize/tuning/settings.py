@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, get_args, get_
 import msgspec
 from msgspec import Meta, ValidationError
 
-from dspy_judges.errors import option_name
+from dspy_judges.errors import SettingsError, option_name
 from judges.cli.flags import read_map_flags, read_number, read_plan
 from judges.client import KEY_IN_NAME_PROBLEM, Price, Redactor, find_price, price_of, read_price
 from judges.labels.flags import split_mapping
@@ -16,13 +16,8 @@ from judges.labels.names import judge_name
 from judges.labels.values import WordValues
 from judges.prompt import Reasoning
 from judges.protocol import EMBEDDED, OPENAI_ADDRESS, is_decision_model, is_embedded
-from optimize.inputs.flags import (
-    DEFAULT_RISK,
-    SettingsError,
-    parse_scale,
-    parse_values,
-    refuse_key_in_address,
-)
+from optimize.inputs.flags import parse_scale, parse_values, refuse_key_in_address
+from optimize.search.problem import DEFAULT_RISK
 from optimize.statistics.correlations import Level
 
 if TYPE_CHECKING:

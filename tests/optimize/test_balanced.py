@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from search_world import SEED, judge, problem_of, world, written_search
 
+from dspy_judges.errors import SettingsError
 from judges.dimension import Dimension
 from judges.judgement import Judgement
 from judges.prompt import Prompt
-from optimize.inputs.flags import SettingsError
 from optimize.items import Item, Items
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import ItemJudgement

@@ -18,6 +18,7 @@ from jsonl import read_jsonl
 from processes import run_python
 
 import judges
+from dspy_judges.errors import SettingsError
 from judges.client.open import open_model
 from judges.embedded.model import EmbeddedModel
 from judges.labels import export_reader, tool_exports
@@ -25,7 +26,6 @@ from judges.labels.tool_exports import LABEL_EXPORTS, PLACES
 from judges.testing import LabelExportContract, ModelContract
 from optimize import tune
 from optimize.__main__ import command
-from optimize.inputs.flags import SettingsError
 from optimize.measuring.exports import COLUMNS_BY_CONTENT, Tool
 from optimize.search.budget import SearchBudgetSpentError
 from optimize.search.optimizer import Exploration, find_optimizer, optimizer_name

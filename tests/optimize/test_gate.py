@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 from search_world import SEED, Watch, rate, search, world, written_search
 
-from optimize.inputs.flags import DEFAULT_RISK
 from optimize.items import Item, Items
 from optimize.search import gate, power
 from optimize.search.candidates import Candidate
-from optimize.search.problem import CandidateTrial, SearchOptions
+from optimize.search.problem import DEFAULT_RISK, CandidateTrial, SearchOptions
 from optimize.statistics.contrasts import contrast_judges
 from optimize.statistics.correlations import dataset_level
 from optimize.statistics.intervals import contrast_from_documents, random_generator

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from openai_replies import error
 
+from dspy_judges.errors import SettingsError
 from optimize.__main__ import command
-from optimize.inputs.flags import SettingsError
 from optimize.run import tune
 from optimize.tuning.settings import read_settings
 from optimize.verify import command as verify

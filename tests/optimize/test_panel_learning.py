@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import spearmanr
 
-from optimize.inputs.flags import SettingsError
+from dspy_judges.errors import SettingsError
 from optimize.measuring.panel_learning import learn_panel
 from optimize.statistics.correlations import summary_level
 from optimize.statistics.panel_weights import fit_joining_weights

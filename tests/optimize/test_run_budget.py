@@ -4,12 +4,12 @@ import json
 
 import pytest
 
+from dspy_judges.errors import SettingsError
 from judges.client.budget import Budget
 from judges.client.prices import Price
 from judges.protocol import Sampling, Usage
 from optimize.__main__ import command
 from optimize.figures.as_json import to_json
-from optimize.inputs.flags import SettingsError
 from optimize.tuning.budget import plan_budget
 from optimize.tuning.budget_text import budget_json, budget_lines, planned_line
 from optimize.tuning.models import spending_summary

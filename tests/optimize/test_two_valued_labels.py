@@ -10,11 +10,11 @@ import pytest
 from jsonl import write_jsonl
 
 import judges
+from dspy_judges.errors import SettingsError
 from judges.dimension import Dimension, UnknownDimensionError
 from judges.judgement import Judgement
 from judges.labels.types import LabelError
 from optimize import measure, tune
-from optimize.inputs.flags import SettingsError
 from optimize.items import Item, Items
 from optimize.rank_optimizer import RankOptimizer
 from optimize.search.evidence import JudgedItems

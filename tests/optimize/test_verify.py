@@ -11,10 +11,10 @@ from tuned_judges import tuned_on
 
 import data
 import judges
+from dspy_judges.errors import SettingsError
 from optimize import compare, measure
 from optimize.__main__ import command as tune
 from optimize.estimate import command as estimate
-from optimize.inputs.flags import SettingsError
 from optimize.items import make_items, texts_digest, tuning_digests
 from optimize.measuring.recorded import read_own_scores
 from optimize.verify import command
