@@ -124,7 +124,7 @@ def make_items(
 ) -> Items:
     """Make items from the outputs that have a rating on a dimension, or from labelled pairs.
 
-    An item has only the texts that a judge of the subject reads; without a subject, it has none.
+    An item has only the texts that a judge of the subject reads; without a subject, it has all.
     """
     if isinstance(labelled_items, LabelledPairs):
         return Items(tuple(_pair_items(labelled_items, subject)))
@@ -150,9 +150,8 @@ def _output_items(labels: LabelledSet, dimension: str, subject: Subject | None) 
 def _pair_items(labels: LabelledPairs, subject: Subject | None) -> Iterator[Item]:
     for pair in labels.pairs:
         texts = _texts_for_subject(labels.name, pair.id, pair.texts, subject)
-        if isinstance(subject, Comparison):
-            name_a, name_b = subject.fields
-            texts |= {name_a: pair.response_a, name_b: pair.response_b}
+        name_a, name_b = subject.fields if isinstance(subject, Comparison) else ("A", "B")
+        texts |= {name_a: pair.response_a, name_b: pair.response_b}
         yield Item(
             id=pair.id,
             document_id=pair.document_id,
@@ -227,7 +226,9 @@ def _texts_for_subject(
     file_name: str, item_id: str, texts: Mapping[str, str], subject: Subject | None
 ) -> dict[str, str]:
     """Return the texts that a judge of the subject reads, by the subject's names for them."""
-    needed_names = [] if subject is None else [*subject.inputs]
+    if subject is None:
+        return dict(texts)
+    needed_names = [*subject.inputs]
     missing_name = next((name for name in needed_names if name not in texts), None)
     if missing_name is None:
         return {name: texts[name] for name in needed_names}

@@ -50,12 +50,14 @@ class Measurement:
     """
 
     scored: ScoredItems
-    held_out: ScoredItems
-    labelled: AnyLabels
 
-    @classmethod
-    def of(cls, scored: ScoredItems, labelled: AnyLabels) -> "Measurement":
-        return cls(scored=scored, held_out=scored.without_ids(scored.tuned_ids), labelled=labelled)
+    @property
+    def held_out(self) -> ScoredItems:
+        return self.scored.without_ids(self.scored.tuned_ids)
+
+    @property
+    def labelled(self) -> AnyLabels:
+        return self.scored.labels
 
     @property
     def rho(self) -> Correlation:
@@ -86,7 +88,7 @@ class Measurement:
     @property
     def result(self) -> Verification:
         """All figures, as a dataclass."""
-        return Verification.from_scores(self.scored, self.held_out, self.labelled)
+        return Verification.from_scores(self.scored, self.held_out)
 
     def summary(self) -> JsonObject:
         """Return the figures as the JSON object that `dspy-judges verify --json` prints."""
@@ -184,7 +186,7 @@ def measure(
         for item, judgement in zip(items, judgements, strict=True):
             judgement_by_id[item.id] = judgement
             progress.step(failed=judgement.failure is not None)
-    return Measurement.of(task.match_judgements(name, judgement_by_id, judge), labelled_items)
+    return Measurement(scored=task.match_judgements(name, judgement_by_id, judge))
 
 
 def _measure_scores(
@@ -214,7 +216,7 @@ def _measure_scores(
     tuned_ids = frozenset(row_id_by_key.get(key, str(key)) for key in tuned_keys)
     scale = recorded_scale(label_source.scale, subject)
     scored_items = task.match_judgements("scores", judgement_by_id, None, scale, tuned_ids)
-    return Measurement.of(scored_items, labelled_items)
+    return Measurement(scored=scored_items)
 
 
 def _read_labels(source: LabelSource, dimension: str, subject: Subject | None) -> AnyLabels:

@@ -112,7 +112,7 @@ def _verify_one(
     (entry,) = ask_judges([entry], task, seed=flags.seed, **asking_options(flags))
     if entry.scored_items is None:
         raise JudgesError(entry.why_unscored)
-    measurement = Measurement.of(entry.scored_items, task.labelled_items)
+    measurement = Measurement(scored=entry.scored_items)
     result = replace(measurement.result, judge=judge_arguments[0])
     if has_rate_floors and not result.scorecard.verdict_figures:
         raise JudgesError("--min-tpr and --min-tnr: the scores are not between 0 and 1")

@@ -20,15 +20,10 @@ from judges.tables.problems import excerpt
 from judges.terminal import Progress, print_note
 from optimize.figures.as_json import JSON_DECIMALS, JsonObject, json_number
 from optimize.inputs.flags import judge_scale, rescale_subject
-from optimize.inputs.labelled import PASS_FAIL, AnyLabels, LevelOrAuto, check_level, verdict_words
+from optimize.inputs.labelled import AnyLabels, LevelOrAuto, check_level
 from optimize.items import Items, choose_level, make_items
 from optimize.measuring.recorded import JudgementsById
-from optimize.measuring.scored import (
-    ScoredItems,
-    ids_on_tuned_documents,
-    labels_for_items,
-    tuned_ids,
-)
+from optimize.measuring.scored import ScoredItems, ids_on_tuned_documents, tuned_ids
 from optimize.statistics.correlations import Level
 
 
@@ -86,16 +81,14 @@ class Task:
             judge_name=judge_name,
             dimension=self.dimension,
             level=self.level,
+            labels=self.labelled_items,
             items=items,
             judgements=tuple(judgement_by_id[item.id] for item in items),
             scale=tuple(judge.subject.scale if judge else scale),
             tuned_ids=tuned_ids(judge, items) | tuned_row_ids,
             ids_on_tuned_documents=ids_on_tuned_documents(judge, items) if judge else frozenset(),
-            labelled_items=labels_for_items(self.labelled_items, items),
-            n_tied=self.labelled_items.n_tied,
             n_unjudged=len(all_items) - len(items),
             n_unlabelled=len(judgement_by_id) - len(items),
-            verdict_words=verdict_words(self.labelled_items, self.dimension) or PASS_FAIL,
         )
 
 

@@ -42,7 +42,7 @@ class Remarks:
     @classmethod
     def from_row(cls, scored_items: ScoredItems, row: int) -> "Remarks":
         judgement = scored_items.judgements[row]
-        texts = dict(scored_items.texts_of_row(row))
+        texts = dict(scored_items.items[row].texts)
         return cls(
             comment=scored_items.items[row].comment,
             reason=judgement.rationale or "",

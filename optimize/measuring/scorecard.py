@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from judges.judgement import Preference
-from judges.labels.types import LabelError, LabelledOutput, LabelledSet
+from judges.labels.types import LabelError, LabelledPairs
 from optimize.figures.as_json import INLINED_IN_JSON, JsonObject, fields_json, to_json
 from optimize.items import annotation_matrix, defined_levels
 from optimize.measuring.scored import ScoredItems
@@ -112,13 +112,13 @@ class PeopleFigures:
     @classmethod
     def from_scores(cls, scored_items: ScoredItems) -> "PeopleFigures | None":
         """Return the figures; None for pairs, weighted labels, and without annotators' ratings."""
-        labelled_items = scored_items.labelled_items
-        outputs = tuple(item for item in labelled_items if isinstance(item, LabelledOutput))
+        labels = scored_items.labels
         # Without the outputs on which they are tied, annotators would seem to agree too well.
-        has_all_outputs = len(outputs) == len(scored_items.items) and not scored_items.n_tied
-        if scored_items.items.is_weighted or not has_all_outputs:
+        if isinstance(labels, LabelledPairs) or labels.n_tied or scored_items.items.is_weighted:
             return None
-        labelled_set = LabelledSet(name="the labels", sha256="", outputs=outputs)
+        output_by_id = {output.id: output for output in labels.outputs}
+        outputs = tuple(output_by_id[item.id] for item in scored_items.items)
+        labelled_set = replace(labels, outputs=outputs)
         try:
             ratings, names = annotation_matrix(labelled_set, scored_items.dimension)
         except LabelError:

@@ -1,6 +1,6 @@
 """One judge's judgements together with people's labels, from which all figures are computed."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -8,9 +8,9 @@ import numpy as np
 
 from judges.frozen import texts_digest
 from judges.judgement import AnyJudgement, Preference
-from judges.labels.types import LabelledItem, LabelledPair
+from judges.labels.types import LabelledItem
 from judges.panel import AnyJudge
-from optimize.inputs.labelled import PASS_FAIL, AnyLabels
+from optimize.inputs.labelled import PASS_FAIL, AnyLabels, verdict_words
 from optimize.items import Indices, Items, input_texts, is_two_valued, score_vector
 from optimize.statistics import balanced, correlations, plain_agreement
 from optimize.statistics.correlations import Correlation, Level
@@ -25,26 +25,30 @@ MIN_DOCUMENTS_LEFT = 2
 class ScoredItems:
     """One judge's judgements of labelled items, in the order of `items`.
 
-    `scale` has all ratings of the judge; it is empty if they are unknown, and for pairs.
-    `tuned_ids` are the outputs that the judge was tuned on. `ids_on_tuned_documents` are all
-    outputs of the documents that the judge was tuned on. In a recording, `n_unjudged` labels have
-    no record, and `n_unlabelled` records have no label. `n_tied` outputs were left out because
-    their annotators are tied. `verdict_words` are people's words for pass and for fail.
+    `labels` are all labels that were read, also those of other items. `scale` has all ratings of
+    the judge; it is empty if they are unknown, and for pairs. `tuned_ids` are the outputs that the
+    judge was tuned on. `ids_on_tuned_documents` are all outputs of the documents that the judge was
+    tuned on. In a recording, `n_unjudged` labels have no record, and `n_unlabelled` records have no
+    label.
     """
 
     judge_name: str
     dimension: str
     level: Level
+    labels: AnyLabels
     items: Items
     judgements: tuple[AnyJudgement, ...]
     scale: tuple[int, ...] = ()
     tuned_ids: frozenset[str] = frozenset()
     ids_on_tuned_documents: frozenset[str] = frozenset()
-    labelled_items: tuple[LabelledItem, ...] = ()
     n_unjudged: int = 0
     n_unlabelled: int = 0
-    n_tied: int = 0
-    verdict_words: tuple[str, str] = PASS_FAIL
+
+    @cached_property
+    def labelled_items(self) -> list[LabelledItem]:
+        """The labelled outputs or pairs from which the items were made, in the same order."""
+        labelled_by_id = {labelled.id: labelled for labelled in self.labels.items}
+        return [labelled_by_id[item.id] for item in self.items]
 
     @cached_property
     def scores(self) -> Vector:
@@ -102,7 +106,6 @@ class ScoredItems:
             self,
             items=self.items.of_rows(rows),
             judgements=tuple(self.judgements[row] for row in rows),
-            labelled_items=tuple(self.labelled_items[row] for row in rows if self.labelled_items),
         )
 
     def of_ids(self, ids: Collection[str]) -> "ScoredItems":
@@ -149,22 +152,16 @@ class ScoredItems:
             return list(self.items.rows_by_document.values())
         return [np.arange(len(self.items))]
 
+    @property
+    def verdict_words(self) -> tuple[str, str]:
+        """The words for pass and for fail."""
+        return verdict_words(self.labels, self.dimension) or PASS_FAIL
+
     def label_text(self, label: float) -> str:
         """Return people's word for a pass (1) or a fail (0); any other label as digits."""
         if self.has_verdicts and label in (0, 1):
             return self.verdict_words[0 if label else 1]
         return f"{label:g}"
-
-    def texts_of_row(self, row: int) -> Mapping[str, str]:
-        """Return the texts that the judge read; for a recording, all texts of the labelled row."""
-        texts = self.items[row].texts
-        if texts or not self.labelled_items:
-            return texts
-        labelled_item = self.labelled_items[row]
-        if isinstance(labelled_item, LabelledPair):
-            responses = {"A": labelled_item.response_a, "B": labelled_item.response_b}
-            return {**labelled_item.texts, **responses}
-        return labelled_item.texts
 
 
 def are_fractions(scores: Vector) -> bool:
@@ -178,12 +175,6 @@ def rows_scored_by_both(
     """Return the judgements of two judges, on the rows for which both judges have a score."""
     rows = np.flatnonzero(~np.isnan(judge.scores + reference.scores)).tolist()
     return judge.of_rows(rows), reference.of_rows(rows)
-
-
-def labels_for_items(labelled_items: AnyLabels, items: Items) -> tuple[LabelledItem, ...]:
-    """Return the labelled outputs or pairs from which the items were made, in the same order."""
-    labelled_by_id: Mapping[str, LabelledItem] = {label.id: label for label in labelled_items.items}
-    return tuple(labelled_by_id[item.id] for item in items if item.id in labelled_by_id)
 
 
 def tuned_ids(judge: AnyJudge | None, items: Items) -> frozenset[str]:

@@ -14,7 +14,6 @@ from judges.winrate import win_rate
 from optimize.figures.as_json import INLINED_IN_JSON
 from optimize.figures.as_text import VERDICT_PLURALS, interval_text, looks_text
 from optimize.inputs.flags import FLOOR_FIGURES
-from optimize.inputs.labelled import AnyLabels
 from optimize.items import DataCounts, judged_output_name
 from optimize.measuring.misses import Miss, list_misses
 from optimize.measuring.scorecard import Scorecard
@@ -97,7 +96,7 @@ def _repeat_agreement(scored_items: ScoredItems) -> float | None:
 def _length_association(scored_items: ScoredItems) -> LengthAssociation | None:
     lengths: list[float] = []
     for row, label in enumerate(scored_items.labelled_items):
-        texts = scored_items.texts_of_row(row)
+        texts = scored_items.items[row].texts
         if isinstance(label, LabelledPair):
             lengths.append(len(label.response_a.strip()) - len(label.response_b.strip()))
         elif output_name := judged_output_name([*texts]):
@@ -154,9 +153,7 @@ class Verification:
     floor_check: FloorCheck | None = field(default=None, metadata=INLINED_IN_JSON)
 
     @classmethod
-    def from_scores(
-        cls, scored_items: ScoredItems, held_out: ScoredItems, labelled_items: AnyLabels
-    ) -> "Verification":
+    def from_scores(cls, scored_items: ScoredItems, held_out: ScoredItems) -> "Verification":
         """Return the figures on `held_out`; the other rows were left out."""
         overlap = TuningOverlap.from_scores(scored_items, held_out)
         is_left_out = overlap.n_rows and not overlap.tuned_on_these_labels
@@ -164,7 +161,7 @@ class Verification:
         return cls(
             judge=scored_items.judge_name,
             dimension=scored_items.dimension,
-            data_counts=DataCounts.from_items(labelled_items, held_out.items),
+            data_counts=DataCounts.from_items(held_out.labels, held_out.items),
             level=scored_items.level,
             n_unjudged=scored_items.n_unjudged,
             overlap=overlap,
@@ -172,7 +169,7 @@ class Verification:
             scorecard=Scorecard.all_figures(held_out, has_verdicts=held_out.has_verdicts),
             associations=Associations.from_scores(held_out),
             misses=list_misses(held_out, MAX_MISSES_SHOWN) if held_out.has_verdicts else None,
-            verdict_words=labelled_items.words.get(scored_items.dimension),
+            verdict_words=scored_items.labels.words.get(scored_items.dimension),
         )
 
     @property

@@ -57,7 +57,7 @@ def miss_groups(scored_items: ScoredItems) -> list[MissGroup]:
         for row in rows:
             miss = Miss.from_row(scored_items, kind, row)
             people = _annotator_texts(scored_items, row)
-            texts = _shown_texts(scored_items.texts_of_row(row), is_pairwise=is_pairwise)
+            texts = _shown_texts(scored_items.items[row].texts, is_pairwise=is_pairwise)
             articles.append(MissArticle(miss, people, *texts))
         groups.append(MissGroup(title=title, caption=caption if rows else "", misses=articles))
     return groups
@@ -110,8 +110,6 @@ def _shown_texts(texts: Mapping[str, str], *, is_pairwise: bool) -> tuple[NamedT
 
 def _annotator_texts(scored_items: ScoredItems, row: int) -> NamedTexts:
     """Return each annotator's name, with the label and the comment as far as they are known."""
-    if len(scored_items.labelled_items) != len(scored_items.items):
-        return []
     item, dimension = scored_items.labelled_items[row], scored_items.dimension
     if isinstance(item, LabelledOutput):
         labels = [*map(scored_items.label_text, item.ratings.get(dimension, ()))]

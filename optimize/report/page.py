@@ -123,7 +123,7 @@ def _figures_section(
     answer: ReportAnswer, scorecard: Scorecard | None, scored_items: ScoredItems, table: ReportTable
 ) -> Section:
     """Return the section with the answer's facts and tables, charts, and this further table."""
-    facts = [*answer.facts, *card.annotator_facts(scorecard, scored_items.n_tied)]
+    facts = [*answer.facts, *card.annotator_facts(scorecard, scored_items.labels.n_tied)]
     tables = [*answer.tables, count_table(scored_items), table, _failure_table(scored_items)]
     return Section(title="Figures", facts=facts, charts=dot_charts(scored_items), tables=tables)
 

@@ -11,9 +11,8 @@ from judges.judge import Judge
 from judges.protocol import is_embedded
 from judges.questions import MAX_QUESTIONS
 from optimize.figures.by_judge import ByJudge, HeldOut
-from optimize.inputs.labelled import PASS_FAIL, verdict_words
 from optimize.items import Items
-from optimize.measuring.scored import ScoredItems, labels_for_items
+from optimize.measuring.scored import ScoredItems
 from optimize.search.budget import SearchBudget
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import ITEMS_FOR_MEAN_COST, Evaluator, JudgeItems
@@ -125,21 +124,19 @@ class ActiveRun:
     def _score_split(self, judge_name: str, candidate: Candidate, items: Items) -> ScoredItems:
         """Judge the items of a held-out split with a candidate; reports print `judge_name`."""
         prepared_run, evaluator = self.prepared_run, self.search_problem.evaluator
-        labelled_items, subject = prepared_run.labels.labelled_items, prepared_run.subject
+        subject = prepared_run.subject
         choice_fields = candidate.prompt(prepared_run.untuned_prompt).choices
         return ScoredItems(
             judge_name=judge_name,
             dimension=subject.name,
             level=prepared_run.level,
+            labels=prepared_run.labels.labelled_items,
             items=items,
             judgements=tuple(
                 judgement.rescored(choice_fields, candidate.weights, candidate.threshold)
                 for judgement in evaluator.judgements(candidate, items)
             ),
             scale=subject.scale,
-            labelled_items=labels_for_items(labelled_items, items),
-            n_tied=labelled_items.n_tied,
-            verdict_words=verdict_words(labelled_items, subject.name) or PASS_FAIL,
         )
 
     def freeze(self, candidate: Candidate, provenance: Mapping[str, object]) -> Judge:

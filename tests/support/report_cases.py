@@ -13,7 +13,7 @@ import numpy as np
 from judges.catalog import find_subject
 from judges.dimension import Dimension
 from judges.judgement import Judgement, Preference, PreferredOutput
-from judges.labels.types import LabelledOutput, LabelledPair, Vote
+from judges.labels.types import LabelledOutput, LabelledPair, LabelledPairs, LabelledSet, Vote
 from optimize.figures.by_judge import ByJudge, HeldOut
 from optimize.items import DataCounts, Item, Items
 from optimize.measuring.injection import ATTACKS, ProbeResult, measure_shift
@@ -73,7 +73,7 @@ def outputs(
     return ScoredItems(
         items=Items(tuple(item_of(one, one.texts, one.rating(dimension)) for one in people)),
         judgements=tuple(judgements),
-        labelled_items=people,
+        labels=LabelledSet(name="mine", sha256="0" * 64, outputs=people),
         scale=scale,
         **{"judge_name": "the judge", "dimension": dimension, "level": level},
     )
@@ -116,7 +116,7 @@ def pairs(
     return ScoredItems(
         items=Items(tuple(item_of(one, texts, one.margin) for one in people)),
         judgements=tuple(preferences),
-        labelled_items=people,
+        labels=LabelledPairs(name="mine", sha256="0" * 64, pairs=people),
         **{"judge_name": "the judge", "dimension": "tldr_concise", "level": "dataset"},
     )
 
