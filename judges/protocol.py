@@ -165,17 +165,14 @@ class Completion(Usage):
 class Response:
     """The outcome of one request, whether or not it was answered.
 
-    `values[i]` is what the request's `read_reply` returned for `replies[i]`. `failures` has the
-    reasons why other replies could not be read, or why the request was not answered. `is_cached` is
-    true if nothing was sent, since the store or the cache had the replies.
+    `values` has what the request's `read_reply` returned for each reply. `failures` has the reasons
+    why other replies could not be read, or why the request was not answered.
     """
 
-    replies: tuple[Reply, ...] = ()
     values: tuple[object, ...]
     failures: tuple[str, ...] = ()
     tokens_in: int = 0
     tokens_out: int = 0
-    is_cached: bool = False
 
     @property
     def failure(self) -> str | None:

@@ -66,8 +66,8 @@ def _environment() -> Iterator[None]:
 @pytest.fixture
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """A request that fails is sent again almost at once."""
-    monkeypatch.setattr("judges.client.throttle.FIRST_WAIT_SECONDS", 0.002)
-    monkeypatch.setattr("judges.client.throttle.MAX_WAIT_SECONDS", 0.01)
+    monkeypatch.setattr("judges.client.sender.FIRST_WAIT_SECONDS", 0.002)
+    monkeypatch.setattr("judges.client.sender.MAX_WAIT_SECONDS", 0.01)
 
 
 @pytest.fixture

@@ -51,28 +51,26 @@ _log = logging.getLogger(__name__)
 class _SampledReplies:
     """The replies to one request so far, by the index of their sample.
 
-    `accepted` has the value of each reply, and `unreadable` the reason why a reply has no value.
+    `values` has what was read from a reply, and `unreadable` the reason why nothing was.
     """
 
     request: Request
     run_state: RunState
     n_repeats: int = 0
-    accepted: dict[int, tuple[Reply, object]] = field(default_factory=dict)
+    values: dict[int, object] = field(default_factory=dict)
     unreadable: dict[int, tuple[Reply, str]] = field(default_factory=dict)
     error_messages: list[str] = field(default_factory=list)
     tokens_in: int = 0
     tokens_out: int = 0
-    is_cached: bool = True
 
-    def add(self, indices: Iterable[int], completion: Completion, *, is_cached: bool) -> None:
+    def add(self, indices: Iterable[int], completion: Completion) -> None:
         """Read the replies for these samples, and keep their values or their errors."""
         self.tokens_in += completion.tokens_in
         self.tokens_out += completion.tokens_out
-        self.is_cached = self.is_cached and is_cached
         for index, reply in zip(indices, completion.replies, strict=False):
             try:
                 check_reply(reply)
-                self.accepted[index] = reply, self.request.read_reply(reply)
+                self.values[index] = self.request.read_reply(reply)
                 self.unreadable.pop(index, None)
             except RefusedError as error:
                 self.error_messages.append(str(error))
@@ -81,16 +79,12 @@ class _SampledReplies:
                 self.unreadable[index] = reply, str(error)
 
     def make_response(self) -> Response:
-        """Return the accepted replies with their values, then the unreadable replies."""
-        accepted_pairs = [pair for _, pair in sorted(self.accepted.items())]
-        unreadable_pairs = [pair for _, pair in sorted(self.unreadable.items())]
+        reasons = [self.unreadable[index][1] for index in sorted(self.unreadable)]
         return Response(
-            replies=tuple(reply for reply, _ in [*accepted_pairs, *unreadable_pairs]),
-            values=tuple(value for _, value in accepted_pairs),
-            failures=(*self.error_messages, *(reason for _, reason in unreadable_pairs)),
+            values=tuple([self.values[index] for index in sorted(self.values)]),
+            failures=(*self.error_messages, *reasons),
             tokens_in=self.tokens_in,
             tokens_out=self.tokens_out,
-            is_cached=self.is_cached and bool(self.accepted or self.unreadable),
         )
 
 
@@ -212,7 +206,7 @@ class Client:
             replies.error_messages.append(str(error))
         else:
             self.account.settle(booking, completion)
-            replies.add(range(request.sampling.n), completion, is_cached=False)
+            replies.add(range(request.sampling.n), completion)
         return replies.make_response()
 
     async def answer(self, request: Request, run_state: RunState) -> Response:
@@ -227,7 +221,7 @@ class Client:
         )
         while True:
             await self._draw_samples(replies, sampling)
-            if replies.error_messages or len(replies.accepted) == sampling.n:
+            if replies.error_messages or len(replies.values) == sampling.n:
                 return replies.make_response()
             is_cut_off = any(reply.is_out_of_tokens for reply, _ in replies.unreadable.values())
             if is_cut_off and may_raise_max_tokens:
@@ -248,7 +242,7 @@ class Client:
         if sampling.n == 1:
             await self._request_samples(replies, sampling, [0])
             return
-        indices = [i for i in range(sampling.n) if i not in replies.accepted]
+        indices = [i for i in range(sampling.n) if i not in replies.values]
         joint_sampling = replace(sampling, n=len(indices))
         sampling_by_index = {
             i: replace(sampling, n=1, seed=sampling.seed + SAMPLE_SEED_STEP * i) for i in indices
@@ -294,10 +288,10 @@ class Client:
             _log.info("%s", error)
             replies.error_messages.append(str(error))
             return 0
-        n_accepted = len(replies.accepted)
-        replies.add(sample_indices, completion, is_cached=is_cached)
+        n_values = len(replies.values)
+        replies.add(sample_indices, completion)
         # Unreadable replies are not cached, since another run may get readable replies.
-        if self.cache is not None and not is_cached and len(replies.accepted) > n_accepted:
+        if self.cache is not None and not is_cached and len(replies.values) > n_values:
             self.cache.put(key, completion)
         if not self._commit_is_scheduled:
             self._commit_is_scheduled = True

@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from hashlib import sha256
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import msgspec
 
@@ -290,8 +290,8 @@ class ClientEngine:
         if sampling.temperature != 0:
             n_repeats = next(self._repeat_counters[repr((messages, sampling))])
             sampling = replace(sampling, seed=sampling.seed + SAMPLE_SEED_STEP * n_repeats)
-        # Every reply text is accepted here, since DSPy's adapter parses it later.
-        return Request(messages, sampling, lambda reply: reply.text)
+        # Every reply is accepted here, since DSPy's adapter parses it later.
+        return Request(messages, sampling, lambda reply: reply)
 
 
 class DecisionLM:
@@ -357,7 +357,8 @@ def _convert_response(request: "lm15.Request", response: Response) -> "lm15.Resp
 
     if response.failure is not None:
         raise lm15.ServerError(response.failure)
-    reply, tokens_in, tokens_out = response.replies[0], response.tokens_in, response.tokens_out
+    (reply,) = cast("tuple[Reply]", response.values)
+    tokens_in, tokens_out = response.tokens_in, response.tokens_out
     return lm15.Response(
         id=None,
         model=request.model,

@@ -4,7 +4,7 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 
@@ -17,9 +17,6 @@ from judges.protocol import FatalModelError, Request, Response
 MAX_READ_AHEAD_FACTOR = 3
 # The most requests in a queue, in which each request stays until all earlier ones are answered.
 MAX_QUEUE_LENGTH = 4096
-# The number of requests that are passed to the event loop at once: waking its thread is slow, and
-# with larger batches the first request would wait until many rows are read.
-BATCH_SIZE = 64
 POLL_SECONDS = 0.02
 # Seconds to wait for the answers to requests in flight when the user stops the run.
 GRACE_SECONDS = 5.0
@@ -48,7 +45,7 @@ class RunState:
             time.sleep(POLL_SECONDS)
 
 
-AnswerFunction = Callable[[Request, RunState], Awaitable[Response]]
+AnswerFunction = Callable[[Request, RunState], Coroutine[object, None, Response]]
 
 
 class FailingRunError(FatalModelError):
@@ -92,7 +89,6 @@ class RequestQueue:
         self._answer, self._failure_monitor = answer, failure_monitor
         self._max_unanswered = MAX_READ_AHEAD_FACTOR * concurrency
         self._responses: deque[Future[Response]] = deque()
-        self._tasks: set[asyncio.Task[None]] = set()
         # These two numbers need no lock, since only one thread changes each of them.
         self._n_started = self._n_answered = 0
         self._fatal_error: Exception | None = None
@@ -107,36 +103,22 @@ class RequestQueue:
 
     def start_requests(self, requests: Iterator[Request]) -> bool:
         """Start requests while there is room; returns whether the queue has any request."""
-        batch: list[tuple[Request, Future[Response]]] = []
         while self._has_room and not (self._responses and self._responses[0].done()):
             if (request := next(requests, None)) is None:
                 break
-            response = Future[Response]()
+            coroutine = self._answer(request, self.run_state)
+            response = asyncio.run_coroutine_threadsafe(coroutine, event_loop())
+            response.add_done_callback(self._count_answer)
             self._responses.append(response)
             self._n_started += 1
-            batch.append((request, response))
-            if len(batch) == BATCH_SIZE:
-                event_loop().call_soon_threadsafe(self._create_tasks, batch)
-                batch = []
-        if batch:
-            event_loop().call_soon_threadsafe(self._create_tasks, batch)
         return bool(self._responses)
 
-    def _create_tasks(self, batch: Sequence[tuple[Request, Future[Response]]]) -> None:
-        for request, response in batch:
-            task = asyncio.create_task(self._answer_request(request, response))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-    async def _answer_request(self, request: Request, response: Future[Response]) -> None:
-        try:
-            response.set_result(await self._answer(request, self.run_state))
-        except BaseException as error:  # noqa: BLE001 - `take_response` raises the error again
-            if isinstance(error, Exception) and not isinstance(error, BudgetSpentError):
-                self._fatal_error = error
-            response.set_exception(error)
+    def _count_answer(self, response: Future[Response]) -> None:
+        error = None if response.cancelled() else response.exception()
+        if isinstance(error, Exception) and not isinstance(error, BudgetSpentError):
+            self._fatal_error = error
         self._n_answered += 1
-        if not self._wake_is_scheduled:
+        if is_loop_thread() and not self._wake_is_scheduled:
             self._wake_is_scheduled = True
             asyncio.get_running_loop().call_later(WAKE_DELAY_SECONDS, self._wake)
 
@@ -168,10 +150,7 @@ class RequestQueue:
         self.run_state.is_stopped = True
         if self._n_started > self._n_answered:
             self.run_state.wait_for_answers(max_seconds or GRACE_SECONDS)
-            event_loop().call_soon_threadsafe(self._cancel_tasks)
+            for response in self._responses:
+                response.cancel()
             # Meanwhile, the cancelled requests are recorded as unanswered.
             self.run_state.wait_for_answers(GRACE_SECONDS)
-
-    def _cancel_tasks(self) -> None:
-        for task in self._tasks:
-            task.cancel()

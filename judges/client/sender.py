@@ -1,14 +1,16 @@
-"""Send requests to a model within the budget, and send them again after a temporary error."""
+"""Send requests to one model: within the budget, few enough at once, and again after an error."""
 
 import asyncio
 import logging
+import random
+import time
+from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from judges.client.budget import Account, Booking, BudgetSpentError
+from judges.client.log import warn_once
 from judges.client.request_queue import POLL_SECONDS, RunState
-from judges.client.throttle import Throttle, retry_wait
 from judges.protocol import (
     Completion,
     FatalModelError,
@@ -28,8 +30,14 @@ MAX_ATTEMPTS, MAX_ATTEMPTS_UNREACHABLE = 6, 4
 MAX_THROTTLES_IN_A_ROW = 24
 # A run ends after this many requests are given up in a row, with no request answered in between.
 MAX_GIVEN_UP_IN_A_ROW = 24
+# The wait before the first retry, the longest wait, and the shortest wait that is logged.
+FIRST_WAIT_SECONDS, MAX_WAIT_SECONDS, MIN_LOGGED_WAIT_SECONDS = 0.5, 60.0, 20.0
+# The longest wait that a Retry-After header can set.
+MAX_HEADER_WAIT_SECONDS = 600.0
 
 _log = logging.getLogger(__name__)
+# Seeded by the system, so that processes whose requests fail together do not retry together.
+_rng = random.SystemRandom()
 
 
 class KeyedRequest(NamedTuple):
@@ -41,7 +49,6 @@ class KeyedRequest(NamedTuple):
     sampling: Sampling
 
 
-@dataclass(eq=False, repr=False)
 class Sender:
     """Sends requests to one model, at most `concurrency` at a time.
 
@@ -49,16 +56,12 @@ class Sender:
     true, if the model stops answering.
     """
 
-    model: Model
-    account: Account
-    concurrency: int
-    timeout: float
-    keep_going: bool
-
-    def __post_init__(self) -> None:
-        self._store = self.account.budget.store
-        self._throttle = Throttle(self.concurrency)
-        self._booking_lock = asyncio.Lock()
+    def __init__(
+        self, model: Model, account: Account, concurrency: int, timeout: float, *, keep_going: bool
+    ) -> None:
+        self._model, self._account, self._store = model, account, account.budget.store
+        self._timeout, self._keep_going = timeout, keep_going
+        self._throttle, self._booking_lock = Throttle(concurrency), asyncio.Lock()
         # The number of answers so far, and the number of requests given up since the last answer.
         self._n_answered = self._n_given_up = 0
 
@@ -93,7 +96,7 @@ class Sender:
         was_answered = self._n_answered > n_answered_at_start
         is_unreachable = isinstance(error, UnreachableError) and not was_answered
         has_stopped = is_unreachable or self._n_given_up >= MAX_GIVEN_UP_IN_A_ROW
-        if has_stopped and not (self.keep_going and self._n_answered):
+        if has_stopped and not (self._keep_going and self._n_answered):
             advice = "run the same command again once it answers"
             return FatalModelError(f"the endpoint does not answer ({error}); {advice}")
         return TransientError(f"gave up after {n_attempts} attempts: {error}")
@@ -108,14 +111,14 @@ class Sender:
                 if self._store is not None:
                     await asyncio.sleep(0)  # so that one commit covers all requests booked now
                     self._store.commit()
-                async with asyncio.timeout(self.timeout):
-                    result = await self.model.complete(request.messages, request.sampling)
+                async with asyncio.timeout(self._timeout):
+                    result = await self._model.complete(request.messages, request.sampling)
             except TimeoutError:
-                result = TransientError(f"no answer within {self.timeout:g} s", may_be_billed=True)
+                result = TransientError(f"no answer within {self._timeout:g} s", may_be_billed=True)
             except ModelError as error:
                 result = error
             finally:
-                self.account.settle(booking, result)
+                self._account.settle(booking, result)
                 request.run_state.n_in_flight -= 1
             if isinstance(result, ThrottledError):
                 wait_seconds = retry_wait(result, self._throttle.n_bursts + 1)
@@ -135,7 +138,7 @@ class Sender:
                 if run_state.spent_error is not None:
                     raise run_state.spent_error
                 try:
-                    booking = self.account.book(key, messages, sampling)
+                    booking = self._account.book(key, messages, sampling)
                 except BudgetSpentError as error:
                     run_state.spent_error = error
                     raise
@@ -143,3 +146,78 @@ class Sender:
                     return booking
                 await asyncio.sleep(POLL_SECONDS)  # until requests in flight are settled
         raise asyncio.CancelledError
+
+
+class Throttle:
+    """Limits the requests in flight: a 429 lowers the limit, and every answer raises it again."""
+
+    def __init__(self, max_in_flight: int) -> None:
+        # `_limit` is the number of requests that may be in flight now.
+        self._max_limit, self._limit, self._n_in_flight = max_in_flight, float(max_in_flight), 0
+        self._waiting_requests: deque[asyncio.Future[None]] = deque()
+        self._resumes_at = self._lowered_at = 0.0
+        # The number of bursts of 429s since the last answer; a burst lowers the limit only once.
+        self.n_bursts = 0
+
+    async def __aenter__(self) -> float:
+        """Wait until a request may be sent, and return the time of sending for `lower_limit`."""
+        admission = asyncio.get_running_loop().create_future()
+        self._waiting_requests.append(admission)
+        self._admit_requests()
+        try:
+            await admission
+            while (wait_seconds := self._resumes_at - time.monotonic()) > 0:
+                await asyncio.sleep(wait_seconds)
+        except asyncio.CancelledError:
+            if admission.done() and not admission.cancelled():
+                await self.__aexit__()
+            raise
+        return time.monotonic()
+
+    async def __aexit__(self, *_: object) -> None:
+        self._n_in_flight -= 1
+        self._admit_requests()
+
+    def raise_limit(self) -> None:
+        """Raise the limit by 2 % after an answer, at most to the highest limit."""
+        self.n_bursts = 0
+        self._limit = min(self._max_limit, 1.02 * self._limit)
+
+    def lower_limit(self, sent_at: float, wait_seconds: float) -> None:
+        """After a 429, send nothing for `wait_seconds`, and lower the limit by 30 %.
+
+        The limit is not lowered again for requests that were sent before it was last lowered.
+        """
+        now = time.monotonic()
+        self._resumes_at = max(self._resumes_at, now + wait_seconds)
+        if sent_at >= self._lowered_at:
+            self._lowered_at = now
+            self.n_bursts += 1
+            self._limit = max(1.0, 0.7 * self._limit)
+
+    def _admit_requests(self) -> None:
+        while self._waiting_requests and self._n_in_flight < int(self._limit):
+            admission = self._waiting_requests.popleft()
+            if not admission.done():
+                self._n_in_flight += 1
+                admission.set_result(None)
+
+
+def retry_wait(error: TransientError, n_failures: int) -> float:
+    """Return the seconds until the next attempt: Retry-After or a backoff, with jitter.
+
+    A Retry-After of more than ten minutes is ignored; after a 429, it raises FatalModelError.
+    """
+    retry_after = error.retry_after or 0.0
+    if isinstance(error, ThrottledError) and retry_after > MAX_HEADER_WAIT_SECONDS:
+        raise FatalModelError(
+            f"{error}; the endpoint asks clients to wait {retry_after / 60:.0f} minutes "
+            "(Retry-After): run the same command again after that"
+        ) from error
+    wait_seconds = min(FIRST_WAIT_SECONDS * 2.0 ** (n_failures - 1), MAX_WAIT_SECONDS)
+    wait_seconds *= _rng.uniform(0.5, 1.0)
+    if 0 < retry_after <= MAX_HEADER_WAIT_SECONDS:
+        wait_seconds = retry_after + _rng.uniform(0.0, min(0.1 * retry_after, 1.0))
+    if wait_seconds >= MIN_LOGGED_WAIT_SECONDS:
+        warn_once(f"{error}; waiting {wait_seconds:.0f} s before the next attempt")
+    return wait_seconds

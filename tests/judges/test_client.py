@@ -143,7 +143,6 @@ def test_identical_requests_in_flight_are_sent_once():
     responses = list(Client(model).run([next(asks(1)) for _ in range(50)]))
     assert model.calls == 1
     assert values_of(responses) == [0] * 50
-    assert sum(not response.is_cached for response in responses) == 1
 
 
 @pytest.mark.parametrize(
@@ -201,7 +200,7 @@ def test_a_host_nobody_ever_reached_is_given_up_after_four_attempts():
 
 
 def test_the_endpoints_wish_to_wait_is_honoured_and_told_once(caplog, monkeypatch):
-    monkeypatch.setattr("judges.client.throttle.MIN_LOGGED_WAIT_SECONDS", 0.2)
+    monkeypatch.setattr("judges.client.sender.MIN_LOGGED_WAIT_SECONDS", 0.2)
     start = time.monotonic()
     behave = failing(ThrottledError("429 from somewhere", 0.3), times=1)
     assert values_of(run(Model(behave), 3)) == [0, 1, 2]
@@ -286,7 +285,6 @@ def test_failed_samples_alone_are_asked_afresh_and_some_suffice(afresh, values, 
     (response,) = run(model, 1, Sampling(n=4))
     assert (response.values, response.failures, response.failure) == (values, failures, None)
     assert [sampling.n for sampling in model.samplings] == [4, 2, *[1] * len(failures)]
-    assert [reply.text for reply in response.replies] == [*map(str, values), *["z"] * len(failures)]
 
 
 @pytest.mark.parametrize(
