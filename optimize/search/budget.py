@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Literal
 
 from dspy_judges.errors import JudgesError
 from judges.client import CHARACTERS_PER_TOKEN, BudgetSpentError, Price
@@ -17,27 +16,26 @@ class SearchBudgetSpentError(JudgesError):
     """Raised if the next step of the search costs more than is left of the search's budget."""
 
 
+Tokens = tuple[float, float]  # the numbers of input and output tokens
 # The errors that end a search: the budget of the search, or the budget of the models, is spent.
 BUDGET_ERRORS = SearchBudgetSpentError, BudgetSpentError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pricing:
-    """The prices of a search, and the unit in which its budget is counted.
+    """The prices of a search, and the unit in which its budget is counted: dollars or calls.
 
-    Judging an item takes `calls_per_item` calls with `replies_per_item` replies. A call of a free
-    model has the price 1. A proposal is expected to take `proposal_tokens` (input and output), and
+    Judging an item takes `calls_per_item` calls with `replies_per_item` replies, and with the
+    untuned judge `untuned_tokens`. A call of a free model has the price 1. A proposal is expected
     to cost `proposal_cost` in the budget's unit.
     """
 
-    budget_unit: Literal["calls", "dollars"] = "calls"
+    is_in_dollars: bool = False
     judge_price: Price = FREE
-    untuned_tokens_in: float = 0
-    untuned_tokens_out: float = 0
+    untuned_tokens: Tokens = (0, 0)
     calls_per_item: int = 1
     replies_per_item: int = 1
     proposal_price: Price = FREE
-    proposal_tokens: tuple[float, float] = (0, 0)
     proposal_cost: float = 1
 
     @property
@@ -46,16 +44,16 @@ class Pricing:
 
     @property
     def untuned_price(self) -> float:
-        return self.price_of_tokens(self.untuned_tokens_in, self.untuned_tokens_out)
+        return self.price_of_tokens(self.untuned_tokens)
 
     @property
     def untuned_cost(self) -> float:
         """The cost of judging one item with the untuned judge, in the budget's unit."""
-        return self.calls_per_item if self.budget_unit == "calls" else self.untuned_price
+        return self.untuned_price if self.is_in_dollars else self.calls_per_item
 
-    def price_of_tokens(self, tokens_in: float, tokens_out: float) -> float:
-        """Return the price of judging one item with this many input and output tokens."""
-        return self.calls_per_item if self.is_free else self.judge_price.cost(tokens_in, tokens_out)
+    def price_of_tokens(self, tokens: Tokens) -> float:
+        """Return the price of judging one item with this many tokens."""
+        return self.calls_per_item if self.is_free else self.judge_price.cost(*tokens)
 
     def estimate_price(self, prompt: Prompt, untuned_prompt: Prompt) -> float:
         """Estimate the price of judging an item; never below half the price of `untuned_prompt`."""
@@ -109,19 +107,20 @@ class SearchBudget:
         if cost <= self.remaining + self.allowed_excess:
             return
         self.has_refused = True
-        amount = "${:.4f}" if self.pricing.budget_unit == "dollars" else "{:,.0f} calls"
+        amount = "${:.4f}" if self.pricing.is_in_dollars else "{:,.0f} calls"
         message = f"the next step of the search costs {amount}, but only {amount} are left"
         raise SearchBudgetSpentError(message.format(cost, max(0, self.remaining)))
 
     def charge_judgement(self, price: float) -> None:
         n_calls = self.pricing.calls_per_item
-        self.total_cost += n_calls if self.pricing.budget_unit == "calls" else price
+        self.total_cost += price if self.pricing.is_in_dollars else n_calls
         self.n_calls += n_calls
 
     def charge_proposal(self, tokens_in: int, tokens_out: int) -> None:
         """Add the cost of a request that the proposer has answered, but at most what remains."""
-        dollars = self.pricing.proposal_price.cost(tokens_in, tokens_out)
-        cost = dollars if self.pricing.budget_unit == "dollars" else 1.0
+        cost = 1.0
+        if self.pricing.is_in_dollars:
+            cost = self.pricing.proposal_price.cost(tokens_in, tokens_out)
         self.total_cost += min(max(0, self.remaining), cost)
         self.n_calls += 1
         # Expect the largest cost so far, because some models write more reasoning than estimated.

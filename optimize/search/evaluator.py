@@ -46,9 +46,8 @@ class Evaluator:
 
     def item_cost(self, candidate: Candidate) -> float:
         """Return the cost of judging one item with the candidate, in the unit of the budget."""
-        if self.budget.pricing.budget_unit == "calls":
-            return self.budget.pricing.calls_per_item
-        return self.item_price(candidate)
+        pricing = self.budget.pricing
+        return self.item_price(candidate) if pricing.is_in_dollars else pricing.calls_per_item
 
     def item_price(self, candidate: Candidate) -> float:
         """Return the price of judging one item with the candidate, measured or estimated.
@@ -72,7 +71,7 @@ class Evaluator:
         return self.budget.pricing.estimate_price(prompt, self.untuned_prompt)
 
     def _price_of(self, judgement: ItemJudgement) -> float:
-        return self.budget.pricing.price_of_tokens(judgement.tokens_in, judgement.tokens_out)
+        return self.budget.pricing.price_of_tokens((judgement.tokens_in, judgement.tokens_out))
 
     def cost(self, candidate: Candidate, items: Items) -> float:
         """Return the cost of scoring the items; items that are already scored cost nothing."""

@@ -25,7 +25,7 @@ def budget_lines(budget: RunBudget) -> list[str]:
         table_lines.append(table_row)
     sentences = []
     if budget.expected_total is None:
-        limit, is_in_dollars = budget.search_budget.limit, budget.pricing.budget_unit == "dollars"
+        limit, is_in_dollars = budget.search_budget.limit, budget.pricing.is_in_dollars
         amount = dollars_text(limit) if is_in_dollars else f"{limit:,.0f} calls"
         name = budget.run.settings.optimizer
         sentences.append(f"How many calls {name} makes is not known in advance; at most {amount}.")

@@ -8,13 +8,11 @@ from judges.client import CHARACTERS_PER_TOKEN, Price, estimate_tokens, gives_n_
 from judges.decisions import fill_template, template_for_model
 from judges.protocol import is_decision_model, is_embedded, is_reasoning_model, max_tokens_factor
 from judges.scoring import estimate_reply_tokens
-from optimize.search.budget import Pricing
+from optimize.search.budget import Pricing, Tokens
 from optimize.search.evidence import expected_evidence_length
 from optimize.search.proposer import MAX_PROPOSAL_TOKENS
 from optimize.tuning.preparation import PreparedRun
 
-# The numbers of tokens in a prompt and in its reply.
-PromptAndReplyTokens = tuple[float, float]
 # The number of labelled outputs from which the average length of a prompt is estimated.
 N_ITEMS_SAMPLED = 20
 # The length of a proposer's prompt in characters, without the labelled texts that it quotes.
@@ -29,9 +27,7 @@ MIN_PROPOSAL_COST = 1e-9
 
 
 def plan_pricing(
-    run: PreparedRun,
-    native_n: bool | None = None,
-    measured_tokens: PromptAndReplyTokens | None = None,
+    run: PreparedRun, native_n: bool | None = None, measured_tokens: Tokens | None = None
 ) -> Pricing:
     """Return the prices of a run; for `native_n` and `measured_tokens`, see `plan_budget`."""
     settings, lm = run.settings, run.settings.lm
@@ -39,28 +35,26 @@ def plan_pricing(
     n_replies = n_orders * (settings.samples or 1)
     gives_all_replies = gives_n_replies(lm) if native_n is None else native_n
     n_calls = n_orders if gives_all_replies else n_replies
-    tokens_in, tokens_out = measured_tokens or _estimate_tokens(run, n_calls, n_replies)
     judge_price = settings.judge_model.price
     only_calls_limited = settings.max_calls is not None and settings.max_cost is None
     # Dollars are counted unless the model is free, its price is unknown, or only calls are limited.
     is_in_dollars = not (judge_price is None or judge_price.is_free or only_calls_limited)
     proposal_price = settings.proposer_model.price or judge_price or ASSUMED_TOKEN_PRICE
-    expected_proposal_tokens = proposal_tokens(run)
-    proposal_cost = max(MIN_PROPOSAL_COST, proposal_price.cost(*expected_proposal_tokens))
+    proposal_cost = 1.0
+    if is_in_dollars:
+        proposal_cost = max(MIN_PROPOSAL_COST, proposal_price.cost(*proposal_tokens(run)))
     return Pricing(
-        budget_unit="dollars" if is_in_dollars else "calls",
+        is_in_dollars=is_in_dollars,
         judge_price=judge_price or ASSUMED_TOKEN_PRICE,
-        untuned_tokens_in=tokens_in,
-        untuned_tokens_out=tokens_out,
+        untuned_tokens=measured_tokens or _estimate_tokens(run, n_calls, n_replies),
         calls_per_item=n_calls,
         replies_per_item=0 if is_decision_model(lm) else n_replies,  # decision models write no text
         proposal_price=proposal_price,
-        proposal_tokens=expected_proposal_tokens,
-        proposal_cost=proposal_cost if is_in_dollars else 1.0,
+        proposal_cost=proposal_cost,
     )
 
 
-def _estimate_tokens(run: PreparedRun, n_calls: int, n_replies: int) -> PromptAndReplyTokens:
+def _estimate_tokens(run: PreparedRun, n_calls: int, n_replies: int) -> Tokens:
     """Estimate the untuned judge's tokens for one output from the length of its prompts."""
     train, lm = run.labels.train, run.settings.lm
     if is_embedded(lm):  # its tokens cost nothing
@@ -72,7 +66,7 @@ def _estimate_tokens(run: PreparedRun, n_calls: int, n_replies: int) -> PromptAn
     return tokens_in * n_calls, estimate_reply_tokens(run.untuned_prompt, lm) * n_replies
 
 
-def proposal_tokens(run: PreparedRun, *, at_worst: bool = False) -> PromptAndReplyTokens:
+def proposal_tokens(run: PreparedRun, *, at_worst: bool = False) -> Tokens:
     """Return the expected tokens of a proposal, or the largest possible number (`at_worst`)."""
     proposer = run.settings.proposer_model
     if is_embedded(proposer.lm):  # the embedded model writes no proposals

@@ -18,8 +18,6 @@ from optimize.tuning.settings import read_settings
 
 LM = "openai/gpt-4.1-mini"
 RUN = ["--dimension", "relevance", "--lm", LM]
-# Dollars that a search on the starter set has to have.
-SMALLEST = 0.21
 
 
 def plan(figures=None, **settings):
@@ -48,20 +46,21 @@ def test_the_cost_of_the_final_measurement_is_reserved_and_the_search_may_spend_
 
 
 @pytest.mark.parametrize(
-    ("limit", "smallest"),
-    [({"max_cost": 0.01}, f"--max-cost {SMALLEST}"), ({"max_calls": 10}, "--max-calls ")],
+    ("name", "flag", "step"), [("max_cost", "--max-cost", 0.01), ("max_calls", "--max-calls", 1)]
 )
-def test_the_error_on_a_limit_that_is_too_small_names_the_smallest_useful_limit(limit, smallest):
-    with pytest.raises(SettingsError) as error:
-        plan(**limit)
-    assert f"the smallest useful limit is {smallest}" in str(error.value)
-    enough = float(str(error.value).rpartition(" ")[2])
-    assert plan(**dict.fromkeys(limit, enough)).search_budget.limit > 0
+def test_the_error_on_a_limit_that_is_too_small_names_the_smallest_useful_limit(name, flag, step):
+    with pytest.raises(SettingsError, match=f"the smallest useful limit is {flag} ") as error:
+        plan(**{name: step})
+    smallest = float(str(error.value).rpartition(" ")[2])
+    assert plan(**{name: smallest}).search_budget.limit > 0
+    with pytest.raises(SettingsError, match="too little to learn"):
+        plan(**{name: smallest - step})
 
 
 def test_a_running_budget_is_planned_from_measured_costs():
     expected = plan(max_cost=2.0).pricing
-    dearer = plan((expected.untuned_tokens_in, expected.untuned_tokens_out + 2000), max_cost=4.0)
+    tokens_in, tokens_out = expected.untuned_tokens
+    dearer = plan((tokens_in, tokens_out + 2000), max_cost=4.0)
     # 2,000 tokens at 1.6 dollars a million.
     assert dearer.pricing.untuned_price == pytest.approx(expected.untuned_price + 0.0032)
     assert dearer.expected_by_purpose[0].calls < plan(max_cost=4.0).expected_by_purpose[0].calls
@@ -70,13 +69,13 @@ def test_a_running_budget_is_planned_from_measured_costs():
 def test_with_max_calls_alone_the_budget_is_in_calls():
     for lm in (LM, "openai/x"):
         budget = plan(lm=lm, max_calls=2000)
-        assert (budget.pricing.budget_unit, budget.search_budget.proposal_cost) == ("calls", 1)
+        assert (budget.pricing.is_in_dollars, budget.search_budget.proposal_cost) == (False, 1)
         # A twentieth is kept for replies that have to be asked for again.
         assert budget.search_budget.limit + budget.reserved_cost == pytest.approx(0.95 * 2000)
         assert "at most 2,000 calls" in planned_line(budget)
-    assert plan(max_calls=2000, max_cost=1.0).pricing.budget_unit == "dollars"
+    assert plan(max_calls=2000, max_cost=1.0).pricing.is_in_dollars
     # A model with a price for output tokens alone is not free.
-    assert plan(price="0,1.6").pricing.budget_unit == "dollars"
+    assert plan(price="0,1.6").pricing.is_in_dollars
 
 
 def test_a_plan_says_what_can_be_tuned_with_a_decision_model(monkeypatch):

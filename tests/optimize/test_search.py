@@ -51,7 +51,7 @@ def test_the_budget_raises_before_any_item_is_judged():
 
 def test_the_next_proposal_is_expected_to_cost_as_much_as_the_last():
     each = Price(per_token_in=1, per_token_out=1)
-    budget = SearchBudget(100, Pricing(budget_unit="dollars", proposal_price=each, proposal_cost=2))
+    budget = SearchBudget(100, Pricing(is_in_dollars=True, proposal_price=each, proposal_cost=2))
     budget.charge_proposal(1, 0)
     assert budget.proposal_cost == 2
     budget.charge_proposal(4, 5)
@@ -120,10 +120,9 @@ def test_if_the_limit_does_not_pay_for_all_candidates_the_first_ones_race():
 
 # A token read costs one, and so does one written.
 PRICING = Pricing(
-    budget_unit="dollars",
+    is_in_dollars=True,
     judge_price=Price(per_token_in=1, per_token_out=1),
-    untuned_tokens_in=100,
-    untuned_tokens_out=1,
+    untuned_tokens=(100, 1),
     # A proposal of 10 tokens costs one, too.
     proposal_price=Price(per_token_in=0.1, per_token_out=0),
 )
