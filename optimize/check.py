@@ -34,7 +34,7 @@ from optimize.inputs.flags import (
 )
 from optimize.inputs.labelled import AnyLabels, ratings_on
 from optimize.inputs.subjects import new_judge_texts, shared_texts, unread_columns
-from optimize.inputs.tune_command import (
+from optimize.next_step import (
     COMMAND_TITLE,
     TitledLine,
     arguments_by_dimension,

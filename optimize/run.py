@@ -15,7 +15,7 @@ from judges.judge import Judge
 from judges.labels.cells import without_keys
 from judges.loading import load
 from judges.protocol import Model
-from judges.tables.formats import read_records
+from judges.tables.formats import read_table_rows
 from judges.tables.in_memory import Rows
 from judges.terminal import print_error
 from optimize.figures.as_json import JsonObject
@@ -78,7 +78,7 @@ class Run:
     def _rows(self, name: str) -> "pd.DataFrame":
         import pandas as pd
 
-        return pd.DataFrame([row for _, row in read_records(self.folder / name)])
+        return pd.DataFrame([row.cells for row in read_table_rows(self.folder / name)])
 
     def __repr__(self) -> str:
         return "\n".join(tuning_lines(self.result, str(self.folder)))

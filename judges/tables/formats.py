@@ -85,18 +85,6 @@ def read_table_rows(path: Path, notes: list[str] | None = None) -> Iterator[Tabl
         problems.add("empty-file", "holds no rows", _EMPTY_FILE_ADVICE)
 
 
-def read_records(path: Path) -> Iterator[tuple[str, Record]]:
-    """Yield the location of each row, such as `FILE, line 3`, with the row's cells.
-
-    A file with an unknown ending is read as JSON Lines. Raises RowsError for an unreadable file.
-    """
-    problems = Problems(str(path), strict=True)
-    with _collect_errors(problems):
-        rows = _format_of(path, FORMATS[0]).read_rows(path, problems)
-        for row in _bounded_rows(rows, in_memory=True):
-            yield f"{problems.file}, {problems.unit} {row.line}", row.cells
-
-
 def read_table(path: "str | Path | Rows", problems: Problems) -> Table | None:
     """Read a file, a data set or rows in memory; if that fails, add a problem and return None."""
     with _collect_errors(problems):
@@ -168,14 +156,14 @@ def _collect_errors(problems: Problems) -> Iterator[None]:
         problems.add("unreadable", f"cannot be read ({error.strerror})", "check its permissions")
 
 
-def _format_of(path: Path, default: Format | None = None) -> Format:
-    """Return the format that a file's ending names; `default` for an unknown ending."""
+def _format_of(path: Path) -> Format:
+    """Return the format that a file's ending names; raises UnreadableError for an unknown one."""
     file, _ = split_sheet(path)
     if not file.exists():
         raise UnreadableError("no-file", "does not exist", "check the path")
     if not file.is_file():
         raise UnreadableError("no-file", "is not a regular file", "give a file")
-    table_format = READABLE_FORMATS.get(file.suffix.lower(), default)
+    table_format = READABLE_FORMATS.get(file.suffix.lower())
     if table_format is None:
         advice = f"save it as .xlsx or as CSV, or give one of {', '.join(READABLE_FORMATS)}"
         raise UnreadableError("no-format", "has an unknown format", advice)

@@ -68,6 +68,32 @@ class LabelSource:
             scale=flags.scale,
         )
 
+    def read(
+        self, name: str, subject: Subject | None, *, pairwise: bool, texts: Sequence[str] | None
+    ) -> AnyLabels:
+        """Read the labels on one dimension, or the votes on pairs; `data` may be a labelled set."""
+        data = self.data
+        if isinstance(data, LabelledSet | LabelledPairs | None):
+            if self.columns_by_name or self.value_by_word or self.annotations:
+                raise SettingsError(
+                    "map, values and annotations say how a file is read: name the file "
+                    f"({option_name('data')})"
+                )
+            if data is None:
+                return starter_pairs() if pairwise else starter()
+            if pairwise != isinstance(data, LabelledPairs):
+                kinds = ("outputs", "compares two") if pairwise else ("pairs", "rates outputs")
+                raise LabelError(f"{data.name} has {kinds[0]}, but {name} {kinds[1]}")
+            return data
+        if pairwise:
+            return self.read_pairs(texts)
+        label_source = self
+        if isinstance(subject, Dimension) and subject.words:
+            # The judge's own words are read as labels, even if --values does not name them.
+            judge_words = {subject.words[0]: 1, subject.words[1]: 0}
+            label_source = replace(self, value_by_word={**judge_words, **self.value_by_word})
+        return _read_on_scale(label_source, name, subject, texts)
+
     def read_outputs(
         self,
         *,
@@ -155,17 +181,8 @@ def load_labels(
     are on outputs instead of pairs or the reverse, or if no label is on the subject.
     """
     pairwise = pairwise or isinstance(subject, Comparison)
-    reading = label_source.columns_by_name, label_source.value_by_word, label_source.annotations
-    if isinstance(label_source.data, LabelledSet | LabelledPairs | None) and any(reading):
-        raise SettingsError(
-            "map, values and annotations say how a file is read: name the file "
-            f"({option_name('data')})"
-        )
     texts = tuple(subject.inputs) if subject else ()
-    labelled_items = read_any_labels(label_source, name, subject, pairwise=pairwise, texts=texts)
-    if pairwise != isinstance(labelled_items, LabelledPairs):
-        mismatch = "outputs, but {} compares two" if pairwise else "pairs, but {} rates outputs"
-        raise LabelError(f"{labelled_items.name} has {mismatch.format(name)}")
+    labelled_items = label_source.read(name, subject, pairwise=pairwise, texts=texts)
     if isinstance(labelled_items, LabelledPairs):
         return labelled_items
     if label_source.data is None and name not in labelled_items.dimensions:
@@ -178,29 +195,6 @@ def load_labels(
         notes = (f"{name}: {agreement}", *labelled_items.notes)
         labelled_items = replace(labelled_items, notes=notes)
     return with_ratings(labelled_items, name)
-
-
-def read_any_labels(
-    label_source: LabelSource,
-    name: str,
-    subject: Subject | None = None,
-    *,
-    pairwise: bool,
-    texts: Sequence[str] | None = None,
-) -> AnyLabels:
-    """Return the labels on one dimension or on pairs; a labelled set is returned as it is."""
-    if label_source.data is None:
-        return starter_pairs() if pairwise else starter()
-    if isinstance(label_source.data, LabelledSet | LabelledPairs):
-        return label_source.data
-    if pairwise:
-        return label_source.read_pairs(texts)
-    if isinstance(subject, Dimension) and subject.words:
-        # The judge's own words are read as labels, even if --values does not name them.
-        judge_words = {subject.words[0]: 1, subject.words[1]: 0}
-        value_by_word = {**judge_words, **label_source.value_by_word}
-        label_source = replace(label_source, value_by_word=value_by_word)
-    return _read_on_scale(label_source, name, subject, texts)
 
 
 def only_dimension(labelled_set: LabelledSet) -> str:

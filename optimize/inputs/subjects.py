@@ -3,7 +3,6 @@
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from dspy_judges.errors import SettingsError, option_name
 from judges import loading
@@ -29,7 +28,6 @@ from optimize.inputs.labelled import (
     AnyLabels,
     LabelSource,
     new_judge_scale,
-    read_any_labels,
     verdict_words,
 )
 
@@ -62,42 +60,45 @@ def subject_from_labels(
     UnknownDimensionError if neither the catalogue nor the labels have the name.
     """
     written_name, definition = _split_definition(subject_text, label_source)
-    name, unknown_message = judge_name(written_name), ""
-    try:
-        loading.read_subject(written_name)
-    except UnknownDimensionError as error:
-        unknown_message = str(error)  # suggests similar names
+    name, columns_by_name = judge_name(written_name), label_source.columns_by_name
     if label_source.data is None:
-        advice = f"no --data FILE names labels, and {unknown_message}"
-        if Path(written_name).is_file():
-            advice = f"{written_name} is a file: did you mean --data {written_name}?"
-        raise UnknownDimensionError(advice)
+        raise _unknown_name_error(written_name, "no --data FILE names labels")
     if not VALID_NAME.match(name):
-        raise UnknownDimensionError(unknown_message)
-    columns_by_name = label_source.columns_by_name
+        advice = "name it in Latin letters, and its labels by --map NAME=COLUMN"
+        raise _unknown_name_error(written_name, advice)
     has_other_name = name_key(name) != name_key(written_name)
     if has_other_name and not pairwise and written_name not in columns_by_name:
         columns_by_name = {name: written_name, **columns_by_name}
+    on_any_scale = replace(label_source, columns_by_name=columns_by_name, scale=None)
     try:
-        on_any_scale = replace(label_source, columns_by_name=columns_by_name, scale=None)
-        labelled_items = read_any_labels(on_any_scale, name, pairwise=pairwise)
+        labelled_items = on_any_scale.read(name, None, pairwise=pairwise, texts=None)
     except LabelError as error:
         problem_kinds = {problem.kind for problem in error.problems}
         if definition or not problem_kinds <= MISSING_LABEL_PROBLEMS:
             raise
-        raise UnknownDimensionError(f"{unknown_message}; and in the labels: {error}") from error
+        raise _unknown_name_error(written_name, f"in the labels: {error}") from error
     if isinstance(labelled_items, LabelledPairs):
         text_names, output_name = shared_texts(labelled_items), labelled_items.candidate
         return make_comparison(name, text_names, output_name, definition), labelled_items
-    if name not in labelled_items.words and not definition:
-        raise UnknownDimensionError(
-            f"no judge {name!r} in the catalogue: say in one line what earns a high rating, "
-            f"--dimension '{name}=...', or define it in FILE.yaml"
-        )
-    words = verdict_words(labelled_items, name)
-    answers = words or new_judge_scale(labelled_items, name, label_source.scale)
+    answers: Sequence[int | str] | None = verdict_words(labelled_items, name)
+    if answers is None:
+        if not definition:
+            raise UnknownDimensionError(
+                f"no judge {name!r} in the catalogue: say in one line what earns a high rating, "
+                f"--dimension '{name}=...', or define it in FILE.yaml"
+            )
+        answers = new_judge_scale(labelled_items, name, label_source.scale)
     text_names = new_judge_texts(labelled_items, columns_by_name)
     return make_dimension(name, answers, text_names, definition), labelled_items
+
+
+def _unknown_name_error(name: str, reason: str) -> UnknownDimensionError:
+    """Return the error for a name of no judge, with the catalogue's similar names and `reason`."""
+    try:
+        loading.read_subject(name)
+    except UnknownDimensionError as error:
+        reason = f"{error}; and {reason}"
+    return UnknownDimensionError(reason)
 
 
 def _split_definition(subject_text: str, label_source: LabelSource) -> tuple[str, str]:

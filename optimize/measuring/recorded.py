@@ -36,8 +36,8 @@ from judges.labels.cells import as_object, first_value, is_blank
 from judges.labels.names import judge_name
 from judges.labels.values import MISSING, NUMBER, WordValues, looks_like_number, parse_cell
 from judges.reading import reply_text_span
-from judges.tables.formats import read_records
-from judges.tables.problems import RowsError, excerpt, joined_names
+from judges.tables.formats import read_table
+from judges.tables.problems import Problems, RowsError, excerpt, joined_names
 from judges.tables.text import Record
 from optimize.items import MARGIN_OF_VOTE
 
@@ -70,11 +70,14 @@ def judgement_of_score(score: float, is_pairwise: bool, reason: str | None = Non
 
 def read_recorded_rows(path: Path) -> Iterator[tuple[str, Record]]:
     """Yield each row with its location: the file without its folder, and the line."""
+    problems = Problems(str(path), strict=True)
     try:
-        for location, row in read_records(path):
-            yield location.replace(str(path), path.name, 1), row
+        table = read_table(path, problems)
     except RowsError as error:
         raise RecordingError(str(error)) from error
+    assert table is not None  # a strict list of problems raises the first one
+    for row in table.rows:
+        yield f"{path.name}, {problems.unit} {row.line}", row.cells
 
 
 def _rows_on_dimension(path: Path, dimension: str | None) -> Iterator[tuple[str, str, Record]]:

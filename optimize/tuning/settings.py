@@ -15,7 +15,7 @@ from judges.labels.flags import split_mapping
 from judges.labels.names import judge_name
 from judges.labels.values import WordValues
 from judges.prompt import Reasoning
-from judges.protocol import EMBEDDED, OPENAI_ADDRESS, is_decision_model, is_embedded
+from judges.protocol import EMBEDDED, is_decision_model, is_embedded
 from optimize.inputs.flags import parse_scale, parse_values, refuse_key_in_address
 from optimize.search.problem import DEFAULT_RISK
 from optimize.statistics.correlations import Level
@@ -27,8 +27,6 @@ Objective = Literal["balanced", "spearman"]
 ShipPolicy = Literal["better", "tuned"]
 # Upper bound on every number in the settings, which no run needs to exceed.
 MAX_NUMBER = 1e15
-# The value of `proposer_api_base` that means the default address of the proposer's provider.
-PROVIDER_DEFAULT = "default"
 
 NonEmptyText = Annotated[str, Meta(min_length=1)]
 PositiveInt = Annotated[int, Meta(ge=1, le=int(MAX_NUMBER))]
@@ -47,12 +45,11 @@ class ModelSettings(NamedTuple):
     reasoning_effort: str | None
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The settings of one tuning run, which `read_settings` makes and checks.
 
-    `scale` is LOW-HIGH, or "any": only the order of the labels then counts. `proposer_api_base` may
-    be "default" for the default address of the proposer's provider; None means the judge's address.
-    If `data` is None, the labels are the starter set or are in memory.
+    `scale` is LOW-HIGH, or "any": only the order of the labels then counts. If `data` is None, the
+    labels are the starter set or are in memory.
     """
 
     dimension: NonEmptyText | None = None
@@ -120,9 +117,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def judge_model(self) -> ModelSettings:
-        price = price_of(read_price(self.price)) if self.price else find_price(self.lm)
-        reply_settings = self.max_tokens, self.reasoning_effort
-        return ModelSettings(self.lm, self.api_base, self.api_key_env, price, *reply_settings)
+        return ModelSettings(
+            lm=self.lm,
+            api_base=self.api_base,
+            api_key_env=self.api_key_env,
+            price=_model_price(self.price, self.lm),
+            max_tokens=self.max_tokens,
+            reasoning_effort=self.reasoning_effort,
+        )
 
     @property
     def proposer_model(self) -> ModelSettings:
@@ -131,29 +133,29 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         The default is the judge's model, unless that is a decision model, which cannot write text.
         The judge's key is sent only to the judge's provider and address.
         """
-        lm = self.proposer_lm or (EMBEDDED if is_decision_model(self.lm) else self.lm)
-        api_base = self._proposer_address(lm)
-        has_judges_provider = lm.partition("/")[0] == self.lm.partition("/")[0]
-        api_key_env = self.proposer_api_key_env
-        if has_judges_provider and api_base == self.api_base:
-            api_key_env = api_key_env or self.api_key_env
-        price = self.judge_model.price if lm == self.lm else find_price(lm)
-        if self.proposer_price:
-            price = price_of(read_price(self.proposer_price))
-        reply_settings = self.proposer_max_tokens, self.proposer_reasoning_effort
-        return ModelSettings(lm, api_base, api_key_env, price, *reply_settings)
+        judges_provider, is_decision = self.lm.partition("/")[0], is_decision_model(self.lm)
+        lm = self.proposer_lm or (EMBEDDED if is_decision else self.lm)
+        provider, api_base = lm.partition("/")[0], self.proposer_api_base
+        if api_base is None and not is_decision:
+            api_base = self.api_base
+            if api_base is None and judges_provider == "openai" and provider != "azure":
+                # OPENAI_BASE_URL is the judge's address, so it is the proposer's default, too.
+                api_base = os.environ.get("OPENAI_BASE_URL") or None
+        has_judges_key = provider == judges_provider and api_base == self.api_base
+        own_price = self.proposer_price or (self.price if lm == self.lm else None)
+        return ModelSettings(
+            lm=lm,
+            api_base=api_base,
+            api_key_env=self.proposer_api_key_env or (self.api_key_env if has_judges_key else None),
+            price=_model_price(own_price, lm),
+            max_tokens=self.proposer_max_tokens,
+            reasoning_effort=self.proposer_reasoning_effort,
+        )
 
-    def _proposer_address(self, lm: str) -> str | None:
-        """Return the proposer's own address if the settings have one, else the judge's address."""
-        if is_decision_model(self.lm):
-            return self.proposer_api_base
-        if self.proposer_api_base == PROVIDER_DEFAULT:
-            return OPENAI_ADDRESS if lm.startswith("openai/") else None
-        api_base = self.proposer_api_base or self.api_base
-        if api_base is None and lm.partition("/")[0] != "azure" and self.lm.startswith("openai/"):
-            # OPENAI_BASE_URL is the judge's address, so it is the default for the proposer too.
-            api_base = os.environ.get("OPENAI_BASE_URL") or None
-        return api_base
+
+def _model_price(price_text: str | None, lm: str) -> Price | None:
+    """Return the price in the settings, else the known price of the model; None if unknown."""
+    return price_of(read_price(price_text)) if price_text else find_price(lm)
 
 
 _TYPE_BY_SETTING: Mapping[str, object] = get_type_hints(Settings, include_extras=True)
@@ -169,8 +171,6 @@ CHANGEABLE_SETTINGS = frozenset(
 def read_settings(value_by_setting: Mapping[str, object]) -> Settings:
     """Read a run's settings, which are texts of flags or keyword arguments, and check them."""
     given_values = {name: value for name, value in value_by_setting.items() if value is not None}
-    if unknown_names := sorted(given_values.keys() - _TYPE_BY_SETTING.keys()):
-        raise SettingsError(f"there is no setting {unknown_names[0]!r}")
     split_values = _split_map(given_values).items()
     plain_values = {name: _plain_value(name, value) for name, value in split_values}
     try:

@@ -13,7 +13,7 @@ import pytest
 from label_files import edit, file_of, refusal, workbook
 
 from judges.labels.flags import read_map_file
-from judges.tables.formats import read_records, read_table, read_table_rows
+from judges.tables.formats import read_table, read_table_rows
 from judges.tables.problems import Problems, RowsError
 
 ROW = {"id": "1", "document": "A text.", "summary": "Short."}
@@ -109,7 +109,7 @@ def test_what_is_too_big_is_refused_in_little_memory(name, child):
     assert growth < (500_000 if path.suffix == ".parquet" else 200_000)
     if name in TOO_LARGE:
         with pytest.raises(RowsError, match=fault.split(";")[0].removeprefix(", ")):
-            [*read_records(path)]
+            [*read_table_rows(path)]
 
 
 def test_an_area_over_all_cells_is_read_in_little_memory(child):

@@ -77,10 +77,6 @@ def settings(**values):
         ({"proposer_lm": PROPOSER, "api_base": "http://h/v1"}, "JUDGE_KEY"),
         ({"proposer_lm": "anthropic/claude-sonnet-4-5", "api_base": "http://h/v1"}, None),
         ({"proposer_lm": PROPOSER, "proposer_api_base": "http://other/v1"}, None),
-        (
-            {"proposer_lm": PROPOSER, "api_base": "http://h/v1", "proposer_api_base": "default"},
-            None,
-        ),
         ({"proposer_api_key_env": "WRITER_KEY"}, "WRITER_KEY"),
     ],
 )

@@ -121,7 +121,7 @@ UNDEFINED = "label=LINE is for labels of your own"
     [
         (tune, "relevnce", PASS, {}, UnknownDimensionError, "did you mean relevance"),
         (tune, "label", "52", {}, UnknownDimensionError, "no judge 'label'.* --dimension 'label="),
-        (tune, "label", None, {}, UnknownDimensionError, "no --data FILE names labels, and no"),
+        (tune, "label", None, {}, UnknownDimensionError, "no --data FILE names labels"),
         *((tune, spec, PASS, {}, SettingsError, UNDEFINED) for spec in ("label=...", "label=")),
         (tune, "label=Whether.", None, {}, SettingsError, UNDEFINED),
         (tune, "label=Whether.", ("0.7", "0.2"), {}, LabelError, "add --scale any"),

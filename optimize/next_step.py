@@ -5,20 +5,19 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from dspy_judges.errors import JudgesError
 from judges import catalog
-from judges.dimension import Dimension
 from judges.labels.flags import ANY_SCALE
 from judges.labels.names import judge_name, map_flag
 from judges.labels.options import ReadOptions
 from judges.labels.preparation import SWAP_SAMPLE_COLUMN
-from judges.labels.readers import STARTER_FILE_BY_NAME, read_labels
-from judges.labels.splits import MIN_DOCUMENTS_TO_SPLIT, split, with_ratings
-from judges.labels.types import LabelError, LabelledPairs, LabelledSet
-from judges.labels.values import Scale
+from judges.labels.readers import STARTER_FILE_BY_NAME
+from judges.labels.splits import MIN_DOCUMENTS_TO_SPLIT
+from judges.labels.types import LabelledPairs, LabelledSet
 from judges.prompt import VALID_NAME
 from optimize.inputs.flags import usual_scale
 from optimize.inputs.labelled import AnyLabels, ratings_on
-from optimize.inputs.subjects import dimension_name, missing_input_flag, new_judge_texts
+from optimize.inputs.subjects import dimension_name, missing_input_flag
 
 # A titled line that `check` prints: its title, and a sentence or a command.
 TitledLine = tuple[str, str]
@@ -42,7 +41,7 @@ def dimensions_to_tune(labelled_set: LabelledSet, options: ReadOptions) -> Seque
 def next_step_lines(
     labelled_items: AnyLabels, flags: Namespace, options: ReadOptions
 ) -> Iterator[TitledLine]:
-    """Yield the next command for these labels, or what the user has to define before tuning."""
+    """Yield the next command for these labels, or why no judge can be tuned on them yet."""
     if len(labelled_items.documents) < MIN_DOCUMENTS_TO_SPLIT or flags.file in STARTER_FILE_BY_NAME:
         return
     if SWAP_SAMPLE_COLUMN in labelled_items.reading.unread:
@@ -53,15 +52,14 @@ def next_step_lines(
         yield COMMAND_TITLE, _command_text("--pairwise", subject_text, flags)
         yield "define", "write your own definition there, or a comparison of `dspy-judges list`"
         return
-    dimension = dimensions_to_tune(labelled_items, options)[0]
-    rated_set = with_ratings(labelled_items, dimension)
-    if len({rated_set.label(output, dimension) for output in rated_set.outputs}) == 1:
+    column = dimensions_to_tune(labelled_items, options)[0]
+    if len({*ratings_on(labelled_items, column)}) == 1:
         return  # a note says that all labels are the same
-    subject_text = arguments_by_dimension(flags).get(dimension, dimension)
-    if dimension in catalog.SUBJECT_BY_NAME or subject_text != dimension:
-        yield _tune_line(dimension, subject_text, flags, options)
+    subject_text = arguments_by_dimension(flags).get(column, column)
+    if column in catalog.SUBJECT_BY_NAME or subject_text != column:
+        yield _tune_line(subject_text, labelled_items, column, flags, options)
     else:
-        yield from _lines_without_definition(labelled_items, dimension, flags, options)
+        yield from _lines_without_definition(labelled_items, column, flags, options)
 
 
 def _lines_without_definition(
@@ -76,7 +74,8 @@ def _lines_without_definition(
     draft = f"{name}=one line that says what earns {'a pass' if has_verdicts else 'a high rating'}"
     # Only a judge of pass or fail can be tuned without a definition, under the column's name.
     needs_definition = bool(map_flag_text) or name in catalog.SUBJECT_BY_NAME or not has_verdicts
-    title, text = _tune_line(name, draft if needs_definition else name, flags, options)
+    subject_text = draft if needs_definition else name
+    title, text = _tune_line(subject_text, labelled_set, column, flags, options)
     if title != COMMAND_TITLE:
         yield title, text
         return
@@ -85,41 +84,45 @@ def _lines_without_definition(
     yield "define", f"a definition is worth about as much as tuning; write {own_line}"
 
 
-def _tune_line(name: str, subject_text: str, flags: Namespace, options: ReadOptions) -> TitledLine:
-    """Return the command that tunes a judge on a dimension, or why its labels cannot be split."""
-    subject = catalog.SUBJECT_BY_NAME.get(name)
-    input_names = tuple(subject.inputs) if isinstance(subject, Dimension) else None
-    scale, further_flags = options.scales.get("*"), ""
-    try:
-        # The judge may read fewer texts than `check` has read.
-        labelled_set = read_labels(
-            flags.file,
+def _tune_line(
+    subject_text: str,
+    labelled_set: LabelledSet,
+    column: str,
+    flags: Namespace,
+    options: ReadOptions,
+) -> TitledLine:
+    """Return the first command with which tuning can start, or why it can start with no scale."""
+    # Slow imports that a file with problems does not need.
+    from optimize.tuning.preparation import prepare_run
+    from optimize.tuning.settings import Settings
+
+    usual = usual_scale(ratings_on(labelled_set, column))
+    usual_text = f"{usual[0]}:{usual[1]}" if usual else ANY_SCALE
+    given_scales = [f"{low:g}:{high:g}" for low, high in options.scales.values()]
+    reasons = []
+    for scale in given_scales or (None, usual_text, ANY_SCALE):
+        settings = Settings(
+            dimension=subject_text,
+            data=flags.file,
             map=options.mapping,
-            dimensions=[name],
-            texts=input_names,
-            annotations=options.annotations,
             values=options.values,
+            annotations=flags.annotations,
+            scale=scale,
         )
-        split(labelled_set, seed=0)
-        ratings = ratings_on(labelled_set, name)
-        if subject is None:
-            text_names = new_judge_texts(labelled_set, options.mapping)
-            further_flags = missing_input_flag(labelled_set, text_names)
-            if not (scale or name in labelled_set.words or usual_scale(ratings)):
-                further_flags += f" --scale {ANY_SCALE}"
-    except LabelError as error:
-        reason = error.problems[0] if error.problems else error
-        inputs_text = f"{name} reads {' and '.join(input_names)}. " if input_names else ""
-        return "judge", f"{inputs_text}{reason}"
-    lowest, highest = min(ratings), max(ratings)
-    if subject and not (scale or subject.scale[0] <= lowest <= highest <= subject.scale[-1]):
-        # The ratings exceed the scale of the catalogue's judge.
-        scale = usual_scale(ratings) or (lowest // 1, -(-highest // 1))
-    return COMMAND_TITLE, _command_text("--dimension", subject_text, flags, scale) + further_flags
+        try:
+            run = prepare_run(settings)
+        except JudgesError as error:
+            reasons.append(str(error))
+            continue
+        command = _command_text("--dimension", subject_text, flags, scale)
+        if run.subject.name in catalog.SUBJECT_BY_NAME:
+            return COMMAND_TITLE, command
+        return COMMAND_TITLE, command + missing_input_flag(labelled_set, run.subject.texts)
+    return "judge", reasons[0]
 
 
 def _command_text(
-    subject_flag: str, subject_text: str, flags: Namespace, scale: Scale | None = None
+    subject_flag: str, subject_text: str, flags: Namespace, scale: str | None = None
 ) -> str:
     """Return a command that tunes this judge, and reads the labels as these flags do."""
     command = ["dspy-judges", "tune", subject_flag, subject_text, "--data", flags.file]
@@ -130,6 +133,4 @@ def _command_text(
         command += ["--map", map_argument]
     for values_argument in [] if flags.write_map else flags.values:
         command += ["--values", values_argument]
-    if scale:
-        command += ["--scale", f"{scale[0]:g}:{scale[1]:g}"]
-    return shlex.join(command)
+    return shlex.join([*command, "--scale", scale] if scale else command)
