@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from html import escape
 from importlib import import_module
 from itertools import chain, tee
 from pathlib import Path
@@ -128,27 +127,19 @@ class BaseJudge(ABC):
     @cached_property
     def tuning_digests(self) -> frozenset[str]:
         """Digests of the rows and documents on which the judge or one of its members was tuned."""
-        digests: set[str] = set()
-        for judge in (self, *self.single_judges):
-            provenance = judge.provenance_record
+        return frozenset(
+            digest
+            for judge in (self, *self.single_judges)
             # An untuned judge may still have learned its threshold from the labels.
-            if provenance.shipped_judge != "seed" or getattr(judge, "threshold", 0.5) != 0.5:
-                digests.update(provenance.tuned_row_digests)
-        return frozenset(digests)
+            if judge.provenance_record.shipped_judge != "seed"
+            or getattr(judge, "threshold", 0.5) != 0.5
+            for digest in judge.provenance_record.tuned_row_digests
+        )
 
     def was_tuned_on(self, texts: Mapping[str, object]) -> bool:
         """Return whether the judge was tuned on a row with these texts."""
         text_strings = {name: str(text) for name, text in texts.items()}
         return bool(self.tuning_digests) and texts_digest(text_strings) in self.tuning_digests
-
-    def _repr_html_(self) -> str:
-        """Return HTML for a notebook; a click shows the instructions, questions and answers."""
-        paragraphs = []
-        for prompt in self.prompts:
-            paragraphs.append(prompt.instruction)
-            paragraphs += [f"{field.name}: {field.description}" for field in prompt.choices]
-        details = escape("\n\n".join(paragraphs))
-        return f"<details><summary>{escape(f'{self}')}</summary><pre>{details}</pre></details>"
 
     def check_destination(self) -> None:
         """Raise FatalModelError if a judge's file alone would decide where texts are sent.
@@ -264,12 +255,11 @@ class BaseJudge(ABC):
         def column_by_text(keys: frozenset[str]) -> dict[str, str]:
             return match_columns(self.subject, column_mapping, keys)
 
-        def texts_in(row: Row) -> dict[str, object]:
-            cells = cells_with_texts(row)
-            return _texts_in(cells, column_by_text(frozenset(map(str, cells))))
-
         def judge_rows(rows: Iterable[Row]) -> Iterator[AnyJudgement]:
-            text_rows, unjudged_rows = tee(map(texts_in, rows))
+            text_rows, unjudged_rows = tee(
+                _texts_in(cells, column_by_text(frozenset(map(str, cells))))
+                for cells in map(cells_with_texts, rows)
+            )
             try:
                 for judgement in judge.judge_rows(text_rows, client, seed=seed):
                     next(unjudged_rows)

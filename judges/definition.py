@@ -22,13 +22,6 @@ class _QuestionDefinition(Struct, kw_only=True, forbid_unknown_fields=True):
     answers: list[str] = []
     anchors: dict[str, str] = {}
 
-    def question(self, name: str, default_answers: tuple[FieldValue, ...]) -> Question:
-        has_words = _has_words(self.answers)
-        ratings, anchors = _read_scale([] if has_words else self.answers, self.anchors)
-        answers: Sequence[FieldValue] = self.answers if has_words else ratings
-        answers = tuple(answers) or default_answers
-        return Question(name=name, text=self.text, answers=answers, anchors=anchors)
-
 
 class Definition(Struct, kw_only=True, forbid_unknown_fields=True):
     """The keys of a definition. Ratings are strings, as in YAML and in the keys of TOML.
@@ -63,47 +56,50 @@ class Definition(Struct, kw_only=True, forbid_unknown_fields=True):
                 raise DimensionError("a comparison, which has a candidate, has no scale")
             instruction = self.instruction or f"Decide between the two: {definition_phrase}."
             return Comparison(**arguments, instruction=instruction, candidate=self.candidate)
-        words = None
-        if _has_words([*self.scale, *self.anchors]):
-            words = good_word, bad_word = self._verdict_words()
-            task_phrase = f"decide: {good_word} or {bad_word}."
-            anchors = {0: self.anchors.get(bad_word, ""), 1: self.anchors.get(good_word, "")}
-        else:
-            task_phrase = "choose the rating that fits best; a higher rating means more of it."
-            anchors = self._anchors_of_scale()
+        words, anchors = self._words_and_anchors()
+        task_phrase = "choose the rating that fits best; a higher rating means more of it"
+        if words is not None:
+            task_phrase = f"decide: {words[0]} or {words[1]}"
         instruction = self.instruction or (
             f"Judge the {self.name.replace('_', ' ')}: {definition_phrase}. Read closely what you "
-            f"are given and {task_phrase}"
+            f"are given and {task_phrase}."
         )
         return Dimension(**arguments, instruction=instruction, anchors=anchors, words=words)
 
     def _questions(self) -> tuple[Question, ...]:
-        default_answers = A_OR_B if self.candidate else ("yes", "no")
         questions = []
         for name, definition in self.questions.items():
             if isinstance(definition, str):
                 definition = _QuestionDefinition(text=definition)
-            questions.append(definition.question(name, default_answers))
+            has_words = _has_words(definition.answers)
+            scale = [] if has_words else definition.answers
+            ratings, anchors = _read_scale(scale, definition.anchors)
+            answers: tuple[FieldValue, ...] = (*(definition.answers if has_words else ratings),)
+            default_answers = A_OR_B if self.candidate else ("yes", "no")
+            answers = answers or default_answers
+            question = Question(name=name, text=definition.text, answers=answers, anchors=anchors)
+            questions.append(question)
         return tuple(questions)
 
-    def _verdict_words(self) -> tuple[str, str]:
-        """Return the two words of a verdict, the good one first."""
-        if not are_verdict_words(self.scale) or self.anchors.keys() - self.scale:
-            raise DimensionError(
-                f"the scale of a verdict is two words, the good one first, as in 'scale: [pass, "
-                f"fail]', and anchors describe these words; not {self.scale} and {[*self.anchors]}"
-            )
-        return self.scale[0], self.scale[1]
-
-    def _anchors_of_scale(self) -> dict[int, str]:
-        """Return all ratings, ascending, each with the text that says what earns the rating."""
+    def _words_and_anchors(self) -> tuple[tuple[str, str] | None, dict[int, str]]:
+        """Return the words of a verdict, the good one first, if any; and what earns each rating."""
+        if _has_words([*self.scale, *self.anchors]):
+            if not are_verdict_words(self.scale) or self.anchors.keys() - self.scale:
+                raise DimensionError(
+                    "the scale of a verdict is two words, the good one first, as in 'scale: [pass, "
+                    "fail]', and anchors describe these words; not "
+                    f"{self.scale} and {[*self.anchors]}"
+                )
+            good_word, bad_word = self.scale
+            anchors = {0: self.anchors.get(bad_word, ""), 1: self.anchors.get(good_word, "")}
+            return (good_word, bad_word), anchors
         ratings, anchors = _read_scale(self.scale, self.anchors)
         if not 2 <= len(ratings) <= MAX_RATINGS or ratings != sorted(set(ratings)):
             allowed_scales = f"2 to {MAX_RATINGS} ascending ratings, as in 'scale: [1, 5]'"
             raise DimensionError(f"a scale has {allowed_scales}, not [{', '.join(self.scale)}]")
         if unknown_ratings := sorted(anchors.keys() - {*ratings}):
             raise DimensionError(f"the anchors {unknown_ratings} are not on the scale {ratings}")
-        return {rating: anchors.get(rating, "") for rating in ratings}
+        return None, {rating: anchors.get(rating, "") for rating in ratings}
 
 
 def _has_words(answers: Iterable[str]) -> bool:

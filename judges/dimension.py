@@ -1,6 +1,6 @@
 """The subject of a judge: a quality of one output (Dimension), or a choice of two (Comparison)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
 from typing import ClassVar, Literal
@@ -210,53 +210,57 @@ Subject = Dimension | Comparison
 
 def check_prompt(subject: Subject, prompt: Prompt) -> None:
     """Raise DimensionError if the prompt does not fit the subject's texts and possible answers."""
-    if problem := _prompt_problem(subject, prompt):
+    for problem in _prompt_problems(subject, prompt):
         raise DimensionError(f"{subject.name}: {problem}")
 
 
-def _prompt_problem(subject: Subject, prompt: Prompt) -> str | None:
-    """Return why the prompt does not fit the subject; None if it fits."""
+def _prompt_problems(subject: Subject, prompt: Prompt) -> Iterator[str]:
+    """Yield why the prompt does not fit the subject."""
     for field in prompt.input_fields:
         if field.name in RESERVED_TEXT_NAMES:
             advice = "map its column to another name"
-            return f"a text may not be called {field.name!r}, which a judge or DSPy uses; {advice}"
+            yield f"a text may not be called {field.name!r}, which a judge or DSPy uses; {advice}"
     if not prompt.instruction.strip():
-        return "the instruction is empty"
-    if len(prompt.question_fields) > MAX_QUESTIONS:
-        return f"{len(prompt.question_fields)} questions; a judge asks at most {MAX_QUESTIONS}"
+        yield "the instruction is empty"
     names = [field.name for field in prompt.fields]
-    for question in prompt.question_fields:
-        if question.name in RESERVED_QUESTION_NAMES or names.count(question.name) > 1:
-            return f"a question may not be called {question.name!r}; that name is taken"
-        if problem := question_problem(question):
-            return f"the question {question.name[:64]!r} {problem}"
-        if (question.choices == A_OR_B) != (subject.kind == "pairwise"):
-            return f"the question {question.name!r}: the answers A and B are for comparisons alone"
+    yield from _question_problems(subject, prompt.question_fields, names)
     untuned_prompt = with_questions(subject.prompt(prompt.reasoning), prompt.question_fields)
     if _field_outlines(prompt) != _field_outlines(untuned_prompt):
         needed_names = ", ".join(field.name for field in untuned_prompt.fields)
-        return f"the prompt has the fields {', '.join(names)}, and needs the fields {needed_names}"
+        yield f"the prompt has the fields {', '.join(names)}, and needs the fields {needed_names}"
     for demo_number, demo in enumerate(prompt.demos):
-        if problem := _demo_problem(prompt, demo):
-            return f"demo {demo_number} has {problem}"
-    return None
+        for problem in _demo_problems(prompt, demo):
+            yield f"demo {demo_number} has {problem}"
+
+
+def _question_problems(
+    subject: Subject, questions: Sequence[Field], field_names: Sequence[str]
+) -> Iterator[str]:
+    if len(questions) > MAX_QUESTIONS:
+        yield f"{len(questions)} questions; a judge asks at most {MAX_QUESTIONS}"
+    for question in questions:
+        if question.name in RESERVED_QUESTION_NAMES or field_names.count(question.name) > 1:
+            yield f"a question may not be called {question.name!r}; that name is taken"
+        if problem := question_problem(question):
+            yield f"the question {question.name[:64]!r} {problem}"
+        if (question.choices == A_OR_B) != (subject.kind == "pairwise"):
+            yield f"the question {question.name!r}: the answers A and B are for comparisons alone"
 
 
 def _field_outlines(prompt: Prompt) -> list[tuple[object, ...]]:
     return [(field.name, field.role, field.choices) for field in prompt.fields]
 
 
-def _demo_problem(prompt: Prompt, demo: Mapping[str, FieldValue]) -> str | None:
+def _demo_problems(prompt: Prompt, demo: Mapping[str, FieldValue]) -> Iterator[str]:
     if demo.keys() != {field.name for field in prompt.fields}:
-        return f"the fields {', '.join(demo)}, which are not the fields of the prompt"
+        yield f"the fields {', '.join(demo)}, which are not the fields of the prompt"
     for field in prompt.fields:
         value = demo[field.name]
         # Types are compared, too, since `True == 1`, but True is not the choice 1.
         typed_choices = [(type(choice), choice) for choice in field.allowed_values]
         is_choice = (type(value), value) in typed_choices
         if not (is_choice if field.choices else isinstance(value, str)):
-            return f"{field.name} {value!r}; allowed: {field.choices or 'a text'}"
-    return None
+            yield f"{field.name} {value!r}; allowed: {field.choices or 'a text'}"
 
 
 def _make_prompt(

@@ -7,7 +7,7 @@ character.
 import math
 import unicodedata
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice, tee
@@ -185,6 +185,16 @@ def readable_texts(subject: Subject, row: Row) -> dict[str, str]:
     if len(blank_names) > 1 or not set(blank_names) <= set(outputs):
         raise NoScoreError(f"{blank_names[0]} is empty")
     return texts
+
+
+def side_by_side(
+    streams: Sequence[Judgements],
+) -> Generator[tuple[AnyJudgement, ...], None, None]:
+    """Yield the judgements of each row by several judges; at the end, close all streams."""
+    with ExitStack() as stack:
+        for stream in streams:
+            stack.enter_context(closing(stream))
+        yield from zip(*streams, strict=True)
 
 
 def failed_judgement(subject: Subject, reason: str) -> AnyJudgement:

@@ -10,7 +10,6 @@ import re
 import textwrap
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
 from msgspec import UNSET, Meta, Struct, UnsetType, convert, field, to_builtins
@@ -19,7 +18,6 @@ from msgspec.structs import asdict
 
 from dspy_judges.bounds import MAX_JUDGE_BRACKETS, MAX_JUDGE_BYTES
 from dspy_judges.errors import JudgesError
-from dspy_judges.files import read_bytes
 from judges.client import Redactor
 from judges.definition import Identifier, NonBlankText, Rating
 from judges.dimension import Comparison, Dimension, DimensionError, Subject
@@ -153,14 +151,6 @@ class PanelFile(_FileHeader, kw_only=True):
 AnyJudgeFile = JudgeFile | PanelFile
 
 
-def load(path: Path | str) -> AnyJudgeFile:
-    """Read and check a frozen judge's file; raises FrozenJudgeError for any other file."""
-    try:
-        return loads(read_bytes(Path(path), MAX_JUDGE_BYTES))
-    except (OSError, ValueError) as error:
-        raise FrozenJudgeError(f"{path}: {one_line_message(error)}") from error
-
-
 def dumps(judge: AnyJudgeFile) -> str:
     """Return the JSON text of a judge's file; raises FrozenJudgeError if it contains an API key."""
     judge_json = to_builtins(judge, str_keys=True)
@@ -174,7 +164,7 @@ def dumps(judge: AnyJudgeFile) -> str:
 
 
 def loads(json_bytes: bytes) -> AnyJudgeFile:
-    """Read and check the bytes of a frozen judge's file (see `load`)."""
+    """Read and check a frozen judge's file; raises FrozenJudgeError for any other content."""
     n_brackets = json_bytes.count(b"[") + json_bytes.count(b"{")
     if len(json_bytes) > MAX_JUDGE_BYTES or n_brackets > MAX_JUDGE_BRACKETS:
         raise FrozenJudgeError(f"over {MAX_JUDGE_BYTES:,} bytes or {MAX_JUDGE_BRACKETS:,} brackets")

@@ -342,7 +342,7 @@ class Judge(BaseJudge):
 
     @classmethod
     def from_file(cls, file: JudgeFile) -> "Judge":
-        """Return the judge in a file whose content was checked (see `frozen.load`)."""
+        """Return the judge in a file whose content was checked (see `frozen.loads`)."""
         judge = cls(  # raises an error for a prompt or weights that do not fit the subject
             subject=file.subject.to_subject(),
             prompt=file.program,

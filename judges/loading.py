@@ -5,6 +5,8 @@ from pathlib import Path
 
 from msgspec import convert
 
+from dspy_judges.bounds import MAX_JUDGE_BYTES
+from dspy_judges.files import read_bytes
 from judges import frozen
 from judges.catalog import SUBJECT_BY_NAME, find_subject
 from judges.definition import Definition
@@ -49,11 +51,12 @@ def load(
     if is_definition or name_or_path in SUBJECT_BY_NAME or not may_be_file:
         return Judge.of(read_subject(name_or_path)).with_model(lm, api_base)
     path = path / "judge.json" if path.is_dir() else path
-    file = frozen.load(path)
     file_judge: AnyJudge
-    try:  # a judge refuses a prompt and weights that do not fit its subject
+    try:
+        file = frozen.loads(read_bytes(path, MAX_JUDGE_BYTES))
+        # A judge refuses a prompt and weights that do not fit its subject.
         file_judge = Panel.from_file(file) if isinstance(file, PanelFile) else Judge.from_file(file)
-    except ValueError as error:
+    except (OSError, ValueError) as error:
         raise FrozenJudgeError(f"{path}: {one_line_message(error)}") from error
     return file_judge.with_model(lm, api_base)
 

@@ -7,7 +7,7 @@ and the weights.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import tee
 from typing import TYPE_CHECKING, Self, cast
@@ -17,7 +17,7 @@ from msgspec.structs import asdict
 from dspy_judges.errors import JudgesError
 from judges.base_judge import BaseJudge
 from judges.dimension import Comparison, Subject, check_prompt
-from judges.exchange import Judgements, Row, failed_judgement
+from judges.exchange import Judgements, Row, failed_judgement, side_by_side
 from judges.frozen import MAX_MEMBERS, MemberEntry, PanelFile, SubjectEntry, to_json_data
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement, Preference
@@ -152,14 +152,15 @@ class Panel(BaseJudge):
 
     def judge_rows(self, rows: Iterable[Row], client: "Client", *, seed: int = 0) -> Judgements:
         """Yield the judgement of each row; the requests of all members are sent together."""
-        rows, *row_copies = tee(rows, len(self.members) + 1)
-        with ExitStack() as stack:
-            judgement_streams = []
-            for judge, row_copy in zip(self.single_judges, row_copies, strict=True):
-                judgements = judge.judge_rows(row_copy, self._client_of(judge, client), seed=seed)
-                judgement_streams.append(stack.enter_context(closing(judgements)))
-            for _ in rows:
-                yield self.combine([next(judgements) for judgements in judgement_streams])
+        streams = [
+            judge.judge_rows(row_copy, self._client_of(judge, client), seed=seed)
+            for judge, row_copy in zip(
+                self.single_judges, tee(rows, len(self.members)), strict=True
+            )
+        ]
+        with closing(side_by_side(streams)) as judgements_of_rows:
+            for judgements in judgements_of_rows:
+                yield self.combine(judgements)
 
     def combine(self, judgements: Sequence[AnyJudgement]) -> AnyJudgement:
         """Return the panel's judgement from the judgements of all members, in their order."""
@@ -226,7 +227,7 @@ class Panel(BaseJudge):
 
     @classmethod
     def from_file(cls, file: PanelFile) -> "Panel":
-        """Return the panel in a file whose content was checked (see `frozen.load`)."""
+        """Return the panel in a file whose content was checked (see `frozen.loads`)."""
         members = [
             Member(**{**asdict(member), "judge": Judge.from_file(member.judge)})
             for member in file.members

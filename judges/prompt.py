@@ -178,12 +178,18 @@ class Prompt:
 
     def template(self) -> list[Message]:
         """Return the messages; the last one has a slot `{{name}}` for each text."""
+        reply_format = _reply_format(self)
         messages = [Message(role="system", content=_system_content(self))]
         for demo in self.demos:
-            messages.append(Message(role="user", content=_user_content(self, demo)))
-            messages.append(Message(role="assistant", content=_answer_content(self, demo)))
+            answer_text = _sections(self.output_fields, demo, END_HEADER)
+            if self.has_answer_alone:
+                answer_text = str(demo[self.answer_field.name])
+            user_text = _sections(self.input_fields, demo, reply_format)
+            messages.append(Message(role="user", content=user_text))
+            messages.append(Message(role="assistant", content=answer_text))
         slots = {field.name: f"{{{{{field.name}}}}}" for field in self.input_fields}
-        return [*messages, Message(role="user", content=_user_content(self, slots))]
+        last_text = _sections(self.input_fields, slots, reply_format)
+        return [*messages, Message(role="user", content=last_text)]
 
 
 # For each kind of reasoning, the description of its field: for one output, and for a comparison.
@@ -240,11 +246,11 @@ def demo_values(
     demo: Mapping[str, FieldValue], fields: Sequence[Field], clean_text: Callable[[str], str] = str
 ) -> dict[str, FieldValue]:
     """Return a demonstration's values for these fields, with each text cleaned by `clean_text`."""
-    values: dict[str, FieldValue] = {}
-    for field in fields:
-        value = demo[field.name]
-        values[field.name] = clean_text(value) if isinstance(value, str) else value
-    return values
+    values = {field.name: demo[field.name] for field in fields}
+    return {
+        name: clean_text(value) if isinstance(value, str) else value
+        for name, value in values.items()
+    }
 
 
 def utf8_text(text: str) -> str:
@@ -297,13 +303,13 @@ def _choices_text(field: Field) -> str:
     return f"{', '.join(first_choices)} or {last_choice}"
 
 
-def _field_blocks(fields: Sequence[Field], values: Mapping[str, FieldValue]) -> list[str]:
-    """Return the header and the value of each field; a missing value is an empty text."""
-    blocks = []
+def _sections(fields: Sequence[Field], values: Mapping[str, FieldValue], end: str) -> str:
+    """Return a section for each field, with its header and value, and the end of the message."""
+    sections = []
     for field in fields:
         value_text = break_markup(str(values.get(field.name, "")))
-        blocks.append(f"{FIELD_HEADER.format(name=field.name)}\n{value_text}")
-    return blocks
+        sections.append(f"{FIELD_HEADER.format(name=field.name)}\n{value_text}")
+    return "\n\n".join([*sections, end])
 
 
 def _reply_format(prompt: Prompt) -> str:
@@ -317,13 +323,3 @@ def _reply_format(prompt: Prompt) -> str:
         f"Reply with {headers}, each on its own line and followed by its content; "
         f"end with {END_HEADER}."
     )
-
-
-def _user_content(prompt: Prompt, values: Mapping[str, FieldValue]) -> str:
-    return "\n\n".join([*_field_blocks(prompt.input_fields, values), _reply_format(prompt)])
-
-
-def _answer_content(prompt: Prompt, values: Mapping[str, FieldValue]) -> str:
-    if prompt.has_answer_alone:
-        return str(values[prompt.answer_field.name])
-    return "\n\n".join([*_field_blocks(prompt.output_fields, values), END_HEADER])

@@ -19,7 +19,7 @@ from judges.client import Redactor
 if TYPE_CHECKING:
     from judges.client import Budget
 
-DONE_EXIT_CODE, FAILED_EXIT_CODE = 0, 1  # exit codes
+DONE_EXIT_CODE, FAILED_EXIT_CODE = 0, 1
 PROGRESS_DELAY_SECONDS = 2.0  # seconds before a progress line appears in a terminal or notebook
 QUIET_HELP = "print no progress and no notes"  # the help text of --quiet
 # Control characters, direction marks and lone surrogates.
@@ -57,15 +57,11 @@ def print_note(text: str) -> None:
         print_error(text)
 
 
-class _StderrHandler(logging.Handler):
-    def __init__(self, log_level: int) -> None:
-        super().__init__(log_level)
-        # Keep the present stderr, since `sys.stderr` is redirected while DSPy's optimizers run.
-        self._stream = sys.stderr
-
+class _StderrHandler(logging.StreamHandler[TextIO]):
+    # It keeps the present stderr, since `sys.stderr` is redirected while DSPy's optimizers run.
     def emit(self, record: logging.LogRecord) -> None:
         line = textwrap.shorten(record.getMessage(), 400, placeholder=" ...")
-        print_error(line, self._stream)
+        print_error(line, self.stream)
 
 
 @contextmanager
@@ -74,7 +70,8 @@ def verbose_logging(is_verbose: bool, log_level: int = logging.INFO) -> Iterator
     if not is_verbose or any(isinstance(handler, _StderrHandler) for handler in _logger.handlers):
         yield
         return
-    handler, earlier_level = _StderrHandler(log_level), _logger.level
+    handler, earlier_level = _StderrHandler(), _logger.level
+    handler.setLevel(log_level)
     _logger.addHandler(handler)
     _logger.setLevel(log_level)
     try:

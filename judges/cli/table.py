@@ -11,8 +11,8 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from contextlib import closing, contextmanager
+from functools import partial
 from hashlib import file_digest, sha256
 from itertools import chain, islice, tee
 from operator import itemgetter
@@ -21,9 +21,10 @@ from pathlib import Path
 from dspy_judges.errors import JudgesError, UsageError
 from judges.cli.costs import CostEstimate, RunCost, estimate_costs, total_estimate
 from judges.cli.flags import read_map_flags, request_options
-from judges.cli.results import ResultsByJudge, load_judges, print_report
+from judges.cli.results import load_judges, print_report
 from judges.client import Budget, BudgetSpentError, Session, find_price, price_of
 from judges.client.request_queue import FailingRunError
+from judges.exchange import side_by_side
 from judges.judgement import AnyJudgement
 from judges.labels.cells import KEY_SEPARATOR, as_object, value_at
 from judges.labels.columns import MAX_INSPECTED_ROWS, Columns
@@ -47,25 +48,60 @@ from judges.terminal import Progress, print_error, print_note, print_output
 from judges.text_columns import accepted_column_names, find_columns
 
 ID_COLUMN = "id"
-ColumnsByJudge = Mapping[str, Mapping[str, str]]
 TextsByJudge = dict[str, Record]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TableRun:
     """The judges of a run, and what is known about the table that they judge.
 
-    `columns` are the columns to write. `columns_by_judge` has the column of each text, by the name
-    of the judge that reads it. If `id_column` is None, the id of a row is its number.
+    The table is read once, to check it, to count its rows and to estimate the cost of the run.
+
+    Attributes:
+        columns: The columns to write.
+        columns_by_judge: The column of each text, by the name of the judge that reads it.
+        id_column: The column with the ids of the rows; None if a row's id is its number.
     """
 
-    judges: list[AnyJudge]
-    flags: argparse.Namespace
-    n_rows: int
-    columns: list[str]
-    id_column: str | None
-    columns_by_judge: ColumnsByJudge
-    estimate: CostEstimate
+    def __init__(self, flags: argparse.Namespace) -> None:
+        self.flags, self.results_by_judge = flags, load_judges(flags)
+        self.judges = [results.judge for results in self.results_by_judge.values()]
+        column_by_name = _read_column_mapping(flags.map, self.judges)
+        is_flat = flags.out is not None and writable_format(flags.out).is_flat
+        columns, n_characters = self._read_table(column_by_name)
+        table = Table(name="", sha256="", is_typed=True, columns=tuple(columns), rows=())
+        options = ReadOptions(columns_by_name={ID_COLUMN: column_by_name.get(ID_COLUMN, "")})
+        self.id_column = Columns(table, options).find_column(ID_COLUMN)
+        columns[ID_COLUMN] = None
+        lms = [single_judge.lm for judge in self.judges for single_judge in judge.single_judges]
+        estimate = partial(estimate_costs, n_rows=self.n_rows, lms=lms, price=price_of(flags.price))
+        estimates = list[CostEstimate]()
+        for judge_name, results in self.results_by_judge.items():
+            estimates += estimate(results.judge, n_characters=n_characters[judge_name])
+            if is_flat:
+                columns.update(dict.fromkeys(results.name_columns(columns)))
+        self.columns, self.estimate = [*columns], total_estimate(estimates)
+
+    def _read_table(
+        self, column_by_name: Mapping[str, str]
+    ) -> tuple[dict[str, None], Counter[str]]:
+        """Find and count what is judged; return the columns, and the characters by judge."""
+        notes, n_characters, columns = list[str](), Counter[str](), dict[str, None]()
+        rows = read_table_rows(self.flags.data, notes)
+        first_rows = [*islice(rows, MAX_INSPECTED_ROWS)]
+        text_names = {name for row in first_rows for name in _text_names(row.cells)}
+        self.columns_by_judge = {
+            judge.name: find_columns(judge.subject, column_by_name, text_names)
+            for judge in self.judges
+        }
+        self.n_rows = 0
+        for row in chain(first_rows, rows):
+            self.n_rows += 1
+            columns.update(dict.fromkeys(row.cells))
+            for judge_name, texts in self.texts_by_judge(row.cells).items():
+                n_characters[judge_name] += sum(len(str(text)) for text in texts.values())
+        for note in notes:
+            print_note(f"note: {self.flags.data}: {note}")
+        return columns, n_characters
 
     @property
     def external_lms(self) -> list[str]:
@@ -76,6 +112,14 @@ class TableRun:
         """Yield the rows of the table, each with its id."""
         for _, cells, row_number in read_table_rows(self.flags.data):
             yield {**cells, ID_COLUMN: cells.get(self.id_column) if self.id_column else row_number}
+
+    def texts_by_judge(self, cells: Record) -> TextsByJudge:
+        """Return the texts that each judge reads from a row."""
+        cells = cells_with_texts(cells)
+        return {
+            judge_name: {name: value_at(cells, column) for name, column in column_by_text.items()}
+            for judge_name, column_by_text in self.columns_by_judge.items()
+        }
 
     def digest(self) -> str:
         """Return a hash of everything that determines the output, except the replies."""
@@ -95,8 +139,7 @@ def command(flags: argparse.Namespace) -> int:
     """
     if not flags.dry_run:
         _check_output(flags)
-    results_by_judge = load_judges(flags)
-    run = _prepare_run(results_by_judge, flags)
+    run = TableRun(flags)
     if flags.dry_run:
         print(json.dumps(run.estimate.as_json(), indent=1) if flags.json else run.estimate)
         _check_max_cost(run)
@@ -105,8 +148,8 @@ def command(flags: argparse.Namespace) -> int:
     _check_max_cost(run)
     if flags.batch_api and not _run_batch_step(run):
         return 1 if flags.batch_api == "collect" else 0
-    cost = _judge_table(run, results_by_judge)
-    print_report(results_by_judge, flags, run.n_rows, cost._asdict())
+    cost = _judge_table(run)
+    print_report(run.results_by_judge, flags, run.n_rows, cost._asdict())
     return 0
 
 
@@ -124,47 +167,6 @@ def _check_output(flags: argparse.Namespace) -> None:
         # The provider answers these requests already, so sending them would pay for them twice.
         advice = "add --batch-api collect, or delete that file"
         raise RowsError(f"{state_path}: a batch for this output is submitted; {advice}")
-
-
-def _prepare_run(results_by_judge: ResultsByJudge, flags: argparse.Namespace) -> TableRun:
-    """Read the whole table once, to check and count its rows; estimate the cost of the run."""
-    judges, notes = [results.judge for results in results_by_judge.values()], list[str]()
-    column_by_name = _read_column_mapping(flags.map, judges)
-    is_flat = flags.out is not None and writable_format(flags.out).is_flat
-    rows = read_table_rows(flags.data, notes)
-    first_rows = [*islice(rows, MAX_INSPECTED_ROWS)]
-    text_names = {name for row in first_rows for name in _text_names(row.cells)}
-    columns_by_judge = {}
-    for judge in judges:
-        columns_by_judge[judge.name] = find_columns(judge.subject, column_by_name, text_names)
-    n_rows, columns, n_characters = 0, dict[str, None](), Counter[str]()
-    for row in chain(first_rows, rows):
-        n_rows += 1
-        columns.update(dict.fromkeys(row.cells))
-        for judge_name, texts in _texts_by_judge(row.cells, columns_by_judge).items():
-            n_characters[judge_name] += sum(len(str(text)) for text in texts.values())
-    for note in notes:
-        print_note(f"note: {flags.data}: {note}")
-    table = Table(name="", sha256="", is_typed=True, columns=tuple(columns), rows=())
-    options = ReadOptions(columns_by_name={ID_COLUMN: column_by_name.get(ID_COLUMN, "")})
-    id_columns = Columns(table, options)
-    columns[ID_COLUMN] = None
-    price, estimates = price_of(flags.price), list[CostEstimate]()
-    lms = [single_judge.lm for judge in judges for single_judge in judge.single_judges]
-    for judge in judges:
-        n = n_characters[judge.name]
-        estimates += estimate_costs(judge, n_rows=n_rows, n_characters=n, lms=lms, price=price)
-        if is_flat:
-            columns.update(dict.fromkeys(results_by_judge[judge.name].name_columns(columns)))
-    return TableRun(
-        judges=judges,
-        flags=flags,
-        n_rows=n_rows,
-        columns=[*columns],
-        id_column=id_columns.find_column(ID_COLUMN),
-        columns_by_judge=columns_by_judge,
-        estimate=total_estimate(estimates),
-    )
 
 
 def _text_names(cells: Record) -> Iterator[str]:
@@ -194,15 +196,6 @@ def _read_column_mapping(map_flags: Sequence[str], judges: Sequence[AnyJudge]) -
             advice = f"write NAME=COLUMN, where NAME is one of {', '.join(sorted(accepted_names))}"
             raise UsageError(f"--map {name}: {advice}")
     return column_by_name
-
-
-def _texts_by_judge(cells: Record, columns_by_judge: ColumnsByJudge) -> TextsByJudge:
-    """Return the texts that each judge reads from a row."""
-    cells = cells_with_texts(cells)
-    return {
-        judge_name: {name: value_at(cells, column) for name, column in column_by_text.items()}
-        for judge_name, column_by_text in columns_by_judge.items()
-    }
 
 
 def _store_path(output_path: Path) -> Path:
@@ -248,7 +241,7 @@ def _check_max_cost(run: TableRun) -> None:
         print_note(f"note: --max-cost {max_cost:g} may end the run before all rows are judged")
 
 
-def _judge_table(run: TableRun, results_by_judge: ResultsByJudge) -> RunCost:
+def _judge_table(run: TableRun) -> RunCost:
     """Judge and write all rows; return the cost of the run."""
     start_time = time.monotonic()
     with _open_session(run, is_last=True) as session:
@@ -261,7 +254,8 @@ def _judge_table(run: TableRun, results_by_judge: ResultsByJudge) -> RunCost:
         ):
             for row, texts, judgements in judged_rows:
                 for name, judgement in judgements.items():
-                    row = {**row, **results_by_judge[name].new_cells(row, texts[name], judgement)}
+                    results = run.results_by_judge[name]
+                    row = {**row, **results.new_cells(row, texts[name], judgement)}
                 writer.write(row)
                 progress.step(failed=any(judgement.failure for judgement in judgements.values()))
         if note := session.budget.total.cache_note:
@@ -299,17 +293,15 @@ def _judge_rows(
 ) -> Generator[tuple[Record, TextsByJudge, dict[str, AnyJudgement]], None, None]:
     """Yield each row with its id, its texts and judgements by judge; all judges run together."""
     rows, row_copy = tee(run.rows())
-    texts_of_rows = (_texts_by_judge(row, run.columns_by_judge) for row in row_copy)
-    all_texts, *text_copies = tee(texts_of_rows, len(run.judges) + 1)
-    with ExitStack() as exit_stack:
-        iterator_by_judge = {}
-        for judge, text_copy in zip(run.judges, text_copies, strict=True):
-            client = session.client(judge.lm, api_base=judge.api_base)
-            texts_of_judge = map(itemgetter(judge.name), text_copy)
-            iterator = judge.judge_rows(texts_of_judge, client, seed=run.flags.seed)
-            iterator_by_judge[judge.name] = exit_stack.enter_context(closing(iterator))
-        for row, texts in zip(rows, all_texts, strict=True):
-            yield row, texts, {name: next(iterator) for name, iterator in iterator_by_judge.items()}
+    all_texts, *text_copies = tee(map(run.texts_by_judge, row_copy), len(run.judges) + 1)
+    streams = []
+    for judge, text_copy in zip(run.judges, text_copies, strict=True):
+        client = session.client(judge.lm, api_base=judge.api_base)
+        texts_of_judge = map(itemgetter(judge.name), text_copy)
+        streams.append(judge.judge_rows(texts_of_judge, client, seed=run.flags.seed))
+    with closing(side_by_side(streams)) as judgements_of_rows:
+        for row, texts, judgements in zip(rows, all_texts, judgements_of_rows, strict=True):
+            yield row, texts, dict(zip(run.results_by_judge, judgements, strict=True))
 
 
 def _run_batch_step(run: TableRun) -> bool:
