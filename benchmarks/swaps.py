@@ -113,12 +113,12 @@ def side(scores: np.ndarray, human: np.ndarray, level: Level) -> Any:
     """What a difference takes of one judge's measured scores."""
     return SimpleNamespace(
         scores=scores.ravel(),
-        passes=scores.ravel(),
+        verdicts=scores.ravel(),
         human=human.ravel(),
-        documents=np.arange(human.size) // human.shape[1],
-        systems=None,
+        document_ids=np.arange(human.size) // human.shape[1],
+        system_ids=None,
         level=level,
-        is_pairs=-1 in human,
+        is_pairwise=-1 in human,
         has_verdicts=0 in human,
     )
 

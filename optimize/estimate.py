@@ -17,7 +17,6 @@ from optimize.figures.as_json import JsonObject, fields_json
 from optimize.figures.as_text import figure_text, number_text
 from optimize.inputs.flags import CommandOutcome, CommandParser, add_estimate_flags, run_and_print
 from optimize.inputs.labelled import LabelSource
-from optimize.inputs.subjects import find_subject
 from optimize.measuring.partial_labels import (
     PartialLabels,
     find_label_scale,
@@ -98,8 +97,8 @@ def estimate(flags: Namespace) -> CommandOutcome:
     for note in labelled_set.notes:
         print_note(f"note: {note}")
     vectors = _read_vectors(flags, labelled_set, dimension)
-    subject = find_subject(flags.dimension or dimension)
-    scale = find_label_scale(labelled_set, dimension, vectors, scale=flags.scale, subject=subject)
+    options = {"scale": flags.scale, "definition": flags.dimension}
+    scale = find_label_scale(labelled_set, dimension, vectors, **options)
     is_rate = scale == (0, 1) and are_fractions(vectors.scores) and vectors.is_two_valued
 
     def estimate_mean(some_vectors: PartialLabels) -> MeanEstimate:

@@ -29,7 +29,7 @@ from optimize.inputs.flags import (
     run_and_print,
 )
 from optimize.inputs.labelled import PASS_FAIL, LabelSource
-from optimize.inputs.subjects import dimension_name, find_subject
+from optimize.inputs.subjects import dimension_name
 from optimize.items import Items, choose_level, make_items
 from optimize.measuring.capacity import (
     LabelsNeeded,
@@ -132,47 +132,44 @@ def plan(flags: argparse.Namespace) -> CommandOutcome:
         raise SettingsError(f"--target-width {flags.target_width:g}: a number above 0 is wanted")
     floors, (labelled_set, dimension) = read_floors(flags), _read_labels_so_far(flags)
     partial_labels = _read_partial_labels(flags, labelled_set, dimension)
-    document_ids, has_label = partial_labels.document_ids, partial_labels.has_label
-    documents, labelled_documents = np.unique(document_ids), np.unique(document_ids[has_label])
-    unlabelled_documents = np.setdiff1d(documents, labelled_documents)
+    documents, unlabelled = partial_labels.documents, partial_labels.unlabelled_documents
     is_complete = ~np.isnan(partial_labels.labels + partial_labels.scores)
-    n_complete = np.unique(document_ids[is_complete]).size
+    n_complete = partial_labels.of_rows(is_complete).documents.size
     figures, labels_needed = dict[str, PlannedFigure](), list[LabelsNeeded]()
     if n_complete < MIN_LABELLED_DOCUMENTS:
         n_to_label = FIRST_ROUND_DOCUMENTS - n_complete
         if floors:
             labels_needed = [labels_needed_for_floors(floors, s) for s in ASSUMED_FAIL_SHARES]
     else:
-        subject = find_subject(flags.dimension or dimension)
-        label_scale = find_label_scale(
-            labelled_set, dimension, partial_labels, scale=flags.scale, subject=subject
-        )
+        options = {"scale": flags.scale, "definition": flags.dimension}
+        label_scale = find_label_scale(labelled_set, dimension, partial_labels, **options)
         if floors:
             labels_needed = [_labels_for_floors(partial_labels, label_scale, floors)]
             n_labels = next(iter(labels_needed[0].n_labels.values())) or math.inf
-            n_missing = max(0, n_labels - np.count_nonzero(has_label))
-            documents_per_output = documents.size / document_ids.size
-            n_to_label = math.ceil(min(unlabelled_documents.size, n_missing * documents_per_output))
+            n_missing = max(0, n_labels - np.count_nonzero(partial_labels.has_label))
+            n_per_output = documents.size / partial_labels.labels.size
+            n_to_label = math.ceil(min(unlabelled.size, n_missing * n_per_output))
         else:
             items = make_items(labelled_set, dimension)
             figures = plan_figures(partial_labels, items, label_scale, flags.target_width)
             n_more_by_figure = [planned.n_more_documents for planned in figures.values()]
-            n_if_unreachable = unlabelled_documents.size if None in n_more_by_figure else 0
+            n_if_unreachable = unlabelled.size if None in n_more_by_figure else 0
             n_to_label = max(filter(None, n_more_by_figure), default=n_if_unreachable)
+    # The order is random, so that the first documents alone are a random sample, too.
+    rng = random_generator(flags.seed, "plan", unlabelled.size)
+    drawn_documents = rng.permutation(unlabelled)[:n_to_label].tolist()
     result = PlanResult(
         data={"name": labelled_set.name, "sha256": labelled_set.sha256},
         dimension=dimension,
         n_documents=documents.size,
-        n_labelled=labelled_documents.size,
+        n_labelled=documents.size - unlabelled.size,
         target_width=flags.target_width,
         figures=figures,
         labels_needed=labels_needed or None,
+        n_documents_to_label=len(drawn_documents),
     )
-    # The order is random, so that the first documents alone are a random sample, too.
-    rng = random_generator(flags.seed, "plan", unlabelled_documents.size)
-    if drawn_documents := rng.permutation(unlabelled_documents)[:n_to_label].tolist():
+    if drawn_documents:
         result = _write_documents(flags, labelled_set, drawn_documents, result)
-        result = _with_next_command(flags, labelled_set, result)
     return CommandOutcome(result, plan_lines(result))
 
 
@@ -264,7 +261,7 @@ def plan_figures(
 def _write_documents(
     flags: argparse.Namespace, labelled_set: LabelledSet, documents: list[str], result: PlanResult
 ) -> PlanResult:
-    """Write all outputs of these documents to a file, and name the file in the plan."""
+    """Write all outputs of these documents; the plan gets the file and the command for it."""
     path: Path = flags.out or Path(flags.file).with_suffix(".next.jsonl")
     position_of = {name: position for position, name in enumerate(documents)}
     outputs = [output for output in labelled_set.outputs if output.document_id in position_of]
@@ -273,34 +270,25 @@ def _write_documents(
     if path.exists() and not (path.is_file() and path.read_bytes() == file_bytes):
         raise ExistsError(f"{path} exists already; delete it, or name another --out")
     write_atomically(path, file_bytes, overwrite=True)
-    return replace(
-        result,
-        file_to_label=str(path),
-        n_documents_to_label=len(documents),
-        n_outputs_to_label=len(outputs),
-    )
-
-
-def _with_next_command(
-    flags: argparse.Namespace, labelled_set: LabelledSet, result: PlanResult
-) -> PlanResult:
-    """Return the plan with the command that labels its file."""
     dimension = result.dimension or "NAME"
-    words = ["dspy-judges", "label", str(result.file_to_label)]
-    words += ["--dimension", flags.dimension or dimension]
+    words = ["dspy-judges", "label", str(path), "--dimension", flags.dimension or dimension]
     scale_ends = labelled_set.scales.get(dimension, ())
     if scale_text := flags.scale or "-".join(f"{end:g}" for end in scale_ends):
         words += ["--scale", scale_text]
+    earlier_file = flags.labels or flags.file
     label_file = str(Path(flags.file).with_suffix(f".{dimension}.jsonl"))
     if flags.labels:
         with Path(flags.labels).open("rb") as lines:
             # `label` can add labels to a file of its own. Only `label` writes the time of a label.
             if b'"labelled_at": ' in lines.readline():
                 label_file = flags.labels
-    earlier_file = flags.labels or flags.file
-    if result.n_labelled and label_file != earlier_file:
-        result = replace(result, other_labels=earlier_file)
-    return replace(result, next_command=shlex.join([*words, "--out", label_file]))
+    return replace(
+        result,
+        file_to_label=str(path),
+        n_outputs_to_label=len(outputs),
+        next_command=shlex.join([*words, "--out", label_file]),
+        other_labels=earlier_file if result.n_labelled and label_file != earlier_file else None,
+    )
 
 
 def plan_lines(result: PlanResult) -> list[str]:

@@ -21,7 +21,7 @@ from optimize.figures.as_text import (
 from optimize.inputs.flags import read_floors
 from optimize.inputs.labelled import LabelSource
 from optimize.measuring.asking import ask_judges
-from optimize.measuring.changed_swap import ChangedRowsSwap, decide_by_changes, read_changed_labels
+from optimize.measuring.changed_swap import ChangedRowsSwap, decide_by_changes
 from optimize.measuring.comparison import ComparedJudge
 from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.swap import SwapDecision, SwapResult, decide_swap
@@ -66,9 +66,8 @@ def verify_swap(flags: Namespace) -> tuple[SwapDecision, list[str]]:
     both_judges = judge_entries[1 - old_index], judge_entries[old_index]
     if flags.changed is not None:
         label_source = replace(LabelSource.from_flags(flags), data=flags.changed)
-        label_by_id = read_changed_labels(label_source, task.dimension)
         rule = {"margin": margin, "looks": flags.looks, "seed": flags.seed}
-        swap = decide_by_changes(*both_judges, task, flags.changed, label_by_id, **rule)
+        swap = decide_by_changes(*both_judges, task, label_source, **rule)
         return swap, changed_swap_lines(swap)
     swap_result = decide_swap(*both_judges, task, margin, flags.looks)
     if flags.report:

@@ -14,6 +14,7 @@ from judges.labels.preparation import SWAP_SAMPLE_COLUMN
 from judges.labels.readers import read_items, read_labels
 from judges.labels.types import LabelError, LabelledSet
 from judges.tables.atomic_write import write_atomically
+from optimize.figures.as_json import JsonObject
 from optimize.figures.as_text import short_name
 from optimize.inputs.labelled import LabelSource, only_dimension
 from optimize.items import make_items
@@ -33,26 +34,16 @@ NEEDS_VERDICTS_MESSAGE = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClearLoss:
-    """The class of outputs (people's passes or fails) on which the new judge is clearly worse.
-
-    Only the new judge is right on `n_gained` outputs of the class, only the old judge on `n_lost`.
-    """
-
-    class_name: str = field(metadata={"json": "word"})
-    n_gained: int
-    n_lost: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedRowsSwap(SwapDecision):
     """The decision whether to swap judges, by labels on only the rows on which the judges differ.
 
     `difference` is the difference in accuracy over all outputs, and `sample_interval` its 90 %
-    interval for these outputs alone. Accuracy hardly shows errors in the rarer class, so the swap
-    is undecided if there is a class with a `clear_loss`. If both judges are equally good,
-    `n_needed` labels show in 80 % of cases that the new judge is not worse by the margin. If no
-    changed row has a label, `file_to_label` has `n_drawn` rows, and `label_command` labels them.
+    interval for these outputs alone. Only the new judge is right on `n_gained` outputs, only the
+    old one on `n_lost`. Accuracy hardly shows errors in the rarer class, so the swap is undecided
+    if the new judge is clearly worse on one class, whose counts are in `clear_loss`. If both judges
+    are equally good, `n_needed` labels show in 80 % of cases that the new judge is not worse by the
+    margin. If no changed row has a label, `file_to_label` has `n_drawn` rows, and `label_command`
+    labels them.
     """
 
     dimension: str
@@ -64,33 +55,18 @@ class ChangedRowsSwap(SwapDecision):
     n_labelled: int = 0
     n_gained: int = 0
     n_lost: int = 0
-    clear_loss: ClearLoss | None = None
+    clear_loss: JsonObject | None = None
     n_needed: int = 0
     n_drawn: int = 0
     file_to_label: str | None = field(default=None, metadata={"json": "file"})
     label_command: str | None = field(default=None, metadata={"json": "next"})
-
-    @property
-    def why_undecided(self) -> str:
-        """Why the swap is undecided: no label yet, or a class on which the new judge is worse."""
-        if self.difference is None:
-            return "no changed output has a label yet"
-        if (loss := self.clear_loss) is None:
-            return ""
-        new, old = short_name(self.new_judge), short_name(self.old_judge)
-        return (
-            f"{new} is clearly worse on {loss.class_name}: of those labelled, only {old} gets "
-            f"{loss.n_lost:,} right, and only {new} {loss.n_gained:,}. To decide about balanced "
-            "accuracy, label outputs at random and leave out --changed."
-        )
 
 
 def decide_by_changes(
     new_judge: JudgeEntry,
     old_judge: JudgeEntry,
     task: Task,
-    changed_file: str,
-    label_by_id: Mapping[str, float],
+    label_source: LabelSource,
     *,
     margin: float,
     looks: int,
@@ -104,9 +80,32 @@ def decide_by_changes(
             raise SettingsError(NEEDS_VERDICTS_MESSAGE)
     items, is_changed = new_scored.items, new_scored.verdicts != old_scored.verdicts
     changed_ids = [items[row].id for row in np.flatnonzero(is_changed)]
+    n_needed = changed_rows.rows_to_label(len(changed_ids), len(items), margin)
+    result = ChangedRowsSwap(
+        dimension=task.dimension,
+        data_identity={"name": task.labelled_items.name, "sha256": task.labelled_items.sha256},
+        new_judge=new_judge.name,
+        old_judge=old_judge.name,
+        n_outputs=len(items),
+        n_documents=len(items.documents),
+        n_changed=len(changed_ids),
+        outcome="undecided",
+        margin=margin,
+        looks=looks,
+        difference=None,
+        n_needed=n_needed,
+        n_drawn=min(n_needed, len(changed_ids)),
+    )
+    file, label_by_id = str(label_source.data), _read_labels(label_source, task.dimension)
+    if changed_ids and not label_by_id:
+        drawn_ids = random_generator(seed, "changed").permutation(changed_ids)[: result.n_drawn]
+        _write_rows(Path(file), task, drawn_ids.tolist())
+        command = shlex.join(["dspy-judges", "label", file, "--dimension", task.dimension])
+        reason = "no changed output has a label yet"
+        return replace(result, why_undecided=reason, file_to_label=file, label_command=command)
     if unexpected_ids := sorted(label_by_id.keys() - {*changed_ids}):
         raise LabelError(
-            f"{changed_file}: {len(unexpected_ids):,} labels are on outputs that do not change, or "
+            f"{file}: {len(unexpected_ids):,} labels are on outputs that do not change, or "
             f"that {task.labelled_items.name} lacks, such as {unexpected_ids[0]!r}; leave out "
             "--changed, which takes only labels on the rows that verify wrote there"
         )
@@ -120,52 +119,38 @@ def decide_by_changes(
     interval = None
     if not np.isnan(contributions).any():
         interval = cautious_interval(contributions, possible_contribution, looks)
-    outcome, clear_loss = swap_outcome(interval, margin), None
-    if outcome in ("better", "not worse") and (clear_loss := _find_clear_loss(gain, human)):
-        outcome = "undecided"
-    n_needed = changed_rows.rows_to_label(len(changed_ids), len(items), margin)
-    result = ChangedRowsSwap(
-        dimension=task.dimension,
-        data_identity={"name": task.labelled_items.name, "sha256": task.labelled_items.sha256},
-        new_judge=new_scored.judge_name,
-        old_judge=old_scored.judge_name,
-        n_outputs=len(items),
-        n_documents=len(items.documents),
-        n_changed=len(changed_ids),
-        outcome=outcome,
-        margin=margin,
-        looks=looks,
-        difference=Difference(
-            value=float(contributions.mean()), interval=interval, n_documents=contributions.size
-        ),
+    value, n_documents = float(contributions.mean()), contributions.size
+    result = replace(
+        result,
+        outcome=swap_outcome(interval, margin),
+        difference=Difference(value=value, interval=interval, n_documents=n_documents),
         sample_interval=changed_rows.interval_on_these_rows(gain, is_changed),
         n_labelled=int((~np.isnan(gain[is_changed])).sum()),
         n_gained=int((gain == 1).sum()),
         n_lost=int((gain == -1).sum()),
-        clear_loss=clear_loss,
-        n_needed=n_needed,
-        n_drawn=min(n_needed, len(changed_ids)),
     )
-    if label_by_id or not changed_ids:
-        return result
-    drawn_ids = random_generator(seed, "changed").permutation(changed_ids)[: result.n_drawn]
-    _write_rows(Path(changed_file), task, drawn_ids.tolist())
-    command = shlex.join(["dspy-judges", "label", changed_file, "--dimension", task.dimension])
-    return replace(result, difference=None, file_to_label=changed_file, label_command=command)
+    return result if result.faults else _with_clear_loss(result, gain, human)
 
 
-def _find_clear_loss(gain: Vector, human: Vector) -> ClearLoss | None:
-    """Return the class on which the new judge is clearly worse; None for no such class."""
+def _with_clear_loss(result: ChangedRowsSwap, gain: Vector, human: Vector) -> ChangedRowsSwap:
+    """Return an undecided swap if the new judge is clearly worse on people's fails or passes."""
+    new, old = short_name(result.new_judge), short_name(result.old_judge)
     for class_name, label in (("fails", 0), ("passes", 1)):
         gains = gain[human == label]
         n_gained, n_lost = int((gains == 1).sum()), int((gains == -1).sum())
         if is_clearly_worse(n_lost, n_gained):
-            return ClearLoss(class_name=class_name, n_gained=n_gained, n_lost=n_lost)
-    return None
+            reason = (
+                f"{new} is clearly worse on {class_name}: of those labelled, only {old} gets "
+                f"{n_lost:,} right, and only {new} {n_gained:,}. To decide about balanced "
+                "accuracy, label outputs at random and leave out --changed."
+            )
+            clear_loss = {"word": class_name, "n_gained": n_gained, "n_lost": n_lost}
+            return replace(result, outcome="undecided", why_undecided=reason, clear_loss=clear_loss)
+    return result
 
 
-def read_changed_labels(label_source: LabelSource, dimension: str) -> dict[str, float]:
-    """Read people's labels by id from the file --changed; {} if there is no such file."""
+def _read_labels(label_source: LabelSource, dimension: str) -> dict[str, float]:
+    """Return people's labels by id; {} if there is no such file, or no label in it."""
     path, columns = str(label_source.data), label_source.columns_by_name
     if not Path(path).exists() or not read_items(path, map=columns).reading.ratings:
         return {}

@@ -98,7 +98,7 @@ def compare_judges(judge_entries: Sequence[JudgeEntry], task: Task) -> JudgeComp
     # If some judges say pass or fail and others rate, rho ranks all of them.
     has_verdicts = all(scores.has_verdicts for scores in held_out.values())
     scorecards = {
-        name: Scorecard.all_figures(scores, has_verdicts=has_verdicts)
+        name: Scorecard.from_scores(scores, has_verdicts=has_verdicts)
         for name, scores in held_out.items()
     }
     figures = {name: scorecard.headline.value for name, scorecard in scorecards.items()}

@@ -114,16 +114,16 @@ def learn_panel(
         human = np.concatenate([human, -human])
         document_codes, system_codes = np.tile(document_codes, 2), np.zeros(human.size, np.intp)
     group_codes = np.zeros_like(document_codes) if level == "dataset" else document_codes
-    slope_and_intercept, why_excluded = _standardise(scores_by_name, group_codes)
-    if not slope_and_intercept:
+    line_by_name, why_excluded = _standardise(scores_by_name, group_codes)
+    if not line_by_name:
         name, reason = next(iter(why_excluded.items()))
         raise SettingsError(f"no judge can be a member: {name} {reason}; give other judges")
-    member_names = sorted(slope_and_intercept)
-    slopes, intercepts = np.array([slope_and_intercept[name] for name in member_names]).T
+    member_names = sorted(line_by_name)
+    slopes, intercepts = np.array([line_by_name[name] for name in member_names]).T
     scores = np.stack([scores_by_name[name] for name in member_names], axis=1)
-    standardised_scores = scores * slopes + intercepts
-    has_all_scores = ~np.isnan(standardised_scores).any(axis=1)
-    vectors = standardised_scores, human, document_codes, system_codes, group_codes
+    scores = scores * slopes + intercepts
+    has_all_scores = ~np.isnan(scores).any(axis=1)
+    vectors = scores, human, document_codes, system_codes, group_codes
     member_scores = _MemberScores(*(vector[has_all_scores] for vector in vectors))
 
     whole_panel = np.ones(len(member_names), bool)
@@ -137,25 +137,23 @@ def learn_panel(
     all_rows = np.full(member_scores.human.size, True)
     rhos, (weights,) = member_scores.fit_weights(all_rows, [whole_panel])
     best_member = member_names[rhos.argmax()]
-    kind: PanelKind = "learned" if gain.value > gain.standard_error else "own"
-    members: tuple[WeightedMember, ...] = (WeightedMember(best_member, 1),)
-    if kind == "learned":
+    is_learned = gain.value > gain.standard_error
+    members = [WeightedMember(best_member, 1)]
+    if is_learned:
         if is_pairwise:
             # A margin keeps its sign, since its mean is 0 up to rounding in both orders together.
             slopes, intercepts = slopes / slopes.max(), np.zeros_like(intercepts)
         else:
-            # The panel's scores get the mean and standard deviation of people's ratings.
-            people, panel_scores = member_scores.human, member_scores.standardised_scores @ weights
-            factor = people.std() / panel_scores.std()
-            slopes = slopes * factor
-            intercepts = intercepts * factor + (people.mean() - factor * panel_scores.mean())
-        member_values = np.stack([weights, slopes, intercepts]).tolist()
-        members = tuple(map(WeightedMember, member_names, *member_values))
-    weighted_members = [member for member in members if member.weight > 0]
+            factor, shift = member_scores.line_to_labels(weights)
+            slopes, intercepts = slopes * factor, intercepts * factor + shift
+        weighted_lines = np.stack([weights, slopes, intercepts]).tolist()
+        all_members = [*map(WeightedMember, member_names, *weighted_lines)]
+        all_members.sort(key=lambda member: -member.weight)
+        members = [member for member in all_members if member.weight > 0]
     return PanelFit(
-        kind=kind,
+        kind="learned" if is_learned else "own",
         best_member=best_member,
-        members=tuple(sorted(weighted_members, key=lambda member: -member.weight)),
+        members=tuple(members),
         gain=gain,
         rho_alone=dict(zip(member_names, rhos.tolist(), strict=True)),
         rho_added=dict(zip(member_names, losses or [gain], strict=True)),
@@ -210,8 +208,7 @@ class _MemberScores:
         deviation = np.sqrt(squares.transform("mean").to_numpy())
         ranks = np.divide(ranks, deviation, out=np.zeros_like(ranks), where=deviation > 0)
         # Documents whose outputs people rate alike show nothing about the members.
-        human_ranks_by_group = pd.Series(np.abs(ranks[:, 0])).groupby(group_codes)
-        has_contrast = human_ranks_by_group.transform("max").to_numpy() > 0
+        has_contrast = deviation[:, 0] > 0
         human_ranks, member_ranks = ranks[has_contrast, :1], ranks[has_contrast, 1:]
         products = pd.DataFrame(member_ranks * human_ranks).groupby(group_codes[has_contrast])
         rhos: Vector = np.nan_to_num(products.mean().mean().to_numpy())
@@ -226,6 +223,12 @@ class _MemberScores:
             panel_scores = centred_scores[:, panel]
             weights[panel] = fit_joining_weights(panel_scores, human_ranks[:, 0], prior[panel])
         return rhos, panel_weights
+
+    def line_to_labels(self, weights: Vector) -> tuple[float, float]:
+        """Return the line by which the panel's scores get the mean and SD of people's ratings."""
+        panel_scores = self.standardised_scores @ weights
+        factor = self.human.std() / panel_scores.std()
+        return factor, self.human.mean() - factor * panel_scores.mean()
 
     def held_out_gains(self, panels: Sequence[Mask], rng: np.random.Generator) -> list[PanelGain]:
         """Return the first panel's rho minus the best member's, then minus each further panel's.

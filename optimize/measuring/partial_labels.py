@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from judges.cli.flags import split_named_value
-from judges.dimension import Dimension, Subject
+from judges.dimension import Dimension
 from judges.labels.cells import without_keys
 from judges.labels.types import LabelError, LabelledOutput, LabelledSet
 from judges.labels.values import Scale
@@ -17,7 +17,7 @@ from judges.tables.problems import count_text
 from judges.terminal import print_note
 from optimize.inputs.flags import parse_scale
 from optimize.inputs.labelled import LabelSource, only_dimension
-from optimize.inputs.subjects import dimension_name
+from optimize.inputs.subjects import dimension_name, find_subject
 from optimize.measuring.exports import read_any_scores
 from optimize.statistics.intervals import Mask, Vector
 from optimize.statistics.mean_estimates import MeanEstimate, estimate_mean
@@ -103,6 +103,15 @@ class PartialLabels:
         return ~np.isnan(self.labels)
 
     @property
+    def documents(self) -> NDArray[np.generic]:
+        """The id of each document once, in sorted order."""
+        return np.unique(self.document_ids)
+
+    @property
+    def unlabelled_documents(self) -> NDArray[np.generic]:
+        return np.setdiff1d(self.documents, self.document_ids[self.has_label])
+
+    @property
     def is_two_valued(self) -> bool:
         """Whether the labels are passes (1), fails (0) and ties of annotators (0.5) only."""
         return bool(np.isin(self.labels[self.has_label], (0, 0.5, 1)).all())
@@ -138,13 +147,15 @@ def find_label_scale(
     partial_labels: PartialLabels,
     *,
     scale: str | None,
-    subject: Subject | None,
+    definition: str | None,
 ) -> Scale:
     """Return the ends of the labels' scale, by --scale, file or dimension; 0 and 1 for words.
 
     The ends are not taken from the labels, since all labels may be near one end of the scale.
-    Raises LabelError if the scale is unknown, or if a label lies outside.
+    `definition` is the argument of --dimension. Raises LabelError if the scale is unknown, or if a
+    label lies outside.
     """
+    subject = find_subject(definition or dimension)
     labels = partial_labels.labels[partial_labels.has_label]
     lowest, highest = (labels.min(), labels.max()) if labels.size else (0.0, 0.0)
     ends = parse_scale(scale) or labelled_set.scales.get(dimension)

@@ -180,24 +180,15 @@ class Scorecard:
     people_figures: PeopleFigures | None = field(default=None, metadata={"json": "people"})
 
     @classmethod
-    def main_figures(cls, scores: ScoredItems, *, has_verdicts: bool) -> "Scorecard":
-        """Return rho, pairwise accuracy, and the figures on pairs or on pass and fail."""
+    def from_scores(cls, scores: ScoredItems, *, has_verdicts: bool) -> "Scorecard":
+        """Return all figures; those on pass and fail only if `has_verdicts`."""
         accuracy = scores.pairwise_accuracy
         return cls(
-            correlations=(scores.rho,),
+            correlations=tuple(_all_correlations(scores)),
             pairwise_accuracy=accuracy,
-            scale_comparison=None,
+            scale_comparison=_compare_with_scale(scores),
             pair_figures=PairFigures.from_scores(scores, accuracy) if scores.is_pairwise else None,
             verdict_figures=VerdictFigures.from_scores(scores) if has_verdicts else None,
-        )
-
-    @classmethod
-    def all_figures(cls, scores: ScoredItems, *, has_verdicts: bool) -> "Scorecard":
-        """Return the main figures, every other correlation, and the figures on people and scale."""
-        return replace(
-            cls.main_figures(scores, has_verdicts=has_verdicts),
-            correlations=tuple(all_correlations(scores)),
-            scale_comparison=compare_with_scale(scores),
             people_figures=PeopleFigures.from_scores(scores),
         )
 
@@ -247,7 +238,7 @@ class Scorecard:
         return {**fields_json(self), "ties": self.tie_share}
 
 
-def all_correlations(scored_items: ScoredItems) -> Iterator[Correlation]:
+def _all_correlations(scored_items: ScoredItems) -> Iterator[Correlation]:
     """Yield every coefficient at every level, the level of the main rho first.
 
     At summary level, each coefficient is computed by both rules for documents on which it is
@@ -265,7 +256,7 @@ def all_correlations(scored_items: ScoredItems) -> Iterator[Correlation]:
                 yield scored_items.correlation(level, name, "left_out")
 
 
-def compare_with_scale(scored_items: ScoredItems) -> ScaleComparison | None:
+def _compare_with_scale(scored_items: ScoredItems) -> ScaleComparison | None:
     """Compare means and SDs; None for pairs, weighted labels, and numbers off the judge's scale."""
     is_unsuited = scored_items.is_pairwise or scored_items.items.is_weighted
     if is_unsuited or not scored_items.is_within_scale:

@@ -46,7 +46,7 @@ class SwapDecision:
 
     `difference` is the new judge's figure minus the old judge's; None if there are no labels yet.
     Its 90 % interval is widened so that it holds each time that a growing set of labels is looked
-    at, `looks` times in all.
+    at, `looks` times in all. `why_undecided` says why labels cannot decide, whatever the figures.
     """
 
     new_judge: str = field(metadata={"json": "new"})
@@ -55,6 +55,7 @@ class SwapDecision:
     margin: float
     looks: int
     difference: Difference | None
+    why_undecided: str = ""
 
     @property
     def is_interval_negative(self) -> bool:
@@ -63,29 +64,30 @@ class SwapDecision:
         return interval is not None and interval.high < 0
 
     @property
-    def why_undecided(self) -> str:
-        """Why the labels cannot decide, whatever the figures are; empty if there is no reason."""
-        return ""
-
-    @property
     def sentence(self) -> str:
         """The outcome and its risk of error, in one or two sentences."""
         if self.why_undecided:
             return self.why_undecided
         new, old = short_name(self.new_judge), short_name(self.old_judge)
         margin, by_more = f"{self.margin:g}", f"by more than {self.margin:g}"
-        cannot_tell = "these labels cannot tell whether"
-        if self.outcome == "undecided" and not self.is_interval_negative:
-            return f"{cannot_tell.capitalize()} {new} is worse than {old} {by_more}."
-        # For each outcome, what is claimed of the new judge, and of which judges it would be wrong.
-        claim, opposite = {
-            "better": (f"better than {old}", "no better"),
-            "not worse": (f"not worse than {old} {by_more}", f"worse by {margin}"),
-            "worse": (f"worse than {old} {by_more}", f"worse by {margin} or less"),
-            "undecided": (f"worse than {old}; {cannot_tell} {by_more}", "not worse"),
-        }[self.outcome]
-        if self.outcome == "not worse" and self.is_interval_negative:
-            claim = f"worse than {old}, but by less than {margin}"
+        # What is claimed of the new judge, and of which judges the claim would be wrong.
+        match self.outcome, self.is_interval_negative:
+            case "better", _:
+                claim, opposite = f"better than {old}", "no better"
+            case "not worse", True:
+                claim, opposite = (
+                    f"worse than {old}, but by less than {margin}",
+                    f"worse by {margin}",
+                )
+            case "not worse", _:
+                claim, opposite = f"not worse than {old} {by_more}", f"worse by {margin}"
+            case "worse", _:
+                claim, opposite = f"worse than {old} {by_more}", f"worse by {margin} or less"
+            case _, True:
+                claim = f"worse than {old}; these labels cannot tell whether {by_more}"
+                opposite = "not worse"
+            case _:
+                return f"These labels cannot tell whether {new} is worse than {old} {by_more}."
         looks = f" in any{looks_text(self.looks)}" if self.looks > 1 else ""
         return (
             f"On documents like these {new} is {claim}. Of judges that are {opposite}, at most 5% "
@@ -101,6 +103,9 @@ class SwapDecision:
         """The sentence as a fault for CI; empty if the new judge may replace the old judge."""
         titles = {"worse": "falls short", "undecided": "undecided"}
         return [f"{titles[self.outcome]}: {self.sentence}"] if self.outcome in titles else []
+
+    def to_json(self) -> JsonObject:
+        return fields_json(self, "why_undecided")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,21 +141,11 @@ class SwapResult(SwapDecision):
     n_by_side: Counter[str] = field(metadata={"json": "people_side_with"})
     changed_rows: Sequence[ChangedRow] = field(metadata={"json": "changed"})
 
-    @property
-    def why_undecided(self) -> str:
-        """Which judges were tuned on these labels; empty if no judge was."""
-        judges = [judge for judge in self.comparison.judges if judge.overlap.tuned_on_these_labels]
-        if not judges:
-            return ""
-        names = " and ".join(short_name(judge.name) for judge in judges)
-        verb = "was" if len(judges) == 1 else "were"
-        return f"These labels cannot decide: {names} {verb} tuned on them."
-
     def to_json(self) -> JsonObject:
         """Return all fields, and the sentence in `short` or `undecided` if the swap is refused."""
         shortfalls = [self.sentence] if self.outcome == "worse" else []
-        undecided = [self.sentence] if self.outcome == "undecided" else []
-        return {**fields_json(self), "short": shortfalls, "undecided": undecided}
+        undecided = [self.sentence] if self.is_undecided else []
+        return {**SwapDecision.to_json(self), "short": shortfalls, "undecided": undecided}
 
 
 def decide_swap(
@@ -161,8 +156,11 @@ def decide_swap(
     comparison = compare_judges([new_judge, old_judge], task)
     judges = sorted(comparison.judges, key=lambda judge: judge.name != new_judge.name)
     contrast, interval, possible_contribution = figure_difference(new_scored, old_scored, looks)
-    terms, outcome, documents_to_decide = contrast.terms, swap_outcome(interval, margin), None
-    if any(judge.overlap.tuned_on_these_labels for judge in judges):
+    terms, outcome = contrast.terms, swap_outcome(interval, margin)
+    why_undecided, documents_to_decide = "", None
+    if names := [judge.name for judge in judges if judge.overlap.tuned_on_these_labels]:
+        names_text = " and ".join(map(short_name, names))
+        why_undecided = f"These labels cannot decide: they were used to tune {names_text}."
         outcome = "undecided"  # more labels like these would not help
     elif interval and outcome == "undecided":
         documents_to_decide = documents_needed(terms, possible_contribution, margin, looks)
@@ -172,6 +170,7 @@ def decide_swap(
         old_judge=old_judge.name,
         comparison=replace(comparison, judges=judges),
         outcome=outcome,
+        why_undecided=why_undecided,
         margin=margin,
         looks=looks,
         difference=Difference(value=contrast.value, interval=interval, n_documents=terms.size),

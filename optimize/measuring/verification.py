@@ -166,7 +166,7 @@ class Verification:
             n_unjudged=scored_items.n_unjudged,
             overlap=overlap,
             rho_on_tuned_rows=tuned_rows.rho if is_left_out else None,
-            scorecard=Scorecard.all_figures(held_out, has_verdicts=held_out.has_verdicts),
+            scorecard=Scorecard.from_scores(held_out, has_verdicts=held_out.has_verdicts),
             associations=Associations.from_scores(held_out),
             misses=list_misses(held_out, MAX_MISSES_SHOWN) if held_out.has_verdicts else None,
             verdict_words=scored_items.labels.words.get(scored_items.dimension),

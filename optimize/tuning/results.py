@@ -11,7 +11,7 @@ from judges.true_rate import count_errors
 from optimize.figures.as_json import JSON_DECIMALS, JsonObject, to_json
 from optimize.figures.by_judge import ByJudge
 from optimize.items import DataCounts, tuning_digests
-from optimize.measuring.scorecard import PeopleFigures, Scorecard, compare_with_scale
+from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.scored import ScoredItems
 from optimize.measuring.tuning_result import SplitResult, TuningResult
 from optimize.search.questions import question_losses
@@ -36,10 +36,12 @@ def summarize_run(
     result_by_split: dict[str, SplitResult] = {}
     if scored_splits:
         objective = prepared_run.objective
-        shipped = scored_splits.for_judge(search_result.shipped).test
+        has_verdicts = scored_splits.for_judge(search_result.shipped).test.has_verdicts
         for split_name, untuned in scored_splits.untuned.by_name.items():
             tuned = scored_splits.tuned.by_name[split_name]
-            result_by_split[split_name] = _split_result(untuned, tuned, shipped, objective)
+            result_by_split[split_name] = _split_result(
+                untuned, tuned, objective, has_verdicts=has_verdicts
+            )
     has_limit, last_round = settings.max_cost or settings.max_calls, search_result.last_round
     limit_ended_rounds = bool(has_limit and last_round and not last_round.is_final)
     cost_per_1000_rows = None
@@ -83,9 +85,9 @@ def summarize_run(
 
 
 def _split_result(
-    untuned: ScoredItems, tuned: ScoredItems, shipped: ScoredItems, objective: Objective
+    untuned: ScoredItems, tuned: ScoredItems, objective: Objective, *, has_verdicts: bool
 ) -> SplitResult:
-    """Return the tuned and the untuned judge's scorecards; that of `shipped` has all figures."""
+    """Return the tuned and the untuned judge's scorecards, and the tuned judge's gain."""
     human, documents, balanced_gain = untuned.human, untuned.document_ids, None
     if objective == "balanced":
         # The verdicts of each judge are decided at that judge's own threshold.
@@ -93,14 +95,12 @@ def _split_result(
         balanced_gain = contrast_balanced_accuracy(*verdicts, human, documents)
     scores, systems = (tuned.scores, untuned.scores), untuned.system_ids
     gain = contrast_judges(*scores, human, documents, systems, level=untuned.level)
-    cards = []
-    for scored in (untuned, tuned):
-        card = Scorecard.main_figures(scored, has_verdicts=shipped.has_verdicts)
-        if scored is shipped:
-            scale, people = compare_with_scale(scored), PeopleFigures.from_scores(scored)
-            card = replace(card, scale_comparison=scale, people_figures=people)
-        cards.append(card)
-    return SplitResult(untuned=cards[0], tuned=cards[1], gain=gain, balanced_gain=balanced_gain)
+    untuned_card, tuned_card = (
+        Scorecard.from_scores(scored, has_verdicts=has_verdicts) for scored in (untuned, tuned)
+    )
+    return SplitResult(
+        untuned=untuned_card, tuned=tuned_card, gain=gain, balanced_gain=balanced_gain
+    )
 
 
 def save_judges(

@@ -47,7 +47,7 @@ def of_verdicts(scores: list[float], human: list[float]) -> Scorecard:
     documents = [f"d{n}" for n in range(len(scores))]
     people = [[label] for label in human]
     scored = outputs(scores, people, documents, level="dataset", scale=(0, 1))
-    return Scorecard.main_figures(scored, has_verdicts=scored.has_verdicts)
+    return Scorecard.from_scores(scored, has_verdicts=scored.has_verdicts)
 
 
 def test_for_pass_or_fail_the_answer_counts_misses_and_the_gain_in_balanced_accuracy():

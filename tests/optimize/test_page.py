@@ -103,7 +103,7 @@ def test_a_run_s_page_has_the_answer_first_then_the_misses(tmp_path):
 
 @pytest.mark.parametrize("name", POOR)
 def test_poor_data_give_a_page_without_nan(name, tmp_path):
-    card = Scorecard.main_figures(POOR[name], has_verdicts=POOR[name].has_verdicts)
+    card = Scorecard.from_scores(POOR[name], has_verdicts=POOR[name].has_verdicts)
     test = on_split(untuned=card, tuned=card)
     text = text_of(run_page(POOR[name], tmp_path, ProbeResult(reason="not now"), test=test))
     assert not re.search(r"\b(nan|inf)\b|\bNone\b(?! can be)", text)

@@ -215,7 +215,7 @@ def test_a_swap_leaves_out_rows_that_either_judge_was_tuned_on(here):
         result = json_of(command, new, "--against", old, "--margin", "0.5", code=0)
         assert (result["swap"], result["difference"]["n_documents"]) == ("not worse", 24)
     result = json_of(command, "relevance", "--against", every, "--margin", "0.5", code=3)
-    assert result["undecided"][0].endswith(f"{len(items.documents)}.json was tuned on them.")
+    assert result["undecided"][0].endswith(f"{len(items.documents)}.json.")
     assert result["judges"][1]["tuned_on_these_labels"]
 
 
