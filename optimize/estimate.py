@@ -9,22 +9,23 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dspy_judges.startup import run as start
-from judges.labels.types import LabelError, LabelledSet
+from judges.labels.types import LabelError
 from judges.labels.values import Scale
 from judges.tables.problems import count_text
-from judges.terminal import print_error, print_note
+from judges.terminal import print_error
 from optimize.figures.as_json import JsonObject, fields_json
 from optimize.figures.as_text import figure_text, number_text
 from optimize.inputs.flags import CommandOutcome, CommandParser, add_estimate_flags, run_and_print
 from optimize.inputs.labelled import LabelSource
+from optimize.measuring.asking import Task
 from optimize.measuring.partial_labels import (
-    PartialLabels,
+    are_verdicts,
+    estimate_mean_label,
     find_label_scale,
-    read_rated_outputs,
-    read_scores_by_id,
+    label_mask,
+    unlabelled_systems,
 )
-from optimize.measuring.scored import are_fractions
-from optimize.statistics.balanced import verdicts
+from optimize.measuring.scored import ScoredItems, are_fractions
 from optimize.statistics.intervals import IntervalEstimate
 from optimize.statistics.mean_estimates import (
     MeanEstimate,
@@ -32,6 +33,7 @@ from optimize.statistics.mean_estimates import (
     labels_needed,
     system_differences,
 )
+from optimize.task_flags import read_judgements_by_id, read_partial_task
 
 COMMAND_NAME = "dspy-judges estimate"
 
@@ -64,7 +66,7 @@ class EstimateResult:
     random sample. Each of the `differences` names the system with the higher mean first.
     """
 
-    labelled_set: LabelledSet
+    data_identity: Mapping[str, str]
     dimension: str
     scale: Scale
     is_rate: bool
@@ -77,7 +79,7 @@ class EstimateResult:
     def to_json(self) -> JsonObject:
         systems = self.estimate_by_system.items()
         return {
-            "data": {"name": self.labelled_set.name, "sha256": self.labelled_set.sha256},
+            "data": self.data_identity,
             "dimension": self.dimension,
             "scale": self.scale,
             "weighted": self.is_weighted,
@@ -93,65 +95,62 @@ class EstimateResult:
 
 def estimate(flags: Namespace) -> CommandOutcome:
     """Estimate the mean label, over all outputs and by system, from the files that flags name."""
-    labelled_set, dimension = read_rated_outputs(LabelSource.from_flags(flags), flags.dimension)
-    for note in labelled_set.notes:
-        print_note(f"note: {note}")
-    vectors = _read_vectors(flags, labelled_set, dimension)
-    options = {"scale": flags.scale, "definition": flags.dimension}
-    scale = find_label_scale(labelled_set, dimension, vectors, **options)
-    is_rate = scale == (0, 1) and are_fractions(vectors.scores) and vectors.is_two_valued
+    task = read_partial_task(LabelSource.from_flags(flags), flags.dimension)
+    scored_items = _read_scores(flags, task)
+    items, labels = scored_items.items, scored_items.labels
+    scale = find_label_scale(scored_items, scale=flags.scale, definition=flags.dimension)
+    has_rates = are_fractions(scored_items.scores) and are_verdicts(scored_items)
+    is_rate = scale == (0, 1) and has_rates
 
-    def estimate_mean(some_vectors: PartialLabels) -> MeanEstimate:
-        estimate = some_vectors.estimate_mean(scale)
+    def estimate_mean(outputs: ScoredItems) -> MeanEstimate:
+        estimate = estimate_mean_label(outputs, scale)
         if not is_rate:
             return estimate
         # The judge's rate is its share of passes, not the mean of its scores.
-        return replace(estimate, judge_only=float(np.nanmean(verdicts(some_vectors.scores))))
+        return replace(estimate, judge_only=float(np.nanmean(outputs.verdicts)))
 
     try:
-        overall = estimate_mean(vectors)
+        overall = estimate_mean(scored_items)
     except ValueError as error:
-        raise LabelError(f"{labelled_set.name}: {error}") from error
-    systems = sorted(set(vectors.system_ids.tolist()) - {""})
-    estimate_by_system: dict[str, MeanEstimate | None] = dict.fromkeys(systems)
+        raise LabelError(f"{labels.name}: {error}") from error
+    estimate_by_system: dict[str, MeanEstimate | None] = dict.fromkeys(items.systems)
     mean_by_system: dict[str, float] = {}
-    for name in systems:
+    for name in items.systems:
         with suppress(ValueError):  # too few labels
-            estimate = estimate_mean(vectors.of_rows(vectors.system_ids == name))
-            estimate_by_system[name], mean_by_system[name] = estimate, estimate.value
+            outputs = scored_items.of_ids({item.id for item in items if item.system == name})
+            estimate_by_system[name] = estimate = estimate_mean(outputs)
+            mean_by_system[name] = estimate.value
     best_first = sorted(mean_by_system, key=mean_by_system.__getitem__, reverse=True)
-    columns = vectors.labels, vectors.scores, vectors.document_ids, vectors.system_ids
+    columns = scored_items.human, scored_items.scores, items.document_ids, items.system_ids
     result = EstimateResult(
-        labelled_set=labelled_set,
-        dimension=dimension,
+        data_identity={"name": labels.name, "sha256": labels.sha256},
+        dimension=task.dimension,
         scale=scale,
         is_rate=is_rate,
-        is_weighted=np.unique(vectors.weights[vectors.has_label]).size > 1,
+        is_weighted=np.unique(items.weights[label_mask(scored_items)]).size > 1,
         overall=overall,
         estimate_by_system=estimate_by_system,
-        unlabelled_systems=vectors.unlabelled_systems,
-        differences=system_differences(best_first, *columns, weight=vectors.weights, bounds=scale),
+        unlabelled_systems=unlabelled_systems(scored_items),
+        differences=system_differences(best_first, *columns, weight=items.weights, bounds=scale),
     )
     return CommandOutcome(result, estimate_lines(result))
 
 
-def _read_vectors(flags: Namespace, labelled_set: LabelledSet, dimension: str) -> PartialLabels:
-    """Return the scores and labels of all outputs with a score; most outputs have no label."""
-    score_by_id = read_scores_by_id(flags.scores, labelled_set, dimension)
-    outputs = [output for output in labelled_set.outputs if output.id in score_by_id]
-    n_without_score = len(labelled_set.outputs) - len(outputs)
-    n_without_output = len(score_by_id) - len(outputs)
-    all_have_labels = all(output.ratings.get(dimension) for output in outputs)
-    if n_without_output and all_have_labels and flags.annotations is None:
+def _read_scores(flags: Namespace, task: Task) -> ScoredItems:
+    """Return all outputs with a score; most of them have no label."""
+    judgement_by_id = read_judgements_by_id(flags.scores, task)
+    scored_items = task.match_judgements("scores", judgement_by_id, None)
+    n_without_score, n_without_output = scored_items.n_unjudged, scored_items.n_unlabelled
+    if n_without_output and label_mask(scored_items).all() and flags.annotations is None:
         raise LabelError(
-            f"{labelled_set.name}: {n_without_output:,} scores are of outputs that the file lacks; "
-            "--data needs all outputs (labels may be empty), or add --annotations FILE"
+            f"{task.labelled_items.name}: {n_without_output:,} scores are of outputs that the file "
+            "lacks; --data needs all outputs (labels may be empty), or add --annotations FILE"
         )
     if n_without_score:
         print_error(f"left out: {count_text(n_without_score, 'output')} without a score")
     if n_without_output:
         print_error(f"left out: {count_text(n_without_output, 'score')} without an output")
-    return PartialLabels.from_outputs(labelled_set, outputs, dimension, score_by_id)
+    return scored_items
 
 
 def _labels_to_halve_interval(estimate: MeanEstimate) -> int | None:

@@ -1,5 +1,6 @@
 """Labels in the form that statistics need: items, vectors of labels, and matrices of ratings."""
 
+import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -120,28 +121,33 @@ class Items:
 
 
 def make_items(
-    labelled_items: LabelledSet | LabelledPairs, dimension: str, subject: Subject | None = None
+    labelled_items: LabelledSet | LabelledPairs,
+    dimension: str,
+    subject: Subject | None = None,
+    *,
+    with_unlabelled: bool = False,
 ) -> Items:
     """Make items from the outputs that have a rating on a dimension, or from labelled pairs.
 
     An item has only the texts that a judge of the subject reads; without a subject, it has all.
+    With `with_unlabelled`, outputs without a rating become items, too, whose label is NaN.
     """
     if isinstance(labelled_items, LabelledPairs):
         return Items(tuple(_pair_items(labelled_items, subject)))
-    return Items(tuple(_output_items(labelled_items, dimension, subject)))
+    items = _output_items(labelled_items, dimension, subject)
+    return Items(tuple(item for item in items if with_unlabelled or item.ratings))
 
 
 def _output_items(labels: LabelledSet, dimension: str, subject: Subject | None) -> Iterator[Item]:
     for output in labels.outputs:
-        if not output.ratings.get(dimension):
-            continue
+        ratings = output.ratings.get(dimension, ())
         yield Item(
             id=output.id,
             document_id=output.document_id,
             system=output.system,
             texts=_texts_for_subject(labels.name, output.id, output.texts, subject),
-            human=labels.label(output, dimension),
-            ratings=output.ratings[dimension],
+            human=labels.label(output, dimension) if ratings else math.nan,
+            ratings=ratings,
             comment=" ".join(output.comments.get(dimension, ())),
             weight=output.weight,
         )

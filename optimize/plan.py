@@ -13,12 +13,12 @@ import numpy as np
 
 from dspy_judges.errors import ExistsError, SettingsError
 from dspy_judges.startup import run as start
+from judges.judgement import AnyJudgement, Judgement
 from judges.labels.readers import read_items
 from judges.labels.types import LabelledSet
 from judges.labels.values import Scale
 from judges.tables.atomic_write import write_atomically
 from judges.tables.problems import count_text
-from judges.terminal import print_note
 from optimize.figures.as_json import JsonObject, figure_json
 from optimize.figures.as_text import TOO_FEW_FOR_INTERVAL, figure_text, wrap_lines
 from optimize.inputs.flags import (
@@ -30,23 +30,25 @@ from optimize.inputs.flags import (
 )
 from optimize.inputs.labelled import PASS_FAIL, LabelSource
 from optimize.inputs.subjects import dimension_name
-from optimize.items import Items, choose_level, make_items
+from optimize.items import choose_level
+from optimize.measuring.asking import Task
 from optimize.measuring.capacity import (
     LabelsNeeded,
     labels_needed_for_floors,
     n_missing_for_intervals,
 )
 from optimize.measuring.partial_labels import (
-    PartialLabels,
+    are_verdicts,
+    estimate_mean_label,
     find_label_scale,
-    read_rated_outputs,
-    read_scores_by_id,
+    label_mask,
 )
-from optimize.measuring.scored import are_fractions
+from optimize.measuring.scored import ScoredItems, are_fractions
 from optimize.statistics.correlations import correlation
 from optimize.statistics.intervals import MIN_DOCUMENTS_FOR_INTERVAL, Figure, random_generator
 from optimize.statistics.mean_estimates import labels_needed as n_labels_for_width
 from optimize.statistics.verdict_rates import MIN_OUTPUTS_FOR_RATES, verdict_agreement
+from optimize.task_flags import partial_task, read_judgements_by_id, read_partial_task
 
 COMMAND_NAME = "dspy-judges plan"
 # With fewer labelled documents, figures are too uncertain to plan from. Then a first round of
@@ -130,11 +132,14 @@ def plan(flags: argparse.Namespace) -> CommandOutcome:
     """Plan how many documents to label next, and write a file with these documents."""
     if not 0 < flags.target_width < math.inf:
         raise SettingsError(f"--target-width {flags.target_width:g}: a number above 0 is wanted")
-    floors, (labelled_set, dimension) = read_floors(flags), _read_labels_so_far(flags)
-    partial_labels = _read_partial_labels(flags, labelled_set, dimension)
-    documents, unlabelled = partial_labels.documents, partial_labels.unlabelled_documents
-    is_complete = ~np.isnan(partial_labels.labels + partial_labels.scores)
-    n_complete = partial_labels.of_rows(is_complete).documents.size
+    floors, task = read_floors(flags), _read_labels_so_far(flags)
+    scored_items, labelled_set = _read_scores(flags, task), task.labelled_items
+    assert isinstance(labelled_set, LabelledSet)
+    document_ids, has_label = np.array(scored_items.document_ids), label_mask(scored_items)
+    documents = np.unique(document_ids)
+    unlabelled = np.setdiff1d(documents, document_ids[has_label])
+    is_complete = ~np.isnan(scored_items.human + scored_items.scores)
+    n_complete = np.unique(document_ids[is_complete]).size
     figures, labels_needed = dict[str, PlannedFigure](), list[LabelsNeeded]()
     if n_complete < MIN_LABELLED_DOCUMENTS:
         n_to_label = FIRST_ROUND_DOCUMENTS - n_complete
@@ -142,16 +147,15 @@ def plan(flags: argparse.Namespace) -> CommandOutcome:
             labels_needed = [labels_needed_for_floors(floors, s) for s in ASSUMED_FAIL_SHARES]
     else:
         options = {"scale": flags.scale, "definition": flags.dimension}
-        label_scale = find_label_scale(labelled_set, dimension, partial_labels, **options)
+        label_scale = find_label_scale(scored_items, **options)
         if floors:
-            labels_needed = [_labels_for_floors(partial_labels, label_scale, floors)]
+            labels_needed = [_labels_for_floors(scored_items, label_scale, floors)]
             n_labels = next(iter(labels_needed[0].n_labels.values())) or math.inf
-            n_missing = max(0, n_labels - np.count_nonzero(partial_labels.has_label))
-            n_per_output = documents.size / partial_labels.labels.size
+            n_missing = max(0, n_labels - np.count_nonzero(has_label))
+            n_per_output = documents.size / document_ids.size
             n_to_label = math.ceil(min(unlabelled.size, n_missing * n_per_output))
         else:
-            items = make_items(labelled_set, dimension)
-            figures = plan_figures(partial_labels, items, label_scale, flags.target_width)
+            figures = plan_figures(scored_items, label_scale, flags.target_width)
             n_more_by_figure = [planned.n_more_documents for planned in figures.values()]
             n_if_unreachable = unlabelled.size if None in n_more_by_figure else 0
             n_to_label = max(filter(None, n_more_by_figure), default=n_if_unreachable)
@@ -160,7 +164,7 @@ def plan(flags: argparse.Namespace) -> CommandOutcome:
     drawn_documents = rng.permutation(unlabelled)[:n_to_label].tolist()
     result = PlanResult(
         data={"name": labelled_set.name, "sha256": labelled_set.sha256},
-        dimension=dimension,
+        dimension=task.dimension,
         n_documents=documents.size,
         n_labelled=documents.size - unlabelled.size,
         target_width=flags.target_width,
@@ -173,67 +177,63 @@ def plan(flags: argparse.Namespace) -> CommandOutcome:
     return CommandOutcome(result, plan_lines(result))
 
 
-def _read_partial_labels(
-    flags: argparse.Namespace, labelled_set: LabelledSet, dimension: str
-) -> PartialLabels:
-    """Return labels and scores as vectors; without --scores, all outputs have the same score."""
-    score_by_id = dict.fromkeys((output.id for output in labelled_set.outputs), 0.0)
-    if flags.scores:
-        if not dimension:
-            raise SettingsError("--scores needs --dimension NAME if no labels name it")
-        score_by_id = read_scores_by_id(flags.scores, labelled_set, dimension)
-    outputs = labelled_set.outputs
-    partial_labels = PartialLabels.from_outputs(labelled_set, outputs, dimension, score_by_id)
-    if np.ptp(partial_labels.weights):
+def _read_scores(flags: argparse.Namespace, task: Task) -> ScoredItems:
+    """Return all outputs with the scores of --scores; without it, all have the same score."""
+    if np.ptp(task.items().weights):
         raise SettingsError(
-            f"{labelled_set.name}: its documents were drawn with unequal chances, and plan draws "
-            "at random: draw further documents as these were drawn, and give them a sampling_weight"
+            f"{task.labelled_items.name}: its documents were drawn with unequal chances, and plan "
+            "draws at random: draw further documents as these were drawn, and give them a "
+            "sampling_weight"
         )
-    return partial_labels
+    judgement_by_id: dict[str, AnyJudgement]
+    judgement_by_id = {item.id: Judgement(score=0.0) for item in task.labelled_items.items}
+    if flags.scores:
+        if not task.dimension:
+            raise SettingsError("--scores needs --dimension NAME if no labels name it")
+        judgement_by_id = dict.fromkeys(judgement_by_id, Judgement.failed("no score"))
+        judgement_by_id |= read_judgements_by_id(flags.scores, task)
+    return task.match_judgements("scores", judgement_by_id, None)
 
 
 def _labels_for_floors(
-    partial_labels: PartialLabels, label_scale: Scale, floors: Mapping[str, float]
+    scored_items: ScoredItems, label_scale: Scale, floors: Mapping[str, float]
 ) -> LabelsNeeded:
     """Return how many labels decide about the floors, if fails stay as frequent as so far."""
-    if label_scale != (0, 1) or not partial_labels.is_two_valued:
+    if label_scale != (0, 1) or not are_verdicts(scored_items):
         raise SettingsError("--min-tpr and --min-tnr need labels that say pass or fail")
-    is_decided = partial_labels.has_label & (partial_labels.labels != 0.5)
-    return labels_needed_for_floors(floors, float(1 - partial_labels.labels[is_decided].mean()))
+    is_decided = np.isin(scored_items.human, (0, 1))
+    return labels_needed_for_floors(floors, float(1 - scored_items.human[is_decided].mean()))
 
 
-def _read_labels_so_far(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
-    """Return all outputs with the labels so far, and the dimension's name ("" if unknown)."""
+def _read_labels_so_far(flags: argparse.Namespace) -> Task:
+    """Return a task on all outputs with the labels so far; its dimension is "" if unknown."""
     label_source = replace(LabelSource.from_flags(flags), data=flags.file, annotations=flags.labels)
     if not flags.labels:
         outputs = read_items(flags.file, map=label_source.columns_by_name)
         assert isinstance(outputs, LabelledSet)
         if not outputs.reading.ratings:
-            return outputs, dimension_name(flags.dimension) if flags.dimension else ""
-    labelled, dimension = read_rated_outputs(label_source, flags.dimension)
-    for note in labelled.notes:
-        print_note(f"note: {note}")
-    return labelled, dimension
+            dimension = dimension_name(flags.dimension) if flags.dimension else ""
+            return partial_task(outputs, dimension)
+    return read_partial_task(label_source, flags.dimension)
 
 
 def plan_figures(
-    partial_labels: PartialLabels, items: Items, label_scale: Scale, target_width: float
+    scored_items: ScoredItems, label_scale: Scale, target_width: float
 ) -> dict[str, PlannedFigure]:
     """Return the mean label and the judge's agreement, and how many more documents each needs."""
-    labelled_rows = partial_labels.of_rows(partial_labels.has_label)
-    n_labelled = np.unique(labelled_rows.document_ids).size
-    n_unlabelled = np.unique(partial_labels.document_ids).size - n_labelled
-    is_rate = label_scale == (0, 1) and partial_labels.is_two_valued
-    mean = partial_labels.estimate_mean(label_scale)
+    labelled = scored_items.of_rows(np.flatnonzero(label_mask(scored_items)).tolist())
+    n_labelled = len(labelled.items.documents)
+    n_unlabelled = len(scored_items.items.documents) - n_labelled
+    is_rate = label_scale == (0, 1) and are_verdicts(scored_items)
+    mean = estimate_mean_label(scored_items, label_scale)
     figures: dict[str, Figure] = {"true rate" if is_rate else "true mean": mean}
     n_missing_by_figure, n_for_interval = dict[str, int](), MIN_DOCUMENTS_FOR_INTERVAL
-    scores = partial_labels.scores
+    scores = scored_items.scores
     if np.nanmax(scores) > np.nanmin(scores):
         if is_rate:  # leave out the outputs whose annotators are tied
-            labelled_rows = labelled_rows.of_rows(labelled_rows.labels != 0.5)
-            items = items.of_rows(np.flatnonzero(items.human != 0.5).tolist())
-        level = choose_level(items)
-        vectors = labelled_rows.scores, labelled_rows.labels, labelled_rows.document_ids
+            labelled = labelled.of_rows(np.flatnonzero(labelled.human != 0.5).tolist())
+        items, level = labelled.items, choose_level(labelled.items)
+        vectors = labelled.scores, labelled.human, labelled.document_ids
         if is_rate and are_fractions(scores):
             n_for_interval, rates = MIN_OUTPUTS_FOR_RATES, verdict_agreement(*vectors)
             n_missing_by_figure = n_missing_for_intervals(items, PASS_FAIL, level)

@@ -1,6 +1,5 @@
 """Read what a command's flags name: people's labels, the judges to measure, and recordings."""
 
-import math
 from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,6 +21,7 @@ from judges.cli.flags import (
 )
 from judges.client import ModelOptions, check_model_name, price_of
 from judges.dimension import Comparison, Subject
+from judges.labels.cells import without_keys
 from judges.labels.readers import read_items
 from judges.labels.types import LabelError, LabelledSet
 from judges.labels.values import looks_like_number
@@ -30,14 +30,15 @@ from judges.panel import AnyJudge
 from judges.protocol import is_embedded
 from judges.tables.problems import count_text
 from judges.terminal import print_error, print_note
-from optimize.inputs.flags import ANNOTATIONS_HELP, add_label_flags, parse_values
+from optimize.inputs.flags import ANNOTATIONS_HELP, add_label_flags, parse_scale, parse_values
 from optimize.inputs.labelled import LabelSource, load_labels, only_dimension, verdict_words
-from optimize.inputs.subjects import find_subject
+from optimize.inputs.subjects import dimension_name, find_subject
 from optimize.measuring.asking import JudgeEntry, Task, asked_models, on_label_scale, recorded_scale
 from optimize.measuring.changed_swap import NEEDS_VERDICTS_MESSAGE
-from optimize.measuring.exports import read_any_scores
-from optimize.measuring.recorded import Recording, judgements_from_replies
+from optimize.measuring.recorded import JudgementsById, Recording
+from optimize.measuring.replies import read_reply_judgements
 from optimize.measuring.scored import tuned_ids
+from optimize.measuring.tool_results import read_scores
 from optimize.statistics.correlations import Level
 
 # A judge and its name in a command.
@@ -94,6 +95,53 @@ def read_task(
     return task, [*entries, *_read_recordings(flags, subject, task)]
 
 
+def read_partial_task(label_source: LabelSource, dimension_spec: str | None) -> Task:
+    """Return a task on all outputs, some of them with labels on one dimension.
+
+    The dimension is that of --dimension, else the only one. An output counts half a pass if its
+    annotators are tied.
+    """
+    label_scale = parse_scale(label_source.scale)
+    labelled_set = label_source.read_outputs(
+        dimensions=dimension_spec and [dimension_name(dimension_spec)],
+        scales=label_scale and {"*": label_scale},
+    )
+    dimension = only_dimension(labelled_set)
+    task = partial_task(labelled_set, dimension)
+    is_tied = task.items().human == 0.5
+    if dimension in labelled_set.words and is_tied.any():
+        outputs_text = count_text(int(is_tied.sum()), "output")
+        print_note(f"note: annotators are tied on {outputs_text}, each of which counts half a pass")
+    for note in labelled_set.notes:
+        print_note(f"note: {note}")
+    return task
+
+
+def partial_task(labelled_set: LabelledSet, dimension: str) -> Task:
+    """Return a task on all outputs of the set, labelled or not."""
+    return Task(
+        dimension=dimension, labelled_items=labelled_set, level="dataset", with_unlabelled=True
+    )
+
+
+def read_judgements_by_id(scores_argument: str, task: Task) -> JudgementsById:
+    """Return the judgements in the file of --scores, by the output's id.
+
+    Rows that the judge was tuned on are left out, since the judge errs less on them.
+    """
+    metric, file = split_named_value(scores_argument)
+    recording = read_scores(Path(file), task.dimension, task.labelled_items, metric)
+    _print_notes(recording)
+    if recording.tuned_ids:
+        scores_text = count_text(len(recording.tuned_ids), "score")
+        print_note(f"note: {scores_text} left out: the judge was tuned on them")
+    judgement_by_id = without_keys(recording.judgement_by_id, recording.tuned_ids)
+    if not any(item.id in judgement_by_id for item in task.labelled_items.items):
+        name = task.labelled_items.name
+        raise LabelError(f"{Path(file).name}: no id is the id of an output in {name}")
+    return judgement_by_id
+
+
 def _find_subject(flags: Namespace, judges: list[NamedJudge]) -> tuple[str, Subject | None, bool]:
     """Return the name of what is judged, its definition if known, and whether pairs are judged."""
     argument = flags.dimension or flags.pairwise
@@ -121,10 +169,9 @@ def _unlabelled_task(flags: Namespace, dimension: str, judges: list[NamedJudge])
         raise SettingsError("--changed: name the outputs by --data FILE; they need no labels")
     labelled_set = read_items(flags.data, map=read_map_flags(flags.map) or None)
     assert isinstance(labelled_set, LabelledSet)
-    no_rating = {dimension: (math.nan,)}
-    outputs = tuple(replace(output, ratings=no_rating) for output in labelled_set.outputs)
+    outputs = tuple(replace(output, ratings={}) for output in labelled_set.outputs)
     labelled_set = replace(labelled_set, outputs=outputs)
-    task = Task(dimension=dimension, labelled_items=labelled_set, level="dataset")
+    task = partial_task(labelled_set, dimension)
     ids_tuned_on = {row_id for _, judge in judges for row_id in tuned_ids(judge, task.items(judge))}
     new_outputs = tuple(output for output in outputs if output.id not in ids_tuned_on)
     if not new_outputs:
@@ -147,13 +194,21 @@ def _read_recordings(flags: Namespace, subject: Subject | None, task: Task) -> I
     if flags.replies and not (scale or task.is_pairwise):
         raise SettingsError("--scale LOW-HIGH is needed: the dimension is not in the catalogue")
     for name, file in map(split_named_value, flags.scores):
-        recording = read_any_scores(Path(file), task.dimension, task.labelled_items, name, values)
+        recording = read_scores(Path(file), task.dimension, task.labelled_items, name, values)
+        _print_notes(recording)
         yield _make_entry(name or Path(file).stem, task, recording, scale)
     for name, file in map(split_named_value, flags.replies):
-        judgement_by_id = judgements_from_replies(
+        recording = read_reply_judgements(
             Path(file), task.dimension, scale, values, is_pairwise=task.is_pairwise
         )
-        yield _make_entry(name or Path(file).stem, task, Recording(judgement_by_id), scale)
+        yield _make_entry(name or Path(file).stem, task, recording, scale)
+
+
+def _print_notes(recording: Recording) -> None:
+    for note in recording.notes:
+        print_note(f"note: {note}")
+    for warning in recording.warnings:
+        print_error(f"warning: {warning}")
 
 
 def _make_entry(name: str, task: Task, recording: Recording, scale: Sequence[int]) -> JudgeEntry:

@@ -23,7 +23,8 @@ from judges.labels.types import LabelledOutput, LabelledSet
 from judges.prompt import Prompt
 from judges.protocol import Completion, Message, Reply, Sampling
 from optimize.items import Item, Items
-from optimize.measuring.exports import TOOLS, Tool, read_export
+from optimize.measuring.exports import TOOLS, Tool
+from optimize.measuring.tool_results import read_tool_results
 from optimize.search.budget import SearchBudget, SearchBudgetSpentError
 from optimize.search.evaluator import Evaluator, ItemJudgement
 from optimize.search.optimizer import Exploration, Optimizer
@@ -279,10 +280,7 @@ class ToolContract:
     texts: ClassVar[Mapping[str, Mapping[str, str]]]
 
     def test_scores_are_read_by_the_rows_ids_and_by_their_texts(
-        self,
-        tmp_path: Path,
-        monkeypatch: "pytest.MonkeyPatch",
-        capsys: "pytest.CaptureFixture[str]",
+        self, tmp_path: Path, monkeypatch: "pytest.MonkeyPatch"
     ) -> None:
         assert any(map(np.isnan, self.scores.values())), "add a row on which the tool failed"
         monkeypatch.setattr("optimize.measuring.exports.TOOLS", [*TOOLS, self.tool])
@@ -297,9 +295,9 @@ class ToolContract:
                 for name, texts in self.texts.items()
             )
             labelled = LabelledSet(name="labels", sha256="", outputs=outputs)
-            judgements = read_export(path, self.metric, labelled)
-            assert judgements is not None, "not recognised: see `columns`, and `rows` for an object"
-            notes = capsys.readouterr().err
+            recording = read_tool_results(path, self.metric, labelled)
+            assert recording is not None, "not recognised: see `columns`, and `rows` for an object"
+            judgements, notes = recording.judgement_by_id, "; ".join(recording.notes)
             scores = {name: judgements.get(prefix + name, missing).score for name in self.scores}
             np.testing.assert_equal(scores, dict(self.scores), notes)
             assert f"({self.tool.name}): {self.metric!r}" in notes

@@ -124,5 +124,3 @@ def test_the_pages_code_with_questions_runs_alone_and_a_program_is_a_module():
     exec(block, names)
     assert names["judge"].weights.slopes == {"thanks": 2.0, "rating": 0.5}
     assert isinstance(names["judge"].program(), dspy.Module)
-
-

@@ -29,11 +29,15 @@ from optimize.statistics.correlations import Level
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What judges are measured against: people's labels on one dimension, and the level of rho."""
+    """What judges are measured against: people's labels on one dimension, and the level of rho.
+
+    If outputs are `with_unlabelled`, those without a label count as well; their label is NaN.
+    """
 
     dimension: str
     labelled_items: AnyLabels
     level: Level
+    with_unlabelled: bool = False
 
     @classmethod
     def from_labels(cls, labels: AnyLabels, dimension: str, level: LevelOrAuto = "auto") -> "Task":
@@ -51,7 +55,10 @@ class Task:
 
     def items(self, judge: AnyJudge | None = None) -> Items:
         """Return all labelled outputs or pairs, with the texts that the judge reads."""
-        return make_items(self.labelled_items, self.dimension, judge.subject if judge else None)
+        subject = judge.subject if judge else None
+        return make_items(
+            self.labelled_items, self.dimension, subject, with_unlabelled=self.with_unlabelled
+        )
 
     def match_judgements(
         self,

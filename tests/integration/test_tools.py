@@ -21,7 +21,7 @@ from tool_cases import JUDGE, ROWS, SCORES
 import data
 import judges
 from judges.integrations import deepeval_metric, evaluation_events, inspect_scorer, mlflow_scorer
-from optimize.measuring.exports import read_export
+from optimize.measuring.tool_results import read_tool_results
 
 BLANK = [{**ROWS[0], "summary": " "}]
 LABELS = data.read_labels(
@@ -30,8 +30,9 @@ LABELS = data.read_labels(
 
 
 def scores_in(path):
-    judgements = read_export(path, "relevance", LABELS) or {}
-    return {id_: judgement.score for id_, judgement in judgements.items()}
+    recording = read_tool_results(path, "relevance", LABELS)
+    judgements = recording.judgement_by_id
+    return {id_: judgement.score for id_, judgement in judgements.items()}, recording.notes
 
 
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings("default")]
@@ -101,15 +102,15 @@ def test_inspect_gets_the_judge_s_own_scores_and_leaves_a_failure_out():
     assert math.isnan(failure)
 
 
-def test_inspect_s_epochs_are_averaged_when_its_log_is_read(capsys):
+def test_inspect_s_epochs_are_averaged_when_its_log_is_read():
     pytest.importorskip("inspect_ai")
     log = inspect_log(ROWS, inspect_scorer(JUDGE), epochs=3)
     dump = [Path(sys.executable).parent / "inspect", "log", "dump", log.location]
     process = subprocess.run(dump, capture_output=True, check=True)
     path = file_of(process.stdout, "log.json")
-    scores = scores_in(path)
+    scores, notes = scores_in(path)
     assert scores == pytest.approx({f"r{n}": score for n, score in enumerate(SCORES)})
-    assert "up to 3 scores of one output" in capsys.readouterr().err
+    assert "up to 3 scores of one output" in notes[1]
 
 
 def deepeval_data(rows, metric):
@@ -135,7 +136,7 @@ def test_deepeval_gets_the_judge_s_own_scores():
     assert {each.evaluation_model for each in results} == {"embedded"}
 
 
-def test_promptfoo_averages_a_judge_over_its_repeats(tmp_path, capsys):
+def test_promptfoo_averages_a_judge_over_its_repeats(tmp_path):
     promptfoo = shutil.which("promptfoo")
     if promptfoo is None:
         pytest.skip("promptfoo is not installed")
@@ -155,10 +156,10 @@ def test_promptfoo_averages_a_judge_over_its_repeats(tmp_path, capsys):
     assert len(results) == 10, process.stderr
     passes = {result["vars"]["id"]: result["success"] for result in results}
     assert [passes[f"r{n}"] for n in range(5)] == [*(score >= 3 for score in SCORES[:4]), False]
-    scores = scores_in(Path("results.json"))
+    scores, notes = scores_in(Path("results.json"))
     assert [scores[f"r{n}"] for n in range(4)] == pytest.approx([(s - 1) / 4 for s in SCORES[:4]])
     assert math.isnan(scores["r4"])
-    assert "up to 2 scores of one output" in capsys.readouterr().err
+    assert "up to 2 scores of one output" in notes[1]
 
 
 def test_a_frame_of_polars_gets_a_series_of_polars():

@@ -10,8 +10,9 @@ import pytest
 from jsonl import write_jsonl
 
 from judges.labels.types import FileReading, LabelledOutput, LabelledSet
-from optimize.measuring.exports import Tool, read_export
+from optimize.measuring.exports import Tool
 from optimize.measuring.recorded import RecordingError
+from optimize.measuring.tool_results import read_tool_results
 
 THREE = (1, 2, 3)
 
@@ -136,16 +137,19 @@ RAGAS = [
 
 def read(name, content, labelled=None, **options):
     """The scores in a file of this name, by id."""
-    judgements = judgements_in(name, content, labelled, **options)
-    return judgements and {id_: judgement.score for id_, judgement in judgements.items()}
+    return scores_of(recording_of(name, content, labelled, **options))
+
+
+def scores_of(recording):
+    return {id_: judgement.score for id_, judgement in recording.judgement_by_id.items()}
 
 
 def reasons_in(name, content):
-    judgements = judgements_in(name, content).values()
+    judgements = recording_of(name, content).judgement_by_id.values()
     return [judgement.rationale or judgement.failure for judgement in judgements]
 
 
-def judgements_in(name, content, labelled=None, **options):
+def recording_of(name, content, labelled=None, **options):
     with TemporaryDirectory() as folder:
         path = Path(folder) / name
         if path.suffix == ".csv":
@@ -153,7 +157,7 @@ def judgements_in(name, content, labelled=None, **options):
                 csv.writer(file).writerows([content[0], *(row.values() for row in content)])
         else:
             write_jsonl(path, content if path.suffix == ".jsonl" else [content])
-        return read_export(path, "tone", labelled or labels(), **options)
+        return read_tool_results(path, "tone", labelled or labels(), **options)
 
 
 @pytest.mark.parametrize(
@@ -194,13 +198,13 @@ def test_where_people_say_pass_or_fail_a_tools_verdict_goes_before_its_score():
     assert read("p.jsonl", rows, two_words) == pytest.approx(expected, nan_ok=True)
 
 
-def test_rows_are_found_by_ids_and_by_exact_texts_and_it_is_said(capsys):
+def test_rows_are_found_by_ids_and_by_exact_texts_and_it_is_said():
     rows = promptfoo_rows([0.1, 0.2, 0.3, 0.4])
     rows[0]["vars"] = {"id": "a", "other": "words"}
     rows[2]["response"]["output"] = "answer 3."
-    assert {*read("p.jsonl", rows)} == {"a", "b", "p.jsonl, row 3", "p.jsonl, row 4"}
-    note = "note: p.jsonl (promptfoo): 'Tone'; matched 2 of 3 labelled rows\n"
-    assert capsys.readouterr().err == note
+    recording = recording_of("p.jsonl", rows)
+    assert {*recording.judgement_by_id} == {"a", "b", "p.jsonl, row 3", "p.jsonl, row 4"}
+    assert recording.notes == ("p.jsonl (promptfoo): 'Tone'; matched 2 of 3 labelled rows",)
 
 
 def test_a_row_that_two_labels_or_two_rows_could_be_is_left_out():
@@ -209,14 +213,15 @@ def test_a_row_that_two_labels_or_two_rows_could_be_is_left_out():
     assert {*read("i.json", inspect_log([*"cxc"], [1, 2, 3]))} >= {"b"}
 
 
-def test_scores_of_a_repeated_evaluation_are_averaged_and_the_repetition_is_said(capsys):
+def test_scores_of_a_repeated_evaluation_are_averaged_and_the_repetition_is_said():
     log = inspect_log([*"abcaba"], ["C", "C", "C", "I", math.nan, "C"])
     for sample in log["samples"][3:]:
         n = "abc".index(sample["id"]) + 1
         sample |= {"input": f"Question {n}?", "output": {"completion": f"Answer {n}."}, "epoch": 2}
     log["samples"][5]["output"]["completion"] = "Another answer."
-    assert read("i.json", log) == {"a": 0.5, "b": 1, "c": 1}
-    _, warning, note = capsys.readouterr().err.splitlines()
+    recording = recording_of("i.json", log)
+    assert scores_of(recording) == {"a": 0.5, "b": 1, "c": 1}
+    (warning,), (_, note) = recording.warnings, recording.notes
     assert warning.endswith("(Inspect): 1 row left out, whose output is not the labelled one")
     assert note.endswith("up to 2 scores of one output (epochs, repeats) are averaged")
     rows = promptfoo_rows([0.1, 0.2]) + promptfoo_rows([0.3, None])
@@ -301,4 +306,4 @@ def test_a_wrong_declaration_of_a_tool_is_refused_by_the_name_that_is_wrong(
     ],
 )
 def test_plain_scores_and_rows_of_this_projects_judges_are_no_tools(row):
-    assert read("s.jsonl", [row]) is read("o.json", {"rows": [row]}) is None
+    assert recording_of("s.jsonl", [row]) is recording_of("o.json", {"rows": [row]}) is None

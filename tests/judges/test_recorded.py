@@ -14,8 +14,8 @@ import pytest
 from scipy.stats import kendalltau, pearsonr, spearmanr
 
 from judges.judgement import NoScoreError
-from optimize.measuring.recorded import (
-    RecordingError,
+from optimize.measuring.recorded import RecordingError
+from optimize.measuring.replies import (
     judgement_of_replies,
     preference_of_replies,
     read_choice,

@@ -1,0 +1,258 @@
+"""Read the scores in the results of other tools, and match their rows to people's labels."""
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+from itertools import chain, product
+from pathlib import Path
+
+from judges.judgement import AnyJudgement
+from judges.labels.cells import first_value, objects_in, value_at
+from judges.labels.names import OUTPUT_NAMES, name_key
+from judges.labels.types import AnyLabels, LabelledItem, LabelledPairs
+from judges.labels.values import WordValues
+from judges.tables.problems import count_text, excerpt, joined_names
+from judges.tables.text import Record, read_json_file
+from optimize.measuring import exports
+from optimize.measuring.exports import Tool, texts_inside
+from optimize.measuring.recorded import (
+    SCORE_BY_WORD,
+    Recording,
+    RecordingError,
+    check_row_numbers,
+    ids_are_row_numbers,
+    judgement_of_score,
+    read_own_scores,
+    recorded_rows,
+    score_of_cell,
+)
+
+# A file with such a column was written by `dspy-judges score`, even if a tool's columns are there.
+_OWN_COLUMN = re.compile("judgements|dimension|.+_failure")
+# The name of a metric with the object that holds its value, verdict and reason.
+Metric = tuple[str, Record]
+
+
+def read_scores(
+    path: Path,
+    dimension: str,
+    labels: AnyLabels,
+    metric: str = "",
+    value_by_word: WordValues | None = None,
+) -> Recording:
+    """Read scores from another tool's results, or in our own format (`recorded.py`).
+
+    In our own format, a score may be a word of `value_by_word`, or a word that people use for pass
+    or fail.
+    """
+    if (tool_recording := read_tool_results(path, dimension, labels, metric)) is not None:
+        return tool_recording
+    values: WordValues = value_by_word or {}
+    if words := labels.words.get(dimension):
+        values = {**SCORE_BY_WORD, words[0]: 1.0, words[1]: 0.0, **values}
+    is_pairwise = isinstance(labels, LabelledPairs)
+    recording = read_own_scores(path, dimension, values, is_pairwise=is_pairwise)
+    is_joined = any(item.id in recording.judgement_by_id for item in labels.items)
+    if is_joined and ids_are_row_numbers(labels) and not check_row_numbers(path, labels):
+        note = f"{path.name}: joined to the labels, which have no ids, by row numbers"
+        return recording._replace(notes=(note,))
+    return recording
+
+
+def read_tool_results(
+    path: Path, dimension: str, labels: AnyLabels, metric: str = ""
+) -> Recording | None:
+    """Read another tool's scores; returns None for a file that no known tool wrote.
+
+    A row belongs to the labelled row with the same id, or with exactly the same input and output.
+    If there is no such row, the id is the row's place in the file. The scores are on the metric
+    named `metric`, else on the metric with the dimension's name, else on the only metric. Scores of
+    repeated evaluations are averaged.
+    """
+    if (recognised := _recognise_tool(path)) is None:
+        return None
+    tool, rows = recognised
+    file_text = f"{path.name} ({tool.name})"
+    matching_items = _match_rows(tool, rows, labels)
+    if not any(matching_items):
+        message = "no row has a labelled row's id, or its texts; see docs/other_tools.md"
+        raise RecordingError(f"{file_text}: {message}")
+    metrics_by_row = [[*_metrics_in(tool, row)] for row in rows]
+    metrics = [*chain.from_iterable(metrics_by_row)]
+    metric = _choose_metric(file_text, (metric, dimension), tool, metrics)
+    is_pairwise, has_verdicts = isinstance(labels, LabelledPairs), dimension in labels.words
+    judgements_by_id: dict[str, list[AnyJudgement]] = defaultdict(list)
+    n_other_outputs = 0
+    for number, (row, item) in enumerate(zip(rows, matching_items, strict=True), start=1):
+        location = f"{path.name}, row {number}"
+        entries = [entry for name, entry in metrics_by_row[number - 1] if name == metric]
+        score, reason = _read_score(tool, row, entries, has_verdicts, f"{location}: {metric!r}")
+        if item and not math.isnan(score) and _has_other_output(tool, row, item):
+            n_other_outputs += 1
+            continue
+        judgement = judgement_of_score(score, is_pairwise, reason)
+        judgements_by_id[item.id if item else location].append(judgement)
+    n_matched = len({item.id for item in matching_items if item})
+    match_text = f"matched {n_matched:,} of {len(labels.items):,} labelled rows"
+    notes, warnings = [f"{file_text}: {metric!r}; {match_text}"], list[str]()
+    if n_other_outputs:
+        left_out = f"{count_text(n_other_outputs, 'row')} left out"
+        warnings.append(f"{file_text}: {left_out}, whose output is not the labelled one")
+    if (n_repeats := max(map(len, judgements_by_id.values()), default=0)) > 1:
+        repeats_text = f"up to {n_repeats} scores of one output (epochs, repeats)"
+        notes.append(f"{file_text}: {repeats_text} are averaged")
+    judgement_by_id = {
+        item_id: _mean_judgement(judgements, is_pairwise)
+        for item_id, judgements in judgements_by_id.items()
+    }
+    return Recording(judgement_by_id, notes=tuple(notes), warnings=tuple(warnings))
+
+
+def _recognise_tool(path: Path) -> tuple[Tool, list[Record]] | None:
+    """Return the tool that wrote a file, and the file's rows; None for an unknown format."""
+    results: object = None
+    # A file that is not valid JSON is read as a table below, which reports what is wrong.
+    with suppress(OSError, ValueError):
+        results = read_json_file(path) if path.suffix.lower() == ".json" else None
+    table = [] if isinstance(results, dict) else [row for _, row in recorded_rows(path)]
+    for tool in reversed(exports.TOOLS):
+        rows = objects_in(value_at(results, tool.rows)) if isinstance(results, dict) else table
+        columns = {*chain.from_iterable(rows)}
+        if tool.matches(columns) and not any(map(_OWN_COLUMN.fullmatch, columns)):
+            if tool.refusal:
+                raise RecordingError(f"{path.name} {tool.refusal}")
+            return tool, rows
+    return None
+
+
+def _match_rows(tool: Tool, rows: Sequence[Record], labels: AnyLabels) -> list[LabelledItem | None]:
+    """Return for each row the labelled row that matches best; None unless just one does."""
+    item_by_id: dict[str, LabelledItem] = {item.id: item for item in labels.items}
+    ids_by_key: dict[object, set[str]] = defaultdict(set)
+    for item in labels.items:
+        for key in (item.id, *_text_pairs(item)):
+            ids_by_key[key].add(item.id)
+    all_texts = {text.strip() for item in labels.items for text in item.texts.values()}
+    id_columns = () if ids_are_row_numbers(labels) else tool.columns_of("id")
+    matching_items: list[LabelledItem | None] = []
+    for row in rows:
+        row_ids = {str(value_at(row, column)).strip() for column in id_columns}
+        inputs, outputs = (tool.texts_of(row, name) & all_texts for name in ("input", "output"))
+        # Several labelled rows may have the same context and output, and differ in the question.
+        ids = (ids_by_key.get(key, ()) for key in (*row_ids, *product(inputs, outputs)))
+        ranking = Counter(chain.from_iterable(ids)).most_common(2)
+        is_tied = len(ranking) == 2 and ranking[0][1] == ranking[1][1]
+        matching_items.append(item_by_id[ranking[0][0]] if ranking and not is_tied else None)
+    return matching_items
+
+
+def _text_pairs(item: LabelledItem) -> Iterator[tuple[str, str]]:
+    """Yield each pair of an input and an output of a labelled row."""
+    texts = {name: text.strip() for name, text in item.texts.items()}
+    output_names = [name for name in texts if name_key(name) in OUTPUT_NAMES] or [*texts]
+    for input_name, output_name in product(texts, output_names):
+        if input_name != output_name:
+            yield texts[input_name], texts[output_name]
+
+
+def _has_other_output(tool: Tool, row: Record, item: LabelledItem) -> bool:
+    """Return whether the tool scored another output than the one that people labelled."""
+    labelled_texts = {*texts_inside({**item.texts})}
+    output_texts = tool.texts_of(row, "output")
+    return bool(labelled_texts and output_texts and output_texts.isdisjoint(labelled_texts))
+
+
+def _metrics_in(tool: Tool, row: Record) -> Iterator[Metric]:
+    """Yield each metric of a row."""
+    scores = value_at(row, tool.scores)
+    if isinstance(scores, dict):
+        metrics = [
+            (name, entry if isinstance(entry, dict) else {"value": entry})
+            for name, entry in scores.items()
+        ]
+    else:
+        entries = objects_in(scores)
+        metrics = [(str(tool.value_of(entry, "metric")), entry) for entry in entries]
+    for name, entry in metrics:
+        if isinstance(values := entry.get("value"), dict):
+            # A scorer of Inspect may return several values by name.
+            yield from ((name, {**entry, "value": value}) for name, value in values.items())
+        # MLflow lists people's labels as well, which may have the same name as a judge's scores.
+        elif value_at(entry, "source.source_type") != "HUMAN":
+            yield name, entry
+    for column in row if tool.score_columns else ():
+        if column_match := re.fullmatch(tool.score_columns, column):
+            yield column_match[1], {"value": row[column]}
+
+
+def _choose_metric(
+    file_text: str, names: Sequence[str], tool: Tool, metrics: Sequence[Metric]
+) -> str:
+    """Return the first of `names` that is a metric, else the only metric with a score."""
+    # If no row has a value or an error, no metric is chosen: the declaration is wrong.
+    if any(tool.value_of(entry, "value", "failure") is not None for _, entry in metrics):
+        all_names = {name for name, _ in metrics}
+        for name in names:
+            if metric := _find_metric(name, all_names):
+                return metric
+    scored_names = set[str]()
+    for name, entry in metrics:
+        score = score_of_cell(tool.value_of(entry, "value"), tool.score_by_word)
+        if score is not None and not math.isnan(score):
+            scored_names.add(name)
+    if len(scored_names) == 1:
+        return scored_names.pop()
+    if scored_names:
+        raise RecordingError(
+            f"{file_text}: no score is called {names[-1]!r}; its scores: "
+            f"{joined_names(sorted(scored_names))}; say which is meant, as in --scores METRIC=FILE"
+        )
+    place_text = f"no column {tool.scores or tool.score_columns}"
+    if tool.scores and metrics:
+        place_text += f" with {' or '.join(tool.columns_of('value'))}"
+    raise RecordingError(
+        f"{file_text}: {place_text} holds a score; the file is read as {tool.name}'s "
+        f"(docs/other_tools.md) because of the columns {', '.join(tool.columns)}"
+    )
+
+
+def _find_metric(name: str, metrics: Collection[str]) -> str:
+    """Return the metric with this name, else the only one with the same letters; "" for none."""
+    # DeepEval adds the kind of metric to its name, as in "Correctness [GEval]".
+    key = name_key(name)
+    alike_metrics = [metric for metric in metrics if name_key(metric.partition(" [")[0]) == key]
+    if name in metrics:
+        return name
+    return alike_metrics[0] if len(alike_metrics) == 1 else ""
+
+
+def _read_score(
+    tool: Tool, row: Record, entries: Sequence[Record], has_verdicts: bool, cell_text: str
+) -> tuple[float, str | None]:
+    """Return a row's score and its reason; if people say pass or fail, a verdict is the score."""
+    if len(entries) > 1:
+        raise RecordingError(f"{cell_text} has two scores; give them different names")
+    entry = entries[0] if entries else {}
+    value = tool.value_of(entry, "value")
+    if has_verdicts and value is not None:
+        value = tool.value_of(entry, "verdict", "value")
+    failure = tool.value_of(entry, "failure")
+    row_error = first_value(row, ("error.message", "error"))
+    # promptfoo also reports a failed assertion as an error, but such a row has an output.
+    if not failure and not tool.texts_of(row, "output"):
+        failure = row_error
+    score = math.nan if failure else score_of_cell(value, tool.score_by_word)
+    if score is None:
+        raise RecordingError(f"{cell_text} is {excerpt(value)}; a number is wanted")
+    reasons = (failure, tool.value_of(entry, "reason"), row_error)
+    return score, next((text for text in reasons if isinstance(text, str)), None)
+
+
+def _mean_judgement(judgements: Sequence[AnyJudgement], is_pairwise: bool) -> AnyJudgement:
+    """Return the mean of the judgements that did not fail, with the first one's reason."""
+    judgements = [judgement for judgement in judgements if not judgement.failure] or judgements
+    mean = math.fsum(judgement.score for judgement in judgements) / len(judgements)
+    reason = judgements[0].failure or judgements[0].rationale
+    return judgement_of_score(mean, is_pairwise, reason)
