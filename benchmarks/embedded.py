@@ -18,7 +18,7 @@ import data
 from judges.dimension import Dimension
 from judges.embedded.facets import FACET_NAMES, FloatArray
 from judges.embedded.features import FACET_OF_FEATURE
-from judges.embedded.model import EmbeddedJudge, judged_features, make_judge, read_prompt
+from judges.embedded.model import EmbeddedJudge, judged_features, read_prompt
 from judges.labels.types import LabelledOutput
 from judges.loading import load
 from optimize.statistics.correlations import summary_level
@@ -53,7 +53,7 @@ def report(
     document = np.array([output.document_id for output in outputs])
     system = subject.prompt().template()[0]["content"]
     prompt = read_prompt(system)
-    judge = make_judge(prompt, prompt.answer_field, [])
+    judge = EmbeddedJudge(prompt, prompt.answer_field, [])
     features = np.array([judged_features(judge.roles, output.texts) for output in outputs])
     weights = judge.regression.weights
     whole = rho_of(features @ weights, human, document)
@@ -84,7 +84,7 @@ def taught(
     document = np.array([output.document_id for output in outputs])
     maker = np.array([output.system for output in outputs])
     rng, task = np.random.default_rng(0), read_prompt(system)
-    scale, untuned = np.array(subject.scale), make_judge(task, task.answer_field, [])
+    scale, untuned = np.array(subject.scale), EmbeddedJudge(task, task.answer_field, [])
     before = np.array([_latent(untuned, output.texts) for output in outputs])
     known, unknown = [], []
     for _ in range(deals):
@@ -97,7 +97,7 @@ def taught(
                 {**outputs[i].texts, "rating": str(scale[np.abs(scale - human[i]).argmin()])}
                 for i in rng.permutation(np.flatnonzero(train))[:n_demos]
             ]
-            judge = make_judge(task, task.answer_field, demos)
+            judge = EmbeddedJudge(task, task.answer_field, demos)
             after = np.full(len(outputs), np.nan)
             for i in np.flatnonzero(test):
                 after[i] = _latent(judge, outputs[i].texts)

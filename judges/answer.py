@@ -71,6 +71,7 @@ _ASCII_MAP = str.maketrans(
 )
 # The characters that may surround an answer.
 _SURROUNDING_CHARACTERS = " \t\r\n*_`\"'()[]"
+_AFTER_LONE_ANSWER = _SURROUNDING_CHARACTERS + "}|$.!"
 _BULLET = r"(?:(?:[-+•*]|#{1,6}) {1,4})?"
 _BEFORE_ANSWER = r"[*_`\"'(\[{|⭐★ ]{0,8}(?:\$?\\boxed\{(?:\\text\{)?)?"
 _AFTER_ANSWER = r"[*_`\"')\]}|$⭐★ ]*"
@@ -183,8 +184,7 @@ class Answer(NamedTuple):
 
     value: float | str | None
     priority: int
-    start: int
-    end: int
+    position: int
 
 
 def find_answer(
@@ -196,10 +196,8 @@ def find_answer(
     or alone on its line. Raises NoScoreError if the answer is unclear.
     """
     stripped_text = text.strip(_SURROUNDING_CHARACTERS).rstrip(".*")
-    choice = patterns.choice_by_text.get(stripped_text.lower())
-    if choice is not None:
-        start = text.index(stripped_text)
-        return Answer(choice, 2, start, start + len(stripped_text))
+    if (choice := patterns.choice_by_text.get(stripped_text.lower())) is not None:
+        return Answer(choice, 2, text.index(stripped_text))
     if len(text.strip()) > MAX_REPLY_LENGTH:
         raise NoScoreError(f"more than {MAX_REPLY_LENGTH:,} characters: {quote(text)}")
     answer_names = frozenset(re.findall(r"[^\W\d_]+", " ".join(headings).lower()))
@@ -208,7 +206,7 @@ def find_answer(
     if priority < (2 if needs_heading else 1):
         return None
     answers = [answer for answer in answers if answer.priority == priority]
-    text_after = "\n".join(other for start, other in other_texts if start >= answers[-1].start)
+    text_after = "\n".join(other for start, other in other_texts if start >= answers[-1].position)
     later_values = map(patterns.stated_value, patterns.later_pattern.finditer(text_after))
     values = {answer.value for answer in answers}.union(set(later_values) - {None})
     if None in values or len(values) > 1 or _WITHDRAWAL_PHRASE.search(text_after):
@@ -233,47 +231,25 @@ def plain_text(text: str, patterns: AnswerPatterns) -> str:
     return _HEADING_MARKUP.sub(as_heading, text)
 
 
-class _Line(NamedTuple):
-    """A line of a reply, split into a heading, an answer, and the reason for the answer."""
+class _Line:
+    """A line of a reply: its heading, and the answer that follows, with the reason for it.
 
-    heading: str | None
-    text: str  # what follows the heading
-    answer: re.Match[str] | None
-    reason: str | None  # None if the line has no complete answer
+    `reason` is None if the line has no complete answer.
+    """
 
-    @property
-    def is_heading_alone(self) -> bool:
-        return self.heading is not None and not self.text.strip(_SURROUNDING_CHARACTERS)
-
-    @property
-    def is_answer_alone(self) -> bool:
-        return self.reason is not None and not self.reason.strip(_SURROUNDING_CHARACTERS + "}|$.!")
-
-    def has_unclear_answer(self, heading_priority: int) -> bool:
-        """Return whether the line has an incomplete answer, or one such as "N/A" or "~4"."""
-        is_unclear = heading_priority > 1 and _UNCLEAR_ANSWER.match(self.text)
-        return self.answer is not None or bool(is_unclear)
-
-    def heading_priority(
-        self, answer_names: frozenset[str], last_priority: int | None
-    ) -> int | None:
-        """Return the priority of this line's heading, or of a heading alone on the line above."""
-        if last_priority == 0:  # the line above says that this is a quotation: "The text says:"
-            return 0
-        if self.heading is not None:
-            return _heading_priority(self.heading, answer_names)
-        return last_priority if self.is_answer_alone else None
-
-
-def _read_line(line: str, patterns: AnswerPatterns) -> _Line:
-    heading = _HEADING_PATTERN.match(line)
-    if heading and patterns.answer_pattern.fullmatch(heading["heading"]):
-        heading = None  # "B: it is precise" begins with an answer and not with a heading
-    heading_end = heading.end() if heading else 0
-    answer, reason = patterns.answer_pattern.match(line, heading_end), None
-    if answer and _REASON_PATTERN.match(line, answer.end()):
-        reason = line[answer.end() :]
-    return _Line(heading["heading"] if heading else None, line[heading_end:], answer, reason)
+    def __init__(self, line: str, patterns: AnswerPatterns) -> None:
+        heading = _HEADING_PATTERN.match(line)
+        if heading and patterns.answer_pattern.fullmatch(heading["heading"]):
+            heading = None  # "B: it is precise" begins with an answer and not with a heading
+        self.heading = heading["heading"] if heading else None
+        text_start = heading.end() if heading else 0
+        self.is_heading_alone = heading and not line[text_start:].strip(_SURROUNDING_CHARACTERS)
+        self.answer = patterns.answer_pattern.match(line, text_start)
+        self.reason: str | None = None
+        if self.answer and _REASON_PATTERN.match(line, self.answer.end()):
+            self.reason = line[self.answer.end() :]
+        self.is_answer_alone = self.reason is not None and not self.reason.strip(_AFTER_LONE_ANSWER)
+        self.is_unclear = bool(_UNCLEAR_ANSWER.match(line, text_start))
 
 
 def _find_answers(
@@ -282,26 +258,30 @@ def _find_answers(
     """Return the answers in all lines of a plain text, and all other texts with their positions."""
     answers: list[Answer] = []
     other_texts: list[tuple[int, str]] = []
-    last_priority: int | None = None
+    last_priority: int | None = None  # of a heading alone on the line above
     for line_match in re.finditer(r"\S[^\n]*", cleaned_text):
         line_text, position = line_match[0].rstrip(), line_match.start()
-        line = _read_line(line_text, patterns)
-        heading_priority = line.heading_priority(answer_names, last_priority)
-        last_priority = heading_priority if line.is_heading_alone else None
-        priority = heading_priority
+        line = _Line(line_text, patterns)
+        priority = last_priority if line.is_answer_alone else None
+        if last_priority == 0:  # the line above says that this is a quotation: "The text says:"
+            priority = 0
+        elif line.heading is not None:
+            priority = _heading_priority(line.heading, answer_names)
+        heading_priority = priority or 0
+        last_priority = priority if line.is_heading_alone else None
         if priority is None and line.is_answer_alone:
             priority = 2
         elif priority is None and not other_texts and not line_text.endswith("?"):
             priority = 1  # the answer opens the reply
         if line.answer and line.reason is not None and priority is not None:
             value = patterns.stated_value(line.answer) if priority else None
-            start, end = position + line.answer.start("value"), position + line.answer.end()
-            answers.append(Answer(value, max(priority, 1), start, end))
-            other_texts.append((end, line.reason))
+            value_position = position + line.answer.start("value")
+            answers.append(Answer(value, max(priority, 1), value_position))
+            other_texts.append((position + line.answer.end(), line.reason))
             continue
         other_texts.append((position, line_text))
-        if heading_priority and line.has_unclear_answer(heading_priority):
-            answers.append(Answer(None, heading_priority, position, position))
+        if heading_priority and (line.answer or (heading_priority > 1 and line.is_unclear)):
+            answers.append(Answer(None, heading_priority, position))
     return answers, other_texts
 
 

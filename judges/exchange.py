@@ -117,26 +117,19 @@ class Exchange:
         if self.plan.kind == "weighted" and client.model.has_logprobs is False:
             raise NoProbabilitiesError(f"{client.model.name} gives no log-probabilities")
         # The client reads the rows to send them; the loop reads the same rows to judge them.
-        rows_to_send, rows_to_judge = tee(map(self.texts_or_reason, rows))
+        rows_to_send, rows_to_judge = tee(map(partial(texts_or_reason, self.subject), rows))
         sent_rows = (texts for texts in rows_to_send if not isinstance(texts, str))
         requests = chain.from_iterable(map(self._requests, sent_rows))
         # The responses are closed before the store, so that after Ctrl-C the store gets the answers
         # to requests in flight.
         with closing(client.run(requests)) as responses:
-            for texts_or_reason in rows_to_judge:
-                if isinstance(texts_or_reason, str):
-                    yield failed_judgement(self.subject, texts_or_reason)
+            for texts in rows_to_judge:
+                if isinstance(texts, str):
+                    yield failed_judgement(self.subject, texts)
                 else:
                     row_responses = list(islice(responses, len(self.orders)))
                     yield self.judgement_from_responses(row_responses)
             next(responses, None)  # raises BudgetSpentError if a request was over the budget
-
-    def texts_or_reason(self, row: Row) -> dict[str, str] | str:
-        """Return the texts of a row, or the reason why the row is not sent."""
-        try:
-            return readable_texts(self.subject, row)
-        except NoScoreError as error:
-            return str(error)
 
     def _requests(self, texts: Mapping[str, str]) -> list[Request]:
         """Return the requests for a row: one for each order."""
@@ -166,8 +159,8 @@ class Exchange:
             raise NoScoreError(f"{quote(repr(output))} cannot be read: {error}") from None
 
 
-def readable_texts(subject: Subject, row: Row) -> dict[str, str]:
-    """Return the texts of a row by name; raises NoScoreError for a missing or blank text.
+def texts_or_reason(subject: Subject, row: Row) -> dict[str, str] | str:
+    """Return the texts of a row by name, or the reason why it is not sent: one is missing or blank.
 
     One of the two outputs of a pair may be blank: a system that says nothing loses its comparisons.
     """
@@ -175,15 +168,15 @@ def readable_texts(subject: Subject, row: Row) -> dict[str, str]:
     for name in subject.texts:
         text = as_text(row.get(name))
         if plain_value(text) is None:
-            raise NoScoreError(f"no {name}")
+            return f"no {name}"
         if not isinstance(text, str):
-            raise NoScoreError(f"{name} is {type(text).__name__}, not a text")
+            return f"{name} is {type(text).__name__}, not a text"
         texts[name] = text
         if all(unicodedata.category(character) in INVISIBLE_CATEGORIES for character in text):
             blank_names.append(name)
     outputs = subject.texts[-2:] if subject.kind == "pairwise" else ()
     if len(blank_names) > 1 or not set(blank_names) <= set(outputs):
-        raise NoScoreError(f"{blank_names[0]} is empty")
+        return f"{blank_names[0]} is empty"
     return texts
 
 

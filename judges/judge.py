@@ -12,7 +12,7 @@ from dspy_judges.errors import OptionError
 from judges.base_judge import BaseJudge
 from judges.decisions import DecisionTask, fill_template, template_for_model
 from judges.dimension import Subject, check_prompt
-from judges.exchange import Exchange, Judgements, Row, failed_judgement
+from judges.exchange import Exchange, Judgements, Row, failed_judgement, texts_or_reason
 from judges.frozen import JudgeFile, SubjectEntry, to_json_data
 from judges.judgement import Preference
 from judges.labels.conversations import cells_with_texts
@@ -194,10 +194,10 @@ class Judge(BaseJudge):
             >>> judge.request({"summary": "The mill burnt down at night."})["messages"]
         """
         exchange = self._exchange(self.resolved_plan(), self.lm)
-        texts_or_reason = exchange.texts_or_reason(cells_with_texts(row))
-        if isinstance(texts_or_reason, str):
+        texts = texts_or_reason(self.subject, cells_with_texts(row))
+        if isinstance(texts, str):
             return None
-        messages, sampling = exchange.messages(texts_or_reason, order), exchange.sampling
+        messages, sampling = exchange.messages(texts, order), exchange.sampling
         if exchange.asks_decision_model:
             task_json, texts_json = (message["content"] for message in messages)
             return DecisionTask.parse(task_json).request_body(self.lm, json.loads(texts_json))
@@ -221,9 +221,9 @@ class Judge(BaseJudge):
             value that does not exist is None, such as the `score` of a failed judgement.
         """
         exchange = self._exchange(self.resolved_plan(), self.lm)
-        texts_or_reason = exchange.texts_or_reason(cells_with_texts(row))
-        if isinstance(texts_or_reason, str):
-            judgement = failed_judgement(self.subject, texts_or_reason)
+        texts = texts_or_reason(self.subject, cells_with_texts(row))
+        if isinstance(texts, str):
+            judgement = failed_judgement(self.subject, texts)
         else:
             outputs_by_order = (outputs, outputs_ba)[: len(exchange.orders)]
             responses = [exchange.response_from_outputs(each) for each in outputs_by_order]

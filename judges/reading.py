@@ -44,10 +44,10 @@ def check_reply(reply: Reply) -> None:
 
 
 class ReplyValues(NamedTuple):
-    """The value of each output field in a reply, and the places of the answers with choices."""
+    """The value of each output field in a reply, and the positions of the answers with choices."""
 
     values: dict[str, FieldValue]
-    choice_spans: dict[str, Span]
+    choice_positions: dict[str, int]
 
 
 def read_reply(
@@ -58,38 +58,39 @@ def read_reply(
     A free text is the text under its header, else the text above the first header. A name of the
     dimension counts as a heading of the answer, as in "Fluency: 4".
     """
-    reply_start, reply_end = reply_span = reply_text_span(reply)
+    reply_start, reply_end = reply_text_span(reply)
     headers = list(_HEADER.finditer(reply, reply_start, reply_end))
     spans = _section_spans(headers, reply_end)
     needs_heading = False
     if prompt.question_fields:
         dimension_names = ()
-        spans = _answer_spans(spans, reply, reply_span, prompt)
+        spans = _answer_spans(spans, reply, (reply_start, reply_end), prompt)
     elif prompt.answer_field.name not in spans:
-        spans[prompt.answer_field.name] = reply_span
+        spans[prompt.answer_field.name] = reply_start, reply_end
         # Steps and questions may have ratings of their own, so the answer must have a heading.
         if prompt.reasoning in LONG_REASONING:
             needs_heading, dimension_names = True, ()
     text_above = reply[reply_start : headers[0].start() if headers else reply_end].strip()
     rationale = text_above if " " in text_above else ""  # a single word is not a rationale
     values: dict[str, FieldValue] = {}
-    choice_spans: dict[str, Span] = {}
+    choice_positions: dict[str, int] = {}
     for field in prompt.output_fields:
         if field.name not in spans:
             values[field.name] = rationale
             continue
-        section_start, section_end = spans[field.name]
-        section = reply[section_start:section_end]
+        start, end = spans[field.name]
         if not field.choices:
-            values[field.name] = section.strip()
+            values[field.name] = reply[start:end].strip()
             continue
         # In a truncated reply, even a lone "1" may be the beginning of "10".
-        if is_truncated and section_end == len(reply):
+        if is_truncated and end == len(reply):
             raise NoScoreError(f"the reply is cut short: {quote(reply[reply_start:])}")
         headings = (field.name, *dimension_names)
-        values[field.name], start, end = _read_choice(section, field, headings, needs_heading)
-        choice_spans[field.name] = section_start + start, section_start + end
-    return ReplyValues(values, choice_spans)
+        values[field.name], position = _read_choice(
+            reply[start:end], field, headings, needs_heading
+        )
+        choice_positions[field.name] = start + position
+    return ReplyValues(values, choice_positions)
 
 
 def _section_spans(headings: Sequence[re.Match[str]], reply_end: int) -> dict[str, Span]:
@@ -122,8 +123,8 @@ def _answer_spans(
 
 def _read_choice(
     section: str, field: Field, headings: Collection[str], needs_heading: bool
-) -> tuple[FieldValue, int, int]:
-    """Return the choice that a section states, and the positions where it starts and ends."""
+) -> tuple[FieldValue, int]:
+    """Return the choice that a section states, and its position."""
     patterns = answer_patterns(field.allowed_values)
     answer = find_answer(section, patterns, headings, needs_heading)
     if answer is None or answer.value is None:
@@ -131,7 +132,7 @@ def _read_choice(
         choices_text = f"from {first} to {last}" if patterns.is_numeric else f"{first} or {last}"
         raise NoScoreError(f"no {field.name} {choices_text} in {quote(section)}")
     choice = answer.value if isinstance(answer.value, str) else int(answer.value)
-    return choice, answer.start, answer.end
+    return choice, answer.position
 
 
 def reply_text_span(reply: str) -> Span:

@@ -160,7 +160,7 @@ def read_text_reply(
     Raises NoScoreError if the reply states no clear answer, and NoProbabilitiesError if the plan is
     "weighted" and the reply has no log-probabilities.
     """
-    values, choice_spans = read_reply(reply.text, prompt, reply.is_truncated, dimension_names)
+    values, positions = read_reply(reply.text, prompt, reply.is_truncated, dimension_names)
     is_weighted = plan.kind == "weighted"
     if is_weighted and not any(token.top_logprobs for token in reply.tokens):
         raise NoProbabilitiesError("the model gives no log-probabilities")
@@ -168,8 +168,8 @@ def read_text_reply(
     for field in prompt.choices:
         probabilities = {values[field.name]: 1.0}
         if is_weighted:
-            position = choice_spans[field.name][0]
-            probabilities = _token_probabilities(reply, position, values[field.name], field)
+            position, choice = positions[field.name], values[field.name]
+            probabilities = _token_probabilities(reply, position, choice, field)
         numbers = field.number_by_choice
         distributions[field.name] = {numbers[choice]: p for choice, p in probabilities.items()}
     answer_field = prompt.answer_field

@@ -263,17 +263,21 @@ class ClientEngine:
         self._repeat_counters: defaultdict[str, Iterator[int]] = defaultdict(itertools.count)
 
     def complete(self, request: "lm15.Request") -> "lm15.Response":
-        with self.keep_stop_error():
-            return _convert_response(request, self.client.ask(self._convert_request(request)))
+        return _convert_response(request, self.ask(self._convert_request(request)))
 
     async def complete_async(self, request: "lm15.Request") -> "lm15.Response":
-        with self.keep_stop_error():
-            response = await self.client.ask_async(self._convert_request(request))
-            return _convert_response(request, response)
+        return _convert_response(request, await self.ask_async(self._convert_request(request)))
+
+    def ask(self, request: Request) -> Response:
+        with self._keep_stop_error():
+            return self.client.ask(request)
+
+    async def ask_async(self, request: Request) -> Response:
+        with self._keep_stop_error():
+            return await self.client.ask_async(request)
 
     @contextmanager
-    def keep_stop_error(self) -> Iterator[None]:
-        """Keep an error that is raised within this context as `stop_error`, and raise it."""
+    def _keep_stop_error(self) -> Iterator[None]:
         try:
             yield
         except JudgesError as error:
@@ -303,13 +307,11 @@ class DecisionLM:
         self.engine, self.model = engine, engine.client.model.name
 
     def __call__(self, state: JsonObject, questions: JsonObject) -> object:
-        with self.engine.keep_stop_error():
-            return self._read_response(self.engine.client.ask(self._make_request(state, questions)))
+        return self._read_response(self.engine.ask(self._make_request(state, questions)))
 
     async def acall(self, state: JsonObject, questions: JsonObject) -> object:
-        with self.engine.keep_stop_error():
-            request = self._make_request(state, questions)
-            return self._read_response(await self.engine.client.ask_async(request))
+        request = self._make_request(state, questions)
+        return self._read_response(await self.engine.ask_async(request))
 
     def _make_request(self, state: JsonObject, questions: JsonObject) -> Request:
         """Return the request to a `DecisionModel`; its user message has the inputs in `state`."""

@@ -9,7 +9,7 @@ a known provider. Another model in a judge's file is used only if the user names
 import os
 import re
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -17,7 +17,6 @@ from judges.client.event_loop import exit_functions
 from judges.client.keys import (
     KEY_IN_NAME_PROBLEM,
     PROVIDERS,
-    Provider,
     Redactor,
     read_key,
     register_secrets,
@@ -37,10 +36,10 @@ _PROVIDER_NAMES = (
     " nvidia_nim ollama ollama_chat openrouter perplexity together_ai vertex_ai xai"
 )
 DSPY_PROVIDERS = frozenset(_PROVIDER_NAMES.split())
-# The open models, by the process id and the arguments with which each was opened. Models are shared
-# because they keep connections open and learn which requests their endpoint accepts. After a fork,
-# the child process opens its own models, and leaves the parent's connections open.
-_model_by_arguments: dict[tuple[object, ...], Model] = {}
+# The open models, by the process id, the opener and its arguments. Models are shared because they
+# keep connections open and learn which requests their endpoint accepts. After a fork, the child
+# process opens its own models, and leaves the parent's connections open.
+_model_by_call: dict[tuple[object, ...], Model] = {}
 _opener_by_prefix: dict[str, Callable[[str], Model]] = {}
 
 
@@ -74,9 +73,9 @@ def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None 
     if is_embedded(lm):
         from judges.embedded import EmbeddedModel
 
-        return _open_once(("embedded",), EmbeddedModel)
+        return _open_once(EmbeddedModel)
     if opener := _opener_by_prefix.get(prefix):
-        return _open_once((lm,), partial(opener, name))
+        return _open_once(opener, name)
     if api_key_env:
         _check_key_variable(api_key_env)
     provider = PROVIDERS.get(prefix)
@@ -84,25 +83,23 @@ def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None 
     return _open_with_key(lm, api_base, key_variable, read_key(key_variable))
 
 
-def _open_once(arguments: tuple[object, ...], opener: Callable[[], Model]) -> Model:
-    process_arguments = (os.getpid(), *arguments)
+def _open_with_key(lm: str, api_base: str | None, key_variable: str, api_key: str) -> Model:
+    if provider := PROVIDERS.get(lm.partition("/")[0]):
+        address = provider.base_url(api_base)
+        return _open_once(_open_endpoint_model, lm, address, key_variable, api_key)
+    from judges.client.dspy import open_dspy
+
+    return _open_once(open_dspy, lm, api_base, api_key)
+
+
+def _open_once(opener: Callable[..., Model], *arguments: str | None) -> Model:
+    """Call `opener` with these arguments, once in each process."""
+    call = (os.getpid(), opener, *arguments)
     exit_functions.add(close_models)
-    if model := _model_by_arguments.get(process_arguments):
+    if model := _model_by_call.get(call):
         return model
     # Two threads may open a model at the same time; both get the one that is stored first.
-    return _model_by_arguments.setdefault(process_arguments, opener())
-
-
-def _open_with_key(lm: str, api_base: str | None, key_variable: str, api_key: str) -> Model:
-    provider = PROVIDERS.get(lm.partition("/")[0])
-    if provider is None:
-        from judges.client.dspy import open_dspy
-
-        opener: Callable[[], Model] = partial(open_dspy, lm, api_base, api_key)
-        return _open_once((lm, api_base, key_variable, api_key), opener)
-    address = provider.base_url(api_base)
-    opener = partial(_open_endpoint_model, lm, provider, address, key_variable, api_key)
-    return _open_once((lm, address, key_variable, api_key), opener)
+    return _model_by_call.setdefault(call, opener(*arguments))
 
 
 def open_lm(lm: "dspy.LM") -> tuple[Model, str | None]:
@@ -119,21 +116,19 @@ def open_lm(lm: "dspy.LM") -> tuple[Model, str | None]:
     return _open_with_key(model_name, lm.base_url, key_variable, api_key), lm.base_url
 
 
-def _open_endpoint_model(
-    lm: str, provider: Provider, address: str, key_variable: str, api_key: str
-) -> Model:
+def _open_endpoint_model(lm: str, address: str, key_variable: str, api_key: str) -> Model:
     """Open a model to which our own client sends requests, after a check of address and key."""
     from judges.client.decisions import DecisionModel
     from judges.client.openai import EndpointModel
 
     prefix, _, name = lm.partition("/")
-    model_class, problem = EndpointModel, ""
-    needs_key = prefix not in (SYSTEM_ONE, "litellm_proxy")
+    provider, model_class, problem = PROVIDERS[prefix], EndpointModel, ""
     if is_decision_model(lm):
         # The name keeps the prefix, since a chat model at the same address may have the same name.
         name, model_class = lm, DecisionModel
     url, endpoint = urlsplit(address), url_without_secrets(address)
     shown_address = Redactor().redact(endpoint)
+    needs_key = prefix not in (SYSTEM_ONE, "litellm_proxy")
     address_advice = f"set {provider.address_variable}, or give an address by api_base (--api-base)"
     if not address:
         problem = f"no address is given; {address_advice}"
@@ -151,9 +146,8 @@ def _open_endpoint_model(
 
 async def close_models() -> None:
     """Close this process's models and their connections; must run on the clients' event loop."""
-    own_arguments = [arguments for arguments in _model_by_arguments if arguments[0] == os.getpid()]
-    for arguments in own_arguments:
-        await _model_by_arguments.pop(arguments).close()
+    for call in [call for call in _model_by_call if call[0] == os.getpid()]:
+        await _model_by_call.pop(call).close()
 
 
 def _check_key_variable(variable: str) -> None:

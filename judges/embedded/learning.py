@@ -5,8 +5,8 @@ A text gets a latent score, which `choice_probabilities` turns into probabilitie
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
@@ -49,6 +49,7 @@ NEW_TEXT_FRACTION = 0.4
 PRIOR_RESIDUAL_SD, PRIOR_EXAMPLES = 0.9, 8
 # Features are clipped at this number of standard deviations of the examples.
 MAX_Z_SCORE = 3.0
+NO_EXAMPLES = np.zeros(0)
 
 
 class ExampleSimilarity:
@@ -73,34 +74,27 @@ class ExampleSimilarity:
         return np.asarray(np.exp(-0.5 * squared_distances / self._n_varying))
 
 
-@dataclass(frozen=True, slots=True)
-class ExampleCorrections:
-    """How each of n examples corrects the scores of texts that are similar to it.
+class Regression(NamedTuple):
+    """A linear model of latent scores: the weights of features, and an intercept.
 
-    An example's entry of `offsets` is added to the score of such a text, and its row of `shifts` to
-    the weights of the features, after multiplication by the text's similarity to the example.
+    If there is a `similarity`, each example corrects the scores of the texts that are similar to
+    it: its entry of `offsets` is added to the score, and its row of `shifts` to the weights, both
+    after multiplication by the text's similarity to the example.
     """
-
-    example_similarity: ExampleSimilarity
-    offsets: FloatArray
-    shifts: FloatArray
-
-
-@dataclass(frozen=True, slots=True)
-class Regression:
-    """A linear model of latent scores: feature weights, an intercept, and corrections."""
 
     weights: FloatArray
     intercept: float = 0.0
-    corrections: ExampleCorrections | None = None
+    similarity: ExampleSimilarity | None = None
+    offsets: FloatArray = NO_EXAMPLES
+    shifts: FloatArray = NO_EXAMPLES
 
     def predict(self, features: FloatArray) -> tuple[float, FloatArray]:
         """Return the latent score for the features, and each feature's contribution."""
         contributions, intercept = self.weights * features, self.intercept
-        if self.corrections is not None:
-            similarities = self.corrections.example_similarity.compute(features)
-            contributions = contributions + similarities @ self.corrections.shifts * features
-            intercept += float(similarities @ self.corrections.offsets)
+        if self.similarity is not None:
+            similarities = self.similarity.compute(features)
+            contributions = contributions + similarities @ self.shifts * features
+            intercept += float(similarities @ self.offsets)
         return round(intercept + math.fsum(contributions), SCORE_DECIMALS), contributions
 
 
@@ -153,8 +147,8 @@ def fit_regression(
         return Regression(weight_factor * prior_weights + weight_variances * (shifts @ features))
     intercept = COMMON_OFFSET_SD**2 * float((model_weights @ residual_rows).sum())
     offsets, shifts = NEW_TEXT_FRACTION * offsets, shifts[:, None] * features * weight_variances
-    corrections = ExampleCorrections(example_similarity, offsets, shifts)
-    return Regression(weight_factor * prior_weights, intercept, corrections)
+    weights = weight_factor * prior_weights
+    return Regression(weights, intercept, example_similarity, offsets, shifts)
 
 
 def _held_out_log_likelihood(

@@ -12,7 +12,6 @@ import random
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain
 from typing import Literal, NamedTuple
@@ -49,11 +48,9 @@ class EmbeddedModel:
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         """Answer a judge's prompt; raises FatalModelError if a prompt is no judge's prompt."""
-        prompt_messages = [(message["role"], message["content"]) for message in messages[:-1]]
         last_content = messages[-1]["content"]
-        prompt, judges, prompt_digest = _read_judges(*prompt_messages)
-        if prompt is None:
-            raise FatalModelError(NOT_A_JUDGE_PROMPT)
+        earlier_messages = [(message["role"], message["content"]) for message in messages[:-1]]
+        prompt, judges, prompt_digest = _read_judges(*earlier_messages)
         features = judged_features(judges[-1].roles, read_texts(last_content))
         probabilities = []
         for judge in judges:
@@ -202,17 +199,6 @@ def prior_weights(prompt: Prompt, field: Field, roles: TextRoles) -> FloatArray:
     return np.asarray(weights[FACET_OF_FEATURE] * FEATURE_SHARES)
 
 
-@dataclass(frozen=True, slots=True)
-class EmbeddedJudge:
-    """A judge that chooses the value of one output field. Its `choices` begin with the worst."""
-
-    field_name: str
-    choices: tuple[str, ...]
-    is_pairwise: bool
-    roles: TextRoles
-    regression: Regression
-
-
 def judged_features(roles: TextRoles, text_by_name: Mapping[str, str]) -> FloatArray:
     """Return the features of the judged text, or their differences (A - B) if two are compared."""
     sources = [
@@ -223,52 +209,57 @@ def judged_features(roles: TextRoles, text_by_name: Mapping[str, str]) -> FloatA
     return np.asarray(np.subtract.reduce(features))
 
 
-def make_judge(prompt: Prompt, field: Field, demos: Sequence[DemoTexts]) -> EmbeddedJudge:
-    """Return the judge for a field, made from the prompt and taught by the demonstrations."""
-    choices = tuple(map(str, field.allowed_values))
-    if field.verdict_words:
-        choices = choices[::-1]  # the worst first, as in a scale
-    is_pairwise = choices == A_OR_B and len(prompt.input_fields) > 1
-    roles = read_roles(prompt.input_fields, is_pairwise=is_pairwise)
-    regression = Regression(prior_weights(prompt, field, roles))
-    judge = EmbeddedJudge(field.name, choices, is_pairwise, roles, regression)
-    rated_demos = [demo for demo in demos if demo.get(field.name, "").strip() in choices]
-    if not rated_demos:
-        return judge
-    # The number of examples is limited, since the time to learn grows with the cube of the number.
-    return replace(judge, regression=_learn_from_demos(judge, rated_demos[:MAX_DEMOS]))
+class EmbeddedJudge:
+    """A judge that chooses the value of one output field, taught by the demonstrations.
 
+    Its `choices` begin with the worst.
+    """
 
-def _learn_from_demos(judge: EmbeddedJudge, demos: Sequence[DemoTexts]) -> Regression:
-    """Return the judge's regression, fitted to demonstrations that have a value in its field."""
-    _, *source_names = judge.roles
-    n_choices, is_pairwise = len(judge.choices), judge.is_pairwise
-    latent_scores: list[float] = []
-    indices_by_source: dict[object, list[int]] = defaultdict(list)
-    for index, demo in enumerate(demos):
-        choice_index = judge.choices.index(demo[judge.field_name].strip())
-        latent_scores.append(latent_score(choice_index, n_choices, is_pairwise=is_pairwise))
-        # If the judge reads no source, each demonstration counts as having a source of its own.
-        source_key = tuple([demo.get(name, "") for name in chain(*source_names)]) or index
-        indices_by_source[source_key].append(index)
-    return fit_regression(
-        judge.regression.weights,
-        np.array([judged_features(judge.roles, demo) for demo in demos]),
-        np.array(latent_scores),
-        [*indices_by_source.values()],
-        is_pairwise=is_pairwise,
-    )
+    def __init__(self, prompt: Prompt, field: Field, demos: Sequence[DemoTexts]) -> None:
+        choices = tuple(map(str, field.allowed_values))
+        self.field_name = field.name
+        self.choices = choices[::-1] if field.verdict_words else choices
+        self.is_pairwise = choices == A_OR_B and len(prompt.input_fields) > 1
+        self.roles = read_roles(prompt.input_fields, is_pairwise=self.is_pairwise)
+        self.regression = Regression(prior_weights(prompt, field, self.roles))
+        rated_demos = [demo for demo in demos if demo.get(field.name, "").strip() in choices]
+        if rated_demos:
+            # Only some are used, since the time to learn grows with the cube of their number.
+            self._learn_from(rated_demos[:MAX_DEMOS])
+
+    def _learn_from(self, demos: Sequence[DemoTexts]) -> None:
+        """Fit the regression to demonstrations that have a value in the judge's field."""
+        _, *source_names = self.roles
+        latent_scores: list[float] = []
+        indices_by_source: dict[object, list[int]] = defaultdict(list)
+        for index, demo in enumerate(demos):
+            choice_index = self.choices.index(demo[self.field_name].strip())
+            score = latent_score(choice_index, len(self.choices), is_pairwise=self.is_pairwise)
+            latent_scores.append(score)
+            # If the judge reads no source, each demonstration counts as having its own source.
+            source_key = tuple([demo.get(name, "") for name in chain(*source_names)]) or index
+            indices_by_source[source_key].append(index)
+        self.regression = fit_regression(
+            self.regression.weights,
+            np.array([judged_features(self.roles, demo) for demo in demos]),
+            np.array(latent_scores),
+            [*indices_by_source.values()],
+            is_pairwise=self.is_pairwise,
+        )
 
 
 # Cached, since a search alternates between prompts. Reading a prompt with hundreds of
 # demonstrations takes as long as a thousand judgements.
 @lru_cache(maxsize=12)
-def _read_judges(*messages: tuple[str, str]) -> tuple[Prompt | None, list[EmbeddedJudge], str]:
-    """Return the messages' prompt (or None), a judge for each field, and the messages' digest."""
-    judges, prompt = [], read_prompt(messages[0][1]) if messages else None
-    if prompt:
-        demos = read_demos(prompt, messages)
-        judges = [make_judge(prompt, field, demos) for field in prompt.choices]
+def _read_judges(*messages: tuple[str, str]) -> tuple[Prompt, list[EmbeddedJudge], str]:
+    """Return the messages' prompt, a judge for each field, and the messages' digest.
+
+    Raises FatalModelError if the messages are no judge's prompt.
+    """
+    if not messages or (prompt := read_prompt(messages[0][1])) is None:
+        raise FatalModelError(NOT_A_JUDGE_PROMPT)
+    demos = read_demos(prompt, messages)
+    judges = [EmbeddedJudge(prompt, field, demos) for field in prompt.choices]
     return prompt, judges, hashlib.blake2b(repr(messages).encode(), digest_size=16).hexdigest()
 
 

@@ -17,7 +17,7 @@ from judges.dimension import Comparison
 from judges.embedded import EmbeddedModel
 from judges.embedded.facets import FACET_NAMES, INDEX_BY_FACET, facet_weights
 from judges.embedded.features import FACET_OF_FEATURE, FEATURE_SHARES, measure_features
-from judges.embedded.model import judged_features, make_judge, read_prompt
+from judges.embedded.model import EmbeddedJudge, judged_features, read_prompt
 from judges.prompt import Field, Prompt
 from judges.protocol import FatalModelError, Sampling
 from judges.scoring import WEIGHTED_PLAN, judgement_from_contents, read_text_reply
@@ -243,19 +243,21 @@ def within(judge, outputs, target):
 
 def test_a_rule_that_no_word_of_the_prompt_names_is_learned_for_other_documents():
     target = [quality(one) for one in TESTED]
-    before = within(make_judge(TASK, TASK.answer_field, []), TESTED, target)
-    taught = make_judge(TASK, TASK.answer_field, [demo(one, quality(one)) for one in TEACHING])
+    before = within(EmbeddedJudge(TASK, TASK.answer_field, []), TESTED, target)
+    taught = EmbeddedJudge(TASK, TASK.answer_field, [demo(one, quality(one)) for one in TEACHING])
     assert before < 0.2
     assert within(taught, TESTED, target) > before + 0.3
 
 
 def test_learning_is_the_same_each_time_and_in_any_order():
     demos = [demo(one, quality(one)) for one in TEACHING[:60]]
-    first = latents(make_judge(TASK, TASK.answer_field, demos), TESTED[:20])
-    assert np.array_equal(first, latents(make_judge(TASK, TASK.answer_field, demos), TESTED[:20]))
-    assert latents(make_judge(TASK, TASK.answer_field, demos[::-1]), TESTED[:20]) == pytest.approx(
-        first
+    first = latents(EmbeddedJudge(TASK, TASK.answer_field, demos), TESTED[:20])
+    assert np.array_equal(
+        first, latents(EmbeddedJudge(TASK, TASK.answer_field, demos), TESTED[:20])
     )
+    assert latents(
+        EmbeddedJudge(TASK, TASK.answer_field, demos[::-1]), TESTED[:20]
+    ) == pytest.approx(first)
 
 
 @pytest.mark.parametrize(
@@ -270,12 +272,12 @@ def test_learning_is_the_same_each_time_and_in_any_order():
     ids=["alike", "one source", "huge", "odd", "no ratings"],
 )
 def test_any_demos_leave_a_judge_that_judges(demos):
-    judge = make_judge(TASK, TASK.answer_field, demos)
+    judge = EmbeddedJudge(TASK, TASK.answer_field, demos)
     for one in TESTED[:3]:
         latent, shares = predict(judge, one.texts)
         assert math.isfinite(latent)
         assert np.isfinite(shares).all()
-    assert predict(make_judge(TASK, TASK.answer_field, demos), {})[0] == predict(judge, {})[0]
+    assert predict(EmbeddedJudge(TASK, TASK.answer_field, demos), {})[0] == predict(judge, {})[0]
 
 
 def test_a_pair_learned_from_is_judged_alike_from_both_sides():
@@ -291,9 +293,9 @@ def test_a_pair_learned_from_is_judged_alike_from_both_sides():
         one, other = rng.sample([o for o in TEACHING if o.document_id == document], 2)
         choice = "A" if quality(one) >= quality(other) else "B"
         demos.append(pair(one, other, preferred=choice))
-    judge = make_judge(task, task.answer_field, demos)
+    judge = EmbeddedJudge(task, task.answer_field, demos)
     first, second = TESTED[:2]
     texts = pair(first, second)
     mirror = {**texts, "summary_a": texts["summary_b"], "summary_b": texts["summary_a"]}
-    assert predict(judge, texts)[0] != predict(make_judge(task, task.answer_field, []), texts)[0]
+    assert predict(judge, texts)[0] != predict(EmbeddedJudge(task, task.answer_field, []), texts)[0]
     assert predict(judge, mirror)[0] == pytest.approx(-predict(judge, texts)[0])

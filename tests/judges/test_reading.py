@@ -95,10 +95,9 @@ def answer(reply: str, outputs: Sequence[Field], *names: str, truncated: bool = 
 
 @pytest.mark.parametrize(("reply", "rating"), RATED)
 def test_a_reply_that_states_one_rating_gives_it(reply, rating):
-    values, choice_spans = read(reply, [RATING], "coherence")
-    start, end = choice_spans["rating"]
+    values, positions = read(reply, [RATING], "coherence")
     assert values == {"rating": rating}
-    assert str(rating) in reply[start:end] or reply[start:end].lower() in ("four", "４")
+    assert reply[positions["rating"] :].startswith((str(rating), "four", "４"))
 
 
 @pytest.mark.parametrize("reply", UNRATED)
@@ -119,8 +118,7 @@ def test_no_text_makes_the_reader_do_anything_but_answer_or_refuse(rating, text)
         with contextlib.suppress(NoScoreError):
             reading = read(reply, BOTH)
             assert reading.values["rating"] in RATING.choices
-            start, end = reading.choice_spans["rating"]
-            assert 0 <= start < end <= len(reply)
+            assert 0 <= reading.choice_positions["rating"] < len(reply)
 
 
 PIECES = [
