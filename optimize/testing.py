@@ -29,7 +29,7 @@ from optimize.search.budget import SearchBudget, SearchBudgetSpentError
 from optimize.search.evaluator import Evaluator, ItemJudgement
 from optimize.search.optimizer import Exploration, Optimizer
 from optimize.search.problem import SearchOptions, SearchProblem, objective
-from optimize.statistics.correlations import Coefficient
+from optimize.statistics.coefficients import Coefficient
 from optimize.statistics.intervals import random_generator
 
 if TYPE_CHECKING:

@@ -84,34 +84,26 @@ def obstacle_to_use(
     scorecard: Scorecard, label_counts: DataCounts, overlap: TuningOverlap | None = None
 ) -> Obstacle | None:
     """Return the most serious reason not to use a judge; None if there is no such reason."""
-    if not scorecard.rho.n_outputs:
-        return NO_SCORE
-    if scorecard.rho.n_failed > scorecard.rho.n_outputs:
-        return MOST_FAILED
-    if label_counts.is_constructed:
-        return CONSTRUCTED_LABELS
-    if overlap and overlap.tuned_on_these_labels:
-        return TUNED_ON_THESE_LABELS
-    if scorecard.has_same_scores:
-        return SAME_SCORES
-    return _obstacle_in_figures(scorecard)
-
-
-def _obstacle_in_figures(scorecard: Scorecard) -> Obstacle | None:
-    """Return an obstacle unless the judge is clearly better than a coin."""
-    interval, rho_interval = scorecard.share_right.interval, scorecard.rho.interval
-    if interval is None and not is_perfect(scorecard):
-        return NO_INTERVAL
-    if interval and interval.high < COIN_SHARE:
-        return OPPOSITE
-    if interval and interval.low <= COIN_SHARE:
-        return NO_BETTER_THAN_COIN
-    if scorecard.verdict_figures:
-        return _obstacle_to_verdicts(scorecard.verdict_figures)
-    # A judge that decides by a coin has a rho of 0.
-    if rho_interval and rho_interval.low <= 0 and not scorecard.is_pairwise:
-        return NO_BETTER_THAN_COIN
-    return None
+    rho, interval = scorecard.rho, scorecard.share_right.interval
+    figures = scorecard.verdict_figures
+    # A judge that decides by a coin is right on half of the outputs, and has a rho of 0.
+    is_like_coin = interval is not None and interval.low <= COIN_SHARE
+    if rho.interval and not (figures or scorecard.is_pairwise):
+        is_like_coin = is_like_coin or rho.interval.low <= 0
+    obstacles = [
+        (NO_SCORE, not rho.n_outputs),
+        (MOST_FAILED, rho.n_failed > rho.n_outputs),
+        (CONSTRUCTED_LABELS, label_counts.is_constructed),
+        (TUNED_ON_THESE_LABELS, overlap is not None and overlap.tuned_on_these_labels),
+        (SAME_SCORES, scorecard.has_same_scores),
+        (NO_INTERVAL, interval is None and not is_perfect(scorecard)),
+        (OPPOSITE, interval is not None and interval.high < COIN_SHARE),
+        (NO_BETTER_THAN_COIN, is_like_coin),
+    ]
+    for obstacle, is_present in obstacles:
+        if is_present:
+            return obstacle
+    return _obstacle_to_verdicts(figures) if figures else None
 
 
 def _obstacle_to_verdicts(figures: VerdictFigures) -> Obstacle | None:

@@ -47,20 +47,17 @@ def balanced_accuracy(judge_verdicts: ArrayLike, human: ArrayLike) -> float:
 def best_threshold(scores: ArrayLike, human: ArrayLike) -> float:
     """Return the score from which a verdict is a pass, so that verdicts agree best with labels.
 
-    The threshold is the midpoint of two neighbouring scores. For each midpoint, balanced accuracy
-    is averaged over all thresholds up to a third of the scores' standard deviation away, because
-    the accuracy at a single threshold depends on the luck of a few outputs (a smoothed maximum
-    score estimator, Horowitz 1992). Of equally good midpoints, the one nearest to .5 is returned.
-    The threshold is .5 if all scores are already 0 or 1, or if fewer than five outputs have the
-    rarer label.
+    The threshold is the midpoint of two neighbouring scores. Because the accuracy at one threshold
+    depends on the luck of a few outputs, balanced accuracy is averaged over all thresholds up to a
+    third of the scores' standard deviation away (a smoothed maximum score estimator, Horowitz
+    1992). Of equally good midpoints, the one nearest to .5 is returned. The threshold is .5 if
+    fewer than five outputs have the rarer label.
     """
     scores_array, labels = np.asarray(scores, dtype=float), np.asarray(human, dtype=float)
     has_score = ~np.isnan(scores_array)
     known_scores, labels = scores_array[has_score], labels[has_score]
     distinct_scores, score_codes = np.unique(known_scores, return_inverse=True)
-    are_verdicts = set(distinct_scores.tolist()) <= {0.0, 1.0}
-    is_label_rare = _size_of_smaller_class(labels) < MIN_OUTPUTS_TO_LEARN
-    if distinct_scores.size < 2 or are_verdicts or is_label_rare:
+    if distinct_scores.size < 2 or _size_of_smaller_class(labels) < MIN_OUTPUTS_TO_LEARN:
         return PASS_THRESHOLD
     gain_of_score = np.bincount(score_codes, _gain_by_passing(labels))
     # The balanced accuracy, minus .5, with each midpoint as the threshold.
@@ -91,11 +88,11 @@ def contrast_balanced_accuracy(
 ) -> Contrast:
     """Return judge A's balanced accuracy minus judge B's, on the outputs that both judges scored.
 
-    The mean difference between the verdicts is subtracted from every output's difference. The
-    subtraction does not change the value, but narrows the interval if documents differ in their
-    share of passes. If fewer than ten outputs have the rarer label, nothing is subtracted, so that
-    the permutation test stays exact, and the interval is None. The interval is also None if
-    the judges differ on fewer than six documents.
+    The mean difference between the verdicts is subtracted from every output's difference, which
+    leaves the value as it is, and narrows the interval if documents differ in their share of
+    passes. If fewer than ten outputs have the rarer label, nothing is subtracted, so that the
+    permutation test stays exact, and the interval is None. It is also None if the judges differ on
+    fewer than six documents.
     """
     differences = np.asarray(verdicts_a, dtype=float) - np.asarray(verdicts_b, dtype=float)
     both_judged = ~np.isnan(differences)

@@ -27,10 +27,9 @@ def gain_contributions(
 ) -> tuple[Vector, float]:
     """Return each document's contribution to the difference in accuracy, and a possible one.
 
-    `gain` has shape (rows,) and is -1, 0 or 1 for a labelled row. It is ignored unless the row is
-    changed. The mean of the contributions is the new judge's accuracy minus the old judge's. All
-    contributions are NaN if no changed row has a label. The second value is the argument
-    `possible_contribution` of `cautious_interval`.
+    The gains of labelled rows are -1, 0 or 1; those of unchanged rows are ignored. The mean of the
+    contributions is the new judge's accuracy minus the old judge's; it is NaN if no changed row has
+    a label. The second value is the argument `possible_contribution` of `cautious_interval`.
     """
     gains = np.asarray(gain, dtype=float)
     document_codes = np.unique(np.asarray(document), return_inverse=True)[1]

@@ -9,14 +9,18 @@ for the population that the documents (at system level, the systems) are a sampl
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from optimize.statistics.coefficients import COEFFICIENTS as COEFFICIENTS
-from optimize.statistics.coefficients import Coefficient as Coefficient
-from optimize.statistics.coefficients import standardise, sums_above, weighted_midranks
+from optimize.statistics.coefficients import (
+    COEFFICIENTS,
+    standardise,
+    sums_above,
+    weighted_midranks,
+)
 from optimize.statistics.intervals import (
     MIN_DOCUMENTS_FOR_INTERVAL,
     Interval,
@@ -176,51 +180,39 @@ def _correlation(
 ) -> Correlation:
     _check_name("coefficient", coefficient, COEFFICIENTS)
     _check_name("undefined", undefined, get_args(UndefinedRule))
-    if level == "summary":
-        return _mean_correlation(rows, coefficient, undefined)
-    ranked_rows = scored_rows(*system_means(rows)) if level == "system" else rows
-    value = _overall_coefficient(ranked_rows, coefficient, undefined)
-    interval = None
-    if coefficient == "spearman" and level == "system":
-        interval = system_interval(value, rows.n_systems)
-    elif coefficient == "spearman" and rows.n_untied_documents >= MIN_DOCUMENTS_FOR_INTERVAL:
-        interval = correlation_interval(value, rho_contributions(rows, "dataset"))
-    return Correlation(
-        value=value,
+    result = partial(
+        Correlation,
         coefficient=coefficient,
         level=level,
-        interval=interval,
         n_outputs=rows.scores.size,
-        n_documents=rows.n_documents,
         n_failed=rows.n_failed,
         undefined=undefined,
     )
-
-
-def _mean_correlation(rows: ScoredRows, coefficient: str, undefined: UndefinedRule) -> Correlation:
-    """Return the weighted mean over documents of the coefficient within each document."""
+    if level != "summary":
+        ranked_rows = scored_rows(*system_means(rows)) if level == "system" else rows
+        value, interval = _overall_coefficient(ranked_rows, coefficient, undefined), None
+        if coefficient == "spearman" and level == "system":
+            interval = system_interval(value, rows.n_systems)
+        elif coefficient == "spearman" and rows.n_untied_documents >= MIN_DOCUMENTS_FOR_INTERVAL:
+            interval = correlation_interval(value, rho_contributions(rows, "dataset"))
+        return result(value=value, interval=interval, n_documents=rows.n_documents)
     coefficients = _coefficients_within_documents(rows, coefficient)
     n_defined = int((~np.isnan(coefficients)).sum())
-    document_values = _fill_undefined(coefficients, rows, undefined)
-    is_counted = ~np.isnan(document_values)
-    values = document_values[is_counted]
-    weights = rows.weights[rows.first_output_rows][is_counted]
-    mean = np.nan
+    if undefined == "judge_zero":
+        coefficients = _with_zeros(coefficients, rows)
+    is_counted = ~np.isnan(coefficients)
+    values, mean = coefficients[is_counted], np.nan
     if values.size:
+        weights = rows.weights[rows.first_output_rows][is_counted]
         mean = float(np.average(values, weights=weights))
         # Shift the values so that their plain mean is the weighted mean.
         values += (weights / weights.mean() - 1) * (values - mean)
-    return Correlation(
+    return result(
         value=mean,
-        coefficient=coefficient,
-        level="summary",
         interval=correlation_interval(mean, values),
-        n_outputs=rows.scores.size,
         n_documents=values.size,
         n_undefined=rows.n_documents - n_defined + rows.n_unscored_documents,
-        n_failed=rows.n_failed,
         n_zero=values.size - n_defined,
-        undefined=undefined,
     )
 
 
@@ -260,15 +252,14 @@ def rho_contributions(rows: ScoredRows, level: Level) -> Vector:
     over all outputs plus the document's influence on it.
     """
     if level == "summary":
-        rhos = _coefficients_within_documents(rows, "spearman")
-        return _fill_undefined(rhos, rows, DEFAULT_UNDEFINED_RULE)
+        return _with_zeros(_coefficients_within_documents(rows, "spearman"), rows)
     if rows.labels.size < 2 or np.ptp(rows.labels) == 0:
         return np.full(rows.n_documents, np.nan)
     if np.ptp(rows.scores) == 0:
         return np.zeros(rows.n_documents)
     # With the standardised mid-ranks x and y of scores and ratings, rho is r = mean(xy). An output
     # influences r in two ways: directly, and through its effect on the ranks of all other outputs.
-    n, weights = rows.n_documents, rows.weights
+    weights = rows.weights
     x = standardise(weighted_midranks(rows.scores, weights), weights)
     y = standardise(weighted_midranks(rows.labels, weights), weights)
     r = float(np.average(x * y, weights=weights))
@@ -278,8 +269,7 @@ def rho_contributions(rows: ScoredRows, level: Level) -> Vector:
         + _effect_through_ranks(rows.scores, y - r * x, weights)
         + _effect_through_ranks(rows.labels, x - r * y, weights)
     )
-    document_sums = np.bincount(rows.document_codes, influence * weights, n)
-    return np.asarray(r + document_sums * n / influence.size)
+    return r + rows.document_sums(influence * weights) * rows.n_documents / influence.size
 
 
 def _coefficients_within_documents(rows: ScoredRows, coefficient: str) -> Vector:
@@ -295,13 +285,12 @@ def _coefficients_within_documents(rows: ScoredRows, coefficient: str) -> Vector
     return coefficients
 
 
-def _fill_undefined(coefficients: Vector, rows: ScoredRows, undefined: UndefinedRule) -> Vector:
+def _with_zeros(coefficients: Vector, rows: ScoredRows) -> Vector:
     """Return the coefficients, with 0 for documents on which only the scores are constant."""
-    if undefined == "left_out" or not rows.n_documents:
-        return coefficients
-    highest_rating = np.maximum.reduceat(rows.labels, rows.first_output_rows)
-    lowest_rating = np.minimum.reduceat(rows.labels, rows.first_output_rows)
-    return np.where(np.isnan(coefficients) & (highest_rating > lowest_rating), 0.0, coefficients)
+    first_labels = rows.labels[rows.first_output_rows]
+    is_other_label = rows.labels != first_labels[rows.document_codes]
+    is_varied = rows.document_sums(is_other_label) > 0
+    return np.where(np.isnan(coefficients) & is_varied, 0.0, coefficients)
 
 
 def _effect_through_ranks(scores: Vector, rho_per_rank: Vector, weight: Vector) -> Vector:

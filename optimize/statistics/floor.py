@@ -43,10 +43,10 @@ def suggested_rho_floor(rho: float, interval_low: float) -> float:
 def suggested_rate_floor(rate: float, interval_low: float, n_outputs: int) -> float:
     """Return the suggested floor for a TPR or TNR whose Wilson interval has this low end.
 
-    The low end determines the effective number of outputs. With a probability of 10 %, the rate on
-    new labels is below `new`, which solves (rate - new)^2 = 2 a m (1 - m). Here a is the squared
-    quantile divided by the effective number of outputs; both variances are computed at
-    m = (rate + new) / 2. In the solution of this quadratic equation, b is 2 rate - 1.
+    With a probability of 10 %, the rate on new labels is below `new`, which solves the quadratic
+    equation (rate - new)^2 = 2 a m (1 - m). Here a is the squared quantile divided by the effective
+    number of outputs; both variances are computed at m = (rate + new) / 2. In its solution, b is
+    2 rate - 1.
     """
     n_effective = n_outputs_from_interval(rate, interval_low)
     variance_factor = 1 + WIDTH_NOISE * (1 + n_outputs / n_effective) / n_effective
@@ -92,10 +92,9 @@ def labels_to_add(figure: Correlation | Rate, floor: float) -> int | None:
     """Return about how many more labels would decide whether a judge is above a floor.
 
     The result counts outputs; for rho, it counts documents. With so many labels, the end of the
-    interval that is nearer to the floor reaches the floor, if the figure stays the same. With n
-    outputs, an end e of a share's Wilson interval satisfies (share - e)^2 = z^2 e (1 - e) / n. The
-    width of rho's interval on Fisher's z falls with the root of the number of documents. The result
-    is None if no number suffices, or if more than `MAX_FURTHER_LABELS` are needed.
+    interval that is nearer to the floor reaches the floor, if the figure stays the same. The width
+    of rho's interval on Fisher's z falls with the root of the number of documents. The result is
+    None if no number suffices, or if more than `MAX_FURTHER_LABELS` are needed.
     """
     value, interval = figure.value, figure.interval
     if interval is None:

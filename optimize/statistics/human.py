@@ -89,31 +89,30 @@ def annotator_agreement(
         ValueError: The shapes of the arguments do not match.
     """
     matrix, *ids = _read_ratings(ratings, document, system)
-    columns = [*enumerate(matrix.T)]
+    raters = [*enumerate(matrix.T)]
     # The judge comes first, with -1 in place of the column of an annotator.
     if judge is not None:
-        scores = np.asarray(judge, dtype=float)
-        columns.insert(0, (-1, scores if scale is None else nearest_ratings(scores, scale)))
+        raters.insert(0, (-1, np.asarray(judge, dtype=float)))
     agreements = []
-    for (first, labels_a), (second, labels_b) in itertools.combinations(columns, 2):
-        both_rated = ~np.isnan(labels_a + labels_b)
+    for (first, ratings_a), (second, ratings_b) in itertools.combinations(raters, 2):
+        both_rated = ~np.isnan(ratings_a + ratings_b)
         if not both_rated.any():
             continue
-        if first == -1:
-            rho = _rho(level, scores, labels_b, *ids)
-        else:
+        rho = _rho(level, ratings_a, ratings_b, *ids)
+        labels_a, labels_b = ratings_a[both_rated], ratings_b[both_rated]
+        if first >= 0:
             # If one annotator gives all outputs of a document the same rating, rho on this document
             # is 0 or NaN, depending on the order of the arguments. The mean does not depend on it.
-            rho = _rho(level, labels_a, labels_b, *ids) + _rho(level, labels_b, labels_a, *ids)
-            rho /= 2
-        shared_a, shared_b = labels_a[both_rated], labels_b[both_rated]
+            rho = (rho + _rho(level, ratings_b, ratings_a, *ids)) / 2
+        elif scale is not None:
+            labels_a = nearest_ratings(labels_a, scale)
         agreement = AnnotatorAgreement(
-            first=None if first == -1 else first,
+            first=first if first >= 0 else None,
             second=second,
-            equal=float(np.isclose(shared_a, shared_b).mean()),
-            kappa=quadratic_kappa(shared_a, shared_b),
+            equal=float(np.isclose(labels_a, labels_b).mean()),
+            kappa=quadratic_kappa(labels_a, labels_b),
             rho=rho,
-            n_outputs=shared_a.size,
+            n_outputs=labels_a.size,
         )
         agreements.append(agreement)
     return tuple(agreements)

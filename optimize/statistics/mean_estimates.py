@@ -94,9 +94,9 @@ def estimate_mean(
     all_sums = _DocumentSums(*np.hstack([sums, pseudo_sums]))
     n_labels, n_outputs = int(sums.n_labels.sum()), int(sums.n_outputs.sum())
     labelled_share = n_labels / n_outputs
-    label_mean, correction = _label_mean_and_correction(sums)
-    label_centre, correction_centre = _label_mean_and_correction(all_sums)
-    label_errors, all_score_errors, labelled_score_errors = _error_contributions(all_sums)
+    (label_mean, score_mean, labelled_score_mean), _ = _means_and_errors(sums)
+    (label_centre, score_centre, labelled_score_centre), errors = _means_and_errors(all_sums)
+    label_errors, all_score_errors, labelled_score_errors = errors
     correction_errors = all_score_errors - labelled_score_errors
     # With the largest weight, the correction is the judge's mean over unlabelled outputs minus the
     # judge's mean over labelled outputs.
@@ -113,8 +113,9 @@ def estimate_mean(
     omission_errors = label_errors - judge_weight * labelled_score_errors
     given_error = float(np.linalg.norm(np.sqrt(1 - probabilities) * omission_errors))
     lowest, highest = bounds or (-np.inf, np.inf)
-    value = min(max(label_mean + judge_weight * correction, lowest), highest)
-    centre = label_centre + judge_weight * correction_centre
+    estimate = label_mean + judge_weight * (score_mean - labelled_score_mean)
+    value = float(np.clip(estimate, lowest, highest))
+    centre = label_centre + judge_weight * (score_centre - labelled_score_centre)
     is_labelled = sums.n_labels > 0
     document_weights = sums.weights[is_labelled] / sums.n_labels[is_labelled]
     n_effective = effective_sample_size(document_weights) + len(pseudo_sums.n_labels)
@@ -142,8 +143,8 @@ def estimate_mean(
         value=value,
         interval=clipped_interval(value, centre, quantile * estimate_error),
         given_interval=clipped_interval(value, given_centre, quantile * given_error),
-        labels_only=IntervalEstimate(label_mean, label_interval),
-        judge_only=float(sums.all_scores.sum() / n_outputs),
+        labels_only=IntervalEstimate(float(label_mean), label_interval),
+        judge_only=float(score_mean),
         weight=judge_weight / largest_weight,
         n_labels=n_labels,
         n_judgements=n_outputs - n_labels,
@@ -301,20 +302,16 @@ def labels_needed(estimate: MeanEstimate, width: float) -> int | None:
     return int(sufficient_numbers[0]) if sufficient_numbers.size else None
 
 
-def _label_mean_and_correction(sums: _DocumentSums) -> tuple[float, float]:
-    """Return the mean label, and the correction that the judge's scores add to the mean label."""
-    weight = sums.weights.sum()
-    correction = sums.all_scores.sum() / sums.n_outputs.sum() - sums.scores.sum() / weight
-    return float(sums.labels.sum() / weight), float(correction)
+def _means_and_errors(sums: _DocumentSums) -> tuple[Vector, Matrix]:
+    """Return the mean label, the mean score and the mean score of labelled outputs, and errors.
 
-
-def _error_contributions(sums: _DocumentSums) -> Matrix:
-    """Return each document's part in the errors of the mean label and of two mean scores."""
-    # The rows are for the mean label, the mean of all scores, and the mean score of labelled
-    # outputs. A row's sum of squares is an unbiased estimate of the variance of the mean.
+    The errors, of shape (3, documents), are the documents' parts in the errors of these means. The
+    sum of squares of a row is an unbiased estimate of the variance of the mean.
+    """
     counts = np.array([sums.weights, sums.n_outputs, sums.weights])
     values = np.array([sums.labels, sums.all_scores, sums.scores])
     totals = counts.sum(axis=1, keepdims=True)
     means = values.sum(axis=1, keepdims=True) / totals
     n_documents = np.maximum((counts > 0).sum(axis=1, keepdims=True), 2)
-    return np.asarray(np.sqrt(n_documents / (n_documents - 1)) * (values - means * counts) / totals)
+    errors = np.sqrt(n_documents / (n_documents - 1)) * (values - means * counts) / totals
+    return means[:, 0], errors

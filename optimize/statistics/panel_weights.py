@@ -14,13 +14,14 @@ def fit_joining_weights(
 ) -> Vector:
     """Fit non-negative weights, which sum to 1, so that the weighted answers predict the labels.
 
-    The fit is a ridge regression that shrinks the weights towards a prior. Without shrinkage,
-    weights that fit the outputs of some systems do not fit those of new systems. If the
-    answers weighted by the prior do not correlate positively with the labels, it returns the prior.
+    The fit is a ridge regression that shrinks the weights towards a prior, which counts as much as
+    `shrinkage` labelled outputs: weights that fit the outputs of some systems freely do not fit
+    those of new systems. The prior is returned if the answers that it weighs do not correlate
+    positively with the labels.
 
     `answers`, of shape (outputs, answers), and `human` have a mean of 0 within each group of
     outputs that are ranked together (see `subtract_group_means`). The columns of `answers` have a
-    mean square of about 1. The prior counts as much as `shrinkage` labelled outputs.
+    mean square of about 1.
     """
     from scipy.optimize import nnls
 
@@ -35,10 +36,7 @@ def fit_joining_weights(
 
 
 def subtract_group_means(values: Matrix, group_codes: Codes) -> Matrix:
-    """Subtract from each value the mean of its column over the rows of the same group.
-
-    `values` has shape (rows, columns), and `group_codes` the number of each row's group, from 0.
-    """
+    """Subtract from each value the mean of its column over the rows of the same group."""
     group_sizes = np.maximum(np.bincount(group_codes), 1)
     means = [np.bincount(group_codes, column) / group_sizes for column in values.T]
     return np.asarray(values - np.column_stack(means)[group_codes])

@@ -5,10 +5,10 @@ difference in points between the mean score and the mean rating shows, for examp
 ranks perfectly but rates one point too high. Scores are NaN for failed judgements.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import (
@@ -47,22 +47,16 @@ def preference_accuracy(
 ) -> PairwiseAccuracy:
     """Return the share of pairs on which a pairwise judge has the same preference as people.
 
-    A margin, of shape (pairs,), is positive if A is preferred, negative if B is, and 0 for a tie.
-    Pairs are left out if people tied, or if the judge's margin is NaN.
+    A margin is positive if A is preferred, negative if B is, and 0 for a tie. Pairs are left out if
+    people tied, or if the judge's margin is NaN. The vectors have shape (pairs,).
     """
-    judge_margins, human_margins = np.asarray(margin, dtype=float), np.asarray(human, dtype=float)
-    is_compared = (human_margins != 0) & ~np.isnan(judge_margins)
-    judge_signs = np.sign(judge_margins[is_compared])
-    credits = (1 + judge_signs * np.sign(human_margins[is_compared])) / 2
-    documents = np.asarray(document)[is_compared]
-    document_names, codes = np.unique(documents, return_inverse=True)
-    return PairwiseAccuracy(
-        value=float(credits.mean()) if credits.size else np.nan,
-        interval=_interval_of_share(np.bincount(codes, credits), np.bincount(codes)),
-        n_pairs=int(credits.size),
-        n_ties=int((judge_signs == 0).sum()),
-        n_documents=document_names.size,
-    )
+    human_margins = np.asarray(human, dtype=float)
+    is_decided = human_margins != 0
+    vectors = np.asarray(margin, dtype=float), human_margins, np.asarray(document)
+    rows = scored_rows(*(vector[is_decided] for vector in vectors))
+    credits = (1 + np.sign(rows.scores) * np.sign(rows.labels)) / 2
+    counted_values = credits, np.ones(credits.size), rows.scores == 0
+    return _accuracy_from_counts(*map(rows.document_sums, counted_values))
 
 
 def contrast_pair_accuracy(
@@ -96,31 +90,22 @@ def pairwise_accuracy(
     # Round, because rounding errors of the sums must not break ties.
     scores_and_ratings: Matrix = np.stack([rows.scores, rows.labels]).round(12)
     is_across_documents = level == "dataset" or rows.n_documents == rows.scores.size
+    group_starts, partner_weights = rows.first_output_rows[1:], np.ones(rows.scores.size)
     if is_across_documents:
-        pair_weights = _pair_weights(scores_and_ratings, rows.weights)
-    else:
-        values_by_document = np.split(scores_and_ratings, rows.first_output_rows[1:], axis=1)
-        pair_weights = np.hstack(
-            [_pair_weights(values, np.ones(values.shape[1])) for values in values_by_document]
-        )
-    concordant_weights, decided_weights, tied_weights = (
-        np.bincount(rows.document_codes, weights, rows.n_documents).astype(float)
-        for weights in pair_weights * rows.weights
+        group_starts, partner_weights = group_starts[:0], rows.weights
+    groups = zip(
+        np.split(scores_and_ratings, group_starts, axis=1),
+        np.split(partner_weights, group_starts),
+        strict=True,
     )
-    has_pair = decided_weights > 0
-    concordant, decided = concordant_weights[has_pair], decided_weights[has_pair]
-    interval = None
-    if not is_across_documents or rows.n_untied_documents >= MIN_DOCUMENTS_FOR_INTERVAL:
-        # If any two outputs form a pair, each pair is in the sums of two documents.
-        documents_per_pair = 2 if is_across_documents else 1
-        interval = _interval_of_share(concordant, decided, documents_per_pair)
-    return PairwiseAccuracy(
-        value=float(concordant.sum() / decided.sum()) if decided.size else np.nan,
-        interval=interval,
-        n_pairs=round(decided.sum() / 2),
-        n_ties=round(tied_weights.sum() / 2),
-        n_documents=decided.size,
-    )
+    pair_weights = np.hstack([_pair_weights(*group) for group in groups])
+    # Each pair is in the sums of two outputs; if any two outputs form a pair, of two documents.
+    document_sums = map(rows.document_sums, pair_weights * rows.weights / 2)
+    documents_per_pair = 2 if is_across_documents else 1
+    accuracy = _accuracy_from_counts(*document_sums, documents_per_pair=documents_per_pair)
+    if is_across_documents and rows.n_untied_documents < MIN_DOCUMENTS_FOR_INTERVAL:
+        return replace(accuracy, interval=None)
+    return accuracy
 
 
 def _pair_weights(scores_and_ratings: Matrix, weight: Vector) -> Matrix:
@@ -136,16 +121,26 @@ def _pair_weights(scores_and_ratings: Matrix, weight: Vector) -> Matrix:
     return pair_sums
 
 
-def _interval_of_share(
-    n_concordant: NDArray[np.number], n_pairs: NDArray[np.number], documents_per_pair: int = 1
-) -> Interval | None:
-    """Return the interval for the share s of concordant pairs; 2s - 1 counts as a correlation."""
-    if not n_pairs.size:
-        return None
-    share = float(n_concordant.sum() / n_pairs.sum())
-    document_errors = 2 * documents_per_pair * (n_concordant - share * n_pairs) / n_pairs.mean()
-    interval = correlation_interval(2 * share - 1, document_errors)
-    return None if interval is None else Interval((1 + interval.low) / 2, (1 + interval.high) / 2)
+def _accuracy_from_counts(
+    n_right: Vector, n_pairs: Vector, n_ties: Vector, *, documents_per_pair: int = 1
+) -> PairwiseAccuracy:
+    """Return the accuracy from each document's numbers of pairs.
+
+    For the interval of the share s of pairs in the right order, 2s - 1 counts as a correlation.
+    """
+    has_pair = n_pairs > 0
+    n_right, n_pairs, share, interval = n_right[has_pair], n_pairs[has_pair], np.nan, None
+    if n_pairs.size:
+        share = float(n_right.sum() / n_pairs.sum())
+        document_errors = 2 * documents_per_pair * (n_right - share * n_pairs) / n_pairs.mean()
+        interval = correlation_interval(2 * share - 1, document_errors)
+    return PairwiseAccuracy(
+        value=share,
+        interval=interval and Interval((1 + interval.low) / 2, (1 + interval.high) / 2),
+        n_pairs=round(n_pairs.sum()),
+        n_ties=round(n_ties.sum()),
+        n_documents=n_pairs.size,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +172,7 @@ def compare_scales(
         return None
     differences = rows.scores - rows.labels
     shift = float(differences.mean())
-    document_sums = np.bincount(rows.document_codes, differences - shift)
+    document_sums = rows.document_sums(differences - shift)
     interval = interval_of_mean(shift + document_sums * rows.n_documents / n)
     human_sd = float(rows.labels.std())
     excludes_zero = interval is not None and 0 not in interval

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from optimize.statistics.intervals import Codes, Vector
 
@@ -31,6 +31,10 @@ class ScoredRows:
     def first_output_rows(self) -> Codes:
         """The row of the first output of each document."""
         return np.flatnonzero(np.diff(self.document_codes, prepend=-1))
+
+    def document_sums(self, values: NDArray[np.number | np.bool_]) -> Vector:
+        """Return the sum of one value for each output over the outputs of each document."""
+        return np.bincount(self.document_codes, values, self.n_documents).astype(float)
 
     @property
     def n_untied_documents(self) -> int:

@@ -156,8 +156,8 @@ def _mean_of_rates(tpr: Rate, tnr: Rate, is_right: Vector, rows: ScoredRows) -> 
     if tpr.interval is None or tnr.interval is None:
         return Rate(value, None, is_right.size)
     is_pass = rows.labels == 1
-    tpr_errors = np.bincount(rows.document_codes, (is_right - tpr.value) * is_pass * rows.weights)
-    tnr_errors = np.bincount(rows.document_codes, (is_right - tnr.value) * ~is_pass * rows.weights)
+    tpr_errors = rows.document_sums((is_right - tpr.value) * is_pass * rows.weights)
+    tnr_errors = rows.document_sums((is_right - tnr.value) * ~is_pass * rows.weights)
     norm = np.sqrt((tpr_errors @ tpr_errors) * (tnr_errors @ tnr_errors))
     correlation = float(tpr_errors @ tnr_errors / norm) if norm > 0 else 0.0
 
@@ -190,5 +190,5 @@ def _kappa(verdicts: Vector, rows: ScoredRows, *, has_interval: bool) -> Rate:
     chance_influence = (labels - label_rate) * (2 * verdict_rate - 1)
     chance_influence += (verdicts - verdict_rate) * (2 * label_rate - 1)
     influence = (is_agreement - agreement - (1 - value) * chance_influence) / (1 - chance)
-    document_sums = np.bincount(rows.document_codes, influence * rows.weights)
+    document_sums = rows.document_sums(influence * rows.weights)
     return Rate(value, correlation_interval(value, document_sums * document_sums.size / n), n)

@@ -29,7 +29,7 @@ from optimize.__main__ import command
 from optimize.measuring.exports import COLUMNS_BY_CONTENT, Tool
 from optimize.search.budget import SearchBudgetSpentError
 from optimize.search.optimizer import Exploration, find_optimizer, optimizer_name
-from optimize.statistics.correlations import COEFFICIENTS
+from optimize.statistics.coefficients import COEFFICIENTS
 from optimize.testing import CoefficientContract, OptimizerContract, ToolContract
 
 PAGE = (Path(__file__).parents[2] / "docs" / "extend.md").read_text(encoding="utf-8")

@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from optimize.statistics.coefficients import COEFFICIENTS
 from optimize.statistics.contrasts import contrast_judges
 from optimize.statistics.correlations import (
-    COEFFICIENTS,
     Level,
     correlation,
     dataset_level,

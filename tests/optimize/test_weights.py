@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from jsonl import write_jsonl
 
 from optimize import estimate, measure, verify
-from optimize.statistics.correlations import COEFFICIENTS, correlation
+from optimize.statistics.coefficients import COEFFICIENTS
+from optimize.statistics.correlations import correlation
 from optimize.statistics.mean_estimates import estimate_mean
 from optimize.statistics.plain_agreement import pairwise_accuracy
 from optimize.statistics.verdict_rates import verdict_agreement
