@@ -4,20 +4,20 @@ import json
 import textwrap
 from argparse import ArgumentParser, Namespace
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from itertools import chain, filterfalse
 from pathlib import Path
 
-from judges.cli.flags import Parser, read_map_flags
+from judges.cli.flags import Parser
 from judges.labels.cells import without_keys
 from judges.labels.columns import NESTED_COLUMNS
 from judges.labels.flags import SCALE_KEY, VALUES_KEY
 from judges.labels.names import is_source_or_output
 from judges.labels.options import ReadOptions
 from judges.labels.pairs import RESPONSE_NAMES
-from judges.labels.readers import STARTER_FILE_BY_NAME, check_file, read_options
+from judges.labels.readers import STARTER_FILE_BY_NAME, check_file
 from judges.labels.splits import MIN_DOCUMENTS_TO_SPLIT, with_ratings
 from judges.labels.types import FileReading, LabelError, LabelledPairs, LabelledSet
 from judges.tables.atomic_write import write_atomically
@@ -28,11 +28,9 @@ from optimize.figures.as_text import LINE_WIDTH, wrap_lines
 from optimize.inputs.flags import (
     ANNOTATIONS_HELP,
     add_reading_flags,
-    chosen_scale,
     parse_scale,
-    parse_values,
 )
-from optimize.inputs.labelled import AnyLabels, ratings_on
+from optimize.inputs.labelled import AnyLabels, LabelSource, ratings_on
 from optimize.inputs.subjects import new_judge_texts, shared_texts, unread_columns
 from optimize.next_step import (
     COMMAND_TITLE,
@@ -68,7 +66,7 @@ def command(arguments: Sequence[str]) -> int:
 def parser() -> ArgumentParser:
     command_parser = Parser(prog="dspy-judges check", description=ABOUT, epilog=EXAMPLES)
     add = command_parser.add_argument
-    add("file", metavar="FILE", help=f"a file, hf:owner/name, {' or '.join(STARTER_FILE_BY_NAME)}")
+    add("data", metavar="FILE", help=f"a file, hf:owner/name, {' or '.join(STARTER_FILE_BY_NAME)}")
     add_reading_flags(command_parser)
     help_text = "read only labels on this dimension, which the file must have; repeatable"
     add("--dimension", action="append", metavar="NAME", help=help_text)
@@ -84,7 +82,7 @@ def parser() -> ArgumentParser:
 def _check(flags: Namespace) -> int:
     """Print the file's problems; if it has none, print what was read and what to do next."""
     options = _read_options(flags)
-    labels, problems = check_file(flags.file, options)
+    labels, problems = check_file(flags.data, options)
     notes, capacity = list[str](), dict[str, str]()
     if labels is not None:
         notes = [*labels.notes, *_dimension_notes(labels), *_document_notes(labels)]
@@ -100,7 +98,7 @@ def _check(flags: Namespace) -> int:
             write_atomically(flags.write_map, mapping_yaml(labels.reading, options).encode())
     if flags.json:
         json_report = {
-            "file": flags.file,
+            "file": flags.data,
             "n_problems": len(problems),
             "problems": [asdict(problem) for problem in problems],
             "notes": notes,
@@ -111,9 +109,9 @@ def _check(flags: Namespace) -> int:
     elif problems or labels is None:
         print_output(*_problem_lines(problems))
     else:
-        headline = f"{Path(flags.file).stem}: no problem in {_counts_text(labels)}"
+        headline = f"{Path(flags.data).stem}: no problem in {_counts_text(labels)}"
         note_lines = [("note", note) for note in notes]
-        top = _wrap_titled_lines([*_reading_lines(labels, options.mapping), *note_lines])
+        top = _wrap_titled_lines([*_reading_lines(labels, options), *note_lines])
         next_lines = [*capacity.items(), *next_step_lines(labels, flags, options)]
         print_output(*wrap_lines(headline), *top, "", *_wrap_titled_lines(next_lines))
     return FAILED_EXIT_CODE if problems else DONE_EXIT_CODE
@@ -135,14 +133,9 @@ def _problem_lines(problems: Sequence[Problem]) -> list[str]:
 
 def _read_options(flags: Namespace) -> ReadOptions:
     """Return the options for reading the file, as the flags set them."""
-    options = read_options(read_map_flags(flags.map), parse_values(flags.values))
-    scale = parse_scale(chosen_scale(flags))
-    return replace(
-        options,
-        dimensions=[*arguments_by_dimension(flags)] or None,
-        scales={"*": scale} if scale else {},
-        annotations=flags.annotations,
-    )
+    source = LabelSource.from_flags(flags)
+    dimensions, scale = [*arguments_by_dimension(flags)] or None, parse_scale(source.scale)
+    return replace(source.options, dimensions=dimensions, scales={"*": scale} if scale else {})
 
 
 def _dimension_notes(labels: AnyLabels) -> list[str]:
@@ -196,7 +189,7 @@ def _counts_text(labels: AnyLabels) -> str:
     return f"{text} by {count_text(n_systems, 'system')}" if n_systems else text
 
 
-def _reading_lines(labels: AnyLabels, columns: Mapping[str, object]) -> Iterator[TitledLine]:
+def _reading_lines(labels: AnyLabels, options: ReadOptions) -> Iterator[TitledLine]:
     """Yield lines on what was read from a file without problems, and what was not."""
     yield "documents", labels.grouped_by
     reading = labels.reading
@@ -205,7 +198,7 @@ def _reading_lines(labels: AnyLabels, columns: Mapping[str, object]) -> Iterator
         for dimension in labels.dimensions:
             yield "ratings", f"{dimension}: {_ratings_text(labels, dimension)}"
         with suppress(LabelError):  # it is not clear which text is judged, so all are listed
-            read_names = new_judge_texts(labels, columns)
+            read_names = new_judge_texts(labels, options)
     else:
         read_names = [*shared_texts(labels), *RESPONSE_NAMES]
         n_by_vote = Counter(vote for pair in labels.pairs for vote in pair.votes)

@@ -11,12 +11,11 @@ from random import Random
 
 from dspy_judges.errors import SettingsError
 from judges import catalog
-from judges.cli.flags import JUDGE_HELP, add_model_flags, read_map_flags
+from judges.cli.flags import JUDGE_HELP, add_model_flags
 from judges.client import BudgetSpentError
 from judges.definition import make_comparison, make_dimension
 from judges.dimension import Subject
 from judges.judgement import AnyJudgement, Preference
-from judges.labels.flags import split_mapping
 from judges.labels.names import judge_name
 from judges.labels.preparation import SWAP_SAMPLE_COLUMN
 from judges.labels.rating_columns import similar_name
@@ -32,12 +31,11 @@ from optimize.inputs.flags import (
     MAP_HELP,
     CommandParser,
     add_turns_flag,
-    chosen_scale,
     fit_subject,
     judge_scale,
     parse_scale,
 )
-from optimize.inputs.labelled import PASS_FAIL, AnyLabels
+from optimize.inputs.labelled import PASS_FAIL, AnyLabels, LabelSource
 from optimize.inputs.subjects import find_subject, new_judge_texts, usable_texts
 from optimize.label_page.server import LabelServer
 from optimize.label_page.session import JudgeAnswer, LabelSession, answer_numbers
@@ -90,15 +88,14 @@ def command(arguments: Sequence[str]) -> int:
 
 def label(flags: Namespace) -> int:
     """Serve the label page until Ctrl-C, and print the command that tunes on its labels."""
-    flags.scale = chosen_scale(flags)
-    columns_by_name = split_mapping(read_map_flags(flags.map), None).columns
-    are_pairs = flags.pairwise is not None
-    items_to_label = read_items(flags.file, map=columns_by_name or None, pairwise=are_pairs)
+    source = LabelSource.of(flags.file, map=flags.map, scale=flags.scale)
+    flags.scale, are_pairs = source.scale, flags.pairwise is not None
+    items_to_label = read_items(flags.file, map=source.options.mapping, pairwise=are_pairs)
     if isinstance(items_to_label, LabelledPairs):
         text_names = usable_texts(items_to_label.reading.texts, items_to_label)
         inputs, field_by_output = text_names, {"A": "response_a", "B": "response_b"}
     else:
-        text_names = new_judge_texts(items_to_label, columns_by_name)
+        text_names = new_judge_texts(items_to_label, source.options)
         *inputs, output = text_names
         field_by_output = {output: output}
     subject = _subject_to_label(flags, items_to_label, text_names)

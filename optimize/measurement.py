@@ -14,14 +14,14 @@ from judges.dimension import Comparison, Subject
 from judges.frozen import TUNED_ON_KEY
 from judges.judgement import AnyJudgement
 from judges.labels.columns import ROW_NUMBER_COLUMN
-from judges.labels.flags import MappingValue, split_mapping
+from judges.labels.flags import MappingValue
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
 from judges.loading import load
 from judges.panel import AnyJudge
 from judges.tables.in_memory import Rows
 from judges.terminal import Progress
 from optimize.figures.as_json import JsonObject, judgement_rows, to_json
-from optimize.inputs.flags import parse_values, refuse_key_in_address
+from optimize.inputs.flags import refuse_key_in_address
 from optimize.inputs.labelled import AnyLabels, AnyPath, LabelSource, LevelOrAuto, load_labels
 from optimize.inputs.subjects import find_subject
 from optimize.measuring.asking import Task, on_label_scale, recorded_scale
@@ -152,13 +152,8 @@ def measure(
         scale = f"{scale[0]}:{scale[1]}"
     if scale is not None and not isinstance(scale, str):
         raise TypeError(f"scale is {scale!r}; it must be '0-100', (0, 100) or 'any'")
-    mapping = split_mapping(map, parse_values(values or {}))
-    label_source = LabelSource(
-        data=data,
-        columns_by_name=mapping.columns,
-        value_by_word=mapping.values,
-        annotations=annotations,
-        scale=mapping.scale if scale is None else scale,
+    label_source = LabelSource.of(
+        data, map=map, values=values or {}, annotations=annotations, scale=scale
     )
     if hasattr(judge, "items"):
         return _measure_scores(judge, label_source, dimension, level)
@@ -243,7 +238,7 @@ def _match_score_keys(scores: Any, source: LabelSource, labels: AnyLabels) -> Ma
     import pandas as pd
 
     id_column = "".join(labels.reading.rows.get("id", ()))
-    ids_are_row_numbers = source.columns_by_name.get("id") == ROW_NUMBER_COLUMN
+    ids_are_row_numbers = source.options.columns_by_name.get("id") == ROW_NUMBER_COLUMN
     frame = source.data if isinstance(source.data, pd.DataFrame) else None
     if id_column != ROW_NUMBER_COLUMN or ids_are_row_numbers:
         if frame is not None and isinstance(scores, pd.Series):

@@ -42,7 +42,7 @@ def next_step_lines(
     labelled_items: AnyLabels, flags: Namespace, options: ReadOptions
 ) -> Iterator[TitledLine]:
     """Yield the next command for these labels, or why no judge can be tuned on them yet."""
-    if len(labelled_items.documents) < MIN_DOCUMENTS_TO_SPLIT or flags.file in STARTER_FILE_BY_NAME:
+    if len(labelled_items.documents) < MIN_DOCUMENTS_TO_SPLIT or flags.data in STARTER_FILE_BY_NAME:
         return
     if SWAP_SAMPLE_COLUMN in labelled_items.reading.unread:
         yield "swap", "two judges differ on these rows: verify --against OLD --changed takes them"
@@ -103,7 +103,7 @@ def _tune_line(
     for scale in given_scales or (None, usual_text, ANY_SCALE):
         settings = Settings(
             dimension=subject_text,
-            data=flags.file,
+            data=flags.data,
             map=options.mapping,
             values=options.values,
             annotations=flags.annotations,
@@ -125,7 +125,7 @@ def _command_text(
     subject_flag: str, subject_text: str, flags: Namespace, scale: str | None = None
 ) -> str:
     """Return a command that tunes this judge, and reads the labels as these flags do."""
-    command = ["dspy-judges", "tune", subject_flag, subject_text, "--data", flags.file]
+    command = ["dspy-judges", "tune", subject_flag, subject_text, "--data", flags.data]
     if flags.annotations:
         command += ["--annotations", flags.annotations]
     # The mapping file that --write-map writes has the columns and the values.

@@ -69,7 +69,6 @@ def parser() -> argparse.ArgumentParser:
     add("file", metavar="FILE", help="a file with all outputs")
     add("--labels", metavar="FILE", help="the labels so far, with the same ids as FILE")
     add_estimate_flags(command_parser, needs_scores=False)
-    command_parser.set_defaults(data=None, annotations=None)  # `LabelSource.from_flags` reads these
     add("--target-width", metavar="W", type=float, default=0.1, help="wanted interval width (0.1)")
     for name in ("tpr", "tnr"):
         help_text = f"plan to decide if {name.upper()} is above X, instead of a width"
@@ -207,9 +206,11 @@ def _labels_for_floors(
 
 def _read_labels_so_far(flags: argparse.Namespace) -> Task:
     """Return a task on all outputs with the labels so far; its dimension is "" if unknown."""
-    label_source = replace(LabelSource.from_flags(flags), data=flags.file, annotations=flags.labels)
+    label_source = LabelSource.of(
+        flags.file, map=flags.map, values=flags.values, annotations=flags.labels, scale=flags.scale
+    )
     if not flags.labels:
-        outputs = read_items(flags.file, map=label_source.columns_by_name)
+        outputs = read_items(flags.file, map=label_source.options.mapping)
         assert isinstance(outputs, LabelledSet)
         if not outputs.reading.ratings:
             dimension = dimension_name(flags.dimension) if flags.dimension else ""

@@ -72,7 +72,7 @@ def read_labels(
         texts=texts,
         annotations=annotations,
     )
-    labelled_set = _read_or_raise(path, options, item_kind="outputs")
+    labelled_set = read_rows(path, options, item_kind="outputs")
     assert isinstance(labelled_set, LabelledSet)
     return labelled_set
 
@@ -103,7 +103,7 @@ def read_pairs(
         LabelError: If the file has problems; `problems` holds all of them.
     """
     options = replace(read_options(map, values), texts=texts)
-    labelled_pairs = _read_or_raise(path, options, item_kind="pairs")
+    labelled_pairs = read_rows(path, options, item_kind="pairs")
     assert isinstance(labelled_pairs, LabelledPairs)
     return labelled_pairs
 
@@ -117,7 +117,7 @@ def read_items(
     among the texts, since they may reveal the label.
     """
     options = replace(read_options(map), reads_labels=False)
-    return _read_or_raise(path, options, item_kind="pairs" if pairwise else "outputs")
+    return read_rows(path, options, item_kind="pairs" if pairwise else "outputs")
 
 
 def read_options(
@@ -139,8 +139,11 @@ def read_options(
     )
 
 
-def _read_or_raise(path: FileOrRows, options: ReadOptions, *, item_kind: ItemKind) -> AnyLabels:
-    """Return the labels in a file; raises LabelError with the file's most important problems."""
+def read_rows(path: FileOrRows, options: ReadOptions, *, item_kind: ItemKind) -> AnyLabels:
+    """Return the labels in a file; raises LabelError with the file's most important problems.
+
+    `read_labels` and `read_pairs` call this function, which takes all options in one object.
+    """
     labelled_items, problems = check_file(path, options, item_kind=item_kind)
     if labelled_items is not None and not problems:
         return labelled_items

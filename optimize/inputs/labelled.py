@@ -14,13 +14,13 @@ from judges.cli.flags import read_map_flags
 from judges.dimension import Comparison, Dimension, Subject
 from judges.labels.cells import without_keys
 from judges.labels.flags import ANY_SCALE, split_mapping
-from judges.labels.options import ColumnNames
+from judges.labels.options import ReadOptions
 from judges.labels.preparation import SWAP_SAMPLE_COLUMN
-from judges.labels.readers import read_labels, read_pairs, starter, starter_pairs
+from judges.labels.readers import ColumnMapping, read_options, read_rows, starter, starter_pairs
 from judges.labels.splits import with_ratings
 from judges.labels.types import AnyLabels as AnyLabels
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
-from judges.labels.values import Scale, WordValues
+from judges.labels.values import Scale, normalize_word
 from judges.prompt import are_verdict_words
 from judges.tables.in_memory import Rows, is_in_memory
 from judges.tables.problems import joined_names
@@ -42,31 +42,41 @@ DEFAULT_SCALE = (1, 5)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelSource:
-    """Where labels come from, and how their columns and words are read.
+    """Where labels come from, and how they are read.
 
-    `data` is a file, rows or a labelled set; None for the starter set. `columns_by_name` maps a
-    dimension or a text to its columns, and `turns` to "last" or "all" turns of a conversation.
-    `value_by_word` maps a word among the labels to its number or vote. `scale` is the scale that
+    `data` is a file, rows or a labelled set; None for the starter set. `scale` is the scale that
     people used; by default the judge's scale, or the narrowest usual scale that fits the labels.
     """
 
     data: AnyPath | AnyLabels | Rows | None = None
-    columns_by_name: Mapping[str, ColumnNames] = field(default_factory=dict)
-    value_by_word: WordValues = field(default_factory=dict)
-    annotations: AnyPath | None = None
+    options: ReadOptions = field(default_factory=ReadOptions)
     scale: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        data: AnyPath | AnyLabels | Rows | None,
+        *,
+        map: list[str] | ColumnMapping | None = None,
+        values: object = (),
+        annotations: AnyPath | None = None,
+        scale: str | None = None,
+    ) -> "LabelSource":
+        """Return the source; `map` and `values` are the arguments of flags, or mappings."""
+        columns = read_map_flags(map) if isinstance(map, list) else map
+        mapping = split_mapping(columns, parse_values(values))
+        options = read_options(mapping.columns, mapping.values)
+        if annotations is not None:
+            options = replace(options, annotations=os.fspath(annotations))
+        return cls(data=data, options=options, scale=mapping.scale if scale is None else scale)
 
     @classmethod
     def from_flags(cls, flags: Namespace) -> "LabelSource":
         """Return the source that --data, --map, --values, --annotations and --scale describe."""
-        mapping = split_mapping(read_map_flags(flags.map), parse_values(flags.values))
-        return cls(
-            data=flags.data or None,
-            columns_by_name=mapping.columns,
-            value_by_word=mapping.values,
-            annotations=flags.annotations,
-            scale=flags.scale,
-        )
+        settings = {
+            name: getattr(flags, name) for name in ("map", "values", "annotations", "scale")
+        }
+        return cls.of(flags.data or None, **settings)
 
     def read(
         self, name: str, subject: Subject | None, *, pairwise: bool, texts: Sequence[str] | None
@@ -74,7 +84,7 @@ class LabelSource:
         """Read the labels on one dimension, or the votes on pairs; `data` may be a labelled set."""
         data = self.data
         if isinstance(data, LabelledSet | LabelledPairs | None):
-            if self.columns_by_name or self.value_by_word or self.annotations:
+            if self.options != ReadOptions():
                 raise SettingsError(
                     "map, values and annotations say how a file is read: name the file "
                     f"({option_name('data')})"
@@ -85,13 +95,21 @@ class LabelSource:
                 kinds = ("outputs", "compares two") if pairwise else ("pairs", "rates outputs")
                 raise LabelError(f"{data.name} has {kinds[0]}, but {name} {kinds[1]}")
             return data
+        if pairwise and self.options.annotations is not None:
+            raise SettingsError(
+                f"{self.options.annotations}: votes on pairs are read only from the pairs' own "
+                "file: add them to it as a column votes, and leave out "
+                f"{option_name('annotations')}"
+            )
         if pairwise:
-            return self.read_pairs(texts)
+            options = replace(self.options, texts=texts)
+            return read_rows(self.file_or_rows, options, item_kind="pairs")
         label_source = self
         if isinstance(subject, Dimension) and subject.words:
             # The judge's own words are read as labels, even if --values does not name them.
-            judge_words = {subject.words[0]: 1, subject.words[1]: 0}
-            label_source = replace(self, value_by_word={**judge_words, **self.value_by_word})
+            judge_words = dict(zip(map(normalize_word, subject.words), (1, 0), strict=True))
+            options = replace(self.options, values={**judge_words, **self.options.values})
+            label_source = replace(self, options=options)
         return _read_on_scale(label_source, name, subject, texts)
 
     def read_outputs(
@@ -102,31 +120,15 @@ class LabelSource:
         texts: Sequence[str] | None = (),
     ) -> LabelledSet:
         """Read the labelled outputs in the file or rows; for the arguments see `read_labels`."""
-        labelled_set = read_labels(
-            self.file_or_rows,
-            map=self.columns_by_name,
-            dimensions=dimensions,
-            scales=scales,
-            texts=texts,
-            annotations=None if self.annotations is None else os.fspath(self.annotations),
-            values=self.value_by_word,
-        )
+        options = replace(self.options, dimensions=dimensions, scales=scales or {}, texts=texts)
+        labelled_set = read_rows(self.file_or_rows, options, item_kind="outputs")
+        assert isinstance(labelled_set, LabelledSet)
         if SWAP_SAMPLE_COLUMN in labelled_set.reading.unread:
             raise LabelError(
                 f"{labelled_set.name}: its rows were drawn because two judges differ on them, and "
                 "say nothing about other rows; use it with verify --against OLD --changed FILE"
             )
         return labelled_set
-
-    def read_pairs(self, texts: Sequence[str] | None) -> LabelledPairs:
-        """Read the labelled pairs in the file or rows, with these texts beside the outputs."""
-        if self.annotations is not None:
-            raise SettingsError(
-                f"{self.annotations}: votes on pairs are read only from the pairs' own file: add "
-                f"them to it as a column votes, and leave out {option_name('annotations')}"
-            )
-        columns = self.columns_by_name
-        return read_pairs(self.file_or_rows, map=columns, texts=texts, values=self.value_by_word)
 
     @property
     def file_or_rows(self) -> str | Rows:

@@ -1,7 +1,7 @@
 """Find what a judge judges (a dimension or comparison) by its name, or make it from labels."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from dspy_judges.errors import SettingsError, option_name
@@ -21,7 +21,7 @@ from judges.labels.names import (
     only_text_name,
     source_name,
 )
-from judges.labels.options import TURNS_KEY
+from judges.labels.options import ReadOptions
 from judges.labels.types import FileReading, LabelError, LabelledPairs, LabelledSet
 from judges.prompt import VALID_NAME
 from optimize.inputs.labelled import (
@@ -60,16 +60,17 @@ def subject_from_labels(
     UnknownDimensionError if neither the catalogue nor the labels have the name.
     """
     written_name, definition = _split_definition(subject_text, label_source)
-    name, columns_by_name = judge_name(written_name), label_source.columns_by_name
+    name, options = judge_name(written_name), label_source.options
     if label_source.data is None:
         raise _unknown_name_error(written_name, "no --data FILE names labels")
     if not VALID_NAME.match(name):
         advice = "name it in Latin letters, and its labels by --map NAME=COLUMN"
         raise _unknown_name_error(written_name, advice)
     has_other_name = name_key(name) != name_key(written_name)
-    if has_other_name and not pairwise and written_name not in columns_by_name:
-        columns_by_name = {name: written_name, **columns_by_name}
-    on_any_scale = replace(label_source, columns_by_name=columns_by_name, scale=None)
+    if has_other_name and not pairwise and written_name not in options.columns_by_name:
+        columns_by_name = {name: written_name, **options.columns_by_name}
+        options = replace(options, columns_by_name=columns_by_name)
+    on_any_scale = replace(label_source, options=options, scale=None)
     try:
         labelled_items = on_any_scale.read(name, None, pairwise=pairwise, texts=None)
     except LabelError as error:
@@ -88,7 +89,7 @@ def subject_from_labels(
                 f"--dimension '{name}=...', or define it in FILE.yaml"
             )
         answers = new_judge_scale(labelled_items, name, label_source.scale)
-    text_names = new_judge_texts(labelled_items, columns_by_name)
+    text_names = new_judge_texts(labelled_items, options)
     return make_dimension(name, answers, text_names, definition), labelled_items
 
 
@@ -118,7 +119,7 @@ def shared_texts(labelled_pairs: LabelledPairs) -> list[str]:
     return usable_texts(filter(is_source_or_output, text_names), labelled_pairs)
 
 
-def new_judge_texts(labelled_set: LabelledSet, columns_by_name: Mapping[str, object]) -> list[str]:
+def new_judge_texts(labelled_set: LabelledSet, options: ReadOptions) -> list[str]:
     """Return the names of the texts that a new judge reads; the judged output comes last.
 
     A judge reads the texts with a usual name and the texts that --map names, if every row has them.
@@ -127,26 +128,25 @@ def new_judge_texts(labelled_set: LabelledSet, columns_by_name: Mapping[str, obj
     """
     column_by_text = labelled_set.reading.texts
     output_names = [text for text in column_by_text if is_output_name(text)]
-    judges_all_turns = columns_by_name.get(TURNS_KEY) == "all"
-    if CONVERSATION in column_by_text and (not output_names or judges_all_turns):
+    if CONVERSATION in column_by_text and (not output_names or options.turns == "all"):
         return [CONVERSATION]
-    output_name = _judged_output(labelled_set, output_names, columns_by_name)
+    output_name = _judged_output(labelled_set, output_names, options)
     input_names = []
     for name in without_keys(column_by_text, [output_name]):
         texts = [output.texts.get(name, "") for output in labelled_set.outputs]
         holds_ids = source_name([name]) and all(map(DOCUMENT_ID_PATTERN.fullmatch, texts))
-        if name in columns_by_name or (is_text_name(name) and not holds_ids):
+        if name in options.columns_by_name or (is_text_name(name) and not holds_ids):
             input_names.append(name)
     return usable_texts([*input_names, output_name], labelled_set)
 
 
 def _judged_output(
-    labelled_set: LabelledSet, output_names: Sequence[str], columns_by_name: Mapping[str, object]
+    labelled_set: LabelledSet, output_names: Sequence[str], options: ReadOptions
 ) -> str:
     """Return the name of the judged output; `output_names` are the usual names among the texts."""
     column_by_text = labelled_set.reading.texts
     possible_outputs = output_names or [*column_by_text]
-    named_outputs = [text for text in output_names if text in columns_by_name]
+    named_outputs = [text for text in output_names if text in options.columns_by_name]
     outputs = named_outputs or possible_outputs
     if len(outputs) == 1 and VALID_NAME.match(outputs[0]):
         return outputs[0]

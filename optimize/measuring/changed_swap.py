@@ -11,7 +11,7 @@ import numpy as np
 
 from dspy_judges.errors import SettingsError
 from judges.labels.preparation import SWAP_SAMPLE_COLUMN
-from judges.labels.readers import read_items, read_labels
+from judges.labels.readers import read_items, read_rows
 from judges.labels.types import LabelError, LabelledSet
 from judges.tables.atomic_write import write_atomically
 from optimize.figures.as_json import JsonObject
@@ -151,11 +151,12 @@ def _with_clear_loss(result: ChangedRowsSwap, gain: Vector, human: Vector) -> Ch
 
 def _read_labels(label_source: LabelSource, dimension: str) -> dict[str, float]:
     """Return people's labels by id; {} if there is no such file, or no label in it."""
-    path, columns = str(label_source.data), label_source.columns_by_name
-    if not Path(path).exists() or not read_items(path, map=columns).reading.ratings:
+    path, options = str(label_source.data), label_source.options
+    if not Path(path).exists() or not read_items(path, map=options.mapping).reading.ratings:
         return {}
-    values = label_source.value_by_word
-    labels = read_labels(path, map=columns, dimensions=[dimension], values=values, texts=())
+    options = replace(options, dimensions=[dimension], texts=(), annotations=None)
+    labels = read_rows(path, options, item_kind="outputs")
+    assert isinstance(labels, LabelledSet)
     only_dimension(labels)
     return {item.id: item.human for item in make_items(labels, dimension)}
 

@@ -98,10 +98,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def label_source(self) -> "LabelSource":
         from optimize.inputs.labelled import LabelSource  # --help does not need it
 
-        return LabelSource(
-            data=self.data,
-            columns_by_name=self.map,
-            value_by_word=self.values,
+        return LabelSource.of(
+            self.data,
+            map=self.map,
+            values=self.values,
             annotations=self.annotations,
             scale=self.scale,
         )

@@ -1,12 +1,9 @@
 """What a judge reads that nobody has defined: texts by their names, and nothing about the label."""
 
-from pathlib import Path
-
 import pytest
 from command_runs import output_of
 from jsonl import write_jsonl
 
-from judges.labels.flags import read_map_file
 from judges.labels.types import LabelError
 from optimize import check
 from optimize.inputs.labelled import LabelSource
@@ -26,9 +23,8 @@ def texts_of(*, map: dict[str, str] | None = None, **columns: object) -> tuple[s
         | SECRET
         for n in range(40)
     ]
-    return subject_from_labels("quality", LabelSource(data=rows, columns_by_name=map or {}))[
-        0
-    ].texts
+    subject, _ = subject_from_labels("quality", LabelSource.of(rows, map=map))
+    return subject.texts
 
 
 INPUT, ANSWER = {"input": "{}+{}?"}, {"output": "say {}"}
@@ -90,7 +86,5 @@ def test_the_mapping_file_of_check_names_no_metadata_column(here):
     rows = [{"input": f"{n}?", "label": n % 2, **about} for n in range(8)]
     sheet = write_jsonl("sheet.jsonl", rows)
     output_of(check.command, sheet, "--write-map", "map.yaml")
-    subject = subject_from_labels(
-        "label", LabelSource(data=sheet, columns_by_name=read_map_file(Path("map.yaml")))
-    )
-    assert subject[0].texts == ("input", "output")
+    subject, _ = subject_from_labels("label", LabelSource.of(sheet, map="map.yaml"))
+    assert subject.texts == ("input", "output")

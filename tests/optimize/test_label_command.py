@@ -14,12 +14,13 @@ from urllib.request import Request, urlopen
 import pytest
 from command_runs import Result, run
 from jsonl import read_jsonl, write_jsonl
+from label_sessions import label
 from processes import TIMEOUT, label_page, until
 
 from dspy_judges.__main__ import main
 from judges.labels.readers import read_labels
 from optimize.label_page.server import LabelServer
-from optimize.label_page.session import Click, LabelSession
+from optimize.label_page.session import LabelSession
 
 ROWS = [
     {"id": f"o{i}", "group": f"d{i // 2}", "document": f"Text {i // 2}.", "summary": f"Sum {i}."}
@@ -70,12 +71,6 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     return serving
 
 
-def label(session: LabelSession, value: Any, who: str = "Anna", **more: Any) -> Any:
-    """Label what is shown to this annotator."""
-    item = session.state(who)["item"]["item"]
-    return session.label(Click(annotator=who, item=item, value=value, **more))
-
-
 def refuse(code: int, message: str, *words: str) -> None:
     """A command that opens no page ends with this code and says this in its one line."""
     result = run(main, "label", *words)
@@ -85,8 +80,8 @@ def refuse(code: int, message: str, *words: str) -> None:
 
 def test_label_prints_the_file_of_labels_and_the_next_command(serve):
     def work(session: LabelSession) -> None:
-        label(session, 4)
-        label(session, 5, "Ben")
+        label(session, "Anna", 4)
+        label(session, "Ben", 5)
         # A second command on this file meanwhile.
         refuse(1, "outputs.relevance.jsonl is in use by another run", *TASK, "relevance")
 
@@ -103,7 +98,9 @@ def test_label_prints_the_file_of_labels_and_the_next_command(serve):
 
 
 def test_without_new_labels_tuning_is_not_advised(serve):
-    code, out, _ = serve(lambda session: label(session, "", mark="unsure"), *TASK, "relevance")
+    code, out, _ = serve(
+        lambda session: label(session, "Anna", "", mark="unsure"), *TASK, "relevance"
+    )
     assert (code, out.endswith("nothing was labelled\n"), "tune" in out) == (0, True, False)
 
 
@@ -152,7 +149,7 @@ def test_every_task_has_its_answers_and_keys(serve, words, values, keys):
         assert [answer["value"] for answer in answers] == values
         assert "".join(answer["key"] for answer in answers) == keys
         assert [text["name"] for text in state["item"]["texts"]] == ["document"]
-        assert label(session, values[0])["done"] == 1
+        assert label(session, "Anna", values[0])["done"] == 1
 
     assert serve(work, *words).code == 0
 
@@ -171,7 +168,7 @@ def test_a_judge_is_asked_first_and_shown_only_in_the_review(serve, words, value
         assert state["has_judge"]
         assert "score" not in json.dumps(state["item"])
         for _ in ROWS:
-            state = label(session, value, comment="no")
+            state = label(session, "Anna", value, comment="no")
         items = session.review("Anna")["items"]
         assert len(items) == state["disagreements"] > 0
         assert {item["after"] for item in items} == {"judge"}

@@ -13,33 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonl import read_jsonl, write_jsonl
+from label_sessions import N, label, session_in
 
-from judges import definition
 from judges.labels.readers import read_labels, read_pairs
 from judges.labels.types import LabelError
 from optimize.label_page.label_log import ClickError
 from optimize.label_page.session import Click, JudgeAnswer, LabelSession
 
-TEXTS = ["document", "summary"]
-N = 6
-SUBJECTS: dict[str, Any] = {
-    "rating": definition.make_dimension("helpful", (1, 5), TEXTS, "It helps."),
-    "pairwise": definition.make_comparison("better", ["document"], "response"),
-}
 ANSWERS: dict[str, list[Any]] = {"rating": [1, 2, 3, 4, 5], "pairwise": ["A", "B", "tie"]}
-
-
-def session_in(folder: Path, kind: str = "rating", **more: Any) -> LabelSession:
-    """A session on six outputs of three documents, or six pairs."""
-    rows = [{"id": f"o{i}", "group": f"d{i // 2}", "document": f"Text {i // 2}."} for i in range(N)]
-    fields = {"summary": "summary"}
-    if kind == "pairwise":
-        fields = {"A": "response_a", "B": "response_b"}
-    for i, row in enumerate(rows):
-        row |= {field: f"<b>{name}</b> {i}." for name, field in fields.items()}
-        row |= {"system": f"s{i % 2}", "dimension": "helpful"} if kind == "rating" else {}
-    about: Any = {"rows": rows, "text_fields": TEXTS[:1], "output_fields": fields, **more}
-    return LabelSession(subject=SUBJECTS[kind], path=folder / "labels.jsonl", **about)
 
 
 @pytest.fixture
@@ -57,13 +38,9 @@ def start(here):
             session.label_log.close()
 
 
-def label(session: LabelSession, who: str, item: int, value: Any, **more: Any) -> Any:
-    return session.label(Click(annotator=who, item=item, value=value, **more))
-
-
 def label_all(session: LabelSession, who: str, values: list[Any]) -> None:
     for item, value in enumerate(values):
-        label(session, who, item, value)
+        label(session, who, value, item)
 
 
 def undo(session: LabelSession, who: str) -> Any:
@@ -73,14 +50,14 @@ def undo(session: LabelSession, who: str) -> Any:
 def test_skips_and_doubts_are_no_labels_for_other_commands(start):
     session = start()
     first = session.state("Ann")["item"]["item"]
-    second = label(session, "Ann", first, "", mark="skipped")["item"]["item"]
-    state = label(session, "Ann", second, "", mark="unsure", comment="either way")
+    second = label(session, "Ann", "", first, mark="skipped")["item"]["item"]
+    state = label(session, "Ann", "", second, mark="unsure", comment="either way")
     assert (state["done"], state["unsure"]) == (0, 1)
     for _ in range(N - 2):
-        state = label(session, "Ann", state["item"]["item"], 4)
+        state = label(session, "Ann", 4, state["item"]["item"])
     # What was skipped comes again at the end, what is unsure does not.
     assert state["item"]["item"] == first
-    assert label(session, "Ann", first, 2)["item"] is None
+    assert label(session, "Ann", 2, first)["item"] is None
     assert session.label_log.close() == N - 1
     skip, unsure = (line for line in read_jsonl(session.path) if line["rating"] is None)
     assert (skip["skipped"], unsure["unsure"]) == (True, True)
@@ -90,7 +67,7 @@ def test_skips_and_doubts_are_no_labels_for_other_commands(start):
     # A session that goes on passes over them, too, and an undo takes a mark back.
     again = start()
     assert again.state("Ann")["item"] is None
-    assert label(again, "Ben", first, "", mark="unsure")["unsure"] == 1
+    assert label(again, "Ben", "", first, mark="unsure")["unsure"] == 1
     assert undo(again, "Ben")["unsure"] == 0
 
 
@@ -139,7 +116,7 @@ def test_every_acknowledged_label_is_in_the_file(steps, kind):
                 item, number, comment = step
                 value, stands = answers[number % len(answers)], standing.get((who, item))
                 before, entry = stands and stands[0], (value, comment.strip())
-                label(session, who, item, value, comment=comment, before=before)
+                label(session, who, value, item, comment=comment, before=before)
                 assert (path.read_bytes() == lines) is (entry == stands)
                 if entry != stands:  # the last that was given is the first to be undone
                     standing.pop((who, item), None)
@@ -152,7 +129,7 @@ def test_every_acknowledged_label_is_in_the_file(steps, kind):
                     assert state["item"]["undone"] == {"value": value, "comment": comment}
             elif word == "full" and (shown := session.state(who)["item"]):
                 with room_for(path, step), pytest.raises(ClickError, match="not saved") as error:
-                    label(session, who, shown["item"], answers[0])
+                    label(session, who, answers[0], shown["item"])
                 assert (error.value.status, path.read_bytes()) == (507, lines)
             elif word == "restart":
                 session.label_log.close()
@@ -165,7 +142,7 @@ def test_every_acknowledged_label_is_in_the_file(steps, kind):
             assert session.state(who)["done"] == sum(key[0] == who for key in standing)
         session.label_log.close()
         with pytest.raises(ClickError, match="has ended"):
-            label(session, "Anna", 0, answers[0])
+            label(session, "Anna", answers[0], 0)
         labels: dict[str, list[Any]] = {}
         for (_, item), (value, _) in standing.items():
             labels.setdefault(session.rows[item]["id"], []).append(value)
@@ -174,10 +151,10 @@ def test_every_acknowledged_label_is_in_the_file(steps, kind):
 
 def test_a_label_is_not_replaced_from_a_window_that_does_not_show_it(start):
     session = start()
-    label(session, "Anna", 0, 1)
+    label(session, "Anna", 1, 0)
     for before in (None, 3):
         with pytest.raises(ClickError, match="in another window") as error:
-            label(session, "Anna", 0, 2, before=before)
+            label(session, "Anna", 2, 0, before=before)
         assert error.value.status == 409
     assert [row["rating"] for row in read_jsonl(session.path)] == [1]
 
@@ -188,7 +165,7 @@ def test_a_documents_outputs_come_together_in_an_order_by_the_seed_without_syste
     while (item := state["item"]) is not None:
         assert not {"id", "system"} & {*item}
         places.append((item["document"], item["place"], item["texts"][0]["text"]))
-        state = label(session, "Anna", item["item"], 3)
+        state = label(session, "Anna", 3, item["item"])
     assert [place[:2] for place in places] == [(d, p) for d in (1, 2, 3) for p in (1, 2)]
     assert len({(document, text) for document, _, text in places}) == 3
     assert state["done"] == state["outputs"] == N
@@ -199,7 +176,7 @@ def test_a_documents_outputs_come_together_in_an_order_by_the_seed_without_syste
 
 def test_a_line_of_the_log_has_the_output_and_the_label(start):
     session = start()
-    label(session, "Anna", 0, 4, comment=" Fine. ")
+    label(session, "Anna", 4, 0, comment=" Fine. ")
     (row,) = read_jsonl(session.path)
     n = int(row["id"][1])
     output = {"id": f"o{n}", "group": f"d{n // 2}", "system": f"s{n % 2}"}
@@ -213,9 +190,9 @@ def test_agreement_counts_only_labels_given_before_the_review(start):
     session = start()
     label_all(session, "Anna", [1, 5, 3, 4])
     label_all(session, "Ben", [1, 3, 3])
-    label(session, "Ben", 1, 5, before=3, after="annotators")
+    label(session, "Ben", 5, 1, before=3, after="annotators")
     undo(session, "Ben")
-    label(session, "Ben", 1, 5)  # he knows what Anna said, so it is not blind, either
+    label(session, "Ben", 5, 1)  # he knows what Anna said, so it is not blind, either
     label_all(session, "Cem", [1, 5])
     label_all(session, "Dee", [1, 5])
     # Cem's with Dee is not for her.
@@ -246,8 +223,8 @@ def test_the_review_shows_annotators_first_and_the_judge_only_to_those_who_diffe
     assert (state["disagreements"], state["has_judge"]) == (1, True)
     assert "why" not in str(state)
     # Whoever comes to agree with the other is done.
-    assert label(session, "Anna", 0, 2, before=4, after="annotators")["disagreements"] == 0
-    assert label(session, "Anna", 5, 2)["disagreements"] == 1
+    assert label(session, "Anna", 2, 0, before=4, after="annotators")["disagreements"] == 0
+    assert label(session, "Anna", 2, 5)["disagreements"] == 1
 
 
 @pytest.mark.parametrize(
@@ -282,7 +259,7 @@ def test_labels_of_other_outputs_and_dimensions_stay_and_are_counted(start):
     again = start()
     assert again.label_log.notes == ["ignored 2 lines on other outputs or dimensions"]
     assert again.state("Anna")["done"] == 1
-    assert label(again, "Anna", 1, 2)["done"] == 2
+    assert label(again, "Anna", 2, 1)["done"] == 2
     assert read_jsonl(session.path)[:3] == rows
 
 
@@ -297,7 +274,7 @@ def test_after_another_program_changed_the_file_nothing_is_saved_or_counted(star
     if left is not None:
         path.write_bytes(left)
     for act in (
-        lambda: label(session, "Anna", 2, 1),
+        lambda: label(session, "Anna", 1, 2),
         lambda: undo(session, "Anna"),
         lambda: session.state("Anna"),
         lambda: session.review("Anna"),
