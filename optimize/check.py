@@ -13,9 +13,8 @@ from pathlib import Path
 from judges.cli.flags import Parser
 from judges.labels.cells import without_keys
 from judges.labels.columns import NESTED_COLUMNS
-from judges.labels.flags import SCALE_KEY, VALUES_KEY
 from judges.labels.names import is_source_or_output
-from judges.labels.options import ReadOptions
+from judges.labels.options import SCALE_KEY, VALUES_KEY, ReadOptions
 from judges.labels.pairs import RESPONSE_NAMES
 from judges.labels.readers import STARTER_FILE_BY_NAME, check_file
 from judges.labels.splits import MIN_DOCUMENTS_TO_SPLIT, with_ratings

@@ -14,7 +14,7 @@ from judges.dimension import Comparison, Subject
 from judges.frozen import TUNED_ON_KEY
 from judges.judgement import AnyJudgement
 from judges.labels.columns import ROW_NUMBER_COLUMN
-from judges.labels.flags import MappingValue
+from judges.labels.options import MappingValue
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
 from judges.loading import load
 from judges.panel import AnyJudge

@@ -7,9 +7,8 @@ from dataclasses import replace
 
 from dspy_judges.errors import JudgesError
 from judges import catalog
-from judges.labels.flags import ANY_SCALE
 from judges.labels.names import judge_name, map_flag
-from judges.labels.options import ReadOptions
+from judges.labels.options import ANY_SCALE, ReadOptions
 from judges.labels.preparation import SWAP_SAMPLE_COLUMN
 from judges.labels.readers import STARTER_FILE_BY_NAME
 from judges.labels.splits import MIN_DOCUMENTS_TO_SPLIT

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
 from dspy_judges.errors import UsageError, option_name
 from judges.client import Redactor, check_model_name, read_price, url_has_secret
-from judges.labels.flags import MappingValue, read_mapping
+from judges.labels.options import MappingValue, read_mapping
 from judges.protocol import is_decision_model
 from judges.terminal import QUIET_HELP, escape_invisible, print_note
 

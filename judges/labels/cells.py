@@ -10,10 +10,6 @@ from judges.tables.text import Record, decode_json
 from judges.tables.text import is_blank as is_blank
 
 AnyValue = TypeVar("AnyValue")
-# Maps each annotator's name to their rating of an output. The key None stands for a rating without
-# a name, which may be the mean of several annotators' ratings.
-RatingsByAnnotator = dict[str | None, float]
-
 # A path `a.b` stands for the key `b` of the JSON objects in the column `a`.
 KEY_SEPARATOR = "."
 # A list of more than 100 numbers is not read as ratings, because it may be an embedding.

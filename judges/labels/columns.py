@@ -41,22 +41,22 @@ ROW_NUMBER_COLUMN = "#row"
 # Other names that files often give to the columns `id`, `group`, `system` and so on.
 _ALIASES = {
     "id": (
-        *("item_id", "sample_id", "example_id", "nr", "nr.", "no.", "n°", "#", "index", "item"),
-        *("nummer", "numéro", "número", "identifiant", "identificador"),
+        *("item_id", "sample_id", "example_id", "nr", "nr.", "no.", "#", "index", "item"),
+        "nummer",
     ),
     "group": ("document_id", "doc_id", "group_id", "conversation_id"),
     "system": (
-        *("system_id", "system_name", "model", "model_id", "model_name", "modell", "modèle"),
+        *("system_id", "system_name", "model", "model_id", "model_name", "modell"),
         *("bot", "chatbot", "llm", "variant", "variante"),
     ),
     "system_a": ("model_a", "generator_1"),
     "system_b": ("model_b", "generator_2"),
     "annotator": (
         *("annotator_id", "annotator_name", "worker", "worker_id", "rater", "rater_id", "coder"),
-        *("reviewer", "evaluator", "bewerter", "annotateur", "évaluateur", "evaluador"),
+        *("reviewer", "evaluator", "bewerter"),
     ),
-    "dimension": ("criterion", "aspect", "kriterium", "aspekt", "critère", "criterio", "dimensión"),
-    "rating": ("score", "value", "mark", "grade", "bewertung", "note", "punkte", "puntuación"),
+    "dimension": ("criterion", "aspect", "kriterium", "aspekt"),
+    "rating": ("score", "value", "mark", "grade", "bewertung", "note", "punkte"),
 }
 # If a column's name has one of these words, a model wrote the comments in it, and not a person.
 _MODEL_WORDS = frozenset({"llm", "gpt", "model", "judge", "ai", "claude", "gemini", "auto"})
@@ -82,9 +82,9 @@ class Columns:
     def __post_init__(self) -> None:
         self.find_column, self.describe_column = cache(self._find_column), cache(self._describe)
         # Maps names without case and spacing to the exact names of columns.
-        self._exact_names: dict[str, list[str]] = {}
+        self._exact_names: dict[str, list[str]] = defaultdict(list)
         for column in self.table.columns:
-            self._exact_names.setdefault(name_key(column), []).append(column)
+            self._exact_names[name_key(column)].append(column)
         self.columns_by_name = {
             name: self._split_column_names(columns)
             for name, columns in self.options.columns_by_name.items()
@@ -97,7 +97,7 @@ class Columns:
         for name in [names] if isinstance(names, str) else map(str, names):
             # A column's name may itself contain a comma, so look for the whole name first.
             column = self.exact_name(name)
-            is_column = column in self.table.columns or column in self.nested_key_paths
+            is_column = column in (*self.table.columns, *self.nested_key_paths)
             column_names += [name] if is_column else split_at_commas(name) or [name]
         return tuple(dict.fromkeys(map(self.exact_name, column_names)))
 
@@ -135,6 +135,19 @@ class Columns:
         """The columns with a judge's scores: beside NAME, `score` writes a column NAME_failure."""
         return {name for name in self.table.columns if f"{name}_failure" in self.table.columns}
 
+    @cached_property
+    def number_columns(self) -> tuple[str, ...]:
+        """The columns whose cells look like people's ratings; () for a long table."""
+        if self.is_long_table:
+            return ()
+        used_columns = self.columns_in_use(OUTPUT_ROLES) | self.judge_score_columns
+        return tuple(self.columns_of_kind(self.columns_except(used_columns), "rating"))
+
+    @cached_property
+    def nested_columns(self) -> tuple[str, ...]:
+        """The columns of objects {dimension: rating}; of two, the later one counts."""
+        return self.find_columns(NESTED_COLUMNS)
+
     def columns_except(self, excluded: Collection[str]) -> list[str]:
         """Return the names of the table's columns that are not in `excluded`."""
         return [column for column in self.table.columns if column not in excluded]
@@ -144,13 +157,13 @@ class Columns:
         if name in self.columns_by_name:
             column = self.columns_by_name[name][0]
             return column if self.has_column(column) else None
-        possible_columns = map(self.exact_name, (name, *_ALIASES.get(name, ())))
-        return next((c for c in possible_columns if self._cells_fit_name(c, name)), None)
+        for column in map(self.exact_name, (name, *_ALIASES.get(name, ()))):
+            is_free = column == name or column not in self.mapped_columns
+            if column in self.table.columns and is_free and self._cells_fit_name(column, name):
+                return column
+        return None
 
     def _cells_fit_name(self, column: str, name: str) -> bool:
-        """Return whether a column exists, and its cells can be what a name such as `id` says."""
-        if column not in self.table.columns or (column != name and column in self.mapped_columns):
-            return False
         if name in NESTED_COLUMNS:
             # A column called `ratings` or `annotations` may hold remarks instead of objects.
             return any(str(cell).lstrip()[:1] in ("{", "[") for cell in self.cells_in(column))
@@ -264,7 +277,7 @@ class Columns:
     @property
     def has_nested_or_long_ratings(self) -> bool:
         """Whether the table is long or has a column of objects {dimension: rating}."""
-        return self.is_long_table or self.find_columns(NESTED_COLUMNS) != ()
+        return self.is_long_table or self.nested_columns != ()
 
     @cached_property
     def comment_columns(self) -> tuple[str, ...]:
@@ -274,7 +287,7 @@ class Columns:
         excluded_names = self.mapped_columns | {*(self.options.texts or ())}
         comment_columns = [
             name
-            for name in filter(is_comment_name, (*self.table.columns, *self.rating_key_paths))
+            for name in filter(is_comment_name, (*self.table.columns, *self._rating_key_paths))
             if name not in excluded_names and model_words.isdisjoint(name_words(name))
         ]
         return tuple(self.columns_of_kind(comment_columns, "text", "label", "name"))
@@ -288,24 +301,22 @@ class Columns:
         may reveal which system wrote the output. A column that the user names with --map is a text,
         unless it holds labels or its name is one of `ROLE_NAMES`.
         """
-        mapped_texts: dict[str, str] = {}
+        user_texts, other_texts = dict[str, str](), dict[str, str]()
         for name, (column, *_) in without_keys(self.columns_by_name, ROLE_NAMES).items():
             holds_strings = self.kind_of(column) in ("text", "label", "name")
             if column not in label_columns and (holds_strings or is_source_or_output(name)):
-                mapped_texts[name] = column
-        unused_columns = self.columns_except({*used_columns, *label_columns, *self.comment_columns})
+                user_texts[name] = column
         outer_columns = {*map(self.outer_column, (*used_columns, *label_columns))}
-        other_texts = {
-            self._text_name(column): column
-            for column in filter(self._may_be_text, unused_columns)
+        for column in self.columns_except({*used_columns, *label_columns, *self.comment_columns}):
+            name = self._text_name(column)
             # If the objects in a column hold ids or labels, the column itself is not a text.
-            if is_text_name(column) or column not in outer_columns
-        }
-        other_texts = without_keys(other_texts, self.columns_by_name)
-        if self.columns_of_kind((*other_texts.values(), *mapped_texts.values()), "text"):
-            is_category = {c: self.describe_column(c).is_category for c in other_texts.values()}
-            other_texts = {name: c for name, c in other_texts.items() if not is_category[c]}
-        return {**other_texts, **mapped_texts}
+            is_unused = is_text_name(column) or column not in outer_columns
+            if is_unused and self._may_be_text(column) and name not in self.columns_by_name:
+                other_texts[name] = column
+        if self.columns_of_kind((*other_texts.values(), *user_texts.values()), "text"):
+            describe = self.describe_column
+            other_texts = {n: c for n, c in other_texts.items() if not describe(c).is_category}
+        return {**other_texts, **user_texts}
 
     def _may_be_text(self, column: str) -> bool:
         # A short reference answer, such as the cells of `ground truth`, may be the label itself.
@@ -332,20 +343,24 @@ class Columns:
         varied_texts = [name for name, c in column_by_text.items() if c.is_filled_and_varied]
         if named_source := source_name(varied_texts) or source_name(texts):
             return named_source
-        n_distinct = {name: column.n_distinct for name, column in column_by_text.items()}
-        max_distinct = max(n_distinct.values(), default=0)
+        max_distinct = max((column.n_distinct for column in column_by_text.values()), default=0)
         sources = [name for name, c in column_by_text.items() if c.may_be_source(max_distinct)]
-        return max(sources, key=lambda name: n_distinct[name], default=None)
+        return max(sources, key=lambda name: column_by_text[name].n_distinct, default=None)
 
     def must_hold_text(self, name: str) -> bool:
         """Return whether a column must hold texts: a judge reads it, or it is named like a text."""
         return is_source_or_output(name) or name in (self.options.texts or ())
 
     @cached_property
-    def rating_key_paths(self) -> tuple[str, ...]:
-        """The paths of all keys of the objects {dimension: rating}, such as `ratings.fluency`."""
-        columns = self.find_columns(NESTED_COLUMNS)
-        return tuple(path for path in self.nested_key_paths if self.outer_column(path) in columns)
+    def _rating_key_paths(self) -> list[str]:
+        paths = self.nested_key_paths
+        return [path for path in paths if self.outer_column(path) in self.nested_columns]
+
+    @cached_property
+    def nested_dimensions(self) -> dict[str, str]:
+        """Maps each dimension in the objects to its path, such as `ratings.fluency`."""
+        paths = [path for path in self._rating_key_paths if path not in self.comment_columns]
+        return {path.partition(KEY_SEPARATOR)[2]: path for path in paths}
 
     @cached_property
     def nested_key_paths(self) -> tuple[str, ...]:

@@ -4,8 +4,8 @@
 """
 
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import ChainMap, Counter, defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 
@@ -56,8 +56,6 @@ class _ExportReader:
 
     def __init__(self, export: LabelExport, table: Table, options: ReadOptions) -> None:
         self._export, self._options = export, options
-        self._number_by_word = options.number_by_word
-        self._rows_are_labels = "" in export.labels
         # The number of labels or outputs that were left out, by the reason.
         self._n_left_out = Counter[str]()
         self._table = replace(table, rows=tuple(filter(self._keep_row, table.rows)))
@@ -68,18 +66,15 @@ class _ExportReader:
         # Maps each column that may hold texts to the name under which the texts are read.
         self._text_names: dict[str, str] = {}
         for column in columns.columns_except(self._user_columns):
-            name = self._declared_name(column)
+            if re.fullmatch(export.unread, column):
+                continue
+            matches = (
+                (re.fullmatch(pattern, column), name) for pattern, name in export.names.items()
+            )
+            name = next((match.expand(name) for match, name in matches if match), column)
             # If `Input.summary` is a text, `Answer.summary` rates it, and so keeps its own name.
             is_rating_of_text = is_source_or_output(name) and name in self._text_names.values()
-            if not re.fullmatch(export.unread, column):
-                self._text_names[column] = column if is_rating_of_text else name
-
-    def _declared_name(self, column: str) -> str:
-        """Return the name that the declaration gives to a column; by default, the column's own."""
-        for pattern, name in self._export.names.items():
-            if match := re.fullmatch(pattern, column):
-                return match.expand(name)
-        return column
+            self._text_names[column] = column if is_rating_of_text else name
 
     def _keep_row(self, row: TableRow) -> bool:
         """Return whether a row is read; a row that the declaration leaves out is counted."""
@@ -91,7 +86,8 @@ class _ExportReader:
 
     def read(self) -> Table:
         """Return a long table with one row per label, and one row per output without a label."""
-        output_rows = [] if self._rows_are_labels else [*map(self._output_row, self._table.rows)]
+        rows_are_labels = "" in self._export.labels
+        output_rows = [] if rows_are_labels else [*map(self._output_row, self._table.rows)]
         # A trace of Langfuse has labels on itself and on the observations in it.
         observations = [
             self._output_row(row._replace(cells=observation))
@@ -100,14 +96,22 @@ class _ExportReader:
         ]
         output_by_id = {str(row.cells.get("id")): row for row in (*observations, *output_rows)}
         label_rows = self._label_rows(output_by_id)
-        unlabelled_rows = self._unlabelled_outputs(output_rows, label_rows)
+        labelled_ids = {row.cells["id"] for row in label_rows}
+        rows = [*label_rows]
+        for row in output_rows:
+            if row.cells.get("id") in labelled_ids:
+                continue
+            if self._export.labels and any(map(is_blank, row.cells.values())):
+                self._n_left_out["outputs without a label and without a text"] += 1
+            else:
+                rows.append(row)
         note = self._note(len(label_rows))
         if not label_rows and self._needs_labels():
             reason = "" if self._export.labels else ", which does not say who rated"
             raise UnreadableError("no-rating", f"is {note}{reason}", self._export.advice)
         if not output_rows and self._options.texts != ():
             raise UnreadableError("no-text", f"is {note}, without texts", self._export.advice)
-        rows = sorted([*label_rows, *unlabelled_rows], key=lambda row: row.line)
+        rows.sort(key=lambda row: row.line)
         return replace(
             self._table,
             columns=tuple(dict.fromkeys(chain.from_iterable(row.cells for row in rows))),
@@ -127,38 +131,16 @@ class _ExportReader:
 
     def _output_row(self, row: TableRow) -> TableRow:
         """Return a row with only an output's id, its texts and the columns that the user names."""
-        cells: Record = {}
         if self._export.texts == "*":
-            for column, name in self._text_names.items():
-                cells[name] = _unwrap_rating(row.cells.get(column))
+            text_names = self._text_names.items()
+            cells = {name: _unwrap_rating(row.cells.get(column)) for column, name in text_names}
         elif self._export.texts:
-            for texts_by_name in objects_in(row.cells[self._export.texts]):
-                cells |= texts_by_name
+            cells = dict(ChainMap(*reversed(objects_in(row.cells[self._export.texts]))))
         else:
             cells = {name: _field_of(row.cells, name) for name in ("input", "output")}
         cells |= {column: row.cells.get(column) for column in self._user_columns}
         output_id = _field_of(row.cells, "id")
-        if output_id is not None:
-            cells["id"] = str(output_id)
-        return row._replace(cells=cells)
-
-    def _unlabelled_outputs(
-        self, output_rows: Iterable[TableRow], label_rows: Sequence[TableRow]
-    ) -> list[TableRow]:
-        """Return the rows of outputs without a label; those without a text are left out."""
-        labelled_ids = {row.cells["id"] for row in label_rows}
-        unlabelled_rows = [row for row in output_rows if row.cells.get("id") not in labelled_ids]
-        if not self._export.labels:
-            return unlabelled_rows
-        # In a long table, a row without a label must have a dimension, too.
-        dimension_cell = {"dimension": label_rows[0].cells["dimension"]} if label_rows else {}
-        complete_rows: list[TableRow] = []
-        for row in unlabelled_rows:
-            if any(map(is_blank, row.cells.values())):
-                self._n_left_out["outputs without a label and without a text"] += 1
-            else:
-                complete_rows.append(row._replace(cells=row.cells | dimension_cell))
-        return complete_rows
+        return row._replace(cells=cells if output_id is None else {**cells, "id": str(output_id)})
 
     def _needs_labels(self) -> bool:
         """Return whether the export itself must have labels: the user names no other labels."""
@@ -171,13 +153,14 @@ class _ExportReader:
         """Return the rows of people's labels, with the outputs' texts and the comments."""
         rows, multiple_choice_dimensions = list[TableRow](), set[object]()
         comments: dict[object, list[object]] = defaultdict(list)
-        for row, label, source in self._find_labels():
-            cells = self._label_cells(row, label, source, output_by_id)
+        for row, label in self._labels():
+            cells = self._label_cells(row, label, output_by_id)
             if cells is None:
                 continue
+            comments_of_annotator = comments[cells["id"], cells["annotator"]]
             # In some exports, a comment is written like a label.
             if is_comment_name(str(cells["dimension"])) and isinstance(cells["rating"], str):
-                comments[cells["id"], cells["annotator"]].append(cells["rating"])
+                comments_of_annotator.append(cells["rating"])
             else:
                 rows.append(row._replace(cells=cells))
             if isinstance(cells["rating"], list):
@@ -195,52 +178,54 @@ class _ExportReader:
             label_rows.append(row)
         return label_rows
 
-    def _find_labels(self) -> Iterator[tuple[TableRow, Record, str]]:
-        """Yield each label in the export, with its row and with the source that gave it."""
+    def _labels(self) -> Iterator[tuple[TableRow, Record]]:
+        """Yield each label in the export with its row; its key `source` says who gave it."""
         for row in self._table.rows:
             for place, source in self._export.labels.items():
                 for label in _labels_at(row.cells, place):
-                    yield row, label, source or str(_field_of(label, "source") or "unknown")
+                    yield row, {**label, "source": source or _field_of(label, "source")}
 
     def _label_cells(
-        self, row: TableRow, label: Record, source: str, output_by_id: Mapping[str, TableRow]
+        self, row: TableRow, label: Record, output_by_id: Mapping[str, TableRow]
     ) -> Record | None:
         """Return the cells of a label for the long table, or None if the label is left out."""
         dimension = self._options.dimension_in(_field_of(label, "dimension"))
         if not (self._options.includes_dimension(dimension) or is_comment_name(dimension)):
             return None
-        if not self._is_by_person(label, source, row.line):
+        if reason := self._reason_to_leave_out(label, row.line):
+            self._n_left_out[reason] += 1
             return None
         output_id = _field_of(label, "output_id")
-        if not (output_id or self._rows_are_labels):
+        if not (output_id or "" in self._export.labels):
             output_id = _field_of(row.cells, "id")
+        rating, comment = _rating_of(label), _field_of(label, "comment")
         is_known_output = str(output_id) in output_by_id if output_by_id else bool(output_id)
         if not is_known_output:
             self._n_left_out["of outputs that are not in the file"] += 1
-            return None
-        rating, comment = _rating_of(label), _field_of(label, "comment")
-        if rating is None and comment is None:
+        elif rating is None and comment is None:
             self._n_left_out["without a rating"] += 1
-            return None
-        cells = {**output_by_id[str(output_id)].cells} if output_by_id else {}
-        cells |= {"comment": comment, "annotator": _field_of(label, "annotator")}
-        return cells | {"dimension": dimension, "rating": rating, "id": str(output_id)}
+        else:
+            texts = output_by_id[str(output_id)].cells if output_by_id else {}
+            cells = {**texts, "comment": comment, "annotator": _field_of(label, "annotator")}
+            return cells | {"dimension": dimension, "rating": rating, "id": str(output_id)}
+        return None
 
-    def _is_by_person(self, label: Record, source: str, line: int) -> bool:
-        """Return whether a person gave the label; raises UnreadableError for an unknown source."""
+    def _reason_to_leave_out(self, label: Record, line: int) -> str:
+        """Return why a label is left out; "" for a person's label.
+
+        Raises UnreadableError if it is unknown whether the label's source is a person.
+        """
         if any(value_at(label, name) == value for name, value in _WITHDRAWN_VALUES.items()):
-            self._n_left_out["withdrawn"] += 1
-            return False
+            return "withdrawn"
+        source = str(label["source"] or "unknown")
         declared_meaning = self._export.sources.get(source)
-        is_person = self._number_by_word.get(normalize_word(source), declared_meaning)
+        is_person = self._options.number_by_word.get(normalize_word(source), declared_meaning)
         if is_person is None:
             fault = f"gave labels in {self._export.tool}, and may be people or a model"
             flag = f"--values {source}="
             advice = f"say which: {flag}1 if people gave them, {flag}0 to leave them out"
             raise UnreadableError("whose-label", fault, advice, source, line)
-        if is_person != 1:
-            self._n_left_out[source] += 1
-        return is_person == 1
+        return "" if is_person == 1 else source
 
 
 def _labels_at(record: Record, place: str) -> Iterator[Record]:

@@ -1,17 +1,34 @@
-"""Says how a file of labels is to be read: the user's columns, dimensions, scales and words."""
+"""Says how a file of labels is to be read: the user's columns, dimensions, scales and words.
 
-from collections.abc import Collection, Mapping, Sequence
+The user says so with --map NAME=COLUMN, --values WORD=NUMBER and --scale 1-5, or in a mapping file.
+"""
+
+import math
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from judges.labels.names import judge_name
+from judges.labels.names import judge_name, split_at_commas
+from judges.labels.types import LabelError, Vote
 from judges.labels.values import Scale, WordValues
+from judges.tables.text import read_yaml_file
 
 # One column's name, or the names of several columns, each with the ratings of one annotator.
 ColumnNames = str | Sequence[str]
-# In a mapping of names to columns, this key stands for no column, but for --turns last or all.
-TURNS_KEY = "turns"
+# With `--scale any`, a judge need not use the scale of the labels: only their order counts.
+ANY_SCALE = "any"
+# The keys of a mapping that name no column: the numbers for words, the scale, and --turns.
+VALUES_KEY, SCALE_KEY, TURNS_KEY = "values", "scale", "turns"
+# A value in a mapping: one or several columns or, for the key `values`, the number for each word.
+# In a data frame, a column's name may be a number.
+MappingValue = ColumnNames | int | Mapping[str, object]
+_NUMBER_PATTERN = r"[+-]?(?:\d+\.?\d*|\.\d+)"
+_VOTE_BY_NAME: dict[str, Vote] = {"a": "A", "b": "B", "tie": "tie"}
+_SCALE_PATTERN = re.compile(rf"({_NUMBER_PATTERN})\s*(?::|-|–|\.\.)\s*({_NUMBER_PATTERN})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,3 +79,127 @@ class ReadOptions:
     def number_by_word(self) -> dict[str, float]:
         """The user's words for numbers, with their numbers."""
         return {word: n for word, n in self.values.items() if isinstance(n, int | float)}
+
+
+class LabelMapping(NamedTuple):
+    """A mapping, split into the columns for each name, the meaning of words, and the scale."""
+
+    columns: dict[str, ColumnNames]
+    values: WordValues
+    scale: str | None
+
+
+def read_mapping(arguments: Iterable[str]) -> dict[str, MappingValue]:
+    """Return the mapping that the arguments of --map give: NAME=COLUMN, or a mapping file.
+
+    A repeated NAME has several columns. NAME=COLUMN replaces the columns for NAME in a
+    mapping file. Raises LabelError for any other argument, and for an invalid mapping file.
+    """
+    mapping: dict[str, MappingValue] = {}
+    columns_by_name: dict[str, list[str]] = {}
+    for argument in arguments:
+        name, equals, column = argument.partition("=")
+        if not equals and argument.endswith((".yaml", ".yml")):
+            mapping |= read_map_file(argument)
+        elif not (name and column):
+            raise LabelError(
+                f"{argument!r} is not NAME=COLUMN, as in document=article, nor FILE.yaml"
+            )
+        elif column not in columns_by_name.setdefault(name, []):
+            columns_by_name[name].append(column)
+    for name, columns in columns_by_name.items():
+        mapping[name] = columns[0] if len(columns) == 1 else columns
+    return mapping
+
+
+def read_map_file(path: str | Path) -> dict[str, MappingValue]:
+    """Return the mapping in a file: the columns for each name, `values` and `scale`.
+
+    Raises LabelError if the file cannot be read or holds anything else.
+    """
+    try:
+        # Every scalar is read as a string, since `no`, `1` and `null` may be labels.
+        mapping = read_yaml_file(Path(path))
+    except OSError as error:
+        raise LabelError(f"{path}: cannot be read ({error.strerror})") from None
+    except ValueError as error:
+        raise LabelError(f"{path}: is not YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(mapping, dict):
+        raise LabelError(
+            f"{path}: holds no mapping; write one `name: column` per line, as in document: article"
+        )
+    for name, value in mapping.items():
+        columns = value if isinstance(value, list) else [value]
+        are_columns = columns and all(isinstance(column, str) for column in columns)
+        if not (are_columns or (name == VALUES_KEY and isinstance(value, dict))):
+            raise LabelError(f"{path}: {name} needs a column, or a list of columns")
+    return mapping
+
+
+def split_mapping(
+    mapping: Mapping[str, MappingValue] | str | Path | None, values: Mapping[str, object] | None
+) -> LabelMapping:
+    """Split a mapping or a mapping file; `values` replace the meanings of words in it.
+
+    Raises LabelError if the mapping file cannot be read, or if a word's number is not valid.
+    """
+    if isinstance(mapping, str | Path):
+        mapping = read_map_file(mapping)
+    columns: dict[str, ColumnNames] = {}
+    value_by_word: WordValues = {}
+    scale: str | None = None
+    for name, value in (mapping or {}).items():
+        if isinstance(value, Mapping):
+            value_by_word = read_values(value)
+        elif name == SCALE_KEY and (value == ANY_SCALE or read_scale(str(value))):
+            # Any other value is the column of a dimension with the name `scale`.
+            scale = str(value)
+        else:
+            columns[str(name)] = str(value) if isinstance(value, int) else value
+    return LabelMapping(columns, {**value_by_word, **read_values(values or {})}, scale)
+
+
+def read_values(meanings: Iterable[str] | Mapping[str, object]) -> WordValues:
+    """Map each word to the number or vote that it stands for; None stands for a missing rating.
+
+    `meanings` is a mapping, or the arguments of --values. An argument is `WORD=NUMBER,...`, and
+    `WORD=` means a missing rating. A word that contains a comma is quoted as in CSV. Raises
+    LabelError for another form of argument, and if a word stands for two different numbers.
+    """
+    pairs: Iterable[tuple[object, object]]
+    if isinstance(meanings, Mapping):
+        pairs = meanings.items()
+    else:
+        parts = chain.from_iterable(map(split_at_commas, meanings))
+        words_and_meanings = [part.rpartition("=")[::2] for part in parts]
+        pairs = [(word.strip(), meaning.strip()) for word, meaning in words_and_meanings]
+    value_by_word: dict[str, float | Vote | None] = {}
+    for word, meaning in ((str(word), meaning) for word, meaning in pairs):
+        if not word:
+            raise LabelError(f"{meaning!r} is not WORD=NUMBER, as in good=3 (or =A, =B, =tie)")
+        if "=" in word and not isinstance(meanings, Mapping):
+            raise LabelError(f"{word}={meaning}: write a comma between words, as in good=3,poor=1")
+        value = _parse_meaning(meaning, word)
+        if value_by_word.setdefault(word, value) != value:
+            raise LabelError(f"{word!r} is given two different values; keep one of them")
+    return value_by_word
+
+
+def _parse_meaning(meaning: object, word: str) -> float | Vote | None:
+    if meaning is None or meaning == "":
+        return None
+    if vote := _VOTE_BY_NAME.get(str(meaning).casefold()):
+        return vote
+    with suppress(ValueError):
+        if math.isfinite(number := float(str(meaning))):
+            return number
+    problem = f"{word!r} is given the value {meaning!r}, which is not a number, A, B or tie"
+    raise LabelError(f"{problem}; for a cell without a label write '{word}='")
+
+
+def read_scale(text: str) -> Scale | None:
+    """Read a scale `LOW-HIGH` or `LOW:HIGH`, such as 1-5 or -1:1; None for any other text."""
+    if (match := _SCALE_PATTERN.fullmatch(text.strip())) is None:
+        return None
+    low, high = map(float, match.groups())
+    return (low, high) if low < high else None

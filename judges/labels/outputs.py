@@ -1,10 +1,9 @@
 """Reads outputs with people's ratings and comments from a table."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from judges.labels.column_mapping import check_user_columns, map_flag_advice
 from judges.labels.columns import OUTPUT_ROLES, Columns
 from judges.labels.names import map_flag, name_words
 from judges.labels.pairs import RESPONSE_NAMES
@@ -12,14 +11,12 @@ from judges.labels.rating_columns import (
     RatingColumns,
     check_rating_columns,
     find_rating_columns,
-    similar_name,
 )
 from judges.labels.rating_reader import RatingReader
 from judges.labels.ratings import RatingsByDimension, TableRatings, read_ratings
-from judges.labels.rows import CommentsByItem, ItemFields, RowReader, read_comments
+from judges.labels.rows import ItemFields, RowReader, check_user_columns, read_comments
 from judges.labels.types import LabelledOutput, LabelledSet, rated_dimensions
 from judges.tables.problems import Problems, UnreadableError, count_text, excerpt, joined_names
-from judges.tables.text import TableRow
 
 
 def read_outputs(
@@ -39,7 +36,7 @@ def read_outputs(
             f"the labels in this file ({joined_names(unread_labels)}) are not read, since a "
             "second file has the labels; to use these labels, too, add them to that file"
         )
-    label_columns = {*rating_columns.nested_columns}.union(*rating_columns.by_dimension.values())
+    label_columns = set[str]().union(*rating_columns.listed_columns().values())
     row_reader = RowReader(
         columns,
         problems,
@@ -106,25 +103,32 @@ def _make_output(
     )
 
 
-def _read_comments(rating_columns: RatingColumns) -> CommentsByItem:
-    """Return people's comments: each is on the dimensions in its column's name, or else on all."""
+def _read_comments(rating_columns: RatingColumns) -> dict[str, dict[str, tuple[str, ...]]]:
+    """Return people's comments on each output, by the output's id and the dimension.
+
+    A comment is on the dimensions in its column's name, or else on all.
+    """
     columns, options = rating_columns.columns, rating_columns.columns.options
-    dimensions_in_table = (*rating_columns.by_dimension, *rating_columns.nested_dimensions)
-    all_dimensions = options.dimensions or dimensions_in_table
+    all_dimensions = options.dimensions or (
+        *rating_columns.by_dimension,
+        *columns.nested_dimensions,
+    )
     # Maps the words of each dimension, and of its columns, to the dimension; "" if it is not read.
-    dimension_by_words = dict.fromkeys(map(name_words, rating_columns.number_columns), "")
+    dimension_by_words = dict.fromkeys(map(name_words, columns.number_columns), "")
     dimension_by_words |= {name_words(name): name for name in all_dimensions}
     for name, dimension_columns in rating_columns.by_dimension.items():
         dimension_by_words |= dict.fromkeys(map(name_words, dimension_columns), name)
-
-    def dimensions_of(column: str, row: TableRow) -> Iterable[str]:
-        if columns.is_long_table:
-            return [options.dimension_in(columns.find_cell(row, "dimension"))]
+    comments: dict[str, dict[str, tuple[str, ...]]] = {}
+    for row, column, comment in read_comments(columns):
         column_words = {*name_words(column)}
         names = {name for words, name in dimension_by_words.items() if column_words >= {*words}}
-        return sorted(names - {""}) if names else all_dimensions
-
-    return read_comments(columns, dimensions_of)
+        dimensions: Collection[str] = sorted(names - {""}) if names else all_dimensions
+        if columns.is_long_table:
+            dimensions = [options.dimension_in(columns.find_cell(row, "dimension"))]
+        by_dimension = comments.setdefault(columns.item_id(row), {})
+        for dimension in dimensions:
+            by_dimension[dimension] = (*by_dimension.get(dimension, ()), comment)
+    return comments
 
 
 def _check_rated_ids(
@@ -147,58 +151,54 @@ def _check_has_ratings(
     outputs: Iterable[LabelledOutput], ratings: TableRatings, problems: Problems, file_text: str
 ) -> None:
     """Add a problem for each requested dimension without ratings, or if there are no ratings."""
-    dimensions, rating_columns = rated_dimensions(outputs), ratings.rating_columns
-    columns = rating_columns.columns
-    rated_names = {*rating_columns.number_columns, *rating_columns.nested_dimensions}
+    dimensions, columns = rated_dimensions(outputs), ratings.rating_columns.columns
+    rated_names = {*columns.number_columns, *columns.nested_dimensions.values()}
     if columns.is_long_table:
         rated_names.update(map(str, columns.cells_in(str(columns.find_column("dimension")))))
     for dimension in sorted({*(columns.options.dimensions or ())}.difference(dimensions)):
         names_text = joined_names(sorted(rated_names)) + _judge_scores_text(columns)
         fault = f"no output has a rating on it{file_text}; there are ratings on {names_text}"
-        if similar_column := similar_name(dimension, columns.table.columns):
-            fault += f" (did you mean {similar_column}?)"
-        problems.add("no-rating", fault, map_flag_advice(columns, dimension), field=dimension)
+        advice = f"name your column with {map_flag(dimension, ['COLUMN'])}"
+        problems.add("no-rating", fault, advice, field=dimension)
     if not dimensions and not columns.options.dimensions:
         with problems.collect():
             raise no_labels_error(columns)
 
 
 def no_labels_error(columns: Columns) -> UnreadableError:
-    """Return the error for a table without a column of labels; the error names all columns."""
-    names_text = joined_names(columns.table.columns) + _judge_scores_text(columns)
-    fault = f"no column of labels was recognised; the columns are {names_text}"
-    return UnreadableError("no-rating", fault, _label_advice(columns))
+    """Return the error for a table without a column of labels; the error names all columns.
 
-
-def _judge_scores_text(columns: Columns) -> str:
-    """Return a remark, for a list of columns, on those with a judge's scores."""
-    scores = joined_names(sorted(columns.judge_score_columns))
-    return f" (a judge's scores, not labels: {scores})" if columns.judge_score_columns else ""
-
-
-def _label_advice(columns: Columns) -> str:
-    """Return advice to name the column of labels, or to say which of its two words is good."""
+    Its advice is to name the column of labels, or to say which of its two words is good.
+    """
     used_columns = columns.columns_in_use(OUTPUT_ROLES).union(columns.comment_columns)
-    unused_columns = columns.columns_except(used_columns)
     label_columns = columns.columns_of_kind(columns.nested_key_paths, "rating")
+    unused_columns = columns.columns_except(used_columns)
     label_columns = label_columns or columns.columns_of_kind(unused_columns, "label")
     flags, two_word_flags = list[str](), list[str]()
     for name in label_columns:
         cells = columns.cells_in(name)
         better_columns = [column for column in columns.table.columns if column in cells]
         if len(better_columns) == 2:
-            # The cells name the better one of two other columns, so they are votes.
-            column_a, column_b = better_columns
-            vote_columns = [other for other in label_columns if column_a in columns.cells_in(other)]
-            pair_columns = (vote_columns, [column_a], [column_b])
-            pair_flags = map(map_flag, ("votes", *RESPONSE_NAMES), pair_columns)
-            return f"these are pairs: name their columns with {' '.join(pair_flags)}"
+            fault = f"{name} names the better of two columns, so these are pairs"
+            pair_columns = zip(("votes", *RESPONSE_NAMES), (name, *better_columns), strict=True)
+            flags = [map_flag(role, [column]) for role, column in pair_columns]
+            advice = f"name their columns with {' '.join(flags)}"
+            return UnreadableError("no-rating", fault, advice)
         reader = RatingReader(cells)
         values_flag = f" {reader.values_flag}" if reader.has_faults else ""
         flags.append(map_flag("label", [name]) + values_flag)
         if reader.has_two_unknown_words:
             two_word_flags.append(reader.values_flag)
-    if len(two_word_flags) == 1:
-        return f"say which word is good, as in {two_word_flags[0]} (or the other way round)"
     examples = " or ".join(flags[:3] or [map_flag("label", ["COLUMN"])])
-    return f"name one, as in {examples}, or give labels: dspy-judges label FILE --dimension NAME"
+    advice = f"name one, as in {examples}, or give labels: dspy-judges label FILE --dimension NAME"
+    if len(two_word_flags) == 1:
+        advice = f"say which word is good, as in {two_word_flags[0]} (or the other way round)"
+    names_text = joined_names(columns.table.columns) + _judge_scores_text(columns)
+    fault = f"no column of labels was recognised; the columns are {names_text}"
+    return UnreadableError("no-rating", fault, advice)
+
+
+def _judge_scores_text(columns: Columns) -> str:
+    """Return a remark, for a list of columns, on those with a judge's scores."""
+    scores = joined_names(sorted(columns.judge_score_columns))
+    return f" (a judge's scores, not labels: {scores})" if columns.judge_score_columns else ""

@@ -5,10 +5,11 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from typing import NamedTuple
 
 from judges import catalog
 from judges.labels.cells import KEY_SEPARATOR, without_keys
-from judges.labels.columns import NESTED_COLUMNS, OUTPUT_ROLES, VOTE_COLUMNS, Columns
+from judges.labels.columns import OUTPUT_ROLES, VOTE_COLUMNS, Columns
 from judges.labels.names import is_source_or_output, judge_name, map_flag, name_key, name_words
 from judges.labels.rating_reader import is_rating_word
 from judges.labels.values import NUMBER, is_missing_value, normalize_word, parse_cell
@@ -17,8 +18,7 @@ from judges.tables.problems import Problems, joined_names
 # Matches a column name such as `relevance (annotator 1)`. The first group is the dimension.
 _ANNOTATOR_COLUMN_NAME = re.compile(
     r"(.*?\w)[\W_]+(?:annotator|rater|coder|evaluator|reviewer|worker|expert|participant|"
-    r"(?:be|aus)werter|gutachter|prüfer|annotateur|annotatrice|évaluateur|évaluatrice|"
-    r"evaluador|evaluadora|anotador|anotadora)(?:in)?(?:[\W_]|\d).*",
+    r"(?:(?:be|aus)werter|gutachter|prüfer)(?:in)?)(?:[\W_]|\d).*",
     re.IGNORECASE,
 )
 # Words that name a column of labels, and further words that such a name may have, as in `human
@@ -26,7 +26,6 @@ _ANNOTATOR_COLUMN_NAME = re.compile(
 _LABEL_WORDS = {
     *("label", "verdict", "rating", "grade", "score", "judgement", "judgment", "correct", "pass"),
     *("passed", "ok", "thumbs", "truth", "accepted", "approved", "bewertung", "urteil"),
-    *("étiquette", "etiqueta"),
 }
 _LABEL_QUALIFIERS = {
     *("ground", "human", "expert", "gold", "golden", "true", "annotator", "manual", "final"),
@@ -43,63 +42,119 @@ ColumnTuple = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RatingColumns:
-    """The columns in which a table has ratings.
+    """The columns in which a table has ratings, except columns of objects {dimension: rating}.
 
     Attributes:
         columns: All columns of the table.
-        nested_columns: Columns of objects {dimension: rating}. If two of these columns rate the
-            same dimension, the later one counts.
-        by_dimension: Maps every other dimension to its columns: one, or one per annotator.
-        number_columns: All columns whose cells look like ratings.
+        by_dimension: Maps each dimension to its columns: one, or one per annotator.
         uncertain_columns: Maps a dimension to the columns that may hold its labels, if it is not
             certain which do. The key "" stands for an unknown dimension.
     """
 
     columns: Columns
-    nested_columns: ColumnTuple = ()
     by_dimension: Mapping[str, ColumnTuple] = field(default_factory=dict)
-    number_columns: ColumnTuple = ()
     uncertain_columns: Mapping[str, ColumnTuple] = field(default_factory=dict)
-
-    @property
-    def nested_dimensions(self) -> ColumnTuple:
-        """The dimensions in the columns of objects."""
-        paths = self.columns.rating_key_paths
-        rating_paths = [path for path in paths if path not in self.columns.comment_columns]
-        return tuple(path.partition(KEY_SEPARATOR)[2] for path in rating_paths)
 
     def listed_columns(self) -> dict[str, ColumnTuple]:
         """Map each dimension to its columns for `check`. A column of objects has its own name."""
         if self.columns.is_long_table:
             return {"rating": self.columns.find_columns(["rating"])}
-        return {column: (column,) for column in self.nested_columns} | dict(self.by_dimension)
+        return {name: (name,) for name in self.columns.nested_columns} | dict(self.by_dimension)
+
+
+class FoundColumns(NamedTuple):
+    """The columns that may hold the ratings on a dimension, and whether they certainly do."""
+
+    names: ColumnTuple
+    is_certain: bool = True
 
 
 def find_rating_columns(columns: Columns, dimensions: Collection[str] | None) -> RatingColumns:
     """Return the columns of ratings on `dimensions`, or on all dimensions if None."""
     if columns.is_long_table:
         return RatingColumns(columns=columns)
-    used_columns = columns.columns_in_use(OUTPUT_ROLES) | columns.judge_score_columns
-    number_columns = tuple(columns.columns_of_kind(columns.columns_except(used_columns), "rating"))
-    nested_columns = columns.find_columns(NESTED_COLUMNS)
-    by_dimension = _user_rating_columns(columns) if dimensions is None else {}
-    uncertain_columns: dict[str, ColumnTuple] = {}
-    for dimension in dimensions or ():
-        rating_columns, are_certain = _find_columns(columns, dimension, number_columns)
-        if rating_columns:
-            target = by_dimension if are_certain else uncertain_columns
-            target[dimension] = rating_columns
-    if dimensions is None and not (by_dimension or nested_columns):
-        by_dimension = _annotator_columns(number_columns)
-        rating_columns, are_certain = _guess_columns(columns, number_columns, by_dimension)
-        by_dimension |= {name: (name,) for name in rating_columns if name in number_columns}
-        uncertain_columns = {} if are_certain else {"": rating_columns}
+    if dimensions is None:
+        return _find_all_rating_columns(columns)
+    found = {dimension: _find_columns(columns, dimension) for dimension in dimensions}
+    uncertain = {name: names for name, (names, is_certain) in found.items() if not is_certain}
     return RatingColumns(
         columns=columns,
-        nested_columns=nested_columns,
-        by_dimension=by_dimension,
-        number_columns=number_columns,
-        uncertain_columns={} if nested_columns else uncertain_columns,
+        by_dimension={name: f.names for name, f in found.items() if f.is_certain and f.names},
+        uncertain_columns={} if columns.nested_columns else uncertain,
+    )
+
+
+def _find_columns(columns: Columns, dimension: str) -> FoundColumns:
+    for name, user_columns in columns.columns_by_name.items():
+        if dimension in (name, judge_name(name)):
+            return FoundColumns(user_columns)
+    named_columns, words = _named_columns(columns, dimension), {*name_words(dimension)}
+    for name, annotator_columns in _annotator_columns(columns).items():
+        if name_key(name) == name_key(dimension) and not named_columns:
+            return FoundColumns(annotator_columns)
+    similar_columns = [name for name in columns.number_columns if words <= {*name_words(name)}]
+    possible_columns = tuple(dict.fromkeys((*sorted(named_columns), *similar_columns)))
+    if named_columns or len(possible_columns) > 1:
+        return FoundColumns(possible_columns, len(possible_columns) == 1)
+    label_columns = _label_columns(columns, dimension)
+    is_in_catalogue = dimension in catalog.SUBJECT_BY_NAME
+    other_names = {*catalog.SUBJECT_BY_NAME, *columns.table.columns}.difference(label_columns)
+    if not is_in_catalogue and similar_name(dimension, other_names):
+        return FoundColumns(())  # the dimension is probably misspelt
+    if label_columns or is_in_catalogue:
+        return FoundColumns(label_columns, len(label_columns) < 2)
+    return FoundColumns(columns.number_columns, not columns.number_columns)
+
+
+def _named_columns(columns: Columns, dimension: str) -> set[str]:
+    """Return the column with a dimension's name, else those from which its name was made."""
+    exact_name = columns.exact_name(dimension)
+    if columns.has_column(exact_name):
+        return {exact_name} - columns.judge_score_columns
+    # A judge's name is made from a column's name, such as `helpful` from `Helpful?`.
+    return {name for name in columns.table.columns if judge_name(name) == dimension}
+
+
+def _annotator_columns(columns: Columns) -> dict[str, ColumnTuple]:
+    """Map each dimension with several columns such as `tone (rater 1)` to these columns."""
+    matches_by_key: dict[str, list[re.Match[str]]] = defaultdict(list)
+    for match in filter(None, map(_ANNOTATOR_COLUMN_NAME.fullmatch, columns.number_columns)):
+        matches_by_key[name_key(match[1])].append(match)
+    return {
+        matches[0][1]: tuple(match[0] for match in matches)
+        for matches in matches_by_key.values()
+        if len(matches) > 1
+    }
+
+
+def _find_all_rating_columns(columns: Columns) -> RatingColumns:
+    """Return the columns that the user names, else those that certainly or possibly have ratings.
+
+    It is certain that columns have ratings if all of them are named after judges of the catalogue,
+    or if it is one column of numbers up to 100 and no column has labels in words.
+    """
+    by_dimension = _user_rating_columns(columns)
+    if by_dimension or columns.nested_columns:
+        return RatingColumns(columns=columns, by_dimension=by_dimension)
+    by_dimension = _annotator_columns(columns)
+    annotator_columns = set[str]().union(*by_dimension.values())
+    other_columns = [name for name in columns.number_columns if name not in annotator_columns]
+    label_columns = _label_columns(columns, "label")
+    named_columns = [name for name in other_columns if name in label_columns]
+    guess = named_columns if len(named_columns) == 1 else other_columns
+    uncertain_columns: dict[str, ColumnTuple] = {}
+    if not {*map(str.casefold, guess)} <= {*catalog.SUBJECT_BY_NAME}:
+        word_columns: list[str] = []
+        if {*guess} != {*label_columns}:
+            word_columns = columns.columns_of_kind(label_columns, "label")
+            word_columns = word_columns or _columns_of_rating_words(columns)
+        is_only_column = len(guess) == 1 and not (word_columns or by_dimension)
+        if not (is_only_column and _look_like_ratings(columns.cells_in(guess[0]))):
+            guess = named_columns or guess
+            uncertain_columns[""] = tuple(dict.fromkeys((*word_columns, *guess)))
+    by_dimension |= {name: (name,) for name in guess}
+    return RatingColumns(
+        columns=columns, by_dimension=by_dimension, uncertain_columns=uncertain_columns
     )
 
 
@@ -116,76 +171,6 @@ def _user_rating_columns(columns: Columns) -> dict[str, ColumnTuple]:
     return by_dimension
 
 
-def _annotator_columns(number_columns: ColumnTuple) -> dict[str, ColumnTuple]:
-    """Map each dimension with several columns such as `tone (rater 1)` to these columns."""
-    matches_by_key: dict[str, list[re.Match[str]]] = defaultdict(list)
-    for match in filter(None, map(_ANNOTATOR_COLUMN_NAME.fullmatch, number_columns)):
-        matches_by_key[name_key(match[1])].append(match)
-    return {
-        matches[0][1]: tuple(match[0] for match in matches)
-        for matches in matches_by_key.values()
-        if len(matches) > 1
-    }
-
-
-def _find_columns(
-    columns: Columns, dimension: str, number_columns: ColumnTuple
-) -> tuple[ColumnTuple, bool]:
-    """Return the columns that may hold the ratings on a dimension, and whether this is certain."""
-    for name, user_columns in columns.columns_by_name.items():
-        if dimension in (name, judge_name(name)):
-            return user_columns, True
-    named_columns, words = _named_columns(columns, dimension), {*name_words(dimension)}
-    for name, annotator_columns in _annotator_columns(number_columns).items():
-        if name_key(name) == name_key(dimension) and not named_columns:
-            return annotator_columns, True
-    similar_columns = [name for name in number_columns if words <= {*name_words(name)}]
-    possible_columns = tuple(dict.fromkeys((*sorted(named_columns), *similar_columns)))
-    if named_columns or len(possible_columns) > 1:
-        return possible_columns, len(possible_columns) == 1
-    label_columns = _label_columns(columns, dimension)
-    other_names = {*catalog.SUBJECT_BY_NAME, *columns.table.columns}.difference(label_columns)
-    if dimension not in catalog.SUBJECT_BY_NAME and similar_name(dimension, other_names):
-        return (), True  # the dimension is probably misspelt
-    if label_columns or dimension in catalog.SUBJECT_BY_NAME:
-        return label_columns, len(label_columns) < 2
-    return number_columns, False
-
-
-def _named_columns(columns: Columns, dimension: str) -> set[str]:
-    """Return the column with a dimension's name, else those from which its name was made."""
-    exact_name = columns.exact_name(dimension)
-    if columns.has_column(exact_name):
-        return {exact_name} - columns.judge_score_columns
-    # A judge's name is made from a column's name, such as `helpful` from `Helpful?`.
-    return {name for name in columns.table.columns if judge_name(name) == dimension}
-
-
-def _guess_columns(
-    columns: Columns, number_columns: ColumnTuple, annotator_columns: Mapping[str, ColumnTuple]
-) -> tuple[ColumnTuple, bool]:
-    """Return the columns that may hold ratings if the user names none, and whether this is certain.
-
-    The guess is certain if all these columns are named after judges of the catalogue, or if it is
-    one column of numbers up to 100 and no column has labels in words.
-    """
-    excluded_columns = set[str]().union(*annotator_columns.values())
-    other_columns = tuple(name for name in number_columns if name not in excluded_columns)
-    label_columns = _label_columns(columns, "label")
-    named_columns = tuple(name for name in other_columns if name in label_columns)
-    guess = named_columns if len(named_columns) == 1 else other_columns
-    if {*map(str.casefold, guess)} <= {*catalog.SUBJECT_BY_NAME}:
-        return guess, True
-    word_columns: list[str] = []
-    if {*guess} != {*label_columns}:
-        word_columns = columns.columns_of_kind(label_columns, "label")
-        word_columns = word_columns or _columns_of_rating_words(columns)
-    is_one_column = len(guess) == 1 and not (word_columns or annotator_columns)
-    if is_one_column and _look_like_ratings(columns.cells_in(guess[0])):
-        return guess, True
-    return tuple(dict.fromkeys((*word_columns, *(named_columns or guess)))), False
-
-
 def _columns_of_rating_words(columns: Columns) -> list[str]:
     """Return the unused columns in which at least half of the labels are words such as good."""
     word_columns: list[str] = []
@@ -200,22 +185,16 @@ def _columns_of_rating_words(columns: Columns) -> list[str]:
 
 def _label_columns(columns: Columns, dimension: str) -> ColumnTuple:
     """Return the columns with names such as `human label`; () if objects hold the labels."""
-    if columns.find_columns(NESTED_COLUMNS):
+    if columns.nested_columns:
         return ()
     label_words = {*name_words(dimension)} | _LABEL_WORDS
     used_columns = columns.columns_in_use((*OUTPUT_ROLES, *VOTE_COLUMNS))
-    named_like_labels = [
-        name
-        for name in (*columns.table.columns, *columns.nested_key_paths)
-        if name not in used_columns | columns.judge_score_columns
-        and _has_label_name(name, label_words)
+    unused_columns = columns.columns_except(used_columns | columns.judge_score_columns)
+    unused_paths = [path for path in columns.nested_key_paths if path not in used_columns]
+    possible_columns = [
+        name for name in (*unused_columns, *unused_paths) if _has_label_name(name, label_words)
     ]
-    return tuple(columns.columns_of_kind(named_like_labels, "rating", "label"))
-
-
-def similar_name(name: str, names: Iterable[str]) -> str | None:
-    """Return the one of `names` that is spelt almost like `name`; None if there is none."""
-    return next(iter(get_close_matches(name, [*names], 1, 0.85)), None)
+    return tuple(columns.columns_of_kind(possible_columns, "rating", "label"))
 
 
 def _has_label_name(column: str, label_words: set[str]) -> bool:
@@ -232,42 +211,35 @@ def _look_like_ratings(cells: Iterable[object]) -> bool:
     return max(map(abs, numbers), default=0) <= _MAX_RATING and not are_row_numbers
 
 
+def similar_name(name: str, names: Iterable[str]) -> str | None:
+    """Return the one of `names` that is spelt almost like `name`; None if there is none."""
+    return next(iter(get_close_matches(name, [*names], 1, 0.85)), None)
+
+
 def check_rating_columns(rating_columns: RatingColumns, problems: Problems) -> list[str]:
     """Add a problem if it is unclear which columns hold ratings.
 
     Returns notes on the columns of ratings that are not named after their dimension.
     """
-    columns = rating_columns.columns
+    columns, notes = rating_columns.columns, list[str]()
     if columns.is_long_table or not columns.options.reads_labels:
-        return []
-    for dimension, possible_columns in rating_columns.uncertain_columns.items():
-        _ask_for_columns(problems, dimension, possible_columns)
-    notes: list[str] = []
+        return notes
+    for dimension, names in rating_columns.uncertain_columns.items():
+        flags = [map_flag(dimension or name, [name]) for name in names]
+        fault, advice = "may hold the labels", f"if it does, say so with {flags[0]}"
+        if len(names) > 1:
+            fault, advice = "may each hold the labels", f"name those that do: {' '.join(flags)}"
+            if dimension:
+                advice = f"say which, as in {' or '.join(flags[:3])}"
+            joined_flag = map_flag(dimension or "NAME", names)
+            advice += f"; or if each is one annotator's, join them by {joined_flag}"
+        fault = f"{joined_names(names)} {fault}"
+        problems.add("labels", fault, advice, field=dimension or None)
     other_columns = without_keys(rating_columns.by_dimension, columns.columns_by_name)
     for dimension, names in other_columns.items():
         if len(names) > 1:
-            notes.append(
-                f"{dimension} is read from {joined_names(names)}: one annotator per column"
-            )
+            columns_text = joined_names(names)
+            notes.append(f"{dimension} is read from {columns_text}: one annotator per column")
         elif name_key(dimension) != name_key(names[0]):
             notes.append(f"no column is called {dimension}: its labels are read from {names[0]!r}")
     return notes
-
-
-def _ask_for_columns(problems: Problems, dimension: str, possible_columns: ColumnTuple) -> None:
-    """Add the problem that it is uncertain which columns hold labels, with flags to say which."""
-    flags = [map_flag(dimension or name, [name]) for name in possible_columns]
-    fault, advice = "may hold the labels", [f"if it does, say so with {flags[0]}"]
-    if len(possible_columns) > 1:
-        first_words, *other_words = map(name_words, possible_columns)
-        shared_words = filter(str.isalpha, set(first_words).intersection(*other_words))
-        shared_name = "_".join(sorted(shared_words, key=first_words.index))
-        joined_flag = map_flag(dimension or shared_name or "NAME", possible_columns)
-        fault, advice = "may each hold the labels", [f"name those that do: {' '.join(flags)}"]
-        if dimension:
-            advice = [f"say which, as in {' or '.join(flags[:3])}"]
-        # Columns are probably different annotators' if their names share a word.
-        joining_position = 0 if shared_name else 1
-        advice.insert(joining_position, f"if each is one annotator's, join them by {joined_flag}")
-    fault = f"{joined_names(possible_columns)} {fault}"
-    problems.add("labels", fault, "; or ".join(advice), field=dimension or None)

@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 from judges.labels.cells import (
     KEY_SEPARATOR,
-    RatingsByAnnotator,
     as_object,
     is_blank,
     is_id_or_name,
@@ -42,14 +41,16 @@ _BAD_DIMENSION_NAME = re.compile(
     r"(?!.*\b(?:no|not|non|free|without|keine?)\b).*\b(?:bad\b|bugs?\b|harm(?!less)|halluc|toxi|"
     r"unsafe|danger|error|mistake|wrong|fail|fals|incorrect|inaccura|spam|offens|violat|abus|hate|"
     r"insult|inappropriate|bias|defect|leak|fabricat|problem|issue|flag|irrelevan|fehler|schädlich|"
-    r"erreur|contresens|tóxic|peligro|dañin|nsfw|jailbreak|\bpii\b|misleading|\boff topic|reject|"
-    r"penalty)"
+    r"nsfw|jailbreak|\bpii\b|misleading|\boff topic|reject|penalty)"
 )
 # A column of ratings with one of these words in its name usually has 1 for the best.
 _LOW_IS_BEST_WORDS = {
     *("rank", "ranking", "rang", "platz", "severity", "schweregrad"),
     *("note", "noten", "schulnote", "zensur"),
 }
+# Maps each annotator's name to their rating of an output. The key None stands for a rating without
+# a name, which may be the mean of several annotators' ratings.
+RatingsByAnnotator = dict[str | None, float]
 # Maps each dimension to its cells in one row, by column.
 CellsByDimension = dict[str, dict[str, object]]
 # Maps each dimension to the ratings of one output on it, by annotator.
@@ -210,14 +211,16 @@ def _rating_cells(rating_columns: RatingColumns, problems: Problems) -> Iterator
 
 
 def _cells_of_long_row(columns: Columns, row: TableRow, problems: Problems) -> CellsByDimension:
-    """Return the cell with a row's rating; adds a problem if the row has no id or no dimension."""
-    dimension = columns.find_cell(row, "dimension")
+    """Return the cell with a row's rating; adds a problem if it has no id or no dimension."""
+    dimension, rating = columns.find_cell(row, "dimension"), columns.find_cell(row, "rating")
+    if is_blank(dimension) and is_blank(rating):
+        return {}  # an output without a label
     if not (is_id_or_name(dimension) and is_id_or_name(columns.find_cell(row, "id"))):
         advice = "give every rating the id of its output and a dimension"
         problems.add("no-name", "has no id, or no dimension", advice, line=row.line)
         return {}
     column = str(columns.find_column("rating"))
-    return {columns.options.dimension_in(dimension): {column: value_at(row.cells, column)}}
+    return {columns.options.dimension_in(dimension): {column: rating}}
 
 
 def _cells_of_wide_row(
@@ -226,7 +229,7 @@ def _cells_of_wide_row(
     """Return the cells of ratings in a row, without comments and other columns of the user's."""
     columns, cells_by_dimension = rating_columns.columns, CellsByDimension()
     excluded_paths = {*columns.mapped_columns, *columns.comment_columns}
-    for column in rating_columns.nested_columns:
+    for column in columns.nested_columns:
         value = value_at(row.cells, column)
         ratings = as_object(value)
         if ratings is None and not is_missing_value(value):

@@ -13,16 +13,20 @@ from judges.labels.cells import without_keys
 from judges.labels.columns import VOTE_COLUMNS, Columns
 from judges.labels.conversations import table_with_texts
 from judges.labels.export_reader import convert_tool_export
-from judges.labels.flags import MappingValue, read_scale, split_mapping
-from judges.labels.options import TURNS_KEY, ReadOptions
+from judges.labels.options import TURNS_KEY, MappingValue, ReadOptions, read_scale, split_mapping
 from judges.labels.outputs import no_labels_error, read_outputs
 from judges.labels.pairs import find_response_columns, holds_pairs, read_pair_rows
-from judges.labels.preparation import label_page_scales, with_latest_labels, without_footers
+from judges.labels.preparation import (
+    label_page_scales,
+    with_latest_labels,
+    with_weights,
+    without_footers,
+)
 from judges.labels.rating_columns import find_rating_columns
 from judges.labels.ratings import TableRatings, read_ratings
+from judges.labels.rows import check_unique_ids
 from judges.labels.types import AnyLabels, LabelError, LabelledPairs, LabelledSet
 from judges.labels.values import Scale, WordValues, normalize_word
-from judges.labels.weights import with_weights
 from judges.tables.formats import Table, read_table
 from judges.tables.in_memory import Rows, is_in_memory, table_name
 from judges.tables.problems import Problem, Problems, UnreadableError, joined_names
@@ -238,7 +242,7 @@ def _read_annotations_file(options: ReadOptions, problems: Problems) -> TableRat
         if columns.find_column("id") is None:
             fault = f"has no column of ids; the columns are {columns.column_names_text}"
             raise UnreadableError("no-column", fault, "name the ids with --map id=COLUMN")
-        _check_rated_once(columns, problems)
+        check_unique_ids(columns, problems)
         ratings = read_ratings(find_rating_columns(columns, options.dimensions), problems)
         vote_columns = columns.find_columns(VOTE_COLUMNS)
         if vote_columns and not ratings.by_output:
@@ -249,19 +253,6 @@ def _read_annotations_file(options: ReadOptions, problems: Problems) -> TableRat
             raise no_labels_error(columns)
         return ratings
     return None
-
-
-def _check_rated_once(columns: Columns, problems: Problems) -> None:
-    """Add a problem for each id with two rows, unless the rows are of different annotators."""
-    if columns.has_row_per_annotator:
-        return
-    fault = "is rated twice"
-    advice = "keep one of the two rows, or say who gave each: --map annotator=COLUMN"
-    line_by_id: dict[str, int] = {}
-    for row in columns.table.rows:
-        item_id = columns.item_id(row)
-        if line_by_id.setdefault(item_id, row.line) != row.line:
-            problems.add("twice", fault, advice, line=row.line, field="id", value=item_id)
 
 
 def _add_annotations(

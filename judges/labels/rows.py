@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 
@@ -17,9 +17,20 @@ from judges.labels.cells import (
     value_at,
     without_keys,
 )
-from judges.labels.column_mapping import add_missing_column
-from judges.labels.columns import NESTED_COLUMNS, ROW_NUMBER_COLUMN, Columns
-from judges.labels.names import is_output_name, is_text_name, map_flag, only_text_name
+from judges.labels.columns import (
+    NESTED_COLUMNS,
+    ROLE_NAMES,
+    ROW_NUMBER_COLUMN,
+    VOTE_COLUMNS,
+    Columns,
+)
+from judges.labels.names import (
+    is_output_name,
+    is_source_or_output,
+    is_text_name,
+    map_flag,
+    only_text_name,
+)
 from judges.labels.preparation import (
     SAMPLING_COLUMNS,
     SWAP_SAMPLE_COLUMN,
@@ -27,14 +38,12 @@ from judges.labels.preparation import (
     merge_rows_by_id,
 )
 from judges.labels.types import FileReading
-from judges.tables.problems import NO_VALUE, Problems, count_text, excerpt
+from judges.tables.problems import NO_VALUE, Problems, count_text, excerpt, joined_names
 from judges.tables.text import TableRow
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 # Advice on an empty cell in a column that must be filled in every row.
 _ADVICE_IF_EMPTY = {"id": "give every row an id", "group": "name the document in every row"}
-# Maps the id of an output or pair to people's comments by dimension (`votes` for pairs).
-CommentsByItem = dict[str, dict[str, tuple[str, ...]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +76,7 @@ class RowReader:
     ) -> None:
         self.notes: list[str] = []
         self._problems, self._roles, self._responses = problems, roles, response_columns.keys()
-        self._file_columns, self._line_by_id = columns, dict[str, int]()
+        self._file_columns = columns
         used_columns = columns.columns_in_use(roles).union(response_columns.values())
         texts = columns.find_text_columns(used_columns, label_columns) | dict(response_columns)
         certain_texts = {*response_columns, *columns.columns_by_name}
@@ -107,31 +116,28 @@ class RowReader:
 
     def file_reading(self, ratings: Mapping[str, tuple[str, ...]]) -> FileReading:
         """Return what each column was read as. `ratings` has the columns of dimensions or votes."""
-        columns, columns_by_role = self._file_columns, dict[str, tuple[str, ...]]()
-        for role in self._roles:
-            if role not in (*NESTED_COLUMNS, "rating") and columns.find_column(role) is not None:
-                columns_by_role[role] = columns.find_columns([role])
+        columns = self._file_columns
+        roles = [role for role in self._roles if role not in (*NESTED_COLUMNS, "rating")]
+        columns_by_role = {role: found for role in roles if (found := columns.find_columns([role]))}
         read_columns = [*self._text_columns.values(), *columns.comment_columns]
         read_columns += chain(*columns_by_role.values(), *ratings.values())
         if columns.ids_are_row_numbers:
             columns_by_role["id"] = (ROW_NUMBER_COLUMN,)
-        unread = tuple(columns.columns_except({*map(columns.outer_column, read_columns)}))
-        likely_names: dict[str, str] = {}
-        for column in unread:
-            name = columns.describe_column(column).name_to_suggest
-            if name in (*self._roles, "input"):
-                likely_names[column] = name
+        unread = columns.columns_except({*map(columns.outer_column, read_columns)})
+        likely_names = {name: columns.describe_column(name).name_to_suggest for name in unread}
+        known_names = (*self._roles, "input")
         return FileReading(
             rows=columns_by_role,
             texts=self._text_columns,
             ratings=ratings,
             comments=columns.comment_columns,
-            unread=unread,
-            likely_names=likely_names,
+            unread=tuple(unread),
+            likely_names={c: name for c, name in likely_names.items() if name in known_names},
         )
 
     def read_rows(self) -> Iterator[ItemFields]:
         """Yield the fields of each row with an output and no problem; add notes on empty texts."""
+        check_unique_ids(self._columns, self._problems)
         lines_by_empty_text: dict[str, list[int]] = defaultdict(list)
         for row in self._columns.table.rows:
             n_problems = len(self._problems)
@@ -144,22 +150,26 @@ class RowReader:
             if self._output_texts.isdisjoint(empty_texts):
                 yield fields
         for name, lines in lines_by_empty_text.items():
+            rows_text = count_text(len(lines), "row")
             if name in self._output_texts:
-                self._report_empty_outputs(self._text_columns[name], lines)
+                self._check_empty_outputs(self._text_columns[name], lines)
+                reason = f"since {excerpt(self._text_columns[name])} is empty"
+                lines_text = self._problems.lines_text(lines)
+                self.notes.append(f"left out {rows_text}, {reason} ({lines_text})")
             elif is_text_name(name):
-                self.notes.append(f"{name} has no text in {count_text(len(lines), 'row')}")
+                self.notes.append(f"{name} has no text in {rows_text}")
 
-    def _report_empty_outputs(self, column: str, lines: list[int]) -> None:
+    def _check_empty_outputs(self, column: str, lines: list[int]) -> None:
+        """Add a problem if more than half of the rows have no output."""
         n_rows = len(self._columns.table.rows)
         if 2 * len(lines) > n_rows:
             fault = f"is empty in {len(lines):,} of {n_rows:,} rows"
             advice = "name the column that holds the answers, as in --map summary=COLUMN"
             self._problems.add("empty-text", fault, advice, line=lines[0], field=column)
-        rows_text, lines_text = count_text(len(lines), "row"), self._problems.lines_text(lines)
-        self.notes.append(f"left out {rows_text}, since {excerpt(column)} is empty ({lines_text})")
 
     def _read_row(self, row: TableRow) -> ItemFields:
-        item_id = self._read_id(row)
+        has_row_number = self._columns.ids_are_row_numbers
+        item_id = str(row.row_number) if has_row_number else self._read_name(row, "id") or ""
         text_by_name = {name: self._read_text(row, name) for name in self._text_columns}
         texts = {name: text for name, text in text_by_name.items() if text is not None}
         document_id = self._read_name(row, "group")
@@ -172,21 +182,6 @@ class RowReader:
             texts=texts,
             sampling_cells={c: row.cells[c] for c in sampling_columns if c in row.cells},
         )
-
-    def _read_id(self, row: TableRow) -> str:
-        """Return a row's id, or ""; add a problem if the id is missing or not unique."""
-        if self._columns.ids_are_row_numbers:
-            return str(row.row_number)
-        item_id = self._read_name(row, "id") or ""
-        first_line = self._line_by_id.setdefault(item_id, row.line)
-        if item_id and first_line != row.line:
-            fault = f"is the id of {self._problems.unit} {first_line} too"
-            advice = "give every row an id of its own"
-            if self._columns.find_column("annotator") is None:
-                advice += ", or name the column of annotators with --map annotator=COLUMN"
-            column = self._columns.find_column("id")
-            self._problems.add("twice", fault, advice, line=row.line, field=column, value=item_id)
-        return item_id
 
     def _read_name(self, row: TableRow, role: str) -> str | None:
         """Return the name or id in the column for `role`; None if it is missing or invalid."""
@@ -245,7 +240,7 @@ def _find_required_texts(
         return {text}
     for name in judge_texts:
         if name not in texts:
-            add_missing_column(columns, problems, name, name, ", but the judge reads it")
+            _add_missing_column(columns, problems, name, name, ", but the judge reads it")
     # Outputs are grouped into documents by the source text, even if the judge does not read it.
     needs_source = source is not None and columns.find_column("group") is None
     return {*judge_texts, str(source)} if needs_source else {*judge_texts}
@@ -260,17 +255,50 @@ def _document_id(item_id: str, texts: Mapping[str, str], source: str | None) -> 
     return f"{source}-{hashlib.sha256(hashed_text.encode()).hexdigest()[:16]}"
 
 
-def read_comments(
-    columns: Columns, dimensions_of: Callable[[str, TableRow], Iterable[str]]
-) -> CommentsByItem:
-    """Return people's comments; `dimensions_of(column, row)` gives the dimensions of a comment."""
-    comments: CommentsByItem = {}
+def check_user_columns(columns: Columns, problems: Problems) -> None:
+    """Add a problem for each name that is mapped to a missing column, or to too many columns."""
+    for name, user_columns in columns.columns_by_name.items():
+        for column in user_columns:
+            are_row_numbers = (name, column) == ("id", ROW_NUMBER_COLUMN)
+            exists = column in columns.table.columns or are_row_numbers
+            if not exists and all(cell is None for cell in columns.cells_in(column)):
+                _add_missing_column(columns, problems, column, name)
+        needs_one = is_source_or_output(name) or name in ROLE_NAMES.difference(VOTE_COLUMNS)
+        if needs_one and len(user_columns) > 1:
+            fault = f"is mapped to {len(user_columns)} columns ({joined_names(user_columns)})"
+            advice = f"give one --map {name}=COLUMN; only ratings and votes may have several"
+            problems.add("two-columns", fault, advice, field=name)
+
+
+def _add_missing_column(
+    columns: Columns, problems: Problems, column: str, name: str, reason: str = ""
+) -> None:
+    """Add the problem that the column for `name` is missing or holds no texts."""
+    exists = columns.has_column(column) and None not in columns.cells_in(column)
+    fault = "this column is not read as a text" if exists else "there is no such column"
+    fault += f"{reason}; the columns are {columns.column_names_text}"
+    advice = f"name your column with {map_flag(name, ['COLUMN'])}"
+    problems.add("no-column", fault, advice, field=column)
+
+
+def check_unique_ids(columns: Columns, problems: Problems) -> None:
+    """Add a problem for each id that two rows have, unless they are of different annotators."""
+    line_by_id: dict[str, int] = {}
+    for row in () if columns.has_row_per_annotator else columns.table.rows:
+        item_id = columns.item_id(row)
+        if (first_line := line_by_id.setdefault(item_id, row.line)) != row.line:
+            fault = f"is the id of {problems.unit} {first_line} too"
+            advice = "give every row an id of its own, or name the column of annotators with "
+            advice += map_flag("annotator", ["COLUMN"])
+            field = columns.find_column("id")
+            problems.add("twice", fault, advice, line=row.line, field=field, value=item_id)
+
+
+def read_comments(columns: Columns) -> Iterator[tuple[TableRow, str, str]]:
+    """Yield people's comments, each with its row and its column."""
     for row in columns.table.rows if columns.options.reads_labels else ():
         for column in columns.comment_columns:
             cell = value_at(row.cells, column)
             comment = join_texts(cell) or cell
             if isinstance(comment, str) and not is_blank(comment):
-                by_dimension = comments.setdefault(columns.item_id(row), {})
-                for dimension in dimensions_of(column, row):
-                    by_dimension[dimension] = (*by_dimension.get(dimension, ()), comment.strip())
-    return comments
+                yield row, column, comment.strip()

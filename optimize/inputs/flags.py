@@ -10,7 +10,7 @@ from dspy_judges.errors import SettingsError, option_name
 from judges.cli.flags import FlagGroup, Parser, parse_count, read_map_flags
 from judges.client import url_has_secret
 from judges.dimension import MAX_RATINGS, Comparison, Dimension, Subject
-from judges.labels.flags import ANY_SCALE, read_scale, read_values, split_mapping
+from judges.labels.options import ANY_SCALE, read_scale, read_values, split_mapping
 from judges.labels.types import Vote
 from judges.labels.values import USUAL_SCALES, Scale
 from judges.tables.formats import READABLE_ENDINGS

@@ -13,8 +13,7 @@ from dspy_judges.errors import SettingsError, option_name
 from judges.cli.flags import read_map_flags
 from judges.dimension import Comparison, Dimension, Subject
 from judges.labels.cells import without_keys
-from judges.labels.flags import ANY_SCALE, split_mapping
-from judges.labels.options import ReadOptions
+from judges.labels.options import ANY_SCALE, ReadOptions, split_mapping
 from judges.labels.preparation import SWAP_SAMPLE_COLUMN
 from judges.labels.readers import ColumnMapping, read_options, read_rows, starter, starter_pairs
 from judges.labels.splits import with_ratings

@@ -11,8 +11,8 @@ from msgspec import Meta, ValidationError
 from dspy_judges.errors import SettingsError, option_name
 from judges.cli.flags import read_map_flags, read_number, read_plan
 from judges.client import KEY_IN_NAME_PROBLEM, Price, Redactor, find_price, price_of, read_price
-from judges.labels.flags import split_mapping
 from judges.labels.names import judge_name
+from judges.labels.options import split_mapping
 from judges.labels.values import WordValues
 from judges.prompt import Reasoning
 from judges.protocol import EMBEDDED, is_decision_model, is_embedded

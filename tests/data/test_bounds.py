@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from label_files import edit, file_of, refusal, workbook
 
-from judges.labels.flags import read_map_file
+from judges.labels.options import read_map_file
 from judges.tables.formats import read_table, read_table_rows
 from judges.tables.problems import Problems, RowsError
 

@@ -14,7 +14,7 @@ import data
 import judges
 import optimize
 from judges.dimension import Dimension
-from judges.labels.flags import read_scale
+from judges.labels.options import read_scale
 from optimize.__main__ import command as tune
 from optimize.check import command
 from optimize.tuning.preparation import prepare_run

@@ -10,8 +10,8 @@ from jsonl import write_jsonl
 from label_files import refusal
 
 import data
+from judges.labels.preparation import UNIFORM_SAMPLING, DocumentSampling, document_weights
 from judges.labels.readers import read_items
-from judges.labels.weights import UNIFORM_SAMPLING, DocumentSampling, document_weights
 
 Row = dict[str, Any]
 
