@@ -24,7 +24,7 @@ from optimize.figures.as_json import JsonObject, judgement_rows, to_json
 from optimize.inputs.flags import refuse_key_in_address
 from optimize.inputs.labelled import AnyLabels, AnyPath, LabelSource, LevelOrAuto, load_labels
 from optimize.inputs.subjects import find_subject
-from optimize.measuring.asking import Task, on_label_scale, recorded_scale
+from optimize.measuring.asking import Task, judge_items, on_label_scale, recorded_scale
 from optimize.measuring.recorded import judgement_of_score
 from optimize.measuring.scored import ScoredItems
 from optimize.measuring.verification import Verification
@@ -172,15 +172,12 @@ def measure(
     labelled_items = load_labels(label_source, judge.name, judge.subject)
     task = Task.from_labels(labelled_items, judge.name, level)
     judge = judge.with_model(options.pop("lm", None), options.pop("api_base", None))
-    items, judgement_by_id = task.items(judge).items, dict[str, AnyJudgement]()
+    items = task.items(judge)
     with (
         judge.open_client(keep_going=keep_going, **options) as client,
         Progress(name, len(items), sys.stderr, interactive_only=True) as progress,
     ):
-        judgements = judge.judge_rows((item.texts for item in items), client, seed=seed)
-        for item, judgement in zip(items, judgements, strict=True):
-            judgement_by_id[item.id] = judgement
-            progress.step(failed=judgement.failure is not None)
+        judgement_by_id = judge_items(judge, items, client, seed, progress)
     return Measurement(scored=task.match_judgements(name, judgement_by_id, judge))
 
 

@@ -107,12 +107,12 @@ def read_partial_task(label_source: LabelSource, dimension_spec: str | None) -> 
         scales=label_scale and {"*": label_scale},
     )
     dimension = only_dimension(labelled_set)
-    task = partial_task(labelled_set, dimension)
-    is_tied = task.items().human == 0.5
-    if dimension in labelled_set.words and is_tied.any():
-        outputs_text = count_text(int(is_tied.sum()), "output")
-        print_note(f"note: annotators are tied on {outputs_text}, each of which counts half a pass")
-    for note in labelled_set.notes:
+    task, notes = partial_task(labelled_set, dimension), [*labelled_set.notes]
+    n_tied = int((task.items().human == 0.5).sum())
+    if n_tied and dimension in labelled_set.words:
+        outputs_text = count_text(n_tied, "output")
+        notes.insert(0, f"annotators are tied on {outputs_text}, each of which counts half a pass")
+    for note in notes:
         print_note(f"note: {note}")
     return task
 
@@ -195,7 +195,6 @@ def _read_recordings(flags: Namespace, subject: Subject | None, task: Task) -> I
         raise SettingsError("--scale LOW-HIGH is needed: the dimension is not in the catalogue")
     for name, file in map(split_named_value, flags.scores):
         recording = read_scores(Path(file), task.dimension, task.labelled_items, name, values)
-        _print_notes(recording)
         yield _make_entry(name or Path(file).stem, task, recording, scale)
     for name, file in map(split_named_value, flags.replies):
         recording = read_reply_judgements(
@@ -204,15 +203,9 @@ def _read_recordings(flags: Namespace, subject: Subject | None, task: Task) -> I
         yield _make_entry(name or Path(file).stem, task, recording, scale)
 
 
-def _print_notes(recording: Recording) -> None:
-    for note in recording.notes:
-        print_note(f"note: {note}")
-    for warning in recording.warnings:
-        print_error(f"warning: {warning}")
-
-
 def _make_entry(name: str, task: Task, recording: Recording, scale: Sequence[int]) -> JudgeEntry:
     """Return the entry of a recording; warn if all scores equal the labels, or are incomplete."""
+    _print_notes(recording)
     scored_items = task.match_judgements(
         name, recording.judgement_by_id, None, scale, recording.tuned_ids
     )
@@ -224,6 +217,13 @@ def _make_entry(name: str, task: Task, recording: Recording, scale: Sequence[int
         left_out = f"{unjudged_text} without a record, {unlabelled_text} without a label"
         print_error(f"warning: {name}: left out: {left_out}")
     return JudgeEntry(name=name, scored_items=scored_items)
+
+
+def _print_notes(recording: Recording) -> None:
+    for note in recording.notes:
+        print_note(f"note: {note}")
+    for warning in recording.warnings:
+        print_error(f"warning: {warning}")
 
 
 def load_judges(

@@ -55,21 +55,20 @@ def fields_json(
     default is None or False is left out if it has this value.
     """
     record: JsonObject = {}
-    for dataclass_field in fields(result):
-        name, value = dataclass_field.name, getattr(result, dataclass_field.name)
-        json_key = dataclass_field.metadata.get("json", name)
-        is_unset = (value is None or value is False) and value is dataclass_field.default
-        if name in excluded or is_unset:
-            continue
-        if json_key.endswith("interval"):
-            for end_name in ("low", "high"):
-                number = getattr(value, end_name, math.nan)
-                record[json_key.removesuffix("interval") + end_name] = json_number(number, decimals)
-        elif not json_key:
-            record |= to_json(value, decimals)
-        else:
-            record[json_key] = to_json(value, decimals)
+    for each in fields(result):
+        value = getattr(result, each.name)
+        is_unset = value is each.default and (value is None or value is False)
+        if each.name not in excluded and not is_unset:
+            record |= _json_entries(each.metadata.get("json", each.name), value, decimals)
     return record
+
+
+def _json_entries(key: str, value: object, decimals: int | None) -> JsonObject:
+    if key.endswith("interval"):
+        prefix, ends = key.removesuffix("interval"), ("low", "high")
+        return {prefix + end: json_number(getattr(value, end, math.nan), decimals) for end in ends}
+    json_value = to_json(value, decimals)
+    return {key: json_value} if key else dict(json_value)
 
 
 def figure_json(figure: Figure, decimals: int | None = JSON_DECIMALS) -> JsonObject:

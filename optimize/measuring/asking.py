@@ -172,6 +172,18 @@ def total_dollars(amounts: Iterable[float | None]) -> float | None:
     return None if None in dollars else round(math.fsum(filter(None, dollars)), JSON_DECIMALS)
 
 
+def judge_items(
+    judge: AnyJudge, items: Items, client: Client, seed: int, progress: Progress
+) -> dict[str, AnyJudgement]:
+    """Return the judgements of all items by their ids, with progress after each item."""
+    judgement_by_id = {}
+    judgements = judge.judge_rows((item.texts for item in items), client, seed=seed)
+    for item, judgement in zip(items, judgements, strict=True):
+        judgement_by_id[item.id] = judgement
+        progress.step(failed=judgement.failure is not None)
+    return judgement_by_id
+
+
 def ask_judges(
     judge_entries: Sequence[JudgeEntry],
     task: Task,
@@ -189,13 +201,14 @@ def ask_judges(
         clients: dict[str, Client] = {}
         # All models are opened before the first request, so that a missing API key costs nothing.
         for entry in judge_entries:
-            if (judge := entry.judge) is None:
-                continue
-            judge.check_destination()
-            clients[entry.name] = session.client(
-                judge.lm, role=entry.name, api_base=judge.api_base, unlimited=entry.sends_no_request
-            )
-            judge.clients(clients[entry.name])  # opens the clients of a panel's members
+            if judge := entry.judge:
+                judge.check_destination()
+                is_free, api_base = entry.sends_no_request, judge.api_base
+                client = session.client(
+                    judge.lm, role=entry.name, unlimited=is_free, api_base=api_base
+                )
+                judge.clients(client)  # opens the clients of a panel's members
+                clients[entry.name] = client
         asked_entries = [
             _ask_judge(entry, task, clients.get(entry.name), seed) for entry in judge_entries
         ]
@@ -211,26 +224,21 @@ def _ask_judge(entry: JudgeEntry, task: Task, client: Client | None, seed: int) 
     """Return the entry with the scores of its items, or with the reason why there are none."""
     if client is None or (judge := entry.judge) is None:
         return entry
-    items, judgement_by_id, why_unscored = entry.items, dict[str, AnyJudgement](), ""
     clients = (client,) if entry.sends_no_request else judge.clients(client)
     n_earlier_calls = Counts.sum(member_client.account.total for member_client in clients).calls
-    start_time = time.monotonic()
-    with Progress(entry.name, len(items), sys.stderr, budget=client.account.budget) as bar:
+    start_time, n_items, why_unscored = time.monotonic(), len(entry.items), ""
+    with Progress(entry.name, n_items, sys.stderr, budget=client.account.budget) as progress:
         try:
-            judgements = judge.judge_rows((item.texts for item in items), client, seed=seed)
-            for item, judgement in zip(items, judgements, strict=True):
-                judgement_by_id[item.id] = judgement
-                bar.step(failed=judgement.failure is not None)
+            judgement_by_id = judge_items(judge, entry.items, client, seed, progress)
         except (BudgetSpentError, FatalModelError) as error:
-            why_unscored = " ".join(str(error).split())
-            why_unscored += f" ({len(judgement_by_id):,} of {len(items):,} judged)"
+            reason = " ".join(str(error).split())
+            why_unscored = f"{reason} ({progress.n_done:,} of {n_items:,} judged)"
     seconds = math.nan if n_earlier_calls else time.monotonic() - start_time
     plan = judge.plan_for(client.model).kind if isinstance(judge, Judge) else "panel"
-    usage = _usage(plan, clients, max(len(judgement_by_id), 1), seconds)
+    entry = replace(entry, usage=_usage(plan, clients, max(progress.n_done, 1), seconds))
     if why_unscored:
-        return replace(entry, usage=usage, why_unscored=why_unscored)
-    scored_items = task.match_judgements(entry.name, judgement_by_id, judge)
-    return replace(entry, usage=usage, scored_items=scored_items)
+        return replace(entry, why_unscored=why_unscored)
+    return replace(entry, scored_items=task.match_judgements(entry.name, judgement_by_id, judge))
 
 
 def _usage(plan: str, clients: Sequence[Client], n_rows: int, seconds: float) -> JudgeUsage:

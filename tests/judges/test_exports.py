@@ -2,14 +2,14 @@
 
 import csv
 import math
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pandas as pd
 import pytest
 from jsonl import write_jsonl
 
-from judges.labels.types import FileReading, LabelledOutput, LabelledSet
+import data
 from optimize.measuring.exports import Tool
 from optimize.measuring.recorded import RecordingError
 from optimize.measuring.tool_results import read_tool_results
@@ -17,21 +17,11 @@ from optimize.measuring.tool_results import read_tool_results
 THREE = (1, 2, 3)
 
 
-def labels(n=3, *, numbered=False, **fields):
-    """Outputs a, b, c and on, of which n are labelled; `numbered`: by their rows alone."""
-    ids = range(1, n + 1) if numbered else "abcdefghij"[:n]
-    outputs = tuple(
-        LabelledOutput(
-            id=str(id_),
-            document_id=str(number),
-            system=None,
-            texts={"input": f"Question {number}?", "output": f"Answer {number}."},
-            ratings={"tone": (1.0,)},
-        )
-        for number, id_ in enumerate(ids, 1)
-    )
-    reading = FileReading(rows={"id": ("#row",)} if numbered else {})
-    return LabelledSet(name="l", sha256="0" * 64, outputs=outputs, reading=reading, **fields)
+def labels(tones=(1, 2, 3), **columns):
+    """Labels on three outputs a, b and c; `columns` replace the columns of ids and texts."""
+    texts = {"input": [f"Question {n}?" for n in THREE], "output": [f"Answer {n}." for n in THREE]}
+    frame = pd.DataFrame({"id": [*"abc"], **texts, "tone": tones, **columns})
+    return data.read_labels(frame.dropna(axis=1), dimensions=["tone"])
 
 
 def inspect_log(ids, values):
@@ -72,7 +62,7 @@ def promptfoo_rows(scores, **more):
     ]
 
 
-def deepeval_run(metrics):
+def deepeval_run(*metrics):
     """As DeepEval saves a test run."""
     cases = [
         {"input": f"Question {n}?", "actualOutput": f"Answer {n}.", "metricsData": data}
@@ -137,11 +127,8 @@ RAGAS = [
 
 def read(name, content, labelled=None, **options):
     """The scores in a file of this name, by id."""
-    return scores_of(recording_of(name, content, labelled, **options))
-
-
-def scores_of(recording):
-    return {id_: judgement.score for id_, judgement in recording.judgement_by_id.items()}
+    judgements = recording_of(name, content, labelled, **options).judgement_by_id
+    return {id_: judgement.score for id_, judgement in judgements.items()}
 
 
 def reasons_in(name, content):
@@ -166,7 +153,7 @@ def recording_of(name, content, labelled=None, **options):
         ("i.json", inspect_log([*"abc"], ["C", "P", math.nan]), [1, 0.5, math.nan]),
         ("i.json", inspect_log([*"abc"], [{"tone": n, "length": 9} for n in THREE]), [1, 2, 3]),
         ("p.json", {"results": {"results": promptfoo_rows([0.9, 0, None])}}, [0.9, 0, math.nan]),
-        ("d.json", deepeval_run([[geval(0.9)], [geval(0.2)], []]), [0.9, 0.2, math.nan]),
+        ("d.json", deepeval_run([geval(0.9)], [geval(0.2)], []), [0.9, 0.2, math.nan]),
         ("m.json", mlflow_rows("tone", VALUES), [1, 0, math.nan]),
         ("m.json", mlflow_rows("helpful", VALUES), [1, 0, math.nan]),
         ("m.csv", MLFLOW_TABLE, [1, 2, 3]),
@@ -181,7 +168,7 @@ def test_each_tools_scores_find_their_labelled_rows(name, content, expected):
 
 
 def test_a_failure_is_no_score_and_keeps_its_reason():
-    run = deepeval_run([[geval(0.9, reason="Kind.")], [geval(None, error="no key")], []])
+    run = deepeval_run([geval(0.9, reason="Kind.")], [geval(None, error="no key")], [])
     assert reasons_in("d.json", run) == ["Kind.", "no key", "no score"]
     rows = promptfoo_rows([0.0, None], metadata={"graderError": True})
     assert all(map(math.isnan, read("p.jsonl", rows).values()))
@@ -192,10 +179,9 @@ def test_a_failure_is_no_score_and_keeps_its_reason():
 
 
 def test_where_people_say_pass_or_fail_a_tools_verdict_goes_before_its_score():
-    two_words = labels(words={"tone": ("pass", "fail")})
     rows = promptfoo_rows([0.9, 0.6, None])  # 0.6 is below the threshold of the test
-    expected = {"a": 1, "b": 0, "c": math.nan}
-    assert read("p.jsonl", rows, two_words) == pytest.approx(expected, nan_ok=True)
+    scores = read("p.jsonl", rows, labels(tones=("pass", "fail", "pass")))
+    assert scores == pytest.approx({"a": 1, "b": 0, "c": math.nan}, nan_ok=True)
 
 
 def test_rows_are_found_by_ids_and_by_exact_texts_and_it_is_said():
@@ -219,9 +205,8 @@ def test_scores_of_a_repeated_evaluation_are_averaged_and_the_repetition_is_said
         n = "abc".index(sample["id"]) + 1
         sample |= {"input": f"Question {n}?", "output": {"completion": f"Answer {n}."}, "epoch": 2}
     log["samples"][5]["output"]["completion"] = "Another answer."
-    recording = recording_of("i.json", log)
-    assert scores_of(recording) == {"a": 0.5, "b": 1, "c": 1}
-    (warning,), (_, note) = recording.warnings, recording.notes
+    assert read("i.json", log) == {"a": 0.5, "b": 1, "c": 1}
+    _, _, (_, note), (warning,) = recording_of("i.json", log)
     assert warning.endswith("(Inspect): 1 row left out, whose output is not the labelled one")
     assert note.endswith("up to 2 scores of one output (epochs, repeats) are averaged")
     rows = promptfoo_rows([0.1, 0.2]) + promptfoo_rows([0.3, None])
@@ -229,19 +214,17 @@ def test_scores_of_a_repeated_evaluation_are_averaged_and_the_repetition_is_said
 
 
 def test_of_rows_with_one_context_and_answer_the_question_tells_which():
-    same = {"context": "C.", "answer": "Yes."}
-    outputs = tuple(replace(one, texts={**one.texts, **same}) for one in labels().outputs)
     rows = promptfoo_rows([0.1, 0.2, 0.3])
     for row in rows:
-        row["vars"]["context"], row["response"]["output"] = same.values()
-    scores = read("p.jsonl", rows[::-1], replace(labels(), outputs=outputs))
-    assert scores == {"a": 0.1, "b": 0.2, "c": 0.3}
+        row["vars"]["context"], row["response"]["output"] = "C.", "Yes."
+    labelled = labels(context="C.", output="Yes.")
+    assert read("p.jsonl", rows[::-1], labelled) == {"a": 0.1, "b": 0.2, "c": 0.3}
 
 
 def test_numbers_of_rows_are_no_ids():
     """Inspect numbers samples without ids from 1, as labels without ids are numbered."""
     log = inspect_log([3, 2, 1], [0.1, 0.2, 0.3])
-    assert read("i.json", log, labels(numbered=True)) == {"1": 0.1, "2": 0.2, "3": 0.3}
+    assert read("i.json", log, labels(id=None)) == {"1": 0.1, "2": 0.2, "3": 0.3}
 
 
 def test_the_metric_is_the_named_one_the_dimensions_or_the_only_one():
@@ -260,7 +243,7 @@ def test_the_metric_is_the_named_one_the_dimensions_or_the_only_one():
         ("i.json", inspect_log(["a"], ["fine"]), "no column .* Inspect's .* epoch, scores"),
         ("r.csv", [{**row, "tone": "kind"} for row in RAGAS], "row 1: 'tone' is 'kind'; a number"),
         ("p.jsonl", promptfoo_rows([1e10]), "row 1: 'Tone' is 10000000000.0; a number is wanted"),
-        ("d.json", deepeval_run([[geval(1), geval(0)]]), "row 1: 'Tone .GEval.' has two scores"),
+        ("d.json", deepeval_run([geval(1), geval(0)]), "row 1: 'Tone .GEval.' has two scores"),
         ("x.csv", [{**RAGAS[0], "response": "else"}], "no row has .* docs/other_tools.md"),
         # People's ratings are among the vars.
         ("p.csv", [{"id": "a", "tone": 1, "Status": "PASS", "Grader Reason": ""}], "eval -o res"),

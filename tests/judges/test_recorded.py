@@ -1,10 +1,9 @@
 """Published figures recomputed from recorded replies, and the readers of such files."""
 
 import json
-import math
-from collections import Counter, defaultdict
-from collections.abc import Iterator
-from functools import cache
+from collections import Counter
+from collections.abc import Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -27,25 +26,31 @@ SUMMEVAL = range(1, 6)
 needs_data = pytest.mark.skipif(
     not DATA.is_dir(), reason="../shared/data, which the project may read but not ship, is absent"
 )
-Ratings = dict[str, tuple[str, dict[str, float]]]
 
 
-def labels(name: str) -> Ratings:
-    """Each output's document and its mean human ratings."""
-    return {row["id"]: (row["group"], row["ratings"]) for row in rows(name)}
-
-
-def rows(name: str) -> Iterator[dict[str, Any]]:
+def rows(name: str) -> list[dict[str, Any]]:
     with (DATA / name / f"{name}.jsonl").open(encoding="utf-8") as lines:
-        yield from map(json.loads, lines)
+        return [*map(json.loads, lines)]
 
 
-def vectors(
-    scores: dict[str, float], human: Ratings, dimension: str
-) -> Iterator[tuple[str, float, float]]:
-    for name, score in scores.items():
-        if score == score:
-            yield human[name][0], score, human[name][1][dimension]
+def people(name: str) -> pd.DataFrame:
+    """Each output's document and its mean human ratings, by the output's id."""
+    return pd.DataFrame([row | row["ratings"] for row in rows(name)]).set_index("id")
+
+
+@cache
+def with_rows(file: str, **options: bool):
+    """Each row of a file of replies, with the replies that were read from it."""
+    with (DATA / file).open(encoding="utf-8") as lines:
+        rows = map(json.loads, lines)
+        return [*zip(rows, read_replies(DATA / file, **options), strict=True)]
+
+
+def scores_on(dimension: str, replies, scale: Sequence[int], values=None) -> "pd.Series[float]":
+    """The scores that were read from the replies on a dimension, by the output's id."""
+    read = partial(judgement_of_replies, scale=scale, value_by_word=values)
+    chosen = {id_: texts for row, (id_, texts) in replies if row["dimension"] == dimension}
+    return pd.Series({id_: read(texts).score for id_, texts in chosen.items()})
 
 
 LETTERS = dict(zip("ABCDE", SUMMEVAL, strict=True))
@@ -63,32 +68,22 @@ SUMMEVAL_RHOS = [
 ]
 
 
-def with_rows(path: Path, **options: bool):
-    """Each row of a file of replies, with the replies that were read from it."""
-    with path.open(encoding="utf-8") as lines:
-        yield from zip(map(json.loads, lines), read_replies(path, **options), strict=True)
-
-
-@cache
-def summeval_replies(model: str):
-    return [*with_rows(DATA / "summeval_judges" / f"replies_{model}.jsonl")]
-
-
 @needs_data
 @pytest.mark.parametrize(("model", "prompt", "rhos", "tolerance", "failed"), SUMMEVAL_RHOS)
 def test_replies_of_gpt4_and_gpt35_read_strictly_give_their_published_rho(
     model, prompt, rhos, tolerance, failed
 ):
-    human, values = labels("summeval"), LETTERS if "mcq" in prompt else None
-    scores: dict[str, dict[str, float]] = defaultdict(dict)
-    for row, (id_, replies) in summeval_replies(model):
-        if row["prompt"] == prompt:
-            result = judgement_of_replies(replies[-1:], SUMMEVAL, value_by_word=values)
-            scores[row["dimension"]][id_] = result.score
-    assert tuple(sum(map(math.isnan, scores[name].values())) for name in DIMENSIONS) == failed
-    for name, rho in zip(DIMENSIONS, rhos, strict=True):
-        _, judge, people = zip(*vectors(scores[name], human, name), strict=True)
-        assert spearmanr(judge, people).statistic == pytest.approx(rho, abs=tolerance), name
+    human, values = people("summeval"), LETTERS if "mcq" in prompt else None
+    replies = [
+        (row, (id_, texts[-1:]))
+        for row, (id_, texts) in with_rows(f"summeval_judges/replies_{model}.jsonl")
+        if row["prompt"] == prompt
+    ]
+    for name, rho, n_failed in zip(DIMENSIONS, rhos, failed, strict=True):
+        scores = scores_on(name, replies, SUMMEVAL, values)
+        assert scores.isna().sum() == n_failed
+        result = spearmanr(scores, human.loc[scores.index, name], nan_policy="omit")
+        assert result.statistic == pytest.approx(rho, abs=tolerance), name
 
 
 # Table 2 of Chiang & Lee (2023), the G-Eval prompt: Pearson and mean per-context Kendall. On
@@ -102,27 +97,25 @@ TOPICAL = {
 
 
 @needs_data
-def test_twenty_samples_averaged_give_the_published_figures_on_topical_chat():
-    human, scores = labels("topical_chat"), defaultdict(dict)
-    file = "replies_gpt-3.5-turbo_auto_cot_score_only.jsonl"
-    for row, (id_, replies) in with_rows(DATA / "topical_chat_judges" / file):
-        result = judgement_of_replies(replies, TOPICAL[row["dimension"]][0])
-        scores[row["dimension"]][id_] = result.score
-    for dimension, (_, pearson, kendall) in TOPICAL.items():
-        documents, judge, people = zip(*vectors(scores[dimension], human, dimension), strict=True)
-        assert pearsonr(judge, people).statistic == pytest.approx(pearson, abs=0.01)
-        table = pd.DataFrame({"document": documents, "judge": judge, "people": people})
-        taus = [kendalltau(each.judge, each.people)[0] for _, each in table.groupby("document")]
-        # Where either side is constant, tau has no value.
-        assert np.nanmean(taus) == pytest.approx(kendall, abs=0.01), dimension
+@pytest.mark.parametrize("dimension", TOPICAL)
+def test_twenty_samples_averaged_give_the_published_figures_on_topical_chat(dimension):
+    scale, pearson, kendall = TOPICAL[dimension]
+    file = "topical_chat_judges/replies_gpt-3.5-turbo_auto_cot_score_only.jsonl"
+    table = people("topical_chat").assign(judge=scores_on(dimension, with_rows(file), scale))
+    table = table.dropna(subset="judge")
+    result = pearsonr(table["judge"], table[dimension])
+    assert result.statistic == pytest.approx(pearson, abs=0.01)
+    # Where either side is constant, tau has no value.
+    groups = table.groupby("group")
+    taus = [kendalltau(each["judge"], each[dimension]).statistic for _, each in groups]
+    assert np.nanmean(taus) == pytest.approx(kendall, abs=0.01)
 
 
 @needs_data
 def test_gpt4s_accuracy_on_llmbar_is_the_published_one_but_for_one_reply():
     gold = {row["id"]: (row["subset"], row["preferred"]) for row in rows("llmbar")}
     right, total = Counter(), Counter()
-    path = DATA / "llmbar" / "replies_GPT-4.jsonl"
-    for row, (id_, replies) in with_rows(path, is_pairwise=True):
+    for row, (id_, replies) in with_rows("llmbar/replies_GPT-4.jsonl", is_pairwise=True):
         subset, choice = gold[id_]
         # Each order is counted by itself, and a reply without a choice as wrong, as published.
         for text, answer in zip(replies, (choice, "AB".strip(choice)), strict=True):
