@@ -56,19 +56,16 @@ class JudgedItems:
         output_fields = prompt.input_fields[-2:] if self.is_pairwise else ()
         self.output_names = {field.name for field in output_fields}
         rows_ranked_together = list(items.rows_by_document.values())
-        has_long_documents = max(map(len, rows_ranked_together), default=0) >= 3
-        self.ranks_within_documents = has_long_documents and not (
-            self.is_pairwise or self.verdict_words
-        )
+        has_long_documents = any(len(rows) >= 3 for rows in rows_ranked_together)
+        has_ratings = not (self.is_pairwise or self.verdict_words)
+        self.ranks_within_documents = has_long_documents and has_ratings
         if not self.ranks_within_documents:
             rows_ranked_together = [np.arange(len(items))]
-        self.ranks = np.full((2, len(items)), np.nan)
-        self.n_ranked = np.ones(len(items))
+        self.ranks, self.n_ranked = np.full((2, len(items)), np.nan), np.ones(len(items))
         for rows in rows_ranked_together:
-            scored_rows = rows[~np.isnan(self.scores[rows])]
-            self.n_ranked[rows] = max(1, len(scored_rows))
-            labels_and_scores = np.array([items.human, self.scores])[:, scored_rows]
-            self.ranks[:, scored_rows] = midranks(-labels_and_scores)
+            rows = rows[~np.isnan(self.scores[rows])]
+            self.n_ranked[rows] = len(rows)
+            self.ranks[:, rows] = midranks(-np.array([items.human, self.scores])[:, rows])
         overratings = self.scores - items.human
         if not self.is_pairwise:
             overratings = (self.ranks[0] - self.ranks[1]) * math.sqrt(12) / self.n_ranked
@@ -100,22 +97,30 @@ class JudgedItems:
     def outputs_text(self, rows: Sequence[int]) -> str:
         """Return the lines on outputs of one document; texts that all outputs share come first."""
         items = [self.items[row] for row in rows]
-        names = [name for name in items[0].texts if name not in self.output_names]
-        if len(rows) == 1:
-            names = []
-        shared_names = [
-            name for name in names if len({item.texts.get(name) for item in items}) == 1
-        ]
-        lines = [f"{name}: {_quote(items[0].texts[name])}" for name in shared_names]
+        shared_texts = self._shared_texts(items)
+        lines = [f"{name}: {_quote(text)}" for name, text in shared_texts.items()]
         for row, item in zip(rows, items, strict=True):
             lines.append(self._pair_line(row) if self.is_pairwise else self._rating_line(row))
-            own_names = [name for name in item.texts if name not in shared_names]
-            lines += [f"  {name}: {_quote(item.texts[name])}" for name in own_names]
+            for name, text in item.texts.items():
+                if name not in shared_texts:
+                    lines.append(f"  {name}: {_quote(text)}")
             if reason := self.judgements[row].rationale:
                 lines.append(f"  the judge's reason: {_quote(reason, MAX_REASON_LENGTH)}")
             if item.comment:
                 lines.append(f"  people's comment: {_quote(item.comment, MAX_COMMENT_LENGTH)}")
         return "\n".join(lines)
+
+    def _shared_texts(self, items: Sequence[Item]) -> dict[str, str]:
+        """Return the texts, by name, that several items have in common."""
+        if len(items) == 1:
+            return {}
+        common_pairs = set.intersection(*(set(item.texts.items()) for item in items))
+        first_texts = items[0].texts.items()
+        return {
+            name: text
+            for name, text in first_texts
+            if (name, text) in common_pairs and name not in self.output_names
+        }
 
     def _document_weights(self) -> Vector:
         """Return each document's sampling weight: large if labels differ or the judge errs."""
@@ -145,7 +150,7 @@ class JudgedItems:
         return sorted(rows_shown, key=lambda row: (-self.items.human[row], row))
 
     def _rating_line(self, row: int) -> str:
-        """Return the line on a rated output: people's rating, and the judge's, with their ranks."""
+        """Return the line on an output: people's rating and the judge's, with their ranks."""
         item, score = self.items[row], float(self.scores[row])
         people_text = f"- people {item.human:.3g}"
         if len(item.ratings) > 1:
@@ -154,8 +159,7 @@ class JudgedItems:
             return f"{people_text}; the judge gave no rating"
         if self.verdict_words:
             return self._verdict_line(item, score)
-        people_rank, judge_rank = self.ranks[:, row]
-        n_ranked = self.n_ranked[row]
+        (people_rank, judge_rank), n_ranked = self.ranks[:, row], self.n_ranked[row]
         placement = "too low" if judge_rank > people_rank else "too high"
         if abs(judge_rank - people_rank) < EQUAL_RANK_SHARE * n_ranked:
             placement = "rightly"
@@ -163,9 +167,8 @@ class JudgedItems:
         return f"{people_text}, place {people_rank:g} of {n_ranked:g}; {judge_text}"
 
     def _verdict_line(self, item: Item, score: float) -> str:
-        good_word = self.verdict_words[0]
-        people_verdict = self.answer_field.nearest_choice(item.human)
-        judge_verdict = self.answer_field.nearest_choice(score)
+        good_word, nearest_choice = self.verdict_words[0], self.answer_field.nearest_choice
+        people_verdict, judge_verdict = nearest_choice(item.human), nearest_choice(score)
         people_text = f"- people {people_verdict}"
         if len(item.ratings) > 1:
             people_text += f" ({item.ratings.count(1)} of {len(item.ratings)} say {good_word})"
@@ -175,13 +178,12 @@ class JudgedItems:
     def _pair_line(self, row: int) -> str:
         item = self.items[row]
         vote_counts = Counter(preferred_output(vote) or "tie" for vote in item.ratings)
+        counts_text = ", ".join(f"{n} {vote}" for vote, n in sorted(vote_counts.items()))
         line = f"- people {_preference_text(item.human)}"
-        if vote_counts:
-            counts_text = ", ".join(f"{n} {vote}" for vote, n in sorted(vote_counts.items()))
-            line += f" ({counts_text})"
+        line += f" ({counts_text})" if counts_text else ""
         line += f"; judge {_preference_text(self.scores[row])}"
         if order_choices := _choices_by_order(self.judgements[row]):
-            line += f" ({order_choices[0]} where A stands first, {order_choices[1]} where B does)"
+            line += " ({} where A stands first, {} where B does)".format(*order_choices)
         agreement = np.sign(item.human * self.scores[row])
         return line + {1: ": right", -1: ": wrong"}.get(agreement, "")
 

@@ -39,10 +39,16 @@ GAIN_PER_EXTRA_COST = 0.02
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionTest:
-    """A judge that asks questions, and the trials of such a judge on both halves of the labels."""
+    """A judge that asks questions, and the trials of such a judge on both halves of the labels.
 
-    candidate: Candidate
-    trials: tuple[CandidateTrial, ...]
+    Without `trials`, no questions were tested; `note` may say why, and `limit_reached` is true if
+    the reason is a limit.
+    """
+
+    candidate: Candidate | None = None
+    trials: tuple[CandidateTrial, ...] = ()
+    note: str = ""
+    limit_reached: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,15 +94,14 @@ def decide(
     problem: SearchProblem,
     trials_by_half: Sequence[Sequence[CandidateTrial]],
     n_tried: int,
-    question_test: QuestionTest | None = None,
+    question_test: QuestionTest = QuestionTest(),
 ) -> tuple[Candidate, ShipDecision]:
     """Choose the tuned judge among the finalists of both halves, and decide whether it ships.
 
     The tuned judge is the judge that asks questions, if questions have the largest gain; otherwise
     the finalist that has the largest gain after a deduction for cost.
     """
-    question_trials = question_test.trials if question_test else ()
-    trials_by_change = trials_by_half, [[trial] for trial in question_trials]
+    trials_by_change = trials_by_half, [[trial] for trial in question_test.trials]
     if not any(chain(*trials_by_change)):
         reason = f"No reliable candidate beat the untuned judge on train ({n_tried} tried)."
         return problem.untuned, ShipDecision(ships=False, reason=reason)
@@ -106,8 +111,8 @@ def decide(
     risk, rng = problem.options.risk, random_generator(problem.options.seed, "gate")
     decision = decide_by_gain(gains_by_change, problem.goal, rng, risk)
     gain = decision.gain
-    if question_test and (gain.change_index == 1 or not any(trials_by_half)):
-        tuned, trials = question_test.candidate, list(question_trials)
+    if question_test.candidate and (gain.change_index == 1 or not any(trials_by_half)):
+        tuned, trials = question_test.candidate, list(question_test.trials)
     else:
         trials = choose_best_trials(problem, chain(*trials_by_half))
         tuned = trials[-1].candidate

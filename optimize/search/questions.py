@@ -186,19 +186,19 @@ def question_test_cost(problem: SearchProblem, optimizer: Optimizer) -> float:
 
 def ask_questions(
     halves: Sequence[SearchProblem], explorations: Sequence[Exploration]
-) -> QuestionTest | None:
+) -> QuestionTest:
     """Ask questions with the best judge of each half, and test the judges on unseen documents.
 
     The judge in the result asks only the useful questions, and has judged the outputs again. If the
     budget cannot pay for that, it asks all questions, of which only the useful ones have a weight.
 
-    Returns None if there are no questions. Raises QuestionsNotTestedError if no question is worth
-    asking, or if the judge fails too often; and SearchBudgetSpentError if a limit is too small.
+    The result has no trials if there are no questions. Raises QuestionsNotTestedError if no
+    question helps or the judge fails too often, and SearchBudgetSpentError if a limit is too small.
     """
     problem, evaluator = halves[0], halves[0].evaluator
     candidates = list(map(_best_judge_with_questions, halves, explorations))
     if not all(candidate.questions for candidate in candidates):
-        return None
+        return QuestionTest()
     dev_items, train_items = _items_to_ask(problem)
     judges, asked_share = _affordable_judges(problem, candidates, dev_items + train_items)
     items_by_half = _items_to_ask(problem, asked_share)

@@ -46,22 +46,22 @@ def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResul
         replace(problem, add_record=partial(add_record, half=2), train=dev, dev=train),
     )
     explorations, trials_by_half = _explore_halves(optimizer, halves)
-    # A limit that ended a search without finalists was too small, whatever the optimizer says.
-    was_cut_short = all(each.limit_reached for each in explorations)
-    was_cut_short |= problem.evaluator.budget.has_refused and not any(trials_by_half)
-    question_test, why_untested, limit_reached = _test_questions(halves, explorations)
-    question_trials = question_test.trials if question_test else ()
-    tried_ids = {trial.candidate.id for trial in chain(*trials_by_half, question_trials)}
+    question_test = _test_questions(halves, explorations)
+    tried_ids = {trial.candidate.id for trial in chain(*trials_by_half, question_test.trials)}
     tried_ids.update(*(exploration.candidate_ids for exploration in explorations))
     n_tried = len(tried_ids - {problem.untuned.id})
+    # False if the budget ended after an exploration, before its finalists were tested.
     was_tested = len(trials_by_half) == len(explorations)
     tuned, decision = decide(problem, trials_by_half if was_tested else [], n_tried, question_test)
-    reason = decision.reason + why_untested
-    if not was_tested and not question_test:
+    reason, limit_reached = decision.reason + question_test.note, question_test.limit_reached
+    # A limit that ended a search without finalists was too small, whatever the optimizer says.
+    refused_all = problem.evaluator.budget.has_refused and not any(trials_by_half)
+    was_cut_short = refused_all or all(each.limit_reached for each in explorations)
+    if not was_tested and not question_test.trials:
         limit_reached = True
         reason = (
             "The limit ended the search before a candidate was tested on documents held out from "
-            f"it ({n_tried} tried).{why_untested}"
+            f"it ({n_tried} tried).{question_test.note}"
         )
     elif was_cut_short and not decision.ships:
         limit_reached = True
@@ -79,18 +79,18 @@ def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResul
 
 def _test_questions(
     halves: Sequence[SearchProblem], explorations: Sequence[Exploration]
-) -> tuple[QuestionTest | None, str, bool]:
-    """Test questions; if that fails, return the reason, and whether the reason is a limit."""
+) -> QuestionTest:
+    """Test questions; if that fails, the result has no trials but a note on the reason."""
     if any(exploration.cross_validation for exploration in explorations):
-        return None, "", False  # no half is left that the judge did not learn from
+        return QuestionTest()  # no half is left that the judge did not learn from
     # If the budget ended before a half was explored, an empty exploration stands for the half.
     n_unexplored = len(halves) - len(explorations)
     try:
-        return ask_questions(halves, [*explorations, *[Exploration()] * n_unexplored]), "", False
+        return ask_questions(halves, [*explorations, *[Exploration()] * n_unexplored])
     except QuestionsNotTestedError as error:
-        return None, f" Questions do not ship: {error}.", False
+        return QuestionTest(note=f" Questions do not ship: {error}.")
     except BUDGET_ERRORS as error:
-        return None, f" Questions were not tested: {error}.", True
+        return QuestionTest(note=f" Questions were not tested: {error}.", limit_reached=True)
 
 
 def _explore_halves(
@@ -164,8 +164,8 @@ def _affordable_finalists(half: SearchProblem, finalists: Sequence[Candidate]) -
     evaluator, candidates = half.evaluator, list[Candidate]()
     remaining_budget = evaluator.budget.remaining
     for candidate in (half.untuned, *finalists):
-        cost = evaluator.cost(candidate, half.dev)
-        cost += evaluator.cost(candidate, calibration_items(half, candidate))
+        items = half.dev + calibration_items(half, candidate)
+        cost = evaluator.cost(candidate, items)
         if cost <= remaining_budget or len(candidates) < 2:
             candidates.append(candidate)
             remaining_budget -= cost

@@ -172,7 +172,7 @@ def test_decisive_questions_are_found_weighted_and_shipped():
 
 def test_each_question_is_asked_once_per_output():
     watch = Watch(by=judge)
-    assert search(6, by=watch) is not None
+    assert search(6, by=watch).trials
     keys = {(tuple(prompt.question_fields), item.id) for prompt, item in watch.requests}
     # The untuned judge, all questions, and the useful ones.
     assert len(watch.requests) == len(keys) == 3 * 12 * 8
@@ -189,7 +189,7 @@ def test_with_shuffled_labels_no_questions_ship():
 def test_a_small_budget_tests_questions_on_fewer_documents_and_a_smaller_one_asks_none():
     # 128 outputs are to be judged by the untuned judge and to be asked once: 256 calls.
     outcome = search(8, by=(watch := Watch(by=judge)), calls=200)
-    assert outcome is not None
+    assert outcome.trials
     assert 64 <= sum(len(prompt.question_fields) == 4 for prompt, _ in watch.requests) < 128
     # The useful questions cannot be asked again, so the judge that was asked all of them stays.
     assert len(outcome.candidate.questions) == 4
