@@ -78,28 +78,18 @@ def test_with_max_calls_alone_the_budget_is_in_calls():
     assert plan(price="0,1.6").pricing.is_in_dollars
 
 
-def test_a_plan_says_what_can_be_tuned_with_a_decision_model(monkeypatch):
-    note = "systemone/x writes no instruction: {} can be tuned. Name a chat model"
+def test_a_plan_and_a_run_say_that_a_decision_model_writes_no_instruction(
+    here, short_waits, capsys
+):
+    note = "systemone/x writes no instruction"
     settings = {"lm": "systemone/x", "price": "0.1,0"}
-    both = "questions and demonstrations"
-    assert note.format(both) in " ".join(budget_lines(plan(**settings)))
-    monkeypatch.setattr("optimize.tuning.budget_text.candidate_questions", lambda *_: ())
-    settings["max_demos"] = 0
-    assert note.format("nothing") in " ".join(budget_lines(plan(**settings)))
-    assert "can be tuned" not in " ".join(budget_lines(plan(**settings, proposer_lm=LM)))
-
-
-def test_a_run_says_what_can_be_tuned_before_a_call_is_paid_for(here, short_waits, capsys):
+    assert note in " ".join(budget_lines(plan(**settings)))
+    assert note not in " ".join(budget_lines(plan(**settings, proposer_lm=LM)))
     lm = ["--lm", "systemone/x", "--api-base", "http://127.0.0.1:9/v1", "--price", "0.1,0"]
     assert command([*RUN[:2], *lm]) == 1
+    # The note comes before a call is paid for.
     err = capsys.readouterr().err
-    assert err.index("demonstrations can be tuned") < err.index("no connection")
-
-
-def test_a_plan_above_the_limit_says_what_happens():
-    dear = plan((2000.0, 20_000.0), max_cost=0.5)
-    assert planned_line(dear).endswith("at most $0.50; the search stops at the limit")
-    assert planned_line(plan(max_cost=2.0)).endswith("at most $2.00")
+    assert err.index(note) < err.index("no connection")
 
 
 def test_a_dry_run_needs_no_key_and_sends_and_writes_nothing(
