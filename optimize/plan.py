@@ -151,13 +151,12 @@ def plan(flags: argparse.Namespace) -> CommandOutcome:
             labels_needed = [_labels_for_floors(scored_items, label_scale, floors)]
             n_labels = next(iter(labels_needed[0].n_labels.values())) or math.inf
             n_missing = max(0, n_labels - np.count_nonzero(has_label))
-            n_per_output = documents.size / document_ids.size
-            n_to_label = math.ceil(min(unlabelled.size, n_missing * n_per_output))
+            n_documents = n_missing * documents.size / document_ids.size
+            n_to_label = math.ceil(min(unlabelled.size, n_documents))
         else:
             figures = plan_figures(scored_items, label_scale, flags.target_width)
-            n_more_by_figure = [planned.n_more_documents for planned in figures.values()]
-            n_if_unreachable = unlabelled.size if None in n_more_by_figure else 0
-            n_to_label = max(filter(None, n_more_by_figure), default=n_if_unreachable)
+            n_more = [planned.n_more_documents for planned in figures.values()]
+            n_to_label = max(filter(None, n_more), default=unlabelled.size if None in n_more else 0)
     # The order is random, so that the first documents alone are a random sample, too.
     rng = random_generator(flags.seed, "plan", unlabelled.size)
     drawn_documents = rng.permutation(unlabelled)[:n_to_label].tolist()
@@ -172,7 +171,16 @@ def plan(flags: argparse.Namespace) -> CommandOutcome:
         n_documents_to_label=len(drawn_documents),
     )
     if drawn_documents:
-        result = _write_documents(flags, labelled_set, drawn_documents, result)
+        path: Path = flags.out or Path(flags.file).with_suffix(".next.jsonl")
+        words = _label_words(flags, labelled_set, task.dimension or "NAME")
+        earlier_file, next_file = flags.labels or flags.file, words[-1]
+        result = replace(
+            result,
+            file_to_label=str(path),
+            n_outputs_to_label=_write_documents(path, labelled_set, drawn_documents),
+            next_command=shlex.join(["dspy-judges", "label", str(path), *words]),
+            other_labels=earlier_file if result.n_labelled and next_file != earlier_file else None,
+        )
     return CommandOutcome(result, plan_lines(result))
 
 
@@ -259,11 +267,8 @@ def plan_figures(
     return planned_figures
 
 
-def _write_documents(
-    flags: argparse.Namespace, labelled_set: LabelledSet, documents: list[str], result: PlanResult
-) -> PlanResult:
-    """Write all outputs of these documents; the plan gets the file and the command for it."""
-    path: Path = flags.out or Path(flags.file).with_suffix(".next.jsonl")
+def _write_documents(path: Path, labelled_set: LabelledSet, documents: list[str]) -> int:
+    """Write all outputs of these documents, in the documents' order; returns their number."""
     position_of = {name: position for position, name in enumerate(documents)}
     outputs = [output for output in labelled_set.outputs if output.document_id in position_of]
     outputs.sort(key=lambda output: position_of[output.document_id])
@@ -271,25 +276,22 @@ def _write_documents(
     if path.exists() and not (path.is_file() and path.read_bytes() == file_bytes):
         raise ExistsError(f"{path} exists already; delete it, or name another --out")
     write_atomically(path, file_bytes, overwrite=True)
-    dimension = result.dimension or "NAME"
-    words = ["dspy-judges", "label", str(path), "--dimension", flags.dimension or dimension]
-    scale_ends = labelled_set.scales.get(dimension, ())
+    return len(outputs)
+
+
+def _label_words(flags: argparse.Namespace, labels: LabelledSet, name: str) -> list[str]:
+    """Return the arguments of `label` after the file to label; the last one is for the labels."""
+    words = ["--dimension", flags.dimension or name]
+    scale_ends = labels.scales.get(name, ())
     if scale_text := flags.scale or "-".join(f"{end:g}" for end in scale_ends):
         words += ["--scale", scale_text]
-    earlier_file = flags.labels or flags.file
-    label_file = str(Path(flags.file).with_suffix(f".{dimension}.jsonl"))
+    label_file = str(Path(flags.file).with_suffix(f".{name}.jsonl"))
     if flags.labels:
         with Path(flags.labels).open("rb") as lines:
             # `label` can add labels to a file of its own. Only `label` writes the time of a label.
             if b'"labelled_at": ' in lines.readline():
                 label_file = flags.labels
-    return replace(
-        result,
-        file_to_label=str(path),
-        n_outputs_to_label=len(outputs),
-        next_command=shlex.join([*words, "--out", label_file]),
-        other_labels=earlier_file if result.n_labelled and label_file != earlier_file else None,
-    )
+    return [*words, "--out", label_file]
 
 
 def plan_lines(result: PlanResult) -> list[str]:

@@ -9,7 +9,7 @@ if __name__ == "__main__":
     sys.exit(start("optimize.verify:command"))
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,15 +23,17 @@ from optimize.inputs.flags import (
     read_floors,
     run_and_print,
 )
+from optimize.inputs.labelled import LabelSource
 from optimize.items import is_two_valued
 from optimize.measurement import Measurement
 from optimize.measuring.asking import ask_judges
-from optimize.measuring.swap import SwapDecision
+from optimize.measuring.changed_swap import decide_by_changes
+from optimize.measuring.swap import SwapDecision, decide_swap
 from optimize.measuring.verification import Verification, check_floors
 from optimize.report.page import write_verification
+from optimize.report.swap import changed_swap_lines, swap_lines, write_swap
 from optimize.report.verification import verification_lines
-from optimize.swap import DEFAULT_MARGIN, verify_swap
-from optimize.task_flags import add_task_flags, asking_options, read_task
+from optimize.task_flags import add_task_flags, asking_options, check_names, read_task
 
 COMMAND_NAME = "dspy-judges verify"
 ABOUT = """\
@@ -54,6 +56,8 @@ examples:
 exit codes: 0 done; 1 failed, fell short, or more than a tenth of the judgements
 failed; 2 wrong usage; 3 a floor or the margin lies within the interval, so that
 these labels cannot tell"""
+# The default of --margin, by how much a new judge may be worse than the old one.
+DEFAULT_MARGIN = 0.03
 # The exit code if the labels do not suffice to decide about the floors or the margin.
 UNDECIDED_EXIT_CODE = 3
 # Upper bound on --looks, the number of times that growing labels are checked.
@@ -92,10 +96,38 @@ def command(arguments: Sequence[str]) -> int:
 def verify(flags: Namespace) -> CommandOutcome:
     """Measure the judge that flags name, alone or against an old judge."""
     floors = read_floors(flags)
-    _check_flags(flags, has_floors=bool(floors))
-    result, lines = _verify_one(flags, floors) if flags.against is None else verify_swap(flags)
+    for refusal in _refusals(flags, has_floors=bool(floors)):
+        raise SettingsError(refusal)
+    result, lines = _verify_one(flags, floors) if flags.against is None else _verify_swap(flags)
     exit_code = UNDECIDED_EXIT_CODE if result.is_undecided else FAILED_EXIT_CODE
     return CommandOutcome(result, lines, result.faults, exit_code)
+
+
+def _refusals(flags: Namespace, *, has_floors: bool) -> Iterator[str]:
+    """Yield a message for each flag with an unusable value or without the flag that it needs."""
+    report, is_swap = flags.report, flags.against is not None
+    if flags.looks > MAX_LOOKS or (flags.looks > 1 and not (has_floors or is_swap)):
+        needs = f"it needs a floor (--min-...) or --against OLD, and is at most {MAX_LOOKS}"
+        yield f"--looks {flags.looks:,}: {needs}"
+    # A file with another ending may hold labels or scores, which the page would overwrite.
+    if report and not (report.endswith(".html") and Path(report).parent.is_dir()):
+        yield f"--report {report}: name a .html file in an existing folder"
+    if is_swap:
+        yield from _refusals_of_swap(flags, has_floors=has_floors)
+    elif flags.margin is not None or flags.changed is not None:
+        yield "--margin and --changed need --against OLD, the judge to replace"
+
+
+def _refusals_of_swap(flags: Namespace, *, has_floors: bool) -> Iterator[str]:
+    changed: str | None = flags.changed
+    if flags.margin is not None and not 0 < flags.margin < 1:
+        yield f"--margin {flags.margin:g}: it must be between 0 and 1"
+    if has_floors or flags.all:
+        yield "--min-... and --all measure one judge: leave them out with --against"
+    if changed and not (changed.endswith(".jsonl") or Path(changed).exists()):
+        yield f"--changed {changed}: name a file that ends in .jsonl"
+    if changed and flags.report:
+        yield "--report needs labels on random outputs: leave it out with --changed"
 
 
 def _verify_one(
@@ -122,17 +154,36 @@ def _verify_one(
     return result, verification_lines(result, with_all_levels=flags.all, page_path=flags.report)
 
 
-def _check_flags(flags: Namespace, *, has_floors: bool) -> None:
-    """Raise SettingsError for flags that do not go together, and for --report with a wrong path."""
-    is_swap = flags.against is not None
-    if flags.looks > MAX_LOOKS or (flags.looks > 1 and not (has_floors or is_swap)):
+def _verify_swap(flags: Namespace) -> tuple[Verification | SwapDecision, list[str]]:
+    """Decide whether the new judge may replace the old one."""
+    recordings = [split_named_value(argument) for argument in (*flags.scores, *flags.replies)]
+    old_is_recorded = flags.against in [name or Path(file).stem for name, file in recordings]
+    asked_judges = [*flags.judges] if old_is_recorded else [*flags.judges, flags.against]
+    if len(asked_judges) + len(recordings) != 2:
         raise SettingsError(
-            f"--looks {flags.looks:,}: it needs a floor (--min-...) or --against OLD, and is at "
-            f"most {MAX_LOOKS}"
+            "name one new judge (JUDGE, --scores FILE or --replies FILE), and the old judge by "
+            "--against JUDGE, or if it is recorded by --scores OLD=FILE --against OLD"
         )
-    report = flags.report
-    # A file with another ending may hold labels or scores, which the page would overwrite.
-    if report and not (report.endswith(".html") and Path(report).parent.is_dir()):
-        raise SettingsError(f"--report {report}: name a .html file in an existing folder")
-    if not is_swap and (flags.margin is not None or flags.changed is not None):
-        raise SettingsError("--margin and --changed need --against OLD, the judge to replace")
+    task, judge_entries = read_task(flags, map(split_named_value, asked_judges), flags.lm or "")
+    if task.items().is_weighted:
+        raise SettingsError(
+            f"{task.labelled_items.name}: its documents were drawn with unequal chances, and a "
+            "swap is decided on labels drawn at random: leave out the rows with a "
+            "sampling_weight, or verify each judge by itself, which uses the weights"
+        )
+    check_names(judge_entries)
+    judge_entries = ask_judges(judge_entries, task, seed=flags.seed, **asking_options(flags))
+    # The judges that were asked come first, and the old judge comes last among them.
+    names = [entry.name for entry in judge_entries]
+    old_index = names.index(flags.against) if old_is_recorded else len(asked_judges) - 1
+    both_judges = judge_entries[1 - old_index], judge_entries[old_index]
+    margin = DEFAULT_MARGIN if flags.margin is None else flags.margin
+    rule = {"margin": margin, "looks": flags.looks}
+    if flags.changed is not None:
+        label_source = replace(LabelSource.from_flags(flags), data=flags.changed)
+        changed_swap = decide_by_changes(*both_judges, task, label_source, seed=flags.seed, **rule)
+        return changed_swap, changed_swap_lines(changed_swap)
+    swap = decide_swap(*both_judges, task, **rule)
+    if flags.report:
+        write_swap(Path(flags.report), swap)
+    return swap, swap_lines(swap, flags.report)

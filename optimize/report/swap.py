@@ -1,12 +1,8 @@
-"""The command `verify NEW --against OLD`: whether a new judge may replace an old one."""
+"""The decision on a swap of judges in sentences: the verdict, what changes, and what to do next."""
 
-from argparse import Namespace
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
-from dspy_judges.errors import SettingsError
-from judges.cli.flags import split_named_value
 from judges.tables.problems import count_text
 from optimize.figures.as_text import (
     TOO_FEW_FOR_INTERVAL,
@@ -18,76 +14,19 @@ from optimize.figures.as_text import (
     short_name,
     wrap_lines,
 )
-from optimize.inputs.flags import read_floors
-from optimize.inputs.labelled import LabelSource
-from optimize.measuring.asking import ask_judges
-from optimize.measuring.changed_swap import ChangedRowsSwap, decide_by_changes
+from optimize.measuring.changed_swap import ChangedRowsSwap
 from optimize.measuring.comparison import ComparedJudge
 from optimize.measuring.scorecard import Scorecard
-from optimize.measuring.swap import SwapDecision, SwapResult, decide_swap
+from optimize.measuring.swap import SwapResult
 from optimize.report.answer import MAX_VERIFY_LINES, Fact, ReportAnswer, Tile
 from optimize.report.card import LOOKS_ADVICE, measured_sentence, tuning_warnings
 from optimize.report.misses import change_text, changed_rows_group, label_text
 from optimize.report.page import Section, source_section, write_page
 from optimize.statistics.changed_rows import MIN_ROWS_TO_LABEL
 from optimize.statistics.floor import round_up_to_two_digits
-from optimize.task_flags import asking_options, check_names, read_task
 
-DEFAULT_MARGIN = 0.03
 # Upper bound on the changed rows that are printed.
 MAX_PRINTED_ROWS = 3
-
-
-def verify_swap(flags: Namespace) -> tuple[SwapDecision, list[str]]:
-    """Decide whether the new judge may replace the old one; returns lines on the decision, too."""
-    margin = DEFAULT_MARGIN if flags.margin is None else flags.margin
-    _check_flags(flags, margin)
-    recordings = [split_named_value(argument) for argument in (*flags.scores, *flags.replies)]
-    old_is_recorded = flags.against in [name or Path(file).stem for name, file in recordings]
-    asked_judges = [*flags.judges] if old_is_recorded else [*flags.judges, flags.against]
-    if len(asked_judges) + len(recordings) != 2:
-        raise SettingsError(
-            "name one new judge (JUDGE, --scores FILE or --replies FILE), and the old judge by "
-            "--against JUDGE, or if it is recorded by --scores OLD=FILE --against OLD"
-        )
-    task, judge_entries = read_task(flags, map(split_named_value, asked_judges), flags.lm or "")
-    if task.items().is_weighted:
-        raise SettingsError(
-            f"{task.labelled_items.name}: its documents were drawn with unequal chances, and a "
-            "swap is decided on labels drawn at random: leave out the rows with a "
-            "sampling_weight, or verify each judge by itself, which uses the weights"
-        )
-    check_names(judge_entries)
-    judge_entries = ask_judges(judge_entries, task, seed=flags.seed, **asking_options(flags))
-    # The judges that were asked come first, and the old judge comes last among them.
-    old_index = len(asked_judges) - 1
-    if old_is_recorded:
-        old_index = [entry.name for entry in judge_entries].index(flags.against)
-    both_judges = judge_entries[1 - old_index], judge_entries[old_index]
-    if flags.changed is not None:
-        label_source = replace(LabelSource.from_flags(flags), data=flags.changed)
-        rule = {"margin": margin, "looks": flags.looks, "seed": flags.seed}
-        swap = decide_by_changes(*both_judges, task, label_source, **rule)
-        return swap, changed_swap_lines(swap)
-    swap_result = decide_swap(*both_judges, task, margin, flags.looks)
-    if flags.report:
-        answer, groups = swap_answer(swap_result), [changed_rows_group(swap_result)]
-        figures = [Section(title="Figures", facts=answer.facts)] if answer.facts else []
-        sections = [*figures, source_section(swap_result.comparison.data_counts)]
-        write_page(Path(flags.report), answer, sections, groups, "What changes")
-    return swap_result, swap_lines(swap_result, flags.report)
-
-
-def _check_flags(flags: Namespace, margin: float) -> None:
-    if not 0 < margin < 1:
-        raise SettingsError(f"--margin {margin:g}: it must be between 0 and 1")
-    if read_floors(flags) or flags.all:
-        raise SettingsError("--min-... and --all measure one judge: leave them out with --against")
-    changed = flags.changed
-    if changed and not (changed.endswith(".jsonl") or Path(changed).exists()):
-        raise SettingsError(f"--changed {changed}: name a file that ends in .jsonl")
-    if changed and flags.report:
-        raise SettingsError("--report needs labels on random outputs: leave it out with --changed")
 
 
 def changed_swap_lines(result: ChangedRowsSwap) -> list[str]:
@@ -139,6 +78,14 @@ def swap_lines(result: SwapResult, report_path: str | None = None) -> list[str]:
         row_lines.append(row.remarks.as_line(change, row.id))
     footer = f"What changes: {Path(report_path).resolve().as_uri()}" if report_path else ""
     return swap_answer(result).lines(MAX_VERIFY_LINES, details=row_lines, footer=footer)
+
+
+def write_swap(path: Path, result: SwapResult) -> None:
+    """Write the page on a swap, with every changed row."""
+    answer, groups = swap_answer(result), [changed_rows_group(result)]
+    figures = [Section(title="Figures", facts=answer.facts)] if answer.facts else []
+    sections = [*figures, source_section(result.comparison.data_counts)]
+    write_page(path, answer, sections, groups, "What changes")
 
 
 def swap_answer(result: SwapResult) -> ReportAnswer:
