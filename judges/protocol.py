@@ -252,13 +252,7 @@ class Model(Protocol):
         native_n: Whether one request can bring several replies.
         has_logprobs: Whether the model gives log-probabilities; None if that is not known yet.
 
-    A model may also have these attributes; brackets give the value for a model without them:
-        in_process: Whether the model answers within this process, at once and for free (false).
-        identity: Stands in a request's key in place of the endpoint (the endpoint).
-        cacheable: Whether the user's cache keeps the replies (true, but false if `in_process`).
-        temperature: The temperature for a judge without a plan; None is the model's own (0).
-        timeout: The seconds after which an unanswered request is sent again (120).
-        max_tokens: The limit of tokens in all requests, unless the user sets one (none).
+    A model may also have any of the attributes of `ModelTraits`.
     """
 
     name: str
@@ -271,6 +265,32 @@ class Model(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelTraits:
+    """The attributes that a model may have, with the values for a model without them.
+
+    Attributes:
+        in_process: Whether the model answers within this process, at once and for free.
+        identity: Stands in a request's key in place of the endpoint. Default: the endpoint.
+        cacheable: Whether the user's cache keeps the replies. Default: unless `in_process`.
+        temperature: The temperature for a judge without a plan; None is the model's own.
+        timeout: The seconds after which an unanswered request is sent again. Default: 120.
+        max_tokens: The limit of tokens in all requests, unless the user sets one. Default: none.
+    """
+
+    in_process: bool = False
+    identity: str | None = None
+    cacheable: bool | None = None
+    temperature: float | None = 0.0
+    timeout: float | None = None
+    max_tokens: int | None = None
+
+    @classmethod
+    def of(cls, model: Model) -> "ModelTraits":
+        names = [name for name in cls.__slots__ if hasattr(model, name)]
+        return cls(**{name: getattr(model, name) for name in names})
 
 
 class ModelError(JudgesError):

@@ -16,6 +16,7 @@ from judges.prompt import A_OR_B, LONG_REASONING, Field, FieldValue, Prompt, Rea
 from judges.protocol import (
     FatalModelError,
     Model,
+    ModelTraits,
     Reply,
     Sampling,
     Token,
@@ -109,7 +110,7 @@ class ReplyContent:
 def default_plan(model: Model) -> SamplingPlan:
     """Return the default plan for a model, at the model's own temperature if that is set."""
     plan = default_plan_for_name(model.name if is_decision_model(model.name) else model.endpoint)
-    return replace(plan, temperature=getattr(model, "temperature", plan.temperature))
+    return replace(plan, temperature=ModelTraits.of(model).temperature)
 
 
 def default_plan_for_name(lm: str) -> SamplingPlan:

@@ -5,7 +5,6 @@ import re
 import socket
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from command_runs import run
 from jsonl import write_jsonl
 from label_files import file_of
 from rating_files import weather_rows
-from serving import SameAnswer, serving
+from serving import AnyPath, serving
 
 import judges
 from judges.__main__ import main as judges_command
@@ -180,8 +179,8 @@ def test_an_endpoint_holds_for_the_judge_and_the_proposer(openai_server, monkeyp
 
 @pytest.mark.parametrize("lm", ["openai/judge-1", "azure/judge-1"])
 def test_a_redirect_takes_no_text_to_another_host(lm, stranger):
-    answer = partial(web.Response, status=307, headers={"Location": f"http://{stranger}/v1"})
-    with serving(SameAnswer(answer)) as server:
+    headers = {"Location": f"http://{stranger}/v1"}
+    with serving(AnyPath(lambda *_: web.Response(status=307, headers=headers))) as server:
         base = server.url
         with pytest.raises(FatalModelError, match=r"307 from .*: it redirects"):
             list(judges.load("coherence").judge_all([ROW], lm=lm, api_base=base))

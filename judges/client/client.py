@@ -30,6 +30,7 @@ from judges.protocol import (
     Message,
     Model,
     ModelError,
+    ModelTraits,
     RefusedError,
     Reply,
     Request,
@@ -123,9 +124,9 @@ class Client:
         self._store = self.account.budget.store
         # The stores whose writes are committed after an answer, and where answers are looked up.
         self._stores = [store for store in (self._store, self.cache) if store]
-        self.is_in_process = answers_in_process(self.model)
-        self._accepts_n = self.model.native_n
-        self._endpoint_identity = str(getattr(self.model, "identity", self.model.endpoint))
+        traits = ModelTraits.of(self.model)
+        self.is_in_process, self._accepts_n = traits.in_process, self.model.native_n
+        self._endpoint_identity = traits.identity or self.model.endpoint
         self._sender = Sender(
             self.model, self.account, self.concurrency, self.timeout, keep_going=self.keep_going
         )
@@ -329,4 +330,4 @@ class Client:
 
 def answers_in_process(model: Model) -> bool:
     """Return whether a model runs in this process, and so answers at once and for free."""
-    return bool(getattr(model, "in_process", False))
+    return ModelTraits.of(model).in_process

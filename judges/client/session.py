@@ -9,11 +9,11 @@ from typing import TypedDict, Unpack, cast
 
 from dspy_judges.errors import OptionError
 from judges.client.budget import Budget
-from judges.client.client import TIMEOUT_SECONDS, Client, answers_in_process
+from judges.client.client import TIMEOUT_SECONDS, Client
 from judges.client.open import open_model
 from judges.client.prices import Price, choose_price, price_of
 from judges.client.store import CACHE_VARIABLE, Store, open_reply_cache
-from judges.protocol import Model, is_decision_model, is_embedded
+from judges.protocol import Model, ModelTraits, is_decision_model, is_embedded
 
 LIMIT_NAMES = ("max_calls", "max_cost", "concurrency", "max_tokens")
 # The clients that all callers in this process share, by the model and the folder of the cache.
@@ -128,7 +128,8 @@ class Session:
         if model is None:
             api_base = options.get("api_base") or None
             model = open_model(lm, api_base=api_base, api_key_env=options.get("api_key_env"))
-        is_cacheable = getattr(model, "cacheable", not answers_in_process(model))
+        traits = ModelTraits.of(model)
+        is_cacheable = not traits.in_process if traits.cacheable is None else traits.cacheable
         token_price = choose_price(lm, self._lms, price_of(options.get("price")))
         return Client(
             model,
@@ -136,8 +137,8 @@ class Session:
             cache=open_reply_cache(options.get("cache")) if is_cacheable else None,
             concurrency=options["concurrency"],
             keep_going=self._keep_going,
-            timeout=getattr(model, "timeout", None) or TIMEOUT_SECONDS,
-            max_tokens=options.get("max_tokens") or getattr(model, "max_tokens", None),
+            timeout=traits.timeout or TIMEOUT_SECONDS,
+            max_tokens=options.get("max_tokens") or traits.max_tokens,
             reasoning_effort=options.get("reasoning_effort"),
             open_client_for=partial(self._open_client_for, role, lm, overrides),
         )

@@ -196,13 +196,13 @@ class Store:
                 yield self._database
             # In a damaged file, the JSON may be malformed, missing, or nested too deeply.
             except (sqlite3.Error, TypeError, ValueError, RecursionError) as error:
-                problem = (
-                    f"{error}; make sure that the disk has space and the file can be written, or "
-                    "delete the file to start again (answered requests are then paid for again)"
-                )
-                if "locked" in str(error):
-                    problem = "another run is using the file; wait until that run ends"
-                raise StoreError(f"{self.path}: {problem}") from error
+                advice = "delete the file to start again (answered requests are paid for again)"
+                problem = f"{error}; make sure that the file can be written and the disk has space"
+                if isinstance(error, msgspec.ValidationError):
+                    problem = f"another version of dspy-judges wrote its replies ({error})"
+                elif "locked" in str(error):
+                    problem, advice = "another run is using the file", "wait until that run ends"
+                raise StoreError(f"{self.path}: {problem}; {advice}") from error
 
     def _connect(self) -> sqlite3.Connection:
         database = sqlite3.connect(

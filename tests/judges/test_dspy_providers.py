@@ -2,13 +2,12 @@
 
 import asyncio
 import json
-from typing import Any
 
 import pytest
 from aiohttp import web
 from jsonl import write_jsonl
 from openai_replies import completion
-from serving import serving
+from serving import AnyPath, serving
 
 import judges
 from judges.__main__ import main
@@ -20,25 +19,15 @@ ROUTED = "openrouter/openai/gpt-4o-mini"
 ROWS = [{"document": "A.", "summary": f"This summary is worth {i}."} for i in (1, 2, 3)]
 
 
-class Provider:
-    """Answers any path; `respond` gets the request's number and the rating that its text names."""
+def provider_of(respond):
+    """A server; `respond` gets a request's number and the rating that its text names."""
 
-    def __init__(self, respond):
-        self.respond = respond
-        self.log: list[dict[str, Any]] = []
-        self.url = ""
-
-    def app(self):
-        app = web.Application()
-        app.router.add_post("/{path:.*}", self._answer)
-        return app
-
-    async def _answer(self, request):
-        number = len(self.log)
-        self.log.append(await request.json())
-        answer = self.respond(number, (await request.text()).partition("worth ")[2][:1])
-        status, body = answer if isinstance(answer, tuple) else (200, answer)
+    def answer(number, text):
+        response = respond(number, text.partition("worth ")[2][:1])
+        status, body = response if isinstance(response, tuple) else (200, response)
         return web.json_response(body, status=status)
+
+    return serving(AnyPath(answer))
 
 
 @pytest.fixture(autouse=True)
@@ -121,7 +110,7 @@ WITHHELD = {
 
 
 def judge_all(lm, respond):
-    with serving(Provider(respond)) as provider:
+    with provider_of(respond) as provider:
         options = {"lm": lm, "api_base": provider.url, "concurrency": 1, "cache": "none"}
         return list(judges.load("relevance").judge_all(ROWS, **options))
 
@@ -153,7 +142,7 @@ def score(lm, base, n_rows, folder, *flags):
     ],
 )
 def test_dspys_clients_are_counted_and_paid_by_kind(lm, answer, tokens, dollars, tmp_path, capsys):
-    with serving(Provider(lambda *_: answer)) as provider:
+    with provider_of(lambda *_: answer) as provider:
         assert score(lm, provider.url, 3, tmp_path, "--max-cost", "1") == 0
     record = json.loads(capsys.readouterr().out)
     assert record["tokens"] == {"in": 3 * tokens[0], "out": 3 * tokens[1]}
@@ -168,10 +157,10 @@ def test_anthropic_gets_a_mark_where_what_all_rows_share_ends(caplog):
         for example in ((), (message, {"role": "assistant", "content": "3"})):
             await model.complete([system, *example, message], Sampling(seed=7))
 
-    with serving(Provider(lambda *_: claude("4"))) as provider:
+    with provider_of(lambda *_: claude("4")) as provider:
         asyncio.run(ask(open_dspy(CLAUDE, provider.url)))
     mark = {"cache_control": {"type": "ephemeral"}}
-    first, second = provider.log
+    first, second = map(json.loads, provider.log)
     assert first["system"][0].items() >= mark.items()
     assert second["messages"][1]["content"][-1].items() >= mark.items()
     assert "cache_control" not in json.dumps([first["messages"], second["messages"][-1]])
@@ -195,7 +184,7 @@ def test_what_anthropic_bills_is_reported_and_within_limits(limit, tmp_path, cap
         text = "4" if stop == "end_turn" else "It is"
         return claude(text, stop=stop, counts=(40, 60, writes, reads))
 
-    with serving(Provider(respond)) as provider:
+    with provider_of(respond) as provider:
         code = score(CLAUDE, provider.url, 60, tmp_path, "--max-cost", str(limit))
     output = capsys.readouterr()
     assert sum(bills) <= limit

@@ -32,13 +32,7 @@ Respond = Callable[[Body], web.Response | None]
 
 
 def endpoint(base: str, name: str = "judge-1") -> EndpointModel:
-    return EndpointModel(
-        name,
-        url=f"{base}/chat/completions",
-        endpoint=base,
-        api_key="",
-        key_variable="OPENAI_API_KEY",
-    )
+    return EndpointModel(name, f"{base}/chat/completions", base, "", "OPENAI_API_KEY")
 
 
 def fail(status: int, message: str, **others: object) -> Respond:
@@ -142,7 +136,6 @@ FATAL: dict[str, tuple[Respond, str]] = {
         "PerDay; run the same command",
     ),
     "a spent budget of LiteLLM's proxy as 400": (fail(400, SPENT), SPENT_MESSAGE),
-    "a spent budget of LiteLLM's proxy as 422": (fail(422, SPENT), SPENT_MESSAGE),
     "a spent budget of LiteLLM's proxy as 429": (fail(429, SPENT), SPENT_MESSAGE),
     "a model that LiteLLM's proxy does not have": (fail(400, GONE), "Invalid model name"),
     "a key of LiteLLM's proxy for its provider": (fail(401, PROXY_KEY), "refuses the proxy's key"),

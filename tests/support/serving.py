@@ -39,11 +39,15 @@ def serving(server: Any) -> Iterator[Any]:
         thread.join()
 
 
-class SameAnswer:
-    """A server that answers every request, whatever its path, in the same way."""
+class AnyPath:
+    """A server that answers by a request's number and its text, whatever the path, and keeps both.
 
-    def __init__(self, answer: Callable[[], web.Response]) -> None:
+    `log` has the texts.
+    """
+
+    def __init__(self, answer: Callable[[int, str], web.Response]) -> None:
         self._answer, self.url = answer, ""
+        self.log: list[str] = []
 
     def app(self) -> web.Application:
         app = web.Application()
@@ -51,4 +55,5 @@ class SameAnswer:
         return app
 
     async def _respond(self, request: web.Request) -> web.Response:
-        return self._answer()
+        self.log.append(await request.text())
+        return self._answer(len(self.log) - 1, self.log[-1])
