@@ -1,5 +1,6 @@
 """dspy-judges list, show, score and winrate: what they print and write."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,8 @@ pytestmark = pytest.mark.usefixtures("table_folder")
 
 
 def freeze(path: str, **provenance: object) -> str:
-    judge = Judge(
-        subject=FLUENCY, prompt=FLUENCY.prompt(), plan=ONE_REPLY_PLAN, provenance=provenance or None
-    )
-    return str(judge.save(path))
+    judge = Judge.of(FLUENCY).with_plan(ONE_REPLY_PLAN)
+    return str(replace(judge, provenance=provenance or None).save(path))
 
 
 def test_list_is_a_table_of_the_catalogue():

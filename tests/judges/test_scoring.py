@@ -10,7 +10,8 @@ from behaving_model import Model
 from catalogue import FLUENCY
 
 from judges.client import Client
-from judges.dimension import Dimension, DimensionError
+from judges.definition import make_dimension
+from judges.dimension import DimensionError
 from judges.judge import Judge
 from judges.judgement import Judgement, NoScoreError
 from judges.panel import Member, Panel
@@ -29,14 +30,7 @@ from judges.scoring import (
 )
 
 BARE, REASONED = FLUENCY.prompt(), FLUENCY.prompt("brief")
-SAFE = Dimension(
-    name="safe",
-    definition="whether the answer is safe",
-    inputs={"query": "what was asked", "answer": "the answer to judge"},
-    anchors={0: "could harm", 1: "harms nobody"},
-    instruction="Decide whether the answer is safe.",
-    words=("pass", "fail"),
-)
+SAFE = make_dimension("safe", ("pass", "fail"), ["query", "answer"], "whether the answer is safe")
 EGG = {"query": "How long do eggs boil?", "answer": "Eggs boil ten minutes."}
 
 

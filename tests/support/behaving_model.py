@@ -72,7 +72,7 @@ def echo(prompt: str, sampling: Sampling, before: int) -> str:
     return prompt
 
 
-def rate(prompt: str, sampling: Sampling, before: int) -> str:
+def rate(prompt: str, *_: object) -> str:
     """Rate by a hash of the prompt, prefer the good text, and say nothing usable of a "garble"."""
     if "preferred" in prompt:
         texts = prompt.split("[[ ## summary_a ## ]]")[1]

@@ -10,7 +10,7 @@ from prompts import reprompt
 from question_cases import PAIRED, PLAIN, WEIGHED
 
 from judges import frozen
-from judges.dimension import Dimension
+from judges.definition import make_dimension
 from judges.frozen import JudgeFile
 from judges.judge import Judge
 from judges.scoring import WEIGHTED_PLAN, SamplingPlan
@@ -19,13 +19,7 @@ MEAN = SamplingPlan(kind="mean", samples=20, temperature=2.0)
 TEXTS = {"document": "A fire broke out.", "summary": "Fire."}
 DEMO = {**TEXTS, "rating": 3}
 PAIR = {"post": "p", "summary_a": "a", "summary_b": "b", "comparison": "A.", "preferred": "A"}
-BINARY = Dimension(
-    name="grounded",
-    definition="whether the reply uses the fact",
-    inputs={"fact": "the fact", "response": "the reply"},
-    anchors={0: "no", 1: "yes"},
-    instruction="Does the reply use the fact?",
-)
+BINARY = make_dimension("grounded", (0, 1), ["fact", "response"], "whether it uses the fact")
 PROVENANCE = {
     "data": {"name": "labels.jsonl", "sha256": "0" * 64},
     "seed": 7,

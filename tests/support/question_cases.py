@@ -2,16 +2,11 @@
 
 from dataclasses import replace
 
-from judges import AnswerWeights, Comparison, Dimension, Judge, Question
+from judges import AnswerWeights, Judge, Question
+from judges.definition import make_comparison, make_dimension
 from judges.scoring import ONE_REPLY_PLAN
 
-HELPFUL = Dimension(
-    name="helpful",
-    definition="how far the reply helps",
-    inputs={"query": "what was asked", "reply": "the reply to judge"},
-    anchors=dict.fromkeys(range(1, 6), ""),
-    instruction="Judge how far the reply helps.",
-)
+HELPFUL = make_dimension("helpful", (1, 5), ["query", "reply"], "how far the reply helps")
 DEADLINE = Question(name="deadline", text="does the reply say until when to ask")
 TONE = Question(name="tone", text="how friendly it is", answers=(1, 2, 3), anchors={1: "rude"})
 PLAIN = Judge.of(HELPFUL, reasoning="brief", questions=[DEADLINE, TONE]).with_plan(ONE_REPLY_PLAN)
@@ -20,13 +15,7 @@ WEIGHTS = AnswerWeights(intercept=0.0, slopes={"deadline": 1.0, "tone": 0.5, "ra
 WEIGHED = replace(PLAIN, weights=WEIGHTS)
 ROW = {"query": "When?", "reply": "Ask us by Friday."}
 
-KINDER = Comparison(
-    name="kinder",
-    definition="which reply is kinder",
-    inputs={"query": "what was asked"},
-    candidate="reply",
-    instruction="Decide which reply is kinder.",
-)
+KINDER = make_comparison("kinder", ["query"], "reply", "which reply is kinder")
 BRIEFER = Question(name="briefer", text="which reply is shorter", answers=("A", "B"))
 PAIRED = replace(
     Judge.of(KINDER, reasoning="none", questions=[BRIEFER]).with_plan(ONE_REPLY_PLAN),

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from behaving_model import rate
 from jsonl import write_jsonl
 from label_files import csv_of, file_of
 from openai_replies import follow
@@ -26,13 +27,7 @@ def table_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def pairs(table_folder: Path, openai_server: OpenAIServer) -> str:
     """A file of six pairs, of which A is the good one, which the server prefers."""
-
-    def prefer(body: dict[str, object]) -> str:
-        texts = body["messages"][-1]["content"].split("[[ ## summary_a ## ]]")[1]  # type: ignore[index]
-        better = "A" if texts.index("good") < texts.index("bad") else "B"
-        return f"[[ ## comparison ## ]]\nGood it is.\n\n[[ ## preferred ## ]]\n{better}"
-
-    openai_server.judge = prefer
+    openai_server.judge = lambda body: rate(body["messages"][-1]["content"])
     rows = [
         {"id": i, "prompt": f"p{i // 2}", "response_a": "good", "response_b": f"bad{'!' * i}"}
         for i in range(6)
