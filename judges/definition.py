@@ -12,7 +12,6 @@ from judges.dimension import MAX_RATINGS, Comparison, Dimension, DimensionError,
 from judges.prompt import A_OR_B, FieldValue, are_verdict_words
 from judges.questions import Question
 
-Identifier = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,63}\Z")]
 NonBlankText = Annotated[str, Meta(max_length=20_000, pattern=r"\S")]
 Rating = Annotated[int, Meta(ge=-1000, le=1000)]
 
@@ -29,12 +28,12 @@ class Definition(Struct, kw_only=True, forbid_unknown_fields=True):
     The method `subject` raises DimensionError if the values do not fit together.
     """
 
-    name: Identifier
+    name: str
     definition: NonBlankText
-    inputs: dict[Identifier, str] | list[Identifier]
+    inputs: dict[str, str] | list[str]
     scale: list[str] = []
     anchors: dict[str, str] = {}
-    candidate: Identifier | None = None
+    candidate: str | None = None
     instruction: NonBlankText | None = None
     source: str = ""
     questions: dict[str, str | _QuestionDefinition] = {}

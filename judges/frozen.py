@@ -19,7 +19,7 @@ from msgspec.structs import asdict
 from dspy_judges.bounds import MAX_JUDGE_BRACKETS, MAX_JUDGE_BYTES
 from dspy_judges.errors import JudgesError
 from judges.client import Redactor
-from judges.definition import Identifier, NonBlankText, Rating
+from judges.definition import NonBlankText, Rating
 from judges.dimension import Comparison, Dimension, DimensionError, Subject
 from judges.prompt import MAX_DEMOS, SLOT_PATTERN, FieldValue, Prompt, utf8_text
 from judges.protocol import Message
@@ -54,14 +54,14 @@ class _StrictStruct(Struct, kw_only=True, forbid_unknown_fields=True):
 class SubjectEntry(_StrictStruct):
     """What a judge judges: a dimension with anchors, or a comparison with a candidate."""
 
-    name: Identifier
+    name: str
     definition: NonBlankText
-    inputs: dict[Identifier, str]
+    inputs: dict[str, str]
     instruction: NonBlankText
     source: str
     anchors: dict[Rating, str] | UnsetType = UNSET
     words: tuple[str, str] | UnsetType = UNSET
-    candidate: Identifier | UnsetType = UNSET
+    candidate: str | UnsetType = UNSET
 
     @classmethod
     def from_subject(cls, subject: Subject) -> Self:
@@ -82,7 +82,7 @@ class _TuningLabels(Struct):
 
 
 class _AnswerLoss(Struct):
-    name: Identifier
+    name: str
     loss: float | None = None  # how far the objective falls without the answer
 
 
@@ -120,9 +120,16 @@ class _FileHeader(_StrictStruct, kw_only=True):
     subject: SubjectEntry
     provenance: JsonObject | None
 
+    def __post_init__(self) -> None:
+        if self.provenance is not None:
+            convert(self.provenance, Provenance)  # raises ValueError if it is malformed
+
 
 class JudgeFile(_FileHeader, kw_only=True):
-    """The file of a judge; `threshold` and `weights` may be left out."""
+    """The file of a judge; `threshold` and `weights` may be left out.
+
+    The messages are plain text, and the last one has a slot for each text to judge.
+    """
 
     messages: Annotated[list[Message], Meta(min_length=1, max_length=2 + 2 * MAX_DEMOS)]
     program: Prompt
@@ -130,6 +137,21 @@ class JudgeFile(_FileHeader, kw_only=True):
     lm: OneLineName
     threshold: Annotated[float, Meta(gt=0, le=1)] | UnsetType = UNSET
     weights: AnswerWeights | UnsetType = UNSET
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        text_names = self.subject.to_subject().texts
+        role_sequence = "".join(f" {message['role']}" for message in self.messages)
+        slot_names = sorted(SLOT_PATTERN.findall(self.messages[-1]["content"]))
+        if not ROLE_ORDER.fullmatch(role_sequence) or slot_names != sorted(text_names):
+            raise FrozenJudgeError(
+                "its messages must be: a system message, a user and an assistant message for each "
+                "demonstration, and a user message with one {{slot}} for each of "
+                f"{', '.join(text_names)}"
+            )
+        if any(CUSTOM_TYPE_MARK in message["content"] for message in self.messages):
+            problem = f"{CUSTOM_TYPE_MARK!r}, which DSPy does not send as text"
+            raise FrozenJudgeError(f"its messages contain {problem}")
 
 
 class MemberEntry(_StrictStruct):
@@ -175,15 +197,13 @@ def loads(json_bytes: bytes) -> AnyJudgeFile:
         if judge_json.pop("digest", None) != json_digest(judge_json):
             raise FrozenJudgeError("the digest does not match: the file was changed by hand")
         file_class: type[AnyJudgeFile] = PanelFile if "members" in judge_json else JudgeFile
-        judge_file = convert(judge_json, file_class, str_keys=True)
-        _check_file(judge_file)
+        return convert(judge_json, file_class, str_keys=True)
     except FrozenJudgeError:
         raise
     except RecursionError as error:
         raise FrozenJudgeError("not a frozen judge: nested too deeply") from error
     except ValueError as error:  # raised by msgspec, or for a wrong subject or plan
         raise FrozenJudgeError(f"not a frozen judge: {one_line_message(error)}") from error
-    return judge_file
 
 
 def json_digest(json_object: Mapping[str, object]) -> str:
@@ -197,28 +217,6 @@ def can_be_saved(prompt: Prompt, demo: Mapping[str, FieldValue], redactor: Redac
     messages = replace(prompt, demos=(demo,)).template()
     json_text = json.dumps([demo, messages], ensure_ascii=False)
     return utf8_text(json_text) == json_text and not redactor.has_secret(json_text)
-
-
-def _check_file(judge_file: AnyJudgeFile) -> None:
-    """Raise ValueError unless the messages are plain text with a slot for each text to judge."""
-    if judge_file.provenance is not None:
-        convert(judge_file.provenance, Provenance)
-    subject = judge_file.subject.to_subject()
-    if isinstance(judge_file, PanelFile):
-        for member in judge_file.members:
-            _check_file(member.judge)
-        return
-    role_sequence = "".join(f" {message['role']}" for message in judge_file.messages)
-    slot_names = sorted(SLOT_PATTERN.findall(judge_file.messages[-1]["content"]))
-    if not ROLE_ORDER.fullmatch(role_sequence) or slot_names != sorted(subject.texts):
-        raise FrozenJudgeError(
-            "its messages must be: a system message, a user and an assistant message for each "
-            "demonstration, and a user message with one {{slot}} for each of "
-            f"{', '.join(subject.texts)}"
-        )
-    if any(CUSTOM_TYPE_MARK in message["content"] for message in judge_file.messages):
-        problem = f"{CUSTOM_TYPE_MARK!r}, which DSPy does not send as text"
-        raise FrozenJudgeError(f"its messages contain {problem}")
 
 
 def one_line_message(error: Exception) -> str:

@@ -97,7 +97,7 @@ def test_a_dimension_in_python_takes_dicts_and_ratings_that_are_numbers(field, s
     [
         ("", "got `null`"),
         (BASE + "colour: red", "unknown field `colour`"),
-        (BASE.replace("name: a", "name: A b"), r"matching regex.*\$\.name"),
+        (BASE.replace("name: a", "name: A b"), "'A b' is not a name; use lower-case letters"),
         (BASE.replace("definition: d\n", ""), "missing required field `definition`"),
         (BASE.replace("[x]", "[]"), "has no text to judge"),
         (BASE.replace("[1, 5]", "[5, 1]"), "ascending ratings"),

@@ -134,7 +134,7 @@ FORGED = {
     "a plan of many": (put("sampling", "samples", value=3), "cannot have 3 samples"),
     "an endless temperature": (put("sampling", "temperature", value=10**4000), "not a frozen"),
     "a lm with a line break": (put("lm", value="a\nb"), r"at `\$.lm`"),
-    "code for a name": (put("subject", "inputs", value={"__class__": "x"}), "matching regex"),
+    "code for a name": (put("subject", "inputs", value={"__class__": "x"}), "is not a name"),
 }
 
 
