@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from judges.client import Session, gives_n_replies
 from judges.client.prices import CHARACTERS_PER_TOKEN, Price, choose_price, estimate_tokens
 from judges.panel import AnyJudge
 from judges.scoring import estimate_reply_tokens
+from judges.terminal import print_note
 
 
 class CostEstimate(NamedTuple):
@@ -71,37 +72,32 @@ def total_estimate(estimates: Sequence[CostEstimate]) -> CostEstimate:
     return CostEstimate(all_lms, sum(n_requests), sum(tokens_in), sum(tokens_out), total_cost)
 
 
-class RunCost(NamedTuple):
-    """The calls, tokens, cost and time of a run and its earlier starts, as --json has them.
+def run_cost_json(session: Session, seconds: float) -> dict[str, object]:
+    """Return the calls, tokens, cost and time of a run and its earlier starts, as --json has them.
 
     `cost_usd` is None if a price is unknown. `cost_unconfirmed_usd` is the worst-case cost of
     requests that were not answered.
     """
+    accounts, total = session.budget.accounts, session.budget.total
+    prices_are_known = all(account.token_price for account in accounts.values())
+    return {
+        "lm": sorted(accounts),
+        "lm_calls": total.calls,
+        "cached_calls": total.cached_calls,
+        "tokens": {"in": total.tokens_in, "out": total.tokens_out},
+        "cost_usd": round(total.spent, 6) if prices_are_known else None,
+        "cost_unconfirmed_usd": round(total.cost_unconfirmed, 6),
+        "seconds": round(seconds, 3),
+    }
 
-    lm: list[str]
-    lm_calls: int
-    cached_calls: int
-    tokens: dict[str, int]
-    cost_usd: float | None
-    cost_unconfirmed_usd: float
-    seconds: float
 
-    @classmethod
-    def from_session(cls, session: Session, seconds: float) -> "RunCost":
-        accounts, total = session.budget.accounts, session.budget.total
-        prices_are_known = all(account.token_price for account in accounts.values())
-        return cls(
-            lm=sorted(accounts),
-            lm_calls=total.calls,
-            cached_calls=total.cached_calls,
-            tokens={"in": total.tokens_in, "out": total.tokens_out},
-            cost_usd=round(total.spent, 6) if prices_are_known else None,
-            cost_unconfirmed_usd=round(total.cost_unconfirmed, 6),
-            seconds=round(seconds, 3),
-        )
-
-    def __str__(self) -> str:
-        text = f"cost: ${self.cost_usd:,.4f} for {self.lm_calls:,} calls"
-        if self.cost_unconfirmed_usd:
-            text += f", at most ${self.cost_unconfirmed_usd:,.4f} of it for unanswered requests"
-        return text
+def print_run_cost(session: Session) -> None:
+    """Print notes on the requests that the reply cache answered, and on the cost of the others."""
+    if note := session.budget.total.cache_note:
+        print_note(note)
+    cost: dict[str, Any] = run_cost_json(session, 0.0)
+    if cost["cost_usd"]:
+        text = f"cost: ${cost['cost_usd']:,.4f} for {cost['lm_calls']:,} calls"
+        if unconfirmed := cost["cost_unconfirmed_usd"]:
+            text += f", at most ${unconfirmed:,.4f} of it for unanswered requests"
+        print_note(text)

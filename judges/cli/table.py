@@ -19,7 +19,13 @@ from operator import itemgetter
 from pathlib import Path
 
 from dspy_judges.errors import JudgesError, UsageError
-from judges.cli.costs import CostEstimate, RunCost, estimate_costs, total_estimate
+from judges.cli.costs import (
+    CostEstimate,
+    estimate_costs,
+    print_run_cost,
+    run_cost_json,
+    total_estimate,
+)
 from judges.cli.flags import read_map_flags, request_options
 from judges.cli.results import load_judges, print_report
 from judges.client import Budget, BudgetSpentError, Session, find_price, price_of
@@ -149,7 +155,7 @@ def command(flags: argparse.Namespace) -> int:
     if flags.batch_api and not _run_batch_step(run):
         return 1 if flags.batch_api == "collect" else 0
     cost = _judge_table(run)
-    print_report(run.results_by_judge, flags, run.n_rows, cost._asdict())
+    print_report(run.results_by_judge, flags, run.n_rows, cost)
     return 0
 
 
@@ -241,7 +247,7 @@ def _check_max_cost(run: TableRun) -> None:
         print_note(f"note: --max-cost {max_cost:g} may end the run before all rows are judged")
 
 
-def _judge_table(run: TableRun) -> RunCost:
+def _judge_table(run: TableRun) -> Record:
     """Judge and write all rows; return the cost of the run."""
     start_time = time.monotonic()
     with _open_session(run, is_last=True) as session:
@@ -258,12 +264,8 @@ def _judge_table(run: TableRun) -> RunCost:
                     row = {**row, **results.new_cells(row, texts[name], judgement)}
                 writer.write(row)
                 progress.step(failed=any(judgement.failure for judgement in judgements.values()))
-        if note := session.budget.total.cache_note:
-            print_note(note)
-        cost = RunCost.from_session(session, time.monotonic() - start_time)
-    if cost.cost_usd:
-        print_note(str(cost))
-    return cost
+        print_run_cost(session)
+        return run_cost_json(session, time.monotonic() - start_time)
 
 
 @contextmanager

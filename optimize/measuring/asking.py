@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Unpack
 
-from judges.cli.costs import RunCost
+from judges.cli.costs import print_run_cost
 from judges.client import BudgetSpentError, Client, Counts, ModelOptions, Session
 from judges.dimension import Subject
 from judges.judge import Judge
@@ -17,7 +17,7 @@ from judges.labels.types import LabelError, LabelledPairs
 from judges.panel import AnyJudge
 from judges.protocol import FatalModelError, is_embedded
 from judges.tables.problems import excerpt
-from judges.terminal import Progress, print_note
+from judges.terminal import Progress
 from optimize.figures.as_json import JSON_DECIMALS, JsonObject, json_number
 from optimize.inputs.flags import judge_scale, rescale_subject
 from optimize.inputs.labelled import AnyLabels, LevelOrAuto, check_level
@@ -212,11 +212,7 @@ def ask_judges(
         asked_entries = [
             _ask_judge(entry, task, clients.get(entry.name), seed) for entry in judge_entries
         ]
-        if note := session.budget.total.cache_note:
-            print_note(note)
-        cost = RunCost.from_session(session, seconds=0.0)
-        if cost.cost_usd:
-            print_note(str(cost))
+        print_run_cost(session)
     return asked_entries
 
 
