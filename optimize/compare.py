@@ -133,7 +133,7 @@ def open_run_and_ask(
     config = RunConfig(
         command=f"optimize.{command_name}",
         settings={"dimension": task.dimension, "seed": flags.seed},
-        data={"name": task.labelled_items.name, "sha256": task.labelled_items.sha256},
+        data={"name": task.labels.name, "sha256": task.labels.sha256},
         judges=[entry.name for entry in judge_entries],
     )
     with open_run(flags.out, command_name, config, print_note) as folder:

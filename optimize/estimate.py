@@ -143,7 +143,7 @@ def _read_scores(flags: Namespace, task: Task) -> ScoredItems:
     n_without_score, n_without_output = scored_items.n_unjudged, scored_items.n_unlabelled
     if n_without_output and label_mask(scored_items).all() and flags.annotations is None:
         raise LabelError(
-            f"{task.labelled_items.name}: {n_without_output:,} scores are of outputs that the file "
+            f"{task.labels.name}: {n_without_output:,} scores are of outputs that the file "
             "lacks; --data needs all outputs (labels may be empty), or add --annotations FILE"
         )
     if n_without_score:

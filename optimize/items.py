@@ -121,7 +121,7 @@ class Items:
 
 
 def make_items(
-    labelled_items: LabelledSet | LabelledPairs,
+    labels: LabelledSet | LabelledPairs,
     dimension: str,
     subject: Subject | None = None,
     *,
@@ -132,9 +132,9 @@ def make_items(
     An item has only the texts that a judge of the subject reads; without a subject, it has all.
     With `with_unlabelled`, outputs without a rating become items, too, whose label is NaN.
     """
-    if isinstance(labelled_items, LabelledPairs):
-        return Items(tuple(_pair_items(labelled_items, subject)))
-    items = _output_items(labelled_items, dimension, subject)
+    if isinstance(labels, LabelledPairs):
+        return Items(tuple(_pair_items(labels, subject)))
+    items = _output_items(labels, dimension, subject)
     return Items(tuple(item for item in items if with_unlabelled or item.ratings))
 
 
@@ -186,15 +186,15 @@ class DataCounts:
     is_weighted: bool = field(default=False, metadata={"json": "weighted"})
 
     @classmethod
-    def from_items(cls, labelled_items: LabelledSet | LabelledPairs, items: Items) -> "DataCounts":
+    def from_items(cls, labels: LabelledSet | LabelledPairs, items: Items) -> "DataCounts":
         """Return the counts of `items`, which were made from these labels."""
         return cls(
-            name=labelled_items.name,
-            sha256=labelled_items.sha256,
+            name=labels.name,
+            sha256=labels.sha256,
             n_documents=len(items.documents),
             n_systems=len(items.systems),
             n_outputs=len(items),
-            n_tied=labelled_items.n_tied or None,
+            n_tied=labels.n_tied or None,
             is_weighted=bool(items.is_weighted),
         )
 

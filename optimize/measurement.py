@@ -169,8 +169,8 @@ def measure(
             f"this judge judges {judge.name!r}, not {dimension!r}; if the labels are in a column "
             f"with another name, pass map={{{judge.name!r}: COLUMN}}"
         )
-    labelled_items = load_labels(label_source, judge.name, judge.subject)
-    task = Task.from_labels(labelled_items, judge.name, level)
+    labels = load_labels(label_source, judge.name, judge.subject)
+    task = Task.from_labels(labels, judge.name, level)
     judge = judge.with_model(options.pop("lm", None), options.pop("api_base", None))
     items = task.items(judge)
     with (
@@ -188,24 +188,23 @@ def _measure_scores(
     if dimension is None:
         raise TypeError("measure() needs dimension=NAME if it gets scores")
     subject = find_subject(dimension)
-    labelled_items = _read_labels(label_source, dimension, subject)
-    task = Task.from_labels(labelled_items, dimension, level)
+    labels = _read_labels(label_source, dimension, subject)
+    task = Task.from_labels(labels, dimension, level)
     judgement_by_id = dict[str, AnyJudgement]()
-    row_id_by_key = _match_score_keys(scores, label_source, labelled_items)
+    row_id_by_key = _match_score_keys(scores, label_source, labels)
     for key, score in scores.items():
-        row_id = row_id_by_key.get(key, str(key))
         if not isinstance(score, SupportsFloat | None):
             raise TypeError(
                 f"the score of {key!r} is {score!r}; it must be a number, or NaN if the judgement "
                 "failed"
             )
-        if row_id in judgement_by_id:
+        if row_id_by_key[key] in judgement_by_id:
             raise LabelError(f"an id has two scores ({key!r:.60}); make the ids unique")
-        score_number = math.nan if score is None else float(score)
-        judgement_by_id[row_id] = judgement_of_score(score_number, is_pairwise=task.is_pairwise)
+        number = math.nan if score is None else float(score)
+        judgement_by_id[row_id_by_key[key]] = judgement_of_score(number, task.is_pairwise)
     # `judge.score` notes in `attrs` the keys of the rows that the judge was tuned on.
-    tuned_keys = {*scores.keys()}.intersection(getattr(scores, "attrs", {}).get(TUNED_ON_KEY, ()))
-    tuned_ids = frozenset(row_id_by_key.get(key, str(key)) for key in tuned_keys)
+    tuned_keys = {*getattr(scores, "attrs", {}).get(TUNED_ON_KEY, ())}
+    tuned_ids = frozenset(row_id_by_key[key] for key in tuned_keys & row_id_by_key.keys())
     scale = recorded_scale(label_source.scale, subject)
     scored_items = task.match_judgements("scores", judgement_by_id, None, scale, tuned_ids)
     return Measurement(scored=scored_items)
@@ -230,27 +229,25 @@ def _read_labels(source: LabelSource, dimension: str, subject: Subject | None) -
     return labelled_pairs
 
 
-def _match_score_keys(scores: Any, source: LabelSource, labels: AnyLabels) -> Mapping[object, str]:
-    """Map the keys of `scores` to the labelled rows' ids; {} if the keys are the ids already."""
+def _match_score_keys(scores: Any, source: LabelSource, labels: AnyLabels) -> dict[object, str]:
+    """Map each key of `scores` to the id of the labelled row that the score is of."""
     import pandas as pd
 
-    id_column = "".join(labels.reading.rows.get("id", ()))
-    ids_are_row_numbers = source.options.columns_by_name.get("id") == ROW_NUMBER_COLUMN
+    keys, id_column = {*scores.keys()}, "".join(labels.reading.rows.get("id", ()))
     frame = source.data if isinstance(source.data, pd.DataFrame) else None
-    if id_column != ROW_NUMBER_COLUMN or ids_are_row_numbers:
-        if frame is not None and isinstance(scores, pd.Series):
-            _check_keys_are_ids(scores, frame, id_column)
-        return {}
-    score_keys = {*scores.keys()}
-    is_labelled_set = isinstance(source.data, LabelledSet | LabelledPairs)
-    if is_labelled_set and all(isinstance(key, str) for key in score_keys):
-        return {}  # keys that are texts are the ids in the set
+    keys_are_ids = id_column != ROW_NUMBER_COLUMN
+    if keys_are_ids and frame is not None and isinstance(scores, pd.Series):
+        _check_keys_are_ids(scores, frame, id_column)
+    if isinstance(source.data, LabelledSet | LabelledPairs):
+        keys_are_ids |= all(isinstance(key, str) for key in keys)  # the ids in the set are texts
+    if keys_are_ids or source.options.columns_by_name.get("id") == ROW_NUMBER_COLUMN:
+        return {key: str(key) for key in keys}
     # The scores of a DataFrame without ids have its index.
     if frame is not None and frame.index.is_unique:
         id_by_index = {index: str(number) for number, index in enumerate(frame.index, start=1)}
-        if score_keys <= id_by_index.keys() or score_keys >= id_by_index.keys():
+        if keys <= id_by_index.keys() or keys >= id_by_index.keys():
             # A score without a row is counted under an id that no row has.
-            return {key: id_by_index.get(key, f"{key} (no row)") for key in score_keys}
+            return {key: id_by_index.get(key, f"{key} (no row)") for key in keys}
     raise LabelError(
         f"{labels.name}: its rows have no ids, so it is not clear which row a score is of; "
         "give the scores the rows' index, or ids (map={'id': COLUMN}), or write "

@@ -183,7 +183,7 @@ def join_judges(flags: argparse.Namespace) -> CommandOutcome:
             judge_kind="pairwise" if any_scored.is_pairwise else "rating",
             seed=flags.seed,
             level=task.level,
-            data_counts=DataCounts.from_items(task.labelled_items, any_scored.items),
+            data_counts=DataCounts.from_items(task.labels, any_scored.items),
             panel_fit=panel_fit,
             splits=held_out_ids.map(partial(_measure_split, scored_by_name, panel_fit)),
             judge_entries=judge_entries,
@@ -238,8 +238,8 @@ def split_held_out(
         tuned |= scored_items.tuned_ids if scored_items else tuned_ids(entry.judge, entry.items)
     if tuned:
         print_note(f"note: {count_text(len(tuned), 'row')} left out, on which a member was tuned")
-    ids = {item.id for item in task.labelled_items.items} - tuned
-    splits = split(task.labelled_items.subset(ids), seed=seed)
+    ids = {item.id for item in task.labels.items} - tuned
+    splits = split(task.labels.subset(ids), seed=seed)
     train, dev, *held_out = map(frozenset, splits.ids().values())
     return train | dev, HeldOut(*held_out)
 

@@ -132,7 +132,7 @@ def plan(flags: argparse.Namespace) -> CommandOutcome:
     if not 0 < flags.target_width < math.inf:
         raise SettingsError(f"--target-width {flags.target_width:g}: a number above 0 is wanted")
     floors, task = read_floors(flags), _read_labels_so_far(flags)
-    scored_items, labelled_set = _read_scores(flags, task), task.labelled_items
+    scored_items, labelled_set = _read_scores(flags, task), task.labels
     assert isinstance(labelled_set, LabelledSet)
     document_ids, has_label = np.array(scored_items.document_ids), label_mask(scored_items)
     documents = np.unique(document_ids)
@@ -188,12 +188,12 @@ def _read_scores(flags: argparse.Namespace, task: Task) -> ScoredItems:
     """Return all outputs with the scores of --scores; without it, all have the same score."""
     if np.ptp(task.items().weights):
         raise SettingsError(
-            f"{task.labelled_items.name}: its documents were drawn with unequal chances, and plan "
+            f"{task.labels.name}: its documents were drawn with unequal chances, and plan "
             "draws at random: draw further documents as these were drawn, and give them a "
             "sampling_weight"
         )
     judgement_by_id: dict[str, AnyJudgement]
-    judgement_by_id = {item.id: Judgement(score=0.0) for item in task.labelled_items.items}
+    judgement_by_id = {item.id: Judgement(score=0.0) for item in task.labels.items}
     if flags.scores:
         if not task.dimension:
             raise SettingsError("--scores needs --dimension NAME if no labels name it")

@@ -89,7 +89,7 @@ def read_task(
         raise SettingsError(NEEDS_VERDICTS_MESSAGE)
     else:
         task = _unlabelled_task(flags, dimension, judges)
-    for note in task.labelled_items.notes:
+    for note in task.labels.notes:
         print_note(f"note: {note}")
     entries = [JudgeEntry(name=name, judge=one, items=task.items(one)) for name, one in judges]
     return task, [*entries, *_read_recordings(flags, subject, task)]
@@ -119,9 +119,7 @@ def read_partial_task(label_source: LabelSource, dimension_spec: str | None) -> 
 
 def partial_task(labelled_set: LabelledSet, dimension: str) -> Task:
     """Return a task on all outputs of the set, labelled or not."""
-    return Task(
-        dimension=dimension, labelled_items=labelled_set, level="dataset", with_unlabelled=True
-    )
+    return Task(dimension=dimension, labels=labelled_set, level="dataset", with_unlabelled=True)
 
 
 def read_judgements_by_id(scores_argument: str, task: Task) -> JudgementsById:
@@ -130,14 +128,14 @@ def read_judgements_by_id(scores_argument: str, task: Task) -> JudgementsById:
     Rows that the judge was tuned on are left out, since the judge errs less on them.
     """
     metric, file = split_named_value(scores_argument)
-    recording = read_scores(Path(file), task.dimension, task.labelled_items, metric)
+    recording = read_scores(Path(file), task.dimension, task.labels, metric)
     _print_notes(recording)
     if recording.tuned_ids:
         scores_text = count_text(len(recording.tuned_ids), "score")
         print_note(f"note: {scores_text} left out: the judge was tuned on them")
     judgement_by_id = without_keys(recording.judgement_by_id, recording.tuned_ids)
-    if not any(item.id in judgement_by_id for item in task.labelled_items.items):
-        name = task.labelled_items.name
+    if not any(item.id in judgement_by_id for item in task.labels.items):
+        name = task.labels.name
         raise LabelError(f"{Path(file).name}: no id is the id of an output in {name}")
     return judgement_by_id
 
@@ -179,7 +177,7 @@ def _unlabelled_task(flags: Namespace, dimension: str, judges: list[NamedJudge])
     if ids_tuned_on:
         n_outputs = count_text(len(ids_tuned_on), "output")
         print_note(f"note: left out {n_outputs} that a judge was tuned on")
-    return replace(task, labelled_items=replace(labelled_set, outputs=new_outputs))
+    return replace(task, labels=replace(labelled_set, outputs=new_outputs))
 
 
 def _read_recordings(flags: Namespace, subject: Subject | None, task: Task) -> Iterator[JudgeEntry]:
@@ -188,13 +186,13 @@ def _read_recordings(flags: Namespace, subject: Subject | None, task: Task) -> I
     if flags.scores and any(map(looks_like_number, values)):
         print_note("note: the numbers in --values are those of labels; scores count as they are")
     scale = () if task.is_pairwise else recorded_scale(flags.scale, subject)
-    label_words = verdict_words(task.labelled_items, task.dimension)
+    label_words = verdict_words(task.labels, task.dimension)
     if label_words and (subject is None or subject.scale == (0, 1)):
         scale, values = (0, 1), {label_words[0]: 1.0, label_words[1]: 0.0, **values}
     if flags.replies and not (scale or task.is_pairwise):
         raise SettingsError("--scale LOW-HIGH is needed: the dimension is not in the catalogue")
     for name, file in map(split_named_value, flags.scores):
-        recording = read_scores(Path(file), task.dimension, task.labelled_items, name, values)
+        recording = read_scores(Path(file), task.dimension, task.labels, name, values)
         yield _make_entry(name or Path(file).stem, task, recording, scale)
     for name, file in map(split_named_value, flags.replies):
         recording = read_reply_judgements(

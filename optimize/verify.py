@@ -167,7 +167,7 @@ def _verify_swap(flags: Namespace) -> tuple[Verification | SwapDecision, list[st
     task, judge_entries = read_task(flags, map(split_named_value, asked_judges), flags.lm or "")
     if task.items().is_weighted:
         raise SettingsError(
-            f"{task.labelled_items.name}: its documents were drawn with unequal chances, and a "
+            f"{task.labels.name}: its documents were drawn with unequal chances, and a "
             "swap is decided on labels drawn at random: leave out the rows with a "
             "sampling_weight, or verify each judge by itself, which uses the weights"
         )

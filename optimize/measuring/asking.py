@@ -35,7 +35,7 @@ class Task:
     """
 
     dimension: str
-    labelled_items: AnyLabels
+    labels: AnyLabels
     level: Level
     with_unlabelled: bool = False
 
@@ -47,17 +47,17 @@ class Task:
         check_level(level, items, are_pairs=is_pairwise)
         if level == "auto":
             level = "dataset" if is_pairwise else choose_level(items)
-        return cls(dimension=dimension, labelled_items=labels, level=level)
+        return cls(dimension=dimension, labels=labels, level=level)
 
     @property
     def is_pairwise(self) -> bool:
-        return isinstance(self.labelled_items, LabelledPairs)
+        return isinstance(self.labels, LabelledPairs)
 
     def items(self, judge: AnyJudge | None = None) -> Items:
         """Return all labelled outputs or pairs, with the texts that the judge reads."""
         subject = judge.subject if judge else None
         return make_items(
-            self.labelled_items, self.dimension, subject, with_unlabelled=self.with_unlabelled
+            self.labels, self.dimension, subject, with_unlabelled=self.with_unlabelled
         )
 
     def match_judgements(
@@ -76,7 +76,7 @@ class Task:
         all_items = self.items(judge)
         items = all_items.of_ids(judgement_by_id)
         if not len(items):
-            likely_names = self.labelled_items.reading.likely_names
+            likely_names = self.labels.reading.likely_names
             id_columns = [column for column, name in likely_names.items() if name == "id"]
             raise LabelError(
                 "no record's id is the id of a labelled output: the first record has "
@@ -88,7 +88,7 @@ class Task:
             judge_name=judge_name,
             dimension=self.dimension,
             level=self.level,
-            labels=self.labelled_items,
+            labels=self.labels,
             items=items,
             judgements=tuple(judgement_by_id[item.id] for item in items),
             scale=tuple(judge.subject.scale if judge else scale),

@@ -59,14 +59,14 @@ def labels_needed_for_floors(floors: Mapping[str, float], fail_share: float) -> 
     return LabelsNeeded(floors=floors, fail_share=fail_share, n_labels=n_labels)
 
 
-def capacity_texts(labelled_items: AnyLabels, dimension: str) -> dict[str, str]:
+def capacity_texts(labels: AnyLabels, dimension: str) -> dict[str, str]:
     """Return what these labels can show: a text for each heading that `check` prints."""
     people_text, verdict_words = "not computed for votes", None
-    if isinstance(labelled_items, LabelledSet):
-        people_text = agreement_text(labelled_items, dimension)
-        verdict_words = labelled_items.words.get(dimension)
-        labelled_items = with_ratings(labelled_items, dimension)
-    items = make_items(labelled_items, dimension)
+    if isinstance(labels, LabelledSet):
+        people_text = agreement_text(labels, dimension)
+        verdict_words = labels.words.get(dimension)
+        labels = with_ratings(labels, dimension)
+    items = make_items(labels, dimension)
     if not items.human.size:
         return {}
     mean = float(items.human.mean())
@@ -75,7 +75,7 @@ def capacity_texts(labelled_items: AnyLabels, dimension: str) -> dict[str, str]:
         distribution_text = f"{mean:.0%} {verdict_words[0]}, {1 - mean:.0%} {verdict_words[1]}"
     if verdict_words and 0 < mean < 1:
         floors_text = str(labels_needed_for_floors(USUAL_FLOORS, 1 - mean))
-    capacity = _tuning_capacity(labelled_items, items, dimension, verdict_words)
+    capacity = _tuning_capacity(labels, items, dimension, verdict_words)
     intervals_text, gain_text, advice = capacity
     if not people_text:
         advice.append("a second annotator on 30 outputs")
@@ -96,14 +96,14 @@ def capacity_texts(labelled_items: AnyLabels, dimension: str) -> dict[str, str]:
 
 
 def _tuning_capacity(
-    labelled_items: AnyLabels, items: Items, dimension: str, verdict_words: VerdictWords
+    labels: AnyLabels, items: Items, dimension: str, verdict_words: VerdictWords
 ) -> tuple[str, str, list[str]]:
     """Return three texts: which figures get an interval, how likely a gain is, what to label."""
-    level = choose_level(items) if isinstance(labelled_items, LabelledSet) else "dataset"
+    level = choose_level(items) if isinstance(labels, LabelledSet) else "dataset"
     intervals_text = f"verify on all {_figures_with_interval(items, verdict_words, level)}"
     try:
         # A tuning run with the default seed makes the same splits.
-        splits = split(labelled_items, seed=0)
+        splits = split(labels, seed=0)
     except LabelError:
         too_few = f"{MIN_DOCUMENTS_TO_SPLIT} documents let a judge be tuned, 30 are a fair start"
         return intervals_text, "", [too_few]

@@ -83,7 +83,7 @@ def decide_by_changes(
     n_needed = changed_rows.rows_to_label(len(changed_ids), len(items), margin)
     result = ChangedRowsSwap(
         dimension=task.dimension,
-        data_identity={"name": task.labelled_items.name, "sha256": task.labelled_items.sha256},
+        data_identity={"name": task.labels.name, "sha256": task.labels.sha256},
         new_judge=new_judge.name,
         old_judge=old_judge.name,
         n_outputs=len(items),
@@ -106,7 +106,7 @@ def decide_by_changes(
     if unexpected_ids := sorted(label_by_id.keys() - {*changed_ids}):
         raise LabelError(
             f"{file}: {len(unexpected_ids):,} labels are on outputs that do not change, or "
-            f"that {task.labelled_items.name} lacks, such as {unexpected_ids[0]!r}; leave out "
+            f"that {task.labels.name} lacks, such as {unexpected_ids[0]!r}; leave out "
             "--changed, which takes only labels on the rows that verify wrote there"
         )
     human = np.array([label_by_id.get(item.id, math.nan) for item in items])
@@ -163,8 +163,8 @@ def _read_labels(label_source: LabelSource, dimension: str) -> dict[str, float]:
 
 def _write_rows(path: Path, task: Task, ids: Sequence[str]) -> None:
     """Write these outputs without labels; SettingsError if the file has other content."""
-    assert isinstance(task.labelled_items, LabelledSet)
-    row_by_id = {output.id: output.row for output in task.labelled_items.outputs}
+    assert isinstance(task.labels, LabelledSet)
+    row_by_id = {output.id: output.row for output in task.labels.outputs}
     rows = ({**row_by_id[output_id], SWAP_SAMPLE_COLUMN: "two judges differ"} for output_id in ids)
     lines = "".join(f"{json.dumps(row)}\n" for row in rows).encode()
     if path.exists() and path.read_bytes() != lines:

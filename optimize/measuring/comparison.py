@@ -118,7 +118,7 @@ def compare_judges(judge_entries: Sequence[JudgeEntry], task: Task) -> JudgeComp
         dimension=task.dimension,
         kind="pairwise" if best.is_pairwise else "rating",
         level=task.level,
-        data_counts=DataCounts.from_items(task.labelled_items, best.items),
+        data_counts=DataCounts.from_items(task.labels, best.items),
         n_labelled=len(task.items()),
         reference=judge_names[0],
         judges=judges,
