@@ -99,12 +99,10 @@ class Panel(BaseJudge):
         """
         inputs: dict[str, str] = {}
         for member in members:
-            name, judge = member.name, member.judge
-            if isinstance(judge, Panel):
-                raise PanelError(f"member {name} is a panel itself; join its members instead")
-            if not isinstance(judge, Judge):
-                raise PanelError(f"member {name} is {judge!r:.60}; give a Judge (judges.load)")
-            inputs |= judge.subject.inputs
+            if not isinstance(member.judge, Judge):
+                problem = f"member {member.name} is {member.judge!r:.60}, not a Judge"
+                raise PanelError(f"{problem}; of a panel, join the members")
+            inputs |= member.judge.subject.inputs
         # The subject's own texts stand last, since the last text is judged.
         inputs = {name: text for name, text in inputs.items() if name not in subject.inputs}
         lms = (member.judge.lm for member in members)

@@ -3,9 +3,10 @@
 import argparse
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
@@ -98,26 +99,21 @@ def read_number(text: str) -> float:
     return int(number) if number.is_integer() else number
 
 
-def _make_number_reader(
-    number_class: type[Number], min_number: Number, max_number: float, description: str
-) -> Callable[[str], Number]:
-    """Return a function for argparse's `type` that reads a number within bounds."""
-
-    def read_within_bounds(text: str) -> Number:
-        with suppress(ValueError):
-            number = read_number(text)
-            if min_number <= number <= max_number and number == number_class(number):
-                return number_class(number)
-        raise argparse.ArgumentTypeError(f"{text!r}: must be {description}")
-
-    return read_within_bounds
+def _parse_number(
+    number_class: type[Number], min_number: Number, max_number: float, bounds: str, text: str
+) -> Number:
+    with suppress(ValueError):
+        number = read_number(text)
+        if min_number <= number <= max_number and number == number_class(number):
+            return number_class(number)
+    raise argparse.ArgumentTypeError(f"{text!r}: must be {bounds}")
 
 
 # Functions for the `type` of `add_argument`.
-parse_count = _make_number_reader(int, 1, 1e15, "a whole number, 1 or more")
-parse_seed = _make_number_reader(int, 0, 1e15, "a whole number, 0 or more")
-parse_dollars = _make_number_reader(float, 0.0, 1e12, "a number, 0 or more")
-parse_temperature = _make_number_reader(float, 0.0, 10.0, "a number from 0 to 10")
+parse_count = partial(_parse_number, int, 1, 1e15, "a whole number, 1 or more")
+parse_seed = partial(_parse_number, int, 0, 1e15, "a whole number, 0 or more")
+parse_dollars = partial(_parse_number, float, 0.0, 1e12, "a number, 0 or more")
+parse_temperature = partial(_parse_number, float, 0.0, 10.0, "a number from 0 to 10")
 
 
 def parse_address(text: str) -> str:
