@@ -183,14 +183,12 @@ def _failure_table(scored_items: ScoredItems) -> ReportTable:
 def _prompt_section(result: TuningResult, prompts: ByJudge[Prompt]) -> Section:
     """Return the section on the prompt that ships: its changes, demonstrations and questions."""
     untuned, tuned, shipped = prompts.untuned, prompts.tuned, prompts.for_judge(result.shipped)
-    instruction: str | Markup = shipped.instruction
+    instruction = sentence_difference(untuned.instruction, shipped.instruction)
+    change_text = "sentences that tuning deleted are struck through, new ones are marked"
     folded: dict[str, NamedTexts] = {}
     if untuned.instruction == tuned.instruction:
         change_text = "tuning did not change it"
-    elif result.shipped == "tuned":
-        change_text = "sentences that tuning deleted are struck through, new ones are marked"
-        instruction = sentence_difference(untuned.instruction, tuned.instruction)
-    else:
+    elif result.shipped != "tuned":
         change_text = "the untuned one ships; the tuned one is below"
         folded["The tuned prompt"] = [("instruction", tuned.instruction)]
     for number, demo in enumerate(shipped.demos[:MAX_DEMOS], start=1):

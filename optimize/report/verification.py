@@ -23,8 +23,13 @@ def verification_lines(
         footer = f"Its errors: {Path(page_path).resolve().as_uri()}"
     # Faults are left out of the answer, since the command prints them as errors below it.
     fault_lines = wrap_lines(*(f"dspy-judges verify: {fault}" for fault in result.faults))
+    # False passes and false alarms alternate, so that few lines show both.
+    kinds, misses = ("false pass", "false alarm"), result.misses or ()
+    misses_by_kind = [[miss for miss in misses if miss.kind == kind] for kind in kinds]
+    alternating_misses = filter(None, chain(*zip_longest(*misses_by_kind)))
+    miss_lines = [miss.remarks.as_line(miss.kind, miss.id) for miss in alternating_misses]
     lines = verification_answer(result, with_faults=False).lines(
-        MAX_VERIFY_LINES - len(fault_lines), details=_miss_lines(result), footer=footer
+        MAX_VERIFY_LINES - len(fault_lines), details=miss_lines, footer=footer
     )
     if not with_all_levels:
         return lines
@@ -32,15 +37,6 @@ def verification_lines(
     facts = [*card.order_facts(scorecard), *card.annotator_facts(scorecard, counts.n_tied or 0)]
     remarks = wrap_lines(card.unweighted_sentence(counts), *fact_lines(facts))
     return [*lines, "", *card.correlation_lines(scorecard, counts.n_systems), *remarks]
-
-
-def _miss_lines(result: Verification) -> list[str]:
-    """Return a line on each miss of a judge of pass or fail; false passes and alarms alternate."""
-    misses = result.misses or ()
-    false_passes = [miss for miss in misses if miss.kind == "false pass"]
-    false_alarms = [miss for miss in misses if miss.kind == "false alarm"]
-    alternating_misses = filter(None, chain(*zip_longest(false_passes, false_alarms)))
-    return [miss.remarks.as_line(miss.kind, miss.id) for miss in alternating_misses]
 
 
 def verification_answer(result: Verification, *, with_faults: bool = True) -> ReportAnswer:

@@ -77,13 +77,13 @@ DECIDES = "The gate, over the other 60 documents, decides."
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"shipped": "seed", "test": gain(0, None, None)}, "found nothing better than the untuned"),
+        ({"shipped": "seed", "test": gain(0)}, "found nothing better than the untuned"),
         # On few outputs, two different judges may have the same figure.
-        ({"test": gain(0, None, None)}, "On these 20 documents the two judges do equally well."),
-        ({"test": gain(0.1, None, None)}, "or too alike, for an interval: this may be luck."),
+        ({"test": gain(0)}, "On these 20 documents the two judges do equally well."),
+        ({"test": gain(0.1)}, "or too alike, for an interval: this may be luck."),
         ({"test": gain(-0.2, -0.3, -0.1)}, "So the tuned judge is worse: these 20 documents"),
         ({"test": gain(0.01, 0.0004, 0.04)}, "20 documents are too few to tell this from luck."),
-        ({"test": gain(NAN, None, None)}, "not known whether tuning helped"),
+        ({"test": gain(NAN)}, "not known whether tuning helped"),
         ({"unseen": gain(-0.03, -0.13, 0.07)}, "; on unseen systems -0.030 [-0.130, +0.070]."),
         # Where test and gate disagree the gate decides.
         ({"test": gain(-0.01, -0.1, 0.08)}, f"are too few to tell this from luck. {DECIDES}"),

@@ -7,14 +7,13 @@ from html.parser import HTMLParser
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from report_cases import on_split, outputs, pairs, plain, reaching, run_page, text_of
+from report_cases import gain, on_split, outputs, pairs, plain, run_page, text_of
 
 from judges.judgement import Judgement
 from optimize.measuring.injection import ProbeResult
 from optimize.measuring.misses import rank_differences, rows_by_miss_kind
 from optimize.measuring.scorecard import Scorecard
 from optimize.report import charts
-from optimize.report.misses import miss_groups
 from optimize.report.page import sentence_difference
 
 NAN = math.nan
@@ -35,6 +34,9 @@ POOR = {
     "pairs": pairs([("A", "B"), ("B", "B"), (None, None)], [("A",), ("B",), ("tie",)]),
     "pairs that all failed": pairs([(None, None)] * 2, [("A",), ("B",)]),
 }
+
+
+EIGHT = [[rating] for rating in range(1, 9)]
 
 
 class Tags(HTMLParser):
@@ -75,15 +77,11 @@ def test_hostile_texts_are_escaped(tmp_path):
     assert text_of(page).count("alert(1)") > 12
 
 
-def seen_on(page):
-    return re.sub(r"\s+", " ", text_of(page))
-
-
 def test_a_run_s_page_has_the_answer_first_then_the_misses(tmp_path):
-    page = run_page(plain(), tmp_path, test=on_split(reaching(0.1, 0.2)))
+    page = run_page(plain(), tmp_path, test=on_split(gain(0.1, -0.1, 0.3)))
     first = ["answer", "misses", "what-else-to-do", "figures", "the-prompt-that-ships"]
     assert SECTIONS.findall(page) == [*first, "where-it-comes-from"]
-    text = seen_on(page)
+    text = text_of(page)
     for part in (
         "Summary-level rho is 0.400 (0.200 to 0.600): it beats a coin.",
         "1,000 rows will cost $0.5000, untuned $0.2000 (2.5 times).",
@@ -115,7 +113,7 @@ def test_a_miss_shows_its_text_and_every_annotator_s_name_rating_and_comment(tmp
     texts = {"texts": {"document": "Given.", "summary": "s" * 450}}
     comments = ("says it all", "too long")
     evidence = outputs([1, 5], [[4, 5], [1, 2]], "dd", comments=comments, **texts, **names)
-    text = seen_on(run_page(evidence, tmp_path))
+    text = text_of(run_page(evidence, tmp_path))
     assert "d/0 old People: 4.50 . Judge: 1.00 ." in text
     assert "d/1 new People: 1.50 . Judge: 5.00 ." in text
     for part in ("Judge: It says what matters.", "ann : 4. says it all", "bob : 5. too long"):
@@ -123,14 +121,6 @@ def test_a_miss_shows_its_text_and_every_annotator_s_name_rating_and_comment(tmp
     # The output's beginning is in sight, and the rest can be unfolded.
     assert f"{'s' * 400} … (50 more characters)" in text
     assert "s" * 450 in text
-
-
-def test_a_rating_is_a_miss_only_from_a_quarter_of_the_places_on():
-    # Of five places the judge swaps the first two, which is one place of four; of eight, of seven.
-    for number, ids in ((5, ["d/0", "d/1"]), (8, [])):
-        people = [[rating] for rating in range(1, number + 1)]
-        evidence = outputs([2, 1, *range(3, number + 1)], people, "d" * number)
-        assert [miss.miss.id for group in miss_groups(evidence) for miss in group.misses] == ids
 
 
 @pytest.mark.parametrize(
@@ -141,6 +131,9 @@ def test_a_rating_is_a_miss_only_from_a_quarter_of_the_places_on():
         # People rank it second and the judge first, and both say 3.00.
         (outputs([3, 2, 1], [[3], [4], [1]], "ddd"), None, {"too high": [], "too low": [1]}),
         (outputs([1, 2, 3], [[3]] * 3, "ddd"), [0, 0, 0], {"too high": [], "too low": []}),
+        # The judge swaps the first two of five (one place of four), and of eight.
+        (outputs([2, 1, 3, 4, 5], EIGHT[:5], "d" * 5), None, {"too high": [0], "too low": [1]}),
+        (outputs([2, 1, *range(3, 9)], EIGHT, "d" * 8), None, {"too high": [], "too low": []}),
         (pairs([("A", "A")], [("B",)]), None, {"wrong side": [0]}),
         (pairs([("A", "A")], [("A", "A", "B")]), None, {"wrong side": []}),
         # Where people prefer no side, the judge cannot be on the wrong one.
@@ -182,7 +175,7 @@ def test_the_dot_chart_has_a_diagonal_if_judge_and_people_share_a_scale():
 
 
 def test_a_comparison_draws_each_figure_with_its_interval():
-    figures = {"a": reaching(0.75, 0.1), "b": reaching(NAN, None)}
+    figures = {"a": gain(0.75, 0.65, 0.85), "b": gain(NAN)}
     (chart,) = charts.interval_charts(figures, "rho")
     # From .65 - .012 to .85 + .012: .75 is in the middle, .65 and .85 are .10 / .224 from it.
     assert chart.rows == [("a", "0.750", [5.36, 50.0, 94.64])]

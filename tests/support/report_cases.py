@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from html.parser import HTMLParser
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -121,33 +121,34 @@ def pairs(
     )
 
 
-def reaching(value: float, half: float | None) -> IntervalEstimate:
-    """A figure whose interval reaches `half` to both sides; None: it is withheld."""
-    interval = None if half is None else Interval(value - half, value + half)
-    return IntervalEstimate(value, interval)
+def interval_around(value: float, half_width: float | None) -> Interval | None:
+    return None if half_width is None else Interval(value - half_width, value + half_width)
 
 
-def rho(value: float = 0.4, half: float | None = 0.2, **others: Any) -> Correlation:
+def rho(value: float = 0.4, half_width: float | None = 0.2, **others: Any) -> Correlation:
     """A correlation at summary level."""
-    about = {"coefficient": "spearman", "level": "summary", "n_outputs": 60, "n_documents": 20}
-    about |= {"n_undefined": 0, "n_failed": 0, **others}
-    return Correlation(value=value, interval=reaching(value, half).interval, **about)
+    counts = {"n_outputs": 60, "n_documents": 20, "n_undefined": 0, "n_failed": 0, **others}
+    interval = interval_around(value, half_width)
+    return Correlation(
+        value=value, interval=interval, coefficient="spearman", level="summary", **counts
+    )
 
 
-def order(value: float = 0.64, half: float | None = 0.06) -> PairwiseAccuracy:
+def order(value: float = 0.64, half_width: float | None = 0.06) -> PairwiseAccuracy:
     """A share of pairs that are ordered alike."""
-    interval = reaching(value, half).interval
+    interval = interval_around(value, half_width)
     return PairwiseAccuracy(value=value, interval=interval, n_pairs=200, n_ties=0, n_documents=20)
 
 
-def gain(value: float, low: float | None, high: float | None) -> IntervalEstimate:
+def gain(value: float, low: float | None = None, high: float | None = None) -> IntervalEstimate:
     return IntervalEstimate(value, None if low is None or high is None else Interval(low, high))
 
 
 def one_annotator(gap: IntervalEstimate) -> PeopleFigures:
     """A judge with rho .420 with the others, beside annotators with .470."""
-    both = {"annotator": reaching(0.47, 0.2), "judge": reaching(0.42, 0.2)}
-    one = OneAnnotatorComparison(gap=gap, n_outputs=40, n_documents=20, **both)
+    one = OneAnnotatorComparison(
+        annotator=gain(0.47), judge=gain(0.42), gap=gap, n_outputs=40, n_documents=20
+    )
     numbers = dict.fromkeys(("alpha", "reliability", "max_rho"), 0.5)
     return PeopleFigures(names=(), one_annotator=one, agreement=(), **numbers)
 
@@ -156,8 +157,8 @@ def card(
     own_rho: Correlation | None = None, own_order: PairwiseAccuracy | None = None, **others: Any
 ) -> Scorecard:
     return Scorecard(
-        correlations=(rho() if own_rho is None else own_rho,),
-        pairwise_accuracy=order() if own_order is None else own_order,
+        correlations=(own_rho or rho(),),
+        pairwise_accuracy=own_order or order(),
         **{"scale_comparison": None, **others},
     )
 
@@ -173,7 +174,7 @@ def on_split(
     return SplitResult(
         untuned=untuned or card(None, order(0.6)),
         tuned=tuned or card(),
-        gain=gain(0.1, 0.02, 0.18) if difference is None else difference,
+        gain=difference or gain(0.1, 0.02, 0.18),
         balanced_gain=balanced,
     )
 
@@ -185,18 +186,12 @@ def run_result(**changes: Any) -> TuningResult:
     """A run whose tuned judge ships; it looked at no unseen system."""
     settings = {"dimension": "relevance", "lm": "openai/some-model", "optimizer": "rank", "seed": 0}
     settings |= {"level": "summary", "objective": "spearman", "risk": 0.1, "ship": "better"}
-    calls = {"lm_calls": 1200, "proposer_calls": 1, "cached_calls": 0, "seconds": 12.3}
-    result = TuningResult(
-        data_counts=DATA,
-        test=on_split(),
-        shipped="tuned",
-        why="Shipped: the tuned judge. It beats the untuned judge.",
-        spending=RunSpending(tokens={}, cost_usd=0.0375, spending=()),
-        cost_per_1000_rows=ByJudge(untuned=0.2, tuned=0.5),
-        **settings,
-        **calls,
-    )
-    return replace(result, **changes)
+    settings |= {"lm_calls": 1200, "proposer_calls": 1, "cached_calls": 0, "seconds": 12.3}
+    settings |= {"data_counts": DATA, "test": on_split(), "shipped": "tuned"}
+    settings["why"] = "Shipped: the tuned judge. It beats the untuned judge."
+    settings["spending"] = RunSpending(tokens={}, cost_usd=0.0375, spending=())
+    settings["cost_per_1000_rows"] = ByJudge(untuned=0.2, tuned=0.5)
+    return TuningResult(**settings | changes)
 
 
 def run_page(
@@ -213,14 +208,7 @@ def run_page(
 
 def text_of(page: str) -> str:
     """What a reader can see or hear."""
-    texts = []
-
-    class Reader(HTMLParser):
-        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-            texts.extend(value or "" for name, value in attrs if name == "aria-label")
-
-        def handle_data(self, data: str) -> None:
-            texts.append(data)
-
-    Reader().feed(re.sub(r"<(style|script).*?</\1>", "", page, flags=re.DOTALL))
-    return " ".join(texts)
+    page = re.sub(r"<(style|script).*?</\1>", "", page, flags=re.DOTALL)
+    labels = re.findall(r'aria-label="(.*?)"', page, re.DOTALL)
+    texts = unescape(" ".join([*labels, *re.split(r"<[^>]*>", page)]))
+    return " ".join(texts.split())
