@@ -49,19 +49,14 @@ MIN_ROUNDS = 3  # so that every kind of change is tried
 PRIOR_DOCUMENTS = 30
 # The assumed standard deviation of the true gains: instructions differ more than demonstrations.
 DEMO_GAIN_SD, INSTRUCTION_GAIN_SD = 0.03, 0.08
-MAX_DEV_SHARE = 0.5  # of the limit, reserved for the test on dev
-FINALIST_COST = 1.2  # the usual cost of a finalist, in multiples of the untuned judge's cost
 
 
 @writes_questions
 def explore(problem: SearchProblem) -> Exploration:
     """Run the rank search on train. Without a proposer, return a judge that shows all labels."""
-    # Release the reserve for the test on dev: the search reserves the cost of its own finalists.
-    with problem.evaluator.budget.reserving(-problem.test_reserve):
-        if problem.proposer is None:
-            return explore_without_proposer(problem)
-        proposer = Proposer(problem, problem.proposer)
-        return RankSearch(problem, proposer).explore()
+    if problem.proposer is None:
+        return explore_without_proposer(problem)
+    return RankSearch(problem, Proposer(problem, problem.proposer)).explore()
 
 
 def explore_without_proposer(problem: SearchProblem) -> Exploration:
@@ -93,7 +88,6 @@ class RankSearch:
         self.n_rounds = 0
         n_items = len(self.race.items(self.race.document_ids[:MAX_RACE_DOCUMENTS]))
         self.first_round_budget = FIRST_ROUND_COST * (self.item_cost(problem.untuned) * n_items)
-        self.max_dev_cost = MAX_DEV_SHARE * self.budget.remaining
 
     def explore(self) -> Exploration:
         """Run the rounds, and choose the finalists."""
@@ -101,7 +95,7 @@ class RankSearch:
             self._run_rounds()
         # Score the best candidates on as many documents as any candidate.
         most_documents = max((trial.n_documents for trial in self.trials.values()), default=0)
-        with suppress(*BUDGET_ERRORS), self.budget.reserving(self._dev_cost()):
+        with suppress(*BUDGET_ERRORS):
             for candidate in self._candidates_with_gain()[:N_LEADERS_MEASURED]:
                 self._record_trial(self.n_rounds, self.race.compare(candidate, most_documents))
         finalists, trials = self._choose_finalists(), self.trials.values()
@@ -119,9 +113,8 @@ class RankSearch:
         for round_number in range(1, self.options.max_rounds + 1):
             self.n_rounds = round_number
             former_leader_id, cost_before = self._best_candidate().id, self.budget.total_cost
-            with self.budget.reserving(self._dev_cost()):
-                if not self._run_round(round_number):
-                    return
+            if not self._run_round(round_number):
+                return
             # Read the former leader's gain only now, because this round has changed the expected
             # gains of all candidates.
             gains, leader_id = self._expected_gains(), self._best_candidate().id
@@ -133,13 +126,6 @@ class RankSearch:
             self.last_round = LastRound(gain, standard_error, cost, is_final)
             if is_final:
                 return
-
-    def _dev_cost(self) -> float:
-        """Return the cost to reserve for testing the untuned judge and the finalists on dev."""
-        untuned = self.problem.untuned
-        current_cost = sum(map(self.item_cost, [untuned, *self._choose_finalists()]))
-        usual_cost = self.item_cost(untuned) * (1 + MAX_FINALISTS * FINALIST_COST)
-        return min(self.max_dev_cost, max(current_cost, usual_cost) * len(self.problem.dev))
 
     def _run_round(self, round_number: int) -> bool:
         """Run a round of the search; return False if the budget was too small for a race."""

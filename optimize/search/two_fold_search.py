@@ -17,6 +17,10 @@ from optimize.search.problem import CandidateTrial, SearchProblem, first_documen
 from optimize.search.questions import QuestionsNotTestedError, ask_questions, question_test_cost
 from optimize.statistics.intervals import Vector
 
+# For the test of its finalists, a half reserves the cost of `MAX_FINALISTS` that cost this many
+# times as much as the untuned judge, but at most this share of its budget.
+FINALIST_COST, MAX_TEST_SHARE = 1.2, 0.5
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResult:
@@ -121,8 +125,8 @@ def _explore_halves(
 def _explore(optimizer: Optimizer, half: SearchProblem) -> Exploration:
     """Run the optimizer on one half, while the cost of the test of its finalists is reserved."""
     budget = half.evaluator.budget
-    usual_cost = (1 + MAX_FINALISTS) * half.evaluator.item_cost(half.untuned) * len(half.dev)
-    reserve = min(usual_cost, budget.remaining / 2)
+    usual_cost = (1 + FINALIST_COST * MAX_FINALISTS) * half.evaluator.item_cost(half.untuned)
+    reserve = min(usual_cost * len(half.dev), MAX_TEST_SHARE * budget.remaining)
     with budget.reserving(reserve):
         exploration = optimizer(replace(half, test_reserve=reserve))
     if not isinstance(exploration, Exploration):
