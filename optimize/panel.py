@@ -39,7 +39,6 @@ from optimize.items import DataCounts, tuning_digests
 from optimize.measuring.asking import JudgeEntry, Task, total_dollars
 from optimize.measuring.comparison import figure_contrast, on_common_rows
 from optimize.measuring.panel_learning import PanelFit, WeightedMember, learn_panel
-from optimize.measuring.recorded import judgement_of_score
 from optimize.measuring.scored import ScoredItems, rows_scored_by_both, tuned_ids
 from optimize.report.answer import ReportAnswer, ReportTable, Tile
 from optimize.report.page import Section, write_page
@@ -176,7 +175,8 @@ def join_judges(flags: argparse.Namespace) -> CommandOutcome:
         return CommandOutcome(costs, costs)
     with open_run_and_ask(flags, "panel", task, judge_entries) as (folder, judge_entries):
         scored_by_name = on_common_rows(_scored_by_name(judge_entries))
-        panel_fit = _learn(scored_by_name, learning_ids, flags.seed)
+        learning = {name: scored.of_ids(learning_ids) for name, scored in scored_by_name.items()}
+        panel_fit = learn_panel(learning, random_generator(flags.seed, "panel"))
         any_scored = next(iter(scored_by_name.values()))
         panel_run = PanelRun(
             dimension=task.dimension,
@@ -244,28 +244,10 @@ def split_held_out(
     return train | dev, HeldOut(*held_out)
 
 
-def _learn(scored_by_name: ScoredByName, learning_ids: frozenset[str], seed: int) -> PanelFit:
-    """Learn the panel from the scores of the outputs with these ids."""
-    learning = {name: scored.of_ids(learning_ids) for name, scored in scored_by_name.items()}
-    any_scored = next(iter(learning.values()))
-    return learn_panel(
-        {name: scored.scores for name, scored in learning.items()},
-        any_scored.human,
-        any_scored.document_ids,
-        any_scored.system_ids,
-        level=any_scored.level,
-        is_pairwise=any_scored.is_pairwise,
-        rng=random_generator(seed, "panel"),
-    )
-
-
 def _measure_split(scored_by_name: ScoredByName, fit: PanelFit, ids: frozenset[str]) -> PanelSplit:
     """Compare the judge that ships with the best single judge, on the outputs with these ids."""
     held_out = {name: scored.of_ids(ids) for name, scored in scored_by_name.items()}
-    scores = fit.scores({name: scored.scores for name, scored in held_out.items()}).tolist()
-    best = held_out[fit.best_member]
-    judgements = [judgement_of_score(score, is_pairwise=best.is_pairwise) for score in scores]
-    shipped, best = rows_scored_by_both(replace(best, judgements=tuple(judgements)), best)
+    shipped, best = rows_scored_by_both(fit.score(held_out), held_out[fit.best_member])
     contrast = figure_contrast(shipped, best)
     return PanelSplit(
         best_judge=_agreement_rate(best),

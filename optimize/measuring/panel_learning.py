@@ -13,7 +13,7 @@ are scored with weights and a best member that were learned from other documents
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Literal, NamedTuple
 
@@ -22,13 +22,14 @@ import pandas as pd
 
 from dspy_judges.errors import SettingsError
 from optimize.figures.as_json import JsonObject, fields_json
+from optimize.measuring.recorded import judgement_of_score
+from optimize.measuring.scored import ScoredItems
 from optimize.search.problem import MAX_FAILED_SHARE
 from optimize.statistics.contrasts import contrast_judges
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import Codes, Mask, Matrix, Vector
 from optimize.statistics.panel_weights import fit_joining_weights, subtract_group_means
 
-PanelKind = Literal["own", "learned"]
 # Folds of the cross-validation, which is repeated with other random folds.
 N_DOCUMENT_FOLDS, N_SYSTEM_FOLDS, N_REPEATS = 5, 4, 3
 # With fewer systems, a fold or the systems outside the fold would be too few to rank.
@@ -66,7 +67,7 @@ class PanelFit:
     has each judge's rho, and `rho_added` how much rho the panel loses without the judge.
     """
 
-    kind: PanelKind
+    kind: Literal["own", "learned"]
     best_member: str
     members: tuple[WeightedMember, ...]
     gain: PanelGain
@@ -78,34 +79,29 @@ class PanelFit:
         """Return which judge ships, and the gain by which it was chosen."""
         return {"own": self.best_member, "shipped": self.kind, "gain": self.gain.to_json()}
 
-    def scores(self, scores_by_name: Mapping[str, Vector]) -> Vector:
-        """Return the scores of the judge that ships; NaN if one of its members failed."""
+    def score(self, scored_by_name: Mapping[str, ScoredItems]) -> ScoredItems:
+        """Return the judgements of the judge that ships; they fail where a member's failed."""
         weighted_scores = [
-            member.weight * (member.intercept + member.slope * scores_by_name[member.name])
+            member.weight * (member.intercept + member.slope * scored_by_name[member.name].scores)
             for member in self.members
         ]
         # Rounded, so that equal scores stay equal, whatever the order of summation.
-        scores: Vector = np.round(np.sum(weighted_scores, axis=0), 12)
-        return scores
+        scores = np.round(np.sum(weighted_scores, axis=0), 12).tolist()
+        best = scored_by_name[self.best_member]
+        judgements = [judgement_of_score(score, is_pairwise=best.is_pairwise) for score in scores]
+        return replace(best, judgements=tuple(judgements))
 
 
-def learn_panel(
-    scores_by_name: Mapping[str, Vector],
-    human: Vector,
-    document_ids: Sequence[str],
-    system_ids: Sequence[str],
-    *,
-    level: Level,
-    is_pairwise: bool = False,
-    rng: np.random.Generator,
-) -> PanelFit:
-    """Learn a panel of these judges; the best judge alone ships if the panel does not help.
+def learn_panel(scored_by_name: Mapping[str, ScoredItems], rng: np.random.Generator) -> PanelFit:
+    """Learn a panel of judges of the same items; the best alone ships if the panel does not help.
 
-    All vectors have a value for each output. For pairs, scores, labels and the panel's scores are
-    margins in favour of A, from -1 to 1, and the level is "dataset".
+    For pairs, the panel's scores are margins in favour of A, from -1 to 1.
     """
-    _, document_codes = np.unique(document_ids, return_inverse=True)
-    _, system_codes = np.unique(system_ids, return_inverse=True)
+    any_judge = next(iter(scored_by_name.values()))
+    is_pairwise, human = any_judge.is_pairwise, any_judge.human
+    scores_by_name = {name: scored.scores for name, scored in scored_by_name.items()}
+    _, document_codes = np.unique(any_judge.document_ids, return_inverse=True)
+    _, system_codes = np.unique(any_judge.system_ids, return_inverse=True)
     if is_pairwise:
         # Each pair is used in both orders, so that it does not matter which output is called A.
         scores_by_name = {
@@ -113,7 +109,8 @@ def learn_panel(
         }
         human = np.concatenate([human, -human])
         document_codes, system_codes = np.tile(document_codes, 2), np.zeros(human.size, np.intp)
-    group_codes = np.zeros_like(document_codes) if level == "dataset" else document_codes
+    is_dataset_level = any_judge.level == "dataset"
+    group_codes = np.zeros_like(document_codes) if is_dataset_level else document_codes
     line_by_name, why_excluded = _standardise(scores_by_name, group_codes)
     if not line_by_name:
         name, reason = next(iter(why_excluded.items()))
@@ -144,12 +141,14 @@ def learn_panel(
             # A margin keeps its sign, since its mean is 0 up to rounding in both orders together.
             slopes, intercepts = slopes / slopes.max(), np.zeros_like(intercepts)
         else:
-            factor, shift = member_scores.line_to_labels(weights)
-            slopes, intercepts = slopes * factor, intercepts * factor + shift
-        weighted_lines = np.stack([weights, slopes, intercepts]).tolist()
-        all_members = [*map(WeightedMember, member_names, *weighted_lines)]
-        all_members.sort(key=lambda member: -member.weight)
-        members = [member for member in all_members if member.weight > 0]
+            # The panel's scores get the mean and standard deviation of people's ratings.
+            people, panel_scores = member_scores.human, member_scores.standardised_scores @ weights
+            factor = people.std() / panel_scores.std()
+            slopes = slopes * factor
+            intercepts = intercepts * factor + (people.mean() - factor * panel_scores.mean())
+        columns = np.stack([weights, slopes, intercepts]).tolist()
+        by_weight = sorted(map(WeightedMember, member_names, *columns), key=lambda one: -one.weight)
+        members = [member for member in by_weight if member.weight > 0]
     return PanelFit(
         kind="learned" if is_learned else "own",
         best_member=best_member,
@@ -165,7 +164,7 @@ def _standardise(
     scores_by_name: Mapping[str, Vector], group_codes: Codes
 ) -> tuple[dict[str, tuple[float, float]], dict[str, str]]:
     """Return each judge's slope and intercept, or the reason why it cannot be a member."""
-    slope_and_intercept, why_excluded = dict[str, tuple[float, float]](), dict[str, str]()
+    line_by_name, why_excluded = dict[str, tuple[float, float]](), dict[str, str]()
     for name, all_scores in scores_by_name.items():
         has_score = ~np.isnan(all_scores)
         failed_share = float((~has_score).mean())
@@ -176,10 +175,10 @@ def _standardise(
         differences = subtract_group_means(scores[:, None], group_codes[has_score])
         sd = float(np.sqrt(np.mean(differences**2)))
         if sd > MIN_RELATIVE_SD * max(1.0, float(np.abs(scores).max())):
-            slope_and_intercept[name] = 1 / sd, -float(scores.mean()) / sd
+            line_by_name[name] = 1 / sd, -float(scores.mean()) / sd
         else:
             why_excluded[name] = "tells no two outputs apart"
-    return slope_and_intercept, why_excluded
+    return line_by_name, why_excluded
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,12 +222,6 @@ class _MemberScores:
             panel_scores = centred_scores[:, panel]
             weights[panel] = fit_joining_weights(panel_scores, human_ranks[:, 0], prior[panel])
         return rhos, panel_weights
-
-    def line_to_labels(self, weights: Vector) -> tuple[float, float]:
-        """Return the line by which the panel's scores get the mean and SD of people's ratings."""
-        panel_scores = self.standardised_scores @ weights
-        factor = self.human.std() / panel_scores.std()
-        return factor, self.human.mean() - factor * panel_scores.mean()
 
     def held_out_gains(self, panels: Sequence[Mask], rng: np.random.Generator) -> list[PanelGain]:
         """Return the first panel's rho minus the best member's, then minus each further panel's.
