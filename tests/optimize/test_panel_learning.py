@@ -20,7 +20,7 @@ from optimize.statistics.panel_weights import fit_joining_weights
 def scored(scores, human, documents, systems, level="summary"):
     """Each judge's scored items, by its name; at the level "pairs" scores are margins."""
     is_pairwise, people = level == "pairs", [[label] for label in human.tolist()]
-    about = {"systems": systems, "level": "dataset" if is_pairwise else level}
+    about = {"systems": [*systems], "level": "dataset" if is_pairwise else level}
     items = outputs([0.0] * human.size, people, documents, **about)
     judgements = {
         name: tuple(judgement_of_score(score, is_pairwise) for score in numbers.tolist())
