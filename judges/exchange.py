@@ -180,7 +180,7 @@ def texts_or_reason(subject: Subject, row: Row) -> dict[str, str] | str:
     return texts
 
 
-def side_by_side(
+def zip_judgements(
     streams: Sequence[Judgements],
 ) -> Generator[tuple[AnyJudgement, ...], None, None]:
     """Yield the judgements of each row by several judges; at the end, close all streams."""

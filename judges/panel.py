@@ -17,7 +17,7 @@ from msgspec.structs import asdict
 from dspy_judges.errors import JudgesError
 from judges.base_judge import BaseJudge
 from judges.dimension import Comparison, Subject, check_prompt
-from judges.exchange import Judgements, Row, failed_judgement, side_by_side
+from judges.exchange import Judgements, Row, failed_judgement, zip_judgements
 from judges.frozen import MAX_MEMBERS, MemberEntry, PanelFile, SubjectEntry, to_json_data
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement, Preference
@@ -156,7 +156,7 @@ class Panel(BaseJudge):
                 self.single_judges, tee(rows, len(self.members)), strict=True
             )
         ]
-        with closing(side_by_side(streams)) as judgements_of_rows:
+        with closing(zip_judgements(streams)) as judgements_of_rows:
             for judgements in judgements_of_rows:
                 yield self.combine(judgements)
 

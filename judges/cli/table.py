@@ -30,7 +30,7 @@ from judges.cli.flags import read_map_flags, request_options
 from judges.cli.results import load_judges, print_report
 from judges.client import Budget, BudgetSpentError, Session, find_price, price_of
 from judges.client.request_queue import FailingRunError
-from judges.exchange import side_by_side
+from judges.exchange import zip_judgements
 from judges.judgement import AnyJudgement
 from judges.labels.cells import KEY_SEPARATOR, as_object, value_at
 from judges.labels.columns import MAX_INSPECTED_ROWS, Columns
@@ -301,7 +301,7 @@ def _judge_rows(
         client = session.client(judge.lm, api_base=judge.api_base)
         texts_of_judge = map(itemgetter(judge.name), text_copy)
         streams.append(judge.judge_rows(texts_of_judge, client, seed=run.flags.seed))
-    with closing(side_by_side(streams)) as judgements_of_rows:
+    with closing(zip_judgements(streams)) as judgements_of_rows:
         for row, texts, judgements in zip(rows, all_texts, judgements_of_rows, strict=True):
             yield row, texts, dict(zip(run.results_by_judge, judgements, strict=True))
 
