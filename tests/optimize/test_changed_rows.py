@@ -11,6 +11,7 @@ from command_runs import json_of, output_of, run
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonl import read_jsonl, write_jsonl
+from rating_files import verdict_flags
 from tuned_judges import tuned_on
 
 import judges
@@ -34,13 +35,7 @@ CHANGED = [n for n in range(400) if n % 20 == 0]
 
 
 def flags(new: Sequence[float] = NEW, old: Sequence[float] = PEOPLE) -> list[str]:
-    texts = [{"question": f"Why {n}?", "output": f"Because {n}."} for n in range(len(old))]
-    rows = [{"id": f"r{n}", "group": f"d{n // 4}", **each} for n, each in enumerate(texts)]
-    words = ["--dimension", "safe", "--data", write_jsonl("rows.jsonl", rows), "--against", "old"]
-    for name, scores in (("new", new), ("old", old)):
-        numbers = [{"id": f"r{n}", "dimension": "safe", "score": s} for n, s in enumerate(scores)]
-        words += ["--scores", write_jsonl(f"{name}.jsonl", numbers)]
-    return words
+    return [*verdict_flags(None, outputs_per_document=4, new=new, old=old), "--against", "old"]
 
 
 def label_file(rows: Sequence[int], people: Sequence[int] = PEOPLE) -> str:
@@ -58,7 +53,7 @@ def test_changed_outputs_are_written_for_labelling_and_always_the_same_ones():
     assert first.code == second.code == 3
     assert {row["id"] for row in rows} == {f"r{n}" for n in CHANGED}
     assert len(rows) == len(CHANGED)
-    assert rows[0].keys() == {"id", "group", "question", "output", "drawn_for_swap"}
+    assert rows[0].keys() == {"id", "group", "output", "drawn_for_swap"}
     # The label page repeats a row's fields in each line of its file.
     assert read_items("changed.jsonl").outputs[0].row["drawn_for_swap"]
     # Both judges differ on these rows, so no figure on them holds for others.

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from command_runs import json_of, run
 from jsonl import read_jsonl, write_jsonl
-from rating_files import write_ratings, write_scores
+from rating_files import verdict_flags, write_ratings, write_scores
 from tuned_judges import tuned_on
 
 import data
@@ -18,19 +18,6 @@ pytestmark = pytest.mark.usefixtures("here")
 
 AGAINST = ("--against", "old")
 PEOPLE = [1, 0] * 200
-
-
-def of_two_values(new, old, people=PEOPLE):
-    """Flags of recorded judges beside people who say pass (1) or fail (0), an output a document."""
-    rows = [
-        {"id": f"r{n}", "question": f"Why {n}?", "output": "Because.", "safe": label}
-        for n, label in enumerate(people)
-    ]
-    flags = ["--dimension", "safe", "--data", write_jsonl("labels.jsonl", rows)]
-    for name, scores in (("new", new), ("old", old)):
-        numbers = [{"id": f"r{n}", "dimension": "safe", "score": s} for n, s in enumerate(scores)]
-        flags += ["--scores", write_jsonl(f"{name}.jsonl", numbers)]
-    return flags
 
 
 def of_ratings(new, old):
@@ -66,7 +53,7 @@ def test_for_pass_or_fail_changed_rows_show_which_judge_agrees_with_people(here)
 
     Each is one of 200 of its class: balanced accuracy falls by (2 / 200 - 1 / 200) / 2.
     """
-    flags = [*of_two_values(new=flip(0, 2), old=flip(1)), *AGAINST]
+    flags = [*verdict_flags(PEOPLE, new=flip(0, 2), old=flip(1)), *AGAINST]
     result = json_of(command, *flags)
     assert (result["swap"], result["margin"]) == ("not worse", 0.03)
     assert [card["name"] for card in result["judges"]] == ["new", "old"]
@@ -77,7 +64,7 @@ def test_for_pass_or_fail_changed_rows_show_which_judge_agrees_with_people(here)
     assert result["people_side_with"] == {"old": 2, "new": 1}
     rows = [(row["id"], row["people_side_with"]) for row in result["changed"]]
     assert rows == [("r0", "old"), ("r2", "old"), ("r1", "new")]
-    assert result["changed"][0]["output"] == "Because."
+    assert result["changed"][0]["output"] == "Because 0."
     assert result["documents_to_decide"] is None
     code, out, err = run(command, *flags)
     assert (code, "undecided" in err) == (0, False)
@@ -86,7 +73,7 @@ def test_for_pass_or_fail_changed_rows_show_which_judge_agrees_with_people(here)
     risk = "are worse by 0.03, at most 5% would get this verdict."
     assert " ".join(lines[1:3]).startswith(verdict + risk)
     assert "3 outputs change (0 fail → pass, 3 pass → fail); people side with new on 1" in out
-    assert "pass → fail (people pass) r0: Because." in lines
+    assert "pass → fail (people pass) r0: Because 0." in lines
     assert "1,000 rows" not in out  # the price of recorded scores is not known
     assert "Missed fails: new 0/200, old 1/200; false alarms: new 2/200, old 0/200." in lines
     assert "Balanced accuracy of new: 0.995 (0.979 to 0.999); TPR 0.990, TNR 1.000." in lines
@@ -97,12 +84,12 @@ def test_for_pass_or_fail_changed_rows_show_which_judge_agrees_with_people(here)
     assert text.index("is not worse than old by more than 0.03") < text.index("What changes")
     assert text.count("<article ") == 3
     assert "People: <b>pass</b>. Judge: <b>pass → fail</b>." in text
-    one = of_two_values(new=flip(0), old=flip())
+    one = verdict_flags(PEOPLE, new=flip(0), old=PEOPLE)
     assert "\n1 output changes (0 fail" in run(command, *one, *AGAINST).stdout
 
 
 def test_a_judge_that_is_worse_by_more_than_the_margin_exits_with_1():
-    flags = of_two_values(old=PEOPLE, new=flip(*range(80)))
+    flags = verdict_flags(PEOPLE, old=PEOPLE, new=flip(*range(80)))
     result = run(command, *flags, *AGAINST)
     assert (result.code, "Next: Keep the old judge" in result.stdout) == (1, True)
     assert (
@@ -119,14 +106,14 @@ def test_a_judge_that_is_worse_by_more_than_the_margin_exits_with_1():
 def test_labels_that_cannot_decide_a_swap_exit_with_3_and_say_how_many_could():
     """It is the least number of which labels that repeat these decide."""
     old, new = flip(*range(30)), flip(*range(20, 54))
-    flags = [*of_two_values(new, old), *AGAINST]
+    flags = [*verdict_flags(PEOPLE, new=new, old=old), *AGAINST]
     result = run(command, *flags)
     assert result.code == 3
     assert "undecided: These labels cannot tell whether new is worse than old" in result.err
     number = json_of(command, *flags, code=3)["documents_to_decide"]
     assert f"Next: Label more: about {number:,} documents in all would decide" in result.stdout
     for times, code in ((number // 400 - 1, 3), (number // 400, 0)):
-        flags = of_two_values(new * times, old * times, PEOPLE * times)
+        flags = verdict_flags(PEOPLE * times, new=new * times, old=old * times)
         result = json_of(command, *flags, *AGAINST, code=code)
     assert result["documents_to_decide"] is None
 
@@ -180,23 +167,23 @@ def test_equal_judges_of_ratings_pass_if_3_of_n_lost_documents_stay_below_the_ma
 
 
 def test_a_swap_refuses_weighted_labels_and_says_what_to_do():
-    flags = [*of_two_values(new=flip(0), old=flip()), *AGAINST]
-    rows = read_jsonl("labels.jsonl")
+    flags = [*verdict_flags(PEOPLE, new=flip(0), old=PEOPLE), *AGAINST]
+    rows = read_jsonl("rows.jsonl")
     for number, row in enumerate(rows[:90]):
         row |= {"sampling_weight": 1 + number % 3, "sampling_from": 310}
-    write_jsonl("labels.jsonl", rows)
+    write_jsonl("rows.jsonl", rows)
     code, _, err = run(command, *flags)
     assert (code, "drawn with unequal chances" in err) == (2, True)
     assert "leave out the rows with a sampling_weight, or verify each judge by itself" in err
     # The rows that are left were drawn at random.
-    write_jsonl("labels.jsonl", rows[90:])
+    write_jsonl("rows.jsonl", rows[90:])
     assert run(command, *flags).code == 0
 
 
 @pytest.mark.parametrize(("number", "code"), [(40, 0), (41, 1)])
 def test_a_swap_is_not_decided_if_a_judge_fails_on_a_tenth(number, code):
     new = [None] * number + PEOPLE[number:]
-    status, out, err = run(command, *of_two_values(new, flip()), *AGAINST)
+    status, out, err = run(command, *verdict_flags(PEOPLE, new=new, old=PEOPLE), *AGAINST)
     assert status == code
     assert ("Failed and left out: 40 of new." in out.replace("\n", " ")) == (code == 0)
     assert ("new has no score for 41 of 400 labels" in err) == (code == 1)

@@ -49,6 +49,27 @@ def write_scores(path: Path | str, judge: Table) -> str:
     return write_jsonl(path, rows)
 
 
+def verdict_flags(
+    people: Sequence[float] | None,
+    *,
+    outputs_per_document: int = 1,
+    **scores_by_judge: Sequence[float | None],
+) -> list[str]:
+    """Flags for recorded judges of pass (1) or fail (0), and for people's labels, if there are."""
+    n_outputs = len(next(iter(scores_by_judge.values())))
+    rows: list[dict[str, object]] = [
+        {"id": f"r{n}", "group": f"d{n // outputs_per_document}", "output": f"Because {n}."}
+        for n in range(n_outputs)
+    ]
+    for row, label in zip(rows, people or (), strict=bool(people)):
+        row["safe"] = label
+    flags = ["--dimension", "safe", "--data", write_jsonl("rows.jsonl", rows)]
+    for name, scores in scores_by_judge.items():
+        records = [{"id": f"r{n}", "score": score} for n, score in enumerate(scores)]
+        flags += ["--scores", write_jsonl(f"{name}.jsonl", records)]
+    return flags
+
+
 def weather_rows(
     documents: int,
     systems: int,
