@@ -133,15 +133,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         The default is the judge's model, unless that is a decision model, which cannot write text.
         The judge's key is sent only to the judge's provider and address.
         """
-        judges_provider, is_decision = self.lm.partition("/")[0], is_decision_model(self.lm)
+        is_decision = is_decision_model(self.lm)
         lm = self.proposer_lm or (EMBEDDED if is_decision else self.lm)
-        provider, api_base = lm.partition("/")[0], self.proposer_api_base
-        if api_base is None and not is_decision:
-            api_base = self.api_base
-            if api_base is None and judges_provider == "openai" and provider != "azure":
-                # OPENAI_BASE_URL is the judge's address, so it is the proposer's default, too.
-                api_base = os.environ.get("OPENAI_BASE_URL") or None
-        has_judges_key = provider == judges_provider and api_base == self.api_base
+        api_base = self.proposer_api_base or (None if is_decision else self.api_base)
+        has_judges_provider = lm.partition("/")[0] == self.lm.partition("/")[0]
+        has_judges_key = has_judges_provider and api_base == self.api_base
         own_price = self.proposer_price or (self.price if lm == self.lm else None)
         return ModelSettings(
             lm=lm,

@@ -53,10 +53,9 @@ FORMATS: dict[str, Callable[[Rows], str | Path]] = {
     "parquet": of_frame("to_parquet", "labels.parquet"),
     "xlsx": of_frame("to_excel", "labels.xlsx"),
 }
-in_every_format = pytest.mark.parametrize("write", FORMATS.values(), ids=FORMATS)
 
 
-@in_every_format
+@pytest.mark.parametrize("write", FORMATS.values(), ids=FORMATS)
 def test_every_format_gives_the_same_outputs(write):
     path = write(ROWS)
     labelled = data.read_labels(path)
@@ -69,6 +68,11 @@ def test_every_format_gives_the_same_outputs(write):
     assert len(labelled.sha256) == 64
     items = read_items(path).items
     assert [item.texts for item in items] == [output.texts for output in labelled.outputs]
+    # Rows without ids are numbered, and so are their scores.
+    path = write([{n: cell for n, cell in row.items() if n != "id"} for row in ROWS])
+    assert [output.id for output in data.read_labels(path).outputs] == [*"123456"]
+    assert main(["score", "relevance", "--data", str(path), "--out", "scored.jsonl"]) == 0
+    assert [*read_own_scores(Path("scored.jsonl"), "relevance").judgement_by_id] == [*"123456"]
 
 
 def test_a_parquet_file_with_two_columns_of_a_name_is_refused():
@@ -99,14 +103,6 @@ def test_a_set_of_the_hub_reads_as_its_file_or_asks_for_its_split(monkeypatch):
     assert "hf:owner/name:rest" in message
     assert "Unknown split other" in refusal("hf:owner/name:other")
     assert len(data.read_labels("hf:owner/name:rest").outputs) == 1
-
-
-@in_every_format
-def test_rows_without_ids_are_numbered_by_row_in_every_format(write):
-    path = write([{n: cell for n, cell in row.items() if n != "id"} for row in ROWS])
-    assert [output.id for output in data.read_labels(path).outputs] == [*"123456"]
-    assert main(["score", "relevance", "--data", str(path), "--out", "scored.jsonl"]) == 0
-    assert [*read_own_scores(Path("scored.jsonl"), "relevance").judgement_by_id] == [*"123456"]
 
 
 def test_a_frame_whose_columns_are_numbers_is_mapped_by_them():

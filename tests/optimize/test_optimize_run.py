@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import data
+import optimize
 from judges.loading import load
 from optimize.__main__ import command
 
@@ -71,6 +72,16 @@ def test_a_run_prints_its_scorecard_and_writes_a_complete_folder(finished):
     words = re.sub(r"<[^>]*>", "", todo)
     assert "Tune on labels of your own: dspy-judges tune --dimension" in words
     assert "judges.load" not in todo
+
+
+def test_tune_in_python_returns_what_the_command_writes_and_prints(here, finished):
+    folder, out, _ = finished
+    run = optimize.tune("relevance", quiet=True, max_calls=1500)
+    assert run.summary == read(run.folder / "summary.json")
+    assert run.summary | {"seconds": 0} == read(folder / "summary.json") | {"seconds": 0}
+    assert (run.judge, run.report.is_file()) == (load(run.folder), True)
+    seconds = re.compile(r"in \d+ s")
+    assert seconds.sub("", str(run)) == seconds.sub("", repr(run)) == seconds.sub("", out.strip())
 
 
 def test_shuffled_test_labels_change_neither_the_trials_nor_the_decision(

@@ -36,35 +36,26 @@ def of_rows(labels, scores, dimension="charm"):
     return [*arguments, "--data", write_jsonl("l.jsonl", labels)]
 
 
-def misses_of(path):
-    with Path(path).open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
 def test_the_first_screen_counts_false_passes_and_false_alarms():
-    code, out, _ = run(command, *files(documents=30))
-    lines = out.splitlines()
-    text = " ".join(lines)
-    assert re.search(r"Fails caught \(TNR\): 67% \(.+\); it misses 30 of 90 fails\.", text)
-    assert re.search(r"False alarms \(1 - TPR\): 17% \(.+\); it fails 30 of 180 passes\.", text)
-    # Both pass 180 of 270, so that chance agrees on 4/9 + 1/9, and kappa is (7/9 - 5/9) / (4/9).
-    assert re.search(r"Agreement: 78% \(.+\); always pass: 67%; kappa 0\.500", text)
-    assert "Rates: People pass 67%, the judge 67%." in lines
-    # The judge is surest of the first document's false passes, and the last one's false alarms.
-    assert "false pass d0o6: An" in text
-    assert "false alarm d29o5: Answer 5 to 29. So." in text
-    step = text.rpartition("Next:")[2]
-    assert (
-        "Give the floors that it must stay above: --min-tpr X --min-tnr X. For CI: --min-tpr 0."
-        in step
-    )
-    assert "Its errors: --report FILE.html shows them." in step
-    assert "(an equally good judge passes 9 of 10 times)." in step
-    assert (code, len(lines) <= 12, max(map(len, lines)) <= 80) == (0, True, True)
+    result = run(command, *files(documents=30))
+    lines, text = result.stdout.splitlines(), result.out
+    for words in (
+        r"Fails caught \(TNR\): 67% \(.+\); it misses 30 of 90 fails\.",
+        r"False alarms \(1 - TPR\): 17% \(.+\); it fails 30 of 180 passes\.",
+        # Both pass 180 of 270: chance agrees on 4/9 + 1/9, and kappa is (7/9 - 5/9) / (4/9).
+        r"Agreement: 78% \(.+\); always pass: 67%; kappa 0\.500",
+        r"Rates: People pass 67%, the judge 67%\.",
+        # The judge is surest of the first document's false passes, the last one's false alarms.
+        r"false pass d0o6: An.*false alarm d29o5: Answer 5 to 29\. So\.",
+        r"Next:.*it must stay above: --min-tpr X --min-tnr X\. For CI: --min-tpr 0\.",
+        r"\(an equally good judge passes 9 of 10 times\)\..* --report FILE\.html shows them\.",
+    ):
+        assert re.search(words, text), words
+    assert (result.code, len(lines) <= 12, max(map(len, lines)) <= 80) == (0, True, True)
     assert (text.count("95%"), text.count("rho")) == (1, 0)
-    out = run(command, *files(), "--all").stdout
+    out = run(command, *files(), "--all").out
     # Twenty documents of nine outputs do not tell how much alike these are.
-    assert "too weak, for a floor in CI with a safe margin: use --against." in " ".join(out.split())
+    assert "too weak, for a floor in CI with a safe margin: use --against." in out
     assert "dataset-level rho" in out
 
 
@@ -117,17 +108,29 @@ def test_the_gate_compares_the_whole_interval_with_the_floor(floors, code, gate,
         assert (figures["gate"], figures["passed"]) == (gate, code == 0)
 
 
-def test_a_gate_that_holds_prints_the_figure_and_the_next_step(here):
+def test_a_gate_that_holds_is_printed_and_the_report_has_every_miss(here):
     floors = ["--min-tpr=0.7", "--min-tnr=0.5", "--min-spearman=0.1"]
-    out = run(command, *files(), *floors, "--report=page.html").stdout
+    result = run(command, *files(), *floors, "--report=page.html")
     gate = r"Gate: holds: rho 0.\d+ \[.+\] >= 0.1; TPR 0.8333 \[.+\] >= 0.7; TNR 0.6667 .+ >= 0.5"
-    assert re.search(gate, out.replace("\n", " "))
-    assert len(out.splitlines()) <= 12
+    assert re.search(gate, result.out)
+    assert len(result.stdout.splitlines()) <= 12
     text = (here / "page.html").read_text(encoding="utf-8")
     advice = "Use it: it is above its floors, but it misses 33% of the fails."
-    assert text.index(advice) < text.index("holds: rho") < text.index("People pass 67%, the judge")
-    assert text.index("People pass 67%, the judge") < text.index('id="misses"')
-    assert "Next:</b> The same command checks it in CI." in text
+    in_order = (advice, "holds: rho", "People pass 67%, the judge", 'id="misses"')
+    assert [*map(text.index, in_order)] == sorted(map(text.index, in_order))
+    for words in (
+        *("Next:</b> The same command checks it in CI.", "People: <b>fail</b>. Judge: <b>pass</b>"),
+        *("False passes: 20 outputs", "False alarms: 20 outputs"),
+    ):
+        assert words in text
+    assert text.count("<article ") == 40
+    with Path("page.misses.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["miss"] for row in rows] == ["false pass"] * 20 + ["false alarm"] * 20
+    assert rows[0]["output"].startswith("Answer 6 to 0.")
+    assert rows[0]["text_input"] == "Question 0?"
+    assert [*rows[0]][4:9] == ["label", "verdict", "score", "comment", "reason"]
+    assert (rows[0]["label"], rows[0]["verdict"]) == ("fail", "pass")
 
 
 def test_too_few_fails_withhold_the_interval_and_leave_the_gate_undecided():
@@ -152,21 +155,6 @@ def test_floors_for_rates_need_labels_of_pass_or_fail(card, code, says):
     assert not {"misses", "confusion"} & json_of(command, *files(card)).keys()
     status, _, err = run(command, *files(card), "--min-tpr", "0.5")
     assert (status, says in err) == (code, True)
-
-
-def test_the_report_has_every_miss_on_its_page_and_in_a_table(here):
-    assert run(command, *files(), "--report", "page.html").code == 0
-    text = (here / "page.html").read_text(encoding="utf-8")
-    assert text.count("<article ") == 40
-    assert "False passes: 20 outputs" in text
-    assert "False alarms: 20 outputs" in text
-    assert "People: <b>fail</b>. Judge: <b>pass</b>" in text
-    rows = misses_of("page.misses.csv")
-    assert [row["miss"] for row in rows] == ["false pass"] * 20 + ["false alarm"] * 20
-    assert rows[0]["output"].startswith("Answer 6 to 0.")
-    assert rows[0]["text_input"] == "Question 0?"
-    assert [*rows[0]][4:9] == ["label", "verdict", "score", "comment", "reason"]
-    assert (rows[0]["label"], rows[0]["verdict"]) == ("fail", "pass")
 
 
 def test_judges_of_pass_and_fail_are_ranked_by_balanced_accuracy(capsys):

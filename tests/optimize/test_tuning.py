@@ -14,7 +14,6 @@ import optimize
 from judges.__main__ import main as judges_command
 from judges.labels.types import LabelError
 from judges.protocol import ModelError
-from optimize.__main__ import command
 
 SAY = "Say how plain the words of the summary are."
 PLAIN = replace(judges.load("fluency").subject, name="plain_words", instruction=SAY)
@@ -38,29 +37,8 @@ def labels(folder):
     )
 
 
-@pytest.fixture(scope="module")
-def run(folder):
-    return optimize.tune("fluency", quiet=True, max_calls=CALLS)
-
-
 def but_seconds(summary):
     return {**summary, "seconds": 0}
-
-
-def test_tune_returns_what_the_command_writes_and_prints_its_scorecard(run, capsys):
-    assert run.folder == Path("runs/fluency-001")
-    assert run.summary == json.loads((run.folder / "summary.json").read_text())
-    assert run.judge == judges.load(run.folder)
-    assert run.report.is_file()
-    text = str(run)
-    assert text.startswith("fluency judged by the embedded model\n")
-    assert "34 documents, 9 systems" in text
-    assert text.splitlines()[-1].startswith(f"Its errors: {run.report}")
-    assert f"{run.summary['seed_judge']['test']['value']:.3f}" in text
-    assert repr(run) == text
-    flags = ["--dimension", "fluency", "--json", "--max-calls", str(CALLS), "--out", "by-command"]
-    assert command(flags) == 0
-    assert but_seconds(json.loads(capsys.readouterr().out)) == but_seconds(run.summary)
 
 
 def test_a_definition_in_code_is_tuned_and_resumed_and_a_changed_one_starts_anew(labels, capfd):
