@@ -16,7 +16,7 @@ from judges.labels.types import LabelledPairs, LabelledSet
 from judges.prompt import VALID_NAME
 from optimize.inputs.flags import usual_scale
 from optimize.inputs.labelled import AnyLabels, ratings_on
-from optimize.inputs.subjects import dimension_name, missing_input_flag
+from optimize.inputs.subjects import dimension_name
 
 # A titled line that `check` prints: its title, and a sentence or a command.
 TitledLine = tuple[str, str]
@@ -109,14 +109,11 @@ def _tune_line(
             scale=scale,
         )
         try:
-            run = prepare_run(settings)
+            prepare_run(settings)
         except JudgesError as error:
             reasons.append(str(error))
-            continue
-        command = _command_text("--dimension", subject_text, flags, scale)
-        if run.subject.name in catalog.SUBJECT_BY_NAME:
-            return COMMAND_TITLE, command
-        return COMMAND_TITLE, command + missing_input_flag(labelled_set, run.subject.texts)
+        else:
+            return COMMAND_TITLE, _command_text("--dimension", subject_text, flags, scale)
     return "judge", reasons[0]
 
 
