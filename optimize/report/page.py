@@ -23,7 +23,7 @@ from judges.tables.atomic_write import write_atomically
 from judges.tables.formats import RowWriter
 from judges.terminal import escape_invisible
 from optimize.figures.as_text import number_text
-from optimize.figures.by_judge import ByJudge, HeldOut
+from optimize.figures.by_judge import ByJudge
 from optimize.items import DataCounts
 from optimize.measuring.comparison import JudgeComparison
 from optimize.measuring.injection import ProbeResult
@@ -93,12 +93,11 @@ def backticks_as_code(sentence: str) -> Markup:
 def write_run(
     path: Path,
     result: TuningResult,
-    judgements: ByJudge[HeldOut[ScoredItems]],
+    scored_items: ScoredItems,
     prompts: ByJudge[Prompt],
     probes: ProbeResult,
 ) -> None:
-    """Write the page on a run; `judgements` has both judges' judgements by split."""
-    scored_items = judgements.for_judge(result.shipped).test
+    """Write the page on a run; `scored_items` are those of the judge that ships on test."""
     answer = tuning_answer(result, str(path.parent))
     figures = _figures_section(answer, result.scorecard, scored_items, _probe_table(probes))
     # The page is written last, because its file marks the end of a run.

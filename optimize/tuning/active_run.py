@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 
 from judges.catalog import candidate_questions
@@ -27,7 +27,7 @@ from optimize.tuning.preparation import PreparedRun
 
 PrintLine = Callable[[str], None]
 # The judgements of the untuned and of the tuned judge on each held-out split.
-ScoredSplits = ByJudge[HeldOut[ScoredItems]]
+ScoredSplits = HeldOut[ByJudge[ScoredItems]]
 
 
 class ActiveRun:
@@ -115,11 +115,15 @@ class ActiveRun:
         # the models' own budget ends the run.
         self.clients.judge.account.budget.set_aside()
         self.search_problem.evaluator.budget = SearchBudget(math.inf, self.budget.pricing)
-        score_untuned = partial(self._score_split, "untuned judge", result.untuned_candidate)
-        score_tuned = partial(self._score_split, "tuned judge", result.tuned_candidate)
-        held_out = self.prepared_run.labels.held_out
+
+        def score_both(items: Items) -> ByJudge[ScoredItems]:
+            return ByJudge(
+                untuned=self._score_split("untuned judge", result.untuned_candidate, items),
+                tuned=self._score_split("tuned judge", result.tuned_candidate, items),
+            )
+
         with self.clients.judge.account.spending_on(TEST):
-            return ByJudge(untuned=held_out.map(score_untuned), tuned=held_out.map(score_tuned))
+            return self.prepared_run.labels.held_out.map(score_both)
 
     def _score_split(self, judge_name: str, candidate: Candidate, items: Items) -> ScoredItems:
         """Judge the items of a held-out split with a candidate; reports print `judge_name`."""

@@ -111,17 +111,17 @@ def tune_and_save(
     # Imported only here, because the import is slow, and a run may fail before its report.
     from optimize.report.page import write_run
 
-    write_run(folder / run_folder.REPORT_FILE, tuning_result, scored_splits, prompts, probes)
+    shipped = scored_splits.test.for_judge(search_result.shipped)
+    write_run(folder / run_folder.REPORT_FILE, tuning_result, shipped, prompts, probes)
     return tuning_result
 
 
 def _write_judgements(path: Path, scored_splits: ScoredSplits) -> None:
     """Write a row for each held-out output, with both judges' scores and people's label."""
     rows = []
-    for split_name, untuned_scores in scored_splits.untuned.by_name.items():
-        tuned_scores = scored_splits.tuned.by_name[split_name]
-        judgements = {"seed": untuned_scores.judgements, "tuned": tuned_scores.judgements}
-        rows += judgement_rows(untuned_scores.items.items, judgements, split_name)
+    for split_name, scored in scored_splits.by_name.items():
+        judgements = {"seed": scored.untuned.judgements, "tuned": scored.tuned.judgements}
+        rows += judgement_rows(scored.untuned.items.items, judgements, split_name)
     run_folder.write_text(path, "".join(json_text(row) + "\n" for row in rows))
 
 
@@ -130,7 +130,7 @@ def _probe(run: ActiveRun, search_result: SearchResult, scored_splits: ScoredSpl
     settings, client = run.prepared_run.settings, run.clients.judge
     if not any(row.purpose == PROBES for row in run.budget.expected_by_purpose):
         return ProbeResult(reason="the probes cost calls; --probes asks for them")
-    test = scored_splits.for_judge(search_result.shipped).test
+    test = scored_splits.test.for_judge(search_result.shipped)
     judge = run.freeze(search_result.judges.for_judge(search_result.shipped), {})
     try:
         with client.account.spending_on(PROBES):

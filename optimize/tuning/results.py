@@ -9,7 +9,7 @@ from judges.client import endpoint_digest
 from judges.labels.readers import is_constructed
 from judges.true_rate import count_errors
 from optimize.figures.as_json import JSON_DECIMALS, JsonObject, to_json
-from optimize.figures.by_judge import ByJudge
+from optimize.figures.by_judge import ByJudge, HeldOut
 from optimize.items import DataCounts, tuning_digests
 from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.scored import ScoredItems
@@ -33,15 +33,11 @@ def summarize_run(
     prepared_run, search_problem = run.prepared_run, run.search_problem
     settings, labels = prepared_run.settings, prepared_run.labels
     judge, proposer, decision = run.clients.judge, run.clients.proposer, search_result.decision
-    result_by_split: dict[str, SplitResult] = {}
+    splits: HeldOut[SplitResult | None] = HeldOut(None)
     if scored_splits:
+        has_verdicts = scored_splits.test.for_judge(search_result.shipped).has_verdicts
         objective = prepared_run.objective
-        has_verdicts = scored_splits.for_judge(search_result.shipped).test.has_verdicts
-        for split_name, untuned in scored_splits.untuned.by_name.items():
-            tuned = scored_splits.tuned.by_name[split_name]
-            result_by_split[split_name] = _split_result(
-                untuned, tuned, objective, has_verdicts=has_verdicts
-            )
+        splits = scored_splits.map(lambda scored: _split_result(scored, objective, has_verdicts))
     has_limit, last_round = settings.max_cost or settings.max_calls, search_result.last_round
     limit_ended_rounds = bool(has_limit and last_round and not last_round.is_final)
     cost_per_1000_rows = None
@@ -64,8 +60,8 @@ def summarize_run(
         level=prepared_run.level,
         objective=prepared_run.objective,
         data_counts=DataCounts.from_items(labels.labelled_items, labels.all_items),
-        test=result_by_split.get("test"),
-        unseen=result_by_split.get("test_unseen_systems"),
+        test=splits.test,
+        unseen=splits.unseen,
         shipped=search_result.shipped,
         why=decision.why,
         limit_reached=decision.limit_reached or limit_ended_rounds,
@@ -85,9 +81,10 @@ def summarize_run(
 
 
 def _split_result(
-    untuned: ScoredItems, tuned: ScoredItems, objective: Objective, *, has_verdicts: bool
+    scored_by_judge: ByJudge[ScoredItems], objective: Objective, has_verdicts: bool
 ) -> SplitResult:
     """Return the tuned and the untuned judge's scorecards, and the tuned judge's gain."""
+    untuned, tuned = scored_by_judge
     human, documents, balanced_gain = untuned.human, untuned.document_ids, None
     if objective == "balanced":
         # The verdicts of each judge are decided at that judge's own threshold.
@@ -95,11 +92,11 @@ def _split_result(
         balanced_gain = contrast_balanced_accuracy(*verdicts, human, documents)
     scores, systems = (tuned.scores, untuned.scores), untuned.system_ids
     gain = contrast_judges(*scores, human, documents, systems, level=untuned.level)
-    untuned_card, tuned_card = (
-        Scorecard.from_scores(scored, has_verdicts=has_verdicts) for scored in (untuned, tuned)
-    )
     return SplitResult(
-        untuned=untuned_card, tuned=tuned_card, gain=gain, balanced_gain=balanced_gain
+        untuned=Scorecard.from_scores(untuned, has_verdicts=has_verdicts),
+        tuned=Scorecard.from_scores(tuned, has_verdicts=has_verdicts),
+        gain=gain,
+        balanced_gain=balanced_gain,
     )
 
 
@@ -138,8 +135,8 @@ def save_judges(
     }
     answers_entry = {"answers": to_json(tuning_result.answers)} if tuning_result.answers else {}
     own_provenance = ByJudge(
-        untuned=_test_errors(scored_splits.untuned.test),
-        tuned=answers_entry | _test_errors(scored_splits.tuned.test),
+        untuned=_test_errors(scored_splits.test.untuned),
+        tuned=answers_entry | _test_errors(scored_splits.test.tuned),
     )
     shipped_judge = search_result.judges.for_judge(search_result.shipped)
     judge = run.freeze(shipped_judge, provenance | own_provenance.for_judge(search_result.shipped))

@@ -14,7 +14,7 @@ from judges.catalog import find_subject
 from judges.dimension import Dimension
 from judges.judgement import Judgement, Preference, PreferredOutput
 from judges.labels.types import LabelledOutput, LabelledPair, LabelledPairs, LabelledSet, Vote
-from optimize.figures.by_judge import ByJudge, HeldOut
+from optimize.figures.by_judge import ByJudge
 from optimize.items import DataCounts, Item, Items
 from optimize.measuring.injection import ATTACKS, ProbeResult, measure_shift
 from optimize.measuring.scorecard import PeopleFigures, Scorecard
@@ -200,9 +200,8 @@ def run_page(
     """The page of that run, on which both judges say the same."""
     demo = {"document": "A text.", "rating": 4}
     tuned = replace(PROMPT, instruction="Rate it very well.", demos=(demo,))
-    both = ByJudge(untuned=HeldOut(evidence), tuned=HeldOut(evidence))
     prompts = ByJudge(untuned=PROMPT, tuned=tuned)
-    write_run(page := folder / "report.html", run_result(**changes), both, prompts, probes)
+    write_run(page := folder / "report.html", run_result(**changes), evidence, prompts, probes)
     return page.read_text(encoding="utf-8")
 
 
