@@ -106,15 +106,16 @@ def rows_by_miss_kind(scored_items: ScoredItems) -> dict[MissKind, list[int]]:
     """
     scores, human, verdicts = scored_items.scores, scored_items.human, scored_items.verdicts
     masks: dict[MissKind, Mask]
+    # A failed judgement is NaN, for which every comparison is false.
     if scored_items.has_verdicts:
-        # A failed judgement is NaN, so it is neither a pass (1) nor a fail (0).
-        false_passes, false_alarms = (verdicts == 1) & (human == 0), (verdicts == 0) & (human == 1)
-        masks = {"false pass": false_passes, "false alarm": false_alarms}
         differences = scores - PASS_THRESHOLD
+        masks = {
+            "false pass": (verdicts == 1) & (human == 0),
+            "false alarm": (verdicts == 0) & (human == 1),
+        }
     elif scored_items.is_pairwise:
         differences = scores - human
-        is_wrong = (np.sign(scores) != np.sign(human)) & (human != 0)
-        masks = {"wrong side": is_wrong & (np.abs(differences) >= MIN_VISIBLE_DIFFERENCE)}
+        masks = {"wrong side": (scores * human <= 0) & (human != 0)}
     else:
         differences = rank_differences(scored_items)
         is_visible = np.abs(scores - human) >= MIN_VISIBLE_DIFFERENCE

@@ -157,10 +157,10 @@ def source_section(counts: DataCounts) -> Section:
 def _probe_table(probes: ProbeResult) -> ReportTable:
     """Return a table of how scores change if outputs get a line that asks for a better score."""
     rows = []
-    for attack, shift in probes.shifts:
+    for title, shift in probes.shifts.items():
         if shift.n_outputs:
             change, raised = number_text(shift.mean, signed=True), f"{shift.raised_share:.0%}"
-            rows.append((attack.title, change, raised, str(shift.n_outputs)))
+            rows.append((title, change, raised, str(shift.n_outputs)))
     caption = "Can an output talk the judge into a higher score?"
     if rows:
         caption += " A judge whose scores rise must not rate outputs whose authors gain from it."

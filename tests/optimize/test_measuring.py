@@ -1,12 +1,12 @@
 """Measuring from Python: any judge's scores against labels, as objects with their counts."""
 
-import json
 import math
 
 import dspy
 import numpy as np
 import pandas as pd
 import pytest
+from command_runs import json_of, run
 from dspy_engine import Engine, lm_of
 from jsonl import write_jsonl
 from rating_files import weather_rows, write_ratings
@@ -35,6 +35,10 @@ def labels(here):
 
 def measure(scores, labels="labels.jsonl"):
     return optimize.measure(scores, labels, dimension="charm")
+
+
+def relevance_of(scores, labels, **options):
+    return optimize.measure(scores, labels, dimension="relevance", **options)
 
 
 def test_scores_by_id_are_measured_at_every_level_the_data_has():
@@ -74,42 +78,26 @@ def test_scores_of_a_frame_without_ids_are_joined_on_its_index(index):
     frame = NO_IDS.set_axis(index)
     judge, by_judge = judges.load("relevance"), optimize.measure("relevance", frame)
     scores = judge.score(frame)
-    by_scores = optimize.measure(scores, frame, dimension="relevance")
-    assert by_scores.rho == by_judge.rho
-    assert optimize.measure(scores[::-1], frame, dimension="relevance").rho == by_judge.rho
-    part = optimize.measure(scores, frame[2:], dimension="relevance")
+    for series in (scores, scores[::-1]):
+        assert relevance_of(series, frame).rho == by_judge.rho
+    part = relevance_of(scores, frame[2:])
     assert part.scored.scores.tolist() == scores[2:].tolist()
     assert (part.scored.n_unjudged, part.scored.n_unlabelled) == (0, 2)
 
 
-@pytest.mark.parametrize(
-    ("labels", "says"),
-    [
-        (NO_IDS.to_dict("records"), r"it is not clear which row a score is of; .*'id': '#row'"),
-        (data.read_labels(NO_IDS, dimensions=["relevance"]), "not clear which row a score is of"),
-        (pd.concat([NO_IDS, NO_IDS]), "not clear which row a score is of"),
-        (OTHER_IDS, r"ids are in its column 'id'; pass scores.set_axis\(frame\['id'\]\)"),
-    ],
-)
-def test_scores_are_not_joined_to_rows_that_may_be_others(labels, says):
-    """The index of a Series begins at 0, row numbers at 1: the join would be one row off."""
-    scores = pd.Series(range(10))
-    with pytest.raises(data.LabelError, match=says):
-        optimize.measure(scores, labels, dimension="relevance")
-
-
 def test_keys_that_the_caller_calls_row_numbers_or_ids_are_joined_as_these():
-    people = OTHER_IDS["relevance"]
-    rows = NO_IDS.to_dict("records")
-    by_number, by_id = people.set_axis(range(1, 11)), people.set_axis(range(1, 11)).to_dict()
-    one = optimize.measure(by_number, rows, dimension="relevance", map={"id": "#row"})
-    other = optimize.measure(by_id, OTHER_IDS, dimension="relevance")
-    assert one.scored.scores.tolist() == other.scored.scores.tolist() == people.tolist()
+    people, rows = OTHER_IDS["relevance"], NO_IDS.to_dict("records")
+    scores = people.set_axis(range(1, 11))
+    for result in (
+        relevance_of(scores, rows, map={"id": "#row"}),
+        relevance_of(scores.to_dict(), OTHER_IDS),
+    ):
+        assert result.scored.scores.tolist() == people.tolist()
 
 
 # People prefer A, B and A, and B by two votes of three; the judge errs on the third pair alone.
 PAIRS = [
-    {"id": f"p{n}", "prompt": f"Q{n}", "response_a": "a", "response_b": "b", "votes": votes}
+    {"id": f"p{n}", "prompt": f"Q{n}", "response_a": "a", "response_b": "b", "votes": [*votes]}
     | {"tone": 3, "preferred": "A"}
     for n, votes in enumerate(["AAA", "BBB", "AAB", "ABB"])
 ]
@@ -119,21 +107,13 @@ MARGINS = {"p0": 1, "p1": -1, "p2": -1, "p3": -0.5}
 @pytest.mark.parametrize("form", [pd.DataFrame, list, data.read_pairs])
 @pytest.mark.parametrize("name", ["votes", "kinder", "tldr_concise"])
 def test_scores_of_pairs_are_measured_under_any_name_that_rates_no_outputs(form, name):
-    rows = form([{**row, "votes": [*row["votes"]]} for row in PAIRS])
-    result = optimize.measure(MARGINS, rows, dimension=name)
+    result = optimize.measure(MARGINS, form(PAIRS), dimension=name)
     assert (result.summary()["accuracy"], result.summary()["n_pairs"]) == (0.75, 4)
 
 
-def test_pairs_are_not_measured_as_what_another_column_holds():
-    rows = [{**row, "votes": [*row["votes"]]} for row in PAIRS]
-    for name in ("tone", "preferred"):
-        says = f"votes on pairs are in 'votes', not in '{name}'; write dimension='votes'"
-        with pytest.raises(data.LabelError, match=says):
-            optimize.measure(MARGINS, rows, dimension=name)
-    with pytest.raises(data.LabelError, match="has pairs, but relevance rates outputs"):
-        optimize.measure(MARGINS, data.read_pairs(rows), dimension="relevance")
+def test_another_column_holds_the_votes_only_if_the_caller_says_so():
+    result = optimize.measure(MARGINS, PAIRS, dimension="preferred", map={"votes": "preferred"})
     # By `preferred`, A is better in all four.
-    result = optimize.measure(MARGINS, rows, dimension="preferred", map={"votes": "preferred"})
     assert result.summary()["accuracy"] == 0.25
 
 
@@ -145,14 +125,12 @@ def test_a_failed_score_is_missing_and_counted():
     assert failures.to_dict() == dict.fromkeys(["d0s0", "d0s1"], "no score")
 
 
-def test_a_judge_is_measured_as_the_command_measures_it(capsys):
+def test_a_judge_is_measured_as_the_command_measures_it():
     frozen = judges.load("fluency").save("fluency.json")
     result = optimize.measure(frozen, seed=3)
-    assert command([str(frozen), "--seed", "3", "--json"]) == 0
     gate = {"gate": None, "looks": 1, "passed": True, "held": [], "short": [], "undecided": []}
-    assert json.loads(capsys.readouterr().out) == {**result.summary(), **gate}
-    assert command([str(frozen), "--seed", "3"]) == 0
-    assert capsys.readouterr().out == f"{result}\n"
+    assert json_of(command, frozen, "--seed", 3) == {**result.summary(), **gate}
+    assert run(command, frozen, "--seed", 3).stdout == f"{result}\n"
 
 
 def test_measure_uses_the_lm_configured_in_dspy_and_obeys_max_calls(capsys):
@@ -166,8 +144,29 @@ def test_measure_uses_the_lm_configured_in_dspy_and_obeys_max_calls(capsys):
 
 
 DOUBLED = pd.Series([1, 2], ["d0s0", "d0s0"])
-IDS = "no record's id is the id of a labelled output"
-LEVELS = "level word: these labels have the levels summary, dataset, system"
+# The index of a Series begins at 0, row numbers at 1: joined, scores would be one row off.
+INDEXED = pd.Series(range(10))
+NOT_CLEAR = r"it is not clear which row a score is of; .*'id': '#row'"
+IN_VOTES = "votes on pairs are in 'votes', not in '(tone|preferred)'; write dimension='votes'"
+
+
+@pytest.mark.parametrize(
+    ("scores", "labelled", "name", "says"),
+    [
+        ({"x": 1.0}, "labels.jsonl", "charm", "no record's id is the id of a labelled output"),
+        (DOUBLED, "labels.jsonl", "charm", "an id has two scores"),
+        (INDEXED, NO_IDS.to_dict("records"), "relevance", NOT_CLEAR),
+        (INDEXED, data.read_labels(NO_IDS), "relevance", NOT_CLEAR),
+        (INDEXED, pd.concat([NO_IDS] * 2), "relevance", NOT_CLEAR),
+        (INDEXED, OTHER_IDS, "relevance", r"in its column 'id'; pass .*set_axis\(frame\['id'\]\)"),
+        (MARGINS, PAIRS, "tone", IN_VOTES),
+        (MARGINS, PAIRS, "preferred", IN_VOTES),
+        (MARGINS, data.read_pairs(PAIRS), "relevance", "has pairs, but relevance rates outputs"),
+    ],
+)
+def test_scores_are_not_joined_to_labels_that_may_be_others(scores, labelled, name, says):
+    with pytest.raises(data.LabelError, match=says):
+        optimize.measure(scores, labelled, dimension=name)
 
 
 @pytest.mark.parametrize(
@@ -176,10 +175,12 @@ LEVELS = "level word: these labels have the levels summary, dataset, system"
         (lambda: optimize.measure(3), TypeError, "its name or file, or scores"),
         (lambda: optimize.measure({}), TypeError, "needs dimension=NAME"),
         (lambda: measure("fluency"), TypeError, r"map=\{'fluency': COLUMN\}"),
-        (lambda: measure({"x": 1.0}), data.LabelError, IDS),
         (lambda: measure({"d0s0": "4"}), TypeError, "score of 'd0s0' is '4'; it must be a number"),
-        (lambda: measure(DOUBLED), data.LabelError, "an id has two scores"),
-        (lambda: optimize.measure("fluency", level="word"), optimize.SettingsError, LEVELS),
+        (
+            lambda: optimize.measure("fluency", level="word"),
+            optimize.SettingsError,
+            "level word: these labels have the levels summary, dataset, system",
+        ),
         (lambda: optimize.measure("fluency", scale=5), TypeError, "'0-100'"),
     ],
 )

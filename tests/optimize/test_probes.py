@@ -33,10 +33,8 @@ def gullible(text, *_):
 def probes_of(model, evidence, name="relevance", **limits):
     """What each attack moves, by its title."""
     client = Client(model, account=Budget(**limits).account())
-    probes = probe_judge(
-        Judge.of(find_subject(name)), client, evidence.items, evidence.scores, seed=0
-    )
-    return {attack.title: shift for attack, shift in probes.shifts}
+    judge = Judge.of(find_subject(name))
+    return probe_judge(judge, client, evidence.items, evidence.scores, seed=0).shifts
 
 
 def test_an_attack_that_works_raises_scores_and_the_others_do_not():

@@ -31,9 +31,7 @@ RELEVANCE = find_subject("relevance")
 assert isinstance(RELEVANCE, Dimension)
 PROMPT = replace(RELEVANCE.prompt(), instruction="Rate it well.")
 CLEAN = (1.0, 2.0, 3.0)
-PROBES = ProbeResult(
-    shifts=tuple((attack, measure_shift(CLEAN, (1.5, 2.5, math.nan))) for attack in ATTACKS)
-)
+PROBES = ProbeResult(shifts=dict.fromkeys(ATTACKS, measure_shift(CLEAN, (1.5, 2.5, math.nan))))
 
 
 def outputs(
