@@ -136,13 +136,13 @@ class Batch:
 
     def book_requests(self) -> int:
         """Reserve the worst-case cost of new requests; return the batch's number of requests."""
-        budget, new_costs = self._budget, dict(self._worst_costs)
+        budget, total, new_costs = self._budget, self._budget.total, dict(self._worst_costs)
         for booked_key in self._store.unanswered_request_ids(BATCH_PURPOSE):
             new_costs.pop(booked_key, None)
         n_new, cost = len(new_costs), sum(new_costs.values())
-        if budget.max_calls is not None and n_new > (n_left := budget.max_calls - budget.calls):
+        if budget.max_calls is not None and n_new > (n_left := budget.max_calls - total.calls):
             raise OptionError(f"the batch has {n_new:,} requests; --max-calls leaves {n_left:,}")
-        if budget.max_cost is not None and cost > (dollars_left := budget.max_cost - budget.spent):
+        if budget.max_cost is not None and cost > (dollars_left := budget.max_cost - total.spent):
             problem = f"the batch may cost up to ${cost:.4f}"
             raise OptionError(f"{problem}; --max-cost leaves ${dollars_left:.4f}")
         for key, worst_cost in new_costs.items():

@@ -234,12 +234,7 @@ def _option_probabilities(question: TypedQuestion, answer: _TypedAnswer) -> dict
         if p_true is None:
             raise ValueError("it has no probability")
         return {"true": p_true, "false": 1 - p_true}
-    # For each option, the label that OpenAI's format repeats: a level's name, or "" for a choice.
-    label_by_option = dict.fromkeys(map(str, question.criteria or ()), "")
-    if question.type == "score":
-        levels = enumerate(label_by_option)
-        label_by_option = {str(index): _split_level(level)[0] for index, level in levels}
-    probabilities = answer.probabilities
+    label_by_option, probabilities = _option_labels(question), answer.probabilities
     if isinstance(probabilities, list):
         for option in probabilities:
             if label_by_option.get(str(option.value), option.label) != option.label:
@@ -252,3 +247,11 @@ def _option_probabilities(question: TypedQuestion, answer: _TypedAnswer) -> dict
     if not abs(total - 1) <= MAX_ROUNDING_ERROR:
         raise ValueError(f"its probabilities add up to {total:.3g}")
     return {option: probabilities[option] / total for option in label_by_option}
+
+
+def _option_labels(question: TypedQuestion) -> dict[str, str]:
+    """Return the label of each option in OpenAI's format: a level's name, or "" for a choice."""
+    options = map(str, question.criteria or ())
+    if question.type == "choice":
+        return dict.fromkeys(options, "")
+    return {str(index): _split_level(level)[0] for index, level in enumerate(options)}

@@ -188,6 +188,12 @@ class _TokenAlternative(Struct):
 class _TokenLogprob(_TokenAlternative):
     top_logprobs: list[_TokenAlternative] | None = None
 
+    def as_token(self) -> Token:
+        top_logprobs: dict[str, float] = {}  # of the likeliest tokens and of the token itself
+        for alternative in (*(self.top_logprobs or ()), self):
+            top_logprobs.setdefault(alternative.token, alternative.logprob)
+        return Token(self.token, top_logprobs)
+
 
 class _Logprobs(Struct):
     content: list[_TokenLogprob] | None = None
@@ -204,29 +210,27 @@ class _ReplyMessage(Struct):
     content: str | list[_ContentPart] | None = None
     refusal: str | None = None
 
+    @property
+    def text(self) -> str:
+        if isinstance(self.content, list):
+            return "".join(part.text for part in self.content if part.type == "text")
+        return self.content or ""
+
 
 class CompletionChoice(Struct):
     message: _ReplyMessage | None = None  # missing if Azure's content filter withholds it
     finish_reason: str | None = None
     logprobs: _Logprobs | None = None
 
-
-def reply_from_choice(choice: CompletionChoice) -> Reply:
-    """Return a choice as a Reply; a message without text has the text of its refusal."""
-    message = choice.message or _ReplyMessage()
-    text = message.content or ""
-    if not isinstance(text, str):
-        text = "".join(part.text for part in text if part.type == "text")
-    finish_reason = (choice.finish_reason or "stop")[:MAX_NAME_LENGTH]
-    if not text and message.refusal:
-        text, finish_reason = message.refusal, REFUSAL
-    tokens = []
-    for token in (choice.logprobs or _Logprobs()).content or ():
-        top_logprobs: dict[str, float] = {}  # of the likeliest tokens and of the token itself
-        for alternative in (*(token.top_logprobs or ()), token):
-            top_logprobs.setdefault(alternative.token, alternative.logprob)
-        tokens.append(Token(token.token, top_logprobs))
-    return Reply(text=text, tokens=tuple(tokens), finish_reason=finish_reason)
+    def as_reply(self) -> Reply:
+        """Return the choice as a Reply; a message without text has the text of its refusal."""
+        message = self.message or _ReplyMessage()
+        text, finish_reason = message.text, (self.finish_reason or "stop")[:MAX_NAME_LENGTH]
+        if not text and message.refusal:
+            text, finish_reason = message.refusal, REFUSAL
+        token_logprobs = (self.logprobs and self.logprobs.content) or ()
+        tokens = tuple([each.as_token() for each in token_logprobs])
+        return Reply(text=text, tokens=tokens, finish_reason=finish_reason)
 
 
 def reply_from_output(output: Any) -> Reply:
@@ -234,7 +238,7 @@ def reply_from_output(output: Any) -> Reply:
     if isinstance(output, str):
         return Reply(text=output)
     if not isinstance(text := getattr(output, "text", None), str):
-        return reply_from_choice(convert(output, CompletionChoice, from_attributes=True))
+        return convert(output, CompletionChoice, from_attributes=True).as_reply()
     # vLLM has the likeliest tokens at each position by their ids.
     tokens = []
     for token_id, token_by_id in zip(output.token_ids, output.logprobs or (), strict=False):

@@ -33,7 +33,6 @@ from judges.protocol import (
     TransientError,
     UnreachableError,
     Usage,
-    reply_from_choice,
 )
 
 MAX_RESPONSE_BYTES = 8 * 2**20  # several times the size of the largest regular response
@@ -246,7 +245,7 @@ class EndpointModel(HttpModel):
         try:
             response_text = response_body.decode("utf-8", "replace")
             response = msgspec.json.decode(response_text, type=_ChatCompletion)
-            replies = [reply_from_choice(choice) for choice in response.choices]
+            replies = [choice.as_reply() for choice in response.choices]
             if not replies:
                 raise ValueError("no replies")
         except (ValueError, RecursionError) as error:

@@ -178,7 +178,7 @@ def test_what_timed_out_stays_booked_in_the_next_start(tmp_path, short_waits):
         (spending,) = budget.account(token_price=DOLLAR).spending()
         # Six attempts of 1 byte + 16 and 512 tokens.
         assert (spending.purpose, spending.calls, spending.cost_usd) == ("search", 6, 6 * 529)
-        assert budget.spent == 6 * 529
+        assert budget.total.spent == 6 * 529
 
 
 def test_an_endpoint_that_ignores_max_tokens_is_found_out_before_many_requests_are_sent():

@@ -158,7 +158,7 @@ def test_a_strangers_numbers_give_no_credit_and_are_summed_as_whole_ones(path):
     with closing(Store(path)) as store:
         answer(store, b"1", reply_of())
         answer(store, b"2", reply_of(), cost=-1000.0)
-        assert Budget(store=store).spent == 0.5
+        assert Budget(store=store).total.spent == 0.5
     change(path, "UPDATE requests SET tokens_in = 1e999, tokens_out = 'x'")
     with closing(Store(path)) as store:
         (total,) = store.totals()
@@ -194,7 +194,7 @@ def test_a_damaged_file_is_read_or_refused_in_one_line(seed, tmp_path_factory):
     path.write_bytes(content)
     with suppress(StoreError), closing(Store(path)) as store:
         store.is_of_run("this"), store.get(b"1"), store.unanswered_request_ids("search")
-        assert Budget(store=store).spent >= 0
+        assert Budget(store=store).total.spent >= 0
         answer(store, b"3", reply_of())
 
 
