@@ -183,7 +183,11 @@ def texts_or_reason(subject: Subject, row: Row) -> dict[str, str] | str:
 def zip_judgements(
     streams: Sequence[Judgements],
 ) -> Generator[tuple[AnyJudgement, ...], None, None]:
-    """Yield the judgements of each row by several judges; at the end, close all streams."""
+    """Yield the judgements of each row by several judges.
+
+    Read it row by row, and close it: at its end, a stream raises BudgetSpentError if a repeated
+    request of any row was over the budget.
+    """
     with ExitStack() as stack:
         for stream in streams:
             stack.enter_context(closing(stream))

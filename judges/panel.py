@@ -150,14 +150,13 @@ class Panel(BaseJudge):
 
     def judge_rows(self, rows: Iterable[Row], client: "Client", *, seed: int = 0) -> Judgements:
         """Yield the judgement of each row; the requests of all members are sent together."""
+        rows, *row_copies = tee(rows, len(self.members) + 1)
         streams = [
             judge.judge_rows(row_copy, self._client_of(judge, client), seed=seed)
-            for judge, row_copy in zip(
-                self.single_judges, tee(rows, len(self.members)), strict=True
-            )
+            for judge, row_copy in zip(self.single_judges, row_copies, strict=True)
         ]
         with closing(zip_judgements(streams)) as judgements_of_rows:
-            for judgements in judgements_of_rows:
+            for _, judgements in zip(rows, judgements_of_rows, strict=False):
                 yield self.combine(judgements)
 
     def combine(self, judgements: Sequence[AnyJudgement]) -> AnyJudgement:

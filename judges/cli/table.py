@@ -302,7 +302,7 @@ def _judge_rows(
         texts_of_judge = map(itemgetter(judge.name), text_copy)
         streams.append(judge.judge_rows(texts_of_judge, client, seed=run.flags.seed))
     with closing(zip_judgements(streams)) as judgements_of_rows:
-        for row, texts, judgements in zip(rows, all_texts, judgements_of_rows, strict=True):
+        for row, texts, judgements in zip(rows, all_texts, judgements_of_rows, strict=False):
             yield row, texts, dict(zip(run.results_by_judge, judgements, strict=True))
 
 
