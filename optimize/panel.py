@@ -13,7 +13,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal
 
 from dspy_judges.errors import SettingsError
@@ -30,8 +29,6 @@ from optimize.figures.as_text import (
     figure_text,
     interval_unit,
     number_text,
-    table_lines,
-    wrap_lines,
 )
 from optimize.figures.by_judge import HeldOut
 from optimize.inputs.flags import CommandOutcome, CommandParser, run_and_print
@@ -40,7 +37,7 @@ from optimize.measuring.asking import JudgeEntry, Task, total_dollars
 from optimize.measuring.comparison import figure_contrast, on_common_rows
 from optimize.measuring.panel_learning import PanelFit, WeightedMember, learn_panel
 from optimize.measuring.scored import ScoredItems, rows_scored_by_both, tuned_ids
-from optimize.report.answer import ReportAnswer, ReportTable, Tile
+from optimize.report.answer import ReportAnswer, ReportTable
 from optimize.report.page import Section, write_page
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import random_generator
@@ -194,8 +191,11 @@ def join_judges(flags: argparse.Namespace) -> CommandOutcome:
             judge = _shipped_judge(task, panel_run, judges, learning_ids)
             judge.save(folder / JUDGE_FILE, overwrite=True)
         write_json(folder / SUMMARY_FILE, to_json(panel_run))
-        write_report(folder / REPORT_FILE, panel_run)
-    return CommandOutcome(panel_run, panel_lines(panel_run))
+        answer = panel_answer(panel_run)
+        section = Section(title="Members", tables=answer.tables)
+        write_page(folder / REPORT_FILE, answer, [section])
+    footer = f"{ADDS_NOTE}\nReport: {folder}/{REPORT_FILE}"
+    return CommandOutcome(panel_run, answer.lines(footer=footer))
 
 
 def _scored_by_name(judge_entries: Sequence[JudgeEntry]) -> ScoredByName:
@@ -268,29 +268,17 @@ def _make_panel(judges: Mapping[str, Any], weighted_members: Sequence[WeightedMe
     return Panel.join(members[0].judge.subject, members)
 
 
-def panel_lines(panel_run: PanelRun) -> list[str]:
-    judge_line = panel_run.why_no_judge or f"Judge: {panel_run.folder}/{JUDGE_FILE}"
-    sentences = wrap_lines(*_result_sentences(panel_run))
-    table = table_lines(*_member_table(panel_run))
-    return [*sentences, "", *table, "", *wrap_lines(ADDS_NOTE, judge_line)]
-
-
-def write_report(path: Path, panel_run: PanelRun) -> None:
-    next_step = f"`dspy-judges score {panel_run.folder} --data rows.jsonl` judges your own rows."
+def panel_answer(panel_run: PanelRun) -> ReportAnswer:
+    """Return the answer on a panel: what ships and why, held-out figures, and each member."""
     headline, *sentences = _result_sentences(panel_run)
-    name, test = panel_run.figure_name, panel_run.splits.test
-    report_answer = ReportAnswer(
+    next_step = f"`dspy-judges score {panel_run.folder} --data rows.jsonl` judges your own rows."
+    return ReportAnswer(
         title=f"A panel for {panel_run.dimension}",
         headline=headline,
         reasons=[("", sentence) for sentence in sentences],
-        tiles=[
-            Tile(f"{name} of the best single judge", test.best_judge),
-            Tile(f"{name} of what ships", test.shipped_judge),
-        ],
+        tables=[_member_table(panel_run)],
         next_steps=[panel_run.why_no_judge or next_step],
     )
-    member_table = ReportTable(*_member_table(panel_run), ADDS_NOTE)
-    write_page(path, report_answer, [Section(title="Members", tables=[member_table])])
 
 
 def _result_sentences(panel_run: PanelRun) -> list[str]:
@@ -302,7 +290,7 @@ def _result_sentences(panel_run: PanelRun) -> list[str]:
         shipped_text = "no panel, but the best single judge"
         result_text = "does not clearly do better"
     sentences = [
-        f"{panel_run.dimension}: {shipped_text} ({fit.best_member} is the best alone).",
+        f"What ships is {shipped_text} ({fit.best_member} is the best alone).",
         f"On {count_text(gain.n_documents, 'document')}, each scored with weights learned on the "
         f"other documents, a panel {result_text} than the judge that is best on the other "
         f"documents: {number_text(gain.value, signed=True)} rho ± "
@@ -319,8 +307,8 @@ def _result_sentences(panel_run: PanelRun) -> list[str]:
     return sentences
 
 
-def _member_table(panel_run: PanelRun) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return the header and a row for each member, those with the largest weights first."""
+def _member_table(panel_run: PanelRun) -> ReportTable:
+    """Return a table with a row for each member, those with the largest weights first."""
     fit, weights, rows = panel_run.panel_fit, panel_run.weights, list[tuple[str, ...]]()
     entry_by_name = {entry.name: entry for entry in panel_run.judge_entries}
     for name in sorted(fit.rho_alone, key=lambda name: (-weights[name], -fit.rho_alone[name])):
@@ -329,4 +317,4 @@ def _member_table(panel_run: PanelRun) -> tuple[tuple[str, ...], list[tuple[str,
         gain_text = f"{number_text(gain.value, signed=True)} ± {number_text(gain.standard_error)}"
         rho_text = number_text(fit.rho_alone[name])
         rows.append((name, f"{weights[name]:.3f}", rho_text, gain_text, cost))
-    return ("member", "weight", "alone", "adds", "1,000 rows"), rows
+    return ReportTable(("member", "weight", "alone", "adds", "1,000 rows"), rows, ADDS_NOTE)
