@@ -58,17 +58,13 @@ def tuning_answer(result: TuningResult, folder: str = "FOLDER") -> ReportAnswer:
         reasons=[shipped_fact, gain_fact, *card.rate_facts(scorecard), cost_fact],
         tiles=card.main_tiles(scorecard),
         measured_on=card.measured_sentence(scorecard, counts, " that tuning did not see"),
-        facts=[*_tuning_facts(result, test), *card.scale_facts(scorecard), labels_fact],
+        facts=[*_tuning_facts(result), *card.scale_facts(scorecard), labels_fact],
         tables=[_split_table(result)],
     )
 
 
-def _tuning_facts(result: TuningResult, test: SplitResult) -> Iterator[Fact]:
-    """Yield facts on failures of the judge that does not ship, on questions and on new systems."""
-    other_scorecard = test.untuned if result.shipped == "tuned" else test.tuned
-    if n_failed := other_scorecard.rho.n_failed:
-        failures_text = count_text(n_failed, other_scorecard.unit)
-        yield "No score", f"The judge that does not ship failed on {failures_text}."
+def _tuning_facts(result: TuningResult) -> Iterator[Fact]:
+    """Yield facts on the questions of the judge that ships, and on new systems."""
     if result.answers and result.shipped == "tuned":
         *question_texts, own_text = [f"{one.name} ({one.share:.0%})" for one in result.answers]
         yield "Asks", f"{', '.join(question_texts)}, in addition to its own {own_text}."
@@ -143,8 +139,7 @@ def _cost_text(result: TuningResult) -> str:
     if result.proposer_calls:
         calls_text += f" and {count_text(result.proposer_calls, 'proposal')}"
     if result.cached_calls:
-        note = "; the limit of the search counts them, too" if result.limit_reached else ""
-        calls_text += f" ({result.cached_calls:,} more from the reply cache{note})"
+        calls_text += f" ({result.cached_calls:,} more from the reply cache)"
     limit_text = f" of at most ${result.max_cost:.2f}" if result.max_cost else ""
     spent_text = f"{cost_text(result.spending.cost_usd)}{limit_text}"
     text = f"{spent_text}, {calls_text} in {result.seconds:,.0f} s."

@@ -2,10 +2,9 @@
 
 A row is "changed" if the two judges give it different verdicts. Only changed rows need human
 labels: on all other rows both judges are right or both are wrong. The difference in accuracy is the
-share of changed rows, times the mean gain on labelled changed rows: 1 if only the new judge is
-right, and -1 if only the old judge is right. The labelled rows must be a random sample of the
-changed rows. The standard error, clustered by document, covers two sources of chance: which
-documents are in the data, and which changed rows were drawn for labelling.
+share of changed rows, times the mean gain on those that are labelled, a random sample of them: 1 if
+only the new judge is right, -1 if only the old judge is. The standard error, clustered by document,
+covers two sources of chance: which documents are in the data, and which changed rows were drawn.
 """
 
 import math

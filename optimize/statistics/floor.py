@@ -1,7 +1,7 @@
 """The floors of a judge in CI: whether a figure is above one, which to suggest, labels to decide.
 
 A floor is the lowest acceptable value of a figure, such as a judge's TPR, TNR or rho. The judge
-"holds" a floor if the whole interval of the figure is above the floor.
+"holds" a floor if the whole interval of the figure is above it.
 
 A judge that stays as good as today holds a suggested floor on as many new labels with a probability
 of 90 %. On new labels, the figure falls below a certain value with a probability of 10 %; the floor

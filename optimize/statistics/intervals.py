@@ -1,16 +1,15 @@
 """Confidence intervals in closed form, and `Contrast`, the difference between two judges.
 
-Each document makes one contribution to a statistic, and the statistic is the mean of the
-contributions. If a statistic is not a mean over documents, its contributions are linearised
-(infinitesimal jackknife, Jaeckel 1972). An interval is the value ± Student's t times the standard
-error of the mean contribution; for a correlation, it is computed on Fisher's z. An interval is
-withheld (None) if it would cover the true value in fewer than 93 or more than 97 of 100 samples.
-benchmarks/coverage.py prints the coverage of all intervals.
+Each document makes one contribution to a statistic, which is the mean of the contributions. If a
+statistic is not a mean over documents, its contributions are linearised (infinitesimal jackknife,
+Jaeckel 1972). An interval is the value ± Student's t times the standard error of the mean
+contribution; for a correlation, it is computed on Fisher's z. It is withheld (None) if it would
+cover the true value in fewer than 93 or more than 97 of 100 samples (benchmarks/coverage.py).
 
-A user may look at a statistic several times while labels are added (interim analyses). As in Pocock
-(1977), all `looks` have the same critical value, so that their intervals hold simultaneously. The
-error rate of a look is Sidak's (1967), 1 - (1 - e)^(1 / looks). Pocock's constants are not valid
-for any number of added labels: if labels double before each of eight looks, .025 becomes .036.
+If a user looks at a statistic several times while labels are added (interim analyses), all `looks`
+have the same critical value, so that their intervals hold simultaneously (Pocock 1977). The error
+rate of a look is Sidak's (1967), 1 - (1 - e)^(1 / looks). Pocock's constants are not valid for any
+number of added labels: if labels double before each of eight looks, .025 becomes .036.
 """
 
 import hashlib
@@ -27,7 +26,7 @@ Codes = NDArray[np.intp]  # numbers of documents, systems or groups, from 0
 Mask = NDArray[np.bool_]
 
 # An interval needs this many documents, and at system level this many systems.
-MIN_DOCUMENTS_FOR_INTERVAL = MIN_SYSTEMS_FOR_INTERVAL = 15
+MIN_DOCUMENTS_FOR_INTERVAL = 15
 # Correlations above this value count as perfect: Fisher's z then depends mostly on rounding errors.
 MIN_PERFECT = 1 - 1e-9
 
@@ -75,8 +74,8 @@ def student_quantile(
 ) -> float:
     """Return the quantile of Student's t distribution for `n_intervals` simultaneous intervals.
 
-    `confidence` is the one-sided confidence level at which all intervals hold simultaneously. By
-    Sidak (1967), the level of a single interval is confidence^(1 / n_intervals).
+    All of them hold at the one-sided level `confidence`. By Sidak (1967), the level of a single
+    interval is confidence^(1 / n_intervals).
     """
     from scipy.special import stdtrit
 
@@ -110,12 +109,12 @@ def cautious_interval(
     """Return the 90 % interval for a statistic that is the mean of the documents' contributions.
 
     At most 5 % of such intervals lie above the true mean, and at most 5 % below it. If most
-    contributions are 0, the sample may by chance lack differences that the population has.
-    Therefore two made-up contributions, a positive and a negative one, are added to the others.
-    They are as large as the largest absolute contribution, and at least `possible_contribution`,
-    which a document could make (if both are 0: 2, the range of rho). The degrees of freedom depend
-    on the kurtosis of the contributions (O'Neill 2014), and the centre of the interval depends on
-    their skewness (Johnson 1978). The interval is None for fewer than 15 documents.
+    contributions are 0, the sample may by chance lack differences that the population has. So two
+    made-up contributions are added, a positive and a negative one: as large as the largest absolute
+    contribution, and at least `possible_contribution`, which a document could make (if both are 0:
+    2, the range of rho). The degrees of freedom depend on the kurtosis of the contributions
+    (O'Neill 2014), and the centre of the interval on their skewness (Johnson 1978). The interval is
+    None for fewer than 15 documents.
     """
     if contributions.size < MIN_DOCUMENTS_FOR_INTERVAL:
         return None
@@ -151,7 +150,7 @@ def system_interval(value: float, n_systems: int) -> Interval | None:
 
     The interval is None for fewer than 15 systems, and for an undefined or perfect rho.
     """
-    if n_systems < MIN_SYSTEMS_FOR_INTERVAL or np.isnan(value) or abs(value) >= MIN_PERFECT:
+    if n_systems < MIN_DOCUMENTS_FOR_INTERVAL or np.isnan(value) or abs(value) >= MIN_PERFECT:
         return None
     standard_error = np.sqrt((1 + value**2 / 2) / (n_systems - 3))
     return _fisher_interval(value, student_quantile(np.inf) * standard_error)

@@ -4,19 +4,17 @@ The method is prediction-powered inference (arXiv:2301.09633) with power tuning 
 the mean of the judge's scores on all outputs, corrected by its mean error on the labelled outputs.
 The interval is valid however bad the judge is, and a good judge makes it narrow. If documents are
 drawn for labelling with unequal probabilities (active inference, arXiv:2403.03208), each label has
-the weight 1 / probability.
+the weight 1 / probability. The package ppi-python treats outputs as independent, but here several
+outputs share a document.
 
 If all of 16 labelled outputs pass, this does not show that all outputs pass. So pseudo-documents
 are added before the interval is computed, as Agresti and Min (2005) do for the four cells of paired
-proportions. There is one for each combination of a label (the lowest or the highest of the scale)
-with a score (the judge's lowest or highest). Together they count as three documents, times the
-relative variance of the labels, times the square root of the number of labelled outputs per
-document, because labels within a document are similar. For the difference between two systems, they
-always count as three, since systems with equal labels on a few documents may still differ; their
-labels are a difference of the usual size in either direction.
-
-The package ppi-python is not used, because it treats outputs as independent, while several outputs
-here share a document.
+proportions: one for each combination of the lowest or the highest label of the scale with the
+judge's lowest or highest score. Together they count as three documents, times the relative variance
+of the labels, times the square root of the number of labelled outputs per document, because labels
+within a document are similar. For the difference between two systems, they always count as three,
+since systems with equal labels on a few documents may still differ; their labels are a difference
+of the usual size in either direction.
 """
 
 import itertools

@@ -4,10 +4,10 @@ The TPR is the share of outputs labelled "pass" that the judge passes, and the T
 outputs labelled "fail" that it fails. The mean of TPR and TNR is the balanced accuracy.
 
 A rate has Wilson's (1927) interval for the effective number of outputs: the number of outputs,
-divided by the design effect of documents (Korn and Graubard 1998). This is shrunk towards a prior,
-because few documents give a poor estimate: the square root of the number of outputs per document,
-times Kish's design effect of unequal weights. The interval for the balanced accuracy is computed
-from those for TPR and TNR (MOVER, Zou and Donner 2008), and the one for kappa on Fisher's z.
+divided by the design effect of documents (Korn and Graubard 1998). Because few documents give a
+poor estimate, the design effect is shrunk towards a prior: the square root of the number of outputs
+per document, times Kish's design effect of unequal weights. The interval for the balanced accuracy
+follows from those for TPR and TNR (MOVER, Zou and Donner 2008); the one for kappa, from Fisher's z.
 """
 
 from collections.abc import Mapping
