@@ -111,7 +111,6 @@ class Columns:
         return self.with_user_columns(found_columns)
 
     def with_user_columns(self, columns_by_name: Mapping[str, ColumnNames]) -> "Columns":
-        """Return the columns as if the user had chosen only these."""
         return replace(self, options=replace(self.options, columns_by_name=columns_by_name))
 
     def _describe(self, name: str) -> Column:
@@ -127,7 +126,6 @@ class Columns:
         return self.describe_column(column).kind
 
     def columns_of_kind(self, columns: Iterable[str], *kinds: ColumnKind) -> list[str]:
-        """Return those of the given columns whose cells are of one of these kinds."""
         return [column for column in columns if self.kind_of(column) in kinds]
 
     @cached_property
@@ -149,7 +147,6 @@ class Columns:
         return self.find_columns(NESTED_COLUMNS)
 
     def columns_except(self, excluded: Collection[str]) -> list[str]:
-        """Return the names of the table's columns that are not in `excluded`."""
         return [column for column in self.table.columns if column not in excluded]
 
     def _find_column(self, name: str) -> str | None:
@@ -171,7 +168,6 @@ class Columns:
         return name != "system" or self.describe_column(column).has_short_cells
 
     def find_cell(self, row: TableRow, name: str) -> object:
-        """Return a row's cell in the column for `name`; None if the table has no such column."""
         column = self.find_column(name)
         return None if column is None else value_at(row.cells, column)
 
@@ -234,7 +230,6 @@ class Columns:
 
     @cached_property
     def mapped_columns(self) -> set[str]:
-        """All columns that the user chose with --map."""
         return set[str]().union(*self.columns_by_name.values())
 
     def columns_in_use(self, names: Iterable[str]) -> set[str]:
@@ -307,21 +302,20 @@ class Columns:
             if column not in label_columns and (holds_strings or is_source_or_output(name)):
                 user_texts[name] = column
         outer_columns = {*map(self.outer_column, (*used_columns, *label_columns))}
+        reads_labels = self.options.reads_labels
         for column in self.columns_except({*used_columns, *label_columns, *self.comment_columns}):
             name = self._text_name(column)
             # If the objects in a column hold ids or labels, the column itself is not a text.
             is_unused = is_text_name(column) or column not in outer_columns
-            if is_unused and self._may_be_text(column) and name not in self.columns_by_name:
+            # A short reference answer, such as the cells of `ground truth`, may be the label.
+            is_short_text = self.kind_of(column) == "label" and not is_reference_name(column)
+            is_text = self.kind_of(column) == "text" or (is_short_text and reads_labels)
+            if is_unused and is_text and name not in self.columns_by_name:
                 other_texts[name] = column
         if self.columns_of_kind((*other_texts.values(), *user_texts.values()), "text"):
             describe = self.describe_column
             other_texts = {n: c for n, c in other_texts.items() if not describe(c).is_category}
         return {**other_texts, **user_texts}
-
-    def _may_be_text(self, column: str) -> bool:
-        # A short reference answer, such as the cells of `ground truth`, may be the label itself.
-        may_be_short = self.options.reads_labels and not is_reference_name(column)
-        return self.kind_of(column) in (("text", "label") if may_be_short else ("text",))
 
     def _text_name(self, column: str) -> str:
         """Return the name of a column's text, such as `user_input` for the column `User Input`."""

@@ -31,10 +31,6 @@ _ROLE_KEYS, _CONTENT_KEYS = ("role", "from", "speaker"), ("content", "value", "t
 _TOOL_CALL_KEYS = ("tool_calls", "function_call")
 _INDENTED_NEWLINE, _MAX_CHARACTERS = "\n    ", 20_000
 _OMISSION_END = " characters left out ...] "
-_SINGLE_MESSAGES_NOTE = (
-    "each row is one message, which is judged by itself; for a conversation write one row with a "
-    'list of messages, such as [{"role": "user", "content": "..."}], in `messages`'
-)
 # One turn of a conversation: its speaker, such as `User` or `Assistant calls`, and its text.
 Turn = tuple[str, str]
 
@@ -184,8 +180,7 @@ def table_with_texts(table: "Table", options: "ReadOptions") -> "Table":
     """Return the table with texts in place of conversations, and with a note on what is judged."""
     chat_columns = [column for column in table.columns if any(_turns_in(table, column))]
     if not chat_columns:
-        notes = [_SINGLE_MESSAGES_NOTE] if {"role", "content"} <= {*table.columns} else []
-        return replace(table, notes=(*table.notes, *notes))
+        return table
     read_columns, text_names, judged_text = _judged_texts(table, chat_columns, options)
     notes = [f"{joined_names(read_columns)} holds conversations: {judged_text}"]
     if unread_columns := chat_columns[len(read_columns) :]:
@@ -195,8 +190,7 @@ def table_with_texts(table: "Table", options: "ReadOptions") -> "Table":
     rows: list[TableRow] = []
     for row in table.rows:
         cells = cells_with_texts(without_keys(row.cells, unread_columns))
-        kept_cells = {name: cell for name, cell in cells.items() if name in kept_names}
-        rows.append(row._replace(cells=kept_cells))
+        rows.append(row._replace(cells=without_keys(cells, cells.keys() - kept_names)))
     if n_shortened := sum(_OMISSION_END in str(row.cells) for row in rows):
         n_rows_text = count_text(n_shortened, "row")
         notes.append(f"the middle of a long conversation is left out in {n_rows_text}")

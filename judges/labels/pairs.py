@@ -158,8 +158,10 @@ def read_pair_rows(columns: Columns, problems: Problems) -> LabelledPairs:
         )
         raise UnreadableError("no-column", fault, advice)
     label_columns = {*vote_columns, *columns.find_columns(VOTE_COLUMNS)}
-    if options.reads_labels:
-        _check_vote_columns(columns, vote_columns)
+    if options.reads_labels and not vote_columns:
+        fault = f"there is no column of votes among {joined_names(columns.table.columns)}"
+        advice = "name your column with --map votes=COLUMN, or --map preferred=COLUMN"
+        raise UnreadableError("no-column", fault, advice)
     row_reader = RowReader(
         columns,
         problems,
@@ -199,32 +201,15 @@ def read_pair_rows(columns: Columns, problems: Problems) -> LabelledPairs:
     )
 
 
-def _check_vote_columns(columns: Columns, vote_columns: tuple[str, ...]) -> None:
-    """Raise UnreadableError if there is no column of votes, or if one rates only output A."""
-    if not vote_columns:
-        fault = f"there is no column of votes among {joined_names(columns.table.columns)}"
-        advice = "name your column with --map votes=COLUMN, or --map preferred=COLUMN"
-        raise UnreadableError("no-column", fault, advice)
-    other_columns = {*columns.table.columns}.difference(vote_columns)
-    for column in vote_columns:
-        # A column such as `rank_a` is on output A alone: with `rank_b`, it may say that they tie.
-        if (other_column := re.sub("_a$", "_b", column)) in other_columns:
-            fault = f"rates only output A of each pair, and {other_column} rates output B"
-            advice = "write one column of votes from both: A, B or, if they are equal, tie"
-            raise UnreadableError("no-vote", fault, advice, column)
-
-
 def _make_pair(fields: ItemFields, votes: list[Vote], comments: tuple[str, ...]) -> LabelledPair:
-    response_a, response_b = (fields.texts[name] for name in RESPONSE_NAMES)
-    system_a, system_b = fields.systems
     return LabelledPair(
         id=fields.id,
         document_id=fields.document_id,
         texts=without_keys(fields.texts, RESPONSE_NAMES),
-        response_a=response_a,
-        response_b=response_b,
-        system_a=system_a,
-        system_b=system_b,
+        response_a=fields.texts["response_a"],
+        response_b=fields.texts["response_b"],
+        system_a=fields.systems[0],
+        system_b=fields.systems[1],
         votes=tuple(votes),
         comments=comments,
     )

@@ -3,7 +3,7 @@
 import math
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from itertools import product
 from typing import NamedTuple
@@ -46,17 +46,14 @@ _ORIGIN_ROLES = ("group", "system", "system_a", "system_b")
 def without_footers(table: Table) -> Table:
     """Return the table without rows of means or sums at its end, and a note on each such row."""
     rows, notes = [*table.rows], list[str]()
-    while not table.is_typed and len(rows) > 1 and (footer_name := _footer_name(rows[-1])):
-        notes.insert(0, f"{excerpt(footer_name)} in the last row is not an output: it is left out")
+    while not table.is_typed and len(rows) > 1:
+        present_values = [str(value) for value in rows[-1].cells.values() if not is_blank(value)]
+        words = [value for value in present_values if not looks_like_number(value)]
+        if len(words) != 1 or not _FOOTER_NAME.match(words[0].strip()):
+            break
+        notes.insert(0, f"{excerpt(words[0])} in the last row is not an output: it is left out")
         rows.pop()
     return replace(table, rows=tuple(rows), notes=(*table.notes, *notes))
-
-
-def _footer_name(row: TableRow) -> str | None:
-    """Return the name of a row of means or sums, such as `average`; None for any other row."""
-    present_values = [str(value) for value in row.cells.values() if not is_blank(value)]
-    words = [value for value in present_values if not looks_like_number(value)]
-    return words[0] if len(words) == 1 and _FOOTER_NAME.match(words[0].strip()) else None
 
 
 def with_latest_labels(columns: Columns) -> Columns:
@@ -69,22 +66,20 @@ def with_latest_labels(columns: Columns) -> Columns:
     removed_columns = {_TIME_COLUMN, _CHANGE_COLUMN, _SCALE_COLUMN, *SAMPLING_COLUMNS}
     if _TIME_COLUMN in table.columns:
         removed_columns.update(_FLAG_COLUMNS)
-        rows = tuple({_label_owner(columns, row): row for row in rows}.values())
+        latest_rows: dict[tuple[str, str, str], TableRow] = {}
+        for row in rows:
+            # If a row names no annotator, its number makes it differ from all other rows.
+            annotator = columns.find_cell(row, "annotator") or f"{ROW_NUMBER_COLUMN} {row.line}"
+            dimension = columns.find_cell(row, "dimension")
+            owner = columns.item_id(row), str(annotator).strip(), str(dimension).strip()
+            latest_rows[owner] = row
+        rows = tuple(latest_rows.values())
     if n_changed := sum(not is_blank(row.cells.get(_CHANGE_COLUMN)) for row in rows):
-        notes += (
-            f"{count_text(n_changed, 'label')} changed after the annotator saw others' labels: "
-            "agreement is not blind",
-        )
+        labels_text = count_text(n_changed, "label")
+        reason = "after the annotator saw others' labels: agreement is not blind"
+        notes += (f"{labels_text} changed {reason}",)
     kept_columns = tuple(columns.columns_except(removed_columns))
     return replace(columns, table=replace(table, columns=kept_columns, rows=rows, notes=notes))
-
-
-def _label_owner(columns: Columns, row: TableRow) -> tuple[str, str, str]:
-    """Return the output, annotator and dimension of a row's label."""
-    # If a row names no annotator, its number makes it differ from all other rows.
-    annotator = columns.find_cell(row, "annotator") or f"{ROW_NUMBER_COLUMN} {row.line}"
-    dimension = columns.find_cell(row, "dimension")
-    return columns.item_id(row), str(annotator).strip(), str(dimension).strip()
 
 
 def label_page_scales(columns: Columns) -> dict[str, Scale]:
@@ -114,8 +109,7 @@ def merge_rows_by_id(
     merged_rows: dict[str, TableRow] = {}
     varying_columns: dict[str, None] = {}
     for row in columns.table.rows:
-        item_id = columns.item_id(row)
-        first_row = row._replace(cells=dict.fromkeys(item_columns))
+        item_id, first_row = columns.item_id(row), row._replace(cells=dict.fromkeys(item_columns))
         first_cells = merged_rows.setdefault(item_id, first_row).cells
         for name in item_columns:
             cell = row.cells.get(name)
@@ -173,20 +167,16 @@ def check_repeated_rows(
     note = f"{repeats_text} another row's texts ({problems.lines_text(lines)})"
     differences: list[str] = []
     for same_rows, column in product(repeated_rows, sorted(label_columns)):
-        labels = _distinct_labels(same_rows, column)
+        cells = (value_at(row.cells, column) for row in same_rows)
+        # Lists of several annotators' labels are skipped.
+        single_labels = [cell for cell in cells if not isinstance(cell, list | Mapping)]
+        labels = {normalize_word(cell) for cell in single_labels if not is_missing_value(cell)}
         if len(labels) > 1:
             lines_text = problems.lines_text([row.line for row in same_rows])
-            differences.append(f"{joined_names(labels)} ({lines_text})")
+            differences.append(f"{joined_names(sorted(labels))} ({lines_text})")
     if differences and columns.options.reads_labels:
         note += f". Labels of the same texts differ: {'; '.join(differences[:10])}"
     return [note]
-
-
-def _distinct_labels(rows: Iterable[TableRow], column: str) -> list[str]:
-    """Return the different labels in a column; lists of several annotators' labels are skipped."""
-    cells = (value_at(row.cells, column) for row in rows)
-    single_labels = (cell for cell in cells if not isinstance(cell, list | Mapping))
-    return sorted({normalize_word(cell) for cell in single_labels if not is_missing_value(cell)})
 
 
 class DocumentSampling(NamedTuple):

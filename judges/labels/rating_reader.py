@@ -4,7 +4,7 @@ import math
 import re
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from decimal import Decimal
 from functools import cached_property
@@ -83,7 +83,8 @@ class RatingReader:
                 cells[key] = replace(cell, kind=WORD)
         self._cell_by_key, self._cells = cells, cells.values()
         self._kinds = {cell.kind for cell in self._cells}
-        self._plain_numbers = sorted(self._cells_of_kind(NUMBER), key=lambda cell: cell.number)
+        numbers = [cell for cell in self._cells if cell.kind == NUMBER]
+        self._plain_numbers = sorted(numbers, key=lambda cell: cell.number)
 
     def _parse(self, value: object) -> CellValue:
         """Return the meaning that the user gives to a value, else its most common meaning."""
@@ -96,13 +97,12 @@ class RatingReader:
             return CellValue(WORD)  # beside `+`, the sign `-` is a rating and not a blank
         return parse_cell(value)
 
-    def _cells_of_kind(self, *kinds: str) -> list[CellValue]:
-        return [cell for cell in self._cells if cell.kind in kinds]
-
     @cached_property
     def _main_kind(self) -> str:
         """The most frequent kind of cells, such as fractions; "" for words of unknown meaning."""
-        counts = _count_cells(self._cells, lambda cell: cell.kind)
+        counts = Counter[str]()
+        for cell in self._cells:
+            counts[cell.kind] += cell.count
         del counts[MAPPED], counts[MISSING]
         default = YES_NO if MAPPED in self._kinds else WORD
         main_kind = max(counts, key=lambda kind: (counts[kind], kind != WORD), default=default)
@@ -154,9 +154,10 @@ class RatingReader:
         word_counts: dict[float, Counter[str]] = defaultdict(Counter)
         for word, number in self.number_by_word.items():
             word_counts[number][word] = 0
-        for cell in self._cells_of_kind(NUMBER, YES_NO, MAPPED):
-            word = f"{cell.number:g}" if cell.kind == NUMBER else cell.word
-            word_counts[cell.number][word] += cell.count
+        for cell in self._cells:
+            if cell.kind != MISSING:
+                word = f"{cell.number:g}" if cell.kind == NUMBER else cell.word
+                word_counts[cell.number][word] += cell.count
         if word_counts.keys() != {0, 1}:
             return None
         return word_counts[1].most_common(1)[0][0], word_counts[0].most_common(1)[0][0]
@@ -174,7 +175,7 @@ class RatingReader:
     @property
     def has_two_unknown_words(self) -> bool:
         """Whether the column holds exactly two words, whose numbers are both unknown."""
-        words = {normalize_word(cell.value) for cell in self._cells_of_kind(WORD)}
+        words = {normalize_word(cell.value) for cell in self._cells if cell.kind == WORD}
         return len(words) == 2 and self._kinds <= {WORD, MISSING}
 
     def read(self, value: object, scale: Scale | None = None) -> float | None:
@@ -230,8 +231,10 @@ class RatingReader:
 
         The flag has known words, too, because `good` is not 1 if the column also has `excellent`.
         """
-        cells = [cell for cell in self._cells if cell.kind == YES_NO or self._find_fault(cell)]
-        counts = _count_cells(cells, lambda cell: normalize_word(cell.value))
+        counts = Counter[str]()
+        for cell in self._cells:
+            if cell.kind == YES_NO or self._find_fault(cell):
+                counts[normalize_word(cell.value)] += cell.count
         words = [
             f'"{word}"' if "," in word else word
             for word, _ in counts.most_common()
@@ -277,21 +280,15 @@ def is_rating_word(word: str) -> bool:
 
 def _find_yes_no_words(cells: Collection[CellValue]) -> set[str]:
     """Return the most frequent pair of words for yes and no in a column, or several such pairs."""
-    yes_no_cells = [cell for cell in cells if cell.kind == YES_NO]
-    n_by_word = _count_cells(yes_no_cells, lambda cell: cell.word)
+    n_by_word = Counter[str]()
+    for cell in cells:
+        if cell.kind == YES_NO:
+            n_by_word[cell.word] += cell.count
     n_by_pair = {(yes, no): n_by_word[yes] + n_by_word[no] for yes, no in YES_NO_PAIRS}
     n_most = max(n_by_pair.values())
     if n_most < max(1, 3 * n_by_word.total() / 4):
         return set()
     return {word for pair in YES_NO_PAIRS if n_by_pair[pair] == n_most for word in pair}
-
-
-def _count_cells(cells: Iterable[CellValue], trait: Callable[[CellValue], str]) -> Counter[str]:
-    """Count the column's cells, for example by their kind if `trait` returns a cell's kind."""
-    counts = Counter[str]()
-    for cell in cells:
-        counts[trait(cell)] += cell.count
-    return counts
 
 
 def _hashable_key(value: object) -> tuple[type, object]:

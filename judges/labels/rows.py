@@ -151,21 +151,18 @@ class RowReader:
                 yield fields
         for name, lines in lines_by_empty_text.items():
             rows_text = count_text(len(lines), "row")
-            if name in self._output_texts:
-                self._check_empty_outputs(self._text_columns[name], lines)
-                reason = f"since {excerpt(self._text_columns[name])} is empty"
-                lines_text = self._problems.lines_text(lines)
-                self.notes.append(f"left out {rows_text}, {reason} ({lines_text})")
-            elif is_text_name(name):
-                self.notes.append(f"{name} has no text in {rows_text}")
-
-    def _check_empty_outputs(self, column: str, lines: list[int]) -> None:
-        """Add a problem if more than half of the rows have no output."""
-        n_rows = len(self._columns.table.rows)
-        if 2 * len(lines) > n_rows:
-            fault = f"is empty in {len(lines):,} of {n_rows:,} rows"
-            advice = "name the column that holds the answers, as in --map summary=COLUMN"
-            self._problems.add("empty-text", fault, advice, line=lines[0], field=column)
+            column, n_rows = self._text_columns[name], len(self._columns.table.rows)
+            if name not in self._output_texts:
+                if is_text_name(name):
+                    self.notes.append(f"{name} has no text in {rows_text}")
+                continue
+            if 2 * len(lines) > n_rows:
+                fault = f"is empty in {len(lines):,} of {n_rows:,} rows"
+                advice = "name the column that holds the answers, as in --map summary=COLUMN"
+                self._problems.add("empty-text", fault, advice, line=lines[0], field=column)
+            lines_text = self._problems.lines_text(lines)
+            reason = f"since {excerpt(column)} is empty ({lines_text})"
+            self.notes.append(f"left out {rows_text}, {reason}")
 
     def _read_row(self, row: TableRow) -> ItemFields:
         has_row_number = self._columns.ids_are_row_numbers
