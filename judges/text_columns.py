@@ -1,6 +1,6 @@
 """Find the columns of a table that hold the texts that a judge reads."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 
 from dspy_judges.errors import JudgesError
 from judges.dimension import Comparison, Subject
@@ -30,22 +30,17 @@ def match_columns(
     for text_name in subject.texts:
         accepted_names = accepted_column_names(subject, text_name)
         choices = [column_by_name[name] for name in accepted_names if name in column_by_name]
-        column = _matching_column(choices[:1] or accepted_names, table_columns)
-        if column is None and choices and choices[0].partition(".")[0] in table_columns:
-            column = choices[0]
-        if column is not None:
-            column_by_text[text_name] = column
+        names = choices[:1] or accepted_names
+        similar_keys = {*map(name_key, names)}
+        similar_columns = [column for column in table_columns if name_key(column) in similar_keys]
+        possible_columns = [name for name in names if name in table_columns]
+        if not possible_columns and len(similar_columns) == 1:
+            possible_columns = similar_columns
+        if not possible_columns and choices and choices[0].partition(".")[0] in table_columns:
+            possible_columns = choices
+        if possible_columns:
+            column_by_text[text_name] = possible_columns[0]
     return column_by_text
-
-
-def _matching_column(names: Sequence[str], table_columns: Collection[str]) -> str | None:
-    """Return the first column with one of the names, else the only column with a similar name."""
-    for name in names:
-        if name in table_columns:
-            return name
-    similar_keys = set(map(name_key, names))
-    similar_columns = [column for column in table_columns if name_key(column) in similar_keys]
-    return similar_columns[0] if len(similar_columns) == 1 else None
 
 
 def find_columns(

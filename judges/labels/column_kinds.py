@@ -57,24 +57,29 @@ class Column:
 
     @cached_property
     def kind(self) -> ColumnKind:
-        """What the cells are; ratings if half of them are numbers, or 3 of 4 say yes or no."""
+        """What the cells of the column are."""
         are_few = len(self._distinct_texts) <= _MAX_DISTINCT_LABELS
         if self.is_text or (is_reference_name(self.name) and not are_few):
             return "text"
         are_identifiers = all(map(_IDENTIFIER.fullmatch, self._distinct_texts))
         if is_id_name(self.name) and are_identifiers:
             return "name"
-        cells = self._present_cells
-        n_numbers = sum(holds_ratings(cell, parse_strings=self.parse_strings) for cell in cells)
-        n_words = sum(is_yes_or_no(cell, self.rating_words) for cell in cells)
-        if cells and (2 * n_numbers >= len(cells) or 4 * n_words >= 3 * len(cells)):
+        if self._holds_ratings:
             return "rating"
-        holds_texts = any(isinstance(cell, str) or join_texts(cell) for cell in cells)
+        holds_texts = any(isinstance(cell, str) or join_texts(cell) for cell in self._present_cells)
         if not holds_texts or all(map(_TIMESTAMP.fullmatch, self._distinct_texts)):
             return ""
         if are_few and self.has_short_cells:
             return "label"
         return "name" if are_identifiers else "text"
+
+    @property
+    def _holds_ratings(self) -> bool:
+        """Whether at least half of the cells are numbers, or three quarters say yes or no."""
+        cells = self._present_cells
+        n_numbers = sum(holds_ratings(cell, parse_strings=self.parse_strings) for cell in cells)
+        n_words = sum(is_yes_or_no(cell, self.rating_words) for cell in cells)
+        return bool(cells) and (2 * n_numbers >= len(cells) or 4 * n_words >= 3 * len(cells))
 
     @property
     def has_short_cells(self) -> bool:

@@ -68,10 +68,10 @@ class _ExportReader:
         for column in columns.columns_except(self._user_columns):
             if re.fullmatch(export.unread, column):
                 continue
-            matches = (
-                (re.fullmatch(pattern, column), name) for pattern, name in export.names.items()
-            )
-            name = next((match.expand(name) for match, name in matches if match), column)
+            name = column
+            for pattern, other_name in export.names.items():
+                if match := re.fullmatch(pattern, column):
+                    name = match.expand(other_name)
             # If `Input.summary` is a text, `Answer.summary` rates it, and so keeps its own name.
             is_rating_of_text = is_source_or_output(name) and name in self._text_names.values()
             self._text_names[column] = column if is_rating_of_text else name
@@ -107,7 +107,7 @@ class _ExportReader:
                 rows.append(row)
         note = self._note(len(label_rows))
         if not label_rows and self._needs_labels():
-            reason = "" if self._export.labels else ", which does not say who rated"
+            reason = ", which does not say who rated" * (not self._export.labels)
             raise UnreadableError("no-rating", f"is {note}{reason}", self._export.advice)
         if not output_rows and self._options.texts != ():
             raise UnreadableError("no-text", f"is {note}, without texts", self._export.advice)

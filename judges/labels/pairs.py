@@ -149,19 +149,8 @@ def read_pair_rows(columns: Columns, problems: Problems) -> LabelledPairs:
     """Read the pairs that have a vote, or all pairs if people have yet to label the file."""
     check_user_columns(columns, problems)
     options = columns.options
-    responses, vote_columns = find_response_columns(columns), _find_vote_columns(columns)
-    if responses is None:
-        fault = f"no two columns hold a pair's outputs among {joined_names(columns.table.columns)}"
-        advice = (
-            "name your columns with --map response_a=COLUMN --map response_b=COLUMN; if each row "
-            "has one output, use --dimension NAME (in Python, read_labels)"
-        )
-        raise UnreadableError("no-column", fault, advice)
+    responses, vote_columns = _pair_columns(columns)
     label_columns = {*vote_columns, *columns.find_columns(VOTE_COLUMNS)}
-    if options.reads_labels and not vote_columns:
-        fault = f"there is no column of votes among {joined_names(columns.table.columns)}"
-        advice = "name your column with --map votes=COLUMN, or --map preferred=COLUMN"
-        raise UnreadableError("no-column", fault, advice)
     row_reader = RowReader(
         columns,
         problems,
@@ -199,6 +188,24 @@ def read_pair_rows(columns: Columns, problems: Problems) -> LabelledPairs:
         notes=(*columns.table.notes, *row_reader.notes, *notes),
         reading=row_reader.file_reading({"votes": tuple(vote_readers)}),
     )
+
+
+def _pair_columns(columns: Columns) -> tuple[ResponseColumns, tuple[str, ...]]:
+    """Return the columns of responses and votes; raises UnreadableError if there are none."""
+    responses, vote_columns = find_response_columns(columns), _find_vote_columns(columns)
+    names_text = joined_names(columns.table.columns)
+    if responses is None:
+        fault = f"no two columns hold a pair's outputs among {names_text}"
+        advice = (
+            "name your columns with --map response_a=COLUMN --map response_b=COLUMN; if each row "
+            "has one output, use --dimension NAME (in Python, read_labels)"
+        )
+        raise UnreadableError("no-column", fault, advice)
+    if columns.options.reads_labels and not vote_columns:
+        fault = f"there is no column of votes among {names_text}"
+        advice = "name your column with --map votes=COLUMN, or --map preferred=COLUMN"
+        raise UnreadableError("no-column", fault, advice)
+    return responses, vote_columns
 
 
 def _make_pair(fields: ItemFields, votes: list[Vote], comments: tuple[str, ...]) -> LabelledPair:

@@ -3,7 +3,7 @@
 import math
 import re
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import NamedTuple
@@ -165,18 +165,26 @@ def check_repeated_rows(
         problems.add("rows-of-annotators", fault, advice, line=second_row.line, field="id")
     repeats_text = "1 row repeats" if len(lines) == 1 else f"{len(lines):,} rows repeat"
     note = f"{repeats_text} another row's texts ({problems.lines_text(lines)})"
-    differences: list[str] = []
-    for same_rows, column in product(repeated_rows, sorted(label_columns)):
-        cells = (value_at(row.cells, column) for row in same_rows)
-        # Lists of several annotators' labels are skipped.
-        single_labels = [cell for cell in cells if not isinstance(cell, list | Mapping)]
-        labels = {normalize_word(cell) for cell in single_labels if not is_missing_value(cell)}
-        if len(labels) > 1:
-            lines_text = problems.lines_text([row.line for row in same_rows])
-            differences.append(f"{joined_names(sorted(labels))} ({lines_text})")
+    differences = [
+        difference
+        for same_rows, column in product(repeated_rows, sorted(label_columns))
+        if (difference := _label_difference(problems, same_rows, column))
+    ]
     if differences and columns.options.reads_labels:
         note += f". Labels of the same texts differ: {'; '.join(differences[:10])}"
     return [note]
+
+
+def _label_difference(problems: Problems, rows: Sequence[TableRow], column: str) -> str:
+    """Return the different labels of these rows, with the rows; "" if there is only one label.
+
+    Lists of several annotators' labels are skipped.
+    """
+    cells = (value_at(row.cells, column) for row in rows)
+    single_labels = [cell for cell in cells if not isinstance(cell, list | Mapping)]
+    labels = {normalize_word(cell) for cell in single_labels if not is_missing_value(cell)}
+    lines_text = problems.lines_text([row.line for row in rows])
+    return f"{joined_names(sorted(labels))} ({lines_text})" if len(labels) > 1 else ""
 
 
 class DocumentSampling(NamedTuple):

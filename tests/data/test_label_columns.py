@@ -167,15 +167,6 @@ def test_pairs_need_no_vote(vote):
     assert "no two columns hold a pair's outputs" in refusal(ITEMS, read=read_items, pairwise=True)
 
 
-@pytest.mark.parametrize(("turns", "name"), [("last", "output"), ("all", "conversation")])
-def test_conversations_are_texts_as_a_judge_reads_them(turns, name):
-    messages = [{"role": "user", "content": "Is it open?"}, {"role": "assistant", "content": "No."}]
-    rows = [{"id": 1, "messages": messages, "label": "bad"}]
-    texts = read_items(rows, map={"turns": turns}).items[0].texts
-    assert texts[name].endswith("No.")
-    assert "label" not in texts
-
-
 def test_an_output_with_one_rating_counts_for_the_annotator_who_is_named():
     ratings = [(0, "Anna", 4), (0, "Ben", 3), (1, "Anna", 2)]
     rated = [
@@ -225,12 +216,3 @@ def test_a_judge_finds_the_column_from_whose_name_its_name_was_made():
     # A name in another script has no words that other columns could share.
     labelled = data.read_labels(rows(质量=(4, 2)), dimensions=["质量"])
     assert labelled.reading.ratings == {"质量": ("质量",)}
-
-
-def test_a_text_that_differs_between_annotators_rows_of_one_output_is_not_read():
-    rows = [
-        {"id": f"o{n}", "annotator": name, "notes seen": f"What {name} saw of {n}.", "label": n % 2}
-        for n in range(6)
-        for name in ("Anna", "Ben")
-    ]
-    assert "no column holds texts; the columns are id, annotator, notes seen" in refusal(rows)
