@@ -24,7 +24,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 LONGEST = (
     *("test_notebooks", "test_goes_on", "test_rows", "test_label_page", "test_optimizers"),
     *("test_recorded", "test_rank_decisions", "test_rank_optimizer", "test_decisions"),
-    *("test_kills", "test_priced_search"),
+    *("test_kills", "test_search"),
 )
 
 

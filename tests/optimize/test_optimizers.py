@@ -53,11 +53,16 @@ def test_every_optimizer_returns_a_complete_judge_that_can_be_saved(name, tmp_pa
 
 
 @writers
-def test_every_optimizer_finds_the_best_instruction_and_ships_it(name):
+def test_every_optimizer_finds_the_best_instruction_and_ships_it_by_both_halves(name):
     outcome = whole(name)[0]
-    assert outcome.result.decision.ships, outcome.result.decision.why
+    decision = outcome.result.decision
+    assert decision.ships, decision.why
     words = {word for word in QUALITIES if word in outcome.result.tuned_candidate.instruction}
     assert words == {"kindness", "candour"}
+    # Each half is judged by what was learned on the other.
+    assert decision.gain.n_documents == 16 + 12
+    assert {trial["n_documents"] for trial in outcome.of_stage("dev")} == {16, 12}
+    assert len(outcome.of_stage("gate")) == 1
 
 
 @every
@@ -99,13 +104,8 @@ def test_an_interrupted_search_resumes_to_the_same_trials_and_judge(name):
 
 @every
 def test_failed_judgements_are_counted_as_missing_and_never_help_a_judge(name):
-    gains = [
-        outcome.result.decision.gain
-        for outcome in (
-            run(name, by=Watch(lambda _, item: item.document_id == "d100")),
-            whole(name)[0],
-        )
-    ]
+    outcomes = run(name, by=Watch(lambda _, item: item.document_id == "d100")), whole(name)[0]
+    gains = [outcome.result.decision.gain for outcome in outcomes]
     assert gains[0].n_documents == gains[1].n_documents - 1
 
     often = Watch(lambda prompt, item: prompt != SEED and item.system in ("s1", "s2"))

@@ -30,7 +30,7 @@ from optimize.search.two_fold_search import two_fold_search
 from optimize.statistics.intervals import contrast_from_documents, random_generator
 
 RANK = find_optimizer("rank")
-NOTHING = Exploration(finalists=(), candidate_ids=())
+NOTHING = Exploration()
 # People value kindness and candour alone (`search_world.world`).
 TRUE = {"kind", "candid"}
 NOISE = ("rhymes", "long")
@@ -43,13 +43,11 @@ QUESTIONS = tuple(
 def answers_to(fields, values, item_id):
     """A true answer to the true questions, with some noise, and noise to the others."""
     qualities = {"kind": values[0], "candid": values[4], "rating": float(np.mean(values))}
-    shares = {
-        field.name: random_generator(0, field.name, item_id).normal(
-            qualities.get(field.name, 0.5), 0.1
-        )
-        for field in fields
-    }
-    return {name: float(np.clip(1 + 4 * value, 1, 5)) for name, value in shares.items()}
+    answers = {}
+    for name in (field.name for field in fields):
+        share = random_generator(0, name, item_id).normal(qualities.get(name, 0.5), 0.1)
+        answers[name] = float(np.clip(1 + 4 * share, 1, 5))
+    return answers
 
 
 def judge(prompt, items):
@@ -63,20 +61,20 @@ def judge(prompt, items):
     return judgements
 
 
+def problem_with_questions(train, dev, **settings):
+    return replace(problem_of(train, dev, **{"by": judge, **settings}), questions=QUESTIONS)
+
+
 def search_halves(train, dev, **settings):
     trials = []
-    problem = problem_of(train, dev, by=judge, trials=trials, **settings)
-    problem = replace(problem, questions=QUESTIONS)
+    problem = problem_with_questions(train, dev, trials=trials, **settings)
     return Search(two_fold_search(RANK, problem), trials, problem.evaluator)
 
 
-def search(documents=12, by=judge, **settings):
+def search(documents=12, **settings):
     """What is known of the questions after both halves of so many documents were asked them."""
-    problem = problem_of(world(documents), world(documents, first=50), by=by, **settings)
-    problem = replace(problem, questions=QUESTIONS)
-    return ask_questions(
-        (problem, replace(problem, train=problem.dev, dev=problem.train)), [NOTHING] * 2
-    )
+    one = problem_with_questions(world(documents), world(documents, first=50), **settings)
+    return ask_questions((one, replace(one, train=one.dev, dev=one.train)), [NOTHING] * 2)
 
 
 def read_answers(columns, human, documents, choices=(1, 2, 3, 4, 5)):
@@ -114,8 +112,8 @@ def test_a_decisive_answer_gets_most_of_the_weight_and_random_answers_are_droppe
     noise = {f"noise_{n}": rng.integers(1, 6, 200) for n in range(6)}
     columns = {"true": truth, **noise, "own": own}
     answers = read_answers(columns, truth + 0.5 * own + rng.normal(0, 0.3, 200), documents)
-    assert [field.name for field in answers.of_useful_questions().choice_fields] == ["true", "own"]
     useful = answers.of_useful_questions()
+    assert [field.name for field in useful.choice_fields] == ["true", "own"]
     shares = useful.fit_weights().shares(useful.choice_fields)
     # The labels are made of twice as much of the true answer as of the judge's own.
     assert shares["true"] == pytest.approx(2 / 3, abs=0.1)
@@ -138,10 +136,7 @@ def test_useful_answers_count_even_if_the_verdict_contradicts_the_labels():
     against = np.where(np.arange(120) % 20 < 9, human, 1 - human)
     columns, documents = {"useful": useful, "own": against}, np.repeat(np.arange(30), 4)
     answers = read_answers(columns, human, documents, ("yes", "no"))
-    assert [field.name for field in answers.of_useful_questions().choice_fields] == [
-        "useful",
-        "own",
-    ]
+    assert answers.of_useful_questions().choice_fields == answers.choice_fields
     shares = answers.fit_weights().shares(answers.choice_fields)
     assert shares["useful"] > 0.8
     # If the answers go against labels all together, the verdict counts alone.
@@ -231,8 +226,7 @@ def test_a_rate_clearly_below_both_untuned_rates_is_an_objection(worse, better, 
     untuned[worse : worse + better] = 1
     untuned[40 : 40 + gain] = 0
     candidate = Candidate(instruction="x")
-    sides = {"scores": tuned, "reference_scores": untuned, "goal": "balanced"}
-    reason = gate.rate_objection([CandidateTrial(candidate=candidate, items=items, **sides)])
+    reason = gate.rate_objection([CandidateTrial(candidate, items, tuned, untuned, "balanced")])
     assert (reason is None) == ships
     assert reason is None or f"of 40 fails, only the untuned judge gets {worse} right" in reason
 
@@ -266,18 +260,13 @@ def test_proposed_questions_are_read_line_by_line_and_kept_if_valid(lines, read)
     assert {field.choices for field in proposer.questions.values()} <= {("yes", "no")}
 
 
-def test_questions_are_given_up_early_if_the_judge_often_fails():
+def test_questions_that_make_the_judge_fail_or_cost_too_much_on_test_do_not_ship():
     watch = Watch(lambda prompt, item: prompt.question_fields and luck(item) < 0.4, by=judge)
     says = "of its judgements failed, for example: it cannot say"
     with pytest.raises(QuestionsNotTestedError, match=says):
         search(by=watch)
-    assert len(watch.requests) == 2 * 192
-
-
-def test_questions_that_the_limit_cannot_pay_for_on_test_do_not_ship():
-    with pytest.raises(
-        SearchBudgetSpentError, match="the limit does not pay for asking them on test"
-    ):
+    assert len(watch.requests) == 2 * 192  # they are given up early
+    with pytest.raises(SearchBudgetSpentError, match="does not pay for asking them on test"):
         search(options=SearchOptions(max_item_price=0.5))
 
 

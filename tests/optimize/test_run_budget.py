@@ -1,12 +1,16 @@
-"""What a run may spend and on what: planned before its first request, counted with each."""
+"""What a run may spend: planned, counted, and held against a server that counts as well."""
 
 import json
+from collections import Counter
+from pathlib import Path
 
 import pytest
+from command_runs import run
+from openai_server import WITHHELD, some_faults
 
 from dspy_judges.errors import SettingsError
 from judges.client.budget import Budget
-from judges.client.prices import Price
+from judges.client.prices import Price, find_price
 from judges.protocol import Sampling, Usage
 from optimize.__main__ import command
 from optimize.figures.as_json import to_json
@@ -26,23 +30,18 @@ def plan(figures=None, **settings):
     return plan_budget(run, measured_tokens=figures)
 
 
-def test_a_free_run_plans_its_judgements_by_purpose():
-    budget = plan(lm="embedded")
-    labels = budget.run.labels
+def test_a_run_reserves_its_final_measurement_and_plans_judgements_by_purpose():
+    free, paid = plan(lm="embedded"), plan(max_cost=1.0)
+    labels = free.run.labels
     n_test = labels.n_held_out
     # The untuned judge and one that shows the labels; six added lines on 16 outputs.
     calls = {"search": 2 * len(labels.train_and_dev), "test": 2 * n_test, "probes": 6 * 16}
-    assert {row.purpose: row.calls for row in budget.expected_by_purpose} == calls
-    assert budget.expected_total.cost_usd == 0
-
-
-def test_the_cost_of_the_final_measurement_is_reserved_and_the_search_may_spend_the_rest():
-    budget = plan(max_cost=1.0)
-    assert budget.search_budget.limit == pytest.approx(budget.limit - budget.reserved_cost)
-    n_test = budget.run.labels.n_held_out
-    assert budget.reserved_cost >= 2 * n_test * budget.pricing.untuned_price
-    assert budget.reserved_calls == 2 * n_test
-    assert budget.expected_total.cost_usd <= budget.limit <= 1.0 == budget.limit_in_dollars
+    assert {row.purpose: row.calls for row in free.expected_by_purpose} == calls
+    assert free.expected_total.cost_usd == 0
+    assert paid.search_budget.limit == pytest.approx(paid.limit - paid.reserved_cost)
+    assert paid.reserved_cost >= 2 * n_test * paid.pricing.untuned_price
+    assert paid.reserved_calls == 2 * n_test
+    assert paid.expected_total.cost_usd <= paid.limit <= 1.0 == paid.limit_in_dollars
 
 
 @pytest.mark.parametrize(
@@ -140,3 +139,61 @@ def test_spending_by_purpose_sums_to_the_totals_exactly():
     assert sum(row["calls"] for row in rows) == judge.total.calls + proposer.total.calls
     assert summary["tokens"]["in"] == sum(row["tokens_in"] for row in rows)
     assert summary["cost_usd"] == round(sum(row["cost_usd"] for row in rows), 6)
+
+
+@pytest.fixture
+def tune(here, short_waits, openai_server):
+    openai_server.models = ("gpt-4.1-mini",)
+    return lambda *arguments: run(command, *RUN, "--out", "run", *arguments)
+
+
+def test_a_limit_in_dollars_holds_for_faulty_replies_and_the_cost_is_reported_truly(
+    openai_server, tune
+):
+    # Faults of every billed and unbilled kind, the first time only.
+    openai_server.fault = some_faults(0.3, (*WITHHELD, "429", "500", "503"))
+    openai_server.cached, openai_server.thoughts = 0.5, 30
+    assert tune("--max-cost", "0.6").code == 0
+    price = find_price(LM)
+    assert 0.1 < openai_server.dollars(price) <= 0.6
+    summary = json.loads(Path("run/summary.json").read_text(encoding="utf-8"))
+    assert summary["cost_usd"] == pytest.approx(openai_server.dollars(price), rel=0.01)
+    calls = summary["lm_calls"] + summary["proposer_calls"]
+    assert calls == sum(row["calls"] for row in summary["spending"])
+
+
+def test_a_budget_too_small_for_the_untuned_judge_gives_one_line_and_can_be_raised(
+    openai_server, tune
+):
+    # Each request is refused eleven times before it is answered: 900 calls bring 75 replies.
+    counts = Counter[str]()
+
+    def eleven_times(number, body):
+        counts[request := json.dumps(body, sort_keys=True)] += 1
+        return "429" if counts[request] <= 11 else None
+
+    openai_server.fault, openai_server.retry_after = eleven_times, "0.001"
+    result = tune("--max-calls", "900", "--concurrency", "4")
+    assert (result.code, len(openai_server.log)) == (1, 900)
+    line = result.stderr.splitlines()[-1]
+    assert "the budget of 900 calls is spent" in line
+    assert "run the same command again with a larger budget" in line
+    openai_server.fault = lambda number, body: None
+    assert tune("--max-calls", "1600").code == 0
+    assert len(openai_server.log) <= 1600
+    assert Path("run/report.html").exists()
+
+
+def test_a_judge_with_unreadable_replies_ends_the_run_early_and_shows_a_reply(openai_server, tune):
+    openai_server.judge = lambda body: "I would rather talk about the weather."
+    result = tune()
+    assert result.code == 1
+    assert "48 of the first 48 judgements failed" in result.err
+    assert "no rating from 1 to 5 in 'I would rather talk about the weather.'" in result.err
+    assert "fix the model or the judge, then name another --out" in result.err
+    # 48 judgements, each asked three times at most.
+    n_requests = len(openai_server.log)
+    assert n_requests <= 3 * 48
+    # What was paid for is there: the run goes on, and asks nothing again before it ends again.
+    assert tune().code == 1
+    assert len(openai_server.log) == n_requests

@@ -1,10 +1,10 @@
 """The rank search's own: which candidates it makes, how they race, and what it may try at all."""
 
-import numpy as np
 import pytest
 from behaving_model import Model
 from rating_files import rated_items
 from search_world import SEED, Watch, judge, problem_of, search, world, write_instruction
+from simulated_model import paid_run
 
 from judges.client.prices import Price
 from judges.judgement import Judgement
@@ -17,7 +17,7 @@ from optimize.search.candidates import (
     word_run_hashes,
 )
 from optimize.search.evaluator import Evaluator, ItemJudgement
-from optimize.search.problem import CandidateTrial, SearchOptions, objective
+from optimize.search.problem import SearchOptions
 from optimize.search.race import Race
 from optimize.statistics.intervals import random_generator
 
@@ -182,27 +182,17 @@ def test_a_candidate_whose_measured_price_exceeds_the_bound_is_no_finalist():
     assert not any("kindness" in trial["instruction"] for trial in outcome.of_stage("dev"))
 
 
-LEVELS = ("summary", "dataset", "system")
+def test_a_larger_limit_finds_the_form_that_helps(tmp_path):
+    run = paid_run(tmp_path, 3, max_cost=2.0)
+    finals = [trial for trial in run.trials if trial["stage"] == "dev"]
+    assert max(finals, key=lambda trial: trial["value"])["reasoning"] in ("steps", "questions")
+    # A limit is there to be used.
+    assert 0.6 * 2.0 < run.bill <= 2.0
 
 
-def trial_of(scores, reference_scores, items):
-    return CandidateTrial(Candidate(instruction=""), items, scores, reference_scores, "summary")
-
-
-def test_a_document_counts_0_if_only_the_judge_ties_it_and_is_left_out_if_people_do():
-    those, scores = rated_items([[2, 2, 2], [1, 2, 3]]), np.array([1.0, 2, 3, 1, 2, 3])
-    assert objective(scores, those, "summary") == pytest.approx(1)
-    assert trial_of(scores, -scores, those).gain_estimate.documents == ("d001",)
-    for level in LEVELS:
-        assert objective(np.array([4.0, 4, 4]), rated_items([[1, 2, 3]]), level) == 0
-
-
-def test_failed_outputs_are_missing_and_failing_never_helps_a_candidate():
-    those = rated_items([[1, 2, 3, 4]])
-    seed, candidate = np.array([1.0, 2, 4, 3]), np.array([1.0, 2, np.nan, 3])
-    # In order among the three that it judged; the seed, too, among those.
-    assert objective(candidate, those, "summary") == pytest.approx(1)
-    assert trial_of(candidate, seed, those).gain_estimate.value == pytest.approx(0)
+def test_no_other_reasoning_is_tried_if_the_settings_name_one(tmp_path):
+    trials = paid_run(tmp_path, 3, max_cost=0.5, reasoning="none").trials
+    assert {trial["reasoning"] for trial in trials if trial["stage"] == "race"} == {None}
 
 
 @pytest.mark.parametrize(
