@@ -18,7 +18,7 @@ import data
 from judges.dimension import Dimension
 from judges.embedded.facets import FACET_NAMES, FloatArray
 from judges.embedded.features import FACET_OF_FEATURE
-from judges.embedded.model import EmbeddedJudge, judged_features, read_prompt
+from judges.embedded.model import EmbeddedJudge, read_prompt
 from judges.labels.types import LabelledOutput
 from judges.loading import load
 from optimize.statistics.correlations import summary_level
@@ -54,7 +54,7 @@ def report(
     system = subject.prompt().template()[0]["content"]
     prompt = read_prompt(system)
     judge = EmbeddedJudge(prompt, prompt.answer_field, [])
-    features = np.array([judged_features(judge.roles, output.texts) for output in outputs])
+    features = np.array([judge.roles.measure(output.texts) for output in outputs])
     weights = judge.regression.weights
     whole = rho_of(features @ weights, human, document)
     print(f"{subject.name}: rho {whole:.3f} n={len(outputs)} outputs")
@@ -108,7 +108,7 @@ def taught(
 
 
 def _latent(judge: EmbeddedJudge, texts: Mapping[str, str]) -> float:
-    return judge.regression.predict(judged_features(judge.roles, texts))[0]
+    return judge.regression.predict(judge.roles.measure(texts))[0]
 
 
 def rho_of(judge: FloatArray, human: FloatArray, document: np.ndarray) -> float:

@@ -3,7 +3,6 @@
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations, pairwise
 from typing import NamedTuple
@@ -19,7 +18,6 @@ from judges.embedded.text import (
     SourceIndex,
     SplitText,
     index_source_text,
-    split_text,
     stem_of,
     stem_weight,
     total_weight,
@@ -42,23 +40,22 @@ class SentenceMatch(NamedTuple):
     shared_weight_by_index: dict[int, float]
 
 
-@dataclass(frozen=True, slots=True)
 class OutputText:
-    """The judged text, with a match for each of its `sentences`, and its sources.
+    """The judged text, with a match for each of its first `sentences`, and its sources.
 
     The text was made from the `document`, answers the conversation `turns`, and should use the
     `knowledge`; `source` is all three together.
     """
 
-    text: SplitText
-    sentences: list[Sentence]
-    stem_counts: Counter[str]
-    matches: list[SentenceMatch]
-    document: SourceIndex | None
-    turns: SourceIndex | None
-    last_turn: SourceIndex | None
-    knowledge: SourceIndex | None
-    source: SourceIndex | None
+    def __init__(self, text: SplitText, document: str, turns: str, knowledge: str) -> None:
+        self.text, self.sentences = text, text.sentences[:MAX_SENTENCES]
+        self.stem_counts = Counter(text.stems)
+        self.document, self.turns = index_source_text(document), index_source_text(turns)
+        self.last_turn = index_source_text(turns.strip().rpartition("\n")[2])
+        self.knowledge = index_source_text(knowledge)
+        source_texts = filter(None, (document, turns, knowledge))
+        self.source = source = index_source_text("\n".join(source_texts))
+        self.matches = [_match_sentence(each, source) for each in self.sentences] if source else []
 
 
 def _match_sentence(sentence: Sentence, source: SourceIndex) -> SentenceMatch:
@@ -278,22 +275,10 @@ EMPTY_TEXT_VALUE = -2.0
 @lru_cache(maxsize=4096)
 def measure_features(text: str, document: str, turns: str, knowledge: str) -> FloatArray:
     """Return a text's features, in standard deviations above their means in ordinary texts."""
-    split_output = split_text(text)
+    split_output = SplitText(text)
     if not split_output.sentences:
         return np.full(len(FEATURES), EMPTY_TEXT_VALUE)
-    sentences = split_output.sentences[:MAX_SENTENCES]
-    source = index_source_text("\n".join(filter(None, (document, turns, knowledge))))
-    output = OutputText(
-        text=split_output,
-        sentences=sentences,
-        stem_counts=Counter(split_output.stems),
-        matches=[_match_sentence(sentence, source) for sentence in sentences] if source else [],
-        document=index_source_text(document),
-        turns=index_source_text(turns),
-        last_turn=index_source_text(turns.strip().rpartition("\n")[2]),
-        knowledge=index_source_text(knowledge),
-        source=source,
-    )
+    output = OutputText(split_output, document, turns, knowledge)
     values: list[float] = []
     for feature_function, text_name, n_features in FEATURE_FUNCTIONS:
         other_text = getattr(output, text_name)

@@ -13,8 +13,7 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from itertools import chain
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
@@ -51,7 +50,7 @@ class EmbeddedModel:
         last_content = messages[-1]["content"]
         earlier_messages = [(message["role"], message["content"]) for message in messages[:-1]]
         prompt, judges, prompt_digest = _read_judges(*earlier_messages)
-        features = judged_features(judges[-1].roles, read_texts(last_content))
+        features = judges[-1].roles.measure(read_texts(last_content))
         probabilities = []
         for judge in judges:
             latent, contributions = judge.regression.predict(features)
@@ -138,19 +137,6 @@ def read_demos(prompt: Prompt, messages: Sequence[tuple[str, str]]) -> list[Demo
     ]
 
 
-class TextRoles(NamedTuple):
-    """The names of the texts that a judge reads, by their roles.
-
-    The `candidates` are judged: one text, or the two texts of a pair. They were made from the
-    `documents`, answer the conversation `turns`, and should use the `knowledge`.
-    """
-
-    candidates: tuple[str, ...]
-    documents: tuple[str, ...]
-    turns: tuple[str, ...]
-    knowledge: tuple[str, ...]
-
-
 _SUMMARY_WORDS = re.compile(r"summar|headline|abstract|digest|highlights|tl_?dr|gist|minutes")
 _TURN_WORDS = re.compile(
     r"quer(?:y|ies)|question|prompt|instruction|context|conversation|dialog|histor|turn|request"
@@ -159,22 +145,35 @@ _TURN_WORDS = re.compile(
 _FACT_WORDS = re.compile(r"fact|knowledge|evidence|reference|ground|gold|background|persona|notes")
 
 
-def read_roles(fields: Sequence[Field], *, is_pairwise: bool) -> TextRoles:
-    """Return the role of each text; the last text is judged, or the last two are compared."""
-    descriptions = {field.name: f"{field.name} {field.description}".lower() for field in fields}
-    text_names = [*descriptions]
-    n_candidates = 2 if is_pairwise else 1
-    candidates = text_names[-n_candidates:]
-    is_summary = any(_SUMMARY_WORDS.search(descriptions[name]) for name in candidates)
-    documents, turns, knowledge = [], [], []
-    for name in text_names[:-n_candidates]:
-        if _FACT_WORDS.search(name if is_summary else descriptions[name]):
-            knowledge.append(name)
-        elif not is_summary and _TURN_WORDS.search(descriptions[name]):
-            turns.append(name)
-        else:
-            documents.append(name)
-    return TextRoles(tuple(candidates), tuple(documents), tuple(turns), tuple(knowledge))
+class TextRoles:
+    """The names of the texts that a judge reads, by their roles.
+
+    The `candidates` are judged: the last text, or the last two of a pair. They were made from the
+    `documents`, answer the conversation `turns`, and should use the `knowledge`.
+    """
+
+    def __init__(self, fields: Sequence[Field], *, is_pairwise: bool) -> None:
+        descriptions = {field.name: f"{field.name} {field.description}".lower() for field in fields}
+        text_names, n_candidates = [*descriptions], 2 if is_pairwise else 1
+        self.candidates = text_names[-n_candidates:]
+        self.documents, self.turns, self.knowledge = list[str](), list[str](), list[str]()
+        is_summary = any(_SUMMARY_WORDS.search(descriptions[name]) for name in self.candidates)
+        for name in text_names[:-n_candidates]:
+            if _FACT_WORDS.search(name if is_summary else descriptions[name]):
+                self.knowledge.append(name)
+            elif not is_summary and _TURN_WORDS.search(descriptions[name]):
+                self.turns.append(name)
+            else:
+                self.documents.append(name)
+
+    def measure(self, text_by_name: Mapping[str, str]) -> FloatArray:
+        """Return the features of the judged text, or their differences (A - B) for a pair."""
+        sources = [
+            "\n".join([text_by_name.get(name, "") for name in source_names]).strip()
+            for source_names in (self.documents, self.turns, self.knowledge)
+        ]
+        candidates = [text_by_name.get(name, "") for name in self.candidates]
+        return np.asarray(np.subtract.reduce([measure_features(t, *sources) for t in candidates]))
 
 
 # Matches words such as "score" in "a score from 1 to 5", which name no facet.
@@ -199,16 +198,6 @@ def prior_weights(prompt: Prompt, field: Field, roles: TextRoles) -> FloatArray:
     return np.asarray(weights[FACET_OF_FEATURE] * FEATURE_SHARES)
 
 
-def judged_features(roles: TextRoles, text_by_name: Mapping[str, str]) -> FloatArray:
-    """Return the features of the judged text, or their differences (A - B) if two are compared."""
-    sources = [
-        "\n".join([text_by_name.get(name, "") for name in source_names]).strip()
-        for source_names in (roles.documents, roles.turns, roles.knowledge)
-    ]
-    features = [measure_features(text_by_name.get(name, ""), *sources) for name in roles.candidates]
-    return np.asarray(np.subtract.reduce(features))
-
-
 class EmbeddedJudge:
     """A judge that chooses the value of one output field, taught by the demonstrations.
 
@@ -220,7 +209,7 @@ class EmbeddedJudge:
         self.field_name = field.name
         self.choices = choices[::-1] if field.verdict_words else choices
         self.is_pairwise = choices == A_OR_B and len(prompt.input_fields) > 1
-        self.roles = read_roles(prompt.input_fields, is_pairwise=self.is_pairwise)
+        self.roles = TextRoles(prompt.input_fields, is_pairwise=self.is_pairwise)
         self.regression = Regression(prior_weights(prompt, field, self.roles))
         rated_demos = [demo for demo in demos if demo.get(field.name, "").strip() in choices]
         if rated_demos:
@@ -229,7 +218,7 @@ class EmbeddedJudge:
 
     def _learn_from(self, demos: Sequence[DemoTexts]) -> None:
         """Fit the regression to demonstrations that have a value in the judge's field."""
-        _, *source_names = self.roles
+        source_names = self.roles.documents + self.roles.turns + self.roles.knowledge
         latent_scores: list[float] = []
         indices_by_source: dict[object, list[int]] = defaultdict(list)
         for index, demo in enumerate(demos):
@@ -237,11 +226,11 @@ class EmbeddedJudge:
             score = latent_score(choice_index, len(self.choices), is_pairwise=self.is_pairwise)
             latent_scores.append(score)
             # If the judge reads no source, each demonstration counts as having its own source.
-            source_key = tuple([demo.get(name, "") for name in chain(*source_names)]) or index
+            source_key = tuple([demo.get(name, "") for name in source_names]) or index
             indices_by_source[source_key].append(index)
         self.regression = fit_regression(
             self.regression.weights,
-            np.array([judged_features(self.roles, demo) for demo in demos]),
+            np.array([self.roles.measure(demo) for demo in demos]),
             np.array(latent_scores),
             [*indices_by_source.values()],
             is_pairwise=self.is_pairwise,

@@ -3,8 +3,7 @@
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -56,34 +55,44 @@ _END_MARKS = frozenset(".!?。！？…")
 _CLOSING_MARKS = frozenset({*"\"'”’)]", "''", "``"})
 
 
-@dataclass(frozen=True, slots=True)
 class Sentence:
     """A sentence: its tokens as written, its words in lower case, the stems of its content words.
 
-    `has_end_mark` is true if the sentence ends with a full stop, a question mark or the like.
+    It has at least one word, or else it is no sentence.
     """
 
-    tokens: tuple[str, ...]
-    words: tuple[str, ...]
-    stems: tuple[str, ...]
-    has_end_mark: bool
+    __slots__ = ("stems", "tokens", "words")
+
+    def __init__(self, tokens: Sequence[str]) -> None:
+        words_and_stems = [pair for pair in map(_word_and_stem, tokens) if pair[0]]
+        self.tokens = tokens
+        self.words = [word for word, _ in words_and_stems]
+        self.stems = [stem for _, stem in words_and_stems if stem]
+
+    @property
+    def has_end_mark(self) -> bool:
+        """Whether the sentence ends with a full stop, a question mark or the like."""
+        # A closing mark follows the end mark. A token is before it, since the sentence has a word.
+        last_token = self.tokens[-2] if self.tokens[-1] in _CLOSING_MARKS else self.tokens[-1]
+        return last_token in _END_MARKS
 
 
-@dataclass(frozen=True, slots=True)
 class SplitText:
-    """A text that was split into sentences, each of which has at least one word.
+    """A text that was split into sentences, words, stems and pairs of words.
 
     A word pair is a string "WORD WORD", and not a tuple, which the garbage collector would visit.
     """
 
-    sentences: list[Sentence]
-    words: list[str]
-    stems: list[str]
-    word_pairs: list[str]
+    def __init__(self, text: str) -> None:
+        sentences = map(Sentence, _split_sentences(text))
+        self.sentences = [sentence for sentence in sentences if sentence.words]
+        self.words = [word for sentence in self.sentences for word in sentence.words]
+        self.stems = [stem for sentence in self.sentences for stem in sentence.stems]
+        self.word_pairs = list(map(" ".join, pairwise(self.words)))
 
 
-def split_text(text: str) -> SplitText:
-    """Split a text into sentences, words and stems."""
+def _split_sentences(text: str) -> Iterator[list[str]]:
+    """Yield the tokens of each sentence of a text."""
     if len(text) > MAX_CHARACTERS:
         text = f"{text[: MAX_CHARACTERS // 2]}\n{text[-MAX_CHARACTERS // 2 :]}"
     text = text.replace("’", "'")
@@ -91,20 +100,15 @@ def split_text(text: str) -> SplitText:
         for clitic in _CLITICS:
             text = text.replace(clitic, f" {clitic}")
     tokens: list[str] = [*_TOKEN_PATTERN.findall(text), "\n"]
-    sentences: list[Sentence] = []
     start = 0
     for index, token in enumerate(tokens):
         if token == "\n":
-            end, next_start = index, index + 1
+            yield tokens[start:index]
+            start = index + 1
         elif token in _END_MARKS and _ends_sentence(tokens, index):
-            end = next_start = index + 1 + (tokens[index + 1] in _CLOSING_MARKS)
-        else:
-            continue
-        sentences += _read_sentence(tokens[start:end])
-        start = next_start
-    words = [word for sentence in sentences for word in sentence.words]
-    stems = [stem for sentence in sentences for stem in sentence.stems]
-    return SplitText(sentences, words, stems, list(map(" ".join, pairwise(words))))
+            end = index + 1 + (tokens[index + 1] in _CLOSING_MARKS)
+            yield tokens[start:end]
+            start = end
 
 
 def _ends_sentence(tokens: Sequence[str], index: int) -> bool:
@@ -114,17 +118,6 @@ def _ends_sentence(tokens: Sequence[str], index: int) -> bool:
     word = tokens[index - 1].lower()
     is_initial = len(word) == 1 and word.isalpha() and word not in "ai"
     return not is_initial and word not in WORD_CLASSES["abbreviations"]
-
-
-def _read_sentence(tokens: Sequence[str]) -> list[Sentence]:
-    """Return a list with the sentence of these tokens; [] if no token is a word."""
-    words_and_stems = [pair for pair in map(_word_and_stem, tokens) if pair[0]]
-    if not words_and_stems:
-        return []
-    words, stems = zip(*words_and_stems, strict=True)
-    # A closing mark follows the end mark. A token is before it, since the sentence has a word.
-    last_token = tokens[-2] if tokens[-1] in _CLOSING_MARKS else tokens[-1]
-    return [Sentence(tuple(tokens), words, tuple(filter(None, stems)), last_token in _END_MARKS)]
 
 
 @lru_cache(maxsize=1 << 16)
@@ -184,7 +177,6 @@ def total_weight(stems: Iterable[str]) -> float:
     return sum(map(stem_weight, stems))
 
 
-@dataclass(frozen=True, slots=True)
 class SourceIndex:
     """The index of a source: a text that judged texts were made from, or that they answer.
 
@@ -193,52 +185,37 @@ class SourceIndex:
     matters, and `covering_weights` the weight of the stems that a text must share to cover it.
     """
 
-    n_stems: int
-    stem_counts: Counter[str]
-    indices_by_stem: dict[str, list[int]]
-    salience_by_stem: dict[str, float]
-    n_salient: int
-    importances: list[float]
-    covering_weights: list[float]
-    words: frozenset[str]
-    word_pairs: frozenset[str]
+    def __init__(self, source: SplitText) -> None:
+        self.n_stems = len(source.stems)
+        self.stem_counts = Counter(source.stems)
+        self.words, self.word_pairs = frozenset(source.words), frozenset(source.word_pairs)
+        self.indices_by_stem: dict[str, list[int]] = defaultdict(list)
+        self.covering_weights: list[float] = []
+        saliences: dict[str, float] = {}
+        importances: list[float] = []
+        for index, sentence in enumerate(source.sentences):
+            stems = dict.fromkeys(sentence.stems)
+            for stem in stems:
+                if stem not in saliences:
+                    # Frequent stems and early stems matter more.
+                    early_bonus = 1.5 * math.exp(-index / SALIENCE_DECAY_SENTENCES)
+                    frequency = 0.5 + math.log1p(self.stem_counts[stem])
+                    saliences[stem] = stem_weight(stem) * frequency * (1 + early_bonus)
+                if len(self.indices_by_stem[stem]) < MAX_SENTENCES_PER_STEM:
+                    self.indices_by_stem[stem].append(index)
+            importance = sum([saliences[stem] for stem in stems])
+            importances.append(importance if len(stems) > 1 else 0.0)
+            covering_weight = COVERING_FRACTION * total_weight(stems)
+            self.covering_weights.append(max(1.0, min(MAX_COVERING_WEIGHT, covering_weight)))
+        self.n_salient = max(6, min(60, len(self.stem_counts) // 4))
+        total_salience = sum(sorted(saliences.values(), reverse=True)[: self.n_salient]) or 1.0
+        self.salience_by_stem = {stem: v / total_salience for stem, v in saliences.items()}
+        total_importance = sum(importances) or 1.0
+        self.importances = [importance / total_importance for importance in importances]
 
 
 @lru_cache(maxsize=32)
 def index_source_text(text: str) -> SourceIndex | None:
     """Return the index of a source text; None if the text has no words."""
-    split_source = split_text(text)
-    if not split_source.words:
-        return None
-    stem_counts = Counter(split_source.stems)
-    indices_by_stem: dict[str, list[int]] = defaultdict(list)
-    salience_by_stem: dict[str, float] = {}
-    importances, covering_weights = [], []
-    for index, sentence in enumerate(split_source.sentences):
-        stems = dict.fromkeys(sentence.stems)
-        for stem in stems:
-            if stem not in salience_by_stem:
-                # Frequent stems and early stems matter more.
-                early_bonus = 1.5 * math.exp(-index / SALIENCE_DECAY_SENTENCES)
-                frequency = 0.5 + math.log1p(stem_counts[stem])
-                salience_by_stem[stem] = stem_weight(stem) * frequency * (1 + early_bonus)
-            if len(indices_by_stem[stem]) < MAX_SENTENCES_PER_STEM:
-                indices_by_stem[stem].append(index)
-        importance = sum([salience_by_stem[stem] for stem in stems])
-        importances.append(importance if len(stems) > 1 else 0.0)
-        covering_weight = COVERING_FRACTION * total_weight(stems)
-        covering_weights.append(max(1.0, min(MAX_COVERING_WEIGHT, covering_weight)))
-    n_salient = max(6, min(60, len(stem_counts) // 4))
-    total_salience = sum(sorted(salience_by_stem.values(), reverse=True)[:n_salient]) or 1.0
-    total_importance = sum(importances) or 1.0
-    return SourceIndex(
-        n_stems=len(split_source.stems),
-        stem_counts=stem_counts,
-        indices_by_stem=indices_by_stem,
-        salience_by_stem={stem: v / total_salience for stem, v in salience_by_stem.items()},
-        n_salient=n_salient,
-        importances=[importance / total_importance for importance in importances],
-        covering_weights=covering_weights,
-        words=frozenset(split_source.words),
-        word_pairs=frozenset(split_source.word_pairs),
-    )
+    split_source = SplitText(text)
+    return SourceIndex(split_source) if split_source.words else None

@@ -17,7 +17,7 @@ from judges.dimension import Comparison
 from judges.embedded import EmbeddedModel
 from judges.embedded.facets import FACET_NAMES, INDEX_BY_FACET, facet_weights
 from judges.embedded.features import FACET_OF_FEATURE, FEATURE_SHARES, measure_features
-from judges.embedded.model import EmbeddedJudge, judged_features, read_prompt
+from judges.embedded.model import EmbeddedJudge, read_prompt
 from judges.prompt import Field, Prompt
 from judges.protocol import FatalModelError, Sampling
 from judges.scoring import WEIGHTED_PLAN, judgement_from_contents, read_text_reply
@@ -226,7 +226,7 @@ def demo(output, rating):
 
 
 def predict(judge, texts):
-    return judge.regression.predict(judged_features(judge.roles, texts))
+    return judge.regression.predict(judge.roles.measure(texts))
 
 
 def latents(judge, outputs):
