@@ -197,8 +197,7 @@ class BaseJudge(ABC):
         has_own_model = self.lm_source != "default" or self.lm != EMBEDDED or self.api_base
         if has_own_model or self.provenance is not None or "dspy" not in sys.modules:
             return None
-        from judges.client import open_lm
-        from judges.client.dspy import configured_lm
+        from judges.client import configured_lm, open_lm
 
         lm = configured_lm()
         return None if lm is None else open_lm(lm)[0]

@@ -112,8 +112,7 @@ class Judge(BaseJudge):
             OptionError: The module does not have exactly one predictor, or there is no model.
             DimensionError: The module's fields are not those of the subject.
         """
-        from judges.client import open_lm
-        from judges.client.dspy import configured_lm
+        from judges.client import configured_lm, open_lm
         from judges.modules import Scoring, prompt_of, scoring_of
 
         predictors = program.predictors()

@@ -16,8 +16,7 @@ import numpy as np
 from dspy.teleprompt import Teleprompter
 
 from dspy_judges.errors import SettingsError, arguments_in_messages
-from judges.client import open_lm
-from judges.client.dspy import configured_lm
+from judges.client import configured_lm, open_lm
 from judges.judge import Judge
 from judges.labels.types import LabelError, LabelledSet
 from judges.protocol import Model

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from dspy_judges.errors import arguments_in_messages
-from judges.client import open_lm
-from judges.client.dspy import configured_lm
+from judges.client import configured_lm, open_lm
 from judges.dimension import Comparison, Dimension, Subject
 from judges.judge import Judge
 from judges.labels.cells import without_keys

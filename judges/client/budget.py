@@ -92,7 +92,6 @@ class Counts:
         return cls(**{name: sum(getattr(c, name) for c in all_counts) for name in cls.__slots__})
 
 
-@dataclass(eq=False, repr=False)
 class Budget:
     """Limits on the calls and the US dollars of a run. Each of the run's models has an account.
 
@@ -100,11 +99,13 @@ class Budget:
     earlier starts in the run's `store`. Without a store, the limits hold for each start separately.
     """
 
-    max_calls: int | None = None
-    max_cost: float | None = None
-    store: Store | None = None
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        max_calls: int | None = None,
+        max_cost: float | None = None,
+        store: Store | None = None,
+    ) -> None:
+        self.max_calls, self.max_cost, self.store = max_calls, max_cost, store
         self.lock = threading.Lock()
         self.accounts: dict[str, Account] = {}
         # The largest ratio so far of a request's real cost to its worst-case cost. The ratio is
@@ -176,20 +177,15 @@ class Budget:
         raise BudgetSpentError(f"{message} and the next request may cost ${cost:.4f}{advice}")
 
 
-@dataclass(eq=False, repr=False)
 class Account:
     """One model's account in a budget: its requests and costs over a run and its earlier starts.
 
     New requests are counted under `purpose`. An unknown `token_price` is None.
     """
 
-    budget: Budget
-    name: str
-    token_price: Price | None
-    purpose: str = ""
-
-    def __post_init__(self) -> None:
-        self._counts = self.budget.counts[self.name]
+    def __init__(self, budget: Budget, name: str, token_price: Price | None) -> None:
+        self.budget, self.name, self.token_price, self.purpose = budget, name, token_price, ""
+        self._counts = budget.counts[name]
         # The number of settled requests. If dollars are limited, at most twice as many are in
         # flight, since only answers show whether the endpoint respects max_tokens.
         self._n_settled = 0

@@ -8,19 +8,23 @@ import contextvars
 import itertools
 import json
 import os
-import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from hashlib import sha256
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
+import dspy
 import msgspec
+from dspy import lm15
+from dspy.lm15 import CacheConfig
+from dspy.utils.exceptions import AdapterParseError
 
 from dspy_judges.errors import JudgesError
+from judges.client.client import Client
 from judges.client.keys import Redactor, endpoint_of, register_secrets, secrets_among
 from judges.client.openai import HttpModel, read_usage
 from judges.decisions import DECISION_SAMPLING, DecisionTask, read_option_probabilities
@@ -39,12 +43,6 @@ from judges.protocol import (
     UnreachableError,
     is_decision_model,
 )
-
-if TYPE_CHECKING:
-    import dspy
-    from dspy import lm15
-
-    from judges.client.client import Client
 
 JsonObject = Mapping[str, object]
 # The exceptions that DSPy's engines raise if a response is malformed.
@@ -65,7 +63,7 @@ class DspyModel(HttpModel):
     native_n = False
     has_logprobs: bool | None = False
 
-    def __init__(self, lm: "dspy.LM", context: contextvars.Context | None = None) -> None:
+    def __init__(self, lm: dspy.LM, context: contextvars.Context | None = None) -> None:
         arguments = {name: value for name, value in lm.kwargs.items() if value is not None}
         register_secrets(secrets_among(arguments))
         self.api_base = arguments.get("api_base") or arguments.get("base_url")
@@ -93,8 +91,6 @@ class DspyModel(HttpModel):
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         """Answer one request; raises ModelError if there is no usable answer."""
-        import dspy
-
         seeded_sampling = replace(sampling, seed=sampling.seed + self._seed)
         request_body = self.request_format.make_body(messages, seeded_sampling)
         # A separate task, since only a task can run in a context with other DSPy settings.
@@ -125,10 +121,6 @@ class DspyModel(HttpModel):
 
     async def _ask(self, request_body: Mapping[str, Any]) -> Mapping[str, Any]:
         """Send a request, and return DSPy's record of it: outputs, usage, response."""
-        import dspy
-        from dspy.utils.exceptions import AdapterParseError
-
-        adapter, signature = _pass_through_adapter()
         # The copy's history has only this request, not the others that run at the same time.
         lm, history = self._lm.copy(), list[Mapping[str, Any]]()
         lm.update_history = history.append
@@ -143,9 +135,9 @@ class DspyModel(HttpModel):
         inputs = {"messages": messages}
         with dspy.context(disable_history=False), suppress(AdapterParseError):
             if self._is_async:
-                await adapter.acall(lm, lm_options, signature, [], inputs)
+                await _ADAPTER.acall(lm, lm_options, _SIGNATURE, [], inputs)
             else:
-                await asyncio.to_thread(adapter, lm, lm_options, signature, [], inputs)
+                await asyncio.to_thread(_ADAPTER, lm, lm_options, _SIGNATURE, [], inputs)
         return history[-1]
 
     def _read_completion(
@@ -160,10 +152,8 @@ class DspyModel(HttpModel):
         usage = read_usage(record["usage"] or None, messages, (reply,), sampling)
         return self.make_completion([reply], record.get("response_model") or self.name, usage)
 
-    def _convert_error(self, error: "dspy.LMError", text: str, error_json: bytes) -> ModelError:
+    def _convert_error(self, error: dspy.LMError, text: str, error_json: bytes) -> ModelError:
         """Return the ModelError for an exception of DSPy."""
-        import dspy
-
         is_throttled = isinstance(error, dspy.LMRateLimitError)
         if status := error.status or (429 if is_throttled else None):
             return self.read_error(status, error.retry_after, error_json)
@@ -188,9 +178,6 @@ class DspyModel(HttpModel):
 
 def open_dspy(name: str, api_base: str | None = None, api_key: str | None = None) -> DspyModel:
     """Open a model of any provider that DSPy supports; raises FatalModelError if DSPy cannot."""
-    import dspy
-    from dspy.lm15 import CacheConfig
-
     arguments: dict[str, object] = {"api_base": api_base, "api_key": api_key}
     if name.startswith("anthropic/"):
         # Anthropic caches prompts only on request; other providers cache them by default.
@@ -204,37 +191,27 @@ def open_dspy(name: str, api_base: str | None = None, api_key: str | None = None
     return DspyModel(lm, contextvars.Context())
 
 
-def configured_lm() -> "dspy.LM | None":
-    """Return the LM that `dspy.configure` or `dspy.context` set; None if no LM is set."""
-    settings = getattr(sys.modules.get("dspy"), "settings", None)
-    return None if settings is None else settings.lm
+class _PassThroughAdapter(dspy.Adapter):  # DSPy's names: it calls `format`, then `parse`
+    """Sends messages unchanged."""
+
+    def format(self, signature: object, demos: object, inputs: Mapping[str, object]) -> object:
+        return inputs["messages"]
+
+    def parse(self, signature: object, completion: str) -> dict[str, str]:
+        return {"reply": completion}
 
 
-@lru_cache(maxsize=1)
-def _pass_through_adapter() -> "tuple[dspy.Adapter, dspy.SignatureMeta]":
-    """Return an adapter that sends messages unchanged, and the signature to call it with."""
-    import dspy
-
-    class PassThroughAdapter(dspy.Adapter):  # DSPy's names: it calls `format`, then `parse`
-        def format(self, signature: object, demos: object, inputs: Mapping[str, object]) -> object:
-            return inputs["messages"]
-
-        def parse(self, signature: object, completion: str) -> dict[str, str]:
-            return {"reply": completion}
-
-    return PassThroughAdapter(), dspy.Signature("messages -> reply")
+_ADAPTER, _SIGNATURE = _PassThroughAdapter(), dspy.Signature("messages -> reply")
 
 
 def as_lm(
-    client: "Client", *, temperature: float | None = 0.0, max_tokens: int = 1024, seed: int = 0
+    client: Client, *, temperature: float | None = 0.0, max_tokens: int = 1024, seed: int = 0
 ) -> "dspy.LM | DecisionLM":
     """Wrap a client as a `dspy.LM`, or as a `DecisionLM` if its model gives probabilities.
 
     An error that ends the run, such as a wrong key or a spent budget, is kept in
     `lm.engine.stop_error`, since DSPy's optimizers may count the error as a failure of a prompt.
     """
-    import dspy
-
     engine = ClientEngine(client, seed)
     if is_decision_model(client.model.name):
         return DecisionLM(engine)
@@ -257,15 +234,15 @@ class ClientEngine:
     in every run, unless the temperature is 0.
     """
 
-    def __init__(self, client: "Client", seed: int) -> None:
+    def __init__(self, client: Client, seed: int) -> None:
         self.client, self.seed = client, seed
         self.stop_error: JudgesError | None = None
         self._repeat_counters: defaultdict[str, Iterator[int]] = defaultdict(itertools.count)
 
-    def complete(self, request: "lm15.Request") -> "lm15.Response":
+    def complete(self, request: lm15.Request) -> lm15.Response:
         return _convert_response(request, self.ask(self._convert_request(request)))
 
-    async def complete_async(self, request: "lm15.Request") -> "lm15.Response":
+    async def complete_async(self, request: lm15.Request) -> lm15.Response:
         return _convert_response(request, await self.ask_async(self._convert_request(request)))
 
     def ask(self, request: Request) -> Response:
@@ -284,7 +261,7 @@ class ClientEngine:
             self.stop_error = error
             raise
 
-    def _convert_request(self, request: "lm15.Request") -> Request:
+    def _convert_request(self, request: lm15.Request) -> Request:
         config, messages = request.config, _chat_messages(request)
         sampling = Sampling(
             temperature=config.temperature,
@@ -322,8 +299,6 @@ class DecisionLM:
         return Request(messages, DECISION_SAMPLING, partial(_read_decisions, task))
 
     def _read_response(self, response: Response) -> object:
-        import dspy
-
         if response.failure is not None:
             raise dspy.LMServerError(response.failure, model=self.model)
         if tracker := dspy.settings.usage_tracker:
@@ -342,7 +317,7 @@ def _read_decisions(task: DecisionTask, reply: Reply) -> JsonObject:
     return answers
 
 
-def _chat_messages(request: "lm15.Request") -> list[Message]:
+def _chat_messages(request: lm15.Request) -> list[Message]:
     system_text = request.system or ""
     if not isinstance(system_text, str):
         system_text = "".join(part.text for part in system_text)
@@ -353,10 +328,8 @@ def _chat_messages(request: "lm15.Request") -> list[Message]:
     return messages
 
 
-def _convert_response(request: "lm15.Request", response: Response) -> "lm15.Response":
+def _convert_response(request: lm15.Request, response: Response) -> lm15.Response:
     """Convert a response to DSPy's type; raises DSPy's ServerError if the request failed."""
-    from dspy import lm15
-
     if response.failure is not None:
         raise lm15.ServerError(response.failure)
     (reply,) = cast("tuple[Reply]", response.values)

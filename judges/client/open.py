@@ -8,6 +8,7 @@ a known provider. Another model in a judge's file is used only if the user names
 
 import os
 import re
+import sys
 from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -114,6 +115,12 @@ def open_lm(lm: "dspy.LM") -> tuple[Model, str | None]:
     register_secrets([api_key])
     model_name = f"{SYSTEM_ONE}/{lm.model}"
     return _open_with_key(model_name, lm.base_url, key_variable, api_key), lm.base_url
+
+
+def configured_lm() -> "dspy.LM | None":
+    """Return the LM that `dspy.configure` or `dspy.context` set; None if no LM is set."""
+    settings = getattr(sys.modules.get("dspy"), "settings", None)
+    return None if settings is None else settings.lm
 
 
 def _open_endpoint_model(lm: str, address: str, key_variable: str, api_key: str) -> Model:
