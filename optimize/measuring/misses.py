@@ -87,8 +87,8 @@ class Miss:
             id=item.id,
             document_id=item.document_id,
             system=item.system,
-            label=_label_text(scored_items, item.human),
-            verdict=_label_text(scored_items, score),
+            label=label_text(scored_items, item.human),
+            verdict=label_text(scored_items, score),
             score=score,
             remarks=Remarks.from_row(scored_items, row),
         )
@@ -151,7 +151,8 @@ def list_misses(scored_items: ScoredItems, max_per_kind: int | None = None) -> l
     ]
 
 
-def _label_text(scored_items: ScoredItems, label: float) -> str:
+def label_text(scored_items: ScoredItems, label: float) -> str:
+    """Return a label or a score as text: a verdict in people's words, a preference or a number."""
     if scored_items.is_pairwise:
         return preferred_output(label) or "tie"
     if scored_items.has_verdicts:

@@ -24,7 +24,7 @@ from optimize.measuring.comparison import (
     on_common_rows,
     without_tuned_rows,
 )
-from optimize.measuring.misses import Remarks
+from optimize.measuring.misses import Remarks, label_text
 from optimize.measuring.scored import ScoredItems, rows_scored_by_both
 from optimize.search.problem import MAX_FAILED_SHARE
 from optimize.statistics.balanced import MIN_OUTPUTS_FOR_INTERVAL, verdicts
@@ -119,9 +119,11 @@ class ChangedRow:
     old_score: float = field(metadata={"json": "old"})
     human: float
     remarks: Remarks = field(metadata=INLINED_IN_JSON)
+    label_text: str
+    change_text: str
 
     def to_json(self) -> JsonObject:
-        return fields_json(self, decimals=None)
+        return fields_json(self, "label_text", "change_text", decimals=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,6 +286,9 @@ def list_changed_rows(new_scored: ScoredItems, old_scored: ScoredItems) -> list[
         positions = np.zeros(scores.shape)
         for rows in new_scored.rows_ranked_together:
             positions[:, rows] = midranks(scores[:, rows]) / rows.size
+    # Scores are verdicts only if both judges give verdicts.
+    scored_alike = old_scored if new_scored.has_verdicts else new_scored
+    texts = [[label_text(scored_alike, value) for value in values] for values in scores]
     new, old, human = positions
     moves = new - old
     # How much closer to people the new judge is than the old judge; negative if it is farther.
@@ -298,6 +303,8 @@ def list_changed_rows(new_scored: ScoredItems, old_scored: ScoredItems) -> list[
             old_score=old_scored.scores[row],
             human=new_scored.human[row],
             remarks=Remarks.from_row(new_scored, row),
+            label_text=texts[2][row],
+            change_text=f"{texts[1][row]} → {texts[0][row]}",
         )
         for row in np.lexsort((gains, -np.abs(moves))).tolist()
         if moves[row]

@@ -3,14 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from judges.judgement import preferred_output
 from judges.labels.types import LabelledOutput
 from judges.tables.problems import count_text
 from optimize.items import judged_output_name
 from optimize.measuring.misses import Miss, MissKind, rows_by_miss_kind
 from optimize.measuring.scored import ScoredItems
-from optimize.measuring.swap import MAX_CHANGED_ROWS, ChangedRow, SwapResult
-from optimize.statistics.balanced import PASS_THRESHOLD
+from optimize.measuring.swap import MAX_CHANGED_ROWS, SwapResult
 
 # Upper bounds on the characters of a text, and of the first part of an output.
 MAX_TEXT, MAX_FIRST_PART = 1500, 400
@@ -70,8 +68,8 @@ def changed_rows_group(result: SwapResult) -> MissGroup:
         miss = Miss(
             kind="change",
             id=row.id,
-            label=label_text(result, row.human),
-            verdict=change_text(result, row),
+            label=row.label_text,
+            verdict=row.change_text,
             score=row.new_score,
             remarks=row.remarks,
         )
@@ -81,19 +79,6 @@ def changed_rows_group(result: SwapResult) -> MissGroup:
     units = f"{scorecard.unit}s"
     caption = f"The {units} on which the judges differ, old → new; {MAX_CHANGED_ROWS} at most."
     return MissGroup(title=f"Changes: {result.n_changed:,}", caption=caption, misses=articles)
-
-
-def change_text(result: SwapResult, row: ChangedRow) -> str:
-    return f"{label_text(result, row.old_score)} → {label_text(result, row.new_score)}"
-
-
-def label_text(result: SwapResult, value: float) -> str:
-    """Return a score or a label as text: a verdict, a preference or a number."""
-    if result.comparison.scorecard.verdict_figures:
-        return "pass" if value >= PASS_THRESHOLD else "fail"
-    if result.comparison.scorecard.is_pairwise:
-        return preferred_output(value) or "tie"
-    return f"{value:.3g}"
 
 
 def _shown_texts(texts: Mapping[str, str], *, is_pairwise: bool) -> tuple[NamedTexts, NamedTexts]:

@@ -20,7 +20,7 @@ from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.swap import SwapResult
 from optimize.report.answer import MAX_VERIFY_LINES, Fact, ReportAnswer, Tile
 from optimize.report.card import LOOKS_ADVICE, measured_sentence, tuning_warnings
-from optimize.report.misses import change_text, changed_rows_group, label_text
+from optimize.report.misses import changed_rows_group
 from optimize.report.page import Section, source_section, write_page
 from optimize.statistics.changed_rows import MIN_ROWS_TO_LABEL
 from optimize.statistics.floor import round_up_to_two_digits
@@ -72,10 +72,10 @@ def _next_step(result: ChangedRowsSwap) -> str:
 
 def swap_lines(result: SwapResult, report_path: str | None = None) -> list[str]:
     """Return lines on a swap, the verdict first, and examples of outputs that it would change."""
-    row_lines = []
-    for row in result.changed_rows[:MAX_PRINTED_ROWS]:
-        change = f"{change_text(result, row)} (people {label_text(result, row.human)})"
-        row_lines.append(row.remarks.as_line(change, row.id))
+    row_lines = [
+        row.remarks.as_line(f"{row.change_text} (people {row.label_text})", row.id)
+        for row in result.changed_rows[:MAX_PRINTED_ROWS]
+    ]
     footer = f"What changes: {Path(report_path).resolve().as_uri()}" if report_path else ""
     return swap_answer(result).lines(MAX_VERIFY_LINES, details=row_lines, footer=footer)
 
