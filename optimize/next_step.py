@@ -3,17 +3,15 @@
 import shlex
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from dspy_judges.errors import JudgesError
 from judges import catalog
-from judges.labels.names import judge_name, map_flag
+from judges.labels.names import judge_name, name_key
 from judges.labels.options import ANY_SCALE, ReadOptions
 from judges.labels.preparation import SWAP_SAMPLE_COLUMN
 from judges.labels.readers import STARTER_FILE_BY_NAME
 from judges.labels.splits import MIN_DOCUMENTS_TO_SPLIT
 from judges.labels.types import LabelledPairs, LabelledSet
-from judges.prompt import VALID_NAME
 from optimize.inputs.flags import usual_scale
 from optimize.inputs.labelled import AnyLabels, ratings_on
 from optimize.inputs.subjects import dimension_name
@@ -52,53 +50,40 @@ def next_step_lines(
         yield "define", "write your own definition there, or a comparison of `dspy-judges list`"
         return
     column = dimensions_to_tune(labelled_items, options)[0]
-    if len({*ratings_on(labelled_items, column)}) == 1:
+    ratings = ratings_on(labelled_items, column)
+    if len({*ratings}) == 1:
         return  # a note says that all labels are the same
-    subject_text = arguments_by_dimension(flags).get(column, column)
-    if column in catalog.SUBJECT_BY_NAME or subject_text != column:
-        yield _tune_line(subject_text, labelled_items, column, flags, options)
-    else:
-        yield from _lines_without_definition(labelled_items, column, flags, options)
+    given_text = arguments_by_dimension(flags).get(column, column)
+    name = judge_name(column)
+    if name_key(name) != name_key(column):  # `tune` finds the labels by the column's own name
+        name = column
+    earns = "a pass" if column in labelled_items.words else "a high rating"
+    draft = f"{name}=one line that says what earns {earns}"
+    is_defined = column in catalog.SUBJECT_BY_NAME or given_text != column
+    command = reason = ""
+    for subject_text in [given_text] if is_defined else [name, draft]:
+        command, reason = _tune_command(subject_text, ratings, flags, options)
+        if command:
+            break
+    yield (COMMAND_TITLE, command) if command else ("judge", reason)
+    if command and not is_defined and subject_text not in catalog.SUBJECT_BY_NAME:
+        own_line = f"--dimension {shlex.quote(draft)}"
+        if subject_text == draft:
+            own_line = "your own line there"
+        yield "define", f"a definition is worth about as much as tuning; write {own_line}"
 
 
-def _lines_without_definition(
-    labelled_set: LabelledSet, column: str, flags: Namespace, options: ReadOptions
-) -> Iterator[TitledLine]:
-    """Yield the command for a column with the name of no catalogue judge and no definition."""
-    name, map_flag_text = judge_name(column), ""
-    if not VALID_NAME.match(name):  # a judge cannot have the column's name
-        name, map_flag_text = "quality", f" {map_flag('quality', [column])}"
-        options = replace(options, columns_by_name={**options.columns_by_name, name: column})
-    has_verdicts = column in labelled_set.words
-    draft = f"{name}=one line that says what earns {'a pass' if has_verdicts else 'a high rating'}"
-    # Only a judge of pass or fail can be tuned without a definition, under the column's name.
-    needs_definition = bool(map_flag_text) or name in catalog.SUBJECT_BY_NAME or not has_verdicts
-    subject_text = draft if needs_definition else name
-    title, text = _tune_line(subject_text, labelled_set, column, flags, options)
-    if title != COMMAND_TITLE:
-        yield title, text
-        return
-    yield title, text + map_flag_text
-    own_line = "your own line there" if needs_definition else f"--dimension {shlex.quote(draft)}"
-    yield "define", f"a definition is worth about as much as tuning; write {own_line}"
-
-
-def _tune_line(
-    subject_text: str,
-    labelled_set: LabelledSet,
-    column: str,
-    flags: Namespace,
-    options: ReadOptions,
-) -> TitledLine:
-    """Return the first command with which tuning can start, or why it can start with no scale."""
+def _tune_command(
+    subject_text: str, ratings: Sequence[float], flags: Namespace, options: ReadOptions
+) -> tuple[str, str]:
+    """Return a command with which tuning can start, or "" and why it can start with no scale."""
     # Slow imports that a file with problems does not need.
     from optimize.tuning.preparation import prepare_run
     from optimize.tuning.settings import Settings
 
-    usual = usual_scale(ratings_on(labelled_set, column))
-    usual_text = f"{usual[0]}:{usual[1]}" if usual else ANY_SCALE
+    usual, reasons = usual_scale(ratings), list[str]()
     given_scales = [f"{low:g}:{high:g}" for low, high in options.scales.values()]
-    reasons = []
+    usual_text = f"{usual[0]}:{usual[1]}" if usual else ANY_SCALE
     for scale in given_scales or (None, usual_text, ANY_SCALE):
         settings = Settings(
             dimension=subject_text,
@@ -113,8 +98,8 @@ def _tune_line(
         except JudgesError as error:
             reasons.append(str(error))
         else:
-            return COMMAND_TITLE, _command_text("--dimension", subject_text, flags, scale)
-    return "judge", reasons[0]
+            return _command_text("--dimension", subject_text, flags, scale), ""
+    return "", reasons[0]
 
 
 def _command_text(

@@ -64,8 +64,10 @@ def subject_from_labels(
     if label_source.data is None:
         raise _unknown_name_error(written_name, "no --data FILE names labels")
     if not VALID_NAME.match(name):
-        advice = "name it in Latin letters, and its labels by --map NAME=COLUMN"
-        raise _unknown_name_error(written_name, advice)
+        flag = map_flag("quality", [written_name])
+        raise UnknownDimensionError(
+            f"{written_name!r} cannot be a judge's name: name it in Latin letters, as in {flag}"
+        )
     has_other_name = name_key(name) != name_key(written_name)
     if has_other_name and not pairwise and written_name not in options.columns_by_name:
         columns_by_name = {name: written_name, **options.columns_by_name}
@@ -94,7 +96,7 @@ def subject_from_labels(
 
 
 def _unknown_name_error(name: str, reason: str) -> UnknownDimensionError:
-    """Return the error for a name of no judge, with the catalogue's similar names and `reason`."""
+    """Return the error for an unknown name, with the catalogue's similar names and `reason`."""
     try:
         loading.read_subject(name)
     except UnknownDimensionError as error:

@@ -185,7 +185,7 @@ def read_settings(value_by_setting: Mapping[str, object]) -> Settings:
 
 
 def _split_map(value_by_setting: Mapping[str, object]) -> dict[str, object]:
-    """Return the settings with only columns in `map`: its values and scale are other settings."""
+    """Return the settings with the keys `values` and `scale` of `map` as settings of their own."""
     mapping = value_by_setting.get("map")
     if isinstance(mapping, str | os.PathLike):
         mapping = [os.fspath(mapping)]
