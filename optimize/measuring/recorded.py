@@ -102,8 +102,7 @@ def rows_on_dimension(path: Path, dimension: str | None) -> Iterator[tuple[str, 
             continue
         if is_blank(row.get("id")):
             raise RecordingError(
-                f"{location}: 'id' is missing; add a column id with the labels' ids, or with their "
-                "row numbers from 1 if the labels have no ids"
+                f"{location}: 'id' is missing; add a column id with the labels' ids"
             )
         yield location, str(row["id"]).strip(), row
 
@@ -194,30 +193,19 @@ def ids_are_row_numbers(labels: AnyLabels) -> bool:
     return labels.reading.rows.get("id") == (ROW_NUMBER_COLUMN,)
 
 
-def check_row_numbers(path: Path, labels: AnyLabels) -> bool:
-    """Return whether the rows have texts of the labels, so that row numbers are known to fit.
-
-    Raises RecordingError if a text, or without texts the number of rows, differs from the labels'.
-    """
-    texts_by_id = {item.id: item.texts for item in labels.items}
-    n_rows, has_texts = 0, False
+def check_row_numbers(path: Path, labels: AnyLabels) -> None:
+    """Raise RecordingError if a row does not have the texts of the label with its row number."""
+    texts_by_id, columns = {item.id: item.texts for item in labels.items}, labels.reading.texts
     for location, row in recorded_rows(path):
-        n_rows += 1
-        cells, texts = cells_with_texts(row), texts_by_id.get(str(row.get("id")).strip(), {})
-        for name, text in texts.items():
-            column = labels.reading.texts.get(name, name)
-            if not isinstance(other_text := cells.get(column), str):
-                continue
-            has_texts = True
-            if other_text.split() != text.split():
-                raise RecordingError(
-                    f"{location}: {column!r} is not the text of row {row['id']} of the labels, "
-                    "which have no ids; score the labelled file itself, or give both files the "
-                    "same ids (--map id=COLUMN)"
-                )
-    if not has_texts and n_rows != len(texts_by_id):
-        raise RecordingError(
-            f"{path.name}: {n_rows:,} rows, but {len(texts_by_id):,} labels without ids or "
-            "texts to join them by; give both files the same ids (--map id=COLUMN)"
-        )
-    return has_texts
+        cells, row_number = cells_with_texts(row), str(row.get("id")).strip()
+        are_same = [
+            text.split() == cell.split()
+            for name, text in texts_by_id.get(row_number, {}).items()
+            if isinstance(cell := cells.get(columns.get(name, name)), str)
+        ]
+        if row_number in texts_by_id and not (are_same and all(are_same)):
+            raise RecordingError(
+                f"{location}: these are not the texts of row {row_number} of the labels, which "
+                "have no ids; score the labelled file itself, or give both files the same ids "
+                "(--map id=COLUMN)"
+            )

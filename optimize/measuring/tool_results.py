@@ -53,12 +53,9 @@ def read_scores(
     if words := labels.words.get(dimension):
         values = {**SCORE_BY_WORD, words[0]: 1.0, words[1]: 0.0, **values}
     is_pairwise = isinstance(labels, LabelledPairs)
-    recording = read_own_scores(path, dimension, values, is_pairwise=is_pairwise)
-    is_joined = any(item.id in recording.judgement_by_id for item in labels.items)
-    if is_joined and ids_are_row_numbers(labels) and not check_row_numbers(path, labels):
-        note = f"{path.name}: joined to the labels, which have no ids, by row numbers"
-        return recording._replace(notes=(note,))
-    return recording
+    if ids_are_row_numbers(labels):
+        check_row_numbers(path, labels)
+    return read_own_scores(path, dimension, values, is_pairwise=is_pairwise)
 
 
 def read_tool_results(
