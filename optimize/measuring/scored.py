@@ -6,7 +6,6 @@ from functools import cached_property
 
 import numpy as np
 
-from judges.frozen import texts_digest
 from judges.judgement import AnyJudgement, Preference
 from judges.labels.types import LabelledItem
 from judges.panel import AnyJudge
@@ -179,15 +178,13 @@ def rows_scored_by_both(
 
 def tuned_ids(judge: AnyJudge | None, items: Items) -> frozenset[str]:
     """Return the ids of the outputs that the judge was tuned on; none for a recording (None)."""
-    digests = judge.tuning_digests if judge else frozenset()
-    return frozenset(item.id for item in items if texts_digest(item.texts) in digests)
+    return frozenset(item.id for item in items if judge and judge.was_tuned_on(item.texts))
 
 
 def ids_on_tuned_documents(judge: AnyJudge, items: Items) -> frozenset[str]:
     """Return the ids of all outputs of the documents that the judge was tuned on."""
-    texts_by_id = {item.id: input_texts(item.texts, judge.subject) for item in items}
-    digests = judge.tuning_digests
-    return frozenset(name for name, texts in texts_by_id.items() if texts_digest(texts) in digests)
+    inputs = {item.id: input_texts(item.texts, judge.subject) for item in items}
+    return frozenset(item_id for item_id, texts in inputs.items() if judge.was_tuned_on(texts))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
