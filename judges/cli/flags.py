@@ -67,24 +67,15 @@ class Parser(argparse.ArgumentParser):
         self, args: Iterable[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
         arguments = sys.argv[1:] if args is None else list(args)
-        if not self._subparsers:
-            self._refuse_unknown_flags(arguments)
-        flags, unknown_arguments = super().parse_known_args(arguments, namespace)
-        unknown = unknown_arguments[0] if unknown_arguments else ""
-        takes_no_file = not self._get_positional_actions()  # else an intermixed file may follow
-        if takes_no_file and "--data" in self._option_string_actions and Path(unknown).is_file():
-            self.error(f"unrecognized arguments: {unknown}; did you mean --data {unknown}?")
-        return flags, unknown_arguments
-
-    def _refuse_unknown_flags(self, arguments: Sequence[str]) -> None:
-        """Exit if a flag does not exist; argparse would first report a missing required flag."""
         known_flags = list(self._option_string_actions)
-        for argument in takewhile("--".__ne__, arguments):
+        # For a flag that does not exist, argparse would first report a missing required flag.
+        for argument in takewhile("--".__ne__, () if self._subparsers else arguments):
             flag = argument.partition("=")[0]
             if flag.startswith("--") and " " not in argument and flag not in known_flags:
                 similar_flags = get_close_matches(flag, known_flags, n=1)
                 suggestion = f"; did you mean {similar_flags[0]}?" if similar_flags else ""
                 self.error(f"unrecognized arguments: {flag}{suggestion}")
+        return super().parse_known_args(arguments, namespace)
 
     def error(self, message: str) -> NoReturn:
         line = escape_invisible(Redactor().redact(" ".join(message.split())))
