@@ -37,14 +37,12 @@ def candidate_questions(subject: Subject, max_questions: int) -> tuple[Question,
     definition. A question is left out if an earlier question or a text has its name.
     """
     questions: list[Question] = []
-    if SUBJECT_BY_NAME.get(subject.name) == subject:
-        for other in SUBJECT_BY_NAME.values():
-            has_same_text = (other.source, other.texts[-1]) == (subject.source, subject.texts[-1])
-            if isinstance(other, Dimension) and has_same_text and other != subject:
-                name, text, anchors = other.name, other.definition, other.anchors
-                questions.append(
-                    Question(name=name, text=text, answers=other.scale, anchors=anchors)
-                )
+    is_in_catalogue = SUBJECT_BY_NAME.get(subject.name) == subject
+    for other in SUBJECT_BY_NAME.values() if is_in_catalogue else ():
+        has_same_text = (other.source, other.texts[-1]) == (subject.source, subject.texts[-1])
+        if isinstance(other, Dimension) and has_same_text and other != subject:
+            name, text, anchors = other.name, other.definition, other.anchors
+            questions.append(Question(name=name, text=text, answers=other.scale, anchors=anchors))
     question_by_name: dict[str, Question] = {}
     for question in (*questions, *subject.questions):
         if question.name not in RESERVED_QUESTION_NAMES.union(subject.texts):

@@ -30,7 +30,6 @@ FILE_FORMAT: Final = "dspy-judges frozen judge"
 FILE_VERSION: Final = 1
 # In files of scores, this key or a column that ends in it marks rows that a judge was tuned on.
 TUNED_ON_KEY: Final = "tuned_on"
-MAX_MEMBERS = 64
 MAX_MESSAGE_LENGTH = 500
 # DSPy sends the text after this mark in a message as an image, a file or the like.
 CUSTOM_TYPE_MARK = "<<CUSTOM-TYPE-"
@@ -167,7 +166,7 @@ class MemberEntry(_StrictStruct):
 class PanelFile(_FileHeader, kw_only=True):
     """The file of a panel."""
 
-    members: Annotated[list[MemberEntry], Meta(min_length=1, max_length=MAX_MEMBERS)]
+    members: list[MemberEntry]
 
 
 AnyJudgeFile = JudgeFile | PanelFile

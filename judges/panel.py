@@ -18,7 +18,7 @@ from dspy_judges.errors import JudgesError
 from judges.base_judge import BaseJudge
 from judges.dimension import Comparison, Subject, check_prompt
 from judges.exchange import Judgements, Row, failed_judgement, zip_judgements
-from judges.frozen import MAX_MEMBERS, MemberEntry, PanelFile, SubjectEntry, to_json_data
+from judges.frozen import MemberEntry, PanelFile, SubjectEntry, to_json_data
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement, Preference
 from judges.protocol import EMBEDDED, is_embedded
@@ -26,7 +26,7 @@ from judges.protocol import EMBEDDED, is_embedded
 if TYPE_CHECKING:
     from judges.client import Client
 
-MAX_FAILURE_LENGTH = 300
+MAX_MEMBERS, MAX_FAILURE_LENGTH = 64, 300
 
 
 class PanelError(JudgesError, ValueError):

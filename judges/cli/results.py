@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from judges.winrate import WinRate
 
 SCORE_DECIMALS = 3
-ANSWER_PREFIX = "answers."  # stands before a question's name in the keys of a judgement
 PREFERENCE_KEYS = ("preferred", "order_ab", "order_ba", "comparison", "failure")
 
 
@@ -39,7 +38,7 @@ class _JudgeResults:
         self.judge, self.prefix = judge, prefix
         self.n_judged = self.n_tuned_on = 0
         self.first_failure: str | None = None
-        answer_keys = [ANSWER_PREFIX + field.name for field in judge.questions if flags.answers]
+        answer_keys = [field.name for field in judge.questions if flags.answers]
         tuned_on_keys = [TUNED_ON_KEY] if judge.tuning_digests else []
         self.keys = [*keys, *answer_keys, *tuned_on_keys]
         # The key of each new column; {} if the output is JSON Lines.
@@ -49,8 +48,7 @@ class _JudgeResults:
         """Return the names of the new columns, which begin with `prefix`, or else PREFIX_judge."""
         for prefix in (self.prefix, f"{self.prefix}_judge"):
             self.key_by_column = {
-                prefix if key == "score" else f"{prefix}_{key.removeprefix(ANSWER_PREFIX)}": key
-                for key in self.keys
+                prefix if key == "score" else f"{prefix}_{key}": key for key in self.keys
             }
             if self.key_by_column.keys().isdisjoint(table_columns):
                 return [*self.key_by_column]
@@ -67,9 +65,9 @@ class _JudgeResults:
 
     def _flat_cells(self, values: Record, judgement: AnyJudgement) -> Record:
         """Return the cells of the new columns."""
-        value_by_key = dict(values)
-        for name, answer in (judgement.answers or {}).items():
-            value_by_key[ANSWER_PREFIX + name] = round(answer, SCORE_DECIMALS)
+        value_by_key, answers = dict(values), judgement.answers or {}
+        for field in self.judge.questions if answers else ():
+            value_by_key[field.name] = round(answers[field.name], SCORE_DECIMALS)
         return {column: value_by_key.get(key) for column, key in self.key_by_column.items()}
 
 
