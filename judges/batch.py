@@ -193,9 +193,7 @@ class Batch:
         failure_reasons = []
         with self._openai_client() as client:
             batch = client.batches.retrieve(self.state.batch_id)
-            n_answers = batch.request_counts.completed if batch.request_counts else 0
-            counts_text = f"{n_answers:,} of {len(id_by_key):,} requests answered"
-            status = f"{batch.id} {batch.status}, {counts_text}"
+            status = _status_text(batch, len(id_by_key))
             if batch.status not in FINAL_STATUSES:
                 raise FatalModelError(f"the batch is not finished: {status}")
             for result in _read_results(client, batch):
@@ -206,9 +204,7 @@ class Batch:
         self._store.commit()
         self._state_path.unlink()
         self._requests_path.unlink(missing_ok=True)
-        batch_errors = (batch.errors.data if batch.errors else None) or []
-        reason = "; ".join([status, *(error.message or "" for error in batch_errors)])
-        failure_reason = f"not answered: {self._model.redactor.excerpt(reason)}"
+        failure_reason = f"not answered: {self._model.redactor.excerpt(status)}"
         return failure_reasons + [failure_reason] * len(id_by_key)
 
     def _record_result(self, result: _Result, request_id: int) -> list[str]:
@@ -246,6 +242,14 @@ class Batch:
         except openai.OpenAIError as error:
             reason = model.redactor.excerpt(str(error))
             raise FatalModelError(f"{model.endpoint}: {reason}") from None
+
+
+def _status_text(batch: "ProviderBatch", n_requests: int) -> str:
+    """Return how far a batch is, with its errors."""
+    n_answers = batch.request_counts.completed if batch.request_counts else 0
+    status = f"{batch.id} {batch.status}, {n_answers:,} of {n_requests:,} requests answered"
+    errors = (batch.errors.data if batch.errors else None) or []
+    return "; ".join([status, *(error.message or "" for error in errors)])
 
 
 def _read_results(client: "OpenAI", batch: "ProviderBatch") -> Iterator[_Result]:
