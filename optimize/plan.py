@@ -134,53 +134,43 @@ def plan(flags: argparse.Namespace) -> CommandOutcome:
     floors, task = read_floors(flags), _read_labels_so_far(flags)
     scored_items, labelled_set = _read_scores(flags, task), task.labels
     assert isinstance(labelled_set, LabelledSet)
-    document_ids, has_label = np.array(scored_items.document_ids), label_mask(scored_items)
-    documents = np.unique(document_ids)
-    unlabelled = np.setdiff1d(documents, document_ids[has_label])
-    is_complete = ~np.isnan(scored_items.human + scored_items.scores)
-    n_complete = np.unique(document_ids[is_complete]).size
+    labelled = scored_items.of_rows(np.flatnonzero(label_mask(scored_items)).tolist())
+    unlabelled = np.setdiff1d(scored_items.items.documents, labelled.items.documents)
+    n_labelled = len(labelled.items.documents)
+    has_score = ~np.isnan(labelled.scores)
+    n_complete = np.unique(np.array(labelled.document_ids)[has_score]).size
     figures, labels_needed = dict[str, PlannedFigure](), list[LabelsNeeded]()
-    if n_complete < MIN_LABELLED_DOCUMENTS:
-        n_to_label = FIRST_ROUND_DOCUMENTS - n_complete
+    n_to_label: float = FIRST_ROUND_DOCUMENTS - n_complete
+    if n_complete >= MIN_LABELLED_DOCUMENTS:
+        scale = find_label_scale(scored_items, scale=flags.scale, definition=flags.dimension)
         if floors:
-            labels_needed = [labels_needed_for_floors(floors, s) for s in ASSUMED_FAIL_SHARES]
-    else:
-        options = {"scale": flags.scale, "definition": flags.dimension}
-        label_scale = find_label_scale(scored_items, **options)
-        if floors:
-            labels_needed = [_labels_for_floors(scored_items, label_scale, floors)]
+            labels_needed = [_labels_for_floors(labelled, scale, floors)]
             n_labels = next(iter(labels_needed[0].n_labels.values())) or math.inf
-            n_missing = max(0, n_labels - np.count_nonzero(has_label))
-            n_documents = n_missing * documents.size / document_ids.size
-            n_to_label = math.ceil(min(unlabelled.size, n_documents))
+            n_missing = max(0, n_labels - len(labelled.items))
+            n_documents = n_labelled + unlabelled.size
+            n_to_label = n_missing * n_documents / len(scored_items.items)
         else:
-            figures = plan_figures(scored_items, label_scale, flags.target_width)
+            figures = plan_figures(scored_items, scale, flags.target_width)
             n_more = [planned.n_more_documents for planned in figures.values()]
-            n_to_label = max(filter(None, n_more), default=unlabelled.size if None in n_more else 0)
+            n_to_label = max(filter(None, n_more), default=math.inf if None in n_more else 0)
+    elif floors:
+        labels_needed = [labels_needed_for_floors(floors, share) for share in ASSUMED_FAIL_SHARES]
     # The order is random, so that the first documents alone are a random sample, too.
     rng = random_generator(flags.seed, "plan", unlabelled.size)
-    drawn_documents = rng.permutation(unlabelled)[:n_to_label].tolist()
+    n_drawn = math.ceil(min(n_to_label, unlabelled.size))
+    drawn_documents = rng.permutation(unlabelled)[:n_drawn].tolist()
     result = PlanResult(
         data={"name": labelled_set.name, "sha256": labelled_set.sha256},
         dimension=task.dimension,
-        n_documents=documents.size,
-        n_labelled=documents.size - unlabelled.size,
+        n_documents=n_labelled + unlabelled.size,
+        n_labelled=n_labelled,
         target_width=flags.target_width,
         figures=figures,
         labels_needed=labels_needed or None,
-        n_documents_to_label=len(drawn_documents),
+        n_documents_to_label=n_drawn,
     )
     if drawn_documents:
-        path: Path = flags.out or Path(flags.file).with_suffix(".next.jsonl")
-        words = _label_words(flags, labelled_set, task.dimension or "NAME")
-        earlier_file, next_file = flags.labels or flags.file, words[-1]
-        result = replace(
-            result,
-            file_to_label=str(path),
-            n_outputs_to_label=_write_documents(path, labelled_set, drawn_documents),
-            next_command=shlex.join(["dspy-judges", "label", str(path), *words]),
-            other_labels=earlier_file if result.n_labelled and next_file != earlier_file else None,
-        )
+        result = _with_next_step(flags, labelled_set, drawn_documents, result)
     return CommandOutcome(result, plan_lines(result))
 
 
@@ -203,13 +193,13 @@ def _read_scores(flags: argparse.Namespace, task: Task) -> ScoredItems:
 
 
 def _labels_for_floors(
-    scored_items: ScoredItems, label_scale: Scale, floors: Mapping[str, float]
+    labelled: ScoredItems, label_scale: Scale, floors: Mapping[str, float]
 ) -> LabelsNeeded:
     """Return how many labels decide about the floors, if fails stay as frequent as so far."""
-    if label_scale != (0, 1) or not are_verdicts(scored_items):
+    if label_scale != (0, 1) or not are_verdicts(labelled):
         raise SettingsError("--min-tpr and --min-tnr need labels that say pass or fail")
-    is_decided = np.isin(scored_items.human, (0, 1))
-    return labels_needed_for_floors(floors, float(1 - scored_items.human[is_decided].mean()))
+    is_decided = labelled.human != 0.5
+    return labels_needed_for_floors(floors, float(1 - labelled.human[is_decided].mean()))
 
 
 def _read_labels_so_far(flags: argparse.Namespace) -> Task:
@@ -265,6 +255,22 @@ def plan_figures(
         n_more_documents = None if n_more > n_unlabelled else max(0, math.ceil(n_more))
         planned_figures[name] = PlannedFigure(figure=figure, n_more_documents=n_more_documents)
     return planned_figures
+
+
+def _with_next_step(
+    flags: argparse.Namespace, labels: LabelledSet, documents: list[str], result: PlanResult
+) -> PlanResult:
+    """Write the documents to label, and return the plan with their file and the next command."""
+    path: Path = flags.out or Path(flags.file).with_suffix(".next.jsonl")
+    words = _label_words(flags, labels, result.dimension or "NAME")
+    earlier_file, next_file = flags.labels or flags.file, words[-1]
+    return replace(
+        result,
+        file_to_label=str(path),
+        n_outputs_to_label=_write_documents(path, labels, documents),
+        next_command=shlex.join(["dspy-judges", "label", str(path), *words]),
+        other_labels=earlier_file if result.n_labelled and next_file != earlier_file else None,
+    )
 
 
 def _write_documents(path: Path, labelled_set: LabelledSet, documents: list[str]) -> int:

@@ -97,42 +97,18 @@ def learn_panel(scored_by_name: Mapping[str, ScoredItems], rng: np.random.Genera
 
     For pairs, the panel's scores are margins in favour of A, from -1 to 1.
     """
-    any_judge = next(iter(scored_by_name.values()))
-    is_pairwise, human = any_judge.is_pairwise, any_judge.human
-    scores_by_name = {name: scored.scores for name, scored in scored_by_name.items()}
-    _, document_codes = np.unique(any_judge.document_ids, return_inverse=True)
-    _, system_codes = np.unique(any_judge.system_ids, return_inverse=True)
-    if is_pairwise:
-        # Each pair is used in both orders, so that it does not matter which output is called A.
-        scores_by_name = {
-            name: np.concatenate([margins, -margins]) for name, margins in scores_by_name.items()
-        }
-        human = np.concatenate([human, -human])
-        document_codes, system_codes = np.tile(document_codes, 2), np.zeros(human.size, np.intp)
-    is_dataset_level = any_judge.level == "dataset"
-    group_codes = np.zeros_like(document_codes) if is_dataset_level else document_codes
-    line_by_name, why_excluded = _standardise(scores_by_name, group_codes)
-    if not line_by_name:
-        name, reason = next(iter(why_excluded.items()))
-        raise SettingsError(f"no judge can be a member: {name} {reason}; give other judges")
-    member_names = sorted(line_by_name)
-    slopes, intercepts = np.array([line_by_name[name] for name in member_names]).T
-    scores = np.stack([scores_by_name[name] for name in member_names], axis=1)
-    scores = scores * slopes + intercepts
-    has_all_scores = ~np.isnan(scores).any(axis=1)
-    vectors = scores, human, document_codes, system_codes, group_codes
-    member_scores = _MemberScores(*(vector[has_all_scores] for vector in vectors))
-
+    is_pairwise = any(scored.is_pairwise for scored in scored_by_name.values())
+    data, slopes, intercepts, why_excluded = _standardise(scored_by_name, is_pairwise=is_pairwise)
+    member_names = [name for name in sorted(scored_by_name) if name not in why_excluded]
     whole_panel = np.ones(len(member_names), bool)
     smaller_panels = list(~np.eye(len(member_names), dtype=bool)) if len(member_names) > 1 else []
-    gain, *losses = member_scores.held_out_gains([whole_panel, *smaller_panels], rng)
+    gain, *losses = data.held_out_gains([whole_panel, *smaller_panels], rng)
     if not np.isfinite(gain.standard_error):
         raise SettingsError(
             "label more documents: weights cannot be learned, because people rate outputs "
             "differently in fewer than two documents"
         )
-    all_rows = np.full(member_scores.human.size, True)
-    rhos, (weights,) = member_scores.fit_weights(all_rows, [whole_panel])
+    rhos, (weights,) = data.fit_weights(np.full(data.human.size, True), [whole_panel])
     best_member = member_names[rhos.argmax()]
     is_learned = gain.value > gain.standard_error
     members = [WeightedMember(best_member, 1)]
@@ -142,10 +118,10 @@ def learn_panel(scored_by_name: Mapping[str, ScoredItems], rng: np.random.Genera
             slopes, intercepts = slopes / slopes.max(), np.zeros_like(intercepts)
         else:
             # The panel's scores get the mean and standard deviation of people's ratings.
-            people, panel_scores = member_scores.human, member_scores.standardised_scores @ weights
-            factor = people.std() / panel_scores.std()
+            panel_scores = data.standardised_scores @ weights
+            factor = data.human.std() / panel_scores.std()
             slopes = slopes * factor
-            intercepts = intercepts * factor + (people.mean() - factor * panel_scores.mean())
+            intercepts = intercepts * factor + (data.human.mean() - factor * panel_scores.mean())
         columns = np.stack([weights, slopes, intercepts]).tolist()
         by_weight = sorted(map(WeightedMember, member_names, *columns), key=lambda one: -one.weight)
         members = [member for member in by_weight if member.weight > 0]
@@ -161,24 +137,48 @@ def learn_panel(scored_by_name: Mapping[str, ScoredItems], rng: np.random.Genera
 
 
 def _standardise(
-    scores_by_name: Mapping[str, Vector], group_codes: Codes
-) -> tuple[dict[str, tuple[float, float]], dict[str, str]]:
-    """Return each judge's slope and intercept, or the reason why it cannot be a member."""
-    line_by_name, why_excluded = dict[str, tuple[float, float]](), dict[str, str]()
-    for name, all_scores in scores_by_name.items():
-        has_score = ~np.isnan(all_scores)
-        failed_share = float((~has_score).mean())
+    scored_by_name: Mapping[str, ScoredItems], *, is_pairwise: bool
+) -> tuple["_MemberScores", Vector, Vector, dict[str, str]]:
+    """Return the members' standardised scores, in the order of names, and how these are computed.
+
+    That is each member's slope and intercept, and why each other judge cannot be a member. A pair
+    is used in both orders, so that it does not matter which output is called A.
+    """
+    any_judge = next(iter(scored_by_name.values()))
+    signs = np.array([1, -1] if is_pairwise else [1])
+    human, document_codes = np.outer(signs, any_judge.human).ravel(), _codes(any_judge.document_ids)
+    document_codes = np.tile(document_codes, signs.size)
+    system_codes = np.zeros_like(document_codes) if is_pairwise else _codes(any_judge.system_ids)
+    is_dataset_level = any_judge.level == "dataset"
+    group_codes = np.zeros_like(document_codes) if is_dataset_level else document_codes
+    columns, lines, why_excluded = list[Vector](), list[tuple[float, float]](), dict[str, str]()
+    for name in sorted(scored_by_name):
+        scores = np.outer(signs, scored_by_name[name].scores).ravel()
+        has_score = ~np.isnan(scores)
+        failed_share, known_scores = float((~has_score).mean()), scores[has_score]
         if failed_share > MAX_FAILED_SHARE:
             why_excluded[name] = f"fails on {failed_share:.0%} of the outputs"
             continue
-        scores = all_scores[has_score]
-        differences = subtract_group_means(scores[:, None], group_codes[has_score])
+        differences = subtract_group_means(known_scores[:, None], group_codes[has_score])
         sd = float(np.sqrt(np.mean(differences**2)))
-        if sd > MIN_RELATIVE_SD * max(1.0, float(np.abs(scores).max())):
-            line_by_name[name] = 1 / sd, -float(scores.mean()) / sd
+        if sd > MIN_RELATIVE_SD * max(1.0, float(np.abs(known_scores).max())):
+            lines.append((1 / sd, -float(known_scores.mean()) / sd))
+            columns.append(scores)
         else:
             why_excluded[name] = "tells no two outputs apart"
-    return line_by_name, why_excluded
+    if not lines:
+        name, reason = next(iter(why_excluded.items()))
+        raise SettingsError(f"no judge can be a member: {name} {reason}; give other judges")
+    slopes, intercepts = np.array(lines).T
+    standardised_scores = np.stack(columns, axis=1) * slopes + intercepts
+    has_all_scores = ~np.isnan(standardised_scores).any(axis=1)
+    vectors = standardised_scores, human, document_codes, system_codes, group_codes
+    data = _MemberScores(*(vector[has_all_scores] for vector in vectors))
+    return data, slopes, intercepts, why_excluded
+
+
+def _codes(names: Sequence[str]) -> Codes:
+    return np.asarray(np.unique(names, return_inverse=True)[1])
 
 
 @dataclass(frozen=True, slots=True)
