@@ -12,16 +12,17 @@ import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from dspy_judges.errors import SettingsError
 from judges.cli.flags import add_model_flags, add_reporting_flags, split_named_value
 from judges.terminal import print_note
-from optimize.figures.as_json import to_json
+from optimize.figures.as_json import INLINED_IN_JSON, to_json
 from optimize.inputs.flags import CommandOutcome, CommandParser, run_and_print
 from optimize.inputs.subjects import find_subject
 from optimize.measuring.asking import JudgeEntry, Task, ask_judges
-from optimize.measuring.comparison import compare_judges
+from optimize.measuring.comparison import JudgeComparison, compare_judges
 from optimize.report.comparison import comparison_lines
 from optimize.report.page import write_comparison
 from optimize.task_flags import (
@@ -87,6 +88,17 @@ def add_judges_flags(command_parser: ArgumentParser, run_name: str) -> None:
     add_reporting_flags(command_parser)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareRun:
+    """A comparison, and the seed, duration and folder of its run."""
+
+    command: str = "optimize.compare"
+    comparison: JudgeComparison = field(metadata=INLINED_IN_JSON)
+    seed: int
+    seconds: float
+    folder: str
+
+
 def command(arguments: Sequence[str]) -> int:
     """Measure all judges and print the comparison; returns 1 if a judge could not be measured."""
     flags = parser().parse_intermixed_args(arguments)
@@ -115,14 +127,13 @@ def compare(flags: Namespace) -> CommandOutcome:
         return CommandOutcome(lines, lines)
     with open_run_and_ask(flags, "compare", task, judge_entries) as (folder, judge_entries):
         comparison = compare_judges(judge_entries, task)
-        seconds = round(time.monotonic() - start_time, 3)
-        run_facts = {"seed": flags.seed, "seconds": seconds, "folder": str(folder)}
-        summary = {"command": "optimize.compare", **to_json(comparison), **run_facts}
-        write_json(folder / SUMMARY_FILE, summary)
+        seconds, name = round(time.monotonic() - start_time, 3), str(folder)
+        run = CompareRun(comparison=comparison, seed=flags.seed, seconds=seconds, folder=name)
+        write_json(folder / SUMMARY_FILE, to_json(run))
         write_comparison(folder / REPORT_FILE, comparison)
-    lines = comparison_lines(comparison, seconds, str(folder))
+    lines = comparison_lines(comparison, seconds, name)
     faults = [f"not measured: {entry.name}: {entry.why_unscored}" for entry in comparison.left_out]
-    return CommandOutcome(summary, lines, faults)
+    return CommandOutcome(run, lines, faults)
 
 
 @contextmanager
