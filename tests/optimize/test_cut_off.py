@@ -4,32 +4,16 @@ import errno
 import json
 from pathlib import Path
 
-import pytest
 from command_runs import output_of, run
 from jsonl import write_jsonl
+from rating_files import weather_rows
 
-import data
 from judges.tables.atomic_write import exclusive_lock
 from optimize.__main__ import command
 from optimize.tuning import folder as run_folder
 from optimize.tuning.folder import Trials
 
 FEW = ["--dimension", "relevance", "--data", "few.jsonl", "--max-calls", "400"]
-
-
-@pytest.fixture
-def few(here):
-    """The starter set's first documents, by five of its systems."""
-    outputs = [output for output in data.starter().outputs if output.ratings.get("relevance")]
-    documents = sorted({output.document_id for output in outputs})[:18]
-    systems = sorted({output.system or "" for output in outputs})[:5]
-    rows = [
-        {"id": output.id, "group": output.document_id, "system": output.system, **output.texts}
-        | {"relevance": output.rating("relevance")}
-        for output in outputs
-        if output.document_id in documents and output.system in systems
-    ]
-    write_jsonl("few.jsonl", rows)
 
 
 def judge_of(folder):
@@ -42,19 +26,15 @@ def judge_of(folder):
 
 def test_a_judge_that_could_not_be_frozen_is_refused_before_any_call(here):
     # Ratings past a thousand are none that a frozen judge takes.
-    rows = [
-        {"id": f"{d}-{s}", "group": f"d{d}", "document": f"text {d}", "summary": f"c {s}"}
-        | {"relevance": rating}
-        for d in range(12)
-        for s, rating in enumerate((2000, 2003, 2005))
-    ]
+    rows = [row | {"relevance": 2000 + row["relevance"]} for row in weather_rows(12, 3)]
     flags = ["--dimension", "relevance", "--data", write_jsonl("rows.jsonl", rows)]
     result = run(command, *flags, "--scale", "2000-2005", "--out", "run")
     assert (result.code in (1, 2), "1000" in result.err) == (True, True)
     assert not (here / "run").exists()
 
 
-def test_after_a_full_disk_the_run_resumes_to_the_same_result(few, monkeypatch):
+def test_after_a_full_disk_the_run_resumes_to_the_same_result(here, monkeypatch):
+    write_jsonl("few.jsonl", weather_rows(18, 5))
     write = run_folder.write_atomically
 
     def full(path, content, *, overwrite):

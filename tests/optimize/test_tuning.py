@@ -6,8 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from jsonl import read_jsonl, write_jsonl
+from jsonl import write_jsonl
 from processes import run_python
+from rating_files import weather_rows
 
 import judges
 import optimize
@@ -30,11 +31,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def labels(folder):
-    """Half of the starter set, its fluency ratings under another name."""
-    rows = read_jsonl(Path(optimize.__file__).parents[1] / "data" / "starter" / "outputs.jsonl")
-    return write_jsonl(
-        "plain.jsonl", [row | {"plainness": row["ratings"]["fluency"]} for row in rows[:162]]
-    )
+    return write_jsonl("plain.jsonl", weather_rows(27, 6, "plainness"))
 
 
 def but_seconds(summary):
