@@ -8,7 +8,14 @@ from typing import Literal
 
 from judges.labels.cells import holds_ratings, is_blank, join_texts
 from judges.labels.names import OUTPUT_NAMES, is_id_name, is_reference_name, name_words
-from judges.labels.values import is_missing_value, is_yes_or_no
+from judges.labels.rating_reader import is_rating_word
+from judges.labels.values import (
+    NUMBER,
+    is_missing_value,
+    is_yes_or_no,
+    normalize_word,
+    parse_cell,
+)
 
 # A date, a time, or both, such as `2026-11-01T09:00Z`, `11/1/2026 9:00:11 AM` and `01.11.2026`.
 _TIMESTAMP = re.compile(
@@ -21,6 +28,10 @@ _IDENTIFIER = re.compile(r"[!-~]+")
 # A label or a name has at most 40 characters and five spaces. A column has few different labels.
 _SHORT_TEXT = re.compile(r"(?=.{0,40}\Z)[^ ]*(?: [^ ]*){0,5}", re.DOTALL)
 _MAX_DISTINCT_LABELS = 12
+# People rarely rate on a scale that goes beyond this number.
+_MAX_RATING = 100
+# Fewer numbers than this may all differ without being row numbers.
+_MIN_ROW_NUMBERS = 6
 
 # What the cells of a column are. Labels are short, with few different values, such as `good` or
 # `bad`. Names are identifiers with more different values. The empty string means anything else.
@@ -90,6 +101,20 @@ class Column:
     def is_category(self) -> bool:
         """Whether the column holds short values, each of which occurs twice or more on average."""
         return self.kind == "label" and 2 * self.n_distinct <= len(self.cells)
+
+    @property
+    def holds_rating_words(self) -> bool:
+        """Whether the column is a category, and half of its labels are words such as good."""
+        labels = {*map(normalize_word, self._present_cells)}
+        return self.is_category and 2 * sum(map(is_rating_word, labels)) >= len(labels)
+
+    @property
+    def holds_scale_numbers(self) -> bool:
+        """Whether the numbers in the cells are at most 100, and are not row numbers."""
+        numbers = [cell.number for cell in map(parse_cell, self.cells) if cell.kind == NUMBER]
+        all_differ = len(numbers) >= _MIN_ROW_NUMBERS and len({*numbers}) == len(numbers)
+        are_row_numbers = all_differ and all(map(float.is_integer, numbers))
+        return max(map(abs, numbers), default=0) <= _MAX_RATING and not are_row_numbers
 
     @property
     def name_to_suggest(self) -> str:

@@ -11,8 +11,6 @@ from judges import catalog
 from judges.labels.cells import KEY_SEPARATOR, without_keys
 from judges.labels.columns import OUTPUT_ROLES, VOTE_COLUMNS, Columns
 from judges.labels.names import is_source_or_output, judge_name, map_flag, name_key, name_words
-from judges.labels.rating_reader import is_rating_word
-from judges.labels.values import NUMBER, is_missing_value, normalize_word, parse_cell
 from judges.tables.problems import Problems, joined_names
 
 # Matches a column name such as `relevance (annotator 1)`. The first group is the dimension.
@@ -31,10 +29,6 @@ _LABEL_QUALIFIERS = {
     *("ground", "human", "expert", "gold", "golden", "true", "annotator", "manual", "final"),
     *("overall", "is", "quality"),
 }
-# People rarely rate on a scale that goes beyond this number.
-_MAX_RATING = 100
-# Fewer numbers than this may all differ without being row numbers.
-_MIN_ROW_NUMBERS = 6
 
 # The exact names of one or several columns.
 ColumnTuple = tuple[str, ...]
@@ -147,9 +141,12 @@ def _find_all_rating_columns(columns: Columns) -> RatingColumns:
         word_columns: list[str] = []
         if {*guess} != {*label_columns}:
             word_columns = columns.columns_of_kind(label_columns, "label")
-            word_columns = word_columns or _columns_of_rating_words(columns)
+            unused_columns = columns.columns_except(columns.columns_in_use(OUTPUT_ROLES))
+            word_columns = word_columns or [
+                name for name in unused_columns if columns.describe_column(name).holds_rating_words
+            ]
         is_only_column = len(guess) == 1 and not (word_columns or by_dimension)
-        if not (is_only_column and _look_like_ratings(columns.cells_in(guess[0]))):
+        if not (is_only_column and columns.describe_column(guess[0]).holds_scale_numbers):
             guess = named_columns or guess
             uncertain_columns[""] = tuple(dict.fromkeys((*word_columns, *guess)))
     by_dimension |= {name: (name,) for name in guess}
@@ -171,18 +168,6 @@ def _user_rating_columns(columns: Columns) -> dict[str, ColumnTuple]:
     return by_dimension
 
 
-def _columns_of_rating_words(columns: Columns) -> list[str]:
-    """Return the unused columns in which at least half of the labels are words such as good."""
-    word_columns: list[str] = []
-    for name in columns.columns_except(columns.columns_in_use(OUTPUT_ROLES)):
-        cells = (cell for cell in columns.cells_in(name) if not is_missing_value(cell))
-        labels = {*map(normalize_word, cells)}
-        has_rating_words = 2 * sum(map(is_rating_word, labels)) >= len(labels)
-        if has_rating_words and columns.describe_column(name).is_category:
-            word_columns.append(name)
-    return word_columns
-
-
 def _label_columns(columns: Columns, dimension: str) -> ColumnTuple:
     """Return the columns with names such as `human label`; () if objects hold the labels."""
     if columns.nested_columns:
@@ -201,14 +186,6 @@ def _has_label_name(column: str, label_words: set[str]) -> bool:
     """Return whether a name has a word in `label_words`, alone or with words such as `human`."""
     words = {*name_words(column.rpartition(KEY_SEPARATOR)[2])}
     return not words.isdisjoint(label_words) and words <= label_words | _LABEL_QUALIFIERS
-
-
-def _look_like_ratings(cells: Iterable[object]) -> bool:
-    """Return whether the numbers in the cells are at most 100, and are not row numbers."""
-    numbers = [cell.number for cell in map(parse_cell, cells) if cell.kind == NUMBER]
-    all_differ = len(numbers) >= _MIN_ROW_NUMBERS and len({*numbers}) == len(numbers)
-    are_row_numbers = all_differ and all(map(float.is_integer, numbers))
-    return max(map(abs, numbers), default=0) <= _MAX_RATING and not are_row_numbers
 
 
 def similar_name(name: str, names: Iterable[str]) -> str | None:

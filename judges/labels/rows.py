@@ -167,18 +167,29 @@ class RowReader:
     def _read_row(self, row: TableRow) -> ItemFields:
         has_row_number = self._columns.ids_are_row_numbers
         item_id = str(row.row_number) if has_row_number else self._read_name(row, "id") or ""
-        text_by_name = {name: self._read_text(row, name) for name in self._text_columns}
-        texts = {name: text for name, text in text_by_name.items() if text is not None}
-        document_id = self._read_name(row, "group")
+        texts = {
+            name: text
+            for name in self._text_columns
+            if (text := self._read_text(row, name)) is not None
+        }
         system_roles = [role for role in self._roles if role.startswith("system")]
-        sampling_columns = (*SAMPLING_COLUMNS, SWAP_SAMPLE_COLUMN)
+        sampling_columns = {*SAMPLING_COLUMNS, SWAP_SAMPLE_COLUMN}
         return ItemFields(
             id=item_id,
-            document_id=document_id or _document_id(item_id, texts, self._source_text),
+            document_id=self._read_name(row, "group") or self._document_id(item_id, texts),
             systems=tuple(self._read_name(row, role) for role in system_roles),
             texts=texts,
-            sampling_cells={c: row.cells[c] for c in sampling_columns if c in row.cells},
+            sampling_cells=without_keys(row.cells, row.cells.keys() - sampling_columns),
         )
+
+    def _document_id(self, item_id: str, texts: Mapping[str, str]) -> str:
+        """Return a document's id: a hash of its source text, else the item's id."""
+        source = self._source_text
+        if source is None or source not in texts:
+            return item_id
+        # Two documents may have the same instruction as source text, but different `input`s.
+        hashed_text = f"{texts[source]}\0{texts.get('input', '')}"
+        return f"{source}-{hashlib.sha256(hashed_text.encode()).hexdigest()[:16]}"
 
     def _read_name(self, row: TableRow, role: str) -> str | None:
         """Return the name or id in the column for `role`; None if it is missing or invalid."""
@@ -241,15 +252,6 @@ def _find_required_texts(
     # Outputs are grouped into documents by the source text, even if the judge does not read it.
     needs_source = source is not None and columns.find_column("group") is None
     return {*judge_texts, str(source)} if needs_source else {*judge_texts}
-
-
-def _document_id(item_id: str, texts: Mapping[str, str], source: str | None) -> str:
-    """Return a document's id: a hash of its source text, else the item's id."""
-    if source not in texts:
-        return item_id
-    # Two documents may have the same instruction as source text, but different `input`s.
-    hashed_text = f"{texts[str(source)]}\0{texts.get('input', '')}"
-    return f"{source}-{hashlib.sha256(hashed_text.encode()).hexdigest()[:16]}"
 
 
 def check_user_columns(columns: Columns, problems: Problems) -> None:
