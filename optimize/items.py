@@ -14,7 +14,7 @@ import numpy.typing as npt
 from judges.dimension import Comparison, Subject
 from judges.frozen import texts_digest
 from judges.judgement import AnyJudgement
-from judges.labels.names import OUTPUT_NAMES, only_text_name
+from judges.labels.names import OUTPUT_NAMES
 from judges.labels.readers import is_constructed
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
 from optimize.statistics.correlations import Level
@@ -234,17 +234,13 @@ def _texts_for_subject(
     """Return the texts that a judge of the subject reads, by the subject's names for them."""
     if subject is None:
         return dict(texts)
-    needed_names = [*subject.inputs]
-    missing_name = next((name for name in needed_names if name not in texts), None)
-    if missing_name is None:
-        return {name: texts[name] for name in needed_names}
-    # If the subject has one text and the item has one text, the item's text may have any name.
-    if (only_name := only_text_name(texts, needed_names)) is not None:
-        return {missing_name: texts[only_name]}
-    raise LabelError(
-        f"{file_name}: {item_id!r} has no text {missing_name!r}, which the judge reads; it has "
-        f"{', '.join(sorted(texts)) or 'none'}: rename one with --map {missing_name}=COLUMN"
-    )
+    for name in subject.inputs:
+        if name not in texts:
+            raise LabelError(
+                f"{file_name}: {item_id!r} has no text {name!r}, which the judge reads; it has "
+                f"{', '.join(sorted(texts)) or 'none'}: rename one with --map {name}=COLUMN"
+            )
+    return {name: texts[name] for name in subject.inputs}
 
 
 def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tuple[str, ...]]:

@@ -10,7 +10,7 @@ from itertools import chain
 
 from judges.labels.cells import first_value, value_at
 from judges.tables.text import Record
-from optimize.measuring.recorded import SCORE_BY_WORD, RecordingError
+from optimize.measuring.recorded import SCORE_BY_WORD
 
 # The columns in which tools put a row's id and texts, and a score's metric, value and reason. The
 # first of these columns that a row has is read. With a dot, the column is a key in a nested object.
@@ -54,14 +54,6 @@ class Tool:
     places: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     score_columns: str = ""
     refusal: str = ""
-
-    def __post_init__(self) -> None:
-        for content, columns in {"columns": self.columns, **self.places}.items():
-            if content not in ("columns", *COLUMNS_BY_CONTENT):
-                contents = ", ".join(COLUMNS_BY_CONTENT)
-                raise RecordingError(f"Tool {self.name}: places has {content!r}, not of {contents}")
-            if isinstance(columns, str):
-                raise RecordingError(f"Tool {self.name}: {content}: write a tuple, ({columns!r},)")
 
     @property
     def score_by_word(self) -> dict[str, float]:

@@ -259,9 +259,6 @@ def test_what_cannot_be_read_is_one_line_with_the_way_out(name, content, reason)
     [
         ({"scores": "evals"}, "no column evals holds a score; the file is read as Acme's"),
         ({"scores": "marks"}, "no column marks with score or value or feedback.value holds"),
-        ({"scores": "marks", "places": {"value": "points"}}, r"value: .* tuple, \('points',\)"),
-        ({"scores": "marks", "places": {"points": ("value",)}}, "'points', not of id, input, out"),
-        ({"columns": "marks", "scores": "marks"}, "columns: write a tuple"),
         ({"refusal": "rounds scores"}, "t.json rounds scores"),
     ],
 )
@@ -270,13 +267,10 @@ def test_a_wrong_declaration_of_a_tool_is_refused_by_the_name_that_is_wrong(
 ):
     rows = [{"id": "a", "output": "Answer 1.", "marks": [{"name": "tone", "points": 0}]}]
 
-    def read_with_tool():
-        tool = Tool("Acme", **{"columns": ("output", "marks"), **declared})
-        monkeypatch.setattr("optimize.measuring.exports.TOOLS", [tool])
-        read("t.json", rows)
-
+    tool = Tool("Acme", ("output", "marks"), **declared)
+    monkeypatch.setattr("optimize.measuring.exports.TOOLS", [tool])
     with pytest.raises(RecordingError, match=reason):
-        read_with_tool()
+        read("t.json", rows)
 
 
 @pytest.mark.parametrize(
