@@ -1,12 +1,13 @@
 """The outputs on which a judge and people differ, one by one, the worst of each kind first."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
 from judges.judgement import preferred_output
+from judges.labels.types import LabelledOutput
 from optimize.figures.as_json import INLINED_IN_JSON, JsonObject, fields_json
 from optimize.figures.as_text import LINE_WIDTH, short_name
 from optimize.items import judged_output_name
@@ -15,6 +16,7 @@ from optimize.statistics.balanced import PASS_THRESHOLD
 from optimize.statistics.coefficients import midranks
 from optimize.statistics.intervals import Mask, Vector
 
+NamedTexts = list[tuple[str, str]]
 MissKind = Literal["false pass", "false alarm", "too high", "too low", "wrong side", "change"]
 # A rating is a miss if the output's rank is wrong by at least this share of all ranks.
 MIN_RANK_DIFFERENCE = 0.25
@@ -28,32 +30,45 @@ MISS_COLUMNS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remarks:
-    """What people and the judge wrote about an output, with the output and its other texts.
+    """What people and the judge wrote about an output, with the texts that the judge read.
 
-    `decided_by` has the answers to the judge's questions that moved its score most.
+    `decided_by` has the answers to the judge's questions that moved its score most. `people` has
+    each annotator's label and comment by the annotator's name. `output_names` are the names of the
+    output among the texts, or of the two outputs of a pair.
     """
 
     comment: str
     reason: str
     decided_by: str
-    output: str
+    people: NamedTexts
     texts: Mapping[str, str]
+    output_names: Sequence[str]
 
     @classmethod
     def from_row(cls, scored_items: ScoredItems, row: int) -> "Remarks":
-        judgement = scored_items.judgements[row]
-        texts = dict(scored_items.items[row].texts)
+        judgement, texts = scored_items.judgements[row], scored_items.items[row].texts
+        output_name = judged_output_name([*texts])
+        output_names = [*texts][-2:] if scored_items.is_pairwise else [output_name or ""]
         return cls(
             comment=scored_items.items[row].comment,
             reason=judgement.rationale or "",
             decided_by=judgement.decided_by or "",
-            output=texts.pop(judged_output_name(tuple(texts)) or "", ""),
+            people=_annotator_texts(scored_items, row),
             texts=texts,
+            output_names=[name for name in output_names if name in texts],
         )
+
+    @property
+    def output(self) -> str:
+        """The output, or the second output of a pair; empty if the texts are not known."""
+        return self.texts[self.output_names[-1]] if self.output_names else ""
 
     def to_json(self) -> JsonObject:
         texts = {f"text_{name}": text for name, text in self.texts.items()}
-        return fields_json(self, "texts") | texts
+        for name in self.output_names[-1:]:
+            del texts[f"text_{name}"]
+        remarks = fields_json(self, "people", "texts", "output_names")
+        return {**remarks, "output": self.output, **texts}
 
     def as_line(self, title: str, item_id: str) -> str:
         """Return a line with the start of the output, of the comment and of the reason."""
@@ -158,3 +173,23 @@ def label_text(scored_items: ScoredItems, label: float) -> str:
     if scored_items.has_verdicts:
         return scored_items.label_text(float(label >= PASS_THRESHOLD))
     return f"{label:.2f}"
+
+
+def _annotator_texts(scored_items: ScoredItems, row: int) -> NamedTexts:
+    """Return each annotator's name, with the label and the comment as far as they are known."""
+    item, dimension = scored_items.labelled_items[row], scored_items.dimension
+    if isinstance(item, LabelledOutput):
+        labels = [*map(scored_items.label_text, item.ratings.get(dimension, ()))]
+        names, comments = item.annotators.get(dimension, ()), item.comments.get(dimension, ())
+    else:
+        labels, names, comments = list(item.votes), (), item.comments
+    anonymous_comments = [("People", comment) for comment in comments]
+    if len(labels) == 1 and not names:
+        return anonymous_comments
+    if len(names) != len(labels):
+        names = tuple(map(str, range(1, len(labels) + 1)))
+    annotators = [f"Annotator {name}" if name.isdigit() else name for name in names]
+    if len(comments) != len(labels):
+        return [*zip(annotators, labels, strict=True), *anonymous_comments]
+    texts = [". ".join(filter(None, pair)) for pair in zip(labels, comments, strict=True)]
+    return [*zip(annotators, texts, strict=True)]

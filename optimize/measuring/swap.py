@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from dspy_judges.errors import JudgesError
-from optimize.figures.as_json import INLINED_IN_JSON, JsonObject, fields_json
+from optimize.figures.as_json import INLINED_IN_JSON, JsonObject, fields_json, to_json
 from optimize.figures.as_text import looks_text, short_name
 from optimize.measuring.asking import JudgeEntry, Task
 from optimize.measuring.comparison import (
@@ -24,7 +24,7 @@ from optimize.measuring.comparison import (
     on_common_rows,
     without_tuned_rows,
 )
-from optimize.measuring.misses import Remarks, label_text
+from optimize.measuring.misses import Miss, label_text
 from optimize.measuring.scored import ScoredItems, rows_scored_by_both
 from optimize.search.problem import MAX_FAILED_SHARE
 from optimize.statistics.balanced import MIN_OUTPUTS_FOR_INTERVAL, verdicts
@@ -110,20 +110,26 @@ class SwapDecision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedRow:
-    """A row to which two judges give different verdicts, preferences or ranks."""
+    """A row to which two judges give different verdicts, preferences or ranks.
 
-    id: str
-    direction: Literal["up", "down"] = field(metadata={"json": "moved"})
+    `change` has the new judge's score, and a text on both judges' verdicts in place of a verdict.
+    """
+
+    change: Miss
+    direction: Literal["up", "down"]
     people_side_with: Side
-    new_score: float = field(metadata={"json": "new"})
-    old_score: float = field(metadata={"json": "old"})
+    old_score: float
     human: float
-    remarks: Remarks = field(metadata=INLINED_IN_JSON)
-    label_text: str
-    change_text: str
 
     def to_json(self) -> JsonObject:
-        return fields_json(self, "label_text", "change_text", decimals=None)
+        scores = {"new": self.change.score, "old": self.old_score, "human": self.human}
+        return {
+            "id": self.change.id,
+            "moved": self.direction,
+            "people_side_with": self.people_side_with,
+            **to_json(scores, decimals=None),
+            **self.change.remarks.to_json(),
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,26 +292,29 @@ def list_changed_rows(new_scored: ScoredItems, old_scored: ScoredItems) -> list[
         positions = np.zeros(scores.shape)
         for rows in new_scored.rows_ranked_together:
             positions[:, rows] = midranks(scores[:, rows]) / rows.size
-    # Scores are verdicts only if both judges give verdicts.
-    scored_alike = old_scored if new_scored.has_verdicts else new_scored
-    texts = [[label_text(scored_alike, value) for value in values] for values in scores]
     new, old, human = positions
     moves = new - old
     # How much closer to people the new judge is than the old judge; negative if it is farther.
     gains = np.abs(old - human) - np.abs(new - human)
     sides: dict[int, Side] = {0: "neither", 1: "new", -1: "old"}
-    return [
-        ChangedRow(
-            id=new_scored.items[row].id,
-            direction="up" if moves[row] > 0 else "down",
-            people_side_with=sides[int(np.sign(gains[row]))],
-            new_score=new_scored.scores[row],
-            old_score=old_scored.scores[row],
-            human=new_scored.human[row],
-            remarks=Remarks.from_row(new_scored, row),
-            label_text=texts[2][row],
-            change_text=f"{texts[1][row]} → {texts[0][row]}",
-        )
-        for row in np.lexsort((gains, -np.abs(moves))).tolist()
-        if moves[row]
-    ]
+    # Scores are verdicts only if both judges give verdicts.
+    scored_alike = old_scored if new_scored.has_verdicts else new_scored
+    changed_rows = []
+    for row in np.lexsort((gains, -np.abs(moves))).tolist():
+        if moves[row]:
+            texts = [label_text(scored_alike, score) for score in scores[:, row]]
+            new_text, old_text, people_text = texts
+            change = replace(
+                Miss.from_row(new_scored, "change", row),
+                label=people_text,
+                verdict=f"{old_text} → {new_text}",
+            )
+            changed_row = ChangedRow(
+                change=change,
+                direction="up" if moves[row] > 0 else "down",
+                people_side_with=sides[int(np.sign(gains[row]))],
+                old_score=old_scored.scores[row],
+                human=new_scored.human[row],
+            )
+            changed_rows.append(changed_row)
+    return changed_rows

@@ -27,7 +27,7 @@ from optimize.figures.by_judge import ByJudge
 from optimize.items import DataCounts
 from optimize.measuring.comparison import JudgeComparison
 from optimize.measuring.injection import ProbeResult
-from optimize.measuring.misses import MISS_COLUMNS, list_misses
+from optimize.measuring.misses import MISS_COLUMNS, NamedTexts, list_misses
 from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.scored import ScoredItems
 from optimize.measuring.tuning_result import TuningResult
@@ -36,7 +36,7 @@ from optimize.report import card
 from optimize.report.answer import Fact, ReportAnswer, ReportTable
 from optimize.report.charts import DotChart, IntervalChart, count_table, dot_charts, interval_charts
 from optimize.report.comparison import comparison_answer, cost_table
-from optimize.report.misses import MissGroup, NamedTexts, cut_text, miss_groups
+from optimize.report.misses import MissGroup, cut_text, miss_groups
 from optimize.report.tuning import tuning_answer
 from optimize.report.verification import MISSES_FILE, verification_answer
 
@@ -73,7 +73,7 @@ def write_page(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["code"] = backticks_as_code
+    environment.filters |= {"code": backticks_as_code, "cut": cut_text}
     html = environment.get_template("page.html").render(
         answer=answer,
         sections=sections,

@@ -72,9 +72,10 @@ def _next_step(result: ChangedRowsSwap) -> str:
 
 def swap_lines(result: SwapResult, report_path: str | None = None) -> list[str]:
     """Return lines on a swap, the verdict first, and examples of outputs that it would change."""
+    changes = [row.change for row in result.changed_rows[:MAX_PRINTED_ROWS]]
     row_lines = [
-        row.remarks.as_line(f"{row.change_text} (people {row.label_text})", row.id)
-        for row in result.changed_rows[:MAX_PRINTED_ROWS]
+        change.remarks.as_line(f"{change.verdict} (people {change.label})", change.id)
+        for change in changes
     ]
     footer = f"What changes: {Path(report_path).resolve().as_uri()}" if report_path else ""
     return swap_answer(result).lines(MAX_VERIFY_LINES, details=row_lines, footer=footer)
