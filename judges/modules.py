@@ -202,15 +202,12 @@ def prompt_of(signature: SignatureMeta, demos: Sequence[ValuesByName] = ()) -> P
     a text or the judge's answer, or has an answer that is not one of the choices.
     """
     prompt = Prompt(instruction=signature.instructions, fields=_signature_fields(signature))
-    full_demos: list[Mapping[str, FieldValue]] = []
-    for demo_number, demo in enumerate(demos):
-        if any(demo.get(field.name) is None for field in prompt.question_fields):
-            continue
-        full_demo = {}
-        for field in prompt.fields:
-            full_demo[field.name] = _demo_value(demo_number, field, demo.get(field.name))
-        full_demos.append(full_demo)
-    return replace(prompt, demos=tuple(full_demos))
+    full_demos = tuple(
+        {field.name: _demo_value(number, field, demo.get(field.name)) for field in prompt.fields}
+        for number, demo in enumerate(demos)
+        if all(demo.get(field.name) is not None for field in prompt.question_fields)
+    )
+    return replace(prompt, demos=full_demos)
 
 
 def signature_of(prompt: Prompt) -> SignatureMeta:

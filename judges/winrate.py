@@ -3,6 +3,7 @@
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import compress
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -62,32 +63,27 @@ def win_rate(
     lengths: Sequence[tuple[int, int]] | None = None,
 ) -> WinRate:
     """Return how often A wins over B; `lengths` has the numbers of characters of each A and B."""
-    document_ids = range(len(preferences)) if documents is None else documents
-    output_lengths = [(0, 0)] * len(preferences) if lengths is None else lengths
-    wins, margins, length_differences, judged_ids = [], [], [], []
-    rows = zip(preferences, document_ids, output_lengths, strict=True)
-    for preference, document_id, (length_a, length_b) in rows:
-        if preference.preferred is not None:
-            wins.append(WIN_BY_PREFERENCE[preference.preferred])
-            margins.append((preference.margin_ab, preference.margin_ba))
-            length_differences.append(length_a - length_b)
-            judged_ids.append(document_id)
+    is_judged = [preference.preferred is not None for preference in preferences]
+    judged_preferences = list(compress(preferences, is_judged))
+    judged_ids = list(compress(documents or range(len(preferences)), is_judged))
+    wins = np.array([WIN_BY_PREFERENCE[str(each.preferred)] for each in judged_preferences])
     # The choice in each order is 1 for the output shown first, -1 for the other, 0 for neither.
-    margin_signs = np.nan_to_num(np.sign(np.reshape(margins, (-1, 2))))
-    choice_ab, choice_ba = margin_signs[:, 0], -margin_signs[:, 1]
+    choice_ab = np.nan_to_num(np.sign([each.margin_ab for each in judged_preferences]))
+    choice_ba = -np.nan_to_num(np.sign([each.margin_ba for each in judged_preferences]))
     n_choices = abs(choice_ab) + abs(choice_ba)
     position_scores = (choice_ab + choice_ba) / np.maximum(n_choices, 1)
     is_flip = (choice_ab == choice_ba)[n_choices == 2]
     low, high = share_interval(wins, judged_ids)
     position_low, position_high = share_interval(position_scores, judged_ids, -1, 1)
-    length_signs = np.sign(length_differences)
-    length_scores = (2 * np.array(wins) - 1) * length_signs
+    judged_lengths = compress(lengths or [(0, 0)] * len(preferences), is_judged)
+    length_signs = np.sign([length_a - length_b for length_a, length_b in judged_lengths])
+    length_scores = (2 * wins - 1) * length_signs
     return WinRate(
-        win_rate_a=_mean_or_nan(np.array(wins)),
+        win_rate_a=_mean_or_nan(wins),
         low=low,
         high=high,
         n=len(wins),
-        n_ties=wins.count(0.5),
+        n_ties=int((wins == 0.5).sum()),
         n_failed=len(preferences) - len(wins),
         flip_rate=_mean_or_nan(is_flip.astype(float)),
         position_bias=_mean_or_nan(position_scores),
