@@ -48,21 +48,18 @@ LONGER_REPLY_FACTOR = 4
 _log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
 class _SampledReplies:
     """The replies to one request so far, by the index of their sample.
 
     `values` has what was read from a reply, and `unreadable` the reason why nothing was.
     """
 
-    request: Request
-    run_state: RunState
-    n_repeats: int = 0
-    values: dict[int, object] = field(default_factory=dict)
-    unreadable: dict[int, tuple[Reply, str]] = field(default_factory=dict)
-    error_messages: list[str] = field(default_factory=list)
-    tokens_in: int = 0
-    tokens_out: int = 0
+    def __init__(self, request: Request, run_state: RunState) -> None:
+        self.request, self.run_state = request, run_state
+        self.values: dict[int, object] = {}
+        self.unreadable: dict[int, tuple[Reply, str]] = {}
+        self.error_messages: list[str] = []
+        self.n_repeats = self.tokens_in = self.tokens_out = 0
 
     def add(self, indices: Iterable[int], completion: Completion) -> None:
         """Read the replies for these samples, and keep their values or their errors."""

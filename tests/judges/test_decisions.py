@@ -199,12 +199,11 @@ def test_what_is_asked_again_may_come_right(lm, fault, decision_server):
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(here):
     """The working folder with rows and ratings in it."""
-    monkeypatch.chdir(tmp_path)
     write_jsonl("rows.jsonl", ROWS)
     write_jsonl("labels.jsonl", weather_rows(20, 4))
-    return tmp_path
+    return here
 
 
 WAYS = {

@@ -65,13 +65,10 @@ def careless() -> Iterator[OpenAIServer]:
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with labels and a definition."""
-    monkeypatch.chdir(tmp_path)
-    rows = weather_rows(9, 3, "liveliness", ("context", "response"))
-    write_jsonl("labels.jsonl", rows)
+def _files(here: Path) -> None:
+    """Labels and a definition in the working folder."""
+    write_jsonl("labels.jsonl", weather_rows(9, 3, "liveliness", ("context", "response")))
     Path("own.yaml").write_text(DIMENSION)
-    return tmp_path
 
 
 MAINS = {"judges": main, "optimize": tune, "optimize.verify": verify}

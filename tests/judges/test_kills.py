@@ -18,7 +18,7 @@ from table_folder import LM
 from judges.__main__ import main
 
 pytestmark = [
-    pytest.mark.usefixtures("here"),
+    pytest.mark.usefixtures("files"),
     pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals"),
 ]
 AT_ONCE = 8
@@ -32,9 +32,8 @@ Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The working folder, with rows and pairs in it."""
-    monkeypatch.chdir(tmp_path)
+def files(here: Path) -> None:
+    """Rows and pairs in the working folder."""
     rows = [{"id": i, "document": f"Text {i}.", "summary": f"Summary {i}."} for i in range(N_ROWS)]
     write_jsonl("rows.jsonl", rows)
     pairs = [{"post": f"P {i}.", "summary_a": "x", "summary_b": f"y {i}"} for i in range(N_ROWS)]
