@@ -33,7 +33,7 @@ from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import random_generator
 from optimize.tuning.active_run import ActiveRun
 from optimize.tuning.models import open_clients
-from optimize.tuning.preparation import RunLabels, prepare_for_prompt
+from optimize.tuning.preparation import PreparedRun
 from optimize.tuning.program import Example, UserProgram, as_dimension_name
 from optimize.tuning.program_answer import ProgramError as ProgramError
 from optimize.tuning.results import summarize_run
@@ -183,12 +183,19 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         start_time = time.monotonic()
         program = UserProgram(student, self.output)
         print_line: Callable[[str], None] = (lambda text: None) if self.quiet else print_error
-        labels = self._split_examples(program, examples, print_line)
+        all_items, train, dev = self._split_examples(program, examples, print_line)
         settings, opened_models = self._settings_and_models(program)
-        subject, untuned_prompt = program.describe_judge(labels.all_items)
-        is_choice = program.rated_answer.is_choice
-        prepared_run = prepare_for_prompt(
-            settings, labels, subject, untuned_prompt, is_choice=is_choice
+        subject, untuned_prompt = program.describe_judge(all_items)
+        prepared_run = PreparedRun(
+            settings=settings,
+            subject=subject,
+            untuned_prompt=untuned_prompt,
+            is_choice=program.rated_answer.is_choice,
+            labelled_items=LabelledSet(name="trainset", sha256="", outputs=()),
+            all_items=all_items,
+            train=train,
+            dev=dev,
+            held_out=HeldOut(Items(())),
         )
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(self.folder or scratch)
@@ -209,8 +216,8 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
 
     def _split_examples(
         self, program: UserProgram, examples: list[Example], print_line: Callable[[str], None]
-    ) -> RunLabels:
-        """Read the examples as the labels of a run, split into two halves by document."""
+    ) -> tuple[Items, Items, Items]:
+        """Read the examples as items: all of them, and two halves by document."""
         group_field = self.group or None
         if group_field is None and examples:
             group_field = next((name for name in GROUP_FIELDS if name in examples[0]), None)
@@ -237,13 +244,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                     f"half of the examples are all rated {items.human[0]:g}, so there is nothing "
                     "to rank: give more examples, or another seed"
                 )
-        return RunLabels(
-            labelled_items=LabelledSet(name="trainset", sha256="", outputs=()),
-            all_items=all_items,
-            train=train,
-            dev=dev,
-            held_out=HeldOut(Items(())),
-        )
+        return all_items, train, dev
 
     def _settings_and_models(self, program: UserProgram) -> tuple[Settings, dict[str, Model]]:
         """Return the settings of the run, and the models that are dspy.LMs, by role."""

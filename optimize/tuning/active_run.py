@@ -55,7 +55,7 @@ class ActiveRun:
     def _plan_budget(self) -> RunBudget:
         """Plan the budget of the run; the price of a paid judge is measured on a few items."""
         prepared_run, clients = self.prepared_run, self.clients
-        native_n, train = clients.judge.model.native_n, prepared_run.labels.train
+        native_n, train = clients.judge.model.native_n, prepared_run.train
         budget = plan_budget(prepared_run, native_n)
         for note in tuning_notes(prepared_run.settings):  # before the first call is paid for
             self.print_line(f"note: {note}")
@@ -90,8 +90,8 @@ class ActiveRun:
             proposer=self.clients.language_proposer,
             questions=tuple(question.field for question in questions),
             may_add_questions=self.may_add_questions,
-            train=prepared_run.labels.train,
-            dev=prepared_run.labels.dev,
+            train=prepared_run.train,
+            dev=prepared_run.dev,
             goal=prepared_run.goal,
             options=self.budget.search_options,
             add_record=self.trials.record,
@@ -123,7 +123,7 @@ class ActiveRun:
             )
 
         with self.clients.judge.account.spending_on(TEST):
-            return self.prepared_run.labels.held_out.map(score_both)
+            return self.prepared_run.held_out.map(score_both)
 
     def _score_split(self, judge_name: str, candidate: Candidate, items: Items) -> ScoredItems:
         """Judge the items of a held-out split with a candidate; reports print `judge_name`."""
@@ -134,7 +134,7 @@ class ActiveRun:
             judge_name=judge_name,
             dimension=subject.name,
             level=prepared_run.level,
-            labels=prepared_run.labels.labelled_items,
+            labels=prepared_run.labelled_items,
             items=items,
             judgements=tuple(
                 judgement.rescored(choice_fields, candidate.weights, candidate.threshold)

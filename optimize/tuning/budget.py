@@ -124,18 +124,18 @@ def plan_budget(
     default, they are estimated. Raises SettingsError if nothing is measured yet and the user's
     limit is too small to be useful.
     """
-    settings, labels = run.settings, run.labels
+    settings = run.settings
     pricing = _plan_pricing(run, native_n, measured_tokens)
     limit = _run_limit(run, pricing, has_begun=measured_tokens is not None)
-    item_cost, n_held_out = pricing.untuned_cost, labels.n_held_out
+    item_cost, n_held_out = pricing.untuned_cost, run.n_held_out
     max_item_price = (1.0 if pricing.is_free else MAX_CANDIDATE_RATIO) * pricing.untuned_price
     if pricing.is_in_dollars:
-        n_judged = max(1, len(labels.dev) + n_held_out)
+        n_judged = max(1, len(run.dev) + n_held_out)
         max_item_price = max(max_item_price, MAX_CANDIDATE_SHARE * limit / n_judged)
     # The untuned judge and the tuned one judge the held-out items.
     max_item_cost = max_item_price if pricing.is_in_dollars else item_cost
     reserved_cost = n_held_out * (item_cost + max_item_cost)
-    n_probes = len(ATTACKS) * min(N_PROBED_OUTPUTS, len(labels.held_out.test))
+    n_probes = len(ATTACKS) * min(N_PROBED_OUTPUTS, len(run.held_out.test))
     probes_are_free = is_embedded(settings.lm) and reserved_cost + n_probes * item_cost <= limit
     if not (settings.probes or probes_are_free):
         n_probes = 0
@@ -184,7 +184,7 @@ def _plan_pricing(
 
 def _estimate_tokens(run: PreparedRun, n_calls: int, n_replies: int) -> Tokens:
     """Estimate the untuned judge's tokens for one output from the length of its prompts."""
-    train, lm = run.labels.train, run.settings.lm
+    train, lm = run.train, run.settings.lm
     if is_embedded(lm):  # its tokens cost nothing
         return 0, 0
     template = template_for_model(lm, run.untuned_prompt)
@@ -199,7 +199,7 @@ def _proposal_tokens(run: PreparedRun, *, at_worst: bool = False) -> Tokens:
     proposer = run.settings.proposer_model
     if is_embedded(proposer.lm):  # the embedded model writes no proposals
         return 0, 0
-    n_characters = PROPOSER_CHARACTERS + expected_evidence_length(run.labels.train)
+    n_characters = PROPOSER_CHARACTERS + expected_evidence_length(run.train)
     if at_worst:  # each character of the prompt is a token
         max_reply_tokens = max_tokens_factor(proposer.lm) * MAX_PROPOSAL_TOKENS
         return n_characters, proposer.max_tokens or max_reply_tokens
@@ -211,12 +211,12 @@ def _proposal_tokens(run: PreparedRun, *, at_worst: bool = False) -> Tokens:
 
 def _usual_work(run: PreparedRun) -> tuple[float, int]:
     """Return the numbers of judgements and proposals of a search that no limit ends."""
-    labels, n_learning_items = run.labels, len(run.labels.train_and_dev)
+    n_learning_items = len(run.train_and_dev)
     if is_embedded(run.settings.lm):  # the untuned judge, and the judge that shows all labels
         return 2 * n_learning_items, 0
-    race_share = min(1.0, MAX_RACE_DOCUMENTS / len(labels.train.documents))
+    race_share = min(1.0, MAX_RACE_DOCUMENTS / len(run.train.documents))
     n_judgements = (
-        USUAL_RACES * race_share * len(labels.train)
+        USUAL_RACES * race_share * len(run.train)
         + (1 + MAX_FINALISTS) * n_learning_items
         + QUESTION_TEST_COST * min(n_learning_items, 2 * MAX_OUTPUTS_ASKED)
     )
@@ -246,7 +246,7 @@ def _expected_by_purpose(run: PreparedRun, budget: SearchBudget, n_probes: int) 
     spending = [
         judging(SEARCH, share * n_judgements, searched_tokens),
         _spending(PROPOSALS, share * n_proposals, 1, _proposal_tokens(run), proposer_price),
-        judging(TEST, 2 * run.labels.n_held_out, pricing.untuned_tokens),
+        judging(TEST, 2 * run.n_held_out, pricing.untuned_tokens),
         judging(PROBES, n_probes, pricing.untuned_tokens),
     ]
     return [row for row in spending if row.calls]
@@ -286,7 +286,7 @@ def _run_limit(run: PreparedRun, pricing: Pricing, *, has_begun: bool) -> float:
             needed_limit = math.ceil(smallest_limit / cost_per_unit * 10**n_decimals)
             raise SettingsError(
                 f"{option_name(name, f'{user_limit:g}')}: too little to learn anything from "
-                f"{len(run.labels.all_items)} labels; the smallest useful limit is "
+                f"{len(run.all_items)} labels; the smallest useful limit is "
                 f"{option_name(name, f'{needed_limit / 10**n_decimals:g}')}"
             )
     return min(limits, default=default_limit)
@@ -298,10 +298,10 @@ def _planned_limits(run: PreparedRun, pricing: Pricing) -> tuple[float, float]:
     The default limit pays for a usual search with candidates that cost no more than the untuned
     judge. Dearer candidates end the search earlier.
     """
-    labels, item_cost = run.labels, pricing.untuned_cost
-    test_cost = labels.n_held_out * item_cost
+    item_cost = pricing.untuned_cost
+    test_cost = run.n_held_out * item_cost
     if pricing.is_free:
-        n_calls = FREE_CALLS_PER_OUTPUT * item_cost * len(labels.all_items)
+        n_calls = FREE_CALLS_PER_OUTPUT * item_cost * len(run.all_items)
         return test_cost, max(FREE_CALLS, n_calls)
     n_judgements, n_proposals = _usual_work(run)
     proposal_cost, test_ratio = 1.0, 1.0

@@ -70,8 +70,8 @@ def _limit_text(budget: RunBudget) -> str:
 
 def budget_json(budget: RunBudget) -> JsonObject:
     """Return the JSON object that `--dry-run --json` prints."""
-    expected, labels = to_json(budget.expected_total) or {}, budget.run.labels
-    splits = {"train": labels.train, "dev": labels.dev, "test": labels.held_out.test}
+    expected, run = to_json(budget.expected_total) or {}, budget.run
+    splits = {"train": run.train, "dev": run.dev, "test": run.held_out.test}
     return {
         "documents": {name: len(items.documents) for name, items in splits.items()},
         "chance": _chance_sentence(budget.run),
@@ -85,8 +85,8 @@ def budget_json(budget: RunBudget) -> JsonObject:
 
 def _chance_sentence(run: PreparedRun) -> str:
     """Return a sentence on how likely a better judge is to ship with this many documents."""
-    labels, goal, risk = run.labels, run.goal, run.settings.risk
-    return power_text(labels.all_items, labels.train_and_dev, search_goal=goal, risk=risk)[0]
+    goal, risk = run.goal, run.settings.risk
+    return power_text(run.all_items, run.train_and_dev, search_goal=goal, risk=risk)[0]
 
 
 def _two_digit_text(number: float) -> str:

@@ -99,7 +99,7 @@ def open_run(
 
 def run_config(run: PreparedRun) -> RunConfig:
     """Return the fields of a tuning run's config.json."""
-    settings, labelled_items = run.settings, run.labels.labelled_items
+    settings, labelled_items = run.settings, run.labelled_items
     prompt_text = str(template_for_model(settings.lm, run.untuned_prompt))
     if run.subject.questions:
         prompt_text += str(run.subject.questions)

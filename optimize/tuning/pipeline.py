@@ -47,23 +47,24 @@ def tune_in_folder(
     saved in the folder. `opened_models` are open already, by name. `stderr` shows the progress.
     """
     prepared_run = prepare_run(settings, subject, rows)
-    subject, labels = prepared_run.subject, prepared_run.labels
+    subject, labelled_items = prepared_run.subject, prepared_run.labelled_items
     config = run_folder.run_config(prepared_run)
     with run_folder.open_run(out, subject.name, config, print_line) as folder:
         if rows is not None:
             json_lines = as_json_lines(rows_in_memory(rows))
             write_atomically(folder / run_folder.LABELS_FILE, json_lines, overwrite=True)
-        assert labels.splits
-        splits = run_folder.splits_json(labels.splits, settings.seed)
+        assert prepared_run.splits
+        splits = run_folder.splits_json(prepared_run.splits, settings.seed)
         write_json(folder / run_folder.SPLITS_FILE, splits)
-        print_line(f"{folder}: {metric_name(prepared_run.goal)}, {len(labels.all_items)} outputs")
+        n_outputs = len(prepared_run.all_items)
+        print_line(f"{folder}: {metric_name(prepared_run.goal)}, {n_outputs} outputs")
         is_new_judge = subject.name not in SUBJECT_BY_NAME
         # In a file of pairs, the outputs may have other names than in the comparison.
         text_names = {*subject.texts, *(RESPONSE_NAMES if subject.kind == "pairwise" else ())}
-        reading = labels.labelled_items.reading
+        reading = labelled_items.reading
         if columns := unread_columns(reading, text_names, is_new=is_new_judge):
             print_line(f"columns not read: {columns}")
-        for note in labels.labelled_items.notes:
+        for note in labelled_items.notes:
             print_line(f"note: {note}")
         if subject.questions and is_new_judge and is_embedded(settings.lm):
             print_line(

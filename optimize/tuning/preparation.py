@@ -1,6 +1,6 @@
 """Prepare a tuning run without a model: read and split its labels, and check its settings."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
 
@@ -32,20 +32,43 @@ from optimize.statistics.correlations import Level
 from optimize.tuning.settings import Objective, Settings
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunLabels:
-    """The labels of a run: as they were read, and as items, all together and by split.
+@dataclass(kw_only=True)
+class PreparedRun:
+    """A tuning run whose settings and labels were read and checked, before any model is called.
 
-    The untuned and the tuned judge are measured once on `held_out`. `splits` has the labels of each
-    split as they were read; None if no labels were held out.
+    `labelled_items` are the labels as they were read, and `all_items` the same labels as items. The
+    search learns from `train` and `dev`; the untuned and the tuned judge are measured once on
+    `held_out`. `splits` has the labels of each split as they were read; None if none are held out.
+    `is_choice` says whether the judge's answer is one of two outputs or one of two labels.
+
+    Raises SettingsError if the level or the objective in the settings does not fit the labels.
     """
 
+    settings: Settings
+    subject: Subject
+    untuned_prompt: Prompt
+    is_choice: bool
     labelled_items: AnyLabels
     all_items: Items
     train: Items
     dev: Items
     held_out: HeldOut[Items]
     splits: Splits[LabelledSet | LabelledPairs] | None = None
+    level: Level = field(init=False)
+    objective: Objective = field(init=False)
+
+    def __post_init__(self) -> None:
+        level, objective = self.settings.level, self.settings.objective
+        check_level(level, self.all_items, are_pairs=self.is_choice)
+        self.objective = choose_objective(objective, level, self.subject, self.all_items)
+        self.level = choose_level(self.train) if level == "auto" else level
+        if self.is_choice:
+            self.level = "dataset"
+
+    @property
+    def goal(self) -> Goal:
+        """The metric that the search maximises: balanced accuracy, or rho at the run's level."""
+        return "balanced" if self.objective == "balanced" else self.level
 
     @property
     def train_and_dev(self) -> Items:
@@ -55,42 +78,6 @@ class RunLabels:
     @property
     def n_held_out(self) -> int:
         return sum(map(len, self.held_out.by_name.values()))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreparedRun:
-    """A tuning run whose settings and labels were read and checked, before any model is called."""
-
-    settings: Settings
-    subject: Subject
-    labels: RunLabels
-    level: Level
-    untuned_prompt: Prompt
-    objective: Objective = "spearman"
-
-    @property
-    def goal(self) -> Goal:
-        """The metric that the search maximises: balanced accuracy, or rho at the run's level."""
-        return "balanced" if self.objective == "balanced" else self.level
-
-
-def prepare_for_prompt(
-    settings: Settings, labels: RunLabels, subject: Subject, prompt: Prompt, *, is_choice: bool
-) -> PreparedRun:
-    """Prepare a run that tunes this prompt, with the level and the objective that fit the labels.
-
-    `is_choice` says whether the judge's answer is one of two outputs or one of two labels.
-    """
-    check_level(settings.level, labels.all_items, are_pairs=is_choice)
-    level = choose_level(labels.train) if settings.level == "auto" else settings.level
-    return PreparedRun(
-        settings=settings,
-        subject=subject,
-        labels=labels,
-        level="dataset" if is_choice else level,
-        untuned_prompt=prompt,
-        objective=choose_objective(settings.objective, settings.level, subject, labels.all_items),
-    )
 
 
 def prepare_run(
@@ -114,18 +101,45 @@ def prepare_run(
     subject = fit_subject(subject, settings.scale, pairwise=is_pairwise)
     labelled_items = load_labels(label_source, subject.name, subject)
     labelled_items = replace(labelled_items, notes=(*labelled_items.notes, *notes))
-    labels = split_labelled(labelled_items, subject, settings.seed)
+    splits = split(labelled_items, seed=settings.seed)
     reasoning = None if settings.reasoning == "auto" else settings.reasoning
     if is_decision_model(settings.lm):  # a decision model cannot write its reasoning
         reasoning = "none"
     judge = Judge.of(subject, reasoning=reasoning, lm=settings.lm)
-    run = prepare_for_prompt(settings, labels, subject, judge.prompt, is_choice=is_pairwise)
+    items_of = partial(make_items, dimension=subject.name, subject=subject)
+    run = PreparedRun(
+        settings=settings,
+        subject=subject,
+        untuned_prompt=judge.prompt,
+        is_choice=is_pairwise,
+        labelled_items=labelled_items,
+        all_items=items_of(labelled_items),
+        train=items_of(splits.train),
+        dev=items_of(splits.dev),
+        held_out=HeldOut(splits.test, splits.test_unseen_systems).map(items_of),
+        splits=splits,
+    )
+    _check_labels_differ(run)
     # If the judge could not ask its questions or could not be saved, raise the error now, before
     # any call is paid for.
     Judge.of(subject, questions=subject.questions)
     provenance = {"data": {"name": labelled_items.name}}
     replace(judge, plan=SamplingPlan(kind="one"), provenance=provenance).dumps()
     return run
+
+
+def _check_labels_differ(run: PreparedRun) -> None:
+    """Raise LabelError if all labels in train and dev are equal."""
+    labels = run.train_and_dev.human
+    if np.ptp(labels) > 0:
+        return
+    splits_text = " in train and dev" if np.ptp(run.all_items.human) else ""
+    label_words = verdict_words(run.labelled_items, run.subject.name)
+    label_text = label_words[0 if labels[0] == 1 else 1] if label_words else f"{labels[0]:g}"
+    raise LabelError(
+        f"{run.labelled_items.name}: every label on {run.subject.name}{splits_text} is "
+        f"{label_text}: there is nothing to learn"
+    )
 
 
 def _new_judge_note(subject: Subject, subject_text: str) -> str:
@@ -143,30 +157,6 @@ def _new_judge_note(subject: Subject, subject_text: str) -> str:
         f"{reads_and_answers}. A definition of one line helps about as much as tuning: "
         + option_name(setting_name, f"'{subject.name}=...'")
     )
-
-
-def split_labelled(labelled_items: AnyLabels, subject: Subject, seed: int) -> RunLabels:
-    """Split labels by document, and also by system if possible; LabelError if all are equal."""
-    splits = split(labelled_items, seed=seed)
-    items_of = partial(make_items, dimension=subject.name, subject=subject)
-    labels = RunLabels(
-        labelled_items=labelled_items,
-        all_items=items_of(labelled_items),
-        train=items_of(splits.train),
-        dev=items_of(splits.dev),
-        held_out=HeldOut(splits.test, splits.test_unseen_systems).map(items_of),
-        splits=splits,
-    )
-    if np.ptp(labels.train_and_dev.human) == 0:
-        splits_text = " in train and dev" if np.ptp(labels.all_items.human) else ""
-        label = labels.train_and_dev.human[0]
-        label_words = verdict_words(labelled_items, subject.name)
-        label_text = label_words[0 if label == 1 else 1] if label_words else f"{label:g}"
-        raise LabelError(
-            f"{labelled_items.name}: every label on {subject.name}{splits_text} is {label_text}: "
-            "there is nothing to learn"
-        )
-    return labels
 
 
 def choose_objective(

@@ -31,7 +31,7 @@ def summarize_run(
 ) -> TuningResult:
     """Return the content of summary.json; `scored_splits` is None if no labels were held out."""
     prepared_run, search_problem = run.prepared_run, run.search_problem
-    settings, labels = prepared_run.settings, prepared_run.labels
+    settings = prepared_run.settings
     judge, proposer, decision = run.clients.judge, run.clients.proposer, search_result.decision
     splits: HeldOut[SplitResult | None] = HeldOut(None)
     if scored_splits:
@@ -49,7 +49,7 @@ def summarize_run(
         request_changes += [f"{model.name} takes {one}" for one in getattr(model, "changes", ())]
     answers, candidate = None, search_result.tuned_candidate
     if candidate.weights:
-        loss_by_question = question_losses(search_problem, candidate, labels.train_and_dev)
+        loss_by_question = question_losses(search_problem, candidate, prepared_run.train_and_dev)
         choice_fields = candidate.prompt(prepared_run.untuned_prompt).choices
         answers = candidate.weights.describe(choice_fields, loss_by_question)
     return TuningResult(
@@ -59,7 +59,7 @@ def summarize_run(
         seed=settings.seed,
         level=prepared_run.level,
         objective=prepared_run.objective,
-        data_counts=DataCounts.from_items(labels.labelled_items, labels.all_items),
+        data_counts=DataCounts.from_items(prepared_run.labelled_items, prepared_run.all_items),
         test=splits.test,
         unseen=splits.unseen,
         shipped=search_result.shipped,
@@ -107,8 +107,8 @@ def save_judges(
     tuning_result: TuningResult,
 ) -> TuningResult:
     """Save the judge that ships, and a tuned judge that does not; the result names its file."""
-    settings, labels, clients = run.prepared_run.settings, run.prepared_run.labels, run.clients
-    labelled_items, splits = labels.labelled_items, labels.splits
+    prepared_run, settings, clients = run.prepared_run, run.prepared_run.settings, run.clients
+    labelled_items, splits = prepared_run.labelled_items, prepared_run.splits
     assert splits
     copied_keys = ("shipped", "why", "risk", "ship", "seed_judge", "tuned_judge", "gain")
     summary = tuning_result.to_json()
@@ -119,14 +119,14 @@ def save_judges(
             "constructed": is_constructed(labelled_items.sha256),
         },
         # `verify` recognises by these digests the labels that would flatter the judge.
-        "tuned_on": tuning_digests(labels.train_and_dev, run.prepared_run.subject),
+        "tuned_on": tuning_digests(prepared_run.train_and_dev, prepared_run.subject),
         "split": {"by": splits.by, "sha256": splits.sha256},
         "model": clients.judge.model.name,
         "endpoint": endpoint_digest(clients.judge.model.endpoint),
         "proposer": clients.proposer.model.name,
         "optimizer": settings.optimizer,
         "seed": settings.seed,
-        "level": run.prepared_run.level,
+        "level": prepared_run.level,
         "versions": package_versions(),
         "started": first_start_time(run.folder),
         **{key: summary[key] for key in copied_keys},

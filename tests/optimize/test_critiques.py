@@ -60,7 +60,7 @@ def test_a_demonstration_shows_peoples_comment_as_its_reason():
 
 def test_no_request_holds_a_comment_on_test_or_on_the_judged_output(tmp_path):
     run = paid_run(tmp_path, 2, two_values=True, max_cost=2.0)
-    ids = {item.id for item in prepare_run(Settings(**run.settings)).labels.held_out.test.items}
+    ids = {item.id for item in prepare_run(Settings(**run.settings)).held_out.test.items}
     critiques = {run.settings[name].partition("/")[2]: set() for name in ("lm", "proposer_lm")}
     judge_model, _ = critiques
     for body in run.bodies:

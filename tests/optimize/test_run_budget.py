@@ -32,10 +32,9 @@ def plan(figures=None, **settings):
 
 def test_a_run_reserves_its_final_measurement_and_plans_judgements_by_purpose():
     free, paid = plan(lm="embedded"), plan(max_cost=1.0)
-    labels = free.run.labels
-    n_test = labels.n_held_out
+    n_test = free.run.n_held_out
     # The untuned judge and one that shows the labels; six added lines on 16 outputs.
-    calls = {"search": 2 * len(labels.train_and_dev), "test": 2 * n_test, "probes": 6 * 16}
+    calls = {"search": 2 * len(free.run.train_and_dev), "test": 2 * n_test, "probes": 6 * 16}
     assert {row.purpose: row.calls for row in free.expected_by_purpose} == calls
     assert free.expected_total.cost_usd == 0
     assert paid.search_budget.limit == pytest.approx(paid.limit - paid.reserved_cost)

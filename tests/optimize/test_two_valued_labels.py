@@ -99,7 +99,7 @@ def test_one_line_can_define_a_verdict_or_a_rating_judge(
 ):
     file = str(sheet(here / "s.csv", words))
     run = prepare_run(read_settings({"dimension": dimension, "data": file, **settings}))
-    notes = " ".join(run.labels.labelled_items.notes)
+    notes = " ".join(run.labelled_items.notes)
     assert says in notes
     assert (run.subject.name, run.subject.scale) == ("label", tuple(scale))
     assert run.subject.words == (PASS if len(run.subject.scale) == 2 else None)
@@ -233,6 +233,6 @@ def test_pairs_without_a_definition_make_a_comparison_from_a_name_or_one_line(he
     pairs = [{"prompt": f"Question {n}?", "winner": "AB"[n % 2], **answers[n]} for n in range(40)]
     data = write_jsonl("pairs.jsonl", pairs)
     run = prepare_run(read_settings({"pairwise": spec, "data": data}))
-    assert any("and answers which is better" in note for note in run.labels.labelled_items.notes)
+    assert any("and answers which is better" in note for note in run.labelled_items.notes)
     assert (run.subject.name, run.subject.kind) == ("tone", "pairwise")
     assert question in str(run.untuned_prompt.template())
