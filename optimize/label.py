@@ -111,16 +111,19 @@ def label(flags: Namespace) -> int:
             path=label_path,
             seed=flags.seed,
         )
-        for note in (*items_to_label.notes, *session.label_log.notes):
-            print_note(f"note: {note}")
-        session.judge_answers = _ask_judge(judge, label_rows, flags, subject) if judge else None
-        with LabelServer(session, flags.port) as server, suppress(KeyboardInterrupt):
-            answers = ", ".join(map(str, answer_numbers(subject)))
-            print_output(f"{subject.name}: {answers}", f"labels go to {label_path}")
-            print_output(f"open {server.address}")
-            print_output("Ctrl-C ends; run the same command again to continue")
-            server.serve_forever()
-        n_labels = session.label_log.close()
+        try:
+            for note in (*items_to_label.notes, *session.label_log.notes):
+                print_note(f"note: {note}")
+            if judge:
+                session.judge_answers = _ask_judge(judge, label_rows, flags, subject)
+            with LabelServer(session, flags.port) as server, suppress(KeyboardInterrupt):
+                answers = ", ".join(map(str, answer_numbers(subject)))
+                print_output(f"{subject.name}: {answers}", f"labels go to {label_path}")
+                print_output(f"open {server.address}")
+                print_output("Ctrl-C ends; run the same command again to continue")
+                server.serve_forever()
+        finally:
+            n_labels = session.label_log.close()
     if not n_labels:
         print_output("", "nothing was labelled")
         return DONE_EXIT_CODE

@@ -41,7 +41,6 @@ class LabelServer(ThreadingHTTPServer):
         try:
             super().__init__(("127.0.0.1", port), _Handler)
         except (OSError, OverflowError) as error:
-            session.label_log.close()
             problem = f"--port {port} cannot be used ({error})"
             raise JudgesError(f"{problem}; name another port, or leave out --port") from None
         self.session, self.token = session, secrets.token_urlsafe()

@@ -196,13 +196,11 @@ def test_a_judge_is_asked_first_and_shown_only_in_the_review(serve, words, value
         ((*TASK, "x", "--out", "outputs.jsonl"), 1, "is not a label from"),
         ((*TASK, "x", "--judge", "relevance"), 2, "rating judge"),
         ((*TASK, "x", "--judge", "a", "--judge", "b"), 2, "one judge"),
+        ((*TASK, "x", "--port", "99999"), 1, "leave out --port"),
+        ((*TASK, "relevance", "--judge", "relevance", "--lm", "openai/m"), 1, "OPENAI_API_KEY"),
     ],
 )
 def test_errors_are_printed_before_a_page_opens(words, code, message):
     before = {path: path.stat().st_mtime_ns for path in Path().glob("*") if path.exists()}
     refuse(code, message, *words)
     assert before == {path: path.stat().st_mtime_ns for path in Path().glob("*") if path.exists()}
-
-
-def test_a_port_that_cannot_be_used_is_refused_in_one_line():
-    refuse(1, "leave out --port", *TASK, "x", "--port", "99999")

@@ -8,9 +8,7 @@ from typing import Any, NamedTuple
 from jsonl import read_jsonl, write_jsonl
 
 from judges.protocol import Completion, Message, Reply, Sampling
-from optimize.tuning.folder import open_run, run_config
-from optimize.tuning.pipeline import tune_and_save
-from optimize.tuning.preparation import prepare_run
+from optimize.tuning.pipeline import tune_in_folder
 from optimize.tuning.settings import Settings
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -70,14 +68,12 @@ def paid_run(folder: Path, seed: int, *, two_values: bool = False, **settings: A
     server.answer = lambda body: bodies.append(body) or answer(body)
     flags = {"dimension": str(dimension), "data": str(labels), "cache": "none"}
     flags |= {**MODELS, **settings}
-    prepared_run = prepare_run(Settings(**flags))
     models = {
         name: SimulatedModel(server, name.partition("/")[2])
         for name in (flags["lm"], flags["proposer_lm"])
     }
-    with open_run(
-        folder / "run", prepared_run.subject.name, run_config(prepared_run), lambda line: None
-    ):
-        summary = tune_and_save(prepared_run, folder / "run", lambda line: None, models).to_json()
+    _, result = tune_in_folder(
+        Settings(**flags), folder / "run", print_line=lambda line: None, opened_models=models
+    )
     trials = read_jsonl(folder / "run" / "trials.jsonl")
-    return PaidRun(summary, trials, server.dollars, bodies, flags)
+    return PaidRun(result.to_json(), trials, server.dollars, bodies, flags)
