@@ -10,7 +10,7 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from hashlib import file_digest, sha256
@@ -48,7 +48,7 @@ from judges.tables.formats import (
     writable_format,
 )
 from judges.tables.problems import RowsError
-from judges.tables.text import Record
+from judges.tables.text import Record, TableRow
 from judges.tables.xlsx import split_sheet
 from judges.terminal import Progress, print_error, print_note, print_output
 from judges.text_columns import accepted_column_names, find_columns
@@ -73,7 +73,17 @@ class TableRun:
         self.judges = [results.judge for results in self.results_by_judge.values()]
         column_by_name = _read_column_mapping(flags.map, self.judges)
         is_flat = flags.out is not None and writable_format(flags.out).is_flat
-        columns, n_characters = self._read_table(column_by_name)
+        notes = list[str]()
+        rows = read_table_rows(flags.data, notes)
+        first_rows = [*islice(rows, MAX_INSPECTED_ROWS)]
+        text_names = {name for row in first_rows for name in _text_names(row.cells)}
+        self.columns_by_judge = {
+            judge.name: find_columns(judge.subject, column_by_name, text_names)
+            for judge in self.judges
+        }
+        self.n_rows, columns, n_characters = self._count(chain(first_rows, rows))
+        for note in notes:
+            print_note(f"note: {flags.data}: {note}")
         table = Table(name="", sha256="", is_typed=True, columns=tuple(columns), rows=())
         options = ReadOptions(columns_by_name={ID_COLUMN: column_by_name.get(ID_COLUMN, "")})
         self.id_column = Columns(table, options).find_column(ID_COLUMN)
@@ -87,27 +97,15 @@ class TableRun:
                 columns.update(dict.fromkeys(results.name_columns(columns)))
         self.columns, self.estimate = [*columns], total_estimate(estimates)
 
-    def _read_table(
-        self, column_by_name: Mapping[str, str]
-    ) -> tuple[dict[str, None], Counter[str]]:
-        """Find and count what is judged; return the columns, and the characters by judge."""
-        notes, n_characters, columns = list[str](), Counter[str](), dict[str, None]()
-        rows = read_table_rows(self.flags.data, notes)
-        first_rows = [*islice(rows, MAX_INSPECTED_ROWS)]
-        text_names = {name for row in first_rows for name in _text_names(row.cells)}
-        self.columns_by_judge = {
-            judge.name: find_columns(judge.subject, column_by_name, text_names)
-            for judge in self.judges
-        }
-        self.n_rows = 0
-        for row in chain(first_rows, rows):
-            self.n_rows += 1
+    def _count(self, rows: Iterable[TableRow]) -> tuple[int, dict[str, None], Counter[str]]:
+        """Return the number of rows, all columns, and the characters of texts by judge."""
+        n_rows, columns, n_characters = 0, dict[str, None](), Counter[str]()
+        for row in rows:
+            n_rows += 1
             columns.update(dict.fromkeys(row.cells))
             for judge_name, texts in self.texts_by_judge(row.cells).items():
                 n_characters[judge_name] += sum(len(str(text)) for text in texts.values())
-        for note in notes:
-            print_note(f"note: {self.flags.data}: {note}")
-        return columns, n_characters
+        return n_rows, columns, n_characters
 
     @property
     def external_lms(self) -> list[str]:
