@@ -134,20 +134,22 @@ def plan(flags: argparse.Namespace) -> CommandOutcome:
     floors, task = read_floors(flags), _read_labels_so_far(flags)
     scored_items, labelled_set = _read_scores(flags, task), task.labels
     assert isinstance(labelled_set, LabelledSet)
-    labelled = scored_items.of_rows(np.flatnonzero(label_mask(scored_items)).tolist())
-    unlabelled = np.setdiff1d(scored_items.items.documents, labelled.items.documents)
-    n_labelled = len(labelled.items.documents)
-    has_score = ~np.isnan(labelled.scores)
-    n_complete = np.unique(np.array(labelled.document_ids)[has_score]).size
+    labelled_items = scored_items.of_rows(np.flatnonzero(label_mask(scored_items)).tolist())
+    unlabelled_documents = np.setdiff1d(
+        scored_items.items.documents, labelled_items.items.documents
+    )
+    n_labelled = len(labelled_items.items.documents)
+    has_score = ~np.isnan(labelled_items.scores)
+    n_complete = np.unique(np.array(labelled_items.document_ids)[has_score]).size
     figures, labels_needed = dict[str, PlannedFigure](), list[LabelsNeeded]()
     n_to_label: float = FIRST_ROUND_DOCUMENTS - n_complete
     if n_complete >= MIN_LABELLED_DOCUMENTS:
         scale = find_label_scale(scored_items, scale=flags.scale, definition=flags.dimension)
         if floors:
-            labels_needed = [_labels_for_floors(labelled, scale, floors)]
+            labels_needed = [_labels_for_floors(labelled_items, scale, floors)]
             n_labels = next(iter(labels_needed[0].n_labels.values())) or math.inf
-            n_missing = max(0, n_labels - len(labelled.items))
-            n_documents = n_labelled + unlabelled.size
+            n_missing = max(0, n_labels - len(labelled_items.items))
+            n_documents = n_labelled + unlabelled_documents.size
             n_to_label = n_missing * n_documents / len(scored_items.items)
         else:
             figures = plan_figures(scored_items, scale, flags.target_width)
@@ -156,13 +158,13 @@ def plan(flags: argparse.Namespace) -> CommandOutcome:
     elif floors:
         labels_needed = [labels_needed_for_floors(floors, share) for share in ASSUMED_FAIL_SHARES]
     # The order is random, so that the first documents alone are a random sample, too.
-    rng = random_generator(flags.seed, "plan", unlabelled.size)
-    n_drawn = math.ceil(min(n_to_label, unlabelled.size))
-    drawn_documents = rng.permutation(unlabelled)[:n_drawn].tolist()
+    rng = random_generator(flags.seed, "plan", unlabelled_documents.size)
+    n_drawn = math.ceil(min(n_to_label, unlabelled_documents.size))
+    drawn_documents = rng.permutation(unlabelled_documents)[:n_drawn].tolist()
     result = PlanResult(
         data={"name": labelled_set.name, "sha256": labelled_set.sha256},
         dimension=task.dimension,
-        n_documents=n_labelled + unlabelled.size,
+        n_documents=n_labelled + unlabelled_documents.size,
         n_labelled=n_labelled,
         target_width=flags.target_width,
         figures=figures,
@@ -193,13 +195,13 @@ def _read_scores(flags: argparse.Namespace, task: Task) -> ScoredItems:
 
 
 def _labels_for_floors(
-    labelled: ScoredItems, label_scale: Scale, floors: Mapping[str, float]
+    labelled_items: ScoredItems, label_scale: Scale, floors: Mapping[str, float]
 ) -> LabelsNeeded:
     """Return how many labels decide about the floors, if fails stay as frequent as so far."""
-    if label_scale != (0, 1) or not are_verdicts(labelled):
+    if label_scale != (0, 1) or not are_verdicts(labelled_items):
         raise SettingsError("--min-tpr and --min-tnr need labels that say pass or fail")
-    is_decided = labelled.human != 0.5
-    return labels_needed_for_floors(floors, float(1 - labelled.human[is_decided].mean()))
+    is_decided = labelled_items.human != 0.5
+    return labels_needed_for_floors(floors, float(1 - labelled_items.human[is_decided].mean()))
 
 
 def _read_labels_so_far(flags: argparse.Namespace) -> Task:
@@ -220,8 +222,8 @@ def plan_figures(
     scored_items: ScoredItems, label_scale: Scale, target_width: float
 ) -> dict[str, PlannedFigure]:
     """Return the mean label and the judge's agreement, and how many more documents each needs."""
-    labelled = scored_items.of_rows(np.flatnonzero(label_mask(scored_items)).tolist())
-    n_labelled = len(labelled.items.documents)
+    labelled_items = scored_items.of_rows(np.flatnonzero(label_mask(scored_items)).tolist())
+    n_labelled = len(labelled_items.items.documents)
     n_unlabelled = len(scored_items.items.documents) - n_labelled
     is_rate = label_scale == (0, 1) and are_verdicts(scored_items)
     mean = estimate_mean_label(scored_items, label_scale)
@@ -230,9 +232,11 @@ def plan_figures(
     scores = scored_items.scores
     if np.nanmax(scores) > np.nanmin(scores):
         if is_rate:  # leave out the outputs whose annotators are tied
-            labelled = labelled.of_rows(np.flatnonzero(labelled.human != 0.5).tolist())
-        items, level = labelled.items, choose_level(labelled.items)
-        vectors = labelled.scores, labelled.human, labelled.document_ids
+            labelled_items = labelled_items.of_rows(
+                np.flatnonzero(labelled_items.human != 0.5).tolist()
+            )
+        items, level = labelled_items.items, choose_level(labelled_items.items)
+        vectors = labelled_items.scores, labelled_items.human, labelled_items.document_ids
         if is_rate and are_fractions(scores):
             n_for_interval, rates = MIN_OUTPUTS_FOR_RATES, verdict_agreement(*vectors)
             n_missing_by_figure = n_missing_for_intervals(items, PASS_FAIL, level)

@@ -98,17 +98,20 @@ def learn_panel(scored_by_name: Mapping[str, ScoredItems], rng: np.random.Genera
     For pairs, the panel's scores are margins in favour of A, from -1 to 1.
     """
     is_pairwise = any(scored.is_pairwise for scored in scored_by_name.values())
-    data, slopes, intercepts, why_excluded = _standardise(scored_by_name, is_pairwise=is_pairwise)
+    member_scores, slopes, intercepts, why_excluded = _standardise(
+        scored_by_name, is_pairwise=is_pairwise
+    )
     member_names = [name for name in sorted(scored_by_name) if name not in why_excluded]
     whole_panel = np.ones(len(member_names), bool)
     smaller_panels = list(~np.eye(len(member_names), dtype=bool)) if len(member_names) > 1 else []
-    gain, *losses = data.held_out_gains([whole_panel, *smaller_panels], rng)
+    gain, *losses = member_scores.held_out_gains([whole_panel, *smaller_panels], rng)
     if not np.isfinite(gain.standard_error):
         raise SettingsError(
             "label more documents: weights cannot be learned, because people rate outputs "
             "differently in fewer than two documents"
         )
-    rhos, (weights,) = data.fit_weights(np.full(data.human.size, True), [whole_panel])
+    all_rows = np.full(member_scores.human.size, True)
+    rhos, (weights,) = member_scores.fit_weights(all_rows, [whole_panel])
     best_member = member_names[rhos.argmax()]
     is_learned = gain.value > gain.standard_error
     members = [WeightedMember(best_member, 1)]
@@ -118,10 +121,10 @@ def learn_panel(scored_by_name: Mapping[str, ScoredItems], rng: np.random.Genera
             slopes, intercepts = slopes / slopes.max(), np.zeros_like(intercepts)
         else:
             # The panel's scores get the mean and standard deviation of people's ratings.
-            panel_scores = data.standardised_scores @ weights
-            factor = data.human.std() / panel_scores.std()
+            people, panel_scores = member_scores.human, member_scores.standardised_scores @ weights
+            factor = people.std() / panel_scores.std()
             slopes = slopes * factor
-            intercepts = intercepts * factor + (data.human.mean() - factor * panel_scores.mean())
+            intercepts = intercepts * factor + (people.mean() - factor * panel_scores.mean())
         columns = np.stack([weights, slopes, intercepts]).tolist()
         by_weight = sorted(map(WeightedMember, member_names, *columns), key=lambda one: -one.weight)
         members = [member for member in by_weight if member.weight > 0]
@@ -173,8 +176,8 @@ def _standardise(
     standardised_scores = np.stack(columns, axis=1) * slopes + intercepts
     has_all_scores = ~np.isnan(standardised_scores).any(axis=1)
     vectors = standardised_scores, human, document_codes, system_codes, group_codes
-    data = _MemberScores(*(vector[has_all_scores] for vector in vectors))
-    return data, slopes, intercepts, why_excluded
+    member_scores = _MemberScores(*(vector[has_all_scores] for vector in vectors))
+    return member_scores, slopes, intercepts, why_excluded
 
 
 def _codes(names: Sequence[str]) -> Codes:

@@ -11,7 +11,7 @@ from judges.judgement import Judgement, Preference
 from judges.labels.types import LabelledPair
 from judges.tables.problems import count_text
 from judges.winrate import win_rate
-from optimize.figures.as_json import INLINED_IN_JSON
+from optimize.figures.as_json import INLINED_IN_JSON, JsonObject, fields_json
 from optimize.figures.as_text import VERDICT_PLURALS, interval_text, looks_text
 from optimize.inputs.flags import FLOOR_FIGURES
 from optimize.items import DataCounts, judged_output_name
@@ -119,17 +119,25 @@ class FloorCheck:
     """Whether a judge's figures are at or above the floors that the user set.
 
     Each floor has a text: in `held` if the figure's interval lies above it, in `shortfalls` if the
-    interval lies below it, else in `undecided`. `outcome` is None if no floors were set and nothing
-    is wrong. Intervals are widened so that they hold each time that a growing set of labels is
-    looked at, `looks` times in all.
+    interval lies below it, else in `undecided`. Intervals are widened so that they hold each time
+    that a growing set of labels is looked at, `looks` times in all.
     """
 
-    outcome: str | None = field(metadata={"json": "gate"})
-    looks: int
-    held: Sequence[str]
-    shortfalls: Sequence[str] = field(metadata={"json": "short"})
-    undecided: Sequence[str]
-    passed: bool
+    looks: int = 1
+    held: Sequence[str] = ()
+    shortfalls: Sequence[str] = field(default=(), metadata={"json": "short"})
+    undecided: Sequence[str] = ()
+
+    @property
+    def outcome(self) -> str:
+        """The outcome of the worst floor; empty if no floors were set and nothing is wrong."""
+        if self.shortfalls:
+            return "falls short"
+        return "undecided" if self.undecided else "holds" if self.held else ""
+
+    def to_json(self) -> JsonObject:
+        passed = self.outcome in ("holds", "")
+        return {"gate": self.outcome or None, **fields_json(self), "passed": passed}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +158,7 @@ class Verification:
     associations: Associations
     misses: Sequence[Miss] | None = None
     verdict_words: tuple[str, str] | None = field(metadata={"json": "words"})
-    floor_check: FloorCheck | None = field(default=None, metadata=INLINED_IN_JSON)
+    floor_check: FloorCheck = field(default=FloorCheck(), metadata=INLINED_IN_JSON)
 
     @classmethod
     def from_scores(cls, scored_items: ScoredItems, held_out: ScoredItems) -> "Verification":
@@ -158,7 +166,7 @@ class Verification:
         overlap = TuningOverlap.from_scores(scored_items, held_out)
         is_left_out = overlap.n_rows and not overlap.tuned_on_these_labels
         tuned_rows = scored_items.of_ids(scored_items.tuned_ids)
-        return cls(
+        result = cls(
             judge=scored_items.judge_name,
             dimension=scored_items.dimension,
             data_counts=DataCounts.from_items(held_out.labels, held_out.items),
@@ -171,19 +179,18 @@ class Verification:
             misses=list_misses(held_out, MAX_MISSES_SHOWN) if held_out.has_verdicts else None,
             verdict_words=scored_items.labels.words.get(scored_items.dimension),
         )
+        return replace(result, floor_check=check_floors(result, {}))
 
     @property
     def faults(self) -> list[str]:
         """A line for each floor that the judge falls short of, or that labels cannot decide."""
-        if (check := self.floor_check) is None:
-            return []
-        shortfalls = [f"falls short: {reason}" for reason in check.shortfalls]
-        return [*shortfalls, *(f"undecided: {reason}" for reason in check.undecided)]
+        shortfalls = [f"falls short: {reason}" for reason in self.floor_check.shortfalls]
+        return [*shortfalls, *(f"undecided: {reason}" for reason in self.floor_check.undecided)]
 
     @property
     def is_undecided(self) -> bool:
         """Whether labels are too few to tell if the judge's figures are above their floors."""
-        return self.floor_check is not None and self.floor_check.outcome == "undecided"
+        return self.floor_check.outcome == "undecided"
 
 
 def check_floors(result: Verification, floors: Mapping[str, float], looks: int = 1) -> FloorCheck:
@@ -196,14 +203,11 @@ def check_floors(result: Verification, floors: Mapping[str, float], looks: int =
     for name, floor_value in floors.items():
         outcome, text = _check_figure(result, name, floor_value, looks)
         texts[outcome].append(text)
-    worst_outcome = next((outcome for outcome in texts if texts[outcome]), None)
     return FloorCheck(
-        outcome=worst_outcome,
         looks=looks,
         held=texts["holds"],
         shortfalls=texts["falls short"],
         undecided=texts["undecided"],
-        passed=worst_outcome in ("holds", None),
     )
 
 

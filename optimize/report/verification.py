@@ -49,12 +49,11 @@ def verification_answer(result: Verification, *, with_faults: bool = True) -> Re
         unjudged_text = count_text(result.n_unjudged, f"more labelled {scorecard.unit}")
         measured_on += f" {unjudged_text} were not scored."
     gate_texts = [*result.faults] if with_faults else []
-    if floor_check and floor_check.held:
+    if floor_check.held:
         gate_texts.append(f"holds: {'; '.join(floor_check.held)}")
-    floor_outcome = (floor_check and floor_check.outcome) or ""
     return ReportAnswer(
         title=f"How far does the judge {judge_name} agree with people on {result.dimension}?",
-        headline=card.recommendation(scorecard, obstacle, floor_outcome),
+        headline=card.recommendation(scorecard, obstacle, floor_check.outcome),
         reasons=[
             *([("Gate", "; ".join(gate_texts))] if gate_texts else []),
             *card.rate_facts(scorecard),
@@ -85,7 +84,7 @@ def verification_step(result: Verification, obstacle: card.Obstacle | None) -> s
     if obstacle and obstacle.remedy:
         return obstacle.remedy
     floor_check, labels_step = result.floor_check, card.labels_advice(result.scorecard, "here")
-    outcome = floor_check.outcome if floor_check else None
+    outcome = floor_check.outcome
     if outcome == "falls short":
         return "Look at its misses and failures; change its prompt or model, or tune it."
     if obstacle:
@@ -93,7 +92,7 @@ def verification_step(result: Verification, obstacle: card.Obstacle | None) -> s
     ci_step = card.floors_advice(result.scorecard)
     if outcome == "holds":
         ci_step = "The same command checks it in CI."
-    if floor_check and outcome == "undecided":
+    if outcome == "undecided":
         looks_advice = f"Label more; {card.LOOKS_ADVICE}."
         ci_step = looks_advice if floor_check.looks == 1 else card.LABEL_MORE
     return f"{labels_step} {ci_step}".strip()

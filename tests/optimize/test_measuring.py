@@ -128,8 +128,7 @@ def test_a_failed_score_is_missing_and_counted():
 def test_a_judge_is_measured_as_the_command_measures_it():
     frozen = judges.load("fluency").save("fluency.json")
     result = optimize.measure(frozen, seed=3)
-    gate = {"gate": None, "looks": 1, "passed": True, "held": [], "short": [], "undecided": []}
-    assert json_of(command, frozen, "--seed", 3) == {**result.summary(), **gate}
+    assert json_of(command, frozen, "--seed", 3) == result.summary()
     assert run(command, frozen, "--seed", 3).stdout == f"{result}\n"
 
 
