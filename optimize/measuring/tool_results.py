@@ -5,10 +5,11 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import chain, product
 from pathlib import Path
 
-from judges.judgement import AnyJudgement
+from judges.judgement import Judgement
 from judges.labels.cells import first_value, objects_in, value_at
 from judges.labels.names import OUTPUT_NAMES, name_key
 from judges.labels.types import AnyLabels, LabelledItem, LabelledPairs
@@ -23,7 +24,6 @@ from optimize.measuring.recorded import (
     RecordingError,
     check_row_numbers,
     ids_are_row_numbers,
-    judgement_of_score,
     read_own_scores,
     recorded_rows,
     score_of_cell,
@@ -72,6 +72,11 @@ def read_tool_results(
         return None
     tool, rows = recognised
     file_text = f"{path.name} ({tool.name})"
+    if isinstance(labels, LabelledPairs):
+        raise RecordingError(
+            f"{file_text}: its scores rate single outputs, and the labels are on pairs: give rows "
+            '{"id", "score"} with a margin, or A, B or tie, as score'
+        )
     matching_items = _match_rows(tool, rows, labels)
     if not any(matching_items):
         message = "no row has a labelled row's id, or its texts; see docs/other_tools.md"
@@ -79,18 +84,17 @@ def read_tool_results(
     metrics_by_row = [[*_metrics_in(tool, row)] for row in rows]
     metrics = [*chain.from_iterable(metrics_by_row)]
     metric = _choose_metric(file_text, (metric, dimension), tool, metrics)
-    is_pairwise, has_verdicts = isinstance(labels, LabelledPairs), dimension in labels.words
-    judgements_by_id: dict[str, list[AnyJudgement]] = defaultdict(list)
-    n_other_outputs = 0
-    for number, (row, item) in enumerate(zip(rows, matching_items, strict=True), start=1):
+    has_verdicts, n_other_outputs = dimension in labels.words, 0
+    judgements_by_id: dict[str, list[Judgement]] = defaultdict(list)
+    matched_rows = zip(rows, matching_items, metrics_by_row, strict=True)
+    for number, (row, item, row_metrics) in enumerate(matched_rows, start=1):
         location = f"{path.name}, row {number}"
-        entries = [entry for name, entry in metrics_by_row[number - 1] if name == metric]
-        score, reason = _read_score(tool, row, entries, has_verdicts, f"{location}: {metric!r}")
-        if item and not math.isnan(score) and _has_other_output(tool, row, item):
+        entries = [entry for name, entry in row_metrics if name == metric]
+        judgement = _read_judgement(tool, row, entries, has_verdicts, f"{location}: {metric!r}")
+        if item and not judgement.failure and _has_other_output(tool, row, item):
             n_other_outputs += 1
-            continue
-        judgement = judgement_of_score(score, is_pairwise, reason)
-        judgements_by_id[item.id if item else location].append(judgement)
+        else:
+            judgements_by_id[item.id if item else location].append(judgement)
     n_matched = len({item.id for item in matching_items if item})
     match_text = f"matched {n_matched:,} of {len(labels.items):,} labelled rows"
     notes, warnings = [f"{file_text}: {metric!r}; {match_text}"], list[str]()
@@ -100,10 +104,7 @@ def read_tool_results(
     if (n_repeats := max(map(len, judgements_by_id.values()), default=0)) > 1:
         repeats_text = f"up to {n_repeats} scores of one output (epochs, repeats)"
         notes.append(f"{file_text}: {repeats_text} are averaged")
-    judgement_by_id = {
-        item_id: _mean_judgement(judgements, is_pairwise)
-        for item_id, judgements in judgements_by_id.items()
-    }
+    judgement_by_id = {name: _mean(judgements) for name, judgements in judgements_by_id.items()}
     return Recording(judgement_by_id, notes=tuple(notes), warnings=tuple(warnings))
 
 
@@ -225,10 +226,10 @@ def _find_metric(name: str, metrics: Collection[str]) -> str:
     return alike_metrics[0] if len(alike_metrics) == 1 else ""
 
 
-def _read_score(
+def _read_judgement(
     tool: Tool, row: Record, entries: Sequence[Record], has_verdicts: bool, cell_text: str
-) -> tuple[float, str | None]:
-    """Return a row's score and its reason; if people say pass or fail, a verdict is the score."""
+) -> Judgement:
+    """Return a row's score and reason; if people say pass or fail, a verdict is the score."""
     if len(entries) > 1:
         raise RecordingError(f"{cell_text} has two scores; give them different names")
     entry = entries[0] if entries else {}
@@ -244,12 +245,14 @@ def _read_score(
     if score is None:
         raise RecordingError(f"{cell_text} is {excerpt(value)}; a number is wanted")
     reasons = (failure, tool.value_of(entry, "reason"), row_error)
-    return score, next((text for text in reasons if isinstance(text, str)), None)
+    reason = next((text for text in reasons if isinstance(text, str)), None)
+    if math.isnan(score):
+        return Judgement.failed(reason or "no score")
+    return Judgement(score=score, rationale=reason)
 
 
-def _mean_judgement(judgements: Sequence[AnyJudgement], is_pairwise: bool) -> AnyJudgement:
+def _mean(judgements: Sequence[Judgement]) -> Judgement:
     """Return the mean of the judgements that did not fail, with the first one's reason."""
-    judgements = [judgement for judgement in judgements if not judgement.failure] or judgements
-    mean = math.fsum(judgement.score for judgement in judgements) / len(judgements)
-    reason = judgements[0].failure or judgements[0].rationale
-    return judgement_of_score(mean, is_pairwise, reason)
+    scored = [judgement for judgement in judgements if not judgement.failure] or judgements
+    mean = math.fsum(judgement.score for judgement in scored) / len(scored)
+    return replace(scored[0], score=mean)

@@ -254,6 +254,13 @@ def test_what_cannot_be_read_is_one_line_with_the_way_out(name, content, reason)
         read(name, content)
 
 
+def test_a_tools_scores_are_not_read_as_votes_on_pairs():
+    sides = {"response_a": "A.", "response_b": "B.", "winner": "A"}
+    pairs = data.read_pairs([{"id": name, "prompt": f"{name}?", **sides} for name in "abc"])
+    with pytest.raises(RecordingError, match="rate single outputs, and the labels are on pairs"):
+        read("p.jsonl", promptfoo_rows([0.9]), pairs)
+
+
 @pytest.mark.parametrize(
     ("declared", "reason"),
     [
