@@ -25,7 +25,7 @@ from optimize.inputs.flags import refuse_key_in_address
 from optimize.inputs.labelled import AnyLabels, AnyPath, LabelSource, LevelOrAuto, load_labels
 from optimize.inputs.subjects import find_subject
 from optimize.measuring.asking import Task, judge_items, on_label_scale, recorded_scale
-from optimize.measuring.recorded import judgement_of_score
+from optimize.measuring.recorded import ids_are_row_numbers, judgement_of_score
 from optimize.measuring.scored import ScoredItems
 from optimize.measuring.verification import Verification
 from optimize.report.verification import verification_lines
@@ -233,11 +233,10 @@ def _match_score_keys(scores: Any, source: LabelSource, labels: AnyLabels) -> di
     """Map each key of `scores` to the id of the labelled row that the score is of."""
     import pandas as pd
 
-    keys, id_column = {*scores.keys()}, "".join(labels.reading.rows.get("id", ()))
+    keys, keys_are_ids = {*scores.keys()}, not ids_are_row_numbers(labels)
     frame = source.data if isinstance(source.data, pd.DataFrame) else None
-    keys_are_ids = id_column != ROW_NUMBER_COLUMN
     if keys_are_ids and frame is not None and isinstance(scores, pd.Series):
-        _check_keys_are_ids(scores, frame, id_column)
+        _check_keys_are_ids(scores, frame, "".join(labels.reading.rows.get("id", ())))
     if isinstance(source.data, LabelledSet | LabelledPairs):
         keys_are_ids |= all(isinstance(key, str) for key in keys)  # the ids in the set are texts
     if keys_are_ids or source.options.columns_by_name.get("id") == ROW_NUMBER_COLUMN:

@@ -31,7 +31,7 @@ from optimize.statistics.correlations import Level
 class Task:
     """What judges are measured against: people's labels on one dimension, and the level of rho.
 
-    If outputs are `with_unlabelled`, those without a label count as well; their label is NaN.
+    With `with_unlabelled`, outputs without a label are among the items, and their label is NaN.
     """
 
     dimension: str

@@ -6,8 +6,8 @@ from functools import cached_property
 
 import numpy as np
 
-from judges.judgement import AnyJudgement, Preference
-from judges.labels.types import LabelledItem
+from judges.judgement import AnyJudgement
+from judges.labels.types import LabelledItem, LabelledPairs
 from judges.panel import AnyJudge
 from optimize.inputs.labelled import PASS_FAIL, AnyLabels, verdict_words
 from optimize.items import Indices, Items, input_texts, is_two_valued, score_vector
@@ -75,9 +75,9 @@ class ScoredItems:
     def ids(self) -> set[str]:
         return {item.id for item in self.items}
 
-    @cached_property
+    @property
     def is_pairwise(self) -> bool:
-        return any(isinstance(judgement, Preference) for judgement in self.judgements)
+        return isinstance(self.labels, LabelledPairs)
 
     @cached_property
     def has_verdicts(self) -> bool:

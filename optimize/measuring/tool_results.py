@@ -163,7 +163,7 @@ def _has_other_output(tool: Tool, row: Record, item: LabelledItem) -> bool:
 
 
 def _metrics_in(tool: Tool, row: Record) -> Iterator[Metric]:
-    """Yield each metric of a row."""
+    """Yield the name of each metric of a row, with the object that holds its score."""
     scores = value_at(row, tool.scores)
     if isinstance(scores, dict):
         metrics = [
