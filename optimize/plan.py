@@ -28,7 +28,7 @@ from optimize.inputs.flags import (
     read_floors,
     run_and_print,
 )
-from optimize.inputs.labelled import PASS_FAIL, LabelSource
+from optimize.inputs.labelled import LabelSource
 from optimize.inputs.subjects import dimension_name
 from optimize.items import choose_level
 from optimize.measuring.asking import Task
@@ -239,12 +239,12 @@ def plan_figures(
         vectors = labelled_items.scores, labelled_items.human, labelled_items.document_ids
         if is_rate and are_fractions(scores):
             n_for_interval, rates = MIN_OUTPUTS_FOR_RATES, verdict_agreement(*vectors)
-            n_missing_by_figure = n_missing_for_intervals(items, PASS_FAIL, level)
+            n_missing_by_figure = n_missing_for_intervals(items, level, has_verdicts=True)
             n_missing_by_figure["balanced accuracy"] = max(n_missing_by_figure.values())
             figures["balanced accuracy"] = rates.balanced_accuracy
             figures |= {"TPR": rates.tpr, "TNR": rates.tnr}
         else:
-            n_missing_by_figure = n_missing_for_intervals(items, None, level)
+            n_missing_by_figure = n_missing_for_intervals(items, level, has_verdicts=False)
             figures[f"{level}-level rho"] = correlation(level, *vectors)
     planned_figures: dict[str, PlannedFigure] = {}
     for name, figure in figures.items():

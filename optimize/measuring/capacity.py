@@ -1,7 +1,7 @@
 """What labels can show: which figures get an interval, how likely a gain is, labels to add."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,7 +10,8 @@ from judges.labels.splits import MIN_DOCUMENTS_TO_SPLIT, split, with_ratings
 from judges.labels.types import LabelError, LabelledSet
 from judges.tables.problems import count_text
 from optimize.inputs.labelled import AnyLabels, agreement_text
-from optimize.items import Items, choose_level, make_items
+from optimize.items import Items, make_items
+from optimize.measuring.asking import Task
 from optimize.search.power import PLANNED_GAIN, power_text
 from optimize.search.problem import Goal
 from optimize.statistics import floor, verdict_rates
@@ -61,26 +62,25 @@ def labels_needed_for_floors(floors: Mapping[str, float], fail_share: float) -> 
 
 def capacity_texts(labels: AnyLabels, dimension: str) -> dict[str, str]:
     """Return what these labels can show: a text for each heading that `check` prints."""
-    people_text, verdict_words = "not computed for votes", None
+    people_text = "not computed for votes"
     if isinstance(labels, LabelledSet):
         people_text = agreement_text(labels, dimension)
-        verdict_words = labels.words.get(dimension)
         labels = with_ratings(labels, dimension)
-    items = make_items(labels, dimension)
+    task = Task.from_labels(labels, dimension)
+    items, words = task.items(), labels.words.get(dimension)
     if not items.human.size:
         return {}
     mean = float(items.human.mean())
     distribution_text, floors_text = f"mean {mean:.2f}, SD {items.human.std():.2f}", ""
-    if verdict_words:
-        distribution_text = f"{mean:.0%} {verdict_words[0]}, {1 - mean:.0%} {verdict_words[1]}"
-    if verdict_words and 0 < mean < 1:
-        floors_text = str(labels_needed_for_floors(USUAL_FLOORS, 1 - mean))
-    capacity = _tuning_capacity(labels, items, dimension, verdict_words)
-    intervals_text, gain_text, advice = capacity
+    if words:
+        distribution_text = f"{mean:.0%} {words[0]}, {1 - mean:.0%} {words[1]}"
+        if 0 < mean < 1:
+            floors_text = str(labels_needed_for_floors(USUAL_FLOORS, 1 - mean))
+    intervals_text, gain_text, advice = _tuning_capacity(task, items, words)
     if not people_text:
         advice.append("a second annotator on 30 outputs")
     if not np.ptp(items.human):
-        absent_word = verdict_words[int(items.human[0])] if verdict_words else "other rating"
+        absent_word = words[int(items.human[0])] if words else "other rating"
         n_text = f"among {len(items):,} labels"
         advice = [f"no {absent_word} {n_text}, so nothing to learn or to measure"]
     text_by_heading = {
@@ -95,29 +95,26 @@ def capacity_texts(labels: AnyLabels, dimension: str) -> dict[str, str]:
     return {heading: text for heading, text in text_by_heading.items() if text}
 
 
-def _tuning_capacity(
-    labels: AnyLabels, items: Items, dimension: str, verdict_words: VerdictWords
-) -> tuple[str, str, list[str]]:
+def _tuning_capacity(task: Task, items: Items, words: VerdictWords) -> tuple[str, str, list[str]]:
     """Return three texts: which figures get an interval, how likely a gain is, what to label."""
-    level = choose_level(items) if isinstance(labels, LabelledSet) else "dataset"
-    intervals_text = f"verify on all {_figures_with_interval(items, verdict_words, level)}"
+    all_missing = n_missing_for_intervals(items, task.level, has_verdicts=bool(words))
+    intervals_text = f"verify on all {_figures_with_interval(items, all_missing)}"
     try:
         # A tuning run with the default seed makes the same splits.
-        splits = split(labels, seed=0)
+        splits = split(task.labels, seed=0)
     except LabelError:
         too_few = f"{MIN_DOCUMENTS_TO_SPLIT} documents let a judge be tuned, 30 are a fair start"
         return intervals_text, "", [too_few]
-    test = make_items(splits.test, dimension)
-    intervals_text += f"; tune on test, {_figures_with_interval(test, verdict_words, level)}"
-    if verdict_words:
-        advice = _advice_for_rates(items, test, verdict_words)
-    else:
-        advice = _advice_for_rho(items, test, level)
-    training = make_items(splits.train, dimension) + make_items(splits.dev, dimension)
-    if not np.ptp(training.human):
+    train, dev, test = (
+        make_items(labels, task.dimension) for labels in (splits.train, splits.dev, splits.test)
+    )
+    n_missing = n_missing_for_intervals(test, task.level, has_verdicts=bool(words))
+    intervals_text += f"; tune on test, {_figures_with_interval(test, n_missing)}"
+    advice = [*_advice(items, test, n_missing, words)]
+    if not np.ptp((train + dev).human):
         return intervals_text, "", advice
-    goal: Goal = "balanced" if verdict_words else level
-    gain_text, n_needed = power_text(items, training, search_goal=goal)
+    goal: Goal = "balanced" if words else task.level
+    gain_text, n_needed = power_text(items, train + dev, search_goal=goal)
     if (n_more := n_needed - len(items.documents)) > 0:
         advice.append(f"{n_more:,} more documents to show a gain of {PLANNED_GAIN:g}")
     return intervals_text, gain_text, advice
@@ -137,11 +134,9 @@ def _contrast_text(items: Items) -> str:
     return text
 
 
-def n_missing_for_intervals(
-    items: Items, verdict_words: VerdictWords, level: Level
-) -> dict[str, int]:
+def n_missing_for_intervals(items: Items, level: Level, *, has_verdicts: bool) -> dict[str, int]:
     """Return how many more passes (TPR), fails (TNR) or documents (rho) each interval needs."""
-    if verdict_words:
+    if has_verdicts:
         rates = verdict_rates.verdict_agreement(items.human, items.human, items.document_ids)
         return {"TPR": rates.n_missing_labels["pass"], "TNR": rates.n_missing_labels["fail"]}
     # Some documents add nothing to rho: at summary level a document whose labels are all equal, at
@@ -154,48 +149,46 @@ def n_missing_for_intervals(
     return {f"{level}-level rho": max(0, MIN_DOCUMENTS_FOR_INTERVAL - n_informative)}
 
 
-def _figures_with_interval(items: Items, verdict_words: VerdictWords, level: Level) -> str:
-    n_missing = n_missing_for_intervals(items, verdict_words, level)
-    figures = [figure for figure, n in n_missing.items() if not n]
+def _figures_with_interval(items: Items, n_missing_by_figure: Mapping[str, int]) -> str:
+    figures = [figure for figure, n in n_missing_by_figure.items() if not n]
     return f"{count_text(len(items.documents), 'document')}: {', '.join(figures) or 'none'}"
 
 
-def _advice_for_rho(all_items: Items, test: Items, level: Level) -> list[str]:
-    """Return what to collect until rho has an interval on test; [] if it has an interval."""
-    ((figure, n_missing),) = n_missing_for_intervals(test, None, level).items()
-    if not n_missing:
-        return []
+def _advice(
+    all_items: Items, test: Items, n_missing_by_figure: Mapping[str, int], words: VerdictWords
+) -> Iterator[str]:
+    """Yield what to collect for each figure that has no interval on the test split."""
+    for figure, n_missing in n_missing_by_figure.items():
+        if not n_missing:
+            continue
+        amount = _more_documents(all_items, n_missing)
+        if words:
+            label = int(figure == "TPR")
+            amount = _more_labels(all_items, test, n_missing, label, words[1 - label])
+        yield f"{amount} for an interval of {figure} on test"
+
+
+def _more_documents(all_items: Items, n_missing: int) -> str:
+    """Return how many more documents give test `n_missing` more whose labels differ."""
     n_documents = len(all_items.documents)
     # Test gets a fixed share of all documents. In some of its documents all labels may be equal.
     n_with_contrast = max(1, MIN_DOCUMENTS_FOR_INTERVAL - n_missing)
     n_more = max(n_missing, math.ceil(n_missing * n_documents / n_with_contrast))
     clarification = " (not more outputs of the same)" if len(all_items) > n_documents else ""
-    return [f"{n_more:,} more documents{clarification} for an interval of {figure} on test"]
+    return f"{n_more:,} more documents{clarification}"
 
 
-def _advice_for_rates(all_items: Items, test: Items, verdict_words: tuple[str, str]) -> list[str]:
-    """Return how many more passes or fails TPR and TNR need for an interval on the test split."""
-    n_missing_by_figure = n_missing_for_intervals(test, verdict_words, "dataset")
-    advice = []
-    for word, label, figure in zip(verdict_words, (1, 0), ("TPR", "TNR"), strict=True):
-        if not (n_missing := n_missing_by_figure[figure]):
-            continue
-        rows = np.flatnonzero(test.human == label)
-        n_missing_documents = MIN_DOCUMENTS_FOR_RATES - len(test.of_rows(rows).documents)
-        if rows.size >= MIN_OUTPUTS_FOR_RATES and n_missing_documents > 0:
-            n_more = math.ceil(n_missing_documents * len(all_items.documents) / len(test.documents))
-            amount = f"{n_more:,} more documents with {word} outputs"
-        else:
-            n_labelled = int((all_items.human == label).sum())
-            n_outputs = _outputs_for_test(len(test) / len(all_items))
-            amount = f"{max(n_missing, n_outputs - n_labelled):,} more {word} outputs"
-        advice.append(f"{amount} for an interval of {figure} on test")
-    return advice
-
-
-def _outputs_for_test(test_share: float) -> int:
-    """Return how many outputs to label so that nine of ten random test splits get enough."""
+def _more_labels(all_items: Items, test: Items, n_missing: int, label: int, word: str) -> str:
+    """Return how many more passes (1) or fails (0) give test `n_missing` more of them."""
     from scipy.special import nbdtrik
 
-    n_elsewhere = float(nbdtrik(0.9, MIN_OUTPUTS_FOR_RATES, test_share))
-    return math.ceil(MIN_OUTPUTS_FOR_RATES + n_elsewhere)
+    rows = np.flatnonzero(test.human == label)
+    n_missing_documents = MIN_DOCUMENTS_FOR_RATES - len(test.of_rows(rows).documents)
+    if rows.size >= MIN_OUTPUTS_FOR_RATES and n_missing_documents > 0:
+        n_more = math.ceil(n_missing_documents * len(all_items.documents) / len(test.documents))
+        return f"{n_more:,} more documents with {word} outputs"
+    # So many outputs in the other splits that nine of ten random test splits get enough.
+    n_elsewhere = float(nbdtrik(0.9, MIN_OUTPUTS_FOR_RATES, len(test) / len(all_items)))
+    n_labelled = int((all_items.human == label).sum())
+    n_more = math.ceil(MIN_OUTPUTS_FOR_RATES + n_elsewhere) - n_labelled
+    return f"{max(n_missing, n_more):,} more {word} outputs"

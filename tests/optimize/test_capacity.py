@@ -36,7 +36,7 @@ def test_check_asks_for_documents_exactly_if_rho_has_no_interval(level, document
     cell = correlation(level, scores, labels.human, labels.document_ids)
     # A rho of 1 in each of 15 documents with two outputs has no interval for another reason.
     assume(level == "dataset" or abs(cell.value) != 1)
-    n_missing = n_missing_for_intervals(labels, None, level)
+    n_missing = n_missing_for_intervals(labels, level, has_verdicts=False)
     assert (cell.interval is not None) == (n_missing == {f"{level}-level rho": 0})
 
 
@@ -44,7 +44,7 @@ def test_check_asks_for_documents_exactly_if_rho_has_no_interval(level, document
 def test_check_asks_for_labels_exactly_if_a_rate_has_no_interval(documents):
     labels = rated_items(documents)
     figures = verdict_agreement(labels.human, labels.human, labels.document_ids)
-    n_missing = n_missing_for_intervals(labels, ("pass", "fail"), "dataset")
+    n_missing = n_missing_for_intervals(labels, "dataset", has_verdicts=True)
     assert (figures.tpr.interval is not None) == (n_missing["TPR"] == 0)
     assert (figures.tnr.interval is not None) == (n_missing["TNR"] == 0)
 
