@@ -64,10 +64,8 @@ def test_a_comparisons_questions_are_answered_by_a_or_b():
     ("text", "why"),
     [
         (BASE + "  p: {text: t, answers: [1, 30]}", "2 to 10 ascending ratings from 0 to 9"),
-        (BASE + "  p: {text: t, answers: [A, B]}", "the answers A and B are for comparisons"),
         (BASE + "  p: {text: t, colour: red}", "unknown field `colour`"),
         (BASE + "  x: t", "a question may not be called 'x'"),
-        (BASE + "".join(f"  p{i}: t\n" for i in range(17)), "17 questions; a judge asks at most"),
     ],
 )
 def test_a_bad_question_of_a_definition_is_one_clear_line(text, why):
