@@ -232,24 +232,32 @@ def plain_text(text: str, patterns: AnswerPatterns) -> str:
 
 
 class _Line:
-    """A line of a reply: its heading, and the answer that follows, with the reason for it.
-
-    `reason` is None if the line has no complete answer.
-    """
+    """A line of a reply: its heading, its answer, and the `reason`, which is what follows."""
 
     def __init__(self, line: str, patterns: AnswerPatterns) -> None:
         heading = _HEADING_PATTERN.match(line)
         if heading and patterns.answer_pattern.fullmatch(heading["heading"]):
             heading = None  # "B: it is precise" begins with an answer and not with a heading
         self.heading = heading["heading"] if heading else None
-        text_start = heading.end() if heading else 0
-        self.is_heading_alone = heading and not line[text_start:].strip(_SURROUNDING_CHARACTERS)
-        self.answer = patterns.answer_pattern.match(line, text_start)
-        self.reason: str | None = None
-        if self.answer and _REASON_PATTERN.match(line, self.answer.end()):
-            self.reason = line[self.answer.end() :]
-        self.is_answer_alone = self.reason is not None and not self.reason.strip(_AFTER_LONE_ANSWER)
-        self.is_unclear = bool(_UNCLEAR_ANSWER.match(line, text_start))
+        start = heading.end() if heading else 0
+        self.is_heading_alone = heading and not line[start:].strip(_SURROUNDING_CHARACTERS)
+        answer = patterns.answer_pattern.match(line, start)
+        is_complete = answer and _REASON_PATTERN.match(line, answer.end())
+        self.answer = answer if is_complete else None
+        self.reason = line[self.answer.end() :] if self.answer else ""
+        self.is_answer_alone = self.answer and not self.reason.strip(_AFTER_LONE_ANSWER)
+        self.has_incomplete_answer = bool(answer and not is_complete)
+        self.has_unclear_answer = bool(_UNCLEAR_ANSWER.match(line, start))  # "N/A" or "~4"
+
+    def heading_priority(
+        self, answer_names: frozenset[str], last_priority: int | None
+    ) -> int | None:
+        """Return the priority of this line's heading, or of a heading alone on the line above."""
+        if last_priority == 0:  # the line above says that this is a quotation: "The text says:"
+            return 0
+        if self.heading is not None:
+            return _heading_priority(self.heading, answer_names)
+        return last_priority if self.is_answer_alone else None
 
 
 def _find_answers(
@@ -258,29 +266,25 @@ def _find_answers(
     """Return the answers in all lines of a plain text, and all other texts with their positions."""
     answers: list[Answer] = []
     other_texts: list[tuple[int, str]] = []
-    last_priority: int | None = None  # of a heading alone on the line above
+    last_priority: int | None = None
     for line_match in re.finditer(r"\S[^\n]*", cleaned_text):
         line_text, position = line_match[0].rstrip(), line_match.start()
         line = _Line(line_text, patterns)
-        priority = last_priority if line.is_answer_alone else None
-        if last_priority == 0:  # the line above says that this is a quotation: "The text says:"
-            priority = 0
-        elif line.heading is not None:
-            priority = _heading_priority(line.heading, answer_names)
-        heading_priority = priority or 0
-        last_priority = priority if line.is_heading_alone else None
+        priority = heading_priority = line.heading_priority(answer_names, last_priority)
+        last_priority = heading_priority if line.is_heading_alone else None
         if priority is None and line.is_answer_alone:
             priority = 2
         elif priority is None and not other_texts and not line_text.endswith("?"):
             priority = 1  # the answer opens the reply
-        if line.answer and line.reason is not None and priority is not None:
+        if line.answer and priority is not None:
             value = patterns.stated_value(line.answer) if priority else None
             value_position = position + line.answer.start("value")
             answers.append(Answer(value, max(priority, 1), value_position))
             other_texts.append((position + line.answer.end(), line.reason))
             continue
         other_texts.append((position, line_text))
-        if heading_priority and (line.answer or (heading_priority > 1 and line.is_unclear)):
+        is_unclear = line.has_unclear_answer and (heading_priority or 0) > 1
+        if heading_priority and (line.has_incomplete_answer or is_unclear):
             answers.append(Answer(None, heading_priority, position))
     return answers, other_texts
 
