@@ -27,7 +27,6 @@ from judges.protocol import (
     MAX_REPEATS,
     SAMPLE_SEED_STEP,
     Completion,
-    Message,
     Model,
     ModelError,
     ModelTraits,
@@ -238,48 +237,48 @@ class Client:
         """Request the missing samples: together if the model accepts `n`, else one by one."""
         sampling = replace(sampling, seed=sampling.seed + replies.n_repeats)
         if sampling.n == 1:
-            await self._request_samples(replies, sampling, [0])
+            await self._request_samples(replies, self._keyed_request(replies, sampling), [0])
             return
         indices = [i for i in range(sampling.n) if i not in replies.values]
-        joint_sampling = replace(sampling, n=len(indices))
-        sampling_by_index = {
-            i: replace(sampling, n=1, seed=sampling.seed + SAMPLE_SEED_STEP * i) for i in indices
-        }
+        joint_request = self._keyed_request(replies, replace(sampling, n=len(indices)))
+        request_by_index = {}
+        for index in indices:
+            seed = sampling.seed + SAMPLE_SEED_STEP * index
+            sample_sampling = replace(sampling, n=1, seed=seed)
+            request_by_index[index] = self._keyed_request(replies, sample_sampling)
         # Only answers show whether an endpoint accepts `n`. So samples that an earlier start drew
         # in one way are not drawn again in the other way.
-        draws_jointly = self._has_answer(replies, [joint_sampling])
+        draws_jointly = self._has_answer([joint_request])
         if not draws_jointly and self._accepts_n:
-            draws_jointly = not self._has_answer(replies, sampling_by_index.values())
+            draws_jointly = not self._has_answer(request_by_index.values())
         if draws_jointly:
-            n_replies = await self._request_samples(replies, joint_sampling, indices)
+            n_replies = await self._request_samples(replies, joint_request, indices)
             if n_replies == 1 < len(indices):
                 self._accepts_n = False  # the endpoint ignores n
             indices = indices[n_replies:] if n_replies else []
-        requests = [self._request_samples(replies, sampling_by_index[i], [i]) for i in indices]
+        draws = [self._request_samples(replies, request_by_index[i], [i]) for i in indices]
         # If one request does not fit into the budget, the others are still answered.
-        for result in await asyncio.gather(*requests, return_exceptions=True):
+        for result in await asyncio.gather(*draws, return_exceptions=True):
             if isinstance(result, BaseException):
                 raise result
 
-    def _has_answer(self, replies: _SampledReplies, samplings: Iterable[Sampling]) -> bool:
-        """Whether the run's store or the cache has the answer to one of these requests."""
-        request_keys = [self._request_key(replies.request.messages, s) for s in samplings]
-        with suppress(StoreError):
-            return any(store.get(key) for store in self._stores for key in request_keys)
-        return False
-
-    def _request_key(self, messages: Sequence[Message], sampling: Sampling) -> bytes:
-        return make_request_key(self._endpoint_identity, self.model.name, messages, sampling)
-
-    async def _request_samples(
-        self, replies: _SampledReplies, sampling: Sampling, sample_indices: Sequence[int]
-    ) -> int:
-        """Make one request for these samples, and return the number of its replies."""
+    def _keyed_request(self, replies: _SampledReplies, sampling: Sampling) -> KeyedRequest:
         messages = replies.request.messages
         if replies.n_repeats and replies.request.restate_messages:
             messages = replies.request.restate_messages(messages)
-        key = self._request_key(messages, sampling)
-        request = KeyedRequest(replies.run_state, key, messages, sampling)
+        key = make_request_key(self._endpoint_identity, self.model.name, messages, sampling)
+        return KeyedRequest(replies.run_state, key, messages, sampling)
+
+    def _has_answer(self, requests: Iterable[KeyedRequest]) -> bool:
+        """Whether the run's store or the cache has the answer to one of these requests."""
+        with suppress(StoreError):
+            return any(store.get(request.key) for store in self._stores for request in requests)
+        return False
+
+    async def _request_samples(
+        self, replies: _SampledReplies, request: KeyedRequest, sample_indices: Sequence[int]
+    ) -> int:
+        """Make one request for these samples, and return the number of its replies."""
         try:
             completion, is_cached = await self._find_or_send(request)
         except (TransientError, RefusedError) as error:
@@ -290,7 +289,7 @@ class Client:
         replies.add(sample_indices, completion)
         # Unreadable replies are not cached, since another run may get readable replies.
         if self.cache is not None and not is_cached and len(replies.values) > n_values:
-            self.cache.put(key, completion)
+            self.cache.put(request.key, completion)
         if not self._commit_is_scheduled:
             self._commit_is_scheduled = True
             asyncio.get_running_loop().call_later(WAKE_DELAY_SECONDS, self._commit_stores)
