@@ -21,13 +21,21 @@ from markupsafe import Markup, escape
 from judges.prompt import Prompt, utf8_text
 from judges.tables.atomic_write import write_atomically
 from judges.tables.formats import RowWriter
+from judges.tables.problems import count_text
 from judges.terminal import escape_invisible
 from optimize.figures.as_text import number_text
 from optimize.figures.by_judge import ByJudge
 from optimize.items import DataCounts
 from optimize.measuring.comparison import JudgeComparison
 from optimize.measuring.injection import ProbeResult
-from optimize.measuring.misses import MISS_COLUMNS, NamedTexts, list_misses
+from optimize.measuring.misses import (
+    MISS_COLUMNS,
+    Miss,
+    MissKind,
+    NamedTexts,
+    list_misses,
+    rows_by_miss_kind,
+)
 from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.scored import ScoredItems
 from optimize.measuring.tuning_result import TuningResult
@@ -36,12 +44,20 @@ from optimize.report import card
 from optimize.report.answer import Fact, ReportAnswer, ReportTable
 from optimize.report.charts import DotChart, IntervalChart, count_table, dot_charts, interval_charts
 from optimize.report.comparison import comparison_answer, cost_table
-from optimize.report.misses import MissGroup, cut_text, miss_groups
 from optimize.report.tuning import tuning_answer
 from optimize.report.verification import MISSES_FILE, verification_answer
 
-# Upper bounds on the failures, the characters of a reason and the demonstrations that are shown.
-MAX_FAILURES, MAX_REASON, MAX_DEMOS = 20, 300, 5
+# Upper bounds on the failures, the characters of a reason and the demonstrations that are shown,
+# and on the characters of a text.
+MAX_FAILURES, MAX_REASON, MAX_DEMOS, MAX_TEXT = 20, 300, 5, 1500
+SUREST_FIRST, WORST_FIRST = "The judge's surest verdicts come first.", "The worst come first."
+KIND_TITLES: dict[MissKind, tuple[str, str]] = {
+    "false pass": ("False passes", f"People fail them and the judge passes them. {SUREST_FIRST}"),
+    "false alarm": ("False alarms", f"People pass them and the judge fails them. {SUREST_FIRST}"),
+    "too high": ("Too high", f"The judge ranks them far higher than people do. {WORST_FIRST}"),
+    "too low": ("Too low", f"The judge ranks them far lower than people do. {WORST_FIRST}"),
+    "wrong side": ("Wrong side", f"The judge does not prefer the side of people. {WORST_FIRST}"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +70,15 @@ class Section:
     tables: Sequence[ReportTable] = ()
     texts: Sequence[tuple[str, str | Markup]] = ()
     folded: Mapping[str, NamedTexts] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissGroup:
+    """The misses of one kind, worst first, for a page."""
+
+    title: str
+    caption: str
+    misses: Sequence[Miss]
 
 
 def write_page(
@@ -138,6 +163,18 @@ def _write_misses(path: Path, scored_items: ScoredItems) -> None:
             writer.write(row)
 
 
+def miss_groups(scored_items: ScoredItems) -> list[MissGroup]:
+    """Return the misses of a judge by kind, the worst of each kind first."""
+    groups = []
+    for kind, rows in rows_by_miss_kind(scored_items).items():
+        kind_title, caption = KIND_TITLES[kind]
+        count = count_text(len(rows), "pair" if scored_items.is_pairwise else "output")
+        misses = [Miss.from_row(scored_items, kind, row) for row in rows]
+        caption = caption if rows else ""
+        groups.append(MissGroup(title=f"{kind_title}: {count}", caption=caption, misses=misses))
+    return groups
+
+
 def write_comparison(path: Path, result: JudgeComparison) -> None:
     answer = comparison_answer(result)
     left_out = [(entry.name, entry.why_unscored) for entry in result.left_out]
@@ -218,6 +255,12 @@ def _answer_tables(result: TuningResult) -> list[ReportTable]:
     )
     column_names = ("answer", "asks", "answers", "share of the score", "without it")
     return [ReportTable(column_names, rows, caption)]
+
+
+def cut_text(text: str, max_characters: int = MAX_TEXT) -> str:
+    """Return the beginning of a text, with the number of characters that were cut off."""
+    n_more = len(text) - max_characters
+    return text if n_more <= 0 else f"{text[:max_characters]} … ({n_more:,} more characters)"
 
 
 def sentence_difference(before: str, after: str) -> Markup:

@@ -17,11 +17,10 @@ from optimize.figures.as_text import (
 from optimize.measuring.changed_swap import ChangedRowsSwap
 from optimize.measuring.comparison import ComparedJudge
 from optimize.measuring.scorecard import Scorecard
-from optimize.measuring.swap import SwapResult
+from optimize.measuring.swap import MAX_CHANGED_ROWS, SwapResult
 from optimize.report.answer import MAX_VERIFY_LINES, Fact, ReportAnswer, Tile
 from optimize.report.card import LOOKS_ADVICE, measured_sentence, tuning_warnings
-from optimize.report.misses import changed_rows_group
-from optimize.report.page import Section, source_section, write_page
+from optimize.report.page import MissGroup, Section, source_section, write_page
 from optimize.statistics.changed_rows import MIN_ROWS_TO_LABEL
 from optimize.statistics.floor import round_up_to_two_digits
 
@@ -82,11 +81,16 @@ def swap_lines(result: SwapResult, report_path: str | None = None) -> list[str]:
 
 
 def write_swap(path: Path, result: SwapResult) -> None:
-    """Write the page on a swap, with every changed row."""
-    answer, groups = swap_answer(result), [changed_rows_group(result)]
+    """Write the page on a swap, with the changed rows, the largest change first."""
+    answer, units = swap_answer(result), f"{result.comparison.scorecard.unit}s"
+    group = MissGroup(
+        title=f"Changes: {result.n_changed:,}",
+        caption=f"The {units} on which the judges differ, old → new; {MAX_CHANGED_ROWS} at most.",
+        misses=[row.change for row in result.changed_rows],
+    )
     figures = [Section(title="Figures", facts=answer.facts)] if answer.facts else []
     sections = [*figures, source_section(result.comparison.data_counts)]
-    write_page(path, answer, sections, groups, "What changes")
+    write_page(path, answer, sections, [group], "What changes")
 
 
 def swap_answer(result: SwapResult) -> ReportAnswer:
