@@ -66,18 +66,16 @@ class Definition(Struct, kw_only=True, forbid_unknown_fields=True):
         return Dimension(**arguments, instruction=instruction, anchors=anchors, words=words)
 
     def _questions(self) -> tuple[Question, ...]:
-        questions = []
+        questions, default_answers = [], A_OR_B if self.candidate else ("yes", "no")
         for name, definition in self.questions.items():
             if isinstance(definition, str):
                 definition = _QuestionDefinition(text=definition)
-            has_words = _has_words(definition.answers)
-            scale = [] if has_words else definition.answers
-            ratings, anchors = _read_scale(scale, definition.anchors)
-            answers: tuple[FieldValue, ...] = (*(definition.answers if has_words else ratings),)
-            default_answers = A_OR_B if self.candidate else ("yes", "no")
-            answers = answers or default_answers
-            question = Question(name=name, text=definition.text, answers=answers, anchors=anchors)
-            questions.append(question)
+            words = definition.answers if _has_words(definition.answers) else []
+            ratings, anchors = _read_scale([] if words else definition.answers, definition.anchors)
+            answers: Sequence[FieldValue] = words or ratings or default_answers
+            questions.append(
+                Question(name=name, text=definition.text, answers=tuple(answers), anchors=anchors)
+            )
         return tuple(questions)
 
     def _words_and_anchors(self) -> tuple[tuple[str, str] | None, dict[int, str]]:
