@@ -72,7 +72,7 @@ def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None 
         raise FatalModelError(f"the address is empty: {advice}")
     prefix, _, name = lm.partition("/")
     if is_embedded(lm):
-        from judges.embedded import EmbeddedModel
+        from judges.embedded.model import EmbeddedModel
 
         return _open_once(EmbeddedModel)
     if opener := _opener_by_prefix.get(prefix):

@@ -1,5 +1,1 @@
 """The embedded model: a small statistical judge that ships with the project and works offline."""
-
-from judges.embedded.model import EmbeddedModel
-
-__all__ = ["EmbeddedModel"]

@@ -14,10 +14,9 @@ from judges.catalog import SUBJECT_BY_NAME, find_subject
 from judges.client.event_loop import run_at_once
 from judges.definition import make_dimension
 from judges.dimension import Comparison
-from judges.embedded import EmbeddedModel
 from judges.embedded.facets import FACET_NAMES, INDEX_BY_FACET, facet_weights
 from judges.embedded.features import FACET_OF_FEATURE, FEATURE_SHARES, measure_features
-from judges.embedded.model import EmbeddedJudge, read_prompt
+from judges.embedded.model import EmbeddedJudge, EmbeddedModel, read_prompt
 from judges.prompt import Field, Prompt
 from judges.protocol import FatalModelError, Sampling
 from judges.scoring import WEIGHTED_PLAN, judgement_from_contents, read_text_reply
@@ -39,26 +38,24 @@ def reply_to(messages, sampling):
     return run_at_once(EmbeddedModel().complete(messages, sampling))
 
 
-def ask(prompt, texts):
-    return reply_to(prompt.messages(texts), Sampling(top_logprobs=20)).replies[0]
+def judge(prompt, texts):
+    """What is read from the reply."""
+    reply = reply_to(prompt.messages(texts), Sampling(top_logprobs=20)).replies[0]
+    return read_text_reply(WEIGHTED_PLAN, prompt, reply)
 
 
 def score(prompt, texts):
-    return judgement_from_contents(
-        WEIGHTED_PLAN, [read_text_reply(WEIGHTED_PLAN, prompt, ask(prompt, texts))]
-    ).score
+    return judgement_from_contents(WEIGHTED_PLAN, [judge(prompt, texts)]).score
 
 
 @pytest.mark.parametrize("name", SUBJECT_BY_NAME)
 def test_every_catalogue_judge_gets_a_score_and_prefers_the_sound_text(name):
-    judge = find_subject(name)
-    prompt = judge.prompt()
+    subject = find_subject(name)
+    prompt = subject.prompt()
     texts = {field.name: DOCUMENT for field in prompt.input_fields}
-    if isinstance(judge, Comparison):
-        first, second = judge.fields
-        sample = read_text_reply(
-            WEIGHTED_PLAN, prompt, ask(prompt, texts | {first: GOOD, second: BAD})
-        )
+    if isinstance(subject, Comparison):
+        first, second = subject.fields
+        sample = judge(prompt, texts | {first: GOOD, second: BAD})
         assert sample.answer_number == 1
         assert len(str(sample.free_text).split()) > 3
         return
@@ -73,17 +70,13 @@ def test_every_catalogue_judge_gets_a_score_and_prefers_the_sound_text(name):
 def test_probabilities_over_any_scale_are_real_and_orderly(scale, rationale):
     zest = make_dimension("zest", [scale[0], scale[-1]], ["document", "summary"])
     prompt = zest.prompt("brief" if rationale else None)
-    good, bad = (
-        read_text_reply(WEIGHTED_PLAN, prompt, ask(prompt, {"document": DOCUMENT, "summary": text}))
-        for text in (GOOD, BAD)
-    )
-    for sample in (good, bad):
+    good, bad = ({"document": DOCUMENT, "summary": text} for text in (GOOD, BAD))
+    for sample in (judge(prompt, good), judge(prompt, bad)):
         (distribution,) = sample.distributions.values()
         assert math.fsum(distribution.values()) == pytest.approx(1)
         assert sample.answer_number == max(distribution, key=distribution.__getitem__)
         assert bool(sample.free_text) == rationale
-    means = [judgement_from_contents(WEIGHTED_PLAN, [sample]).score for sample in (good, bad)]
-    assert means[0] > means[1]
+    assert score(prompt, good) > score(prompt, bad)
 
 
 def test_same_prompt_and_seed_give_the_same_samples_and_another_seed_gives_others():
