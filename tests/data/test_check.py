@@ -194,6 +194,13 @@ def test_for_fractions_on_a_short_scale_the_last_line_says_any_scale(low, high):
     assert "add --scale any: " in run(tune, *words[:-2], "--dry-run").err
 
 
+def test_a_command_with_which_tuning_cannot_start_is_not_suggested():
+    rows = [f"{n},Short text {n}.,{n % 5 + 1}" for n in range(12)]
+    out = run(command, file_of("\n".join(["id,summary,relevance", *rows]))).out
+    assert "judge labels.csv, field 'document': there is no such column, but the judge" in out
+    assert "dspy-judges tune" not in out
+
+
 ROWS = read_jsonl(Path(data.__file__).with_name("starter") / "outputs.jsonl")[:60]
 
 # A rating of 1 to 5 on other scales; the way out names the narrowest usual one that fits.
