@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 
 from dspy_judges.errors import JudgesError
 from judges import catalog
-from judges.labels.names import judge_name, name_key
 from judges.labels.options import ANY_SCALE, ReadOptions
 from judges.labels.preparation import SWAP_SAMPLE_COLUMN
 from judges.labels.readers import STARTER_FILE_BY_NAME
@@ -50,23 +49,27 @@ def next_step_lines(
         yield "define", "write your own definition there, or a comparison of `dspy-judges list`"
         return
     column = dimensions_to_tune(labelled_items, options)[0]
-    ratings = ratings_on(labelled_items, column)
-    if len({*ratings}) == 1:
-        return  # a note says that all labels are the same
+    # If all labels are the same, a note says so.
+    if len({*ratings_on(labelled_items, column)}) > 1:
+        yield from _lines_of_column(labelled_items, column, flags, options)
+
+
+def _lines_of_column(
+    labelled_set: LabelledSet, column: str, flags: Namespace, options: ReadOptions
+) -> Iterator[TitledLine]:
+    """Yield the command for the ratings in a column, and what to do about a missing definition."""
     given_text = arguments_by_dimension(flags).get(column, column)
-    name = judge_name(column)
-    if name_key(name) != name_key(column):  # `tune` finds the labels by the column's own name
-        name = column
-    earns = "a pass" if column in labelled_items.words else "a high rating"
-    draft = f"{name}=one line that says what earns {earns}"
     is_defined = column in catalog.SUBJECT_BY_NAME or given_text != column
+    earns = "a pass" if column in labelled_set.words else "a high rating"
+    draft = f"{column}=one line that says what earns {earns}"
+    ratings = ratings_on(labelled_set, column)
     command = reason = ""
-    for subject_text in [given_text] if is_defined else [name, draft]:
+    for subject_text in [given_text] if is_defined else [column, draft]:
         command, reason = _tune_command(subject_text, ratings, flags, options)
         if command:
             break
     yield (COMMAND_TITLE, command) if command else ("judge", reason)
-    if command and not is_defined and subject_text not in catalog.SUBJECT_BY_NAME:
+    if command and not is_defined:
         own_line = f"--dimension {shlex.quote(draft)}"
         if subject_text == draft:
             own_line = "your own line there"
