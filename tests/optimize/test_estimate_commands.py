@@ -108,15 +108,6 @@ def test_equal_labels_do_not_show_their_scale(here):
     assert "true mean of outputs" in text_of("relevance", 5)
 
 
-def test_labels_that_a_second_file_replaces_are_told(files):
-    rows = read_jsonl("labels.jsonl")[-60:]
-    clarity = [{"dimension": "clarity", "rating": 1 + n % 5} for n in range(60)]
-    new = [{"id": row["id"], **label} for row, label in zip(rows, clarity, strict=True)]
-    result = run(estimate, *files, "--annotations", write_jsonl("new.jsonl", new))
-    assert "n=60 labels" in result.out
-    assert "file (annotations) are not read" in result.err
-
-
 def test_the_judge_alone_passes_the_share_of_scores_of_at_least_a_half(here):
     rows = [{"id": str(n), "group": str(n), "output": f"text {n}"} for n in range(100)]
     labelled = [{**row, "ok": "pass" if n % 4 else "fail"} for n, row in enumerate(rows)]

@@ -24,25 +24,22 @@ TEXTS = ("document", "summary")
 def world():
     """Labels, and two recorded judges that err differently: each of noise as large as quality."""
     rng = np.random.default_rng(5)
-    quality = rng.normal(size=(DOCUMENTS, SYSTEMS))
-    places = [(d, s) for d in range(DOCUMENTS) for s in range(SYSTEMS)]
-    ids = [{"id": f"d{d}s{s}"} for d, s in places]
-    ratings = np.clip(np.round(3 + quality), 1, 5)
+    quality = rng.normal(size=DOCUMENTS * SYSTEMS)
     rows = [
         {
-            **{"id": f"d{d}s{s}", "group": f"d{d}", "system": f"s{s}"},
+            **{"id": f"d{d}s{s}", "group": f"d{d}", "system": f"s{s}", "relevance": rating},
             "document": f"Of d{d}: a fire broke out in the mill at night. Nobody was hurt.",
-            "summary": f"A fire, says s{s}. Worth {ratings[d, s]:.0f} of 5. Mill {'and ' * s}.",
-            "ratings": {"relevance": ratings[d, s]},
+            "summary": f"A fire, says s{s}. Worth {rating:.0f} of 5. Mill {'and ' * s}.",
         }
-        for d, s in places
+        for (d, s), rating in zip(
+            np.ndindex(DOCUMENTS, SYSTEMS), np.clip(np.round(3 + quality), 1, 5), strict=True
+        )
     ]
-    write_jsonl("labels.jsonl", rows)
     for judge in ("a", "b"):
-        scores = (quality + rng.normal(size=quality.shape)).ravel().tolist()
-        marks = [{"dimension": "relevance", "score": score} for score in scores]
-        write_jsonl(f"{judge}.jsonl", [{**i, **m} for i, m in zip(ids, marks, strict=True)])
-    return ["--dimension", "relevance", "--data", "labels.jsonl"]
+        scores = (quality + rng.normal(size=quality.size)).tolist()
+        records = [{"id": row["id"], "score": n} for row, n in zip(rows, scores, strict=True)]
+        write_jsonl(f"{judge}.jsonl", records)
+    return ["--dimension", "relevance", "--data", write_jsonl("labels.jsonl", rows)]
 
 
 RECORDED = ["--scores", "a.jsonl", "--scores", "b.jsonl"]
@@ -142,12 +139,9 @@ def test_judges_that_cannot_be_joined_give_one_line(capsys, flags, message):
     write_jsonl("mute.jsonl", mute)
     is_read = {"huge.jsonl", "strange.jsonl", "a\tb=relevance@openai/m"} & set(flags)
     assert message in refusal_of(capsys, *start, *flags, code=1 if is_read else 2)
+    no_labels = refusal_of(capsys, *start[:2], "relevance", "mine=relevance")
+    assert "without labels nobody knows whether a panel is better" in no_labels
     assert not Path("runs/panel-001").exists()
-
-
-def test_a_panel_needs_labels(capsys):
-    line = refusal_of(capsys, "relevance", "mine=relevance", "--dimension", "relevance")
-    assert "without labels nobody knows whether a panel is better" in line
 
 
 def test_pairs_are_joined_by_their_margins_and_measured_by_accuracy(capsys):

@@ -129,12 +129,6 @@ def test_ratings_are_planned_by_mean_and_rho():
     assert max(map(len, lines[:-1])) <= 80
 
 
-def test_plan_refuses_labels_with_unequal_weights():
-    write_labels(range(40), lambda n: {"sampling_weight": 5 + n % 3, "sampling_from": 200})
-    (error,) = lines_of(*LINE, code=2)
-    assert "its documents were drawn with unequal chances" in error
-
-
 @pytest.mark.parametrize(
     ("words", "code", "reason"),
     [
@@ -142,6 +136,7 @@ def test_plan_refuses_labels_with_unequal_weights():
         (["--scores", "a.jsonl"], 2, "--scores needs --dimension NAME if no labels name it"),
         (["--labels", "two.jsonl"], 2, "has labels on kind, ok: name one with --dimension"),
         ([*LABELS, "--scores", "else.jsonl"], 1, "no id is the id of an output in outputs"),
+        (["--labels", "weighted.jsonl"], 2, "its documents were drawn with unequal chances"),
     ],
 )
 def test_wrong_usage_gives_one_line(words, code, reason):
@@ -149,6 +144,8 @@ def test_wrong_usage_gives_one_line(words, code, reason):
     rows = read_jsonl("done.jsonl")
     write_jsonl("two.jsonl", [*rows, *({**row, "dimension": "kind"} for row in rows)])
     write_jsonl("else.jsonl", [{"id": "x", "score": 1}])
+    weights = [{"sampling_weight": 5 + n % 3, "sampling_from": 200} for n in range(40)]
+    write_jsonl("weighted.jsonl", map(dict.__or__, rows, weights))
     (line,) = lines_of(*words, code=code)
     assert reason in line
     assert not Path("outputs.next.jsonl").exists()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from command_runs import json_of, run
-from jsonl import write_jsonl
+from jsonl import read_jsonl, write_jsonl
 from rating_files import write_ratings, write_scores
 from tuned_judges import tuned_on
 
@@ -25,12 +25,10 @@ FIVE_PEOPLE = [[1, 2, 3], [1, 2, 3], [1, 2, 3], [1, 2, 3], [2, 2, 2]]
 FIVE_SCORES = [[1, 2, 3], [3, 2, 1], [2, 2, 2], [1, 4, 5], [1, 2, 3]]
 
 
-def of_scores(judge):
-    """Arguments that verify these scores against people's (FIVE_PEOPLE)."""
-    return [
-        *("--scores", write_scores("s.jsonl", judge), "--dimension", "charm"),
-        *("--data", write_ratings("l.jsonl", FIVE_PEOPLE)),
-    ]
+def of_scores(judge, people=FIVE_PEOPLE):
+    """Arguments that verify these scores against people's."""
+    flags = ["--scores", write_scores("s.jsonl", judge), "--dimension", "charm"]
+    return [*flags, "--data", write_ratings("l.jsonl", people)]
 
 
 def test_labels_of_which_1_is_the_best_are_told_and_reversed():
@@ -40,10 +38,8 @@ def test_labels_of_which_1_is_the_best_are_told_and_reversed():
         for n in range(20)
         for rank in range(1, 6)
     ]
-    scores = [
-        {"id": row["id"], "score": 6 - row["rank"] - 2 * (n % 15 == 0)}
-        for n, row in enumerate(rows)
-    ]
+    numbers = (6 - row["rank"] - 2 * (n % 15 == 0) for n, row in enumerate(rows))
+    scores = [{"id": row["id"], "score": n} for row, n in zip(rows, numbers, strict=True)]
     files = ["--data", write_jsonl("l.jsonl", rows), "--scores", write_jsonl("s.jsonl", scores)]
     flag = "--values 1=5,2=4,3=3,4=2,5=1"
     for flags, verdict in (([], "run in opposite directions."), (flag.split(), "it beats a coin")):
@@ -89,31 +85,23 @@ def test_the_all_flag_prints_every_level_and_coefficient_below_the_first_screen(
     assert sum(", n=3 systems, " in line for line in rest if line.startswith("system-level")) == 3
 
 
-def arguments_of(*annotators):
-    """Arguments that verify the first annotator's labels, from which each next differs by one."""
-    cells = [(d, s, 1.0 + (d + s) % 4) for d in range(16) for s in range(3)]
-    rows = [
-        {
-            **{"id": f"d{d}s{s}", "group": f"d{d}", "system": f"s{s}"},
-            "annotations": {"charm": {name: label + n for n, name in enumerate(annotators)}},
-        }
-        for d, s, label in cells
-    ]
-    scores = [[label for *_, label in cells[d * 3 : d * 3 + 3]] for d in range(16)]
-    return [*of_scores(scores)[:4], "--data", write_jsonl("l.jsonl", rows)]
-
-
 def test_agreement_is_printed_for_judge_and_annotators_and_among_annotators():
-    code, out, _ = run(command, *arguments_of("ann", "bob"), "--all")
+    """The judge gives ann's labels; bob's are larger by one."""
+    labels = [[1.0 + (d + s) % 4 for s in range(3)] for d in range(16)]
+    flags = of_scores(labels, labels)
+    rows = [
+        {**row, "ratings": {}, "annotations": {"charm": {"ann": label, "bob": label + 1}}}
+        for row in read_jsonl("l.jsonl")
+        for label in row["ratings"].values()
+    ]
+    write_jsonl("l.jsonl", rows)
+    out = run(command, *flags, "--all").stdout
     # Of 48 outputs 12 have each of 1 to 4: the variance of either is 1.25, the gap 1.
     kappa = 1 - 1 / (1.25 + 1.25 + 1)
-    assert (code, "judge and ann: equal labels 100%, weighted kappa 1.000, rho 1.000" in out) == (
-        0,
-        True,
-    )
+    assert "judge and ann: equal labels 100%, weighted kappa 1.000, rho 1.000" in out
     for pair in ("judge and bob", "ann and bob"):
         assert f"{pair}: equal labels 0%, weighted kappa {kappa:.3f}, rho 1.000" in out
-    people = json_of(command, *arguments_of("ann", "bob"))["people"]
+    people = json_of(command, *flags)["people"]
     assert [one["annotator"] for one in people["agreement"]["judge"]] == ["ann", "bob"]
     assert people["one_annotator"]["gap"]["value"] == pytest.approx(0)
     assert people["bound"] == pytest.approx(people["reliability"] ** 0.5)
@@ -181,24 +169,17 @@ def test_a_level_that_the_labels_lack_is_refused_before_a_model_is_asked(
     assert not (here / "runs").exists()
 
 
-def replies(*texts):
-    """Arguments that verify these replies on each of three documents, which people rate 1, 2, 3."""
-    rows = [
-        {"id": f"d{d}s{s}", "dimension": "charm", "replies": reply}
-        for d in range(3)
-        for s, reply in enumerate(texts)
-    ]
-    labels = write_ratings("l.jsonl", [[1, 2, 3]] * 3)
-    return ["--replies", write_jsonl("r.jsonl", rows), "--dimension", "charm", "--data", labels]
-
-
 def test_recorded_replies_need_a_scale_and_words_count_what_values_says():
-    arguments = replies(["Score: 1", "1"], ["B"], ["3"])
-    code, _, err = run(command, *arguments)
-    assert (code, "--scale LOW-HIGH" in err) == (2, True)
-    arguments += ["--scale", "1-3"]
-    assert json_of(command, *arguments, code=1)["correlations"][0]["n_failed"] == 3
-    rho = json_of(command, *arguments, "--values", "A=1,B=2,C=3")["correlations"][0]
+    """On each of three documents people rate three outputs 1, 2 and 3."""
+    texts = (["Score: 1", "1"], ["B"], ["3"])
+    rows = [{"id": f"d{d}s{s}", "replies": texts[s]} for d in range(3) for s in range(3)]
+    flags = ["--replies", write_jsonl("r.jsonl", rows), "--dimension", "charm"]
+    flags += ["--data", write_ratings("l.jsonl", [[1, 2, 3]] * 3)]
+    result = run(command, *flags)
+    assert (result.code, "--scale LOW-HIGH" in result.err) == (2, True)
+    flags += ["--scale", "1-3"]
+    assert json_of(command, *flags, code=1)["correlations"][0]["n_failed"] == 3
+    rho = json_of(command, *flags, "--values", "A=1,B=2,C=3")["correlations"][0]
     assert (rho["n_failed"], rho["value"]) == (0, pytest.approx(1))
 
 
