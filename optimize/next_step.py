@@ -13,7 +13,7 @@ from judges.labels.splits import MIN_DOCUMENTS_TO_SPLIT
 from judges.labels.types import LabelledPairs, LabelledSet
 from optimize.inputs.flags import usual_scale
 from optimize.inputs.labelled import AnyLabels, ratings_on
-from optimize.inputs.subjects import dimension_name
+from optimize.inputs.subjects import dimension_name, missing_input_flag
 
 # A titled line that `check` prints: its title, and a sentence or a command.
 TitledLine = tuple[str, str]
@@ -97,11 +97,14 @@ def _tune_command(
             scale=scale,
         )
         try:
-            prepare_run(settings)
+            run = prepare_run(settings)
         except JudgesError as error:
             reasons.append(str(error))
-        else:
-            return _command_text("--dimension", subject_text, flags, scale), ""
+            continue
+        command = _command_text("--dimension", subject_text, flags, scale)
+        if subject_text not in catalog.SUBJECT_BY_NAME:
+            command += missing_input_flag(run.labelled_items, run.subject.texts)
+        return command, ""
     return "", reasons[0]
 
 

@@ -163,6 +163,16 @@ def usable_texts(names: Iterable[str], labelled_items: AnyLabels) -> list[str]:
     return [name for name in valid_names if all(name in row_texts for row_texts in texts_by_row)]
 
 
+def missing_input_flag(labelled_items: AnyLabels, text_names: Collection[str]) -> str:
+    """Return " --map input=COLUMN" if a new judge would read no input text, else ""."""
+    if source_name(text_names):
+        return ""
+    for name, column in without_keys(labelled_items.reading.texts, text_names).items():
+        if all(name in item.texts for item in labelled_items.items):
+            return f" {map_flag('input', [column])}"
+    return ""
+
+
 def unread_columns(reading: FileReading, texts: Collection[str], *, is_new: bool = True) -> str:
     """Return the columns that a judge does not read, and flags with which a new judge would."""
     only_name = only_text_name(reading.texts, texts)

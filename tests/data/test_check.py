@@ -108,6 +108,7 @@ def next_words(out: str) -> list[str]:
 
 USUAL = "id,document,summary,relevance"
 MAP = "--map relevance=Note --map document=Frage --map summary=Antwort"
+CHARM = "--dimension charm=kind"
 VALUES = "--values 1=0,2=25,3=50,4=75,5=100"
 
 
@@ -117,6 +118,7 @@ VALUES = "--values 1=0,2=25,3=50,4=75,5=100"
         (USUAL, "", "--dimension relevance --data labels.csv"),
         ("Nr,Frage,Antwort,Note", MAP, MAP),
         (USUAL, VALUES, f"{VALUES} --scale 0:100"),
+        ("id,Customer message,answer,charm", CHARM, f"{CHARM} --data labels.csv --map input=Cust"),
     ],
 )
 def test_the_suggested_command_runs_as_printed(header, flags, words):
