@@ -15,6 +15,7 @@ from judges.tables.text import Record, TableRow
 if TYPE_CHECKING:
     from judges.labels.options import ReadOptions
     from judges.tables.formats import Table
+    from judges.tables.problems import Problems
 
 CONVERSATION = "conversation"
 # The speakers before an assistant's turns in a text: for its messages, and for its tool calls.
@@ -176,13 +177,14 @@ def _single_texts(cells: Mapping[str, object], conversations: Mapping[str, list[
     return texts
 
 
-def table_with_texts(table: "Table", options: "ReadOptions") -> "Table":
-    """Return the table with texts in place of conversations, and with a note on what is judged."""
+def table_with_texts(table: "Table", options: "ReadOptions", problems: "Problems") -> "Table":
+    """Return the table with texts in place of conversations; a note says what is judged."""
     chat_columns = [column for column in table.columns if any(_turns_in(table, column))]
     if not chat_columns:
         return table
     read_columns, text_names, judged_text = _judged_texts(table, chat_columns, options)
-    notes = [f"{joined_names(read_columns)} holds conversations: {judged_text}"]
+    notes = problems.notes
+    notes.append(f"{joined_names(read_columns)} holds conversations: {judged_text}")
     if unread_columns := chat_columns[len(read_columns) :]:
         unread_text = joined_names(unread_columns)
         notes.append(f"only one conversation per row is read: {unread_text} is left out")
@@ -198,7 +200,6 @@ def table_with_texts(table: "Table", options: "ReadOptions") -> "Table":
         table,
         rows=tuple(rows),
         columns=tuple(dict.fromkeys(chain.from_iterable(row.cells for row in rows))),
-        notes=(*table.notes, *notes),
     )
 
 

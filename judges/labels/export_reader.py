@@ -16,7 +16,7 @@ from judges.labels.options import ReadOptions
 from judges.labels.tool_exports import LABEL_EXPORTS, PLACES, LabelExport
 from judges.labels.values import normalize_word
 from judges.tables.formats import Table
-from judges.tables.problems import UnreadableError, count_text, joined_names
+from judges.tables.problems import Problems, UnreadableError, count_text, joined_names
 from judges.tables.text import Record, TableRow
 
 # A label with one of these values was withdrawn.
@@ -25,7 +25,7 @@ _WITHDRAWN_VALUES = {"was_cancelled": True, "valid": False, "dataType": "CORRECT
 _NON_DIMENSION_NAMES = {"id", "group", "system", "annotator", "judge"}
 
 
-def convert_tool_export(table: Table, options: ReadOptions) -> Table:
+def convert_tool_export(table: Table, options: ReadOptions, problems: Problems) -> Table:
     """Return a tool's export as a long table: id, dimension, annotator, rating, comment, texts.
 
     A table that is not a known export is returned unchanged. Raises UnreadableError if there are no
@@ -35,7 +35,7 @@ def convert_tool_export(table: Table, options: ReadOptions) -> Table:
     # The last declaration in the list is tried first.
     for export in reversed(LABEL_EXPORTS):
         if all(_has_matching_cell(table, *patterns) for patterns in export.columns.items()):
-            return _ExportReader(export, table, options).read()
+            return _ExportReader(export, table, options).read(problems)
     return table
 
 
@@ -84,7 +84,7 @@ class _ExportReader:
                 return False
         return True
 
-    def read(self) -> Table:
+    def read(self, problems: Problems) -> Table:
         """Return a long table with one row per label, and one row per output without a label."""
         rows_are_labels = "" in self._export.labels
         output_rows = [] if rows_are_labels else [*map(self._output_row, self._table.rows)]
@@ -111,12 +111,12 @@ class _ExportReader:
             raise UnreadableError("no-rating", f"is {note}{reason}", self._export.advice)
         if not output_rows and self._options.texts != ():
             raise UnreadableError("no-text", f"is {note}, without texts", self._export.advice)
+        problems.notes.append(note)
         rows.sort(key=lambda row: row.line)
         return replace(
             self._table,
             columns=tuple(dict.fromkeys(chain.from_iterable(row.cells for row in rows))),
             rows=tuple(row._replace(row_number=n) for n, row in enumerate(rows, 1)),
-            notes=(*self._table.notes, note),
         )
 
     def _note(self, n_labels: int) -> str:

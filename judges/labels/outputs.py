@@ -1,7 +1,7 @@
 """Reads outputs with people's ratings and comments from a table."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from judges.labels.columns import OUTPUT_ROLES, Columns
@@ -27,12 +27,12 @@ def read_outputs(
     If a second file has the labels (`annotation_ratings`), labels in this table are not read.
     """
     check_user_columns(columns, problems)
-    options, notes = columns.options, list[str]()
+    options = columns.options
     rating_columns = find_rating_columns(columns, options.dimensions)
     if annotation_ratings is None:
-        notes += check_rating_columns(rating_columns, problems)
+        check_rating_columns(rating_columns, problems)
     elif unread_labels := [*rating_columns.listed_columns(), *columns.comment_columns]:
-        notes.append(
+        problems.notes.append(
             f"the labels in this file ({joined_names(unread_labels)}) are not read, since a "
             "second file has the labels; to use these labels, too, add them to that file"
         )
@@ -51,37 +51,27 @@ def read_outputs(
         for fields in row_reader.read_rows()
     )
     if not problems:
-        notes += _check_rated_ids(outputs, problems, annotation_ratings)
+        _check_rated_ids(outputs, problems, annotation_ratings)
     if not problems and options.reads_labels:
         file_text = "" if annotation_ratings is None else " in the file of --annotations"
         _check_has_ratings(outputs, ratings, problems, file_text)
     dimensions = rated_dimensions(outputs) if options.dimensions is None else options.dimensions
-    notes += _notes_on_unrated(outputs, dimensions)
+    n_rated = Counter(name for output in outputs for name in output.ratings)
+    for name in dimensions:
+        if n_unrated := len(outputs) - n_rated[name]:
+            n_outputs_text = count_text(len(outputs), "output")
+            problems.notes.append(f"no rating on {name}: {n_unrated:,} of {n_outputs_text}")
     reading = row_reader.file_reading(rating_columns.listed_columns())
-    if annotation_ratings is None:
-        notes += ratings.notes
-    else:
+    if annotation_ratings is not None:
         reading = replace(reading, ratings={}, comments=())
     return LabelledSet(
         name=columns.table.name,
         sha256=columns.table.sha256,
         outputs=outputs,
         grouped_by=row_reader.grouped_by,
-        notes=(*columns.table.notes, *row_reader.notes, *notes),
         reading=reading,
         words=ratings.verdict_words,
     )
-
-
-def _notes_on_unrated(outputs: Sequence[LabelledOutput], dimensions: Iterable[str]) -> list[str]:
-    """Return notes that say, for each dimension, how many outputs have no rating on it."""
-    n_rated = Counter(name for output in outputs for name in output.ratings)
-    n_outputs_text = count_text(len(outputs), "output")
-    return [
-        f"no rating on {name}: {len(outputs) - n_rated[name]:,} of {n_outputs_text}"
-        for name in dimensions
-        if n_rated[name] < len(outputs)
-    ]
 
 
 def _make_output(
@@ -133,8 +123,8 @@ def _read_comments(rating_columns: RatingColumns) -> dict[str, dict[str, tuple[s
 
 def _check_rated_ids(
     outputs: Iterable[LabelledOutput], problems: Problems, annotation_ratings: TableRatings | None
-) -> list[str]:
-    """Return a note if some rated outputs are not in the file; add a problem if none of them is."""
+) -> None:
+    """Add a note if some rated outputs are not in the file, and a problem if none of them is."""
     rated_ids = set(annotation_ratings.by_output) if annotation_ratings else set()
     unknown_ids = sorted(rated_ids - {output.id for output in outputs})
     if unknown_ids and len(unknown_ids) == len(rated_ids):
@@ -143,8 +133,8 @@ def _check_rated_ids(
         problems.add("no-output", fault, advice, field="id", value=unknown_ids[0])
     elif unknown_ids:
         n_unknown = count_text(len(unknown_ids), "rated id")
-        return [f"left out {n_unknown} without an output, such as {excerpt(unknown_ids[0])}"]
-    return []
+        note = f"left out {n_unknown} without an output, such as {excerpt(unknown_ids[0])}"
+        problems.notes.append(note)
 
 
 def _check_has_ratings(

@@ -169,23 +169,22 @@ def read_pair_rows(columns: Columns, problems: Problems) -> LabelledPairs:
         _make_pair(fields, votes[fields.id], comments[fields.id])
         for fields in row_reader.read_rows()
     ]
-    notes: list[str] = []
     if options.reads_labels:
         n_pairs, pairs = len(pairs), [pair for pair in pairs if pair.votes]
         if n_without_votes := n_pairs - len(pairs):
-            notes.append(f"left out {count_text(n_without_votes, 'pair')} without a vote")
+            problems.notes.append(f"left out {count_text(n_without_votes, 'pair')} without a vote")
         if not pairs and not problems:
             advice = "give people's votes in a column votes or preferred"
             problems.add("no-vote", "no pair has a vote", advice)
     if any(reader.has_negative_numbers for reader in vote_readers.values()):
-        notes.append("votes: negative numbers are A, positive B, 0 is a tie; --values reverses it")
+        note = "votes: negative numbers are A, positive B, 0 is a tie; --values reverses it"
+        problems.notes.append(note)
     return LabelledPairs(
         name=columns.table.name,
         sha256=columns.table.sha256,
         pairs=tuple(pairs),
         candidate=judge_name(responses.shared_name) or "response",
         grouped_by=row_reader.grouped_by,
-        notes=(*columns.table.notes, *row_reader.notes, *notes),
         reading=row_reader.file_reading({"votes": tuple(vote_readers)}),
     )
 

@@ -43,26 +43,27 @@ _FOOTER_NAME = re.compile(
 _ORIGIN_ROLES = ("group", "system", "system_a", "system_b")
 
 
-def without_footers(table: Table) -> Table:
-    """Return the table without rows of means or sums at its end, and a note on each such row."""
-    rows, notes = [*table.rows], list[str]()
+def without_footers(table: Table, problems: Problems) -> Table:
+    """Return the table without rows of means or sums at its end; a note names each such row."""
+    rows = [*table.rows]
     while not table.is_typed and len(rows) > 1:
         present_values = [str(value) for value in rows[-1].cells.values() if not is_blank(value)]
         words = [value for value in present_values if not looks_like_number(value)]
         if len(words) != 1 or not _FOOTER_NAME.match(words[0].strip()):
             break
-        notes.insert(0, f"{excerpt(words[0])} in the last row is not an output: it is left out")
+        note = f"{excerpt(words[0])} in the last row is not an output: it is left out"
+        problems.notes.append(note)
         rows.pop()
-    return replace(table, rows=tuple(rows), notes=(*table.notes, *notes))
+    return replace(table, rows=tuple(rows))
 
 
-def with_latest_labels(columns: Columns) -> Columns:
+def with_latest_labels(columns: Columns, problems: Problems) -> Columns:
     """Return a table's columns with only the latest label of each annotator on each output.
 
     In a table with the column `labelled_at`, a later row is a later label. The columns that the
     page of `dspy-judges label` adds are no longer listed, but the rows keep their cells.
     """
-    table, rows, notes = columns.table, columns.table.rows, columns.table.notes
+    table, rows = columns.table, columns.table.rows
     removed_columns = {_TIME_COLUMN, _CHANGE_COLUMN, _SCALE_COLUMN, *SAMPLING_COLUMNS}
     if _TIME_COLUMN in table.columns:
         removed_columns.update(_FLAG_COLUMNS)
@@ -77,9 +78,9 @@ def with_latest_labels(columns: Columns) -> Columns:
     if n_changed := sum(not is_blank(row.cells.get(_CHANGE_COLUMN)) for row in rows):
         labels_text = count_text(n_changed, "label")
         reason = "after the annotator saw others' labels: agreement is not blind"
-        notes += (f"{labels_text} changed {reason}",)
+        problems.notes.append(f"{labels_text} changed {reason}")
     kept_columns = tuple(columns.columns_except(removed_columns))
-    return replace(columns, table=replace(table, columns=kept_columns, rows=rows, notes=notes))
+    return replace(columns, table=replace(table, columns=kept_columns, rows=rows))
 
 
 def label_page_scales(columns: Columns) -> dict[str, Scale]:
@@ -95,8 +96,8 @@ def label_page_scales(columns: Columns) -> dict[str, Scale]:
 
 def merge_rows_by_id(
     columns: Columns, problems: Problems, label_columns: Collection[str], texts: Collection[str]
-) -> tuple[Columns, list[str]]:
-    """Merge the rows with the same id into one row, and return the new columns and notes.
+) -> Columns:
+    """Merge the rows with the same id into one row, and return the new columns.
 
     A column whose cells differ between rows with the same id is left out, with a note. If the
     column is one of the `texts`, or holds documents or systems, a problem is added instead.
@@ -128,31 +129,30 @@ def merge_rows_by_id(
     table = replace(columns.table, columns=kept_columns, rows=tuple(merged_rows.values()))
     columns_by_name = columns.columns_by_name.items()
     user_columns = {n: names for n, names in columns_by_name if dropped_columns.isdisjoint(names)}
-    notes: list[str] = []
     if varying_columns:
         names_text = joined_names([f"column {name!r}" for name in varying_columns])
-        notes.append(f"left out {names_text}, since rows of one id differ in it")
+        problems.notes.append(f"left out {names_text}, since rows of one id differ in it")
     if columns.ids_are_row_numbers and (n_merged := len(columns.table.rows) - len(merged_rows)):
         rows_text = count_text(n_merged, "row")
-        notes.append(f"joined {rows_text} without an id to a row of the same texts")
-    return replace(columns, table=table).with_user_columns(user_columns), notes
+        problems.notes.append(f"joined {rows_text} without an id to a row of the same texts")
+    return replace(columns, table=table).with_user_columns(user_columns)
 
 
 def check_repeated_rows(
     columns: Columns, problems: Problems, texts: Collection[str], label_columns: Collection[str]
-) -> list[str]:
-    """Return a note on rows with the same texts and systems, and on differences in their labels.
+) -> None:
+    """Add a note on rows with the same texts and systems, and on differences in their labels.
 
     Adds a problem if such rows are probably annotators' ratings of one output.
     """
     rows = columns.table.rows
     if not texts or len({*map(columns.item_id, rows)}) < len(rows):
-        return []  # the file says itself which rows are of one output
+        return  # the file says itself which rows are of one output
     row_groups = columns.group_rows([*columns.find_columns(_ORIGIN_ROLES), *texts])
     repeated_rows = [same_rows for same_rows in row_groups if len(same_rows) > 1]
     lines = sorted(row.line for same_rows in repeated_rows for row in same_rows[1:])
     if not lines:
-        return []
+        return
     if columns.find_column("annotator") and 2 * len(lines) >= len(rows) - 1:
         first_row, second_row, *_ = repeated_rows[0]
         fault = (
@@ -172,7 +172,7 @@ def check_repeated_rows(
     ]
     if differences and columns.options.reads_labels:
         note += f". Labels of the same texts differ: {'; '.join(differences[:10])}"
-    return [note]
+    problems.notes.append(note)
 
 
 def _label_difference(problems: Problems, rows: Sequence[TableRow], column: str) -> str:
@@ -248,4 +248,5 @@ def with_weights(labelled_set: LabelledSet, columns: Columns, problems: Problems
     weights = document_weights(uniform_sampling | sampling_by_document)
     outputs = [replace(o, weight=weights.get(o.document_id, 1.0)) for o in labelled_set.outputs]
     note = "documents were drawn with unequal chances: verify and estimate weight them"
-    return replace(labelled_set, outputs=tuple(outputs), notes=(*labelled_set.notes, note))
+    problems.notes.append(note)
+    return replace(labelled_set, outputs=tuple(outputs))

@@ -193,14 +193,14 @@ def similar_name(name: str, names: Iterable[str]) -> str | None:
     return next(iter(get_close_matches(name, [*names], 1, 0.85)), None)
 
 
-def check_rating_columns(rating_columns: RatingColumns, problems: Problems) -> list[str]:
+def check_rating_columns(rating_columns: RatingColumns, problems: Problems) -> None:
     """Add a problem if it is unclear which columns hold ratings.
 
-    Returns notes on the columns of ratings that are not named after their dimension.
+    Adds a note on each column of ratings that is not named after its dimension.
     """
-    columns, notes = rating_columns.columns, list[str]()
+    columns, notes = rating_columns.columns, problems.notes
     if columns.is_long_table or not columns.options.reads_labels:
-        return notes
+        return
     for dimension, names in rating_columns.uncertain_columns.items():
         flags = [map_flag(dimension or name, [name]) for name in names]
         fault, advice = "may hold the labels", f"if it does, say so with {flags[0]}"
@@ -219,4 +219,3 @@ def check_rating_columns(rating_columns: RatingColumns, problems: Problems) -> l
             notes.append(f"{dimension} is read from {columns_text}: one annotator per column")
         elif name_key(dimension) != name_key(names[0]):
             notes.append(f"no column is called {dimension}: its labels are read from {names[0]!r}")
-    return notes

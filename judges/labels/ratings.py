@@ -59,14 +59,13 @@ RatingsByDimension = dict[str, RatingsByAnnotator]
 
 @dataclass(frozen=True, slots=True)
 class TableRatings:
-    """The ratings in a table, by the id of the output, with notes on how cells were read.
+    """The ratings in a table, by the id of the output.
 
     If the only ratings on a dimension are 1 and 0, `verdict_words` has the file's words for both.
     """
 
     rating_columns: RatingColumns
     by_output: dict[str, RatingsByDimension]
-    notes: list[str]
     verdict_words: dict[str, tuple[str, str]]
 
 
@@ -87,8 +86,7 @@ def read_ratings(rating_columns: RatingColumns, problems: Problems) -> TableRati
     In a table with one annotator per row, annotators without a name get the numbers 1, 2, ... for
     each output, in the order of its rows.
     """
-    columns, notes = rating_columns.columns, list[str]()
-    options = columns.options
+    columns, options = rating_columns.columns, rating_columns.columns.options
     cells_by_dimension: dict[str, list[RatingCell]] = defaultdict(list)
     for cell in _rating_cells(rating_columns, problems):
         cells_by_dimension[cell.dimension].append(cell)
@@ -102,9 +100,9 @@ def read_ratings(rating_columns: RatingColumns, problems: Problems) -> TableRati
                 if rating is not None:
                     by_annotator = by_output[cell.output_id][dimension]
                     by_annotator[_annotator_name(columns, cell, by_annotator)] = rating
-        notes += (f"{dimension}: {note}" for note in reader.notes())
+        problems.notes += (f"{dimension}: {note}" for note in reader.notes())
         dimension_columns = rating_columns.by_dimension.get(dimension, ())
-        notes += _check_scale_direction((dimension, *dimension_columns), reader, options, problems)
+        _check_scale_direction((dimension, *dimension_columns), reader, options, problems)
         if words := reader.words_for_1_and_0:
             verdict_words[dimension] = words
     if columns.has_row_per_annotator:
@@ -114,8 +112,8 @@ def read_ratings(rating_columns: RatingColumns, problems: Problems) -> TableRati
                 ratings[dimension] = dict(sorted(by_annotator.items(), key=str))
     if not columns.is_long_table:  # in a long table, --values may say who gave a tool's labels
         all_cells = itertools.chain.from_iterable(cells_by_dimension.values())
-        notes += _check_user_words(all_cells, options, problems)
-    return TableRatings(rating_columns, by_output, notes, verdict_words)
+        _check_user_words(all_cells, options, problems)
+    return TableRatings(rating_columns, by_output, verdict_words)
 
 
 def _annotator_name(columns: Columns, cell: RatingCell, ratings: RatingsByAnnotator) -> str | None:
@@ -132,18 +130,18 @@ def _annotator_name(columns: Columns, cell: RatingCell, ratings: RatingsByAnnota
 
 def _check_user_words(
     cells: Iterable[RatingCell], options: ReadOptions, problems: Problems
-) -> list[str]:
-    """Add a problem if --values gives words a new meaning, but no label is one of these words."""
+) -> None:
+    """Add a note if --values gives words a new meaning, but no label is one of these words."""
     words = dict(options.number_by_word.items() - NUMBER_BY_YES_NO_WORD.items()).keys()
     labels = {normalize_word(cell.value) for cell in cells if not is_missing_value(cell.value)}
     if not (labels and words and words.isdisjoint(labels)):
-        return []
+        return
     fault = f"no label is {joined_names(sorted(words))}, which --values names"
+    problems.notes.append(fault)
     # If the labels are numbers, the words may be those of a judge's recorded replies.
     if not any(map(looks_like_number, labels)):
         advice = f"correct --values, or leave it out; the labels are {joined_names(sorted(labels))}"
         problems.add("no-word", fault, advice)
-    return [fault]
 
 
 def _make_reader(columns: Columns, dimension: str, values: Sequence[object]) -> RatingReader:
@@ -161,8 +159,8 @@ def _make_reader(columns: Columns, dimension: str, values: Sequence[object]) -> 
 
 def _check_scale_direction(
     names: ColumnTuple, reader: RatingReader, options: ReadOptions, problems: Problems
-) -> Iterator[str]:
-    """Add a problem or yield a note if the lowest value may be the best one."""
+) -> None:
+    """Add a problem or a note if the lowest value may be the best one."""
     number_by_word = reader.number_by_word
     for good, bad in VERDICT_PAIRS:
         # NaN, for a word that the column does not have, is never <= another number.
@@ -182,7 +180,7 @@ def _check_scale_direction(
             fault = "may be the name of something bad"
             problems.add("which-word", fault, advice, value=bad_names[0])
     elif bad_names or any(map(_LOW_IS_BEST_WORDS.intersection, map(name_words, names))):
-        yield (
+        problems.notes.append(
             f"{names[0]}: a higher rating is read as the better one; if low ratings are better, "
             f"reverse them{reader.reversal_text}"
         )

@@ -182,6 +182,9 @@ def check_file(
             labelled_items = _read_table(table, problems, options, item_kind, annotation_ratings)
     if annotation_ratings is not None and isinstance(labelled_items, LabelledSet):
         labelled_items = _add_annotations(labelled_items, annotation_ratings, annotation_problems)
+    if labelled_items is not None:
+        other_notes = [f"{annotation_problems.file}: {note}" for note in annotation_problems.notes]
+        labelled_items = replace(labelled_items, notes=(*problems.notes, *other_notes))
     return labelled_items, (*annotation_problems, *problems)
 
 
@@ -193,13 +196,13 @@ def _read_table(
     annotation_ratings: TableRatings | None,
 ) -> AnyLabels:
     """Read a table as outputs or as pairs. Raises UnreadableError for pairs, if outputs are due."""
-    columns = _find_columns(table, options)
+    columns = _find_columns(table, options, problems)
     if annotation_ratings is not None:
         # With --map, the user may name columns of both files. Leave out those of the second file.
         second_columns = annotation_ratings.rating_columns.columns.columns_by_name
         only_second = second_columns.keys() - columns.without_missing_columns().columns_by_name
         columns = columns.with_user_columns(without_keys(columns.columns_by_name, only_second))
-    columns = with_latest_labels(columns)
+    columns = with_latest_labels(columns, problems)
     response_columns, are_pairs = find_response_columns(columns), holds_pairs(columns)
     if item_kind == "pairs" or (not item_kind and are_pairs):
         return read_pair_rows(columns, problems)
@@ -224,10 +227,10 @@ def _read_table(
     return replace(labelled_set, scales=label_page_scales(columns))
 
 
-def _find_columns(table: Table, options: ReadOptions) -> Columns:
+def _find_columns(table: Table, options: ReadOptions, problems: Problems) -> Columns:
     """Return a table's columns. Exports and conversations are converted, and footers removed."""
-    table = without_footers(convert_tool_export(table, options))
-    return Columns(table_with_texts(table, options), options)
+    table = without_footers(convert_tool_export(table, options, problems), problems)
+    return Columns(table_with_texts(table, options, problems), options)
 
 
 def _read_annotations_file(options: ReadOptions, problems: Problems) -> TableRatings | None:
@@ -237,8 +240,8 @@ def _read_annotations_file(options: ReadOptions, problems: Problems) -> TableRat
         return None
     with problems.collect():
         options = replace(options, texts=(), annotations=None)
-        columns = _find_columns(table, options).without_missing_columns()
-        columns = with_latest_labels(columns)
+        columns = _find_columns(table, options, problems).without_missing_columns()
+        columns = with_latest_labels(columns, problems)
         if columns.find_column("id") is None:
             fault = f"has no column of ids; the columns are {columns.column_names_text}"
             raise UnreadableError("no-column", fault, "name the ids with --map id=COLUMN")
@@ -258,14 +261,12 @@ def _read_annotations_file(options: ReadOptions, problems: Problems) -> TableRat
 def _add_annotations(
     labelled_set: LabelledSet, annotation_ratings: TableRatings, problems: Problems
 ) -> LabelledSet:
-    """Add the weights, scales and notes of the annotations file to the outputs that it rates."""
+    """Add the weights and scales of the annotations file to the outputs that it rates."""
     columns = annotation_ratings.rating_columns.columns
-    notes = (*columns.table.notes, *annotation_ratings.notes)
     labelled_set = with_weights(labelled_set, columns, problems)
     both_hashes = f"{labelled_set.sha256}{columns.table.sha256}"
     return replace(
         labelled_set,
-        notes=(*labelled_set.notes, *(f"{problems.file}: {note}" for note in notes)),
         sha256=hashlib.sha256(both_hashes.encode()).hexdigest(),
         scales=label_page_scales(columns),
     )

@@ -74,7 +74,6 @@ class RowReader:
         label_columns: Collection[str],
         response_columns: Mapping[str, str],
     ) -> None:
-        self.notes: list[str] = []
         self._problems, self._roles, self._responses = problems, roles, response_columns.keys()
         self._file_columns = columns
         used_columns = columns.columns_in_use(roles).union(response_columns.values())
@@ -84,10 +83,9 @@ class RowReader:
         certain_columns = {column for name, column in texts.items() if name in certain_texts}
         if not problems:
             compared_columns = certain_columns if len(certain_columns) > 1 else {*texts.values()}
-            self.notes += check_repeated_rows(columns, problems, compared_columns, label_columns)
+            check_repeated_rows(columns, problems, compared_columns, label_columns)
         if columns.has_row_per_annotator:
-            columns, notes = merge_rows_by_id(columns, problems, label_columns, certain_columns)
-            self.notes += notes
+            columns = merge_rows_by_id(columns, problems, label_columns, certain_columns)
         # From here on, the table has one row for each output or pair.
         self._columns = columns
         self._text_columns = {n: c for n, c in texts.items() if columns.has_column(c)}
@@ -154,7 +152,7 @@ class RowReader:
             column, n_rows = self._text_columns[name], len(self._columns.table.rows)
             if name not in self._output_texts:
                 if is_text_name(name):
-                    self.notes.append(f"{name} has no text in {rows_text}")
+                    self._problems.notes.append(f"{name} has no text in {rows_text}")
                 continue
             if 2 * len(lines) > n_rows:
                 fault = f"is empty in {len(lines):,} of {n_rows:,} rows"
@@ -162,7 +160,7 @@ class RowReader:
                 self._problems.add("empty-text", fault, advice, line=lines[0], field=column)
             lines_text = self._problems.lines_text(lines)
             reason = f"since {excerpt(column)} is empty ({lines_text})"
-            self.notes.append(f"left out {rows_text}, {reason}")
+            self._problems.notes.append(f"left out {rows_text}, {reason}")
 
     def _read_row(self, row: TableRow) -> ItemFields:
         has_row_number = self._columns.ids_are_row_numbers

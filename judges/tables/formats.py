@@ -65,7 +65,6 @@ class Table:
     is_typed: bool
     columns: tuple[str, ...]
     rows: tuple[TableRow, ...]
-    notes: tuple[str, ...] = ()
     delimiter: str = ""
 
 
@@ -111,7 +110,6 @@ def read_table(path: "str | Path | Rows", problems: Problems) -> Table | None:
                 is_typed=is_typed,
                 columns=tuple(columns),
                 rows=numbered_rows,
-                notes=tuple(problems.notes),
                 delimiter=problems.delimiter,
             )
         if not problems:
