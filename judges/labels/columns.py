@@ -5,7 +5,7 @@ The user's choice of columns (`--map`) decides first, then the column's name, th
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 
 from judges.labels.cells import KEY_SEPARATOR, as_object, is_id_or_name, value_at, without_keys
@@ -24,7 +24,7 @@ from judges.labels.names import (
 )
 from judges.labels.options import ColumnNames, ReadOptions
 from judges.tables.formats import Table
-from judges.tables.problems import joined_names
+from judges.tables.problems import Problems, joined_names
 from judges.tables.text import TableRow
 
 # Usual names of the columns whose cells are objects {dimension: rating}.
@@ -69,7 +69,7 @@ MAX_INSPECTED_ROWS = 1000
 
 @dataclass(eq=False)
 class Columns:
-    """The columns of a table, which can be found by what they hold.
+    """The columns of a table, which can be found by what they hold, and the table's problems.
 
     The options name the columns that the user chose, the texts that a judge reads, and words that
     are read as ratings, as yes and no are. If labels are not read, because people have yet to label
@@ -78,6 +78,7 @@ class Columns:
 
     table: Table
     options: ReadOptions
+    problems: Problems = field(default_factory=lambda: Problems(""))
 
     def __post_init__(self) -> None:
         self.find_column, self.describe_column = cache(self._find_column), cache(self._describe)

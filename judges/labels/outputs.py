@@ -19,18 +19,16 @@ from judges.labels.types import LabelledOutput, LabelledSet, rated_dimensions
 from judges.tables.problems import Problems, UnreadableError, count_text, excerpt, joined_names
 
 
-def read_outputs(
-    columns: Columns, problems: Problems, annotation_ratings: TableRatings | None = None
-) -> LabelledSet:
-    """Read labelled outputs from a wide or long table, and add its problems to `problems`.
+def read_outputs(columns: Columns, annotation_ratings: TableRatings | None = None) -> LabelledSet:
+    """Read labelled outputs from a wide or long table, and add its problems.
 
     If a second file has the labels (`annotation_ratings`), labels in this table are not read.
     """
-    check_user_columns(columns, problems)
-    options = columns.options
+    check_user_columns(columns)
+    options, problems = columns.options, columns.problems
     rating_columns = find_rating_columns(columns, options.dimensions)
     if annotation_ratings is None:
-        check_rating_columns(rating_columns, problems)
+        check_rating_columns(rating_columns)
     elif unread_labels := [*rating_columns.listed_columns(), *columns.comment_columns]:
         problems.notes.append(
             f"the labels in this file ({joined_names(unread_labels)}) are not read, since a "
@@ -39,12 +37,11 @@ def read_outputs(
     label_columns = set[str]().union(*rating_columns.listed_columns().values())
     row_reader = RowReader(
         columns,
-        problems,
         roles=[*OUTPUT_ROLES, *(("dimension", "rating") if columns.is_long_table else ())],
         label_columns=label_columns,
         response_columns={},
     )
-    ratings = annotation_ratings or read_ratings(rating_columns, problems)
+    ratings = annotation_ratings or read_ratings(rating_columns)
     comments = _read_comments(ratings.rating_columns)
     outputs = tuple(
         _make_output(fields, ratings.by_output.get(fields.id, {}), comments.get(fields.id, {}))

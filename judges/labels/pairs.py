@@ -13,7 +13,7 @@ from judges.labels.rating_columns import find_rating_columns
 from judges.labels.rows import ItemFields, RowReader, check_user_columns, read_comments
 from judges.labels.types import LabelledPair, LabelledPairs, Vote
 from judges.labels.values import WordValues, is_missing_value, normalize_word
-from judges.tables.problems import Problems, UnreadableError, count_text, joined_names
+from judges.tables.problems import UnreadableError, count_text, joined_names
 
 _VOTE_COLUMN_NAMES = (*VOTE_COLUMNS, "vote", "gewinner")
 # Matches the name of the first of two columns of outputs, such as `answer_a` or `Output 1`.
@@ -145,15 +145,14 @@ def holds_pairs(columns: Columns) -> bool:
     return _find_vote_columns(columns) != () or not find_rating_columns(columns, None).by_dimension
 
 
-def read_pair_rows(columns: Columns, problems: Problems) -> LabelledPairs:
+def read_pair_rows(columns: Columns) -> LabelledPairs:
     """Read the pairs that have a vote, or all pairs if people have yet to label the file."""
-    check_user_columns(columns, problems)
-    options = columns.options
+    check_user_columns(columns)
+    options, problems = columns.options, columns.problems
     responses, vote_columns = _pair_columns(columns)
     label_columns = {*vote_columns, *columns.find_columns(VOTE_COLUMNS)}
     row_reader = RowReader(
         columns,
-        problems,
         roles=PAIR_ROLES,
         label_columns=label_columns,
         response_columns=dict(zip(RESPONSE_NAMES, responses[1:], strict=True)),
@@ -161,7 +160,7 @@ def read_pair_rows(columns: Columns, problems: Problems) -> LabelledPairs:
     vote_readers: dict[str, VoteReader] = {}
     for column in vote_columns if options.reads_labels else ():
         vote_readers[column] = VoteReader(columns.cells_in(column), options.values, responses[1:])
-    votes = _read_votes(columns, vote_readers, problems)
+    votes = _read_votes(columns, vote_readers)
     comments: dict[str, tuple[str, ...]] = defaultdict(tuple)
     for row, _, comment in read_comments(columns):
         comments[columns.item_id(row)] += (comment,)
@@ -221,9 +220,7 @@ def _make_pair(fields: ItemFields, votes: list[Vote], comments: tuple[str, ...])
     )
 
 
-def _read_votes(
-    columns: Columns, vote_readers: Mapping[str, VoteReader], problems: Problems
-) -> dict[str, list[Vote]]:
+def _read_votes(columns: Columns, vote_readers: Mapping[str, VoteReader]) -> dict[str, list[Vote]]:
     """Map each pair's id to all votes on the pair; adds a problem for each unreadable cell."""
     votes_by_pair: dict[str, list[Vote]] = defaultdict(list)
     for row in columns.table.rows:
@@ -231,6 +228,6 @@ def _read_votes(
         system_names = (columns.find_cell(row, role) for role in ("system_a", "system_b"))
         system_a, system_b = (None if is_blank(name) else str(name) for name in system_names)
         for column, reader in vote_readers.items():
-            with problems.collect(line=row.line, field=column):
+            with columns.problems.collect(line=row.line, field=column):
                 pair_votes += reader.read(value_at(row.cells, column), (system_a, system_b))
     return votes_by_pair

@@ -57,7 +57,7 @@ def without_footers(table: Table, problems: Problems) -> Table:
     return replace(table, rows=tuple(rows))
 
 
-def with_latest_labels(columns: Columns, problems: Problems) -> Columns:
+def with_latest_labels(columns: Columns) -> Columns:
     """Return a table's columns with only the latest label of each annotator on each output.
 
     In a table with the column `labelled_at`, a later row is a later label. The columns that the
@@ -78,7 +78,7 @@ def with_latest_labels(columns: Columns, problems: Problems) -> Columns:
     if n_changed := sum(not is_blank(row.cells.get(_CHANGE_COLUMN)) for row in rows):
         labels_text = count_text(n_changed, "label")
         reason = "after the annotator saw others' labels: agreement is not blind"
-        problems.notes.append(f"{labels_text} changed {reason}")
+        columns.problems.notes.append(f"{labels_text} changed {reason}")
     kept_columns = tuple(columns.columns_except(removed_columns))
     return replace(columns, table=replace(table, columns=kept_columns, rows=rows))
 
@@ -95,7 +95,7 @@ def label_page_scales(columns: Columns) -> dict[str, Scale]:
 
 
 def merge_rows_by_id(
-    columns: Columns, problems: Problems, label_columns: Collection[str], texts: Collection[str]
+    columns: Columns, label_columns: Collection[str], texts: Collection[str]
 ) -> Columns:
     """Merge the rows with the same id into one row, and return the new columns.
 
@@ -106,7 +106,7 @@ def merge_rows_by_id(
     outer_columns = map(columns.outer_column, label_columns)
     dropped_columns = label_columns.union(columns.comment_columns, outer_columns)
     item_columns = columns.columns_except(dropped_columns)
-    constant_columns = {*texts, *columns.find_columns(_ORIGIN_ROLES)}
+    constant_columns, problems = {*texts, *columns.find_columns(_ORIGIN_ROLES)}, columns.problems
     merged_rows: dict[str, TableRow] = {}
     varying_columns: dict[str, None] = {}
     for row in columns.table.rows:
@@ -139,13 +139,13 @@ def merge_rows_by_id(
 
 
 def check_repeated_rows(
-    columns: Columns, problems: Problems, texts: Collection[str], label_columns: Collection[str]
+    columns: Columns, texts: Collection[str], label_columns: Collection[str]
 ) -> None:
     """Add a note on rows with the same texts and systems, and on differences in their labels.
 
     Adds a problem if such rows are probably annotators' ratings of one output.
     """
-    rows = columns.table.rows
+    rows, problems = columns.table.rows, columns.problems
     if not texts or len({*map(columns.item_id, rows)}) < len(rows):
         return  # the file says itself which rows are of one output
     row_groups = columns.group_rows([*columns.find_columns(_ORIGIN_ROLES), *texts])
@@ -224,10 +224,10 @@ def document_weights(sampling_by_document: Mapping[str, DocumentSampling]) -> di
     return weights
 
 
-def with_weights(labelled_set: LabelledSet, columns: Columns, problems: Problems) -> LabelledSet:
+def with_weights(labelled_set: LabelledSet, columns: Columns) -> LabelledSet:
     """Return the labelled outputs, with weights if the table has sampling columns."""
     document_by_output = {o.id: o.document_id for o in labelled_set.outputs if o.ratings}
-    sampling_by_document: dict[str, DocumentSampling] = {}
+    sampling_by_document, problems = dict[str, DocumentSampling](), columns.problems
     both_columns = " and ".join(SAMPLING_COLUMNS)
     advice = f"correct {both_columns}, or remove both: then all documents count alike"
     for row in columns.table.rows:

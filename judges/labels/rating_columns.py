@@ -11,7 +11,7 @@ from judges import catalog
 from judges.labels.cells import KEY_SEPARATOR, without_keys
 from judges.labels.columns import OUTPUT_ROLES, VOTE_COLUMNS, Columns
 from judges.labels.names import is_source_or_output, judge_name, map_flag, name_key, name_words
-from judges.tables.problems import Problems, joined_names
+from judges.tables.problems import joined_names
 
 # Matches a column name such as `relevance (annotator 1)`. The first group is the dimension.
 _ANNOTATOR_COLUMN_NAME = re.compile(
@@ -193,12 +193,12 @@ def similar_name(name: str, names: Iterable[str]) -> str | None:
     return next(iter(get_close_matches(name, [*names], 1, 0.85)), None)
 
 
-def check_rating_columns(rating_columns: RatingColumns, problems: Problems) -> None:
+def check_rating_columns(rating_columns: RatingColumns) -> None:
     """Add a problem if it is unclear which columns hold ratings.
 
     Adds a note on each column of ratings that is not named after its dimension.
     """
-    columns, notes = rating_columns.columns, problems.notes
+    columns, problems = rating_columns.columns, rating_columns.columns.problems
     if columns.is_long_table or not columns.options.reads_labels:
         return
     for dimension, names in rating_columns.uncertain_columns.items():
@@ -215,7 +215,8 @@ def check_rating_columns(rating_columns: RatingColumns, problems: Problems) -> N
     other_columns = without_keys(rating_columns.by_dimension, columns.columns_by_name)
     for dimension, names in other_columns.items():
         if len(names) > 1:
-            columns_text = joined_names(names)
-            notes.append(f"{dimension} is read from {columns_text}: one annotator per column")
+            note = f"{dimension} is read from {joined_names(names)}: one annotator per column"
+            problems.notes.append(note)
         elif name_key(dimension) != name_key(names[0]):
-            notes.append(f"no column is called {dimension}: its labels are read from {names[0]!r}")
+            note = f"no column is called {dimension}: its labels are read from {names[0]!r}"
+            problems.notes.append(note)

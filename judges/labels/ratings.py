@@ -22,7 +22,6 @@ from judges.labels.cells import (
 )
 from judges.labels.columns import Columns
 from judges.labels.names import name_words
-from judges.labels.options import ReadOptions
 from judges.labels.rating_columns import ColumnTuple, RatingColumns
 from judges.labels.rating_reader import RatingReader
 from judges.labels.values import (
@@ -33,7 +32,7 @@ from judges.labels.values import (
     normalize_word,
     parse_cell,
 )
-from judges.tables.problems import Problems, UnreadableError, excerpt, joined_names
+from judges.tables.problems import UnreadableError, excerpt, joined_names
 from judges.tables.text import TableRow
 
 # Matches the name of a dimension on which "yes" is probably bad, such as `has errors`.
@@ -80,15 +79,16 @@ class RatingCell(NamedTuple):
     value: object
 
 
-def read_ratings(rating_columns: RatingColumns, problems: Problems) -> TableRatings:
+def read_ratings(rating_columns: RatingColumns) -> TableRatings:
     """Return a table's ratings, and add a problem for each cell that cannot be read.
 
     In a table with one annotator per row, annotators without a name get the numbers 1, 2, ... for
     each output, in the order of its rows.
     """
     columns, options = rating_columns.columns, rating_columns.columns.options
+    problems = columns.problems
     cells_by_dimension: dict[str, list[RatingCell]] = defaultdict(list)
-    for cell in _rating_cells(rating_columns, problems):
+    for cell in _rating_cells(rating_columns):
         cells_by_dimension[cell.dimension].append(cell)
     by_output: dict[str, RatingsByDimension] = defaultdict(lambda: defaultdict(dict))
     verdict_words: dict[str, tuple[str, str]] = {}
@@ -102,7 +102,7 @@ def read_ratings(rating_columns: RatingColumns, problems: Problems) -> TableRati
                     by_annotator[_annotator_name(columns, cell, by_annotator)] = rating
         problems.notes += (f"{dimension}: {note}" for note in reader.notes())
         dimension_columns = rating_columns.by_dimension.get(dimension, ())
-        _check_scale_direction((dimension, *dimension_columns), reader, options, problems)
+        _check_scale_direction(columns, (dimension, *dimension_columns), reader)
         if words := reader.words_for_1_and_0:
             verdict_words[dimension] = words
     if columns.has_row_per_annotator:
@@ -112,7 +112,7 @@ def read_ratings(rating_columns: RatingColumns, problems: Problems) -> TableRati
                 ratings[dimension] = dict(sorted(by_annotator.items(), key=str))
     if not columns.is_long_table:  # in a long table, --values may say who gave a tool's labels
         all_cells = itertools.chain.from_iterable(cells_by_dimension.values())
-        _check_user_words(all_cells, options, problems)
+        _check_user_words(columns, all_cells)
     return TableRatings(rating_columns, by_output, verdict_words)
 
 
@@ -128,10 +128,9 @@ def _annotator_name(columns: Columns, cell: RatingCell, ratings: RatingsByAnnota
     return cell.annotator or next(number for number in numbers if number not in ratings)
 
 
-def _check_user_words(
-    cells: Iterable[RatingCell], options: ReadOptions, problems: Problems
-) -> None:
+def _check_user_words(columns: Columns, cells: Iterable[RatingCell]) -> None:
     """Add a note if --values gives words a new meaning, but no label is one of these words."""
+    options, problems = columns.options, columns.problems
     words = dict(options.number_by_word.items() - NUMBER_BY_YES_NO_WORD.items()).keys()
     labels = {normalize_word(cell.value) for cell in cells if not is_missing_value(cell.value)}
     if not (labels and words and words.isdisjoint(labels)):
@@ -157,10 +156,9 @@ def _make_reader(columns: Columns, dimension: str, values: Sequence[object]) -> 
     return RatingReader(values, value_by_word, may_have_decimal_commas=has_semicolons)
 
 
-def _check_scale_direction(
-    names: ColumnTuple, reader: RatingReader, options: ReadOptions, problems: Problems
-) -> None:
+def _check_scale_direction(columns: Columns, names: ColumnTuple, reader: RatingReader) -> None:
     """Add a problem or a note if the lowest value may be the best one."""
+    problems = columns.problems
     number_by_word = reader.number_by_word
     for good, bad in VERDICT_PAIRS:
         # NaN, for a word that the column does not have, is never <= another number.
@@ -173,7 +171,7 @@ def _check_scale_direction(
             problems.add("turned", fault, advice)
     bad_names = [name for name in names if _BAD_DIMENSION_NAME.match(" ".join(name_words(name)))]
     if verdict_words := reader.words_for_1_and_0:
-        user_decides = not options.values.keys().isdisjoint(verdict_words)
+        user_decides = not columns.options.values.keys().isdisjoint(verdict_words)
         if bad_names and verdict_words not in VERDICT_PAIRS and not user_decides:
             yes, no = verdict_words
             advice = f"say --values {yes}=0,{no}=1 ({yes} is a fail) or --values {yes}=1,{no}=0"
@@ -186,20 +184,20 @@ def _check_scale_direction(
         )
 
 
-def _rating_cells(rating_columns: RatingColumns, problems: Problems) -> Iterator[RatingCell]:
+def _rating_cells(rating_columns: RatingColumns) -> Iterator[RatingCell]:
     """Yield each rating in the table; a list or object of several annotators' ratings is split."""
     columns, options = rating_columns.columns, rating_columns.columns.options
     for row in columns.table.rows if options.reads_labels else ():
         output_id, row_annotator = columns.item_id(row), columns.find_cell(row, "annotator")
         if columns.is_long_table:
-            cells_by_dimension = _cells_of_long_row(columns, row, problems)
+            cells_by_dimension = _cells_of_long_row(columns, row)
         else:
-            cells_by_dimension = _cells_of_wide_row(rating_columns, row, problems)
+            cells_by_dimension = _cells_of_wide_row(rating_columns, row)
         for dimension, cell_by_column in cells_by_dimension.items():
             if not options.includes_dimension(dimension):
                 continue
             for column, value in cell_by_column.items():
-                with problems.collect(line=row.line, field=column):
+                with columns.problems.collect(line=row.line, field=column):
                     for annotator, rating in split_by_annotator(value):
                         if len(cell_by_column) > 1:
                             annotator = column
@@ -208,22 +206,20 @@ def _rating_cells(rating_columns: RatingColumns, problems: Problems) -> Iterator
                         yield RatingCell(row.line, output_id, dimension, column, annotator, rating)
 
 
-def _cells_of_long_row(columns: Columns, row: TableRow, problems: Problems) -> CellsByDimension:
+def _cells_of_long_row(columns: Columns, row: TableRow) -> CellsByDimension:
     """Return the cell with a row's rating; adds a problem if it has no id or no dimension."""
     dimension, rating = columns.find_cell(row, "dimension"), columns.find_cell(row, "rating")
     if is_blank(dimension) and is_blank(rating):
         return {}  # an output without a label
     if not (is_id_or_name(dimension) and is_id_or_name(columns.find_cell(row, "id"))):
         advice = "give every rating the id of its output and a dimension"
-        problems.add("no-name", "has no id, or no dimension", advice, line=row.line)
+        columns.problems.add("no-name", "has no id, or no dimension", advice, line=row.line)
         return {}
     column = str(columns.find_column("rating"))
     return {columns.options.dimension_in(dimension): {column: rating}}
 
 
-def _cells_of_wide_row(
-    rating_columns: RatingColumns, row: TableRow, problems: Problems
-) -> CellsByDimension:
+def _cells_of_wide_row(rating_columns: RatingColumns, row: TableRow) -> CellsByDimension:
     """Return the cells of ratings in a row, without comments and other columns of the user's."""
     columns, cells_by_dimension = rating_columns.columns, CellsByDimension()
     excluded_paths = {*columns.mapped_columns, *columns.comment_columns}
@@ -232,7 +228,9 @@ def _cells_of_wide_row(
         ratings = as_object(value)
         if ratings is None and not is_missing_value(value):
             fault, advice = "is not an object", "write an object {dimension: rating}"
-            problems.add("no-object", fault, advice, line=row.line, field=column, value=value)
+            columns.problems.add(
+                "no-object", fault, advice, line=row.line, field=column, value=value
+            )
         for dimension, rating in (ratings or {}).items():
             key_path = f"{column}{KEY_SEPARATOR}{dimension}"
             if key_path not in excluded_paths and not is_missing_value(rating):

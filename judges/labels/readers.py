@@ -181,7 +181,7 @@ def check_file(
         with problems.collect():
             labelled_items = _read_table(table, problems, options, item_kind, annotation_ratings)
     if annotation_ratings is not None and isinstance(labelled_items, LabelledSet):
-        labelled_items = _add_annotations(labelled_items, annotation_ratings, annotation_problems)
+        labelled_items = _add_annotations(labelled_items, annotation_ratings)
     if labelled_items is not None:
         other_notes = [f"{annotation_problems.file}: {note}" for note in annotation_problems.notes]
         labelled_items = replace(labelled_items, notes=(*problems.notes, *other_notes))
@@ -202,10 +202,10 @@ def _read_table(
         second_columns = annotation_ratings.rating_columns.columns.columns_by_name
         only_second = second_columns.keys() - columns.without_missing_columns().columns_by_name
         columns = columns.with_user_columns(without_keys(columns.columns_by_name, only_second))
-    columns = with_latest_labels(columns, problems)
+    columns = with_latest_labels(columns)
     response_columns, are_pairs = find_response_columns(columns), holds_pairs(columns)
     if item_kind == "pairs" or (not item_kind and are_pairs):
-        return read_pair_rows(columns, problems)
+        return read_pair_rows(columns)
     # A table with two columns of responses holds outputs if a second file rates them, or if the
     # table has ratings but no votes, and the user names columns or dimensions.
     ratings_are_named = (
@@ -222,15 +222,15 @@ def _read_table(
         if not options.reads_labels:
             advice = "plan cannot plan pairs; label them by dspy-judges label FILE --pairwise NAME"
         raise UnreadableError("pairs", fault, advice)
-    labelled_set = read_outputs(columns, problems, annotation_ratings)
-    labelled_set = with_weights(labelled_set, columns, problems)
+    labelled_set = read_outputs(columns, annotation_ratings)
+    labelled_set = with_weights(labelled_set, columns)
     return replace(labelled_set, scales=label_page_scales(columns))
 
 
 def _find_columns(table: Table, options: ReadOptions, problems: Problems) -> Columns:
     """Return a table's columns. Exports and conversations are converted, and footers removed."""
     table = without_footers(convert_tool_export(table, options, problems), problems)
-    return Columns(table_with_texts(table, options, problems), options)
+    return Columns(table_with_texts(table, options, problems), options, problems)
 
 
 def _read_annotations_file(options: ReadOptions, problems: Problems) -> TableRatings | None:
@@ -241,12 +241,12 @@ def _read_annotations_file(options: ReadOptions, problems: Problems) -> TableRat
     with problems.collect():
         options = replace(options, texts=(), annotations=None)
         columns = _find_columns(table, options, problems).without_missing_columns()
-        columns = with_latest_labels(columns, problems)
+        columns = with_latest_labels(columns)
         if columns.find_column("id") is None:
             fault = f"has no column of ids; the columns are {columns.column_names_text}"
             raise UnreadableError("no-column", fault, "name the ids with --map id=COLUMN")
-        check_unique_ids(columns, problems)
-        ratings = read_ratings(find_rating_columns(columns, options.dimensions), problems)
+        check_unique_ids(columns)
+        ratings = read_ratings(find_rating_columns(columns, options.dimensions))
         vote_columns = columns.find_columns(VOTE_COLUMNS)
         if vote_columns and not ratings.by_output:
             column = vote_columns[0]
@@ -258,12 +258,10 @@ def _read_annotations_file(options: ReadOptions, problems: Problems) -> TableRat
     return None
 
 
-def _add_annotations(
-    labelled_set: LabelledSet, annotation_ratings: TableRatings, problems: Problems
-) -> LabelledSet:
+def _add_annotations(labelled_set: LabelledSet, annotation_ratings: TableRatings) -> LabelledSet:
     """Add the weights and scales of the annotations file to the outputs that it rates."""
     columns = annotation_ratings.rating_columns.columns
-    labelled_set = with_weights(labelled_set, columns, problems)
+    labelled_set = with_weights(labelled_set, columns)
     both_hashes = f"{labelled_set.sha256}{columns.table.sha256}"
     return replace(
         labelled_set,

@@ -38,7 +38,7 @@ from judges.labels.preparation import (
     merge_rows_by_id,
 )
 from judges.labels.types import FileReading
-from judges.tables.problems import NO_VALUE, Problems, count_text, excerpt, joined_names
+from judges.tables.problems import NO_VALUE, count_text, excerpt, joined_names
 from judges.tables.text import TableRow
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -68,30 +68,29 @@ class RowReader:
     def __init__(
         self,
         columns: Columns,
-        problems: Problems,
         *,
         roles: Collection[str],
         label_columns: Collection[str],
         response_columns: Mapping[str, str],
     ) -> None:
-        self._problems, self._roles, self._responses = problems, roles, response_columns.keys()
-        self._file_columns = columns
+        self._file_columns, self._problems = columns, columns.problems
+        self._roles, self._responses = roles, response_columns.keys()
         used_columns = columns.columns_in_use(roles).union(response_columns.values())
         texts = columns.find_text_columns(used_columns, label_columns) | dict(response_columns)
         certain_texts = {*response_columns, *columns.columns_by_name}
         certain_texts.update(filter(columns.must_hold_text, texts))
         certain_columns = {column for name, column in texts.items() if name in certain_texts}
-        if not problems:
+        if not self._problems:
             compared_columns = certain_columns if len(certain_columns) > 1 else {*texts.values()}
-            check_repeated_rows(columns, problems, compared_columns, label_columns)
+            check_repeated_rows(columns, compared_columns, label_columns)
         if columns.has_row_per_annotator:
-            columns = merge_rows_by_id(columns, problems, label_columns, certain_columns)
+            columns = merge_rows_by_id(columns, label_columns, certain_columns)
         # From here on, the table has one row for each output or pair.
         self._columns = columns
         self._text_columns = {n: c for n, c in texts.items() if columns.has_column(c)}
         other_texts = without_keys(self._text_columns, response_columns)
         self._source_text = columns.find_source_text(other_texts)
-        self._required_texts = _find_required_texts(columns, problems, other_texts)
+        self._required_texts = _find_required_texts(columns, other_texts)
         self._required_texts.update(response_columns)
         # A row in which one of these texts is empty is left out and counted. If another required
         # text is empty, that is a problem.
@@ -101,7 +100,7 @@ class RowReader:
             if self._file_columns.is_long_table:
                 advice = "give the file of outputs, and this one with --annotations FILE"
             names = self._file_columns.column_names_text
-            problems.add("no-text", f"no column holds texts; the columns are {names}", advice)
+            self._problems.add("no-text", f"no column holds texts; the columns are {names}", advice)
 
     @property
     def grouped_by(self) -> str:
@@ -135,7 +134,7 @@ class RowReader:
 
     def read_rows(self) -> Iterator[ItemFields]:
         """Yield the fields of each row with an output and no problem; add notes on empty texts."""
-        check_unique_ids(self._columns, self._problems)
+        check_unique_ids(self._columns)
         lines_by_empty_text: dict[str, list[int]] = defaultdict(list)
         for row in self._columns.table.rows:
             n_problems = len(self._problems)
@@ -234,9 +233,7 @@ class RowReader:
         return text
 
 
-def _find_required_texts(
-    columns: Columns, problems: Problems, texts: Mapping[str, str]
-) -> set[str]:
+def _find_required_texts(columns: Columns, texts: Mapping[str, str]) -> set[str]:
     """Return the texts that every row must have; add a problem for each that the table lacks."""
     source, judge_texts = columns.find_source_text(texts), columns.options.texts
     if judge_texts is None:
@@ -246,41 +243,39 @@ def _find_required_texts(
         return {text}
     for name in judge_texts:
         if name not in texts:
-            _add_missing_column(columns, problems, name, name, ", but the judge reads it")
+            _add_missing_column(columns, name, name, ", but the judge reads it")
     # Outputs are grouped into documents by the source text, even if the judge does not read it.
     needs_source = source is not None and columns.find_column("group") is None
     return {*judge_texts, str(source)} if needs_source else {*judge_texts}
 
 
-def check_user_columns(columns: Columns, problems: Problems) -> None:
+def check_user_columns(columns: Columns) -> None:
     """Add a problem for each name that is mapped to a missing column, or to too many columns."""
     for name, user_columns in columns.columns_by_name.items():
         for column in user_columns:
             are_row_numbers = (name, column) == ("id", ROW_NUMBER_COLUMN)
             exists = column in columns.table.columns or are_row_numbers
             if not exists and all(cell is None for cell in columns.cells_in(column)):
-                _add_missing_column(columns, problems, column, name)
+                _add_missing_column(columns, column, name)
         needs_one = is_source_or_output(name) or name in ROLE_NAMES.difference(VOTE_COLUMNS)
         if needs_one and len(user_columns) > 1:
             fault = f"is mapped to {len(user_columns)} columns ({joined_names(user_columns)})"
             advice = f"give one --map {name}=COLUMN; only ratings and votes may have several"
-            problems.add("two-columns", fault, advice, field=name)
+            columns.problems.add("two-columns", fault, advice, field=name)
 
 
-def _add_missing_column(
-    columns: Columns, problems: Problems, column: str, name: str, reason: str = ""
-) -> None:
+def _add_missing_column(columns: Columns, column: str, name: str, reason: str = "") -> None:
     """Add the problem that the column for `name` is missing or holds no texts."""
     exists = columns.has_column(column) and None not in columns.cells_in(column)
     fault = "this column is not read as a text" if exists else "there is no such column"
     fault += f"{reason}; the columns are {columns.column_names_text}"
     advice = f"name your column with {map_flag(name, ['COLUMN'])}"
-    problems.add("no-column", fault, advice, field=column)
+    columns.problems.add("no-column", fault, advice, field=column)
 
 
-def check_unique_ids(columns: Columns, problems: Problems) -> None:
+def check_unique_ids(columns: Columns) -> None:
     """Add a problem for each id that two rows have, unless they are of different annotators."""
-    line_by_id: dict[str, int] = {}
+    line_by_id, problems = dict[str, int](), columns.problems
     for row in () if columns.has_row_per_annotator else columns.table.rows:
         item_id = columns.item_id(row)
         if (first_line := line_by_id.setdefault(item_id, row.line)) != row.line:
