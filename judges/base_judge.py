@@ -127,14 +127,13 @@ class BaseJudge(ABC):
     @cached_property
     def tuning_digests(self) -> frozenset[str]:
         """Digests of the rows and documents on which the judge or one of its members was tuned."""
-        return frozenset(
-            digest
-            for judge in (self, *self.single_judges)
+        digests: set[str] = set()
+        for judge in (self, *self.single_judges):
+            provenance = judge.provenance_record
             # An untuned judge may still have learned its threshold from the labels.
-            if judge.provenance_record.shipped_judge != "seed"
-            or getattr(judge, "threshold", 0.5) != 0.5
-            for digest in judge.provenance_record.tuned_row_digests
-        )
+            if provenance.shipped_judge != "seed" or getattr(judge, "threshold", 0.5) != 0.5:
+                digests.update(provenance.tuned_row_digests)
+        return frozenset(digests)
 
     def was_tuned_on(self, texts: Mapping[str, object]) -> bool:
         """Return whether the judge was tuned on a row with these texts."""

@@ -45,14 +45,12 @@ def stranger() -> Iterator[str]:
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder with rows and labels, and keys that a stranger would like to have."""
-    monkeypatch.chdir(tmp_path)
     for name in ("OPENAI", "AZURE_OPENAI", "GROQ", "HUGGINGFACE"):
         monkeypatch.setenv(f"{name}_API_KEY", KEY)
     write_jsonl("rows.jsonl", [{"id": 1, **ROW}])
     write_jsonl("labels.jsonl", weather_rows(12, 3, "coherence"))
-    return tmp_path
 
 
 def judge_file(lm: str, endpoint: str) -> Path:

@@ -20,9 +20,8 @@ CSV = csv_of([*ROWS[0]], *(row.values() for row in ROWS))
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def folder(here: Path) -> None:
     """A folder with labels and an empty definition."""
-    monkeypatch.chdir(tmp_path)
     write_jsonl("in.jsonl", ROWS)
     file_of("id,document,summary,relevance\na,Text.,Short.,3\n", "in.csv")
     rated = "Text.,Short.,1,good\nText.,Longer.,2,bad\n"
