@@ -1,10 +1,8 @@
 """The same value for two judges (untuned and tuned), or for each split that was held out."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeVar
-
-from optimize.figures.as_json import JsonObject, to_json
 
 # The names in JSON of the untuned judge ("seed") and the tuned judge.
 JudgeName = Literal["seed", "tuned"]
@@ -16,8 +14,8 @@ U = TypeVar("U")
 class ByJudge(Generic[T]):
     """A pair of values, for the untuned judge and for the tuned judge."""
 
-    untuned: T
-    tuned: T
+    untuned: T = field(metadata={"json": "seed_judge"})
+    tuned: T = field(metadata={"json": "tuned_judge"})
 
     def __iter__(self) -> Iterator[T]:
         return iter((self.untuned, self.tuned))
@@ -28,16 +26,13 @@ class ByJudge(Generic[T]):
     def map(self, function: Callable[[T], U]) -> "ByJudge[U]":
         return ByJudge(untuned=function(self.untuned), tuned=function(self.tuned))
 
-    def to_json(self) -> JsonObject:
-        return {"seed_judge": to_json(self.untuned), "tuned_judge": to_json(self.tuned)}
-
 
 @dataclass(frozen=True, slots=True)
 class HeldOut(Generic[T]):
     """A value for each held-out split: `test`, and `unseen` for systems that tuning did not see."""
 
     test: T
-    unseen: T | None = None
+    unseen: T | None = field(default=None, metadata={"json": "test_unseen_systems"})
 
     @property
     def by_name(self) -> dict[str, T]:
@@ -47,6 +42,3 @@ class HeldOut(Generic[T]):
 
     def map(self, function: Callable[[T], U]) -> "HeldOut[U]":
         return HeldOut(*map(function, self.by_name.values()))
-
-    def to_json(self) -> JsonObject:
-        return {name: to_json(split) for name, split in self.by_name.items()}

@@ -118,7 +118,7 @@ class TuningResult:
             return record
 
         def by_split(figures_of: Callable[[Scorecard], object]) -> JsonObject:
-            return {name: split.map(figures_of).to_json() for name, split in splits.items()}
+            return {name: to_json(split.map(figures_of)) for name, split in splits.items()}
 
         record["order"] = by_split(lambda scorecard: scorecard.pairwise_accuracy)
         record["scales"] = to_json(scorecard.scale_comparison)
@@ -128,7 +128,7 @@ class TuningResult:
             record["two_values"] = by_split(lambda scorecard: scorecard.verdict_figures)
         if scorecard.is_pairwise:
             accuracies = self.test.map(lambda scorecard: scorecard.pairwise_accuracy.value)
-            record["accuracy"] = accuracies.to_json()
+            record["accuracy"] = to_json(accuracies)
         if self.test.balanced_gain:
             gains = {name: figure_json(split.objective_gain) for name, split in splits.items()}
             record["balanced_gain"] = gains
