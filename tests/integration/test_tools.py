@@ -89,15 +89,11 @@ def inspect_log(rows, scorer, epochs=1):
     return log
 
 
-def inspect_values(log, name):
-    samples = sorted(log.samples, key=lambda sample: int(sample.id[1:]))
-    return [sample.scores[name].value for sample in samples]
-
-
 def test_inspect_gets_the_judge_s_own_scores_and_leaves_a_failure_out():
     pytest.importorskip("inspect_ai")
     log = inspect_log([*ROWS, *BLANK], inspect_scorer(JUDGE))
-    *values, failure = inspect_values(log, "relevance")
+    samples = sorted(log.samples, key=lambda sample: int(sample.id[1:]))
+    *values, failure = (sample.scores["relevance"].value for sample in samples)
     assert values == SCORES
     assert math.isnan(failure)
 
@@ -113,25 +109,22 @@ def test_inspect_s_epochs_are_averaged_when_its_log_is_read():
     assert "up to 3 scores of one output" in notes[1]
 
 
-def deepeval_data(rows, metric):
+def test_deepeval_gets_the_judge_s_own_scores():
+    pytest.importorskip("deepeval")
     from deepeval import evaluate
     from deepeval.evaluate import AsyncConfig, DisplayConfig
     from deepeval.test_case import LLMTestCase
 
     cases = [
-        LLMTestCase(name=str(n), input=next(iter(row.values())), actual_output=[*row.values()][-1])
-        for n, row in enumerate(rows)
+        LLMTestCase(name=str(n), input=row["document"], actual_output=row["summary"])
+        for n, row in enumerate(ROWS)
     ]
-    display = DisplayConfig(show_indicator=False, print_results=False)
-    one_by_one = AsyncConfig(run_async=False)
-    result = evaluate(cases, [metric], async_config=one_by_one, display_config=display)
-    by_name = {test.name: test.metrics_data[0] for test in result.test_results}
-    return [by_name[str(n)] for n in range(len(rows))]
-
-
-def test_deepeval_gets_the_judge_s_own_scores():
-    pytest.importorskip("deepeval")
-    results = deepeval_data(ROWS, deepeval_metric(JUDGE, threshold=3.0))
+    options = {
+        "async_config": AsyncConfig(run_async=False),
+        "display_config": DisplayConfig(show_indicator=False, print_results=False),
+    }
+    tests = evaluate(cases, [deepeval_metric(JUDGE, threshold=3.0)], **options).test_results
+    results = [test.metrics_data[0] for test in sorted(tests, key=lambda test: int(test.name))]
     assert [each.score for each in results] == pytest.approx(SCORES, abs=1e-12)
     assert {each.evaluation_model for each in results} == {"embedded"}
 
