@@ -90,18 +90,17 @@ def pairwise_accuracy(
     # Round, because rounding errors of the sums must not break ties.
     scores_and_ratings: Matrix = np.stack([rows.scores, rows.labels]).round(12)
     is_across_documents = level == "dataset" or rows.n_documents == rows.scores.size
-    group_starts, partner_weights = rows.first_output_rows[1:], np.ones(rows.scores.size)
+    group_starts, partner_weights = rows.first_output_rows, np.ones(rows.scores.size)
+    documents_per_pair = 1
     if is_across_documents:
-        group_starts, partner_weights = group_starts[:0], rows.weights
-    groups = zip(
-        np.split(scores_and_ratings, group_starts, axis=1),
-        np.split(partner_weights, group_starts),
-        strict=True,
+        # All outputs are one group, and each pair is in the sums of two documents.
+        group_starts, partner_weights, documents_per_pair = group_starts[:1], rows.weights, 2
+    groups = np.split(np.arange(rows.scores.size), group_starts[1:])
+    pair_weights = np.hstack(
+        [_pair_weights(scores_and_ratings[:, group], partner_weights[group]) for group in groups]
     )
-    pair_weights = np.hstack([_pair_weights(*group) for group in groups])
-    # Each pair is in the sums of two outputs; if any two outputs form a pair, of two documents.
+    # Each pair is in the sums of two outputs.
     document_sums = map(rows.document_sums, pair_weights * rows.weights / 2)
-    documents_per_pair = 2 if is_across_documents else 1
     accuracy = _accuracy_from_counts(*document_sums, documents_per_pair=documents_per_pair)
     if is_across_documents and rows.n_untied_documents < MIN_DOCUMENTS_FOR_INTERVAL:
         return replace(accuracy, interval=None)
