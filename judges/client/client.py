@@ -90,17 +90,11 @@ class Client:
     """Sends requests to one model within a budget, from any thread.
 
     The Response to a request that fails says why in `failure`. A run ends if FatalModelError or
-    BudgetSpentError is raised. A client need not be closed.
-
-    Args:
-        account: The account of the budget that counts the requests. Default: one without limits.
-        cache: The cache of replies that all runs share; None means no cache.
-        concurrency: The most requests in flight.
-        timeout: The seconds after which an unanswered request is sent again.
-        keep_going: If false, a run stops when almost all requests fail, or when the model stops
-            answering.
-        max_tokens, reasoning_effort: Replace the values in every request, unless they are None.
-        open_client_for: Opens a client for another model and address on the same budget.
+    BudgetSpentError is raised. Unless `keep_going` is true, it also ends if almost all requests
+    fail, or if the model stops answering. An unanswered request is sent again after `timeout`
+    seconds. `max_tokens` and `reasoning_effort` replace those of every request, unless they are
+    None. `open_client_for` opens a client for another model and address on the same budget. A
+    client need not be closed.
     """
 
     model: Model
@@ -154,14 +148,9 @@ class Client:
     def run(self, requests: Iterable[Request]) -> Generator[Response, None, None]:
         """Yield a response for each request, in order; only a few requests are read ahead.
 
-        The method also works in a notebook, where an event loop is running. On Ctrl-C, it waits a
-        few seconds for the answers to requests in flight, and stores them.
-
-        Raises:
-            FatalModelError: No request can be answered, for example because the key is wrong or
-                the model does not exist.
-            BudgetSpentError: A limit of the budget is reached. The responses to all requests that
-                were sent have been yielded.
+        On Ctrl-C, it waits a few seconds for the answers to requests in flight, and stores them.
+        Raises FatalModelError if no request can be answered, for example because the key is wrong.
+        If a limit is reached, raises BudgetSpentError after the responses to all sent requests.
         """
         if self.is_in_process:
             for request in requests:

@@ -71,13 +71,9 @@ class Options(ModelOptions, total=False):
 class Session:
     """Opens clients for several models, which share one budget and one store.
 
-    Args:
-        keep_going: If false, a run stops when almost all judgements fail, or when the endpoint
-            stops answering.
-        models: Models that are already open; the keys are model names or roles.
-        lms: The names of all models that will be asked; the option `price` is for some of
-            them (see `choose_price`). By default the price is for every model.
-        **options: The `ModelOptions`. The limits hold for all clients of the session together.
+    The limits among the options hold for all clients together. `keep_going` is that of `Client`.
+    `models` are already open, by their names or roles. `lms` are the names of all models that will
+    be asked; the option `price` is for some of them (see `choose_price`), by default for all.
     """
 
     def __init__(
