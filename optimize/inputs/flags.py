@@ -108,13 +108,6 @@ def usual_scale(ratings: Sequence[float]) -> tuple[int, int] | None:
     return None
 
 
-def chosen_scale(flags: Namespace) -> str | None:
-    """Return the scale that people used: --scale, else the scale in the file of --map."""
-    if getattr(flags, "scale", None) is not None:
-        return str(flags.scale)
-    return split_mapping(read_map_flags(flags.map), None).scale
-
-
 class CommandParser(Parser):
     """The parser for a command of this package, with the flag --quiet."""
 
@@ -204,7 +197,8 @@ def run_and_print(
     """Run a command, print its outcome (with --json as JSON), and return the exit code."""
 
     def print_outcome() -> int:
-        flags.scale = chosen_scale(flags)
+        if getattr(flags, "scale", None) is None:  # the file of --map may have a scale
+            flags.scale = split_mapping(read_map_flags(flags.map), None).scale
         outcome = compute_outcome(flags)
         if flags.json:
             # A slow import that --help does not need.
