@@ -41,7 +41,7 @@ class ReadOptions:
         dimensions: The dimensions to read; None for all.
         scales: Maps dimensions to their scales; the key "*" is for all other dimensions.
         texts: The names of the texts that every row must have; None for those with known names.
-        annotations: A second, long file that holds the ratings.
+        annotations: A second file, which holds the ratings.
         values: Maps words in lower case to the numbers or votes that they stand for.
         reads_labels: Whether labels are read. A file that is read without labels need not have any.
     """

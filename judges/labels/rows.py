@@ -162,8 +162,7 @@ class RowReader:
             self._problems.notes.append(f"left out {rows_text}, {reason}")
 
     def _read_row(self, row: TableRow) -> ItemFields:
-        has_row_number = self._columns.ids_are_row_numbers
-        item_id = str(row.row_number) if has_row_number else self._read_name(row, "id") or ""
+        item_id = self._read_name(row, "id") or self._columns.item_id(row)
         texts = {
             name: text
             for name in self._text_columns

@@ -20,8 +20,8 @@ from judges.tables.problems import UnreadableError
 class Sheet(NamedTuple):
     """A file of labels: its content, how it is asked for, and what comes of it.
 
-    `expected` are the ratings of `mark` (or the votes) in the order of the items, or the parts of
-    the one line that refuses the file. `note` stands in one of the notes.
+    `expected` are the ratings of `mark` in the order of the items, or the parts of the one line
+    that refuses the file. `note` stands in one of the notes.
     """
 
     content: str | list[dict[str, Any]]
@@ -29,7 +29,6 @@ class Sheet(NamedTuple):
     map: Sequence[str] = ()
     values: Sequence[str] = ()
     note: str = ""
-    pairs: bool = False
 
 
 def column(cells: str, expected: Any, note: str = "", delimiter: str = ",", **how: Any) -> Sheet:
@@ -37,16 +36,6 @@ def column(cells: str, expected: Any, note: str = "", delimiter: str = ",", **ho
     rows = [(f"r{n}", f"Text {n}, whole", f"Short {n}; brief", cell) for n, cell in cells_of(cells)]
     content = csv_of(("id", "document", "summary", "mark"), *rows, delimiter=delimiter)
     return Sheet(content, expected, note=note, **how)
-
-
-def votes(cells: str, expected: Any, models: bool = False, **how: Any) -> Sheet:
-    """A sheet of pairs, with the models that wrote them if told."""
-    names, sides = (("model_a", "model_b"), ("gpt", "llama")) if models else ((), ())
-    rows = [
-        (f"p{n}", f"Ask {n}", "Yes", "No", *sides[:: 1 - n % 2 * 2], c) for n, c in cells_of(cells)
-    ]
-    content = csv_of(("id", "prompt", "Answer 1", "Answer 2", *names, "choice"), *rows)
-    return Sheet(content, expected, map=["votes=choice"], pairs=True, **how)
 
 
 def cells_of(cells: str) -> list[tuple[int, str]]:
@@ -119,23 +108,12 @@ SHEETS: dict[str, Sheet] = {
     "texts inside objects, said": Sheet(
         OBJECTS, ones(4), map=["document=fields.document", "summary=fields.summary", "mark=r.mark"]
     ),
-    # Pairs.
-    "the winner's column": votes("Answer 1|answer 2|Tie", ones("A", "B", "tie")),
-    "the winner's model": votes("gpt|gpt", ones("A", "B"), models=True),
-    "a phrase": votes("A is worse", ("row 2", "'A is worse' is not a vote", "--values")),
-    "degrees": votes("-3|2|0", ones("A", "B", "tie"), note="negative numbers are A"),
-    "bare 0 and 1": votes("0|1", ("row 2", "'0' is not a vote", "--values 0=A,1=B (or 0=B,1=A)")),
-    "ties as 0": votes("0|1|2", ("row 2", "--values 0=tie,1=A,2=B")),
-    "bare 0 and 1, said": votes("0|1", ones("A", "B"), values=["0=A,1=B"]),
-    "1 to 7": votes("1|7|4", ("row 2", "'1' is not a vote")),
 }
 
 
-def read(sheet: Sheet) -> data.LabelledSet | data.LabelledPairs:
+def read(sheet: Sheet) -> data.LabelledSet:
     source = file_of(sheet.content) if isinstance(sheet.content, str) else sheet.content
     flags: Any = {"map": read_mapping(sheet.map), "values": read_values(sheet.values)}
-    if sheet.pairs:
-        return data.read_pairs(source, **flags)
     return data.read_labels(source, dimensions=["mark"], **flags)
 
 
@@ -154,11 +132,7 @@ def test_a_messy_file_that_is_ambiguous_is_refused_in_one_line(name):
 def test_a_messy_file_is_read_right(name):
     sheet = SHEETS[name]
     labelled = read(sheet)
-    if isinstance(labelled, data.LabelledPairs):
-        labels = [pair.votes for pair in labelled.pairs]
-    else:
-        labels = [item.ratings.get("mark", ()) for item in labelled.outputs]
-    assert labels == sheet.expected
+    assert [one.ratings.get("mark", ()) for one in labelled.outputs] == sheet.expected
     assert sheet.note in "\n".join(labelled.notes)
 
 

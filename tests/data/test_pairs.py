@@ -30,6 +30,8 @@ def read_one(**cells: object) -> data.LabelledPair:
         # AlpacaEval's second and draw.
         ({"preference": 2.0}, ("B",)),
         ({"preference": 1.5}, ("tie",)),
+        # A system may have written nothing.
+        ({"response_b": "", "preferred": "A"}, ("A",)),
         # Votes go before their majority.
         ({"votes": ["A", "A", "B"], "preferred": "A"}, ("A", "A", "B")),
     ],
@@ -40,17 +42,33 @@ def test_votes_are_read_in_every_wording(cells, votes):
     assert [*pair.texts] == ["prompt"]
 
 
-def test_a_lone_1_may_be_the_first_or_the_second_side():
-    one, two = {**PAIR, "preference": 1}, {**PAIR, "id": "b", "preference": 2}
-    assert [pair.votes for pair in data.read_pairs([one, two]).pairs] == [("A",), ("B",)]
-    assert "which is which: --values 0=A,1=B" in refusal_of(one)
-
-
-@pytest.mark.parametrize("vote", ["C", "1.2", 0, True, 1.7, "A or B", {"A": 1}])
-def test_any_other_vote_is_refused(vote):
-    message = refusal_of({**PAIR, "preferred": vote})
-    assert message.startswith("rows, row 1, field 'preferred': ")
-    assert "; write A, B or tie" in message
+@pytest.mark.parametrize(
+    ("votes", "values", "expected"),
+    [
+        (["Answer 1", "answer 2", "Tie"], {}, ["A", "B", "tie"]),
+        (["gpt", "gpt"], {}, ["A", "B"]),
+        ([-3, 2, 0], {}, ["A", "B", "tie"]),
+        ([1, 2], {}, ["A", "B"]),
+        ([0, 1], {"0": "A", "1": "B"}, ["A", "B"]),
+        # A lone 1 may be the first or the second side.
+        *((votes, {}, "which is which: --values 0=A,1=B (or 0=B,1=A)") for votes in ([1], [0, 1])),
+        ([0, 1, 2], {}, "--values 0=tie,1=A,2=B"),
+        *(([vote], {}, "is not a vote; write A, B or tie") for vote in ("C", "A or B", "1.2")),
+        *(([vote], {}, "is not a vote; write A, B or tie") for vote in (True, 1.7, {"A": 1}, 7)),
+    ],
+)
+def test_votes_are_words_names_or_numbers_or_are_refused(votes, values, expected):
+    rows = [{"prompt": f"Ask {n}", "Answer 1": "Yes", "Answer 2": "No"} for n in range(len(votes))]
+    for n, (row, vote) in enumerate(zip(rows, votes, strict=True)):
+        row |= {"model_a": ("gpt", "llama")[n % 2], "model_b": ("llama", "gpt")[n % 2]}
+        row["choice"] = vote
+    how = {"map": {"votes": "choice"}, "values": values}
+    if isinstance(expected, str):
+        assert expected in refusal(rows, read=data.read_pairs, **how)
+        return
+    labelled = data.read_pairs(rows, **how)
+    assert [pair.votes for pair in labelled.pairs] == [(vote,) for vote in expected]
+    assert any("negative numbers are A" in note for note in labelled.notes) == (votes[0] == -3)
 
 
 @pytest.mark.parametrize(
@@ -104,10 +122,6 @@ def test_pairs_without_a_vote_and_forgotten_candidates_are_left_out_and_counted(
 )
 def test_a_file_that_lacks_what_a_pair_has_is_refused(rows, fault):
     assert fault in refusal_of(*rows)
-
-
-def test_a_system_that_wrote_nothing_keeps_its_votes():
-    assert read_one(response_b="", preferred="A").response_b == ""
 
 
 def test_votes_of_several_annotators_are_joined_from_columns_and_from_rows():

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from jsonl import write_jsonl
 from label_files import file_of, refusal
 
 import data
@@ -157,20 +156,3 @@ def test_no_json_makes_a_reader_fail_but_with_a_label_error(rows):
 def test_no_bytes_make_a_reader_fail_but_with_a_label_error(raw, ending):
     head = b"id,document,relevance\n" if ending == "csv" else b""
     assert f" {error_of(data.read_labels, file_of(head + raw, f'labels.{ending}'))}".isprintable()
-
-
-def test_ratings_that_a_second_file_replaces_are_told():
-    rows = [{"id": f"o{n}", "output": f"A{n}.", "label": n} for n in range(4)]
-    second = write_jsonl("second.jsonl", [{"id": f"o{n}", "label": 4 - n} for n in range(4)])
-    labelled = data.read_labels(rows, annotations=second)
-    assert [output.ratings["label"] for output in labelled.outputs] == [(4,), (3,), (2,), (1,)]
-    # One file has the labels: those of the first file are not read, on whatever outputs they are.
-    nested = [{**row, "ratings": {"label": row.pop("label")}} for row in map(dict, rows)]
-    for column, all_rows in (("label", rows), ("ratings", nested)):
-        notes = data.read_labels(all_rows, annotations=second).notes
-        assert notes[0].startswith(f"the labels in this file ({column}) are not read")
-    long_rows = [{"id": "o0", "dimension": "clear", "rating": 3}]
-    with pytest.raises(data.LabelError, match="no output has a rating on it in the file of"):
-        data.read_labels(
-            rows, annotations=write_jsonl("long.jsonl", long_rows), dimensions=["label"]
-        )

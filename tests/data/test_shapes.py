@@ -49,7 +49,10 @@ def test_a_long_file_joins_a_file_of_outputs_and_replaces_its_ratings():
     # Two files' labels are never mixed.
     read = [one.ratings for one in labelled.outputs]
     assert read == [{"relevance": (4.0, 2.0)}, {"relevance": (5.0,)}, {}]
+    assert labelled.notes[0].startswith("the labels in this file (ratings) are not read")
     assert labelled.sha256 != data.read_labels(outputs).sha256
+    message = refusal(outputs, annotations=long, dimensions=["coherence"])
+    assert "no output has a rating on it in the file of" in message
     labelled = data.read_labels([output("b")], annotations=long)
     assert "left out 1 rated id without an output, such as 'a'" in labelled.notes
     assert labelled.outputs[0].ratings == {"relevance": (5.0,)}
@@ -146,9 +149,6 @@ def test_rows_of_several_annotators_are_one_output_not_several():
     assert len(labelled.documents) == 2
     assert labelled.outputs[0].comments["relevance"] == ("so so", "fine")
     assert "left out column 'seen', since rows of one id differ in it" in labelled.notes
-    # Ids that number the rows would make an output of each.
-    file = file_of(HEADER + TWO_ROWS_OF_A.replace("a,One", "0,One", 1))
-    assert "texts as row 2" in refusal(file, dimensions=["relevance"])
 
 
 @pytest.mark.parametrize("is_nested", [True, False])
