@@ -12,7 +12,7 @@ from pathlib import Path
 from judges.judgement import Judgement
 from judges.labels.cells import first_value, objects_in, value_at
 from judges.labels.names import OUTPUT_NAMES, name_key
-from judges.labels.types import AnyLabels, LabelledItem, LabelledPairs
+from judges.labels.types import AnyLabels, LabelledOutput, LabelledPairs, LabelledSet
 from judges.labels.values import WordValues
 from judges.tables.problems import count_text, excerpt, joined_names
 from judges.tables.text import Record, read_json_file
@@ -77,33 +77,34 @@ def read_tool_results(
             f"{file_text}: its scores rate single outputs, and the labels are on pairs: give rows "
             '{"id", "score"} with a margin, or A, B or tie, as score'
         )
-    matching_items = _match_rows(tool, rows, labels)
-    if not any(matching_items):
+    labelled_outputs = _match_rows(tool, rows, labels)
+    labelled_ids = {output.id for output in labelled_outputs if output}
+    if not labelled_ids:
         message = "no row has a labelled row's id, or its texts; see docs/other_tools.md"
         raise RecordingError(f"{file_text}: {message}")
     metrics_by_row = [[*_metrics_in(tool, row)] for row in rows]
-    metrics = [*chain.from_iterable(metrics_by_row)]
-    metric = _choose_metric(file_text, (metric, dimension), tool, metrics)
-    has_verdicts, n_other_outputs = dimension in labels.words, 0
+    metric = _choose_metric(file_text, (metric, dimension), tool, [*chain(*metrics_by_row)])
     judgements_by_id: dict[str, list[Judgement]] = defaultdict(list)
-    matched_rows = zip(rows, matching_items, metrics_by_row, strict=True)
-    for number, (row, item, row_metrics) in enumerate(matched_rows, start=1):
+    n_other_outputs, has_verdicts = 0, dimension in labels.words
+    matched_rows = zip(rows, labelled_outputs, metrics_by_row, strict=True)
+    for number, (row, labelled_output, row_metrics) in enumerate(matched_rows, start=1):
         location = f"{path.name}, row {number}"
         entries = [entry for name, entry in row_metrics if name == metric]
         judgement = _read_judgement(tool, row, entries, has_verdicts, f"{location}: {metric!r}")
-        if item and not judgement.failure and _has_other_output(tool, row, item):
-            n_other_outputs += 1
+        if labelled_output is None:
+            judgements_by_id[location].append(judgement)
+        elif judgement.failure or not _has_other_output(tool, row, labelled_output):
+            judgements_by_id[labelled_output.id].append(judgement)
         else:
-            judgements_by_id[item.id if item else location].append(judgement)
-    n_matched = len({item.id for item in matching_items if item})
-    match_text = f"matched {n_matched:,} of {len(labels.items):,} labelled rows"
+            n_other_outputs += 1
+    match_text = f"matched {len(labelled_ids):,} of {len(labels.outputs):,} labelled rows"
     notes, warnings = [f"{file_text}: {metric!r}; {match_text}"], list[str]()
-    if n_other_outputs:
-        left_out = f"{count_text(n_other_outputs, 'row')} left out"
-        warnings.append(f"{file_text}: {left_out}, whose output is not the labelled one")
     if (n_repeats := max(map(len, judgements_by_id.values()), default=0)) > 1:
         repeats_text = f"up to {n_repeats} scores of one output (epochs, repeats)"
         notes.append(f"{file_text}: {repeats_text} are averaged")
+    if n_other_outputs:
+        left_out_text = f"{count_text(n_other_outputs, 'row')} left out"
+        warnings.append(f"{file_text}: {left_out_text}, whose output is not the labelled one")
     judgement_by_id = {name: _mean(judgements) for name, judgements in judgements_by_id.items()}
     return Recording(judgement_by_id, notes=tuple(notes), warnings=tuple(warnings))
 
@@ -125,16 +126,18 @@ def _recognise_tool(path: Path) -> tuple[Tool, list[Record]] | None:
     return None
 
 
-def _match_rows(tool: Tool, rows: Sequence[Record], labels: AnyLabels) -> list[LabelledItem | None]:
-    """Return for each row the labelled row that matches best; None unless just one does."""
-    item_by_id: dict[str, LabelledItem] = {item.id: item for item in labels.items}
+def _match_rows(
+    tool: Tool, rows: Sequence[Record], labels: LabelledSet
+) -> list[LabelledOutput | None]:
+    """Return for each row the labelled output that matches best; None unless just one does."""
+    output_by_id = {output.id: output for output in labels.outputs}
     ids_by_key: dict[object, set[str]] = defaultdict(set)
-    for item in labels.items:
-        for key in (item.id, *_text_pairs(item)):
-            ids_by_key[key].add(item.id)
-    all_texts = {text.strip() for item in labels.items for text in item.texts.values()}
+    for output in labels.outputs:
+        for key in (output.id, *_text_pairs(output)):
+            ids_by_key[key].add(output.id)
+    all_texts = {text.strip() for output in labels.outputs for text in output.texts.values()}
     id_columns = () if ids_are_row_numbers(labels) else tool.columns_of("id")
-    matching_items: list[LabelledItem | None] = []
+    matching_outputs: list[LabelledOutput | None] = []
     for row in rows:
         row_ids = {str(value_at(row, column)).strip() for column in id_columns}
         inputs, outputs = (tool.texts_of(row, name) & all_texts for name in ("input", "output"))
@@ -142,22 +145,22 @@ def _match_rows(tool: Tool, rows: Sequence[Record], labels: AnyLabels) -> list[L
         ids = (ids_by_key.get(key, ()) for key in (*row_ids, *product(inputs, outputs)))
         ranking = Counter(chain.from_iterable(ids)).most_common(2)
         is_tied = len(ranking) == 2 and ranking[0][1] == ranking[1][1]
-        matching_items.append(item_by_id[ranking[0][0]] if ranking and not is_tied else None)
-    return matching_items
+        matching_outputs.append(output_by_id[ranking[0][0]] if ranking and not is_tied else None)
+    return matching_outputs
 
 
-def _text_pairs(item: LabelledItem) -> Iterator[tuple[str, str]]:
-    """Yield each pair of an input and an output of a labelled row."""
-    texts = {name: text.strip() for name, text in item.texts.items()}
+def _text_pairs(labelled_output: LabelledOutput) -> Iterator[tuple[str, str]]:
+    """Yield each pair of an input text and an output text of a labelled output."""
+    texts = {name: text.strip() for name, text in labelled_output.texts.items()}
     output_names = [name for name in texts if name_key(name) in OUTPUT_NAMES] or [*texts]
     for input_name, output_name in product(texts, output_names):
         if input_name != output_name:
             yield texts[input_name], texts[output_name]
 
 
-def _has_other_output(tool: Tool, row: Record, item: LabelledItem) -> bool:
+def _has_other_output(tool: Tool, row: Record, labelled_output: LabelledOutput) -> bool:
     """Return whether the tool scored another output than the one that people labelled."""
-    labelled_texts = {*texts_inside({**item.texts})}
+    labelled_texts = {*texts_inside({**labelled_output.texts})}
     output_texts = tool.texts_of(row, "output")
     return bool(labelled_texts and output_texts and output_texts.isdisjoint(labelled_texts))
 
