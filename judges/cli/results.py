@@ -37,7 +37,7 @@ class _JudgeResults:
     ) -> None:
         self.judge, self.prefix = judge, prefix
         self.n_judged = self.n_tuned_on = 0
-        self.first_failure: str | None = None
+        self.n_by_reason = Counter[str]()  # the number of failures for each reason
         answer_keys = [field.name for field in judge.questions if flags.answers]
         tuned_on_keys = [TUNED_ON_KEY] if judge.tuning_digests else []
         self.keys = [*keys, *answer_keys, *tuned_on_keys]
@@ -57,8 +57,10 @@ class _JudgeResults:
 
     def _count_judgement(self, judgement: AnyJudgement, texts: Record) -> Record:
         """Count a judgement; return the mark `tuned_on` if the judge was tuned on the row."""
-        self.n_judged += judgement.failure is None
-        self.first_failure = self.first_failure or judgement.failure
+        if judgement.failure is None:
+            self.n_judged += 1
+        else:
+            self.n_by_reason[judgement.failure] += 1
         is_tuned_row = self.judge.was_tuned_on(texts)
         self.n_tuned_on += is_tuned_row
         return {TUNED_ON_KEY: True} if is_tuned_row else {}
@@ -72,7 +74,7 @@ class _JudgeResults:
 
 
 class JudgeScores(_JudgeResults):
-    """The scores of one rating judge, and the numbers of its failures by reason.
+    """The scores of one rating judge.
 
     `is_as_tested` is true if no flag has changed the judge since it was tested on labels.
     """
@@ -82,7 +84,7 @@ class JudgeScores(_JudgeResults):
         output_fields = judge.prompt.output_fields if isinstance(judge, Judge) else ()
         self.keys += ["rationale" for field in output_fields if field.name == "rationale"]
         self.is_as_tested, self.is_verdict = is_as_tested, judge.subject.scale == (0, 1)
-        self.n_by_reason, self.n_unparsable_replies = Counter[str](), 0
+        self.n_unparsable_replies = 0
         self.scores: list[float] = []
         # Whether each row that the judge was not tuned on passes, and a hash of its document.
         self.new_verdicts: list[bool] = []
@@ -94,9 +96,7 @@ class JudgeScores(_JudgeResults):
         mark = self._count_judgement(judgement, texts)
         self.n_unparsable_replies += judgement.unparsable
         values = {**judgement.as_json(), **mark}
-        if judgement.failure:
-            self.n_by_reason[judgement.failure] += 1
-        else:
+        if judgement.failure is None:
             self.scores.append(judgement.score)
             values["score"] = round(judgement.score, SCORE_DECIMALS)
             if self.is_verdict and judgement.score < 0.5 == values["score"]:
@@ -236,4 +236,4 @@ def print_report(
             results.print_summary(name_width)
     if not any(results.n_judged for results in results_by_judge.values()):
         problem = "no pair got a preference" if flags.is_pairwise else "no row got a score"
-        raise RowsError(f"{problem}; the first reason: {first_results.first_failure}")
+        raise RowsError(f"{problem}; the first reason: {next(iter(first_results.n_by_reason))}")
