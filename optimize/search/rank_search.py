@@ -70,6 +70,18 @@ def explore_without_proposer(problem: SearchProblem) -> Exploration:
     return Exploration(finalists=finalists)
 
 
+def first_round_cost(train: Items, item_cost: float, proposal_cost: float) -> float:
+    """Return the budget of a half with which a search scores the untuned judge and proposes once.
+
+    `item_cost` is the cost of judging one item with the untuned judge.
+    """
+    n_items = MIN_ROUND_DOCUMENTS * len(train) / len(train.documents)
+    # If the first half cannot score the untuned judge, it spends nothing, so the second half has
+    # twice as much. A proposal costs at most half of what is left after that.
+    score_cost = n_items * item_cost / UNTUNED_BUDGET_SHARE / 2
+    return max(score_cost, 2 * proposal_cost / (1 - UNTUNED_BUDGET_SHARE))
+
+
 class RankSearch:
     """A rank search. Each round tries to improve on the best candidate so far.
 
@@ -81,13 +93,13 @@ class RankSearch:
         self.problem, self.options = problem, problem.options
         self.proposer, self.race = proposer, Race(problem)
         self.evaluator, self.budget = problem.evaluator, problem.evaluator.budget
-        self.item_cost = self.evaluator.item_cost
         self.trials: dict[str, CandidateTrial] = {}
         self.best_reasoning: Reasoning | None = None
         self.last_round: LastRound | None = None
         self.n_rounds = 0
         n_items = len(self.race.items(self.race.document_ids[:MAX_RACE_DOCUMENTS]))
-        self.first_round_budget = FIRST_ROUND_COST * (self.item_cost(problem.untuned) * n_items)
+        untuned_cost = self.evaluator.item_cost(problem.untuned) * n_items
+        self.first_round_budget = FIRST_ROUND_COST * untuned_cost
 
     def explore(self) -> Exploration:
         """Run the rounds, and choose the finalists."""
@@ -213,18 +225,21 @@ class RankSearch:
         options, train = self.options, self.problem.train
         earlier_sizes = (len(trial.candidate.demo_set.demos) for trial in self._ranked_trials())
         best_size = next(filter(None, earlier_sizes), 0)
-        sizes = {best_size, 2 * best_size} if best_size else {*FIRST_DEMO_SIZES}
+        sizes = (best_size, 2 * best_size) if best_size else FIRST_DEMO_SIZES
+        rng = random_generator(options.seed, "demos", round_number)
         reasons = {} if parent.reasoning else reasons_when_right(self.evaluator, parent, train)
-        draw = partial(
-            draw_demo_set,
-            train,
-            self.evaluator.untuned_prompt,
-            rng=random_generator(options.seed, "demos", round_number),
-            max_characters=options.max_demo_characters,
-            share=DEMO_DOCUMENTS_SHARE,
-            reason_by_id=reasons,
-        )
-        demo_sets = map(draw, sorted({min(size, options.max_demos) for size in sizes}))
+        demo_sets = [
+            draw_demo_set(
+                train,
+                self.evaluator.untuned_prompt,
+                size,
+                rng,
+                max_characters=options.max_demo_characters,
+                share=DEMO_DOCUMENTS_SHARE,
+                reason_by_id=reasons,
+            )
+            for size in sorted({min(size, options.max_demos) for size in sizes})
+        ]
         return [demo_set for demo_set in demo_sets if demo_set.demos]
 
     def _new_candidates(self, round_number: int, parent: Candidate) -> list[Candidate]:
@@ -240,13 +255,13 @@ class RankSearch:
             reasoning_forms.append("questions")
         demo_sets = self._draw_demo_sets(round_number, parent)
         candidates_by_kind = zip_longest(
-            [replace(new_version, instruction=instruction) for instruction in instructions],
-            [
+            (replace(new_version, instruction=instruction) for instruction in instructions),
+            (
                 replace(parent, reasoning=form)
                 for form in reasoning_forms
                 if form != parent.reasoning
-            ],
-            [replace(parent, demo_set=demo_set) for demo_set in demo_sets],
+            ),
+            (replace(parent, demo_set=demo_set) for demo_set in demo_sets),
         )
         candidates = [without_demos, *filter(None, chain.from_iterable(candidates_by_kind))]
         return self._affordable_candidates(

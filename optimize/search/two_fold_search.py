@@ -14,12 +14,17 @@ from optimize.search.candidates import Candidate
 from optimize.search.gate import QuestionTest, ShipDecision, decide
 from optimize.search.optimizer import MAX_FINALISTS, Exploration, LastRound, Optimizer
 from optimize.search.problem import CandidateTrial, SearchProblem, first_documents
-from optimize.search.questions import QuestionsNotTestedError, ask_questions, question_test_cost
+from optimize.search.questions import (
+    QUESTION_TEST_SHARE,
+    QuestionsNotTestedError,
+    ask_questions,
+    question_test_cost,
+)
 from optimize.statistics.intervals import Vector
 
-# For the test of its finalists, a half reserves the cost of `MAX_FINALISTS` that cost this many
-# times as much as the untuned judge, but at most this share of its budget.
-FINALIST_COST, MAX_TEST_SHARE = 1.2, 0.5
+# For the test of its finalists, a half reserves this many times the cost of judging the other half
+# with the untuned judge, which is tested, too; but at most this share of its budget.
+FINALISTS_COST, MAX_TEST_SHARE = 1 + 1.2 * MAX_FINALISTS, 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,11 +127,22 @@ def _explore_halves(
     return explorations, trials_by_half
 
 
+def smallest_budget(round_cost: float, finalists_cost: float, questions_cost: float) -> float:
+    """Return the smallest budget that leaves either half `round_cost` after all reserves.
+
+    The reserves are the costs of the tests of finalists, for each half, and of questions; or less,
+    because a reserve is at most a share of the budget.
+    """
+    smallest_share = (1 - QUESTION_TEST_SHARE) / 2 * (1 - MAX_TEST_SHARE)
+    full_cost = 2 * (round_cost + finalists_cost) + questions_cost
+    return min(full_cost, round_cost / smallest_share)
+
+
 def _explore(optimizer: Optimizer, half: SearchProblem) -> Exploration:
     """Run the optimizer on one half, while the cost of the test of its finalists is reserved."""
     budget = half.evaluator.budget
-    usual_cost = (1 + FINALIST_COST * MAX_FINALISTS) * half.evaluator.item_cost(half.untuned)
-    reserve = min(usual_cost * len(half.dev), MAX_TEST_SHARE * budget.remaining)
+    untuned_cost = half.evaluator.item_cost(half.untuned) * len(half.dev)
+    reserve = min(FINALISTS_COST * untuned_cost, MAX_TEST_SHARE * budget.remaining)
     with budget.reserving(reserve):
         exploration = optimizer(replace(half, test_reserve=reserve))
     if not isinstance(exploration, Exploration):

@@ -2,8 +2,8 @@
 
 The cost of the final measurement is reserved first, and the search may spend what remains. The plan
 is made before a run, and again at its start, after the cost of a judgement was measured. One
-estimate of the work of a usual search (`usual_work`) gives the expected spending, the default limit
-and the smallest useful limit.
+estimate of the work of a usual search (`_usual_work`) gives the expected spending and the default
+limit. The smallest useful limit follows from what the search reserves before its first round.
 """
 
 import math
@@ -24,6 +24,8 @@ from optimize.search.problem import SearchOptions
 from optimize.search.proposer import MAX_PROPOSAL_TOKENS
 from optimize.search.questions import MAX_OUTPUTS_ASKED, QUESTION_TEST_COST
 from optimize.search.race import MAX_RACE_DOCUMENTS
+from optimize.search.rank_search import first_round_cost
+from optimize.search.two_fold_search import FINALISTS_COST, smallest_budget
 from optimize.tuning.models import PROBES, PROPOSALS, SEARCH, TEST, total_spending
 from optimize.tuning.preparation import PreparedRun
 
@@ -42,10 +44,8 @@ MIN_PROPOSAL_COST = 1e-9
 # judged, and the number of proposals. A judgement by a candidate usually costs USUAL_PRICE_RATIO
 # times as much as one by the untuned judge, because it has demonstrations or writes its reasoning.
 USUAL_RACES, USUAL_PROPOSALS, USUAL_PRICE_RATIO = 20, 16, 2.5
-# The smallest useful limit pays for this share of the usual judgements, and for this many proposals
-# at their worst cost. The proposals are booked at that cost while about half of the limit is
-# reserved for the tests of finalists and questions.
-MIN_WORK_SHARE, MIN_PROPOSALS = 1 / 7, 2
+# The smallest useful limit pays for this share of the judgements of a usual search.
+MIN_WORK_SHARE = 1 / 6
 # The default limit of a run with a free model, in calls: FREE_CALLS, or FREE_CALLS_PER_OUTPUT times
 # the number of labelled outputs if that is larger.
 FREE_CALLS, FREE_CALLS_PER_OUTPUT = 20_000, 4
@@ -55,9 +55,9 @@ CALL_SECONDS, PROPOSAL_SECONDS, MAX_IN_FLIGHT = 1.5, 30, 24
 # Upper bounds on the number of demonstrations and on their characters in total, for the embedded
 # model and for all other models. The embedded model has only the bounds of a frozen judge.
 EMBEDDED_DEMO_BOUNDS, DEMO_BOUNDS = (MAX_DEMOS, 3_000_000), (64, 120_000)
-# The share of --max-calls that is kept for repeating calls whose replies could not be read, and the
-# share of --max-cost that is kept for prompts that are longer than estimated.
-SPARE_CALLS_SHARE, SPARE_COST_SHARE = 0.05, 0.06
+# The share of a limit that is kept for repeating calls whose replies could not be read, and
+# for prompts that are longer than estimated.
+SPARE_SHARE = 0.05
 # A step of the search may exceed its estimated cost by this share of the limit.
 SLACK_SHARE = 0.02
 # Judging dev and test with a candidate costs at most this share of the limit. But a candidate may
@@ -209,7 +209,7 @@ def _proposal_tokens(run: PreparedRun, *, at_worst: bool = False) -> Tokens:
     return n_characters / CHARACTERS_PER_TOKEN, reply_tokens
 
 
-def _usual_work(run: PreparedRun) -> tuple[float, int]:
+def _usual_work(run: PreparedRun) -> tuple[float, float]:
     """Return the numbers of judgements and proposals of a search that no limit ends."""
     n_learning_items = len(run.train_and_dev)
     if is_embedded(run.settings.lm):  # the untuned judge, and the judge that shows all labels
@@ -223,18 +223,39 @@ def _usual_work(run: PreparedRun) -> tuple[float, int]:
     return n_judgements, 0 if is_embedded(run.settings.proposer_model.lm) else USUAL_PROPOSALS
 
 
-def _expected_by_purpose(run: PreparedRun, budget: SearchBudget, n_probes: int) -> list[Spending]:
-    """Return what a run usually spends for each purpose; the search is cut to fit its budget."""
+def _expected_search(run: PreparedRun, budget: SearchBudget) -> tuple[float, float, float]:
+    """Return the expected numbers of judgements and proposals, and the price of a judgement.
+
+    The price is in multiples of the untuned judge's. GEPA spends its whole budget. The rank search
+    judges more and with dearer candidates in each round, so if its limit leaves a share of the
+    usual cost, it makes about the square root of this share of the usual judgements.
+    """
     settings, pricing = run.settings, budget.pricing
+    untuned_cost, proposal_cost = pricing.untuned_cost, budget.proposal_cost
     n_judgements, n_proposals = _usual_work(run)
-    price_ratio = 1.0 if is_embedded(settings.lm) else USUAL_PRICE_RATIO
-    cost_ratio = price_ratio if pricing.is_in_dollars else 1.0
-    judging_cost = n_judgements * cost_ratio * pricing.untuned_cost
-    share = budget.limit / (judging_cost + n_proposals * budget.proposal_cost)
+    is_rank, price_ratio = settings.optimizer == "rank", 1.0
+    if is_rank and not is_embedded(settings.lm):
+        price_ratio = USUAL_PRICE_RATIO
+    item_cost = (price_ratio if pricing.is_in_dollars else 1.0) * untuned_cost
+    usual_cost = n_judgements * item_cost + n_proposals * proposal_cost
+    search_cost = min(usual_cost, budget.limit) if is_rank else budget.limit
+    work_share = search_cost / usual_cost
+    if is_rank and pricing.is_in_dollars:
+        work_share = math.sqrt(work_share)
+    n_proposals = min(work_share * n_proposals, search_cost / 2 / proposal_cost)
+    judging_cost = search_cost - n_proposals * proposal_cost
+    n_judgements = min(work_share * n_judgements, judging_cost / untuned_cost)
+    if pricing.is_in_dollars:
+        price_ratio = judging_cost / (n_judgements * untuned_cost)
+    return n_judgements, n_proposals, price_ratio
+
+
+def _expected_by_purpose(run: PreparedRun, budget: SearchBudget, n_probes: int) -> list[Spending]:
+    """Return what a run usually spends for each purpose, without a user's optimizer."""
+    settings, pricing = run.settings, budget.pricing
+    n_judgements, n_proposals, price_ratio = _expected_search(run, budget)
     if settings.optimizer not in OPTIMIZERS:
-        share = 0.0  # a user's optimizer may make any number of calls
-    elif settings.optimizer != "gepa":  # GEPA spends its whole budget
-        share = min(1.0, share)
+        n_judgements = n_proposals = 0  # a user's optimizer may make any number of calls
     tokens_in, tokens_out = pricing.untuned_tokens
     searched_tokens = price_ratio * tokens_in, price_ratio * tokens_out
 
@@ -244,8 +265,8 @@ def _expected_by_purpose(run: PreparedRun, budget: SearchBudget, n_probes: int) 
 
     proposer_price = settings.proposer_model.price
     spending = [
-        judging(SEARCH, share * n_judgements, searched_tokens),
-        _spending(PROPOSALS, share * n_proposals, 1, _proposal_tokens(run), proposer_price),
+        judging(SEARCH, n_judgements, searched_tokens),
+        _spending(PROPOSALS, n_proposals, 1, _proposal_tokens(run), proposer_price),
         judging(TEST, 2 * run.n_held_out, pricing.untuned_tokens),
         judging(PROBES, n_probes, pricing.untuned_tokens),
     ]
@@ -271,12 +292,12 @@ def _run_limit(run: PreparedRun, pricing: Pricing, *, has_begun: bool) -> float:
     settings, item_cost = run.settings, pricing.untuned_cost
     smallest_limit, default_limit = _planned_limits(run, pricing)
     # One call and one dollar of the user's limit, less the share that is kept as a reserve.
-    cost_per_call = (1 - SPARE_CALLS_SHARE) * item_cost / pricing.calls_per_item
+    cost_per_call = (1 - SPARE_SHARE) * item_cost / pricing.calls_per_item
     max_cost = settings.max_cost if pricing.is_in_dollars else None
     limits = []
     for name, user_limit, cost_per_unit, n_decimals in (
         ("max_calls", settings.max_calls, cost_per_call, 0),
-        ("max_cost", max_cost, 1 - SPARE_COST_SHARE, 2),
+        ("max_cost", max_cost, 1 - SPARE_SHARE, 2),
     ):
         if user_limit is None:
             continue
@@ -304,16 +325,22 @@ def _planned_limits(run: PreparedRun, pricing: Pricing) -> tuple[float, float]:
         n_calls = FREE_CALLS_PER_OUTPUT * item_cost * len(run.all_items)
         return test_cost, max(FREE_CALLS, n_calls)
     n_judgements, n_proposals = _usual_work(run)
-    proposal_cost, test_ratio = 1.0, 1.0
+    proposal_cost = pricing.proposal_cost if n_proposals else 0.0
+    worst_proposal_cost, test_ratio = proposal_cost, 1.0
     if pricing.is_in_dollars:
-        proposal_cost = pricing.proposal_price.cost(*_proposal_tokens(run, at_worst=True))
+        worst_proposal_cost = pricing.proposal_price.cost(*_proposal_tokens(run, at_worst=True))
         test_ratio = MAX_CANDIDATE_RATIO
-    smallest_limit = (
-        (1 + test_ratio) * test_cost
-        + MIN_WORK_SHARE * n_judgements * item_cost
-        + MIN_PROPOSALS * proposal_cost
+    round_cost = first_round_cost(run.train, item_cost, proposal_cost)
+    n_asked = min(len(run.train_and_dev), 2 * MAX_OUTPUTS_ASKED)
+    search_cost = smallest_budget(
+        # The first half can also book what is kept for the second half.
+        max(round_cost, worst_proposal_cost / 2),
+        FINALISTS_COST * len(run.dev) * item_cost,
+        QUESTION_TEST_COST * n_asked * item_cost,
     )
-    usual_cost = 2 * test_cost + n_judgements * item_cost + n_proposals * pricing.proposal_cost
+    search_cost = max(search_cost, MIN_WORK_SHARE * n_judgements * item_cost)
+    smallest_limit = (1 + test_ratio) * test_cost + search_cost
+    usual_cost = 2 * test_cost + n_judgements * item_cost + n_proposals * proposal_cost
     return smallest_limit, max(smallest_limit, usual_cost)
 
 

@@ -1,11 +1,14 @@
 """The rank search's own: which candidates it makes, how they race, and what it may try at all."""
 
+from functools import partial
+
 import pytest
 from behaving_model import Model
 from rating_files import rated_items
 from search_world import SEED, Watch, judge, problem_of, search, world, write_instruction
 from simulated_model import paid_run
 
+from dspy_judges.errors import SettingsError
 from judges.client.prices import Price
 from judges.judgement import Judgement
 from optimize.items import choose_level
@@ -188,6 +191,29 @@ def test_a_larger_limit_finds_the_form_that_helps(tmp_path):
     assert max(finals, key=lambda trial: trial["value"])["reasoning"] in ("steps", "questions")
     # A limit is there to be used.
     assert 0.6 * 2.0 < run.bill <= 2.0
+
+
+@pytest.mark.parametrize(
+    ("documents", "outputs", "limit", "settings"),
+    [
+        (60, 1, "max_cost", {"two_values": True}),
+        (60, 1, "max_calls", {"two_values": True}),
+        (220, 1, "max_cost", {"two_values": True}),
+        (20, 8, "max_cost", {}),
+        (20, 8, "max_calls", {}),
+        (100, 16, "max_cost", {}),
+        (100, 4, "max_cost", {"proposer_price": "10,40"}),
+    ],
+)
+def test_a_run_at_the_smallest_useful_limit_asks_for_an_instruction(
+    tmp_path, documents, outputs, limit, settings
+):
+    run = partial(paid_run, tmp_path, 1, documents=documents, outputs=outputs, **settings)
+    with pytest.raises(SettingsError, match="the smallest useful limit is") as error:
+        run(**{limit: 1 if limit == "max_calls" else 0.001})
+    smallest = float(str(error.value).rpartition(" ")[2])
+    result = run(**{limit: int(smallest) if limit == "max_calls" else smallest})
+    assert any(row["purpose"] == "proposals" for row in result.summary["spending"])
 
 
 def test_no_other_reasoning_is_tried_if_the_settings_name_one(tmp_path):

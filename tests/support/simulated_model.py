@@ -50,7 +50,15 @@ class SimulatedModel:
         """There is nothing to close."""
 
 
-def paid_run(folder: Path, seed: int, *, two_values: bool = False, **settings: Any) -> PaidRun:
+def paid_run(
+    folder: Path,
+    seed: int,
+    *,
+    documents: int = 100,
+    outputs: int = 4,
+    two_values: bool = False,
+    **settings: Any,
+) -> PaidRun:
     """A run in a world where reasoning helps, each of whose labels has a comment that names it."""
     sys.path.insert(0, str(BENCHMARKS))
     try:
@@ -59,7 +67,8 @@ def paid_run(folder: Path, seed: int, *, two_values: bool = False, **settings: A
     finally:
         sys.path.remove(str(BENCHMARKS))
     judge = JUDGES["reasoning helps"]
-    world = World(name="reasoning helps", seed=seed, judge=judge, two_values=two_values)
+    shape = {"n_documents": documents, "n_systems": outputs, "two_values": two_values}
+    world = World(name="reasoning helps", seed=seed, judge=judge, **shape)
     labels, dimension = world.write(folder)
     rows = [row | {"human_feedback": f"CRITIQUE-{row['id']}."} for row in read_jsonl(labels)]
     write_jsonl(labels, rows)
