@@ -76,7 +76,7 @@ def read_labels(
         texts=texts,
         annotations=annotations,
     )
-    labelled_set = read_rows(path, options, item_kind="outputs")
+    labelled_set = read_labelled_items(path, options, item_kind="outputs")
     assert isinstance(labelled_set, LabelledSet)
     return labelled_set
 
@@ -107,7 +107,7 @@ def read_pairs(
         LabelError: If the file has problems; `problems` holds all of them.
     """
     options = replace(read_options(map, values), texts=texts)
-    labelled_pairs = read_rows(path, options, item_kind="pairs")
+    labelled_pairs = read_labelled_items(path, options, item_kind="pairs")
     assert isinstance(labelled_pairs, LabelledPairs)
     return labelled_pairs
 
@@ -121,7 +121,7 @@ def read_items(
     among the texts, since they may reveal the label.
     """
     options = replace(read_options(map), reads_labels=False)
-    return read_rows(path, options, item_kind="pairs" if pairwise else "outputs")
+    return read_labelled_items(path, options, item_kind="pairs" if pairwise else "outputs")
 
 
 def read_options(
@@ -143,7 +143,9 @@ def read_options(
     )
 
 
-def read_rows(path: FileOrRows, options: ReadOptions, *, item_kind: ItemKind) -> AnyLabels:
+def read_labelled_items(
+    path: FileOrRows, options: ReadOptions, *, item_kind: ItemKind
+) -> AnyLabels:
     """Return the labels in a file; raises LabelError with the file's most important problems.
 
     `read_labels` and `read_pairs` call this function, which takes all options in one object.

@@ -15,7 +15,13 @@ from judges.dimension import Comparison, Dimension, Subject
 from judges.labels.cells import without_keys
 from judges.labels.options import ANY_SCALE, ReadOptions, split_mapping
 from judges.labels.preparation import SWAP_SAMPLE_COLUMN
-from judges.labels.readers import ColumnMapping, read_options, read_rows, starter, starter_pairs
+from judges.labels.readers import (
+    ColumnMapping,
+    read_labelled_items,
+    read_options,
+    starter,
+    starter_pairs,
+)
 from judges.labels.splits import with_ratings
 from judges.labels.types import AnyLabels as AnyLabels
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
@@ -102,7 +108,7 @@ class LabelSource:
             )
         if pairwise:
             options = replace(self.options, texts=texts)
-            return read_rows(self.file_or_rows, options, item_kind="pairs")
+            return read_labelled_items(self.file_or_rows, options, item_kind="pairs")
         label_source = self
         if isinstance(subject, Dimension) and subject.words:
             # The judge's own words are read as labels, even if --values does not name them.
@@ -120,7 +126,7 @@ class LabelSource:
     ) -> LabelledSet:
         """Read the labelled outputs in the file or rows; for the arguments see `read_labels`."""
         options = replace(self.options, dimensions=dimensions, scales=scales or {}, texts=texts)
-        labelled_set = read_rows(self.file_or_rows, options, item_kind="outputs")
+        labelled_set = read_labelled_items(self.file_or_rows, options, item_kind="outputs")
         assert isinstance(labelled_set, LabelledSet)
         if SWAP_SAMPLE_COLUMN in labelled_set.reading.unread:
             raise LabelError(

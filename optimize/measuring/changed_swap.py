@@ -11,7 +11,7 @@ import numpy as np
 
 from dspy_judges.errors import SettingsError
 from judges.labels.preparation import SWAP_SAMPLE_COLUMN
-from judges.labels.readers import read_items, read_rows
+from judges.labels.readers import read_items, read_labelled_items
 from judges.labels.types import LabelError, LabelledSet
 from judges.tables.atomic_write import write_atomically
 from optimize.figures.as_json import JsonObject
@@ -155,7 +155,7 @@ def _read_labels(label_source: LabelSource, dimension: str) -> dict[str, float]:
     if not Path(path).exists() or not read_items(path, map=options.mapping).reading.ratings:
         return {}
     options = replace(options, dimensions=[dimension], texts=(), annotations=None)
-    labels = read_rows(path, options, item_kind="outputs")
+    labels = read_labelled_items(path, options, item_kind="outputs")
     assert isinstance(labels, LabelledSet)
     only_dimension(labels)
     return {item.id: item.human for item in make_items(labels, dimension)}
