@@ -24,11 +24,7 @@ from judges.tables.formats import READABLE_ENDINGS
 from judges.tables.problems import Problem, count_text
 from judges.terminal import DONE_EXIT_CODE, FAILED_EXIT_CODE, print_output, run_command
 from optimize.figures.as_text import LINE_WIDTH, wrap_lines
-from optimize.inputs.flags import (
-    ANNOTATIONS_HELP,
-    add_reading_flags,
-    parse_scale,
-)
+from optimize.inputs.flags import ANNOTATIONS_HELP, add_reading_flags, parse_scale
 from optimize.inputs.labelled import AnyLabels, LabelSource, ratings_on
 from optimize.inputs.subjects import new_judge_texts, shared_texts, unread_columns
 from optimize.next_step import (

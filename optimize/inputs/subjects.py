@@ -24,12 +24,7 @@ from judges.labels.names import (
 from judges.labels.options import ReadOptions
 from judges.labels.types import FileReading, LabelError, LabelledPairs, LabelledSet
 from judges.prompt import VALID_NAME
-from optimize.inputs.labelled import (
-    AnyLabels,
-    LabelSource,
-    new_judge_scale,
-    verdict_words,
-)
+from optimize.inputs.labelled import AnyLabels, LabelSource, new_judge_scale, verdict_words
 
 # A document's id, such as `cnn-test-404f85`: a long word of letters and digits, and no text.
 DOCUMENT_ID_PATTERN = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[\w.:/-]{8,}", re.ASCII)

@@ -98,9 +98,7 @@ def comment(page: Page, text: str) -> None:
     page.press("Escape")
 
 
-def test_a_pressed_key_is_saved_once_despite_reloads_windows_faults_and_a_dead_command(
-    browser,
-):
+def test_a_pressed_key_is_saved_once_despite_reloads_windows_faults_and_a_dead_command(browser):
     pages = {name: browser.page() for name in ("Anna", "Ben")}
     log: list[tuple[str, str, int]] = []
     with serve(outputs(5, 2)) as (address, running):
@@ -159,9 +157,7 @@ def test_the_output_chosen_on_the_page_is_the_preferred_one_of_the_pair(browser)
     assert {*choices} == {*sides.values()}  # whichever stands first in the file
 
 
-def test_the_keyboard_suffices_and_held_or_modified_keys_and_double_clicks_do_nothing(
-    browser,
-):
+def test_the_keyboard_suffices_and_held_or_modified_keys_and_double_clicks_do_nothing(browser):
     with serve(outputs(2, 2)) as (address, _):
         ben, page = browser.page(), browser.page()
         begin(ben, address, "Ben")

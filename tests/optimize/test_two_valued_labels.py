@@ -134,14 +134,7 @@ UNDEFINED = "label=LINE is for labels of your own"
         (measure, MINE, "52", {}, LabelError, "say which count as pass, as in --values 5=1"),
         (measure, MINE, ("1", "0.5"), {}, LabelError, r"a label counts 0\.5; .* --values 0\.5=1"),
         (measure, MINE, PASS, TURNED, LabelError, "'pass' counts 0 and 'fail' 1 by --values"),
-        (
-            measure,
-            MINE,
-            None,
-            {},
-            LabelError,
-            "no labels on label: name yours by --data FILE",
-        ),
+        (measure, MINE, None, {}, LabelError, "no labels on label: name yours by --data FILE"),
     ],
 )
 def test_labels_that_do_not_fit_a_judge_are_refused_with_advice(
