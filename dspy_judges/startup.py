@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -85,8 +85,14 @@ def exit_on_ctrl_c() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    earlier_handler = signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED_EXIT_CODE))
+    earlier_handler = signal.signal(signal.SIGINT, _exit_at_once)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, earlier_handler)
+
+
+def _exit_at_once(signal_number: int, frame: object) -> None:
+    with suppress(OSError):
+        os.write(2, b"interrupted\n")
+    os._exit(INTERRUPTED_EXIT_CODE)

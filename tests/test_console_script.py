@@ -136,7 +136,7 @@ def test_ctrl_c_ends_a_command_that_is_loaded_at_once_and_afterwards_as_ever():
         "    time.sleep(60)\n"
     )
     process = run_python("-c", loading)
-    assert (process.returncode, process.stderr) == (130, "")
+    assert (process.returncode, process.stderr) == (130, "interrupted\n")
     before = signal.getsignal(signal.SIGINT)
     with exit_on_ctrl_c():
         assert signal.getsignal(signal.SIGINT) is not before
