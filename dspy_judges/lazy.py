@@ -23,7 +23,17 @@ def lazy_names(package_name: str) -> tuple[Callable[[str], object], Callable[[],
     def import_name(name: str) -> object:
         if name not in module_by_name:
             raise AttributeError(f"module {package_name!r} has no attribute {name!r}")
-        namespace[name] = getattr(import_module(module_by_name[name]), name)
-        return namespace[name]
+        try:
+            imported_object: object = getattr(import_module(module_by_name[name]), name)
+        except ModuleNotFoundError as error:
+            missing_package = str(error.name).partition(".")[0]
+            hiding_module = sys.modules.get(missing_package)
+            if missing_package not in ("judges", "optimize") or hasattr(hiding_module, "__path__"):
+                raise
+            # A user's file, such as judges.py, was imported in place of the package.
+            problem = f"hides the package {missing_package!r} of dspy-judges; rename that file"
+            raise ImportError(f"{getattr(hiding_module, '__file__', '')} {problem}") from None
+        namespace[name] = imported_object
+        return imported_object
 
     return import_name, lambda: sorted({*namespace, *module_by_name})

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from html import escape
 from importlib import import_module
 from itertools import chain, tee
 from pathlib import Path
@@ -139,6 +140,15 @@ class BaseJudge(ABC):
         """Return whether the judge was tuned on a row with these texts."""
         text_strings = {name: str(text) for name, text in texts.items()}
         return bool(self.tuning_digests) and texts_digest(text_strings) in self.tuning_digests
+
+    def _repr_html_(self) -> str:
+        """Return HTML for a notebook; a click shows the instructions, questions and answers."""
+        paragraphs = []
+        for prompt in self.prompts:
+            paragraphs.append(prompt.instruction)
+            paragraphs += [f"{field.name}: {field.description}" for field in prompt.choices]
+        details = escape("\n\n".join(paragraphs))
+        return f"<details><summary>{escape(f'{self}')}</summary><pre>{details}</pre></details>"
 
     def check_destination(self) -> None:
         """Raise FatalModelError if a judge's file alone would decide where texts are sent.

@@ -1,4 +1,4 @@
-"""From Python: labels in memory, and frames out."""
+"""From Python: labels in memory, frames out, and what a user's own modules hide."""
 
 import re
 from collections.abc import Callable
@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from jsonl import read_jsonl
 from label_files import file_of, refusal
+from processes import run_python
 
 import data
 import optimize
@@ -124,3 +125,10 @@ def test_the_pages_code_with_questions_runs_alone_and_a_program_is_a_module():
     exec(block, names)
     assert names["judge"].weights.slopes == {"thanks": 2.0, "rating": 0.5}
     assert isinstance(names["judge"].program(), dspy.Module)
+
+
+def test_a_module_that_hides_judges_is_named_in_one_line(here):
+    file_of("", "judges.py")
+    process = run_python("-c", "import optimize; optimize.measure", env={"PYTHONPATH": str(ROOT)})
+    hides = f"{here / 'judges.py'} hides the package 'judges' of dspy-judges; rename that file"
+    assert process.stderr.splitlines()[-1] == f"ImportError: {hides}"

@@ -1,4 +1,4 @@
-"""Running a judge: one output, a table, a Dataset's rows."""
+"""Running a judge: one output, a table, a Dataset's rows, a notebook."""
 
 import math
 import pickle
@@ -149,6 +149,14 @@ def test_a_pairwise_judge_gives_margins_and_swaps_with_its_sides(stub):
     assert len(stub.prompts) == 4
     result = judge(post="p", summary_a="bad", summary_b="good")
     assert (result.preferred, result.comparison) == ("B", "Good it is.")
+
+
+def test_a_notebook_shows_a_judge_and_runs_nothing_of_it():
+    subject = replace(FLUENCY, instruction="Rate <script>alert(1)</script>.")
+    html = Judge.of(subject)._repr_html_()
+    assert html.startswith("<details><summary>Judge(&#x27;fluency&#x27;, rating, reads summary")
+    assert "Rate &lt;script&gt;alert(1)&lt;/script&gt;." in html
+    assert "<script" not in html
 
 
 def test_a_frame_of_conversations_is_scored_by_its_last_turn():
