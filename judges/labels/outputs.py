@@ -34,13 +34,7 @@ def read_outputs(columns: Columns, annotation_ratings: TableRatings | None = Non
             f"the labels in this file ({joined_names(unread_labels)}) are not read, since a "
             "second file has the labels; to use these labels, too, add them to that file"
         )
-    label_columns = set[str]().union(*rating_columns.listed_columns().values())
-    row_reader = RowReader(
-        columns,
-        roles=[*OUTPUT_ROLES, *(("dimension", "rating") if columns.is_long_table else ())],
-        label_columns=label_columns,
-        response_columns={},
-    )
+    row_reader = RowReader(columns, rating_columns.listed_columns(), {})
     ratings = annotation_ratings or read_ratings(rating_columns)
     comments = _read_comments(ratings.rating_columns)
     outputs = tuple(
@@ -58,7 +52,7 @@ def read_outputs(columns: Columns, annotation_ratings: TableRatings | None = Non
         if n_unrated := len(outputs) - n_rated[name]:
             n_outputs_text = count_text(len(outputs), "output")
             problems.notes.append(f"no rating on {name}: {n_unrated:,} of {n_outputs_text}")
-    reading = row_reader.file_reading(rating_columns.listed_columns())
+    reading = row_reader.file_reading()
     if annotation_ratings is not None:
         reading = replace(reading, ratings={}, comments=())
     return LabelledSet(

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from judges.labels.cells import is_blank, split_by_annotator, value_at, without_keys
-from judges.labels.columns import PAIR_ROLES, VOTE_COLUMNS, Columns
+from judges.labels.columns import VOTE_COLUMNS, Columns
 from judges.labels.names import judge_name, name_key, name_words
 from judges.labels.rating_columns import find_rating_columns
 from judges.labels.rows import ItemFields, RowReader, check_user_columns, read_comments
@@ -150,13 +150,8 @@ def read_pair_rows(columns: Columns) -> LabelledPairs:
     check_user_columns(columns)
     options, problems = columns.options, columns.problems
     responses, vote_columns = _pair_columns(columns)
-    label_columns = {*vote_columns, *columns.find_columns(VOTE_COLUMNS)}
-    row_reader = RowReader(
-        columns,
-        roles=PAIR_ROLES,
-        label_columns=label_columns,
-        response_columns=dict(zip(RESPONSE_NAMES, responses[1:], strict=True)),
-    )
+    response_columns = dict(zip(RESPONSE_NAMES, responses[1:], strict=True))
+    row_reader = RowReader(columns, {"votes": vote_columns}, response_columns)
     vote_readers: dict[str, VoteReader] = {}
     for column in vote_columns if options.reads_labels else ():
         vote_readers[column] = VoteReader(columns.cells_in(column), options.values, responses[1:])
@@ -184,7 +179,7 @@ def read_pair_rows(columns: Columns) -> LabelledPairs:
         pairs=tuple(pairs),
         candidate=judge_name(responses.shared_name) or "response",
         grouped_by=row_reader.grouped_by,
-        reading=row_reader.file_reading({"votes": tuple(vote_readers)}),
+        reading=row_reader.file_reading(),
     )
 
 

@@ -136,23 +136,26 @@ def _find_all_rating_columns(columns: Columns) -> RatingColumns:
     label_columns = _label_columns(columns, "label")
     named_columns = [name for name in other_columns if name in label_columns]
     guess = named_columns if len(named_columns) == 1 else other_columns
-    uncertain_columns: dict[str, ColumnTuple] = {}
-    if not {*map(str.casefold, guess)} <= {*catalog.SUBJECT_BY_NAME}:
-        word_columns: list[str] = []
-        if {*guess} != {*label_columns}:
-            word_columns = columns.columns_of_kind(label_columns, "label")
-            unused_columns = columns.columns_except(columns.columns_in_use(OUTPUT_ROLES))
-            word_columns = word_columns or [
-                name for name in unused_columns if columns.describe_column(name).holds_rating_words
-            ]
-        is_only_column = len(guess) == 1 and not (word_columns or by_dimension)
-        if not (is_only_column and columns.describe_column(guess[0]).holds_scale_numbers):
-            guess = named_columns or guess
-            uncertain_columns[""] = tuple(dict.fromkeys((*word_columns, *guess)))
-    by_dimension |= {name: (name,) for name in guess}
+    word_columns = [] if {*guess} == {*label_columns} else _word_columns(columns, label_columns)
+    is_certain = {*map(str.casefold, guess)} <= {*catalog.SUBJECT_BY_NAME}
+    if len(guess) == 1 and not (word_columns or by_dimension):
+        is_certain |= columns.describe_column(guess[0]).holds_scale_numbers
+    if not is_certain:
+        guess = named_columns or guess
+    possible_columns = tuple(dict.fromkeys((*word_columns, *guess)))
     return RatingColumns(
-        columns=columns, by_dimension=by_dimension, uncertain_columns=uncertain_columns
+        columns=columns,
+        by_dimension=by_dimension | {name: (name,) for name in guess},
+        uncertain_columns={} if is_certain else {"": possible_columns},
     )
+
+
+def _word_columns(columns: Columns, label_columns: ColumnTuple) -> list[str]:
+    """Return the columns of labels in words: those named like labels, else of words like good."""
+    unused_columns = columns.columns_except(columns.columns_in_use(OUTPUT_ROLES))
+    return columns.columns_of_kind(label_columns, "label") or [
+        name for name in unused_columns if columns.describe_column(name).holds_rating_words
+    ]
 
 
 def _user_rating_columns(columns: Columns) -> dict[str, ColumnTuple]:

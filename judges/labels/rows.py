@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 
@@ -19,6 +19,8 @@ from judges.labels.cells import (
 )
 from judges.labels.columns import (
     NESTED_COLUMNS,
+    OUTPUT_ROLES,
+    PAIR_ROLES,
     ROLE_NAMES,
     ROW_NUMBER_COLUMN,
     VOTE_COLUMNS,
@@ -60,22 +62,27 @@ class ItemFields:
 class RowReader:
     """Reads the id, document, systems and texts of each output or pair, and adds problems.
 
-    The columns for `roles`, such as `id`, are not texts. Every row must have the texts that a judge
-    reads or, by default, the source text and the outputs. In a table of pairs, `response_columns`
-    maps `response_a` and `response_b` to their columns. Rows with the same id are merged.
+    `ratings` maps each dimension to its columns of ratings (`votes` for pairs), which are no texts.
+    Every row must have the texts that a judge reads or, by default, the source text and the
+    outputs. In a table of pairs, `response_columns` maps `response_a` and `response_b` to their
+    columns. Rows with the same id are merged.
     """
 
     def __init__(
         self,
         columns: Columns,
-        *,
-        roles: Collection[str],
-        label_columns: Collection[str],
+        ratings: Mapping[str, tuple[str, ...]],
         response_columns: Mapping[str, str],
     ) -> None:
-        self._file_columns, self._problems = columns, columns.problems
-        self._roles, self._responses = roles, response_columns.keys()
-        used_columns = columns.columns_in_use(roles).union(response_columns.values())
+        self._file_columns, self._problems, self._ratings = columns, columns.problems, ratings
+        self._responses = response_columns.keys()
+        label_columns = set[str]().union(*ratings.values())
+        self._roles: tuple[str, ...] = PAIR_ROLES if response_columns else OUTPUT_ROLES
+        if response_columns:
+            label_columns.update(columns.find_columns(VOTE_COLUMNS))
+        elif columns.is_long_table:
+            self._roles += ("dimension", "rating")
+        used_columns = columns.columns_in_use(self._roles).union(response_columns.values())
         texts = columns.find_text_columns(used_columns, label_columns) | dict(response_columns)
         certain_texts = {*response_columns, *columns.columns_by_name}
         certain_texts.update(filter(columns.must_hold_text, texts))
@@ -111,13 +118,13 @@ class RowReader:
             return "each row is its own document, since there is no group and no source text"
         return f"by identical text {self._source_text!r}, since there is no group"
 
-    def file_reading(self, ratings: Mapping[str, tuple[str, ...]]) -> FileReading:
-        """Return what each column was read as. `ratings` has the columns of dimensions or votes."""
+    def file_reading(self) -> FileReading:
+        """Return what each column was read as."""
         columns = self._file_columns
         roles = [role for role in self._roles if role not in (*NESTED_COLUMNS, "rating")]
         columns_by_role = {role: found for role in roles if (found := columns.find_columns([role]))}
         read_columns = [*self._text_columns.values(), *columns.comment_columns]
-        read_columns += chain(*columns_by_role.values(), *ratings.values())
+        read_columns += chain(*columns_by_role.values(), *self._ratings.values())
         if columns.ids_are_row_numbers:
             columns_by_role["id"] = (ROW_NUMBER_COLUMN,)
         unread = columns.columns_except({*map(columns.outer_column, read_columns)})
@@ -126,7 +133,7 @@ class RowReader:
         return FileReading(
             rows=columns_by_role,
             texts=self._text_columns,
-            ratings=ratings,
+            ratings=self._ratings,
             comments=columns.comment_columns,
             unread=tuple(unread),
             likely_names={c: name for c, name in likely_names.items() if name in known_names},
