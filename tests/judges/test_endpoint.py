@@ -6,6 +6,7 @@ import math
 
 import pytest
 from aiohttp import web
+from refusals import refuses
 from serving import AnyPath, serving
 
 from judges.client.open import close_models, open_model
@@ -137,10 +138,9 @@ def test_the_reply_its_tokens_and_their_alternatives_are_read(openai_server):
     ],
 )
 def test_a_body_that_is_no_answer_is_called_what_it_is(body, reason):
-    with pytest.raises(TransientError, match=reason) as error:
+    with refuses(TransientError, reason, limit=500) as error:
         read(body)
     assert error.value.may_be_billed
-    assert len(str(error.value)) < 500
 
 
 def counts(*numbers):
@@ -194,18 +194,17 @@ def test_a_404_at_an_address_without_v1_says_how_addresses_end(openai_server):
         complete(api_base=openai_server.url.removesuffix("/v1"))
 
 
-@pytest.mark.parametrize("status", [200, 500])
-def test_a_huge_answer_is_cut_off(status):
-    server = AnyPath(lambda *_: web.Response(status=status, body=b" " * 9 * 2**20))
-    with serving(server), pytest.raises(ModelError, match="more than 8,388,"):
-        complete(api_base=server.url)
+HUGE, DEEP = b" " * 9 * 2**20, b'{"error":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
 
 
-@pytest.mark.parametrize("status", [400, 429, 500])
-def test_an_error_of_any_depth_is_an_error_in_a_line(status):
-    body = b'{"error":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+@pytest.mark.parametrize(
+    ("body", "status", "words"),
+    [
+        *((HUGE, status, "more than 8,388,") for status in (200, 500)),
+        *((DEEP, status, f"{status} from") for status in (400, 429, 500)),
+    ],
+)
+def test_an_answer_of_any_size_and_depth_is_an_error_in_a_line(body, status, words):
     server = AnyPath(lambda *_: web.Response(status=status, body=body))
-    with serving(server), pytest.raises(ModelError) as error:
+    with serving(server), refuses(ModelError, words, limit=500):
         complete(api_base=server.url)
-    assert "\n" not in str(error.value)
-    assert len(str(error.value)) < 500
