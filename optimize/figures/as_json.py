@@ -5,16 +5,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from judges.judgement import AnyJudgement, Judgement
 from judges.prompt import utf8_text
 from optimize.figures.as_text import JSON_DECIMALS as JSON_DECIMALS
 from optimize.items import Item
 from optimize.statistics.intervals import Figure, IntervalEstimate
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
 JsonObject = dict[str, object]
 # The metadata {"json": KEY} gives a dataclass field another key in JSON. With this metadata,
@@ -37,7 +34,7 @@ def to_json(result: object, decimals: int | None = JSON_DECIMALS) -> Any:
     """
     if hasattr(result, "to_json"):
         return result.to_json()
-    if is_dataclass(result) and not isinstance(result, type):
+    if is_dataclass(result):
         return fields_json(result, decimals=decimals)
     if isinstance(result, Mapping):
         return {name: to_json(value, decimals) for name, value in result.items()}
@@ -46,9 +43,7 @@ def to_json(result: object, decimals: int | None = JSON_DECIMALS) -> Any:
     return json_number(result, decimals) if isinstance(result, float) else result
 
 
-def fields_json(
-    result: "DataclassInstance", *excluded: str, decimals: int | None = JSON_DECIMALS
-) -> JsonObject:
+def fields_json(result: Any, *excluded: str, decimals: int | None = JSON_DECIMALS) -> JsonObject:
     """Return a dataclass' fields as values for JSON, without the fields named in `excluded`.
 
     An interval becomes two values, its ends, which are null if there is no interval. A field whose
