@@ -17,10 +17,11 @@ from optimize.statistics.intervals import random_generator
 from optimize.statistics.verdict_rates import verdict_agreement
 
 
-def sheet(path, *rows, header="label"):
-    lines = [f"{i},Ask {i}.,Say {i}.,{row}" for i, row in enumerate(rows)]
-    path.write_text("\n".join([f"id,input,output,{header}", *lines]) + "\n")
-    return path
+def labelled(*words):
+    return [
+        {"id": i, "input": f"Ask {i}.", "output": f"Say {i}.", "label": word}
+        for i, word in enumerate(words)
+    ]
 
 
 DOCUMENTS = st.lists(
@@ -49,19 +50,19 @@ def test_check_asks_for_labels_exactly_if_a_rate_has_no_interval(documents):
     assert (figures.tnr.interval is not None) == (n_missing["TNR"] == 0)
 
 
-def test_check_says_how_many_rare_fails_are_missing(tmp_path):
-    rows = ["fail" if i % 5 == 0 else "pass" for i in range(60)]
-    texts = capacity_texts(data.read_labels(sheet(tmp_path / "a.csv", *rows)), "label")
+def test_check_says_how_many_rare_fails_are_missing():
+    words = ["fail" if i % 5 == 0 else "pass" for i in range(60)]
+    texts = capacity_texts(data.read_labels(labelled(*words)), "label")
     assert texts["labels"] == "label: 80% pass, 20% fail"
     # A quarter of 55 is ten or more in nine deals of ten (binomial), and 12 are there.
     assert texts["collect"].startswith("43 more fail outputs for an interval of TNR on test; ")
-    more = data.read_labels(sheet(tmp_path / "b.csv", *rows, *["fail"] * 43))
+    more = data.read_labels(labelled(*words, *["fail"] * 43))
     assert "more fail" not in capacity_texts(more, "label")["collect"]
     assert texts["intervals"].startswith("verify on all 60 documents: TPR, TNR; tune on test, 15")
     assert texts["contrast"].startswith("none within documents")
 
 
-def test_with_few_documents_check_asks_for_documents_and_not_outputs(tmp_path):
+def test_with_few_documents_check_asks_for_documents_and_not_outputs():
     rng = np.random.default_rng(0)
     rows = [
         {"id": f"{d}-{i}", "group": f"g{d}", "document": f"D {d}.", "summary": f"S {i}."}
@@ -69,7 +70,7 @@ def test_with_few_documents_check_asks_for_documents_and_not_outputs(tmp_path):
         for d in range(24)
         for i in range(6)
     ]
-    texts = capacity_texts(data.read_labels(write_jsonl(tmp_path / "a.jsonl", rows)), "relevance")
+    texts = capacity_texts(data.read_labels(rows), "relevance")
     # Of 24 documents 6 are in test: 9 more there are 36 more in all.
     assert texts["collect"].startswith(
         "36 more documents (not more outputs of the same) for an interval"
@@ -85,10 +86,10 @@ def test_with_few_documents_check_asks_for_documents_and_not_outputs(tmp_path):
     [
         (["starter", "--dimension", "relevance"], ["--dimension", "relevance"]),
         (["starter_pairs"], ["--pairwise", "tldr_concise", "--data", "starter_pairs"]),
-        (["a.csv"], ["--dimension", "label", "--data", "a.csv"]),
+        (["a.jsonl"], ["--dimension", "label", "--data", "a.jsonl"]),
     ],
 )
 def test_check_and_a_dry_run_print_the_same_chance_of_a_gain(words, flags, here):
-    sheet(here / "a.csv", *["pass", "pass", "fail"] * 20)
+    write_jsonl("a.jsonl", labelled(*["pass", "pass", "fail"] * 20))
     gain = json_of(check, *words)["bearing"]["gain"]
     assert gain in output_of(tune, *flags, "--dry-run")
