@@ -5,7 +5,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import combinations, pairwise
-from typing import NamedTuple
 
 import numpy as np
 
@@ -27,17 +26,28 @@ from judges.embedded.text import (
 MAX_SENTENCES = 60
 
 
-class SentenceMatch(NamedTuple):
-    """The sentence of a source that is most similar to a given sentence of the judged text.
+class SentenceMatch:
+    """The sentence of a source that shares almost the most weight with a sentence of a text.
 
     `source_index` is -1 if no sentence shares a stem. `shared_fraction` is the weight of the shared
     stems, divided by the weight of all stems of the given sentence. `shared_weight_by_index` has
     the weight of the shared stems for every sentence of the source.
     """
 
-    source_index: int
-    shared_fraction: float
-    shared_weight_by_index: dict[int, float]
+    def __init__(self, sentence: Sentence, source: SourceIndex) -> None:
+        self.source_index, self.shared_fraction = -1, 0.0
+        self.shared_weight_by_index = shared_weights = defaultdict[int, float](float)
+        stems = dict.fromkeys(sentence.stems)
+        for stem in stems:
+            weight = stem_weight(stem)
+            for index in source.indices_by_stem.get(stem, ()):
+                shared_weights[index] += weight
+        if shared_weights:
+            # The first of several similar sentences is taken, since articles often make a point
+            # briefly at the beginning and repeat it later.
+            threshold = 0.85 * max(shared_weights.values())
+            self.source_index = min([i for i, w in shared_weights.items() if w >= threshold])
+            self.shared_fraction = shared_weights[self.source_index] / total_weight(stems)
 
 
 class OutputText:
@@ -55,25 +65,7 @@ class OutputText:
         self.knowledge = index_source_text(knowledge)
         source_texts = filter(None, (document, turns, knowledge))
         self.source = source = index_source_text("\n".join(source_texts))
-        self.matches = [_match_sentence(each, source) for each in self.sentences] if source else []
-
-
-def _match_sentence(sentence: Sentence, source: SourceIndex) -> SentenceMatch:
-    """Find the earliest source sentence that shares almost the most weight with a sentence."""
-    shared_weights: dict[int, float] = defaultdict(float)
-    stems = dict.fromkeys(sentence.stems)
-    for stem in stems:
-        weight = stem_weight(stem)
-        for index in source.indices_by_stem.get(stem, ()):
-            shared_weights[index] += weight
-    if not shared_weights:
-        return SentenceMatch(-1, 0.0, shared_weights)
-    # The first of several similar sentences is taken, since articles often make a point briefly at
-    # the beginning and repeat it later.
-    threshold = 0.85 * max(shared_weights.values())
-    best_index = min([index for index, weight in shared_weights.items() if weight >= threshold])
-    shared_fraction = shared_weights[best_index] / total_weight(stems)
-    return SentenceMatch(best_index, shared_fraction, shared_weights)
+        self.matches = [SentenceMatch(each, source) for each in self.sentences] if source else []
 
 
 def _content_features(output: OutputText, document: SourceIndex) -> Iterable[float]:
