@@ -4,7 +4,6 @@ Each fold of documents is scored by a version of the judge that does not show th
 """
 
 from dataclasses import replace
-from functools import cached_property
 
 import numpy as np
 
@@ -39,28 +38,21 @@ class CrossValidation:
         shows_everything = self.demo_set.selection == DEMOS_OF_ALL_OUTPUTS
         self.is_feasible = shows_everything and len(documents) >= 2 * N_FOLDS
 
-    @cached_property
-    def _demo_set_by_fold(self) -> list[DemoSet]:
-        """The demonstrations of each version of the judge, by the fold that it does not show."""
-        demo_sets = []
-        for left_out in range(N_FOLDS):
-            others = [name for name, fold in self._fold_by_document.items() if fold != left_out]
-            items = self._problem.train_and_dev.of_documents(others)
-            demo_sets.append(largest_demo_set(items, self._problem))
-        return demo_sets
+    def _demo_set_without(self, fold: int) -> DemoSet:
+        shown = [name for name, other in self._fold_by_document.items() if other != fold]
+        return largest_demo_set(self._problem.train_and_dev.of_documents(shown), self._problem)
 
     def judge(self, candidate: Candidate, items: Items) -> tuple[Candidate, Vector]:
         """Learn the candidate's threshold; return the candidate, and its scores or verdicts."""
         evaluator = self._problem.evaluator
         folds = np.array([self._fold_by_document[name] for name in items.document_ids])
         scores = np.empty(len(items))
-        if candidate.demo_set.demos:
-            for fold, demo_set in enumerate(self._demo_set_by_fold):
-                items_in_fold = items.of_rows(np.flatnonzero(folds == fold))
-                version = replace(candidate, demo_set=demo_set)
-                scores[folds == fold] = evaluator.scores(version, items_in_fold)
-        else:
-            scores = evaluator.scores(candidate, items)
+        for fold in range(N_FOLDS):
+            version = candidate
+            if candidate.demo_set.demos:
+                version = replace(candidate, demo_set=self._demo_set_without(fold))
+            items_in_fold = items.of_rows(np.flatnonzero(folds == fold))
+            scores[folds == fold] = evaluator.scores(version, items_in_fold)
         if self._problem.goal != "balanced":
             return candidate, scores
         # The verdicts on a fold are decided by a threshold that is learned on all other folds.

@@ -54,17 +54,13 @@ DEMO_GAIN_SD, INSTRUCTION_GAIN_SD = 0.03, 0.08
 @writes_questions
 def explore(problem: SearchProblem) -> Exploration:
     """Run the rank search on train. Without a proposer, return a judge that shows all labels."""
-    if problem.proposer is None:
-        return explore_without_proposer(problem)
-    return RankSearch(problem, Proposer(problem, problem.proposer)).explore()
-
-
-def explore_without_proposer(problem: SearchProblem) -> Exploration:
-    """Make a finalist that shows all labels, or as many of train as the prompt may show."""
+    if problem.proposer is not None:
+        return RankSearch(problem, Proposer(problem, problem.proposer)).explore()
     cross_validation = CrossValidation(problem)
     if cross_validation.is_feasible:
         shows_all = replace(problem.untuned, demo_set=cross_validation.demo_set)
         return Exploration(finalists=[shows_all], cross_validation=cross_validation)
+    # Not all labels fit into a prompt, so the finalist shows as many of train as it may.
     demo_set = largest_demo_set(problem.train, problem)
     finalists = [replace(problem.untuned, demo_set=demo_set)] if demo_set.demos else []
     return Exploration(finalists=finalists)

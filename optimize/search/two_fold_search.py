@@ -117,7 +117,14 @@ def _explore_halves(
         first_half_limit = budget.total_cost + budget.remaining / 2
         for half, optimizer_limit in zip(halves, (first_half_limit, test_limit), strict=True):
             budget.limit = optimizer_limit
-            exploration = _explore(optimizer, half)
+            untuned_cost = half.evaluator.item_cost(half.untuned) * len(half.dev)
+            reserve = min(FINALISTS_COST * untuned_cost, MAX_TEST_SHARE * budget.remaining)
+            with budget.reserving(reserve):
+                exploration = optimizer(replace(half, test_reserve=reserve))
+            if not isinstance(exploration, Exploration):
+                raise SettingsError(
+                    f"the optimizer returned {type(exploration)}, not an Exploration"
+                )
             explorations.append(exploration)
             budget.limit = test_limit
             trials_by_half.append(score_finalists(half, exploration))
@@ -136,18 +143,6 @@ def smallest_budget(round_cost: float, finalists_cost: float, questions_cost: fl
     smallest_share = (1 - QUESTION_TEST_SHARE) / 2 * (1 - MAX_TEST_SHARE)
     full_cost = 2 * (round_cost + finalists_cost) + questions_cost
     return min(full_cost, round_cost / smallest_share)
-
-
-def _explore(optimizer: Optimizer, half: SearchProblem) -> Exploration:
-    """Run the optimizer on one half, while the cost of the test of its finalists is reserved."""
-    budget = half.evaluator.budget
-    untuned_cost = half.evaluator.item_cost(half.untuned) * len(half.dev)
-    reserve = min(FINALISTS_COST * untuned_cost, MAX_TEST_SHARE * budget.remaining)
-    with budget.reserving(reserve):
-        exploration = optimizer(replace(half, test_reserve=reserve))
-    if not isinstance(exploration, Exploration):
-        raise SettingsError(f"the optimizer returned {type(exploration)}, not an Exploration")
-    return exploration
 
 
 def score_finalists(half: SearchProblem, exploration: Exploration) -> list[CandidateTrial]:
