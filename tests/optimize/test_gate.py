@@ -148,8 +148,8 @@ def test_the_decision_gives_a_reason_also_if_the_user_forces_it():
     unclear = verdict(halves(random_generator(3), 12, 0.9), "summary", random_generator(1), 0.025)
     assert unclear.gain.interval.low <= 0 < unclear.gain.value
     assert "over 2.5% of runs would show as much" in unclear.why
-    choice = replace(unclear, ships=True, is_forced=True)
-    assert choice.why.startswith("Shipped: the tuned judge, by --ship tuned. Cross-validated on")
+    forced = replace(unclear, ships=True, is_forced=True)
+    assert forced.why.startswith("Shipped: the tuned judge, by --ship tuned. Cross-validated on")
 
 
 @pytest.mark.parametrize(("risk", "fewest"), [(DEFAULT_RISK, 4), (0.025, 6), (0.3, 2)])
@@ -165,16 +165,11 @@ def test_a_gain_ships_only_from_the_fewest_documents_on_that_can_show_it(risk, f
 
 @pytest.mark.parametrize(("documents", "risk"), [(20, 0.1), (3, 0.5), (12, 0.5)])
 def test_the_low_end_is_above_zero_exactly_if_few_permutations_reach_the_gain(documents, risk):
-    rng = random_generator(0, "exact")
+    rng, shape = random_generator(0, "exact"), (gate.N_PERMUTATIONS, documents)
     for _ in range(40):
         row = rng.normal(0.08, 0.2, documents)
         one = contrast_from_documents(row, [f"d{number:03}" for number in range(documents)])
-        signs = np.vstack(
-            [
-                np.ones(documents),
-                random_generator(7).choice([-1.0, 1.0], (gate.N_PERMUTATIONS, documents)),
-            ]
-        )
+        signs = np.vstack([np.ones(documents), random_generator(7).choice([-1.0, 1.0], shape)])
         own, gain = one.swapped(signs[:1])[0], gain_of(row, random_generator(7), risk)
         p_value = float((one.swapped(signs) >= own * (1 - 1e-9)).mean())
         assert (gain.interval.low > 0) == (own > 0 and p_value <= risk)

@@ -37,6 +37,7 @@ def example(number, **changes):
 
 
 SOME = [example(number) for number in range(12)]
+TWO_TEXTS = [{"text": f"Text {n}.", "human": n} for n in range(2)]
 
 
 def opinion(body):
@@ -246,9 +247,7 @@ def test_the_compiled_program_scores_by_the_candidates_weights(
 ):
     weights = judges.AnswerWeights(intercept=intercept, slopes=slopes)
     program = UserProgram(dspy.Predict(f"text -> {outputs}"), "rating")
-    items = program.read_examples(
-        [{"text": f"Text {n}.", "human": n} for n in range(2)], None, None
-    )
+    items = program.read_examples(TWO_TEXTS, None, None)
     prompt = program.describe_judge(items)[1]
     assert [field.name for field in prompt.choices] == list(answers)
     with dspy.context(lm=lm_in_process(Engine(lambda _: form(**answers)))):
@@ -266,9 +265,7 @@ def test_a_verdict_program_with_weights_gets_the_tuned_threshold():
     calm = judges.Question(name="calm", text="is it calm")
     judge = replace(judges.Judge.of(safe, questions=[calm]), weights=weights)
     program = UserProgram(judge.program())
-    items = program.read_examples(
-        [{"text": f"Text {n}.", "human": n} for n in range(2)], None, None
-    )
+    items = program.read_examples(TWO_TEXTS, None, None)
     tuned = program.tuned_copy(program.describe_judge(items)[1], None, 0.7)
     again = judges.Judge.from_program(tuned, safe)
     assert (again.weights, again.threshold) == (weights, 0.7)

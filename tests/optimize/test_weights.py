@@ -181,21 +181,16 @@ def test_estimate_weighs_labels_from_a_file_beside_outputs_that_have_none(files,
     assert line in capsys.readouterr().out.splitlines()
 
 
-def test_estimate_refuses_labels_without_their_outputs_and_names_the_flag(files, capsys):
-    assert estimate.command(["--data", files[3], *files[4:]]) == 1
+def test_labels_without_their_outputs_are_refused_by_estimate_and_measured_by_verify(files, capsys):
+    data = ["--data", files[3], *files[4:]]
+    assert estimate.command(data) == 1
     err = capsys.readouterr().err
     assert "153 scores are of outputs that the file lacks" in err
     assert "--annotations FILE" in err
-
-
-def test_verify_all_names_the_coefficients_that_weighted_labels_leave_out(files, capsys):
-    assert verify.command(["--data", files[3], *files[4:], "--all"]) == 0
+    assert verify.command([*data, "--all"]) == 0
     remark = "Left out at dataset level: tau-b (no weighted form)."
     assert remark in capsys.readouterr().out.splitlines()
-
-
-def test_the_gate_holds_the_weighted_rate(files, capsys):
-    arguments = ["--data", files[3], *files[4:], "--json", "--min-tpr"]
-    assert verify.command([*arguments, "0.999"]) == 1
+    # The floor is held by the weighted rate.
+    assert verify.command([*data, "--json", "--min-tpr", "0.999"]) == 1
     tpr = json.loads(capsys.readouterr().out)["tpr"]
-    assert verify.command([*arguments, str(tpr["low"] - 1e-6)]) == 0
+    assert verify.command([*data, "--min-tpr", str(tpr["low"] - 1e-6)]) == 0
