@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, get_args, get_type_hints
+from typing import Annotated, Literal, NamedTuple, get_args, get_type_hints
 
 import msgspec
 from msgspec import Meta, ValidationError
@@ -17,11 +17,10 @@ from judges.labels.values import WordValues
 from judges.prompt import Reasoning
 from judges.protocol import EMBEDDED, is_decision_model, is_embedded
 from optimize.inputs.flags import parse_scale, parse_values, refuse_key_in_address
+from optimize.inputs.labelled import LabelSource, only_dimension
+from optimize.search.optimizer import find_optimizer
 from optimize.search.problem import DEFAULT_RISK
 from optimize.statistics.correlations import Level
-
-if TYPE_CHECKING:
-    from optimize.inputs.labelled import LabelSource
 
 Objective = Literal["balanced", "spearman"]
 ShipPolicy = Literal["better", "tuned"]
@@ -95,9 +94,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return self.dimension or self.pairwise or ""
 
     @property
-    def label_source(self) -> "LabelSource":
-        from optimize.inputs.labelled import LabelSource  # --help does not need it
-
+    def label_source(self) -> LabelSource:
         return LabelSource.of(
             self.data,
             map=self.map,
@@ -174,8 +171,6 @@ def read_settings(value_by_setting: Mapping[str, object]) -> Settings:
     except ValidationError as error:
         raise _wrong_value_error(error, {**plain_values, **value_by_setting}) from None
     if settings.data and not settings.subject_text:
-        from optimize.inputs.labelled import only_dimension
-
         # A column's name may contain `=`, which would begin a definition.
         dimension = only_dimension(settings.label_source.read_outputs())
         dimension = judge_name(dimension) or dimension
@@ -232,8 +227,6 @@ def _type_parts(nested_type: object) -> list[object]:
 
 def _check_settings(settings: Settings) -> None:
     """Raise SettingsError for wrong or contradictory settings that have the right types."""
-    from optimize.search.optimizer import find_optimizer  # --help does not need it
-
     if (settings.dimension is None) == (settings.pairwise is None):
         raise SettingsError("give either --dimension NAME or --pairwise NAME")
     parse_scale(settings.scale)
