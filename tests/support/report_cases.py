@@ -15,7 +15,7 @@ from judges.dimension import Dimension
 from judges.judgement import Judgement, Preference, PreferredOutput
 from judges.labels.types import LabelledOutput, LabelledPair, LabelledPairs, LabelledSet, Vote
 from optimize.figures.by_judge import ByJudge
-from optimize.items import DataCounts, Item, Items
+from optimize.items import DataCounts, make_items
 from optimize.measuring.injection import ATTACKS, ProbeResult, measure_shift
 from optimize.measuring.scorecard import PeopleFigures, Scorecard
 from optimize.measuring.scored import ScoredItems
@@ -41,7 +41,6 @@ def outputs(
     *,
     systems: Sequence[str | None] | None = None,
     annotators: Sequence[str] = (),
-    dimension: str = "relevance",
     level: Level = "summary",
     texts: Mapping[str, str] | None = None,
     comments: Sequence[str] = (),
@@ -49,37 +48,29 @@ def outputs(
     judgements: Sequence[Judgement] | None = None,
 ) -> ScoredItems:
     """One judgement an output; `human` holds each output's ratings, one an annotator."""
+    rows = zip(documents, systems or [None] * len(scores), human, strict=True)
     people = tuple(
         LabelledOutput(
-            id=f"{document}/{number}",
+            id=f"{document}/{n}",
             document_id=document,
             system=system,
-            texts=texts
-            or {"document": f"About {document}.", "summary": f"Words. {number * 'so '}"},
-            ratings={dimension: tuple(marks)},
-            annotators={dimension: tuple(annotators)} if annotators else {},
-            comments={dimension: tuple(comments)} if comments else {},
+            texts=texts or {"document": f"About {document}.", "summary": f"Words. {n * 'so '}"},
+            ratings={"relevance": tuple(marks)},
+            annotators={"relevance": tuple(annotators)} if annotators else {},
+            comments={"relevance": tuple(comments)} if comments else {},
         )
-        for number, (document, system, marks) in enumerate(
-            zip(documents, systems or [None] * len(scores), human, strict=True)
-        )
+        for n, (document, system, marks) in enumerate(rows)
     )
     if judgements is None:
         given = Judgement(score=0, rationale="It says what matters.")
         failed = Judgement.failed("no rating in the reply")
         judgements = [failed if math.isnan(s) else replace(given, score=float(s)) for s in scores]
+    labels = LabelledSet(name="mine", sha256="0" * 64, outputs=people)
+    about = {"judge_name": "the judge", "dimension": "relevance", "level": level}
+    items = make_items(labels, "relevance")
     return ScoredItems(
-        items=Items(tuple(item_of(one, one.texts, one.rating(dimension)) for one in people)),
-        judgements=tuple(judgements),
-        labels=LabelledSet(name="mine", sha256="0" * 64, outputs=people),
-        scale=scale,
-        **{"judge_name": "the judge", "dimension": dimension, "level": level},
+        items=items, judgements=tuple(judgements), labels=labels, scale=scale, **about
     )
-
-
-def item_of(one: LabelledOutput | LabelledPair, texts: Mapping[str, str], human: float) -> Item:
-    system = one.system if isinstance(one, LabelledOutput) else None
-    return Item(id=one.id, document_id=one.document_id, system=system, texts=texts, human=human)
 
 
 def plain(n_documents: int = 12, n_systems: int = 5) -> ScoredItems:
@@ -105,18 +96,15 @@ def pairs(
         LabelledPair(id=f"p{n}", document_id=f"d{n // 2}", votes=side, **sides, **about)
         for n, side in enumerate(votes)
     )
-    texts = {"post": "A post.", "summary_a": "One two three.", "summary_b": "One two."}
     margins, failed = {"A": 1.0, "B": -1.0}, Preference.failed("no choice in the reply")
     preferences = [
         Preference.from_orders(margins[ab], margins[ba], "A says more.") if ab and ba else failed
         for ab, ba in orders
     ]
-    return ScoredItems(
-        items=Items(tuple(item_of(one, texts, one.margin) for one in people)),
-        judgements=tuple(preferences),
-        labels=LabelledPairs(name="mine", sha256="0" * 64, pairs=people),
-        **{"judge_name": "the judge", "dimension": "tldr_concise", "level": "dataset"},
-    )
+    labels = LabelledPairs(name="mine", sha256="0" * 64, pairs=people)
+    items = make_items(labels, "tldr_concise", find_subject("tldr_concise"))
+    about = {"judge_name": "the judge", "dimension": "tldr_concise", "level": "dataset"}
+    return ScoredItems(items=items, judgements=tuple(preferences), labels=labels, **about)
 
 
 def interval_around(value: float, half_width: float | None) -> Interval | None:
