@@ -6,7 +6,6 @@ from typing import Literal
 
 import numpy as np
 
-from judges.judgement import preferred_output
 from judges.labels.types import LabelledOutput
 from optimize.figures.as_json import INLINED_IN_JSON, JsonObject, fields_json
 from optimize.figures.as_text import LINE_WIDTH, short_name
@@ -102,8 +101,8 @@ class Miss:
             id=item.id,
             document_id=item.document_id,
             system=item.system,
-            label=label_text(scored_items, item.human),
-            verdict=label_text(scored_items, score),
+            label=scored_items.label_text(item.human),
+            verdict=scored_items.label_text(score),
             score=score,
             remarks=Remarks.from_row(scored_items, row),
         )
@@ -164,15 +163,6 @@ def list_misses(scored_items: ScoredItems, max_per_kind: int | None = None) -> l
         for kind, rows in rows_by_miss_kind(scored_items).items()
         for row in rows[:max_per_kind]
     ]
-
-
-def label_text(scored_items: ScoredItems, label: float) -> str:
-    """Return a label or a score as text: a verdict in people's words, a preference or a number."""
-    if scored_items.is_pairwise:
-        return preferred_output(label) or "tie"
-    if scored_items.has_verdicts:
-        return scored_items.label_text(float(label >= PASS_THRESHOLD))
-    return f"{label:.2f}"
 
 
 def _annotator_texts(scored_items: ScoredItems, row: int) -> NamedTexts:

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from judges.judgement import AnyJudgement
+from judges.judgement import AnyJudgement, preferred_output
 from judges.labels.types import LabelledItem, LabelledPairs
 from judges.panel import AnyJudge
 from optimize.inputs.labelled import PASS_FAIL, AnyLabels, verdict_words
@@ -157,10 +157,12 @@ class ScoredItems:
         return verdict_words(self.labels, self.dimension) or PASS_FAIL
 
     def label_text(self, label: float) -> str:
-        """Return people's word for a pass (1) or a fail (0); any other label as digits."""
-        if self.has_verdicts and label in (0, 1):
-            return self.verdict_words[0 if label else 1]
-        return f"{label:g}"
+        """Return a label or a score as text: people's word, a preference or a number."""
+        if self.is_pairwise:
+            return preferred_output(label) or "tie"
+        if self.has_verdicts:
+            return self.verdict_words[0 if label >= balanced.PASS_THRESHOLD else 1]
+        return f"{round(label, 2):g}"
 
 
 def are_fractions(scores: Vector) -> bool:

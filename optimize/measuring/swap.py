@@ -24,7 +24,7 @@ from optimize.measuring.comparison import (
     on_common_rows,
     without_tuned_rows,
 )
-from optimize.measuring.misses import Miss, label_text
+from optimize.measuring.misses import Miss
 from optimize.measuring.scored import ScoredItems, rows_scored_by_both
 from optimize.search.problem import MAX_FAILED_SHARE
 from optimize.statistics.balanced import MIN_OUTPUTS_FOR_INTERVAL, verdicts
@@ -302,8 +302,7 @@ def list_changed_rows(new_scored: ScoredItems, old_scored: ScoredItems) -> list[
     changed_rows = []
     for row in np.lexsort((gains, -np.abs(moves))).tolist():
         if moves[row]:
-            texts = [label_text(scored_alike, score) for score in scores[:, row]]
-            new_text, old_text, people_text = texts
+            new_text, old_text, people_text = map(scored_alike.label_text, scores[:, row])
             change = replace(
                 Miss.from_row(new_scored, "change", row),
                 label=people_text,

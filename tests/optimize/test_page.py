@@ -114,8 +114,8 @@ def test_a_miss_shows_its_text_and_every_annotator_s_name_rating_and_comment(tmp
     comments = ("says it all", "too long")
     evidence = outputs([1, 5], [[4, 5], [1, 2]], "dd", comments=comments, **texts, **names)
     text = text_of(run_page(evidence, tmp_path))
-    assert "d/0 old People: 4.50 . Judge: 1.00 ." in text
-    assert "d/1 new People: 1.50 . Judge: 5.00 ." in text
+    assert "d/0 old People: 4.5 . Judge: 1 ." in text
+    assert "d/1 new People: 1.5 . Judge: 5 ." in text
     for part in ("Judge: It says what matters.", "ann : 4. says it all", "bob : 5. too long"):
         assert part in text
     # The output's beginning is in sight, and the rest can be unfolded.

@@ -126,7 +126,7 @@ def test_for_ratings_the_rows_with_the_largest_changes_are_shown():
     moves = [(row["id"], row["old"], row["new"]) for row in result["changed"]]
     assert moves[:2] == [("d19s0", 1, 4), ("d19s3", 4, 1)]
     assert result["people_side_with"] == {"old": 4}
-    assert "1.00 → 4.00 (people 1.00) d19s0: Summary 0 of 19." in run(command, *flags).stdout
+    assert "1 → 4 (people 1) d19s0: Summary 0 of 19." in run(command, *flags).stdout
 
 
 @pytest.mark.parametrize(("documents", "each", "code"), [(90, 1, 3), (110, 1, 0), (90, 5, 3)])
