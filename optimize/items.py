@@ -14,7 +14,7 @@ import numpy.typing as npt
 from judges.dimension import Comparison, Subject
 from judges.frozen import texts_digest
 from judges.judgement import AnyJudgement
-from judges.labels.names import OUTPUT_NAMES
+from judges.labels.names import OUTPUT_NAMES, only_text_name
 from judges.labels.readers import is_constructed
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
 from optimize.statistics.correlations import Level
@@ -234,13 +234,16 @@ def _texts_for_subject(
     """Return the texts that a judge of the subject reads, by the subject's names for them."""
     if subject is None:
         return dict(texts)
-    for name in subject.inputs:
-        if name not in texts:
-            raise LabelError(
-                f"{file_name}: {item_id!r} has no text {name!r}, which the judge reads; it has "
-                f"{', '.join(sorted(texts)) or 'none'}: rename one with --map {name}=COLUMN"
-            )
-    return {name: texts[name] for name in subject.inputs}
+    missing_names = [name for name in subject.inputs if name not in texts]
+    if not missing_names:
+        return {name: texts[name] for name in subject.inputs}
+    # If the judge reads one text and the item has one, as in a set read before, any name will do.
+    if only_name := only_text_name(texts, subject.inputs):
+        return {missing_names[0]: texts[only_name]}
+    raise LabelError(
+        f"{file_name}: {item_id!r} has no text {missing_names[0]!r}, which the judge reads; it has "
+        f"{', '.join(sorted(texts)) or 'none'}: rename one with --map {missing_names[0]}=COLUMN"
+    )
 
 
 def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tuple[str, ...]]:

@@ -102,7 +102,8 @@ def rows_on_dimension(path: Path, dimension: str | None) -> Iterator[tuple[str, 
             continue
         if is_blank(row.get("id")):
             raise RecordingError(
-                f"{location}: 'id' is missing; add a column id with the labels' ids"
+                f"{location}: 'id' is missing; add a column id with the labels' ids, or with their "
+                "row numbers from 1 if the labels have no ids"
             )
         yield location, str(row["id"]).strip(), row
 
@@ -193,19 +194,33 @@ def ids_are_row_numbers(labels: AnyLabels) -> bool:
     return labels.reading.rows.get("id") == (ROW_NUMBER_COLUMN,)
 
 
-def check_row_numbers(path: Path, labels: AnyLabels) -> None:
-    """Raise RecordingError if a row does not have the texts of the label with its row number."""
+def check_row_numbers(path: Path, labels: AnyLabels) -> str:
+    """Check that rows belong to the labels with their row numbers; return a note if unsure.
+
+    Raises RecordingError if a row has another text than the label with its number, or if rows
+    without texts are not as many as the labels.
+    """
     texts_by_id, columns = {item.id: item.texts for item in labels.items}, labels.reading.texts
+    n_rows, has_texts = 0, False
     for location, row in recorded_rows(path):
+        n_rows += 1
         cells, row_number = cells_with_texts(row), str(row.get("id")).strip()
-        are_same = [
-            text.split() == cell.split()
-            for name, text in texts_by_id.get(row_number, {}).items()
-            if isinstance(cell := cells.get(columns.get(name, name)), str)
-        ]
-        if row_number in texts_by_id and not (are_same and all(are_same)):
-            raise RecordingError(
-                f"{location}: these are not the texts of row {row_number} of the labels, which "
-                "have no ids; score the labelled file itself, or give both files the same ids "
-                "(--map id=COLUMN)"
-            )
+        for name, text in texts_by_id.get(row_number, {}).items():
+            column = columns.get(name, name)
+            if not isinstance(cell := cells.get(column), str):
+                continue
+            has_texts = True
+            if cell.split() != text.split():
+                raise RecordingError(
+                    f"{location}: {column!r} is not the text of row {row_number} of the labels, "
+                    "which have no ids; score the labelled file itself, or give both files the "
+                    "same ids (--map id=COLUMN)"
+                )
+    if has_texts:
+        return ""
+    if n_rows != len(texts_by_id):
+        raise RecordingError(
+            f"{path.name}: {n_rows:,} rows, but {len(texts_by_id):,} labels without ids or "
+            "texts to join them by; give both files the same ids (--map id=COLUMN)"
+        )
+    return f"{path.name}: joined to the labels, which have no ids, by row numbers"

@@ -53,9 +53,10 @@ def read_scores(
     if words := labels.words.get(dimension):
         values = {**SCORE_BY_WORD, words[0]: 1.0, words[1]: 0.0, **values}
     is_pairwise = isinstance(labels, LabelledPairs)
-    if ids_are_row_numbers(labels):
-        check_row_numbers(path, labels)
-    return read_own_scores(path, dimension, values, is_pairwise=is_pairwise)
+    recording = read_own_scores(path, dimension, values, is_pairwise=is_pairwise)
+    if ids_are_row_numbers(labels) and (note := check_row_numbers(path, labels)):
+        return recording._replace(notes=(note,))
+    return recording
 
 
 def read_tool_results(

@@ -117,6 +117,12 @@ def test_another_column_holds_the_votes_only_if_the_caller_says_so():
     assert result.summary()["accuracy"] == 0.25
 
 
+def test_the_only_text_of_a_labelled_set_may_have_another_name_than_the_judges():
+    rows = [{"output": row["summary"], "fluency": row["relevance"]} for row in weather_rows(4, 3)]
+    by_set = optimize.measure("fluency", data.read_labels(rows, dimensions=["fluency"]))
+    assert by_set.scored.scores.tolist() == optimize.measure("fluency", rows).scored.scores.tolist()
+
+
 def test_a_failed_score_is_missing_and_counted():
     result = measure({**SCORES, "d0s0": math.nan, "d0s1": None})
     assert (result.rho.n_failed, result.rho.n_undefined, result.rho.n_documents) == (2, 1, 1)

@@ -11,6 +11,7 @@ from report_cases import outputs
 from scipy.stats import spearmanr
 
 from dspy_judges.errors import SettingsError
+from judges.labels.types import LabelledPairs
 from optimize.measuring.panel_learning import learn_panel
 from optimize.measuring.recorded import judgement_of_score
 from optimize.statistics.correlations import summary_level
@@ -26,7 +27,10 @@ def scored(scores, human, documents, systems, level="summary"):
         name: tuple(judgement_of_score(score, is_pairwise) for score in numbers.tolist())
         for name, numbers in scores.items()
     }
-    return {name: replace(items, judgements=each) for name, each in judgements.items()}
+    labels = LabelledPairs(name="pairs", sha256="", pairs=()) if is_pairwise else items.labels
+    return {
+        name: replace(items, labels=labels, judgements=each) for name, each in judgements.items()
+    }
 
 
 def learn(judges):

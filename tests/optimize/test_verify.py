@@ -330,9 +330,14 @@ def test_scores_join_labels_without_ids_only_if_the_rows_have_the_same_texts(her
     flags = ["--dimension", "charm", "--data", "l.jsonl", "--scores"]
     assert run(command, *flags, write_jsonl("s.jsonl", scores)).code == 0
     swapped = [{**row, "output": f"A{20 - row['id']}."} for row in scores]
-    for others in (swapped, [{"id": row["id"], "score": 1} for row in scores]):
-        code, _, err = run(command, *flags, write_jsonl("other.jsonl", others))
-        assert (code, "not the texts of row 1 of the labels, which have no ids" in err) == (1, True)
+    numbered = [{"id": row["id"], "score": row["score"]} for row in scores]
+    for others, code, says in (
+        (swapped, 1, "'output' is not the text of row 1 of the labels"),
+        (numbered, 0, "joined to the labels, which have no ids, by row numbers"),
+        (numbered[:19], 1, "19 rows, but 20 labels without ids or texts to join them by"),
+    ):
+        result = run(command, *flags, write_jsonl("other.jsonl", others))
+        assert (result.code, says in result.err) == (code, True)
 
 
 MARKED = {"id": "a", "charm": 1, "charm_failure": None, "charm_tuned_on": True}
