@@ -293,6 +293,7 @@ class ModelTraits:
 
     @classmethod
     def of(cls, model: Model) -> "ModelTraits":
+        """Return the traits of a model."""
         names = [name for name in cls.__slots__ if hasattr(model, name)]
         return cls(**{name: getattr(model, name) for name in names})
 
