@@ -90,7 +90,7 @@ def is_text_name(column: str) -> bool:
 
 def is_id_name(column: str) -> bool:
     """Return whether a column's name says that it holds ids, such as `seg_id`."""
-    return name_words(column)[-1:] in (("id",), ("uid",), ("uuid",), ("guid",))
+    return name_words(column)[-1] in ("id", "uid", "uuid", "guid")
 
 
 def is_reference_name(column: str) -> bool:
@@ -110,9 +110,8 @@ def is_comment_name(column: str) -> bool:
 
 def source_name(names: Iterable[str]) -> str | None:
     """Return the name that comes first in SOURCE_NAMES; None if no name is in it."""
-    name_by_known_name = {known_text_name(name): name for name in reversed([*names])}
-    known_names = filter(name_by_known_name.__contains__, SOURCE_NAMES)
-    return next((name_by_known_name[known_name] for known_name in known_names), None)
+    sources = [name for name in names if known_text_name(name) in SOURCE_NAMES]
+    return min(sources, key=lambda name: SOURCE_NAMES.index(known_text_name(name)), default=None)
 
 
 def only_text_name(file_texts: Iterable[str], judge_texts: Collection[str]) -> str | None:
