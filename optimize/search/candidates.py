@@ -162,7 +162,6 @@ def draw_demo_set(
     """
     if prompt.answer_field.choices == A_OR_B:  # a tied pair demonstrates neither A nor B
         items = items.of_rows(np.flatnonzero(items.human).tolist())
-    field, reason_names, reasons = prompt.answer_field, _reason_names(prompt), reason_by_id or {}
     max_documents = max(1, int(len(items.documents) * share))
     shown_documents, shown_texts = set[str](), set[tuple[str, ...]]()
     characters_left, redactor = max_characters, Redactor()
@@ -173,10 +172,7 @@ def draw_demo_set(
         texts, comment = tuple(item.texts.values()), comment_if_labels_agree(item)
         if texts in shown_texts or len(shown_documents | {item.document_id}) > max_documents:
             continue
-        # A demonstration has the item's texts, the choice nearest to its label, and a reason.
-        demo: dict[str, FieldValue] = {name: utf8_text(text) for name, text in item.texts.items()}
-        demo[field.name] = field.nearest_choice(item.human)
-        demo |= dict.fromkeys(reason_names, reasons.get(item.id) or NOT_GIVEN_TEXT)
+        demo = _demo_of(item, prompt, reason_by_id)
         n_characters = sum(map(len, texts)) + len(comment)
         is_safe = can_be_saved(prompt, {**demo, "comment": comment}, redactor)
         if not is_safe or n_characters > characters_left:
@@ -189,6 +185,14 @@ def draw_demo_set(
     shows_everything = pairs and shown_texts == {tuple(item.texts.values()) for item in items}
     selection = DEMOS_OF_ALL_OUTPUTS if shows_everything else f"levels {size}"
     return DemoSet(tuple(demo for _, demo in pairs), tuple(item for item, _ in pairs), selection)
+
+
+def _demo_of(item: Item, prompt: Prompt, reason_by_id: Mapping[str, str] | None) -> Demo:
+    """Return a demonstration: the item's texts, the choice nearest to its label, and a reason."""
+    demo: dict[str, FieldValue] = {name: utf8_text(text) for name, text in item.texts.items()}
+    demo[prompt.answer_field.name] = prompt.answer_field.nearest_choice(item.human)
+    reason = (reason_by_id or {}).get(item.id) or NOT_GIVEN_TEXT
+    return demo | dict.fromkeys(_reason_names(prompt), reason)
 
 
 def comment_if_labels_agree(item: Item) -> str:
