@@ -59,7 +59,7 @@ def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResul
     tried_ids = {trial.candidate.id for trial in chain(*trials_by_half, question_test.trials)}
     tried_ids.update(*(exploration.candidate_ids for exploration in explorations))
     n_tried = len(tried_ids - {problem.untuned.id})
-    # False if the budget ended after an exploration, before its finalists were tested.
+    # The budget may have ended after an exploration, before its finalists were tested.
     was_tested = len(trials_by_half) == len(explorations)
     tuned, decision = decide(problem, trials_by_half if was_tested else [], n_tried, question_test)
     reason, limit_reached = decision.reason + question_test.note, question_test.limit_reached

@@ -333,7 +333,7 @@ def _planned_limits(run: PreparedRun, pricing: Pricing) -> tuple[float, float]:
     round_cost = first_round_cost(run.train, item_cost, proposal_cost)
     n_asked = min(len(run.train_and_dev), 2 * MAX_OUTPUTS_ASKED)
     search_cost = smallest_budget(
-        # The first half can also book what is kept for the second half.
+        # A proposal is booked at its worst cost, for which the parts of both halves can be used.
         max(round_cost, worst_proposal_cost / 2),
         FINALISTS_COST * len(run.dev) * item_cost,
         QUESTION_TEST_COST * n_asked * item_cost,

@@ -51,7 +51,7 @@ def planned_line(budget: RunBudget) -> str:
 
 
 def tuning_notes(settings: Settings) -> list[str]:
-    """Return a note on what is not tuned if the judge is a decision model and nothing proposes."""
+    """Return a note if no instruction is tuned, since no chat model writes instructions."""
     if not is_decision_model(settings.lm) or settings.proposer_lm:
         return []
     return [
