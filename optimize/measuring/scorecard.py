@@ -180,8 +180,13 @@ class Scorecard:
     people_figures: PeopleFigures | None = field(default=None, metadata={"json": "people"})
 
     @classmethod
-    def from_scores(cls, scores: ScoredItems, *, has_verdicts: bool) -> "Scorecard":
-        """Return all figures; those on pass and fail only if `has_verdicts`."""
+    def from_scores(
+        cls, scores: ScoredItems, *, has_verdicts: bool, with_people: bool = True
+    ) -> "Scorecard":
+        """Return all figures: on pass and fail only if `has_verdicts`, on people `with_people`.
+
+        Figures on people take minutes if there are a hundred annotators.
+        """
         accuracy = scores.pairwise_accuracy
         return cls(
             correlations=tuple(_all_correlations(scores)),
@@ -189,7 +194,7 @@ class Scorecard:
             scale_comparison=_compare_with_scale(scores),
             pair_figures=PairFigures.from_scores(scores, accuracy) if scores.is_pairwise else None,
             verdict_figures=VerdictFigures.from_scores(scores) if has_verdicts else None,
-            people_figures=PeopleFigures.from_scores(scores),
+            people_figures=PeopleFigures.from_scores(scores) if with_people else None,
         )
 
     @property

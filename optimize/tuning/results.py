@@ -35,9 +35,11 @@ def summarize_run(
     judge, proposer, decision = run.clients.judge, run.clients.proposer, search_result.decision
     splits: HeldOut[SplitResult | None] = HeldOut(None)
     if scored_splits:
-        has_verdicts = scored_splits.test.for_judge(search_result.shipped).has_verdicts
-        objective = prepared_run.objective
-        splits = scored_splits.map(lambda scored: _split_result(scored, objective, has_verdicts))
+        shipped, objective = (
+            scored_splits.test.for_judge(search_result.shipped),
+            prepared_run.objective,
+        )
+        splits = scored_splits.map(lambda scored: _split_result(scored, objective, shipped))
     has_limit, last_round = settings.max_cost or settings.max_calls, search_result.last_round
     limit_ended_rounds = bool(has_limit and last_round and not last_round.is_final)
     cost_per_1000_rows = None
@@ -81,9 +83,9 @@ def summarize_run(
 
 
 def _split_result(
-    scored_by_judge: ByJudge[ScoredItems], objective: Objective, has_verdicts: bool
+    scored_by_judge: ByJudge[ScoredItems], objective: Objective, shipped: ScoredItems
 ) -> SplitResult:
-    """Return the tuned and the untuned judge's scorecards, and the tuned judge's gain."""
+    """Return the scorecards and the gain; only that of the shipped judge has figures on people."""
     untuned, tuned = scored_by_judge
     human, documents, balanced_gain = untuned.human, untuned.document_ids, None
     if objective == "balanced":
@@ -92,11 +94,14 @@ def _split_result(
         balanced_gain = contrast_balanced_accuracy(*verdicts, human, documents)
     scores, systems = (tuned.scores, untuned.scores), untuned.system_ids
     gain = contrast_judges(*scores, human, documents, systems, level=untuned.level)
+    untuned_card, tuned_card = (
+        Scorecard.from_scores(
+            scored, has_verdicts=shipped.has_verdicts, with_people=scored is shipped
+        )
+        for scored in scored_by_judge
+    )
     return SplitResult(
-        untuned=Scorecard.from_scores(untuned, has_verdicts=has_verdicts),
-        tuned=Scorecard.from_scores(tuned, has_verdicts=has_verdicts),
-        gain=gain,
-        balanced_gain=balanced_gain,
+        untuned=untuned_card, tuned=tuned_card, gain=gain, balanced_gain=balanced_gain
     )
 
 
