@@ -9,10 +9,20 @@ from optimize.statistics.intervals import Matrix, Vector
 
 
 def midranks(values: Matrix) -> Matrix:
-    """Return each value's rank within its row, from 1; ties get the mean of their ranks."""
-    return np.apply_along_axis(
-        lambda row: row.size + 0.5 - sums_above(row, np.ones(row.size)), -1, values
-    )
+    """Return each value's rank within its row, from 1; ties get the mean of their ranks.
+
+    All rows are ranked at once: a loop over documents takes several times as long.
+    """
+    sort_order = np.argsort(values, axis=-1, kind="stable")
+    sorted_values = np.take_along_axis(values, sort_order, -1)
+    positions = np.broadcast_to(np.arange(1.0, values.shape[-1] + 1), values.shape)
+    is_new_value = np.ones(values.shape, dtype=bool)
+    is_new_value[..., 1:] = sorted_values[..., 1:] != sorted_values[..., :-1]
+    tie_codes = np.cumsum(is_new_value) - 1
+    mean_positions = np.bincount(tie_codes, positions.ravel()) / np.bincount(tie_codes)
+    ranks = np.empty(values.shape)
+    np.put_along_axis(ranks, sort_order, mean_positions[tie_codes].reshape(values.shape), -1)
+    return ranks
 
 
 def _pearson(scores: Matrix, ratings: Matrix, weight: Vector | float = 1.0) -> Vector:
