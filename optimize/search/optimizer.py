@@ -7,7 +7,7 @@ once for each half of the labels, and its finalists are tested on the other half
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
+from pkgutil import resolve_name
 
 import numpy as np
 
@@ -38,8 +38,8 @@ class LastRound:
         rounds = list(filter(None, last_rounds))
         if not rounds:
             return None
-        gain = float(np.mean([each.gain for each in rounds]))
-        standard_error = float(np.mean([each.standard_error for each in rounds]))
+        figures = [(each.gain, each.standard_error) for each in rounds]
+        gain, standard_error = np.mean(figures, axis=0).tolist()
         cost = float(sum(each.cost for each in rounds))
         return cls(gain, standard_error, cost, all(each.is_final for each in rounds))
 
@@ -92,14 +92,14 @@ def optimizer_name(optimizer: str | Optimizer) -> str:
 
 def find_optimizer(name: str) -> Optimizer:
     """Find "rank", "gepa" or MODULE:FUNCTION; raise SettingsError for any other name."""
-    module, _, function = OPTIMIZERS.get(name, name).partition(":")
-    if not (module and function):
-        option, choices = option_name("optimizer", repr(name)), ", ".join(OPTIMIZERS)
-        raise SettingsError(f"{option}: choose {choices}, or name MODULE:FUNCTION")
     try:
-        optimizer: Optimizer = getattr(import_module(module), function)
-    except (ImportError, AttributeError) as error:
-        raise SettingsError(f"{option_name('optimizer', name)}: {error}") from error
-    if not callable(optimizer):
-        raise SettingsError(f"{option_name('optimizer', name)}: {function} is not a function")
-    return optimizer
+        optimizer: Optimizer = resolve_name(OPTIMIZERS.get(name, name))
+        if callable(optimizer):
+            return optimizer
+        problem = f"{name} is not a function"
+    except (ImportError, AttributeError, ValueError) as error:
+        problem = str(error)
+    choices = ", ".join(OPTIMIZERS)
+    raise SettingsError(
+        f"{option_name('optimizer', name)}: {problem}; choose {choices}, or name MODULE:FUNCTION"
+    )

@@ -135,10 +135,9 @@ def informative_documents(items: Items, search_goal: Goal) -> tuple[str, ...]:
         return varied_ids or items.documents
     if search_goal != "balanced" or varied_ids:
         return items.documents
-    documents_by_verdict: dict[bool, list[str]] = {False: [], True: []}
-    for name, labels in labels_by_document.items():
-        documents_by_verdict[bool(labels[0] >= 0.5)].append(name)
-    rarer, commoner = sorted(documents_by_verdict.values(), key=len)
+    fails = [name for name, labels in labels_by_document.items() if labels[0] < 0.5]
+    passes = [name for name, labels in labels_by_document.items() if labels[0] >= 0.5]
+    rarer, commoner = sorted([fails, passes], key=len)
     alternating = zip_longest(rarer, commoner[: MAX_COMMONER_PER_RARER * len(rarer)])
     return tuple(filter(None, chain.from_iterable(alternating))) or items.documents
 
