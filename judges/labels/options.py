@@ -10,11 +10,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from judges.labels.names import judge_name, split_at_commas
 from judges.labels.types import LabelError, Vote
-from judges.labels.values import Scale, WordValues
+from judges.labels.values import Scale, WordValues, normalize_word
 from judges.tables.text import read_yaml_file
 
 # One column's name, or the names of several columns, each with the ratings of one annotator.
@@ -40,6 +40,7 @@ class ReadOptions:
         turns: Whether the "last" turn of a conversation is judged, or "all" turns.
         dimensions: The dimensions to read; None for all.
         scales: Maps dimensions to their scales; the key "*" is for all other dimensions.
+        scale: The scale in a mapping file as it is written there: `1-5`, for example, or `any`.
         texts: The names of the texts that every row must have; None for those with known names.
         annotations: A second file, which holds the ratings.
         values: Maps words in lower case to the numbers or votes that they stand for.
@@ -50,6 +51,7 @@ class ReadOptions:
     turns: Literal["last", "all"] = "last"
     dimensions: Collection[str] | None = None
     scales: Mapping[str, Scale] = field(default_factory=dict)
+    scale: str | None = None
     texts: Collection[str] | None = None
     annotations: str | Path | None = None
     values: WordValues = field(default_factory=dict)
@@ -79,14 +81,6 @@ class ReadOptions:
     def number_by_word(self) -> dict[str, float]:
         """The user's words for numbers, with their numbers."""
         return {word: n for word, n in self.values.items() if isinstance(n, int | float)}
-
-
-class LabelMapping(NamedTuple):
-    """A mapping, split into the columns for each name, the meaning of words, and the scale."""
-
-    columns: dict[str, ColumnNames]
-    values: WordValues
-    scale: str | None
 
 
 def read_mapping(arguments: Iterable[str]) -> dict[str, MappingValue]:
@@ -136,27 +130,43 @@ def read_map_file(path: str | Path) -> dict[str, MappingValue]:
     return mapping
 
 
-def split_mapping(
-    mapping: Mapping[str, MappingValue] | str | Path | None, values: Mapping[str, object] | None
-) -> LabelMapping:
-    """Split a mapping or a mapping file; `values` replace the meanings of words in it.
+def read_options(
+    mapping: Mapping[str, MappingValue] | str | Path | None,
+    values: Mapping[str, object] | None = None,
+    scales: Mapping[str, Scale] | None = None,
+) -> ReadOptions:
+    """Return how a file is to be read, from a mapping (or mapping file), `values` and `scales`.
 
-    Raises LabelError if the mapping file cannot be read, or if a word's number is not valid.
+    `values` replace the meanings of words in the mapping, and `scales` its scale. Raises LabelError
+    if the mapping file cannot be read, or if a word's number is not valid.
     """
     if isinstance(mapping, str | Path):
         mapping = read_map_file(mapping)
     columns: dict[str, ColumnNames] = {}
     value_by_word: WordValues = {}
+    turns: Literal["last", "all"] = "last"
     scale: str | None = None
     for name, value in (mapping or {}).items():
         if isinstance(value, Mapping):
             value_by_word = read_values(value)
+        elif name == TURNS_KEY and value in ("last", "all"):
+            turns = "all" if value == "all" else "last"
         elif name == SCALE_KEY and (value == ANY_SCALE or read_scale(str(value))):
             # Any other value is the column of a dimension with the name `scale`.
             scale = str(value)
         else:
             columns[str(name)] = str(value) if isinstance(value, int) else value
-    return LabelMapping(columns, {**value_by_word, **read_values(values or {})}, scale)
+    value_by_word = {**value_by_word, **read_values(values or {})}
+    if scales is None:
+        low_and_high = read_scale(scale or "")
+        scales = {"*": low_and_high} if low_and_high else {}
+    return ReadOptions(
+        columns_by_name=columns,
+        turns=turns,
+        scales=scales,
+        scale=scale,
+        values={normalize_word(word): value for word, value in value_by_word.items()},
+    )
 
 
 def read_values(meanings: Iterable[str] | Mapping[str, object]) -> WordValues:

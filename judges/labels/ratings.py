@@ -129,7 +129,7 @@ def _annotator_name(columns: Columns, cell: RatingCell, ratings: RatingsByAnnota
 
 
 def _check_user_words(columns: Columns, cells: Iterable[RatingCell]) -> None:
-    """Add a note if --values gives words a new meaning, but no label is one of these words."""
+    """Add a note if no label is a word of --values; a problem, too, if the labels are words."""
     options, problems = columns.options, columns.problems
     words = dict(options.number_by_word.items() - NUMBER_BY_YES_NO_WORD.items()).keys()
     labels = {normalize_word(cell.value) for cell in cells if not is_missing_value(cell.value)}

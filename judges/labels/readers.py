@@ -13,7 +13,7 @@ from judges.labels.cells import without_keys
 from judges.labels.columns import VOTE_COLUMNS, Columns
 from judges.labels.conversations import table_with_texts
 from judges.labels.export_reader import convert_tool_export
-from judges.labels.options import TURNS_KEY, MappingValue, ReadOptions, read_scale, split_mapping
+from judges.labels.options import MappingValue, ReadOptions, read_options
 from judges.labels.outputs import no_labels_error, read_outputs
 from judges.labels.pairs import find_response_columns, holds_pairs, read_pair_rows
 from judges.labels.preparation import (
@@ -26,7 +26,7 @@ from judges.labels.rating_columns import find_rating_columns
 from judges.labels.ratings import TableRatings, read_ratings
 from judges.labels.rows import check_unique_ids
 from judges.labels.types import AnyLabels, LabelError, LabelledPairs, LabelledSet
-from judges.labels.values import Scale, WordValues, normalize_word
+from judges.labels.values import Scale, WordValues
 from judges.tables.formats import Table, read_table
 from judges.tables.in_memory import Rows, is_in_memory, table_name
 from judges.tables.problems import Problem, Problems, UnreadableError, joined_names
@@ -122,25 +122,6 @@ def read_items(
     """
     options = replace(read_options(map), reads_labels=False)
     return read_labelled_items(path, options, item_kind="pairs" if pairwise else "outputs")
-
-
-def read_options(
-    map: ColumnMapping | None,
-    values: WordValues | None = None,
-    scales: Mapping[str, Scale] | None = None,
-) -> ReadOptions:
-    """Return how a file is to be read, from a mapping (or mapping file), `values` and `scales`."""
-    mapping = split_mapping(map, values)
-    if scales is None and (scale := read_scale(mapping.scale or "")):
-        scales = {"*": scale}
-    turns = mapping.columns.get(TURNS_KEY)
-    option_keys = [TURNS_KEY] if turns in ("last", "all") else []
-    return ReadOptions(
-        columns_by_name=without_keys(mapping.columns, option_keys),
-        turns="all" if turns == "all" else "last",
-        values={normalize_word(word): value for word, value in mapping.values.items()},
-        scales=scales or {},
-    )
 
 
 def read_labelled_items(

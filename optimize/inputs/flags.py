@@ -10,7 +10,7 @@ from dspy_judges.errors import SettingsError, option_name
 from judges.cli.flags import FlagGroup, Parser, parse_count, read_map_flags
 from judges.client import url_has_secret
 from judges.dimension import MAX_RATINGS, Comparison, Dimension, Subject
-from judges.labels.options import ANY_SCALE, read_scale, read_values, split_mapping
+from judges.labels.options import ANY_SCALE, read_options, read_scale, read_values
 from judges.labels.types import Vote
 from judges.labels.values import USUAL_SCALES, Scale
 from judges.tables.formats import READABLE_ENDINGS
@@ -198,7 +198,7 @@ def run_and_print(
 
     def print_outcome() -> int:
         if getattr(flags, "scale", None) is None:  # the file of --map may have a scale
-            flags.scale = split_mapping(read_map_flags(flags.map), None).scale
+            flags.scale = read_options(read_map_flags(flags.map)).scale
         outcome = compute_outcome(flags)
         if flags.json:
             # A slow import that --help does not need.

@@ -13,12 +13,11 @@ from dspy_judges.errors import SettingsError, option_name
 from judges.cli.flags import read_map_flags
 from judges.dimension import Comparison, Dimension, Subject
 from judges.labels.cells import without_keys
-from judges.labels.options import ANY_SCALE, ReadOptions, split_mapping
+from judges.labels.options import ANY_SCALE, ReadOptions, read_options
 from judges.labels.preparation import SWAP_SAMPLE_COLUMN
 from judges.labels.readers import (
     ColumnMapping,
     read_labelled_items,
-    read_options,
     starter,
     starter_pairs,
 )
@@ -69,11 +68,10 @@ class LabelSource:
     ) -> "LabelSource":
         """Return the source; `map` and `values` are the arguments of flags, or mappings."""
         columns = read_map_flags(map) if isinstance(map, list) else map
-        mapping = split_mapping(columns, parse_values(values))
-        options = read_options(mapping.columns, mapping.values)
+        options = read_options(columns, parse_values(values))
         if annotations is not None:
             options = replace(options, annotations=os.fspath(annotations))
-        return cls(data=data, options=options, scale=mapping.scale if scale is None else scale)
+        return cls(data=data, options=options, scale=options.scale if scale is None else scale)
 
     @classmethod
     def from_flags(cls, flags: Namespace) -> "LabelSource":

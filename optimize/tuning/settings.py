@@ -12,7 +12,7 @@ from dspy_judges.errors import SettingsError, option_name
 from judges.cli.flags import read_map_flags, read_number, read_plan
 from judges.client import KEY_IN_NAME_PROBLEM, Price, Redactor, find_price, price_of, read_price
 from judges.labels.names import judge_name
-from judges.labels.options import split_mapping
+from judges.labels.options import read_options
 from judges.labels.values import WordValues
 from judges.prompt import Reasoning
 from judges.protocol import EMBEDDED, is_decision_model, is_embedded
@@ -188,9 +188,10 @@ def _split_map(value_by_setting: Mapping[str, object]) -> dict[str, object]:
         mapping = read_map_flags([str(argument) for argument in mapping])
     assert isinstance(mapping, Mapping | None)
     words = parse_values(value_by_setting.get("values", {}))
-    columns, values, scale = split_mapping(mapping, words)
-    scale_setting = {} if scale is None else {"scale": scale}
-    return {**scale_setting, **value_by_setting, "map": columns, "values": values}
+    options = read_options(mapping, words)
+    scale_setting = {} if options.scale is None else {"scale": options.scale}
+    columns_and_words = {"map": options.mapping, "values": options.values}
+    return {**scale_setting, **value_by_setting, **columns_and_words}
 
 
 def _plain_value(setting: str, value: object) -> object:
