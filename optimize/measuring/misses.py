@@ -168,11 +168,11 @@ def list_misses(scored_items: ScoredItems, max_per_kind: int | None = None) -> l
 def _annotator_texts(scored_items: ScoredItems, row: int) -> NamedTexts:
     """Return each annotator's name, with the label and the comment as far as they are known."""
     item, dimension = scored_items.labelled_items[row], scored_items.dimension
+    labels = [*map(scored_items.label_text, scored_items.items[row].ratings)]
     if isinstance(item, LabelledOutput):
-        labels = [*map(scored_items.label_text, item.ratings.get(dimension, ()))]
         names, comments = item.annotators.get(dimension, ()), item.comments.get(dimension, ())
     else:
-        labels, names, comments = list(item.votes), (), item.comments
+        names, comments = (), item.comments
     anonymous_comments = [("People", comment) for comment in comments]
     if len(labels) == 1 and not names:
         return anonymous_comments
