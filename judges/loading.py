@@ -16,6 +16,7 @@ from judges.judge import Judge
 from judges.panel import AnyJudge, Panel
 
 DEFINITION_SUFFIXES = (".yaml", ".yml")
+TABLE_SUFFIXES = (".csv", ".jsonl", ".tsv", ".xlsx", ".parquet")
 EMPTY_YAML_VALUES = ("", "null", "~")  # how YAML writes that a key has no value
 
 
@@ -51,6 +52,8 @@ def load(
     if is_definition or name_or_path in SUBJECT_BY_NAME or not may_be_file:
         return Judge.of(read_subject(name_or_path)).with_model(lm, api_base)
     path = path / "judge.json" if path.is_dir() else path
+    if path.suffix in TABLE_SUFFIXES:
+        raise FrozenJudgeError(f"{path}: a table and no judge; name a judge, and give --data {path}")
     file_judge: AnyJudge
     try:
         file = frozen.loads(read_bytes(path, MAX_JUDGE_BYTES))

@@ -151,6 +151,8 @@ def _model_price(price_text: str | None, lm: str) -> Price | None:
     return price_of(read_price(price_text)) if price_text else find_price(lm)
 
 
+# What a message of msgspec calls a type, and what a user calls it.
+_WORDS_FOR_TYPES = {" | null": "", "int": "a whole number", "float": "a number", "str": "a text"}
 _TYPE_BY_SETTING: Mapping[str, object] = get_type_hints(Settings, include_extras=True)
 # The settings that only suit a judge's model that writes text.
 TEXT_SETTINGS = ("plan", "samples", "temperature", "max_tokens", "reasoning_effort", "reasoning")
@@ -210,9 +212,10 @@ def _plain_value(setting: str, value: object) -> object:
 
 def _wrong_value_error(error: ValidationError, values: Mapping[str, object]) -> SettingsError:
     """Return the SettingsError for a wrong value; its message begins with the setting's name."""
-    message = str(error).replace("`", "").replace(" | null", "")
-    reason, _, value_path = message.rpartition(" - at $.")
-    setting = value_path.partition("[")[0]
+    message, _, value_path = str(error).replace("`", "").rpartition(" - at $.")
+    reason, setting = message.partition(", got ")[0], value_path.partition("[")[0]
+    for type_text, words in _WORDS_FOR_TYPES.items():
+        reason = reason.replace(type_text, words)
     choices = [part for part in _type_parts(_TYPE_BY_SETTING[setting]) if isinstance(part, str)]
     reason = f"choose from {', '.join(choices)}" if choices else reason[:1].lower() + reason[1:]
     # The text of a value such as a DataFrame has several lines.
