@@ -63,7 +63,7 @@ def test_labels_that_cannot_be_tuned_on_give_one_line_and_no_folder(folder, caps
         (["--dimension", "relevanse"], 2, "relevance"),
         (["--dimension", "missing.yaml"], 1, "missing.yaml"),
         (["--dimension", "labels.jsonl"], 2, "no --data FILE names labels"),
-        ([*OWN, "--max-tokens", "proposer=x"], 2, "--max-tokens proposer='x': expected a whole number"),
+        ([*OWN, "--max-tokens", "proposer=x"], 2, "proposer='x': expected a whole number"),
         ([*OWN, "--api-base", "http://me:secret@host/v1"], 2, "OPENAI_API_KEY"),
         (["--pairwise", "own.yaml", "--data", "labels.jsonl"], 2, "--dimension"),
         (
