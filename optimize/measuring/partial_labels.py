@@ -1,4 +1,4 @@
-"""A judge's scores of all outputs, of which people labelled a part; other labels are NaN."""
+"""Figures on outputs that a judge scored and people labelled in part; a missing label is NaN."""
 
 import math
 

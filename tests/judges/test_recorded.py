@@ -182,7 +182,7 @@ SENTENCES = {
 
 
 SAMPLES = [
-    # Words count what they are said to count.
+    # A word counts as the number that the values give it.
     (["B", "Answer: C"], LETTERS, 2.5, 0),
     (["B"], None, None, 1),
     # Unparsable samples are left out and counted.
