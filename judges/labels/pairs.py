@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -152,10 +152,7 @@ def read_pair_rows(columns: Columns) -> LabelledPairs:
     responses, vote_columns = _pair_columns(columns)
     response_columns = dict(zip(RESPONSE_NAMES, responses[1:], strict=True))
     row_reader = RowReader(columns, {"votes": vote_columns}, response_columns)
-    vote_readers: dict[str, VoteReader] = {}
-    for column in vote_columns if options.reads_labels else ():
-        vote_readers[column] = VoteReader(columns.cells_in(column), options.values, responses[1:])
-    votes = _read_votes(columns, vote_readers)
+    votes = _read_votes(columns, vote_columns, responses)
     comments: dict[str, tuple[str, ...]] = defaultdict(tuple)
     for row, _, comment in read_comments(columns):
         comments[columns.item_id(row)] += (comment,)
@@ -170,9 +167,6 @@ def read_pair_rows(columns: Columns) -> LabelledPairs:
         if not pairs and not problems:
             advice = "give people's votes in a column votes or preferred"
             problems.add("no-vote", "no pair has a vote", advice)
-    if any(reader.has_negative_numbers for reader in vote_readers.values()):
-        note = "votes: negative numbers are A, positive B, 0 is a tie; --values reverses it"
-        problems.notes.append(note)
     return LabelledPairs(
         name=columns.table.name,
         sha256=columns.table.sha256,
@@ -215,14 +209,20 @@ def _make_pair(fields: ItemFields, votes: list[Vote], comments: tuple[str, ...])
     )
 
 
-def _read_votes(columns: Columns, vote_readers: Mapping[str, VoteReader]) -> dict[str, list[Vote]]:
+def _read_votes(
+    columns: Columns, vote_columns: Iterable[str], responses: ResponseColumns
+) -> dict[str, list[Vote]]:
     """Map each pair's id to all votes on the pair; adds a problem for each unreadable cell."""
     votes_by_pair: dict[str, list[Vote]] = defaultdict(list)
-    for row in columns.table.rows:
-        pair_votes = votes_by_pair[columns.item_id(row)]
-        system_names = (columns.find_cell(row, role) for role in ("system_a", "system_b"))
-        system_a, system_b = (None if is_blank(name) else str(name) for name in system_names)
-        for column, reader in vote_readers.items():
+    for column in vote_columns if columns.options.reads_labels else ():
+        reader = VoteReader(columns.cells_in(column), columns.options.values, responses[1:])
+        if reader.has_negative_numbers:
+            note = "negative numbers are A, positive B, 0 is a tie; --values reverses it"
+            columns.problems.notes.append(f"{column}: {note}")
+        for row in columns.table.rows:
+            system_names = (columns.find_cell(row, role) for role in ("system_a", "system_b"))
+            system_a, system_b = (None if is_blank(name) else str(name) for name in system_names)
             with columns.problems.collect(line=row.line, field=column):
-                pair_votes += reader.read(value_at(row.cells, column), (system_a, system_b))
+                votes = reader.read(value_at(row.cells, column), (system_a, system_b))
+                votes_by_pair[columns.item_id(row)] += votes
     return votes_by_pair

@@ -83,17 +83,6 @@ def with_latest_labels(columns: Columns) -> Columns:
     return replace(columns, table=replace(table, columns=kept_columns, rows=rows))
 
 
-def label_page_scales(columns: Columns) -> dict[str, Scale]:
-    """Map each dimension to its scale, if a label page wrote the same scale into all rows."""
-    scales: dict[str, Scale | None] = {}
-    for row in columns.table.rows:
-        dimension = str(columns.find_cell(row, "dimension")).strip()
-        scale = read_scale(str(row.cells.get(_SCALE_COLUMN)))
-        if scales.setdefault(dimension, scale) != scale:
-            scales[dimension] = None
-    return {dimension: scale for dimension, scale in scales.items() if scale}
-
-
 def merge_rows_by_id(
     columns: Columns, label_columns: Collection[str], texts: Collection[str]
 ) -> Columns:
@@ -224,8 +213,9 @@ def document_weights(sampling_by_document: Mapping[str, DocumentSampling]) -> di
     return weights
 
 
-def with_weights(labelled_set: LabelledSet, columns: Columns) -> LabelledSet:
-    """Return the labelled outputs, with weights if the table has sampling columns."""
+def with_weights_and_scales(labelled_set: LabelledSet, columns: Columns) -> LabelledSet:
+    """Return the outputs with the weights and scales in the columns of a label page, if any."""
+    labelled_set = replace(labelled_set, scales=_label_page_scales(columns))
     document_by_output = {o.id: o.document_id for o in labelled_set.outputs if o.ratings}
     sampling_by_document, problems = dict[str, DocumentSampling](), columns.problems
     both_columns = " and ".join(SAMPLING_COLUMNS)
@@ -250,3 +240,14 @@ def with_weights(labelled_set: LabelledSet, columns: Columns) -> LabelledSet:
     note = "documents were drawn with unequal chances: verify and estimate weight them"
     problems.notes.append(note)
     return replace(labelled_set, outputs=tuple(outputs))
+
+
+def _label_page_scales(columns: Columns) -> dict[str, Scale]:
+    """Map each dimension to its scale, if a label page wrote the same scale into all rows."""
+    scales: dict[str, Scale | None] = {}
+    for row in columns.table.rows:
+        dimension = str(columns.find_cell(row, "dimension")).strip()
+        scale = read_scale(str(row.cells.get(_SCALE_COLUMN)))
+        if scales.setdefault(dimension, scale) != scale:
+            scales[dimension] = None
+    return {dimension: scale for dimension, scale in scales.items() if scale}

@@ -17,9 +17,8 @@ from judges.labels.options import MappingValue, ReadOptions, read_options
 from judges.labels.outputs import no_labels_error, read_outputs
 from judges.labels.pairs import find_response_columns, holds_pairs, read_pair_rows
 from judges.labels.preparation import (
-    label_page_scales,
     with_latest_labels,
-    with_weights,
+    with_weights_and_scales,
     without_footers,
 )
 from judges.labels.rating_columns import find_rating_columns
@@ -164,7 +163,11 @@ def check_file(
         with problems.collect():
             labelled_items = _read_table(table, problems, options, item_kind, annotation_ratings)
     if annotation_ratings is not None and isinstance(labelled_items, LabelledSet):
-        labelled_items = _add_annotations(labelled_items, annotation_ratings)
+        annotation_columns = annotation_ratings.rating_columns.columns
+        labelled_items = with_weights_and_scales(labelled_items, annotation_columns)
+        both_hashes = f"{labelled_items.sha256}{annotation_columns.table.sha256}"
+        sha256 = hashlib.sha256(both_hashes.encode()).hexdigest()
+        labelled_items = replace(labelled_items, sha256=sha256)
     if labelled_items is not None:
         other_notes = [f"{annotation_problems.file}: {note}" for note in annotation_problems.notes]
         labelled_items = replace(labelled_items, notes=(*problems.notes, *other_notes))
@@ -205,9 +208,7 @@ def _read_table(
         if not options.reads_labels:
             advice = "plan cannot plan pairs; label them by dspy-judges label FILE --pairwise NAME"
         raise UnreadableError("pairs", fault, advice)
-    labelled_set = read_outputs(columns, annotation_ratings)
-    labelled_set = with_weights(labelled_set, columns)
-    return replace(labelled_set, scales=label_page_scales(columns))
+    return with_weights_and_scales(read_outputs(columns, annotation_ratings), columns)
 
 
 def _find_columns(table: Table, options: ReadOptions, problems: Problems) -> Columns:
@@ -239,18 +240,6 @@ def _read_annotations_file(options: ReadOptions, problems: Problems) -> TableRat
             raise no_labels_error(columns)
         return ratings
     return None
-
-
-def _add_annotations(labelled_set: LabelledSet, annotation_ratings: TableRatings) -> LabelledSet:
-    """Add the weights and scales of the annotations file to the outputs that it rates."""
-    columns = annotation_ratings.rating_columns.columns
-    labelled_set = with_weights(labelled_set, columns)
-    both_hashes = f"{labelled_set.sha256}{columns.table.sha256}"
-    return replace(
-        labelled_set,
-        sha256=hashlib.sha256(both_hashes.encode()).hexdigest(),
-        scales=label_page_scales(columns),
-    )
 
 
 _STARTER_FOLDER = PROJECT_FOLDER / "data" / "starter"
