@@ -153,11 +153,13 @@ def check_level(level: LevelOrAuto, items: Items, *, are_pairs: bool) -> None:
         raise SettingsError(f"level {level}: {labels_text} have the levels {', '.join(levels)}")
 
 
-def new_judge_scale(labelled_set: LabelledSet, dimension: str, text: str | None) -> tuple[int, int]:
+def new_judge_scale(
+    labelled_set: LabelledSet, dimension: str, scale_text: str | None
+) -> tuple[int, int]:
     """Return a new judge's scale: --scale, else a usual scale; LabelError if no such scale fits."""
     ratings = ratings_on(labelled_set, dimension)
-    scale = judge_scale(text) or usual_scale(ratings)
-    if scale is None and text != ANY_SCALE:
+    scale = judge_scale(scale_text) or usual_scale(ratings)
+    if scale is None and scale_text != ANY_SCALE:
         raise LabelError(f"{labelled_set.name}: {_scale_advice(ratings)}")
     return scale or DEFAULT_SCALE
 
