@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from dspy_judges.errors import SettingsError, option_name
 from judges.client import CHARACTERS_PER_TOKEN, Price, Spending, estimate_tokens, gives_n_replies
+from judges.client.prices import FREE
 from judges.decisions import fill_template, template_for_model
 from judges.prompt import MAX_DEMOS
 from judges.protocol import is_decision_model, is_embedded, is_reasoning_model, max_tokens_factor
@@ -28,6 +29,7 @@ from optimize.search.rank_search import first_round_cost
 from optimize.search.two_fold_search import FINALISTS_COST, smallest_budget
 from optimize.tuning.models import PROBES, PROPOSALS, SEARCH, TEST, total_spending
 from optimize.tuning.preparation import PreparedRun
+from optimize.tuning.settings import Settings
 
 # The number of labelled outputs from which the average length of a prompt is estimated.
 N_ITEMS_SAMPLED = 20
@@ -158,12 +160,11 @@ def _plan_pricing(
     run: PreparedRun, native_n: bool | None = None, measured_tokens: Tokens | None = None
 ) -> Pricing:
     """Return the prices of a run; for `native_n` and `measured_tokens`, see `plan_budget`."""
-    settings, lm = run.settings, run.settings.lm
-    n_orders = 2 if settings.pairwise else 1
-    n_replies = n_orders * (settings.samples or 1)
-    gives_all_replies = gives_n_replies(lm) if native_n is None else native_n
-    n_calls = n_orders if gives_all_replies else n_replies
+    settings, (n_calls, n_replies) = run.settings, _calls_and_replies(run.settings, native_n)
+    untuned_tokens = measured_tokens or _estimate_tokens(run, n_calls, n_replies)
     judge_price = settings.judge_model.price
+    if judge_price is not None and judge_price.cost(*untuned_tokens) == 0:
+        judge_price = FREE  # for example, only replies have a price, and decision models write none
     only_calls_limited = settings.max_calls is not None and settings.max_cost is None
     # Dollars are counted unless the model is free, its price is unknown, or only calls are limited.
     is_in_dollars = not (judge_price is None or judge_price.is_free or only_calls_limited)
@@ -174,12 +175,21 @@ def _plan_pricing(
     return Pricing(
         is_in_dollars=is_in_dollars,
         judge_price=judge_price or ASSUMED_TOKEN_PRICE,
-        untuned_tokens=measured_tokens or _estimate_tokens(run, n_calls, n_replies),
+        untuned_tokens=untuned_tokens,
         calls_per_item=n_calls,
-        replies_per_item=0 if is_decision_model(lm) else n_replies,  # decision models write no text
+        # Decision models write no text.
+        replies_per_item=0 if is_decision_model(settings.lm) else n_replies,
         proposal_price=proposal_price,
         proposal_cost=proposal_cost,
     )
+
+
+def _calls_and_replies(settings: Settings, native_n: bool | None) -> tuple[int, int]:
+    """Return how many calls, and replies to them, it takes to judge one item."""
+    n_orders = 2 if settings.pairwise else 1
+    n_replies = n_orders * (settings.samples or 1)
+    gives_all_replies = gives_n_replies(settings.lm) if native_n is None else native_n
+    return n_orders if gives_all_replies else n_replies, n_replies
 
 
 def _estimate_tokens(run: PreparedRun, n_calls: int, n_replies: int) -> Tokens:

@@ -72,8 +72,9 @@ def test_with_max_calls_alone_the_budget_is_in_calls():
         assert budget.search_budget.limit + budget.reserved_cost == pytest.approx(0.95 * 2000)
         assert "at most 2,000 calls" in planned_line(budget)
     assert plan(max_calls=2000, max_cost=1.0).pricing.is_in_dollars
-    # A model with a price for output tokens alone is not free.
+    # A model with a price for output tokens alone is not free, unless it writes none.
     assert plan(price="0,1.6").pricing.is_in_dollars
+    assert plan(lm="systemone/x", price="0,1.6").pricing.is_free
 
 
 def test_a_plan_and_a_run_say_that_a_decision_model_writes_no_instruction(
