@@ -1,5 +1,6 @@
-"""A stopped run goes on by the same command: killed at any moment, it ends as if it never was."""
+"""A stopped run goes on by the same command: it ends as if it had never been stopped."""
 
+import errno
 import json
 import random
 import re
@@ -17,11 +18,14 @@ from jsonl import read_jsonl, write_jsonl
 from openai_replies import follow
 from openai_server import some_faults
 from processes import until
+from rating_files import weather_rows
 
 from judges.loading import load
+from judges.tables.atomic_write import exclusive_lock
 from optimize import __main__ as tune
 from optimize import compare, panel
-from optimize.tuning.folder import RunConfig, open_run
+from optimize.tuning import folder as run_folder
+from optimize.tuning.folder import RunConfig, Trials, open_run
 
 DOCUMENTS, SYSTEMS, CONCURRENCY = 16, 5, 8
 LM, ANOTHER = "openai/gpt-4.1-mini", "openai/gpt-4.1-nano"
@@ -29,6 +33,7 @@ LM, ANOTHER = "openai/gpt-4.1-mini", "openai/gpt-4.1-nano"
 OF_THE_RUN = {
     *("seconds", "folder", "lm_calls", "proposer_calls", "cached_calls", "tokens", "spending"),
     *("cost_usd", "cost_unconfirmed_usd", "seconds_per_1000_rows", "latency_seconds"),
+    *("started", "digest"),
 }
 COMMANDS = {"optimize": tune, "optimize.compare": compare, "optimize.panel": panel}
 
@@ -189,3 +194,43 @@ def test_finished_runs_and_runs_with_other_settings_are_not_touched(server, modu
     ):
         Path("run/config.json").write_text(json.dumps(other))
         refuse(message)
+
+
+RUNS = ("run", "whole")
+
+
+def test_after_a_full_disk_the_run_resumes_to_the_same_result(here, monkeypatch):
+    flags = ["--dimension", "relevance", "--max-calls", "400"]
+    flags += ["--data", write_jsonl("few.jsonl", weather_rows(18, 5))]
+    write = run_folder.write_atomically
+
+    def full(path, content, *, overwrite):
+        if path.name == "summary.json":
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        write(path, content, overwrite=overwrite)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run_folder, "write_atomically", full)
+        result = run(tune.command, *flags, "--out", "run")
+    assert result.code == 1
+    last = result.stderr.splitlines()[-1]
+    assert last == "dspy-judges tune: run/summary.json: No space left on device"
+    with Path("run/trials.jsonl").open("a") as trials:
+        trials.write('{"trial": 1, "sta')  # as a kill within a write leaves it
+    with exclusive_lock(Path("run")):
+        assert "is in use by another run" in error_of("optimize", *flags, "--out", "run", code=1)
+    assert "continues with run" in error_of("optimize", *flags, "--out", "run")
+    error_of("optimize", *flags, "--out", "whole")
+    assert without_bill(summary("run")) == without_bill(summary("whole"))
+    judges = [without_bill(json.loads(Path(name, "judge.json").read_text())) for name in RUNS]
+    assert judges[0] == judges[1]
+    assert len({Path(name, "trials.jsonl").read_bytes() for name in RUNS}) == 1
+    # What the embedded model says is kept nowhere.
+    assert not Path("run/replies.sqlite").exists()
+
+
+def test_trials_are_not_written_through_a_link(tmp_path):
+    (victim := tmp_path / "victim").write_text("kept")
+    (path := tmp_path / "trials.jsonl").symlink_to(victim)
+    Trials(path).record("search")
+    assert (victim.read_text(), path.read_text().count("search")) == ("kept", 1)

@@ -87,6 +87,13 @@ def test_what_a_user_can_mend_is_said_in_one_line(capsys, arguments, code, says)
     assert not re.search("Traceback|secret", err)
 
 
+def test_a_judge_that_could_not_be_frozen_is_refused_before_any_call(folder, capsys):
+    write_labels(change=lambda n: {"liveliness": 2000 + n % 3})
+    assert command([*OWN, "--scale", "2000-2005", "--out", "run"]) in (1, 2)
+    assert "1000" in capsys.readouterr().err
+    assert not (folder / "run").exists()
+
+
 def test_rows_left_out_are_reported_and_the_plan_flag_is_used_and_frozen(capsys):
     write_labels(change=lambda n: {"liveliness": None} if n < 8 else {})
     plan = ["--plan", "mean", "--samples", "3"]
