@@ -98,7 +98,7 @@ class Columns:
         for name in [names] if isinstance(names, str) else map(str, names):
             # A column's name may itself contain a comma, so look for the whole name first.
             column = self.exact_name(name)
-            is_column = column in (*self.table.columns, *self.nested_key_paths)
+            is_column = column in self.table.columns or column in self.nested_key_paths
             column_names += [name] if is_column else split_at_commas(name) or [name]
         return tuple(dict.fromkeys(map(self.exact_name, column_names)))
 
@@ -110,6 +110,13 @@ class Columns:
             if all(map(self.has_column, columns))
         }
         return self.with_user_columns(found_columns)
+
+    def with_rows(
+        self, rows: Iterable[TableRow], column_names: Iterable[str] | None = None
+    ) -> "Columns":
+        """Return the columns of a table with other rows and, if they are given, other columns."""
+        names = self.table.columns if column_names is None else tuple(column_names)
+        return replace(self, table=replace(self.table, rows=tuple(rows), columns=names))
 
     def with_user_columns(self, columns_by_name: Mapping[str, ColumnNames]) -> "Columns":
         return replace(self, options=replace(self.options, columns_by_name=columns_by_name))

@@ -3,7 +3,6 @@
 import ast
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -13,9 +12,9 @@ from judges.tables.problems import count_text, joined_names
 from judges.tables.text import Record, TableRow
 
 if TYPE_CHECKING:
+    from judges.labels.columns import Columns
     from judges.labels.options import ReadOptions
     from judges.tables.formats import Table
-    from judges.tables.problems import Problems
 
 CONVERSATION = "conversation"
 # The speakers before an assistant's turns in a text: for its messages, and for its tool calls.
@@ -177,13 +176,13 @@ def _single_texts(cells: Mapping[str, object], conversations: Mapping[str, list[
     return texts
 
 
-def table_with_texts(table: "Table", options: "ReadOptions", problems: "Problems") -> "Table":
-    """Return the table with texts in place of conversations; a note says what is judged."""
+def columns_with_texts(columns: "Columns") -> "Columns":
+    """Put texts in place of the conversations in a table; a note says what is judged."""
+    table, notes = columns.table, columns.problems.notes
     chat_columns = [column for column in table.columns if any(_turns_in(table, column))]
     if not chat_columns:
-        return table
-    read_columns, text_names, judged_text = _judged_texts(table, chat_columns, options)
-    notes = problems.notes
+        return columns
+    read_columns, text_names, judged_text = _judged_texts(table, chat_columns, columns.options)
     notes.append(f"{joined_names(read_columns)} holds conversations: {judged_text}")
     if unread_columns := chat_columns[len(read_columns) :]:
         unread_text = joined_names(unread_columns)
@@ -196,11 +195,7 @@ def table_with_texts(table: "Table", options: "ReadOptions", problems: "Problems
     if n_shortened := sum(_OMISSION_END in str(row.cells) for row in rows):
         n_rows_text = count_text(n_shortened, "row")
         notes.append(f"the middle of a long conversation is left out in {n_rows_text}")
-    return replace(
-        table,
-        rows=tuple(rows),
-        columns=tuple(dict.fromkeys(chain.from_iterable(row.cells for row in rows))),
-    )
+    return columns.with_rows(rows, dict.fromkeys(chain.from_iterable(row.cells for row in rows)))
 
 
 def _turns_in(table: "Table", column: str) -> Iterator[list[Turn]]:

@@ -6,17 +6,15 @@
 import re
 from collections import ChainMap, Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from itertools import chain
 
 from judges.labels.cells import KEY_SEPARATOR, as_list, first_value, is_blank, objects_in, value_at
 from judges.labels.columns import Columns
 from judges.labels.names import is_comment_name, is_source_or_output
-from judges.labels.options import ReadOptions
 from judges.labels.tool_exports import LABEL_EXPORTS, PLACES, LabelExport
 from judges.labels.values import normalize_word
 from judges.tables.formats import Table
-from judges.tables.problems import Problems, UnreadableError, count_text, joined_names
+from judges.tables.problems import UnreadableError, count_text, joined_names
 from judges.tables.text import Record, TableRow
 
 # A label with one of these values was withdrawn.
@@ -25,7 +23,7 @@ _WITHDRAWN_VALUES = {"was_cancelled": True, "valid": False, "dataType": "CORRECT
 _NON_DIMENSION_NAMES = {"id", "group", "system", "annotator", "judge"}
 
 
-def convert_tool_export(table: Table, options: ReadOptions, problems: Problems) -> Table:
+def convert_tool_export(columns: Columns) -> Columns:
     """Return a tool's export as a long table: id, dimension, annotator, rating, comment, texts.
 
     A table that is not a known export is returned unchanged. Raises UnreadableError if there are no
@@ -34,9 +32,9 @@ def convert_tool_export(table: Table, options: ReadOptions, problems: Problems) 
     """
     # The last declaration in the list is tried first.
     for export in reversed(LABEL_EXPORTS):
-        if all(_has_matching_cell(table, *patterns) for patterns in export.columns.items()):
-            return _ExportReader(export, table, options).read(problems)
-    return table
+        if all(_has_matching_cell(columns.table, *each) for each in export.columns.items()):
+            return _ExportReader(export, columns).read()
+    return columns
 
 
 def _has_matching_cell(table: Table, column_pattern: str, cell_pattern: str) -> bool:
@@ -54,15 +52,16 @@ def _field_of(record: Record, field_name: str) -> object:
 class _ExportReader:
     """Reads the outputs and labels in one export, and counts the labels that are left out."""
 
-    def __init__(self, export: LabelExport, table: Table, options: ReadOptions) -> None:
-        self._export, self._options = export, options
+    def __init__(self, export: LabelExport, columns: Columns) -> None:
+        self._export, self._options, self._file_columns = export, columns.options, columns
         # The number of labels or outputs that were left out, by the reason.
         self._n_left_out = Counter[str]()
-        self._table = replace(table, rows=tuple(filter(self._keep_row, table.rows)))
-        columns = Columns(table, options).without_missing_columns()
+        self._rows = [*filter(self._keep_row, columns.table.rows)]
+        columns = columns.without_missing_columns()
         self._user_names = columns.columns_by_name.keys()
         # The columns that the user names keep their names and cells.
-        self._user_columns = {*table.columns} & {*map(columns.outer_column, columns.mapped_columns)}
+        user_columns = {*map(columns.outer_column, columns.mapped_columns)}
+        self._user_columns = user_columns.intersection(columns.table.columns)
         # Maps each column that may hold texts to the name under which the texts are read.
         self._text_names: dict[str, str] = {}
         for column in columns.columns_except(self._user_columns):
@@ -84,14 +83,14 @@ class _ExportReader:
                 return False
         return True
 
-    def read(self, problems: Problems) -> Table:
+    def read(self) -> Columns:
         """Return a long table with one row per label, and one row per output without a label."""
         rows_are_labels = "" in self._export.labels
-        output_rows = [] if rows_are_labels else [*map(self._output_row, self._table.rows)]
+        output_rows = [] if rows_are_labels else [*map(self._output_row, self._rows)]
         # A trace of Langfuse has labels on itself and on the observations in it.
         observations = [
             self._output_row(row._replace(cells=observation))
-            for row in self._table.rows
+            for row in self._rows
             for observation in objects_in(row.cells.get("observations"))
         ]
         output_by_id = {str(row.cells.get("id")): row for row in (*observations, *output_rows)}
@@ -111,12 +110,11 @@ class _ExportReader:
             raise UnreadableError("no-rating", f"is {note}{reason}", self._export.advice)
         if not output_rows and self._options.texts != ():
             raise UnreadableError("no-text", f"is {note}, without texts", self._export.advice)
-        problems.notes.append(note)
+        self._file_columns.problems.notes.append(note)
         rows.sort(key=lambda row: row.line)
-        return replace(
-            self._table,
-            columns=tuple(dict.fromkeys(chain.from_iterable(row.cells for row in rows))),
-            rows=tuple(row._replace(row_number=n) for n, row in enumerate(rows, 1)),
+        return self._file_columns.with_rows(
+            (row._replace(row_number=n) for n, row in enumerate(rows, 1)),
+            dict.fromkeys(chain.from_iterable(row.cells for row in rows)),
         )
 
     def _note(self, n_labels: int) -> str:
@@ -180,7 +178,7 @@ class _ExportReader:
 
     def _labels(self) -> Iterator[tuple[TableRow, Record]]:
         """Yield each label in the export with its row; its key `source` says who gave it."""
-        for row in self._table.rows:
+        for row in self._rows:
             for place, source in self._export.labels.items():
                 for label in _labels_at(row.cells, place):
                     yield row, {**label, "source": source or _field_of(label, "source")}

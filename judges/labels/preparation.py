@@ -19,7 +19,6 @@ from judges.labels.values import (
     normalize_word,
     parse_cell,
 )
-from judges.tables.formats import Table
 from judges.tables.problems import Problems, count_text, excerpt, joined_names
 from judges.tables.text import TableRow
 
@@ -43,18 +42,18 @@ _FOOTER_NAME = re.compile(
 _ORIGIN_ROLES = ("group", "system", "system_a", "system_b")
 
 
-def without_footers(table: Table, problems: Problems) -> Table:
-    """Return the table without rows of means or sums at its end; a note names each such row."""
-    rows = [*table.rows]
-    while not table.is_typed and len(rows) > 1:
+def without_footers(columns: Columns) -> Columns:
+    """Leave out the rows of means or sums at the table's end; a note names each such row."""
+    rows = [*columns.table.rows]
+    while not columns.table.is_typed and len(rows) > 1:
         present_values = [str(value) for value in rows[-1].cells.values() if not is_blank(value)]
         words = [value for value in present_values if not looks_like_number(value)]
         if len(words) != 1 or not _FOOTER_NAME.match(words[0].strip()):
             break
         note = f"{excerpt(words[0])} in the last row is not an output: it is left out"
-        problems.notes.append(note)
+        columns.problems.notes.append(note)
         rows.pop()
-    return replace(table, rows=tuple(rows))
+    return columns.with_rows(rows)
 
 
 def with_latest_labels(columns: Columns) -> Columns:
@@ -63,9 +62,9 @@ def with_latest_labels(columns: Columns) -> Columns:
     In a table with the column `labelled_at`, a later row is a later label. The columns that the
     page of `dspy-judges label` adds are no longer listed, but the rows keep their cells.
     """
-    table, rows = columns.table, columns.table.rows
+    rows = columns.table.rows
     removed_columns = {_TIME_COLUMN, _CHANGE_COLUMN, _SCALE_COLUMN, *SAMPLING_COLUMNS}
-    if _TIME_COLUMN in table.columns:
+    if _TIME_COLUMN in columns.table.columns:
         removed_columns.update(_FLAG_COLUMNS)
         latest_rows: dict[tuple[str, str, str], TableRow] = {}
         for row in rows:
@@ -79,8 +78,7 @@ def with_latest_labels(columns: Columns) -> Columns:
         labels_text = count_text(n_changed, "label")
         reason = "after the annotator saw others' labels: agreement is not blind"
         columns.problems.notes.append(f"{labels_text} changed {reason}")
-    kept_columns = tuple(columns.columns_except(removed_columns))
-    return replace(columns, table=replace(table, columns=kept_columns, rows=rows))
+    return columns.with_rows(rows, columns.columns_except(removed_columns))
 
 
 def merge_rows_by_id(
@@ -114,8 +112,6 @@ def merge_rows_by_id(
             else:
                 varying_columns[name] = None
     dropped_columns |= varying_columns.keys()
-    kept_columns = tuple(columns.columns_except(dropped_columns))
-    table = replace(columns.table, columns=kept_columns, rows=tuple(merged_rows.values()))
     columns_by_name = columns.columns_by_name.items()
     user_columns = {n: names for n, names in columns_by_name if dropped_columns.isdisjoint(names)}
     if varying_columns:
@@ -124,7 +120,8 @@ def merge_rows_by_id(
     if columns.ids_are_row_numbers and (n_merged := len(columns.table.rows) - len(merged_rows)):
         rows_text = count_text(n_merged, "row")
         problems.notes.append(f"joined {rows_text} without an id to a row of the same texts")
-    return replace(columns, table=table).with_user_columns(user_columns)
+    kept_columns = columns.columns_except(dropped_columns)
+    return columns.with_rows(merged_rows.values(), kept_columns).with_user_columns(user_columns)
 
 
 def check_repeated_rows(

@@ -11,7 +11,7 @@ from typing import Literal
 from dspy_judges.startup import PROJECT_FOLDER
 from judges.labels.cells import without_keys
 from judges.labels.columns import VOTE_COLUMNS, Columns
-from judges.labels.conversations import table_with_texts
+from judges.labels.conversations import columns_with_texts
 from judges.labels.export_reader import convert_tool_export
 from judges.labels.options import MappingValue, ReadOptions, read_options
 from judges.labels.outputs import no_labels_error, read_outputs
@@ -213,8 +213,8 @@ def _read_table(
 
 def _find_columns(table: Table, options: ReadOptions, problems: Problems) -> Columns:
     """Return a table's columns. Exports and conversations are converted, and footers removed."""
-    table = without_footers(convert_tool_export(table, options, problems), problems)
-    return Columns(table_with_texts(table, options, problems), options, problems)
+    columns = convert_tool_export(Columns(table, options, problems))
+    return columns_with_texts(without_footers(columns))
 
 
 def _read_annotations_file(options: ReadOptions, problems: Problems) -> TableRatings | None:
