@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from judges.dimension import Comparison, Subject
 from judges.frozen import texts_digest
-from judges.judgement import AnyJudgement
 from judges.labels.names import OUTPUT_NAMES, only_text_name
 from judges.labels.readers import is_constructed
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
@@ -195,7 +194,7 @@ class DataCounts:
             n_systems=len(items.systems),
             n_outputs=len(items),
             n_tied=labels.n_tied or None,
-            is_weighted=bool(items.is_weighted),
+            is_weighted=items.is_weighted,
         )
 
     @property
@@ -221,11 +220,6 @@ def judged_output_name(text_names: Sequence[str]) -> str | None:
     """Return the last name that is usual for outputs, else the last name; None for no names."""
     output_names = [name for name in text_names if name in OUTPUT_NAMES] or [*text_names]
     return output_names[-1] if output_names else None
-
-
-def score_vector(judgements: Iterable[AnyJudgement]) -> Vector:
-    """Return the scores (for pairs, margins) of judgements; NaN for a failed judgement."""
-    return np.array([judgement.score for judgement in judgements], float)
 
 
 def _texts_for_subject(

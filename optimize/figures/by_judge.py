@@ -1,6 +1,6 @@
 """The same value for two judges (untuned and tuned), or for each split that was held out."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeVar
 
@@ -16,9 +16,6 @@ class ByJudge(Generic[T]):
 
     untuned: T = field(metadata={"json": "seed_judge"})
     tuned: T = field(metadata={"json": "tuned_judge"})
-
-    def __iter__(self) -> Iterator[T]:
-        return iter((self.untuned, self.tuned))
 
     def for_judge(self, judge: JudgeName) -> T:
         return self.tuned if judge == "tuned" else self.untuned

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from judges.client import Client
 from judges.dimension import Comparison, Dimension
 from judges.panel import AnyJudge
-from optimize.items import Items, judged_output_name, score_vector
+from optimize.items import Items, judged_output_name
 from optimize.statistics.intervals import Vector, random_generator
 
 N_PROBED_OUTPUTS = 16
@@ -84,7 +84,8 @@ def probe_judge(
         for row, (name, _) in zip(probe_rows, targets, strict=True):
             texts = items[row].texts
             attacked_texts.append({**texts, name: f"{texts[name]}\n\n{added_line}"})
-    all_scores = score_vector(judge.judge_rows(attacked_texts, client, seed=seed))
+    judgements = judge.judge_rows(attacked_texts, client, seed=seed)
+    all_scores = np.array([judgement.score for judgement in judgements])
     scores_by_attack = signs * all_scores.reshape(len(ATTACKS), -1)
     clean_scores = signs * scores[probe_rows]
     shifts = [measure_shift(clean_scores, attacked_scores) for attacked_scores in scores_by_attack]

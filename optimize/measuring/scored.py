@@ -10,7 +10,7 @@ from judges.judgement import AnyJudgement, preferred_output
 from judges.labels.types import LabelledItem, LabelledPairs
 from judges.panel import AnyJudge
 from optimize.inputs.labelled import PASS_FAIL, AnyLabels, verdict_words
-from optimize.items import Indices, Items, input_texts, is_two_valued, score_vector
+from optimize.items import Indices, Items, input_texts, is_two_valued
 from optimize.statistics import balanced, correlations, plain_agreement
 from optimize.statistics.correlations import Correlation, Level
 from optimize.statistics.intervals import Vector
@@ -52,7 +52,7 @@ class ScoredItems:
     @cached_property
     def scores(self) -> Vector:
         """The judgements' scores (for pairs, margins); NaN for a failed judgement."""
-        return score_vector(self.judgements)
+        return np.array([judgement.score for judgement in self.judgements], float)
 
     @property
     def verdicts(self) -> Vector:

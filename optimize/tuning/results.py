@@ -86,7 +86,7 @@ def _split_result(
     scored_by_judge: ByJudge[ScoredItems], objective: Objective, shipped: ScoredItems
 ) -> SplitResult:
     """Return the scorecards and the gain; only that of the shipped judge has figures on people."""
-    untuned, tuned = scored_by_judge
+    untuned, tuned = scored_by_judge.untuned, scored_by_judge.tuned
     human, documents, balanced_gain = untuned.human, untuned.document_ids, None
     if objective == "balanced":
         # The verdicts of each judge are decided at that judge's own threshold.
@@ -94,14 +94,13 @@ def _split_result(
         balanced_gain = contrast_balanced_accuracy(*verdicts, human, documents)
     scores, systems = (tuned.scores, untuned.scores), untuned.system_ids
     gain = contrast_judges(*scores, human, documents, systems, level=untuned.level)
-    untuned_card, tuned_card = (
-        Scorecard.from_scores(
+    cards = scored_by_judge.map(
+        lambda scored: Scorecard.from_scores(
             scored, has_verdicts=shipped.has_verdicts, with_people=scored is shipped
         )
-        for scored in scored_by_judge
     )
     return SplitResult(
-        untuned=untuned_card, tuned=tuned_card, gain=gain, balanced_gain=balanced_gain
+        untuned=cards.untuned, tuned=cards.tuned, gain=gain, balanced_gain=balanced_gain
     )
 
 
