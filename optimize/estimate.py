@@ -114,13 +114,12 @@ def estimate(flags: Namespace) -> CommandOutcome:
     except ValueError as error:
         raise LabelError(f"{labels.name}: {error}") from error
     estimate_by_system: dict[str, MeanEstimate | None] = dict.fromkeys(items.systems)
-    mean_by_system: dict[str, float] = {}
     for name in items.systems:
         with suppress(ValueError):  # too few labels
             outputs = scored_items.of_ids({item.id for item in items if item.system == name})
-            estimate_by_system[name] = estimate = estimate_mean(outputs)
-            mean_by_system[name] = estimate.value
-    best_first = sorted(mean_by_system, key=mean_by_system.__getitem__, reverse=True)
+            estimate_by_system[name] = estimate_mean(outputs)
+    means = {name: one.value for name, one in estimate_by_system.items() if one is not None}
+    best_first = sorted(means, key=means.__getitem__, reverse=True)
     columns = scored_items.human, scored_items.scores, items.document_ids, items.system_ids
     result = EstimateResult(
         data_identity={"name": labels.name, "sha256": labels.sha256},

@@ -97,30 +97,28 @@ def compare_judges(judge_entries: Sequence[JudgeEntry], task: Task) -> JudgeComp
     held_out = without_tuned_rows(scores_by_name)
     # If some judges say pass or fail and others rate, rho ranks all of them.
     has_verdicts = all(scores.has_verdicts for scores in held_out.values())
-    scorecards = {
-        name: Scorecard.from_scores(scores, has_verdicts=has_verdicts)
-        for name, scores in held_out.items()
-    }
-    figures = {name: scorecard.headline.value for name, scorecard in scorecards.items()}
-    # The sort is stable: judges with equal figures keep the order of the command line.
-    judge_names = sorted(figures, key=lambda name: -np.nan_to_num(figures[name], nan=-np.inf))
-    best = held_out[judge_names[0]]
     judges = [
         ComparedJudge(
             judge_entry=entry_by_name[name],
-            overlap=TuningOverlap.from_scores(scores_by_name[name], held_out[name]),
-            scorecard=scorecards[name],
-            difference=_difference_from_best(held_out[name], best, len(judge_names), has_verdicts),
+            overlap=TuningOverlap.from_scores(scores_by_name[name], scores),
+            scorecard=Scorecard.from_scores(scores, has_verdicts=has_verdicts),
+            difference=None,
         )
-        for name in judge_names
+        for name, scores in held_out.items()
     ]
+    # The sort is stable: judges with equal figures keep the order of the command line.
+    judges.sort(key=lambda judge: -np.nan_to_num(judge.scorecard.headline.value, nan=-np.inf))
+    best = held_out[judges[0].name]
+    for row, judge in enumerate(judges[1:], start=1):
+        contrast = figure_contrast(held_out[judge.name], best, has_verdicts=has_verdicts)
+        judges[row] = replace(judge, difference=_difference_from_best(contrast, len(judges)))
     return JudgeComparison(
         dimension=task.dimension,
         kind="pairwise" if best.is_pairwise else "rating",
         level=task.level,
         data_counts=DataCounts.from_items(task.labels, best.items),
         n_labelled=len(task.items()),
-        reference=judge_names[0],
+        reference=judges[0].name,
         judges=judges,
         left_out=[entry for entry in entries if entry.scored_items is None],
         cost_usd=total_dollars(entry.usage.cost_usd for entry in judge_entries if entry.judge),
@@ -151,17 +149,13 @@ def without_tuned_rows(scores_by_name: Mapping[str, ScoredItems]) -> dict[str, S
     return {name: scores.without_ids(tuned_ids) for name, scores in scores_by_name.items()}
 
 
-def _difference_from_best(
-    scored_items: ScoredItems, best: ScoredItems, n_judges: int, has_verdicts: bool
-) -> Difference | None:
-    """Return a judge's difference from the best judge; None for the best judge itself."""
-    if scored_items is best:
-        return None
-    contrast = figure_contrast(scored_items, best, has_verdicts=has_verdicts)
+def _difference_from_best(contrast: Contrast, n_judges: int) -> Difference:
+    """Return a judge's difference from the best judge, with an interval that holds for all pairs.
+
+    The best judge was chosen by these very figures, so the interval is widened.
+    """
     value, interval = contrast.value, contrast.interval
     if interval is not None:
-        # The best judge was chosen by these very figures. So the interval is widened to hold for
-        # all pairs of judges at once.
         freedom, n_pairs = contrast.terms.size - 1, math.comb(n_judges, 2)
         factor = student_quantile(freedom, n_pairs) / student_quantile(freedom)
         low, high = (value + factor * (end - value) for end in (interval.low, interval.high))
