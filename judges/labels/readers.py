@@ -26,7 +26,7 @@ from judges.labels.ratings import TableRatings, read_ratings
 from judges.labels.rows import check_unique_ids
 from judges.labels.types import AnyLabels, LabelError, LabelledPairs, LabelledSet
 from judges.labels.values import Scale, WordValues
-from judges.tables.formats import Table, read_table
+from judges.tables.formats import read_table
 from judges.tables.in_memory import Rows, is_in_memory, table_name
 from judges.tables.problems import Problem, Problems, UnreadableError, joined_names
 
@@ -161,7 +161,8 @@ def check_file(
         if not item_kind and (options.dimensions or options.annotations):
             item_kind = "outputs"
         with problems.collect():
-            labelled_items = _read_table(table, problems, options, item_kind, annotation_ratings)
+            columns = Columns(table, options, problems)
+            labelled_items = _read_table(columns, item_kind, annotation_ratings)
     if annotation_ratings is not None and isinstance(labelled_items, LabelledSet):
         annotation_columns = annotation_ratings.rating_columns.columns
         labelled_items = with_weights_and_scales(labelled_items, annotation_columns)
@@ -175,14 +176,10 @@ def check_file(
 
 
 def _read_table(
-    table: Table,
-    problems: Problems,
-    options: ReadOptions,
-    item_kind: ItemKind,
-    annotation_ratings: TableRatings | None,
+    columns: Columns, item_kind: ItemKind, annotation_ratings: TableRatings | None
 ) -> AnyLabels:
     """Read a table as outputs or as pairs. Raises UnreadableError for pairs, if outputs are due."""
-    columns = _find_columns(table, options, problems)
+    columns, options = _prepare_table(columns), columns.options
     if annotation_ratings is not None:
         # With --map, the user may name columns of both files. Leave out those of the second file.
         second_columns = annotation_ratings.rating_columns.columns.columns_by_name
@@ -211,10 +208,9 @@ def _read_table(
     return with_weights_and_scales(read_outputs(columns, annotation_ratings), columns)
 
 
-def _find_columns(table: Table, options: ReadOptions, problems: Problems) -> Columns:
-    """Return a table's columns. Exports and conversations are converted, and footers removed."""
-    columns = convert_tool_export(Columns(table, options, problems))
-    return columns_with_texts(without_footers(columns))
+def _prepare_table(columns: Columns) -> Columns:
+    """Convert an export of a tool and conversations to plain rows, and remove footers."""
+    return columns_with_texts(without_footers(convert_tool_export(columns)))
 
 
 def _read_annotations_file(options: ReadOptions, problems: Problems) -> TableRatings | None:
@@ -223,9 +219,8 @@ def _read_annotations_file(options: ReadOptions, problems: Problems) -> TableRat
     if path is None or (table := read_table(path, problems)) is None:
         return None
     with problems.collect():
-        options = replace(options, texts=(), annotations=None)
-        columns = _find_columns(table, options, problems).without_missing_columns()
-        columns = with_latest_labels(columns)
+        columns = Columns(table, replace(options, texts=(), annotations=None), problems)
+        columns = with_latest_labels(_prepare_table(columns).without_missing_columns())
         if columns.find_column("id") is None:
             fault = f"has no column of ids; the columns are {columns.column_names_text}"
             raise UnreadableError("no-column", fault, "name the ids with --map id=COLUMN")
