@@ -32,26 +32,24 @@ def gain_contributions(
     """
     gains = np.asarray(gain, dtype=float)
     document_codes = np.unique(np.asarray(document), return_inverse=True)[1]
-    n_documents = int(document_codes.max(initial=-1)) + 1
     is_labelled = is_changed & ~np.isnan(gains)
-    # The numbers of rows, of changed rows and of labelled changed rows in each document.
-    n_rows = np.bincount(document_codes, minlength=n_documents)
-    n_changed = np.bincount(document_codes, is_changed, n_documents)
-    n_labelled = np.bincount(document_codes, is_labelled, n_documents)
-    if not is_changed.any():
-        return np.zeros(n_documents), n_documents * float(((n_rows / n_rows.sum()) ** 2).sum())
-    changed_share, total_labelled = n_changed.sum() / n_rows.sum(), n_labelled.sum()
-    if not total_labelled:
-        return np.full(n_documents, np.nan), 0.0
-    mean_gain = float(gains[is_labelled].mean())
+    mean_gain = np.nan if is_changed.any() else 0.0
+    if is_labelled.any():
+        mean_gain = float(gains[is_labelled].mean())
     row_excess = np.where(is_labelled, gains - mean_gain, 0)
-    excess_gains = np.bincount(document_codes, row_excess, n_documents)
-    excess_changes = n_changed - changed_share * n_rows
+    # Sums over each document: of rows, changed rows, labelled changed rows, and excess gains.
+    columns = np.ones(gains.size), is_changed, is_labelled, row_excess
+    sums = (np.bincount(document_codes, column) for column in columns)
+    n_rows, n_changed, n_labelled, excess_gains = sums
+    n_documents, total_labelled = n_rows.size, max(n_labelled.sum(), 1)
+    changed_share = n_changed.sum() / n_rows.sum()
     contributions = (
         changed_share * mean_gain
-        + n_documents / n_rows.sum() * mean_gain * excess_changes
+        + n_documents / n_rows.sum() * mean_gain * (n_changed - changed_share * n_rows)
         + changed_share * n_documents / total_labelled * excess_gains
     )
+    if not is_changed.any():
+        return contributions, n_documents * float(((n_rows / n_rows.sum()) ** 2).sum())
     squared_label_shares = (n_labelled / total_labelled) ** 2
     return contributions, float(changed_share * n_documents * squared_label_shares.sum())
 

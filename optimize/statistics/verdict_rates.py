@@ -115,23 +115,21 @@ def verdict_agreement(
 
 def _rate(is_hit: Vector, rows: ScoredRows, is_selected: Mask) -> Rate:
     """Return the share of hits (1 in `is_hit`, else 0) among the selected outputs."""
-    n, documents = int(is_selected.sum()), rows.document_codes[is_selected]
+    n_by_document = rows.document_sums(is_selected)
+    n, n_documents = int(n_by_document.sum()), int((n_by_document > 0).sum())
     if not n:
         return Rate(np.nan, None, 0)
-    hits, n_documents = is_hit[is_selected], np.unique(documents).size
-    selected_weights = rows.weights[is_selected]
-    weights = selected_weights / selected_weights.mean()
-    share = float(np.average(hits, weights=weights))
+    weights = rows.weights * is_selected
+    share = float(np.average(is_hit, weights=weights))
     if n < MIN_OUTPUTS_FOR_RATES or n_documents < MIN_DOCUMENTS_FOR_RATES:
         return Rate(share, None, n, n_documents)
     # Even many outputs add little information if their weights are small.
-    effective_n = selected_weights.sum() * effective_sample_size(rows.weights) / rows.weights.size
+    effective_n = weights.sum() * effective_sample_size(rows.weights) / weights.size
     weight_effect = n / min(effective_n, effective_sample_size(weights))
-    n_by_document = np.bincount(documents)
-    design_effect = float(np.sqrt(float(n_by_document @ n_by_document) / n) * weight_effect)
+    design_effect = float(np.sqrt(n_by_document @ n_by_document / n) * weight_effect)
     if 0 < share < 1:
         # The variance of the share, divided by its variance if outputs were independent.
-        document_errors = np.bincount(documents, (hits - share) * weights)
+        document_errors = rows.document_sums((is_hit - share) * weights) * n / weights.sum()
         variance = n_documents / (n_documents - 1) * float(document_errors @ document_errors)
         estimated_effect = variance / (n * share * (1 - share))
         weighted_sum = n_documents * estimated_effect + PRIOR_DOCUMENTS * design_effect
