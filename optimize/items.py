@@ -15,7 +15,7 @@ from judges.dimension import Comparison, Subject
 from judges.frozen import texts_digest
 from judges.labels.names import OUTPUT_NAMES, only_text_name
 from judges.labels.readers import is_constructed
-from judges.labels.types import LabelError, LabelledPairs, LabelledSet
+from judges.labels.types import LabelError, LabelledOutput, LabelledPair, LabelledPairs, LabelledSet
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import Matrix, Vector
 
@@ -132,40 +132,44 @@ def make_items(
     With `with_unlabelled`, outputs without a rating become items, too, whose label is NaN.
     """
     if isinstance(labels, LabelledPairs):
-        return Items(tuple(_pair_items(labels, subject)))
-    items = _output_items(labels, dimension, subject)
-    return Items(tuple(item for item in items if with_unlabelled or item.ratings))
-
-
-def _output_items(labels: LabelledSet, dimension: str, subject: Subject | None) -> Iterator[Item]:
-    for output in labels.outputs:
-        ratings = output.ratings.get(dimension, ())
-        yield Item(
-            id=output.id,
-            document_id=output.document_id,
-            system=output.system,
-            texts=_texts_for_subject(labels.name, output.id, output.texts, subject),
-            human=labels.label(output, dimension) if ratings else math.nan,
-            ratings=ratings,
-            comment=" ".join(output.comments.get(dimension, ())),
-            weight=output.weight,
+        return Items(tuple(_pair_item(labels, pair, subject) for pair in labels.pairs))
+    return Items(
+        tuple(
+            _output_item(labels, output, dimension, subject)
+            for output in labels.outputs
+            if with_unlabelled or output.ratings.get(dimension)
         )
+    )
 
 
-def _pair_items(labels: LabelledPairs, subject: Subject | None) -> Iterator[Item]:
-    for pair in labels.pairs:
-        texts = _texts_for_subject(labels.name, pair.id, pair.texts, subject)
-        name_a, name_b = subject.fields if isinstance(subject, Comparison) else ("A", "B")
-        texts |= {name_a: pair.response_a, name_b: pair.response_b}
-        yield Item(
-            id=pair.id,
-            document_id=pair.document_id,
-            system=None,
-            texts=texts,
-            human=pair.margin,
-            ratings=tuple(MARGIN_OF_VOTE[vote] for vote in pair.votes),
-            comment=" ".join(pair.comments),
-        )
+def _output_item(
+    labels: LabelledSet, output: LabelledOutput, dimension: str, subject: Subject | None
+) -> Item:
+    ratings = output.ratings.get(dimension, ())
+    return Item(
+        id=output.id,
+        document_id=output.document_id,
+        system=output.system,
+        texts=_texts_for_subject(labels.name, output.id, output.texts, subject),
+        human=labels.label(output, dimension) if ratings else math.nan,
+        ratings=ratings,
+        comment=" ".join(output.comments.get(dimension, ())),
+        weight=output.weight,
+    )
+
+
+def _pair_item(labels: LabelledPairs, pair: LabelledPair, subject: Subject | None) -> Item:
+    texts = _texts_for_subject(labels.name, pair.id, pair.texts, subject)
+    name_a, name_b = subject.fields if isinstance(subject, Comparison) else ("A", "B")
+    return Item(
+        id=pair.id,
+        document_id=pair.document_id,
+        system=None,
+        texts={**texts, name_a: pair.response_a, name_b: pair.response_b},
+        human=pair.margin,
+        ratings=tuple(MARGIN_OF_VOTE[vote] for vote in pair.votes),
+        comment=" ".join(pair.comments),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,10 +228,10 @@ def judged_output_name(text_names: Sequence[str]) -> str | None:
 
 def _texts_for_subject(
     file_name: str, item_id: str, texts: Mapping[str, str], subject: Subject | None
-) -> dict[str, str]:
+) -> Mapping[str, str]:
     """Return the texts that a judge of the subject reads, by the subject's names for them."""
     if subject is None:
-        return dict(texts)
+        return texts
     missing_names = [name for name in subject.inputs if name not in texts]
     if not missing_names:
         return {name: texts[name] for name in subject.inputs}
