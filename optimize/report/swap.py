@@ -88,8 +88,8 @@ def write_swap(path: Path, result: SwapResult) -> None:
         caption=f"The {units} on which the judges differ, old → new; {MAX_CHANGED_ROWS} at most.",
         misses=[row.change for row in result.changed_rows],
     )
-    figures = [Section(title="Figures", facts=answer.facts)] if answer.facts else []
-    sections = [*figures, source_section(result.comparison.data_counts)]
+    figures = Section(title="Figures", facts=answer.facts)
+    sections = [figures, source_section(result.comparison.data_counts)]
     write_page(path, answer, sections, [group], "What changes")
 
 
