@@ -270,31 +270,16 @@ def _make_panel(judges: Mapping[str, Any], weighted_members: Sequence[WeightedMe
 
 def panel_answer(panel_run: PanelRun) -> ReportAnswer:
     """Return the answer on a panel: what ships and why, held-out figures, and each member."""
-    headline, *sentences = _result_sentences(panel_run)
-    next_step = f"`dspy-judges score {panel_run.folder} --data rows.jsonl` judges your own rows."
-    return ReportAnswer(
-        title=f"A panel for {panel_run.dimension}",
-        headline=headline,
-        reasons=[("", sentence) for sentence in sentences],
-        tables=[_member_table(panel_run)],
-        next_steps=[panel_run.why_no_judge or next_step],
-    )
-
-
-def _result_sentences(panel_run: PanelRun) -> list[str]:
-    """Return sentences on which judge ships, why, and how well it did on the held-out splits."""
-    fit = panel_run.panel_fit
-    gain, unit = fit.gain, interval_unit(panel_run.level)
+    fit, unit = panel_run.panel_fit, interval_unit(panel_run.level)
     shipped_text, result_text = "a panel with learned weights", "does better"
     if fit.kind == "own":
         shipped_text = "no panel, but the best single judge"
         result_text = "does not clearly do better"
     sentences = [
-        f"What ships is {shipped_text} ({fit.best_member} is the best alone).",
-        f"On {count_text(gain.n_documents, 'document')}, each scored with weights learned on the "
-        f"other documents, a panel {result_text} than the judge that is best on the other "
-        f"documents: {number_text(gain.value, signed=True)} rho ± "
-        f"{number_text(gain.standard_error)} (standard error).",
+        f"On {count_text(fit.gain.n_documents, 'document')}, each scored with weights learned on "
+        f"the other documents, a panel {result_text} than the judge that is best on the other "
+        f"documents: {number_text(fit.gain.value, signed=True)} rho ± "
+        f"{number_text(fit.gain.standard_error)} (standard error)."
     ]
     for name, figures in panel_run.splits.by_name.items():
         difference, best = figures.difference, figure_text(figures.best_judge)
@@ -304,7 +289,14 @@ def _result_sentences(panel_run: PanelRun) -> list[str]:
             f"{figure_text(difference, signed=True)}."
         )
     sentences += [f"{name} is left out: it {reason}." for name, reason in fit.why_excluded.items()]
-    return sentences
+    next_step = f"`dspy-judges score {panel_run.folder} --data rows.jsonl` judges your own rows."
+    return ReportAnswer(
+        title=f"A panel for {panel_run.dimension}",
+        headline=f"What ships is {shipped_text} ({fit.best_member} is the best alone).",
+        reasons=[("", sentence) for sentence in sentences],
+        tables=[_member_table(panel_run)],
+        next_steps=[panel_run.why_no_judge or next_step],
+    )
 
 
 def _member_table(panel_run: PanelRun) -> ReportTable:
