@@ -97,8 +97,7 @@ class RowReader:
         self._text_columns = {n: c for n, c in texts.items() if columns.has_column(c)}
         other_texts = without_keys(self._text_columns, response_columns)
         self._source_text = columns.find_source_text(other_texts)
-        self._required_texts = _find_required_texts(columns, other_texts)
-        self._required_texts.update(response_columns)
+        self._required_texts = self._find_required_texts(other_texts).union(response_columns)
         # A row in which one of these texts is empty is left out and counted. If another required
         # text is empty, that is a problem.
         self._output_texts = {*filter(is_output_name, self._required_texts), *response_columns}
@@ -108,6 +107,22 @@ class RowReader:
                 advice = "give the file of outputs, and this one with --annotations FILE"
             names = self._file_columns.column_names_text
             self._problems.add("no-text", f"no column holds texts; the columns are {names}", advice)
+
+    def _find_required_texts(self, texts: Mapping[str, str]) -> set[str]:
+        """Return the texts that every row must have; add a problem for each that is missing."""
+        judge_texts = self._columns.options.texts
+        if judge_texts is None:
+            # All other texts may be empty, such as the `input` that belongs to an instruction.
+            return {name for name in texts if is_output_name(name) or name == self._source_text}
+        if (text := only_text_name(texts, judge_texts)) is not None:
+            return {text}
+        for name in judge_texts:
+            if name not in texts:
+                _add_missing_column(self._columns, name, name, ", but the judge reads it")
+        # Outputs are grouped into documents by the source text, even if no judge reads it.
+        if self._source_text is None or self._columns.find_column("group") is not None:
+            return {*judge_texts}
+        return {*judge_texts, self._source_text}
 
     @property
     def grouped_by(self) -> str:
@@ -237,22 +252,6 @@ class RowReader:
             self._problems.add("bad-text", fault, advice, line=row.line, field=column, value=text)
             return None
         return text
-
-
-def _find_required_texts(columns: Columns, texts: Mapping[str, str]) -> set[str]:
-    """Return the texts that every row must have; add a problem for each that the table lacks."""
-    source, judge_texts = columns.find_source_text(texts), columns.options.texts
-    if judge_texts is None:
-        # All other texts may be empty, such as the `input` that belongs to an instruction.
-        return {name for name in texts if is_output_name(name) or name == source}
-    if (text := only_text_name(texts, judge_texts)) is not None:
-        return {text}
-    for name in judge_texts:
-        if name not in texts:
-            _add_missing_column(columns, name, name, ", but the judge reads it")
-    # Outputs are grouped into documents by the source text, even if the judge does not read it.
-    needs_source = source is not None and columns.find_column("group") is None
-    return {*judge_texts, str(source)} if needs_source else {*judge_texts}
 
 
 def check_user_columns(columns: Columns) -> None:
