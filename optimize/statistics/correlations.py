@@ -22,7 +22,6 @@ from optimize.statistics.coefficients import (
     weighted_midranks,
 )
 from optimize.statistics.intervals import (
-    MIN_DOCUMENTS_FOR_INTERVAL,
     Interval,
     Vector,
     correlation_interval,
@@ -193,7 +192,7 @@ def _correlation(
         value, interval = _overall_coefficient(ranked_rows, coefficient, undefined), None
         if coefficient == "spearman" and level == "system":
             interval = system_interval(value, rows.n_systems)
-        elif coefficient == "spearman" and rows.n_untied_documents >= MIN_DOCUMENTS_FOR_INTERVAL:
+        elif coefficient == "spearman" and rows.has_enough_untied_documents:
             interval = correlation_interval(value, rho_contributions(rows, "dataset"))
         return result(value=value, interval=interval, n_documents=rows.n_documents)
     coefficients = _coefficients_within_documents(rows, coefficient)

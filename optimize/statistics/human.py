@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from optimize.statistics.correlations import Level, correlation, rho_contributions
 from optimize.statistics.intervals import (
-    MIN_DOCUMENTS_FOR_INTERVAL,
     Codes,
     IntervalEstimate,
     Matrix,
@@ -189,8 +188,7 @@ def _contributions(level: Level, judge: Vector, human: Vector, document_codes: C
     contributions = np.full(int(document_codes.max()) + 1, np.nan)
     both_rated = ~np.isnan(judge + human)
     rows = scored_rows(judge[both_rated], human[both_rated], document_codes[both_rated])
-    is_varied = level == "dataset" and rows.n_untied_documents >= MIN_DOCUMENTS_FOR_INTERVAL
-    if level == "summary" or is_varied:
+    if level == "summary" or (level == "dataset" and rows.has_enough_untied_documents):
         contributions[np.unique(document_codes[both_rated])] = rho_contributions(rows, level)
     return contributions
 

@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import (
-    MIN_DOCUMENTS_FOR_INTERVAL,
     Contrast,
     Interval,
     Matrix,
@@ -102,7 +101,7 @@ def pairwise_accuracy(
     # Each pair is in the sums of two outputs.
     document_sums = map(rows.document_sums, pair_weights * rows.weights / 2)
     accuracy = _accuracy_from_counts(*document_sums, documents_per_pair=documents_per_pair)
-    if is_across_documents and rows.n_untied_documents < MIN_DOCUMENTS_FOR_INTERVAL:
+    if is_across_documents and not rows.has_enough_untied_documents:
         return replace(accuracy, interval=None)
     return accuracy
 

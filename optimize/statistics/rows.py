@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optimize.statistics.intervals import Codes, Vector
+from optimize.statistics.intervals import MIN_DOCUMENTS_FOR_INTERVAL, Codes, Vector
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +51,11 @@ class ScoredRows:
             is_untied = values != distinct_values[counts.argmax()]
             document_counts.append(np.unique(self.document_codes[is_untied]).size)
         return min(document_counts)
+
+    @property
+    def has_enough_untied_documents(self) -> bool:
+        """Whether enough documents are informative for an interval over all outputs."""
+        return self.n_untied_documents >= MIN_DOCUMENTS_FOR_INTERVAL
 
 
 def scored_rows(
