@@ -177,7 +177,7 @@ def _single_texts(cells: Mapping[str, object], conversations: Mapping[str, list[
 
 
 def columns_with_texts(columns: "Columns") -> "Columns":
-    """Put texts in place of the conversations in a table; a note says what is judged."""
+    """Return the columns with texts in place of conversations; a note says what is judged."""
     table, notes = columns.table, columns.problems.notes
     chat_columns = [column for column in table.columns if any(_turns_in(table, column))]
     if not chat_columns:
