@@ -57,9 +57,9 @@ CALL_SECONDS, PROPOSAL_SECONDS, MAX_IN_FLIGHT = 1.5, 30, 24
 # Upper bounds on the number of demonstrations and on their characters in total, for the embedded
 # model and for all other models. The embedded model has only the bounds of a frozen judge.
 EMBEDDED_DEMO_BOUNDS, DEMO_BOUNDS = (MAX_DEMOS, 3_000_000), (64, 120_000)
-# The share of a limit that is kept for repeating calls whose replies could not be read, and
-# for prompts that are longer than estimated.
-SPARE_SHARE = 0.05
+# The share of --max-calls that is kept for repeating calls whose replies could not be read, and the
+# share of --max-cost that is kept for prompts that are longer than estimated.
+SPARE_CALLS_SHARE, SPARE_COST_SHARE = 0.05, 0.06
 # A step of the search may exceed its estimated cost by this share of the limit.
 SLACK_SHARE = 0.02
 # Judging dev and test with a candidate costs at most this share of the limit. But a candidate may
@@ -302,12 +302,12 @@ def _run_limit(run: PreparedRun, pricing: Pricing, *, has_begun: bool) -> float:
     settings, item_cost = run.settings, pricing.untuned_cost
     smallest_limit, default_limit = _planned_limits(run, pricing)
     # One call and one dollar of the user's limit, less the share that is kept as a reserve.
-    cost_per_call = (1 - SPARE_SHARE) * item_cost / pricing.calls_per_item
+    cost_per_call = (1 - SPARE_CALLS_SHARE) * item_cost / pricing.calls_per_item
     max_cost = settings.max_cost if pricing.is_in_dollars else None
     limits = []
     for name, user_limit, cost_per_unit, n_decimals in (
         ("max_calls", settings.max_calls, cost_per_call, 0),
-        ("max_cost", max_cost, 1 - SPARE_SHARE, 2),
+        ("max_cost", max_cost, 1 - SPARE_COST_SHARE, 2),
     ):
         if user_limit is None:
             continue
