@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import get_args
 
 from judges.client import Spending
 from judges.questions import AnswerShare
@@ -108,28 +107,25 @@ class TuningResult:
         return self.scorecard.unit if self.scorecard else "output"
 
     def to_json(self) -> JsonObject:
-        record, splits = fields_json(self, "test", "unseen"), self.splits
-        for judge in get_args(JudgeName):
-            rhos = {name: to_json(split.for_judge(judge).rho) for name, split in splits.items()}
-            record[f"{judge}_judge"] = {"test": None, "test_unseen_systems": None} | rhos
-        gains = {name: figure_json(split.gain) for name, split in splits.items()}
-        record["gain"] = {"test": None} | gains
+        def by_split(figures_of: Callable[[SplitResult], object]) -> JsonObject:
+            return {name: to_json(figures_of(split)) for name, split in self.splits.items()}
+
+        record = fields_json(self, "test", "unseen")
+        no_rhos, no_gain = {"test": None, "test_unseen_systems": None}, {"test": None}
+        record["seed_judge"] = no_rhos | by_split(lambda split: split.untuned.rho)
+        record["tuned_judge"] = no_rhos | by_split(lambda split: split.tuned.rho)
+        record["gain"] = no_gain | by_split(lambda split: figure_json(split.gain))
         if not (self.test and (scorecard := self.scorecard)):
             return record
-
-        def by_split(figures_of: Callable[[Scorecard], object]) -> JsonObject:
-            return {name: to_json(split.map(figures_of)) for name, split in splits.items()}
-
-        record["order"] = by_split(lambda scorecard: scorecard.pairwise_accuracy)
+        record["order"] = by_split(lambda split: split.map(lambda card: card.pairwise_accuracy))
         record["scales"] = to_json(scorecard.scale_comparison)
         if scorecard.people_figures:
             record["people"] = to_json(scorecard.people_figures)
         if scorecard.verdict_figures:
-            record["two_values"] = by_split(lambda scorecard: scorecard.verdict_figures)
+            verdict_figures = by_split(lambda split: split.map(lambda card: card.verdict_figures))
+            record["two_values"] = verdict_figures
         if scorecard.is_pairwise:
-            accuracies = self.test.map(lambda scorecard: scorecard.pairwise_accuracy.value)
-            record["accuracy"] = to_json(accuracies)
+            record["accuracy"] = to_json(self.test.map(lambda card: card.pairwise_accuracy.value))
         if self.test.balanced_gain:
-            gains = {name: figure_json(split.objective_gain) for name, split in splits.items()}
-            record["balanced_gain"] = gains
+            record["balanced_gain"] = by_split(lambda split: figure_json(split.objective_gain))
         return record
