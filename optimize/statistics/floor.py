@@ -149,10 +149,9 @@ def labels_to_decide(
         margin = 6 * math.sqrt(mean * (1 - fail_share))
         n_fails = np.arange(max(0, int(mean - margin)), min(n, int(mean + margin)) + 1)
         probabilities = np.diff(bdtr(n_fails, n, fail_share), prepend=0)
-        if "tpr" in floors:
-            probabilities = probabilities * probability_above(n - n_fails, floors["tpr"])
-        if "tnr" in floors:
-            probabilities = probabilities * probability_above(n_fails, floors["tnr"])
+        n_by_rate = {"tpr": n - n_fails, "tnr": n_fails}
+        for name, floor in floors.items():
+            probabilities *= probability_above(n_by_rate[name], floor)
         return float(probabilities.sum())
 
     upper_bound = MIN_OUTPUTS_FOR_RATES

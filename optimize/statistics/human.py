@@ -227,15 +227,14 @@ def reliability(
     # and so on. The ratings in a column may come from different annotators.
     sorted_ratings = np.take_along_axis(matrix, np.argsort(np.isnan(matrix), axis=1), axis=1)
     rating_columns = sorted_ratings.T[: rating_counts.max(initial=0)]
-    rhos, n_shared_outputs = [], []
-    for ratings_a, ratings_b in itertools.permutations(rating_columns, 2):
-        rho = _rho(level, ratings_a, ratings_b, *ids)
-        if not np.isnan(rho):
-            rhos.append(rho)
-            n_shared_outputs.append((~np.isnan(ratings_a + ratings_b)).sum())
-    if not rhos:
+    pairs = [*itertools.permutations(rating_columns, 2)]
+    rhos = np.array([_rho(level, *pair, *ids) for pair in pairs])
+    n_shared_outputs = np.array([(~np.isnan(a + b)).sum() for a, b in pairs])
+    is_defined = ~np.isnan(rhos)
+    if not is_defined.any():
         return np.nan
-    mean_rho = max(float(np.average(rhos, weights=n_shared_outputs)), 0.0)
+    mean_rho = float(np.average(rhos[is_defined], weights=n_shared_outputs[is_defined]))
+    mean_rho = max(mean_rho, 0.0)
     mean_n_ratings = 1 / (1 / rating_counts[rating_counts > 1]).mean()
     return float(mean_n_ratings * mean_rho / (1 + (mean_n_ratings - 1) * mean_rho))
 
