@@ -11,18 +11,18 @@ JUDGES_COMMAND = "judges.cli.main:command"
 # For each command: its summary in the help, and the MODULE:FUNCTION that runs it.
 COMMANDS = {
     "check": ("what a label file holds, and every problem", "optimize.check:command"),
-    "label": ("a page to give labels, one output at a time", "optimize.label:command"),
+    "label": ("a web page to label outputs one by one", "optimize.label:command"),
     "plan": ("which documents to label next, and how many", "optimize.plan:command"),
     "tune": ("tune a judge to human labels", "optimize.__main__:command"),
-    "verify": ("how far a judge agrees with people; a gate for CI", "optimize.verify:command"),
+    "verify": ("how far a judge agrees with people; can fail a CI run", "optimize.verify:command"),
     "compare": ("judges and models side by side on the same labels", "optimize.compare:command"),
     "panel": ("several judges joined in one", "optimize.panel:command"),
-    "estimate": ("what people would say on average, from few labels", "optimize.estimate:command"),
+    "estimate": ("the mean of people's labels, from few labels", "optimize.estimate:command"),
     "score": ("judge every row of a table", JUDGES_COMMAND),
     "winrate": ("compare the two outputs of every pair", JUDGES_COMMAND),
     "list": ("the judges that come with this package", JUDGES_COMMAND),
-    "show": ("what a judge is, and its prompt", JUDGES_COMMAND),
-    "export": ("write a judge as messages, or for DSPy", JUDGES_COMMAND),
+    "show": ("a judge's definition and its prompt", JUDGES_COMMAND),
+    "export": ("a judge's prompt as a chat-completions request", JUDGES_COMMAND),
 }
 DESCRIPTION = """\
 Tune LLM judges to human labels, measure them on labels that they never saw,
@@ -52,8 +52,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"dspy-judges {__version__}")
         return 0
     if arguments[:1] in ([], ["-h"], ["--help"]):
-        rows = "\n".join(f"  {name:<9} {summary}" for name, (summary, _) in COMMANDS.items())
-        help_text = f"usage: dspy-judges WORD ...\n\n{DESCRIPTION}\n\ncommands:\n{rows}\n\n{EPILOG}"
+        table = "\n".join(f"  {name:<9} {summary}" for name, (summary, _) in COMMANDS.items())
+        paragraphs = "usage: dspy-judges WORD ...", DESCRIPTION, f"commands:\n{table}", EPILOG
+        help_text = "\n\n".join(paragraphs)
         print(help_text, file=sys.stdout if arguments else sys.stderr)
         return 0 if arguments else 2
     command_name, *command_arguments = arguments

@@ -28,17 +28,17 @@ class UsageError(JudgesError, ValueError):
 
 
 class SettingsError(UsageError):
-    """A wrong setting or combination of settings; the message names it and says why."""
+    """Raised if a setting is wrong, or if two settings do not go together."""
 
 
 class OptionError(JudgesError, ValueError):
     """Raised if an argument of a Python function has a wrong value."""
 
 
-# The arguments of a Python function whose names differ from the options' names. None while a
-# command runs, whose options are flags.
+# Maps an option to the Python argument that sets it, if their names differ. None while a command
+# runs, because a command's options are flags.
 _argument_by_option: ContextVar[Mapping[str, str] | None] = ContextVar("arguments", default=None)
-# Messages about label files name these flags. For a Python function, its arguments are added.
+# Messages about label files name these flags. In Python, the message also names the argument.
 _ARGUMENT_BY_FLAG = {
     "--map": "map={'NAME': 'COLUMN'}",
     "--scale": "scale='LOW-HIGH'",
@@ -48,7 +48,7 @@ _ARGUMENT_BY_FLAG = {
 
 @contextmanager
 def arguments_in_messages(**argument_by_option: str) -> Iterator[None]:
-    """In this context, let messages name a Python function's arguments, not a command's flags."""
+    """Within this context, error messages name arguments of Python functions in place of flags."""
     reset_token = _argument_by_option.set(argument_by_option)
     try:
         yield
@@ -63,7 +63,7 @@ def arguments_in_messages(**argument_by_option: str) -> Iterator[None]:
 
 
 def option_name(option: str, value: object = "") -> str:
-    """Return the name of an option for a message, as users write it, and its value if given.
+    """Return an option for a message as users write it, with its value if there is a value.
 
     The user of a command writes a flag, such as `--price proposer=1,4`. In the context
     `arguments_in_messages`, the user writes an argument, such as `proposer_price=1,4`.

@@ -10,7 +10,7 @@ from pathlib import Path
 def lazy_names(package_name: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """Return a package's `__getattr__`, which imports a name when it is used, and its `__dir__`.
 
-    The package's names, also in `__all__`, are those that its file imports by `import A as A`.
+    A package's names are those that its file imports by `import A as A`; `__all__` lists them.
     """
     namespace = vars(sys.modules[package_name])
     module_by_name = {}

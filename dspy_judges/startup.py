@@ -18,7 +18,7 @@ PROJECT_FOLDER = Path(__file__).resolve().parents[1]
 
 
 class _OutputStream(io.FileIO):
-    """A standard stream that discards its text once nobody reads it; a full disk is an error."""
+    """A standard stream that discards text once its reader has ended; a full disk is an error."""
 
     def write(self, text_bytes: Any, /) -> int:
         try:
@@ -61,8 +61,8 @@ def run(function_path: str, arguments: Sequence[str] | None = None) -> int:
         sys.exit("dspy-judges: the working folder is gone; change to one that exists")
     # `python -m` searches the working folder first, where a user's datasets.py would hide the
     # library of that name. So the working folder is moved to the end of `sys.path`.
-    is_first = Path(sys.path[0]).resolve() == working_folder
-    if is_first and working_folder != PROJECT_FOLDER and not sys.flags.safe_path:
+    is_searched_first = Path(sys.path[0]).resolve() == working_folder
+    if is_searched_first and working_folder != PROJECT_FOLDER and not sys.flags.safe_path:
         sys.path.append(sys.path.pop(0))
     # The project's matrices are so small that several threads would only wait for each other.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -81,7 +81,7 @@ def run(function_path: str, arguments: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def exit_on_ctrl_c() -> Iterator[None]:
-    """End the process at once on Ctrl-C, which an import may swallow; no work can be lost yet."""
+    """End the process at once on Ctrl-C: an import could swallow the KeyboardInterrupt."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -39,7 +39,7 @@ JudgeRowsFunction = Callable[[Iterable[Row]], Iterator[AnyJudgement]]
 
 
 class FailedJudgementWarning(UserWarning):
-    """Some rows of a table got no score."""
+    """Warns that some rows of a table got no score."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,10 +47,10 @@ class BaseJudge(ABC):
     """The base class of `Judge` and `Panel`.
 
     Args:
-        lm: The model that is asked; for a panel, the first model that is not the embedded model.
+        lm: The model that is asked; a panel names the first model that is not the embedded model.
         provenance: How and on which labels the judge was tuned, as data for JSON; None if untuned.
         api_base: The address of the model's endpoint, which only the user can set.
-        lm_source: Who chose the model. If nobody did, the LM of `dspy.configure` is asked, if any.
+        lm_source: Who chose the model. If nobody chose it, an LM set by `dspy.configure` is asked.
     """
 
     subject: Subject
@@ -78,7 +78,7 @@ class BaseJudge(ABC):
     def judge_rows(self, rows: Iterable[Row], client: "Client", *, seed: int = 0) -> Judgements:
         """Yield the judgement of each row, in order; `client` sends the requests.
 
-        A row that lacks a text gets a failed judgement and is not sent.
+        A row that lacks a text is not sent, and its judgement is a failed judgement.
         """
 
     def clients(self, client: "Client") -> tuple["Client", ...]:
@@ -87,7 +87,7 @@ class BaseJudge(ABC):
 
     @abstractmethod
     def with_model(self, lm: str | None = None, api_base: str | None = None) -> Self:
-        """Return a copy of the judge that asks another model, or that asks at another address."""
+        """Return a copy of the judge that asks another model, or its model at another address."""
 
     @abstractmethod
     def freeze(self) -> AnyJudgeFile:
@@ -115,7 +115,7 @@ class BaseJudge(ABC):
 
     @cached_property
     def provenance_record(self) -> Provenance:
-        """The provenance as a typed record; raises ValueError if the provenance is malformed."""
+        """How the judge was tuned, as a record; raises ValueError if `provenance` is malformed."""
         return msgspec.convert(to_json_data(self.provenance) or {}, Provenance)
 
     @property
@@ -153,9 +153,9 @@ class BaseJudge(ABC):
     def check_destination(self) -> None:
         """Raise FatalModelError if a judge's file alone would decide where texts are sent.
 
-        The file may come from a stranger. So the user has to name the model if its name could be
-        an address, a path or a program, and to give the address if the judge was tuned at an
-        address other than the default.
+        A judge's file may come from a stranger. So the user must name a model whose name could be
+        an address, a path or a program, and must give the address of the model if the judge was
+        tuned at an address other than the default.
         """
         from judges.client import endpoint_digest, endpoint_of, is_allowed_in_file
 
@@ -195,8 +195,9 @@ class BaseJudge(ABC):
             >>> judge(summary="The mill burnt down at night.").score
         """
         if texts.keys() != set(self.texts):
-            expected, given = ", ".join(self.texts), ", ".join(texts) or "nothing"
-            raise TypeError(f"the judge {self.name!r} reads {expected}; you gave {given}")
+            given_names = ", ".join(texts) or "nothing"
+            reads = f"the judge {self.name!r} reads {', '.join(self.texts)}"
+            raise TypeError(f"{reads}; you gave {given_names}")
         with self.open_client() as client:
             (judgement,) = self.judge_rows([texts], client)
         return judgement
@@ -239,7 +240,7 @@ class BaseJudge(ABC):
         """Open the judge's model once for many calls; the options are those of `score`.
 
         Yields:
-            A function from rows to judgements, for any thread. Rows beyond the budget fail.
+            A function from rows to judgements, for any thread. Rows beyond the budget get no score.
 
         Example:
             >>> with judge.open(lm="openai/gpt-4.1-mini", max_cost=2.0) as judge_rows:
@@ -282,8 +283,8 @@ class BaseJudge(ABC):
     def judge_all(self, rows: Iterable[Row], **options: "Unpack[Options]") -> Judgements:
         """Yield the judgement of each row, in order, with the rationale if the judge gives one.
 
-        `rows` may be a generator: only a few rows are read ahead. The options, and the names of the
-        rows' keys, are the same as for `score`. A row that lacks a text gets a failed judgement.
+        `rows` may be a generator: only a few rows are read ahead. The options are those of `score`,
+        and a row's keys are named as the columns there. A row without a text gets no score.
         """
         with self.open(**options) as judge_rows:
             yield from judge_rows(rows)
@@ -340,7 +341,7 @@ class BaseJudge(ABC):
                 progress.step(failed=judgement.failure is not None)
                 if judgement.failure is not None:
                     failure_counts[judgement.failure] += 1
-        # With the judge's name, `frame[series.name] = series` could replace people's labels.
+        # The new name keeps `frame[series.name] = series` from replacing people's labels.
         series_name = f"{self.name}_judge" if self.name in column_names else self.name
         series = pd.Series(scores, index=frame.index, name=series_name, dtype="float64")
         n_failed = failure_counts.total()

@@ -36,16 +36,15 @@ PRICE_FACTOR = 0.5  # the price of a request in a batch, relative to its usual p
 FINAL_STATUSES = ("completed", "failed", "expired", "cancelled")
 RUN_METADATA_KEY = "judges_run"  # the key of the run's id in the batch's metadata
 BATCH_PURPOSE = "batch"  # the purpose for which the store books the requests of a batch
-# Seconds by which the provider's clock and this machine's may differ.
+# The most seconds by which the provider's clock and this machine's clock may differ.
 MAX_CLOCK_SKEW_SECONDS = 86_400.0
 
 
 class BatchState(Struct, kw_only=True):
     """The state of a batch, as the file OUT.batch.json holds it.
 
-    `run_id` is a random id that the run gives to the batch before submitting it, and `begun_at` the
-    Unix time at which it did so. `batch_id` is the provider's id, which is known once the batch is
-    submitted.
+    The run draws the random `run_id` at the Unix time `begun_at`, before it submits the batch. The
+    provider gives the batch its `batch_id` when the batch is submitted.
     """
 
     lm: str
@@ -72,8 +71,8 @@ class Batch:
     """The batch of a run that writes the table `output_path`.
 
     The batch takes the place of the run's model: it answers requests from the store of replies, and
-    writes the others to its file of requests. `session` has the run's store and limits, and `price`
-    is the model's price without the discount for batches. Raises FatalModelError if the batch began
+    writes all other requests to a file. `session` has the run's store and limits, and `price` is
+    the model's price without the discount for batches. Raises FatalModelError if the batch began
     with another model or endpoint, since a file must not choose where texts and keys are sent.
     """
 
@@ -108,7 +107,7 @@ class Batch:
             except (ValueError, RecursionError) as error:
                 message = f"{self._state_path}: not the state of a batch ({error})"
                 raise FatalModelError(message) from None
-        # A run that was killed after it started its batch must not start the batch twice.
+        # A run that was killed after it started its batch must not start a second batch.
         self._may_have_begun = bool(self.state.run_id)
         if (self.state.lm, self.state.endpoint) != (lm, model.endpoint):
             raise FatalModelError(
@@ -117,7 +116,7 @@ class Batch:
             )
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
-        """Return the stored answer; without one, queue the request and raise RefusedError."""
+        """Return the stored answer; if there is none, queue the request and raise RefusedError."""
         key = make_request_key(self.endpoint, self.name, messages, sampling)
         if (completion := self._store.get(key)) is not None:
             return completion
@@ -136,13 +135,13 @@ class Batch:
 
     def book_requests(self) -> int:
         """Reserve the worst-case cost of new requests; return the batch's number of requests."""
-        budget, total, new_costs = self._budget, self._budget.total, dict(self._worst_costs)
+        budget, used, new_costs = self._budget, self._budget.total, dict(self._worst_costs)
         for booked_key in self._store.unanswered_request_ids(BATCH_PURPOSE):
             new_costs.pop(booked_key, None)
         n_new, cost = len(new_costs), sum(new_costs.values())
-        if budget.max_calls is not None and n_new > (n_left := budget.max_calls - total.calls):
+        if budget.max_calls is not None and n_new > (n_left := budget.max_calls - used.calls):
             raise OptionError(f"the batch has {n_new:,} requests; --max-calls leaves {n_left:,}")
-        if budget.max_cost is not None and cost > (dollars_left := budget.max_cost - total.spent):
+        if budget.max_cost is not None and cost > (dollars_left := budget.max_cost - used.spent):
             problem = f"the batch may cost up to ${cost:.4f}"
             raise OptionError(f"{problem}; --max-cost leaves ${dollars_left:.4f}")
         for key, worst_cost in new_costs.items():
@@ -173,7 +172,7 @@ class Batch:
 
     def _find_started_batch(self, client: "OpenAI") -> "ProviderBatch | None":
         """Return the batch that this run started before it was killed, if there is one."""
-        # The newest batches come first, and pages are loaded as they are read.
+        # The list begins with the newest batch, and loads its next page when it is reached.
         for batch in client.batches.list(limit=100):
             if batch.created_at < self.state.begun_at - MAX_CLOCK_SKEW_SECONDS:
                 break
@@ -245,7 +244,7 @@ class Batch:
 
 
 def _status_text(batch: "ProviderBatch", n_requests: int) -> str:
-    """Return how far a batch is, with its errors."""
+    """Return a batch's status, its number of answers, and its errors."""
     n_answers = batch.request_counts.completed if batch.request_counts else 0
     status = f"{batch.id} {batch.status}, {n_answers:,} of {n_requests:,} requests answered"
     errors = (batch.errors.data if batch.errors else None) or []

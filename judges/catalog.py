@@ -1,4 +1,4 @@
-"""The catalogue: twelve judges from three publications, which `catalogue.toml` defines."""
+"""The catalogue of twelve judges from three publications, defined in `catalogue.toml`."""
 
 import difflib
 import tomllib
@@ -19,7 +19,7 @@ SUBJECT_BY_NAME: dict[str, Subject] = {
 
 
 def find_subject(name: str) -> Subject:
-    """Return the subject of a catalogue judge; UnknownDimensionError suggests similar names."""
+    """Return what a catalogue judge judges; raises UnknownDimensionError with similar names."""
     if name in SUBJECT_BY_NAME:
         return SUBJECT_BY_NAME[name]
     similar_names = difflib.get_close_matches(name.lower(), SUBJECT_BY_NAME, n=3, cutoff=0.5)
@@ -32,15 +32,15 @@ def find_subject(name: str) -> Subject:
 def candidate_questions(subject: Subject, max_questions: int) -> tuple[Question, ...]:
     """Return the questions that tuning may add to a judge, at most `max_questions`.
 
-    For a catalogue judge, first come the other dimensions of its publication that judge the same
-    text; they may need other texts that the judge does not read. Then come the questions of the
-    definition. A question is left out if an earlier question or a text has its name.
+    For a catalogue judge, the first questions are the other dimensions that its publication defines
+    for the same output; they may need texts that the judge does not read. The questions in the
+    judge's definition follow. A question is left out if an earlier question or a text has its name.
     """
     questions: list[Question] = []
     is_in_catalogue = SUBJECT_BY_NAME.get(subject.name) == subject
     for other in SUBJECT_BY_NAME.values() if is_in_catalogue else ():
-        has_same_text = (other.source, other.texts[-1]) == (subject.source, subject.texts[-1])
-        if isinstance(other, Dimension) and has_same_text and other != subject:
+        has_same_output = (other.source, other.texts[-1]) == (subject.source, subject.texts[-1])
+        if isinstance(other, Dimension) and has_same_output and other != subject:
             name, text, anchors = other.name, other.definition, other.anchors
             questions.append(Question(name=name, text=text, answers=other.scale, anchors=anchors))
     question_by_name: dict[str, Question] = {}

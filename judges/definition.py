@@ -23,7 +23,7 @@ class _QuestionDefinition(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class Definition(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The keys of a definition. Ratings are strings, as in YAML and in the keys of TOML.
+    """A definition as a file states it. Ratings are strings, as in YAML and in the keys of TOML.
 
     The method `subject` raises DimensionError if the values do not fit together.
     """
@@ -79,7 +79,7 @@ class Definition(Struct, kw_only=True, forbid_unknown_fields=True):
         return tuple(questions)
 
     def _words_and_anchors(self) -> tuple[tuple[str, str] | None, dict[int, str]]:
-        """Return the words of a verdict, the good one first, if any; and what earns each rating."""
+        """Return a verdict's two words, the good one first, or None; and what earns each rating."""
         if _has_words([*self.scale, *self.anchors]):
             if not are_verdict_words(self.scale) or self.anchors.keys() - self.scale:
                 raise DimensionError(
@@ -114,7 +114,7 @@ def _parse_ratings(rating_texts: Iterable[str]) -> list[int]:
 def _read_scale(
     scale: Sequence[str], anchors: Mapping[str, str]
 ) -> tuple[list[int], dict[int, str]]:
-    """Return all ratings of a scale, or from the lowest to the highest anchor; and the anchors."""
+    """Return the ratings of a scale and its anchors; without a scale, the anchors' range counts."""
     ratings, anchor_ratings = _parse_ratings(scale), _parse_ratings(anchors)
     if not ratings and anchors:
         ratings = sorted({min(anchor_ratings), max(anchor_ratings)})
@@ -126,7 +126,7 @@ def _read_scale(
 def make_dimension(
     name: str, answers: Sequence[int | str], texts: Sequence[str], definition: str = ""
 ) -> Dimension:
-    """Return a dimension for labels that the user did not define.
+    """Return a dimension for labels that have no definition.
 
     `answers` are two words, the good one first, or the lowest and the highest rating. `texts` are
     the names of the texts that the judge reads; the last text is judged.
@@ -147,9 +147,10 @@ def make_dimension(
 def make_comparison(
     name: str, texts: Sequence[str], candidate: str, definition: str = ""
 ) -> Comparison:
-    """Return a comparison for labels that the user did not define."""
+    """Return a comparison for labels that have no definition."""
     choice_phrase = f"which {candidate.replace('_', ' ')} people would prefer"
-    text = definition or f'{choice_phrase} on "{name.replace("_", " ")}"'
-    subject = Definition(name=name, definition=text, inputs=[*texts], candidate=candidate).subject()
-    assert isinstance(subject, Comparison)
-    return subject
+    meaning = definition or f'{choice_phrase} on "{name.replace("_", " ")}"'
+    file_keys = Definition(name=name, definition=meaning, inputs=[*texts], candidate=candidate)
+    comparison = file_keys.subject()
+    assert isinstance(comparison, Comparison)
+    return comparison

@@ -59,7 +59,7 @@ class Dimension:
         instruction: The task that the model is given; an optimizer may rewrite it.
         source: The publication that the definition is from.
         words: For a pass-or-fail judge, the two words of its verdict, the good one first. The
-            ratings are then 0 and 1.
+            anchors of such a judge are those of 0 and 1.
         questions: Questions that tuning may add; the model answers them in the same reply. The
             untuned judge asks none of these questions.
 
@@ -99,7 +99,7 @@ class Dimension:
             raise DimensionError(f"{self.name}: the anchors {self.anchors!r:.60} {problem}")
         if len(self.scale) < 2 or list(self.scale) != sorted(self.scale):
             raise DimensionError(
-                f"{self.name}: the scale {list(self.scale)} needs two or more ratings, ascending"
+                f"{self.name}: the scale {list(self.scale)} needs two or more ascending ratings"
             )
 
     @property
@@ -215,19 +215,19 @@ def check_prompt(subject: Subject, prompt: Prompt) -> None:
 
 
 def _prompt_problems(subject: Subject, prompt: Prompt) -> Iterator[str]:
-    """Yield why the prompt does not fit the subject."""
+    """Yield each reason why the prompt does not fit the subject."""
     for field in prompt.input_fields:
         if field.name in RESERVED_TEXT_NAMES:
-            advice = "map its column to another name"
-            yield f"a text may not be called {field.name!r}, which a judge or DSPy uses; {advice}"
+            advice = "a judge or DSPy uses this name; map the text's column to another name"
+            yield f"a text may not be called {field.name!r}: {advice}"
     if not prompt.instruction.strip():
         yield "the instruction is empty"
-    names = [field.name for field in prompt.fields]
-    yield from _question_problems(subject, prompt.question_fields, names)
+    field_names = [field.name for field in prompt.fields]
+    yield from _question_problems(subject, prompt.question_fields, field_names)
     untuned_prompt = with_questions(subject.prompt(prompt.reasoning), prompt.question_fields)
     if _field_outlines(prompt) != _field_outlines(untuned_prompt):
         needed_names = ", ".join(field.name for field in untuned_prompt.fields)
-        yield f"the prompt has the fields {', '.join(names)}, and needs the fields {needed_names}"
+        yield f"the prompt has the fields {', '.join(field_names)}; it needs {needed_names}"
     for demo_number, demo in enumerate(prompt.demos):
         for problem in _demo_problems(prompt, demo):
             yield f"demo {demo_number} has {problem}"
@@ -256,7 +256,7 @@ def _demo_problems(prompt: Prompt, demo: Mapping[str, FieldValue]) -> Iterator[s
         yield f"the fields {', '.join(demo)}, which are not the fields of the prompt"
     for field in prompt.fields:
         value = demo[field.name]
-        # Types are compared, too, since `True == 1`, but True is not the choice 1.
+        # Types are compared as well: True is equal to 1, but is not the choice 1.
         typed_choices = [(type(choice), choice) for choice in field.allowed_values]
         is_choice = (type(value), value) in typed_choices
         if not (is_choice if field.choices else isinstance(value, str)):

@@ -28,10 +28,10 @@ from judges.scoring import SamplingPlan
 
 FILE_FORMAT: Final = "dspy-judges frozen judge"
 FILE_VERSION: Final = 1
-# In files of scores, this key or a column that ends in it marks rows that a judge was tuned on.
+# In files of scores, this key or a column NAME_tuned_on marks rows that a judge was tuned on.
 TUNED_ON_KEY: Final = "tuned_on"
 MAX_MESSAGE_LENGTH = 500
-# DSPy sends the text after this mark in a message as an image, a file or the like.
+# DSPy would send the text after this mark in a message as an image or a file, not as a text.
 CUSTOM_TYPE_MARK = "<<CUSTOM-TYPE-"
 # The allowed roles of a judge's messages, in their order and with a space before each role.
 ROLE_ORDER = re.compile(r"( system)?( user assistant)* user")
@@ -43,11 +43,11 @@ JsonObject = dict[str, object]
 
 
 class FrozenJudgeError(JudgesError, ValueError):
-    """A file is not a frozen judge, or was changed by hand; or a judge cannot be saved."""
+    """A file is not a frozen judge or was changed by hand, or a judge cannot be saved."""
 
 
 class _StrictStruct(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A JSON object of the file; keys that the class does not declare are refused."""
+    """A JSON object in a judge's file; keys that the class does not declare are refused."""
 
 
 class SubjectEntry(_StrictStruct):
@@ -82,18 +82,18 @@ class _TuningLabels(Struct):
 
 class _AnswerLoss(Struct):
     name: str
-    loss: float | None = None  # how far the objective falls without the answer
+    loss: float | None = None  # how far the goal of tuning falls without the answer
 
 
 _Count = Annotated[int, Meta(ge=0, le=2**31)]
-_FiveCounts = Annotated[list[_Count], Meta(min_length=5, max_length=5)]
+_ErrorTableRow = Annotated[list[_Count], Meta(min_length=5, max_length=5)]
 
 
 class Provenance(Struct, kw_only=True):
     """What the file of a judge says about its tuning, as far as a loaded judge uses it.
 
     `shipped_judge` is "seed" if the untuned judge was shipped. `error_table` counts the judge's
-    errors on test labels (see `judges.true_rate.count_errors`). Other keys are only for people.
+    errors on test labels (see `judges.true_rate.count_errors`). No program reads the other keys.
     """
 
     tuning_labels: _TuningLabels | UnsetType = field(default=UNSET, name="data")
@@ -102,7 +102,7 @@ class Provenance(Struct, kw_only=True):
     endpoint: str | None = None
     tuned_row_digests: list[str] = field(default_factory=list, name="tuned_on")
     answer_losses: list[_AnswerLoss] = field(default_factory=list, name="answers")
-    error_table: list[_FiveCounts] = field(default_factory=list, name="tested")
+    error_table: list[_ErrorTableRow] = field(default_factory=list, name="tested")
 
 
 def texts_digest(texts: Mapping[str, str]) -> str:
@@ -164,17 +164,15 @@ class MemberEntry(_StrictStruct):
 
 
 class PanelFile(_FileHeader, kw_only=True):
-    """The file of a panel."""
-
     members: list[MemberEntry]
 
 
 AnyJudgeFile = JudgeFile | PanelFile
 
 
-def dumps(judge: AnyJudgeFile) -> str:
+def dumps(judge_file: AnyJudgeFile) -> str:
     """Return the JSON text of a judge's file; raises FrozenJudgeError if it contains an API key."""
-    judge_json = to_builtins(judge, str_keys=True)
+    judge_json = to_builtins(judge_file, str_keys=True)
     judge_json["digest"] = json_digest(judge_json)
     json_text = json.dumps(judge_json, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     if Redactor().has_secret(json_text):
@@ -212,14 +210,14 @@ def json_digest(json_object: Mapping[str, object]) -> str:
 
 
 def can_be_saved(prompt: Prompt, demo: Mapping[str, FieldValue], redactor: Redactor) -> bool:
-    """Return whether a file may hold a demonstration: it is valid Unicode without an API key."""
+    """Return whether a judge's file may hold the demo: valid Unicode that has no API key."""
     messages = replace(prompt, demos=(demo,)).template()
     json_text = json.dumps([demo, messages], ensure_ascii=False)
     return utf8_text(json_text) == json_text and not redactor.has_secret(json_text)
 
 
 def one_line_message(error: Exception) -> str:
-    """Return an error's message on one line; a long message, which may quote a file, is cut."""
+    """Return an error's message on one line; a long message is cut, since it may quote a file."""
     message = getattr(error, "strerror", None) or str(error)  # `strerror` leaves out the path
     return textwrap.shorten(message, MAX_MESSAGE_LENGTH, placeholder="...")
 

@@ -2,12 +2,12 @@
 
 Scores are on the judge's own scale; for DSPy and promptfoo they are rescaled to 0 to 1. A failed
 judgement is reported as missing, in each tool's own way, and never as a plain score of 0. The
-options are the same as for `Judge.score` (`lm`, `max_cost`, ...); the budget holds for all calls of
-a scorer together.
+options are the same as for `Judge.score` (`lm`, `max_cost`, ...); all calls of a scorer share one
+budget.
 
 The last text that a judge reads is the output that the tool scores. Every other text is the value
-of the same name in the tool's row. If a judge reads just one other text, which the row lacks, the
-tool's input is this text. With `map={"document": "article"}`, the text `document` is the value
+of the same name in the tool's row. If a judge reads just one other text and the row lacks it, that
+text is the tool's input. With `map={"document": "article"}`, the text `document` is the value
 `article` of the row. Pairwise judges are refused, since these tools score one output at a time.
 """
 
@@ -29,7 +29,7 @@ from judges.tables.in_memory import Rows, rows_in_memory
 
 
 class OpenJudge:
-    """A judge that stays open, and judges the rows of another tool from any thread.
+    """A judge that stays open for the rows of another tool; any thread may call it.
 
     `output` and `input` are the keys of the tool's output and input in a row. The attribute `lm` is
     the name of the model that is asked.
@@ -41,7 +41,7 @@ class OpenJudge:
         self.judge = judge
         self.lm = judge_options.get("lm") or getattr(judge.configured_model(), "name", judge.lm)
         *other_names, output_name = judge.texts
-        # If the judge reads one other text and the row lacks it, the tool's input is used.
+        # If the judge reads one other text and the row lacks it, the tool's input is that text.
         self._default_key_by_text = {other_names[0]: input} if len(other_names) == 1 else {}
         self._key_by_text = {output_name: output, **key_by_text}
         # The judge stays open as long as this object exists.
@@ -54,14 +54,14 @@ class OpenJudge:
         (judgement,) = cast(list[Judgement], self._judge_rows([texts]))
         if None not in texts.values():
             return judgement
-        names = ", ".join(sorted(row))
-        return Judgement.failed(f"{judgement.failure} among {names}; give the text's key by map=")
+        keys = ", ".join(sorted(row))
+        return Judgement.failed(f"{judgement.failure} among {keys}; give the text's key by map=")
 
     def _find_text(self, name: str, row: Mapping[str, object]) -> object:
         """Return the text `name` from a row of the tool.
 
-        If the row's value is a mapping, the text is the mapping's value of that name. If there is
-        none, the text is the last message of a chat, or the mapping's only value.
+        If the row's value is a mapping, the text is the mapping's value of that name. A mapping
+        without that name may be a chat, whose last message is the text, or have only one value.
         """
         default_key = name if name in row else self._default_key_by_text.get(name, name)
         value = row.get(self._key_by_text.get(name, default_key))
@@ -76,7 +76,7 @@ class OpenJudge:
 def mlflow_scorer(judge: AnyJudge, **options: Unpack[Options]) -> Any:
     """Return a scorer for `mlflow.genai.evaluate`; a failed judgement becomes an error Feedback.
 
-    The texts may be in outputs, inputs or expectations. Of a chat, the last message is read.
+    The texts may be in outputs, inputs or expectations. The text of a chat is its last message.
     """
     genai = _import_library("mlflow.genai", "mlflow")
     entities = _import_library("mlflow.entities", "mlflow")
@@ -128,7 +128,7 @@ def inspect_scorer(judge: AnyJudge, **options: Unpack[Options]) -> Any:
 def deepeval_metric(
     judge: AnyJudge, *, threshold: float | None = None, **options: Unpack[Options]
 ) -> Any:
-    """Return a metric for DeepEval, which sets its `error` and fails after a failed judgement.
+    """Return a metric for DeepEval; after a failed judgement it fails, and its `error` says why.
 
     The texts may be in the test case's metadata, its input, outputs or context. `threshold` is the
     lowest score that passes, on the judge's own scale; a pass-or-fail judge does not need it.
@@ -182,7 +182,7 @@ def dspy_metric(
         prediction = _as_dict(pred)
         judgement = open_judge({**_as_dict(example), **prediction, "prediction": prediction})
         score = _rescaled_score(judge, judgement.score)
-        # GEPA passes `pred_name` and wants feedback, with the same score as without `pred_name`.
+        # GEPA passes `pred_name` to ask for feedback, and needs the same score with and without it.
         if pred_name is not None:
             return dspy.Prediction(score=score, feedback=_explain(judge, judgement))
         if judgement.failure is not None:
@@ -221,7 +221,7 @@ def check(judge: AnyJudge, /, *, at_least: float | None = None, **texts: str) ->
     """Judge one output in a test; raise AssertionError if the score is below `at_least` or missing.
 
     `texts` are the texts that the judge reads, by name. For a pass-or-fail judge, `at_least` is .5
-    by default. The error has the score, the answers to the judge's questions, and the rationale.
+    by default. The error's message has the score, the answers to questions, and the rationale.
     """
     min_score = _min_score(judge, at_least)
     judgement = cast(Judgement, judge(**texts))
@@ -233,8 +233,8 @@ def check(judge: AnyJudge, /, *, at_least: float | None = None, **texts: str) ->
 def evaluation_events(judge: AnyJudge, rows: Rows) -> Iterator[str]:
     """Yield an OpenTelemetry event `gen_ai.evaluation.result` for each row, as a line of OTLP JSON.
 
-    The rows, which `judge` has scored, are as `dspy-judges score` writes them to JSON Lines. A
-    column `response_id` becomes the event's `gen_ai.response.id`.
+    `rows` are rows that `dspy-judges score` has written to JSON Lines with this judge. A column
+    `response_id` becomes the event's `gen_ai.response.id`.
     """
     for row in rows_in_memory(rows):
         judgement_json = cast(Any, row["judgements"])[judge.name]
@@ -261,7 +261,7 @@ def _refuse_pairwise(judge: AnyJudge) -> None:
 
 
 def _min_score(judge: AnyJudge, threshold: float | None) -> float:
-    """Return the lowest score that passes: `threshold`, by default .5 for a pass-or-fail judge."""
+    """Return `threshold`, the lowest score that passes; .5 by default for a pass-or-fail judge."""
     _refuse_pairwise(judge)
     if threshold is not None:
         return threshold

@@ -1,4 +1,4 @@
-"""A judge with one prompt and one model: made, copied, saved, and run on rows."""
+"""The class `Judge`: a judge with one prompt and one model."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -40,10 +40,10 @@ class Judge(BaseJudge):
             judges.
         weights: For a judge that asks questions, how much each answer counts in the score; None if
             the rating, verdict or choice alone is the score.
-        threshold: For a verdict judge, the lowest score before rescaling that passes, in (0, 1].
-            Scores are then rescaled so that a pass always has .5 or more.
-        stored_messages: The messages in the judge's file, if `prompt` would now be rendered
-            differently; the messages in the file are sent unchanged.
+        threshold: For a verdict judge, the lowest score that passes, in (0, 1]. All scores are
+            then rescaled, so that a pass always has .5 or more.
+        stored_messages: The messages in the judge's file, which are sent as they are; None if
+            `prompt` is rendered to the same messages.
 
     Example:
         >>> judge = judges.load("relevance")
@@ -160,7 +160,7 @@ class Judge(BaseJudge):
         """Yield the judgement of each row, in order; `client` sends the requests.
 
         The client may ask another model than `lm`, such as the LM of `dspy.configure`. If only one
-        of the two is a decision model, the rows are judged as by `with_model`, which says why.
+        of the two is a decision model, the judge's copy for the client's model judges the rows.
         """
         self.check_destination()
         judge, model = self, client.model
@@ -225,7 +225,7 @@ class Judge(BaseJudge):
             judgement = failed_judgement(self.subject, texts)
         else:
             outputs_by_order = (outputs, outputs_ba)[: len(exchange.orders)]
-            responses = [exchange.response_from_outputs(each) for each in outputs_by_order]
+            responses = [exchange.response_from_outputs(replies) for replies in outputs_by_order]
             judgement = exchange.judgement_from_responses(responses)
         result = {
             "score": judgement.score if judgement.failure is None else None,
@@ -236,14 +236,14 @@ class Judge(BaseJudge):
         }
         if isinstance(judgement, Preference):
             return {**result, "preference": judgement.preferred}
-        words, rating = self.subject.words, judgement.rating
-        answer = words[1 - rating] if words and rating is not None else rating
+        verdict_words, rating = self.subject.words, judgement.rating
+        answer = verdict_words[1 - rating] if verdict_words and rating is not None else rating
         distribution = judgement.as_json()["distribution"] or None
         return {**result, self.kind: answer, "distribution": distribution}
 
     def _exchange(self, plan: SamplingPlan, lm: str, seed: int = 0) -> Exchange:
-        judge_parts = self.subject, self.prompt, self._template, self.weights, self.threshold
-        return Exchange(*judge_parts, plan, lm, seed)
+        attributes = self.subject, self.prompt, self._template, self.weights, self.threshold
+        return Exchange(*attributes, plan, lm, seed)
 
     def template(self) -> list[Message]:
         """Return the judge's messages, with a `{{name}}` slot for each text in the last one.
@@ -304,8 +304,8 @@ class Judge(BaseJudge):
         """Return a copy of the judge with another model or another endpoint.
 
         A decision model takes other messages than a chat model. So if one replaces the other, the
-        copy has no `stored_messages`, its messages are rendered from `prompt`, and the judge's own
-        plan, if there is one, becomes the default plan of the new model.
+        copy renders its messages from `prompt`, without `stored_messages`. If the judge has its own
+        plan, the copy has the default plan of the new model.
 
         Args:
             lm: "embedded", "openai/NAME", any model that DSPy knows, or a decision model

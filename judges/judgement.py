@@ -25,14 +25,14 @@ class Judgement:
 
     Args:
         score: The score on the judge's scale: a rating, the mean over samples, or the expectation
-            under the model's probabilities. For a verdict it is in [0, 1], and .5 or more is a
+            under the model's probabilities. A verdict's score is in [0, 1], and .5 or more is a
             pass. NaN if the judgement failed.
         rating: The rating if there is a single reply; for a verdict 1 (good word) or 0.
         distribution: The probability of each rating, or the share of samples with that rating.
         rationale: The judge's reasons, if it gave any.
         failure: Why there is no score; None if there is a score.
         samples: The number of replies that the score was computed from.
-        unparsable: The number of further replies, which could not be read.
+        unparsable: The number of replies that could not be read.
         members: For a panel, each member's score by the member's name.
         answers: If the judge asks questions, all answers as numbers, by field name. Of the two
             words of a verdict or question, the good one is 1 and the other 0; with probabilities or
@@ -61,9 +61,9 @@ class Judgement:
     ) -> "Judgement":
         """Return a copy of the judgement whose score is computed from the answers by these weights.
 
-        `fields` are the fields that were answered; the last is the judge's own rating or
-        verdict. The score of a verdict is rescaled so that `threshold` becomes .5: the order of
-        scores stays the same, and .5 or more always means a pass.
+        `fields` are the answered fields; the last field is the judge's own rating or verdict. The
+        score of a verdict is rescaled so that `threshold` becomes .5: the order of scores stays the
+        same, and .5 or more always means a pass.
         """
         if self.failure is not None:
             return self
@@ -110,11 +110,11 @@ class Preference:
         comparison: The judge's reasons, if it gave any.
         failure: Why there is no preference; None if there is a preference.
         margin_ab: The margin when A is shown first; NaN if unknown.
-        margin_ba: The margin when B is shown first; also positive if A is preferred.
+        margin_ba: The margin when B is shown first; it, too, is positive if A is preferred.
         members: For a panel, each member's margin by the member's name.
         answers_ab: If the judge asks questions, the margin of each answer when A is shown first, by
             field name; positive if the answer prefers A.
-        answers_ba: The same margins when B is shown first; positive if the answer prefers B.
+        answers_ba: The margins of the answers when B is shown first; positive for B.
         decided_by: If the answers have weights, the answer that counted most over both orders, such
             as "names_source = A".
     """
@@ -132,12 +132,12 @@ class Preference:
 
     @property
     def score(self) -> float:
-        """The margin, by the name that a Judgement has for its score."""
+        """The margin, under the name that a Judgement uses for its score."""
         return self.margin
 
     @property
     def rationale(self) -> str | None:
-        """The comparison, by the name that a Judgement has for its reasons."""
+        """The comparison, under the name that a Judgement uses for its reasons."""
         return self.comparison
 
     @property
@@ -153,21 +153,22 @@ class Preference:
     @property
     def answers(self) -> dict[str, float] | None:
         """The margin of each answer over both orders, positive for A; None without questions."""
-        ab, ba = self.answers_ab, self.answers_ba
-        if ab is None or ba is None:
+        answers_ab, answers_ba = self.answers_ab, self.answers_ba
+        if answers_ab is None or answers_ba is None:
             return None
-        return {name: (ab[name] - ba[name]) / 2 for name in ab}
+        return {name: (answers_ab[name] - answers_ba[name]) / 2 for name in answers_ab}
 
     def rescored(
         self, fields: Sequence[Field], weights: AnswerWeights | None, threshold: float = 0.5
     ) -> "Preference":
         """Return a copy of the preference with margins computed from its answers by the weights."""
-        ab, ba, answers = self.answers_ab, self.answers_ba, self.answers
-        if weights is None or ab is None or ba is None or answers is None:
+        answers_ab, answers_ba, answers = self.answers_ab, self.answers_ba, self.answers
+        if weights is None or answers_ab is None or answers_ba is None or answers is None:
             return self
-        preference = Preference.from_orders(weights.score(ab), -weights.score(ba), self.comparison)
-        decided_by = weights.decisive_answer(answers, fields)
-        return replace(preference, answers_ab=ab, answers_ba=ba, decided_by=decided_by)
+        margin_ab, margin_ba = weights.score(answers_ab), -weights.score(answers_ba)
+        preference = Preference.from_orders(margin_ab, margin_ba, self.comparison)
+        preference = replace(preference, answers_ab=answers_ab, answers_ba=answers_ba)
+        return replace(preference, decided_by=weights.decisive_answer(answers, fields))
 
     @classmethod
     def from_orders(
@@ -202,7 +203,7 @@ def preferred_output(margin: float) -> PreferredOutput | None:
 
 
 def quote(text: str) -> str:
-    """Quote a reply on one line; a long one loses its middle, since its score is at an end."""
+    """Quote a reply on one line; a long reply loses its middle, since its score is at an end."""
     line, half_length = " ".join(text.split()), MAX_QUOTE_LENGTH // 2
     if len(line) > MAX_QUOTE_LENGTH:
         line = f"{line[:half_length]} ... {line[-half_length:]}"

@@ -29,7 +29,7 @@ def load(
         judge: A catalogue name, the path of a frozen judge or of a run folder, or FILE.yaml with a
             definition. If a catalogue name is also the name of a folder, the catalogue judge is
             loaded; write "./name" for the folder.
-        lm: The model to ask (see `Judge.with_model`). Default: the judge's or the embedded model.
+        lm: The model to ask (see `Judge.with_model`); by default the model that the judge names.
         api_base: The address of an OpenAI-compatible server. Default: the provider's address.
 
     Returns:
@@ -66,7 +66,7 @@ def load(
 
 
 def read_subject(name_or_path: str) -> Subject:
-    """Return the dimension or comparison of a catalogue name, or of the definition in FILE.yaml.
+    """Return the dimension or comparison that a catalogue name or a FILE.yaml stands for.
 
     Raises:
         UnknownDimensionError: The catalogue has no subject of that name.

@@ -1,4 +1,4 @@
-"""Judges as DSPy modules, which send the same messages as a `Judge` and read replies as it does."""
+"""DSPy modules that send the same messages as a `Judge`, and read replies in the same way."""
 
 import math
 import warnings
@@ -40,7 +40,7 @@ class Scoring(Parameter):
         self.choice_fields, self.weights, self.threshold = fields, weights, threshold
 
     def with_score(self, prediction: dspy.Prediction) -> dspy.Prediction:
-        """Return a copy of the prediction with a `score`; DSPy's trace keeps the original one."""
+        """Return a copy of the prediction with a `score`; DSPy's trace keeps the prediction."""
         fields = self.choice_fields
         answers = {field.name: _answer_number(prediction[field.name], field) for field in fields}
         judgement = Judgement(score=answers[fields[-1].name], answers=answers)
@@ -161,8 +161,8 @@ class PairwiseJudge(JudgeModule):
 class JudgeAdapter(dspy.ChatAdapter):
     """A DSPy adapter that renders prompts, reads replies and repeats requests as a judge does.
 
-    `n_unreadable` is the number of earlier replies that could not be read; the messages restate the
-    format of a reply that many times.
+    `n_unreadable` is the number of earlier replies that could not be read. For each of them, the
+    messages state the format of a reply once more.
     """
 
     def __init__(self, dimension_names: Collection[str] = (), n_unreadable: int = 0) -> None:
@@ -191,8 +191,8 @@ class JudgeAdapter(dspy.ChatAdapter):
 
 
 def scoring_of(program: dspy.Module) -> Scoring | None:
-    """Return the `Scoring` among a program's parameters; None for other programs."""
-    return next((each for each in program.parameters() if isinstance(each, Scoring)), None)
+    """Return the `Scoring` among a program's parameters; None if the program has none."""
+    return next((item for item in program.parameters() if isinstance(item, Scoring)), None)
 
 
 def prompt_of(signature: SignatureMeta, demos: Sequence[ValuesByName] = ()) -> Prompt:
@@ -203,8 +203,8 @@ def prompt_of(signature: SignatureMeta, demos: Sequence[ValuesByName] = ()) -> P
     """
     prompt = Prompt(instruction=signature.instructions, fields=_signature_fields(signature))
     full_demos = tuple(
-        {field.name: _demo_value(number, field, demo.get(field.name)) for field in prompt.fields}
-        for number, demo in enumerate(demos)
+        {field.name: _demo_value(demo_number, field, demo) for field in prompt.fields}
+        for demo_number, demo in enumerate(demos)
         if all(demo.get(field.name) is not None for field in prompt.question_fields)
     )
     return replace(prompt, demos=full_demos)
@@ -260,14 +260,15 @@ def demos_of(prompt: Prompt) -> list[dspy.Example]:
 
 @lru_cache(maxsize=256)
 def _signature_fields(signature: SignatureMeta) -> tuple[Field, ...]:
-    """Return the fields of a signature, cached: DSPy makes a new signature if fields change."""
+    """Return a signature's fields, cached: DSPy makes a new signature if a field changes."""
     fields = []
-    for name, info in signature.fields.items():
-        schema_extra = info.json_schema_extra or {}
+    for name, field_info in signature.fields.items():
+        schema_extra = field_info.json_schema_extra or {}
         description = str(schema_extra.get("desc") or name)
         if description == f"${{{name}}}":  # DSPy's default for a field without a description
             description = name
-        choices = get_args(info.annotation) if get_origin(info.annotation) is Literal else None
+        annotation = field_info.annotation
+        choices = get_args(annotation) if get_origin(annotation) is Literal else None
         role: Literal["input", "output"] = "input" if name in signature.input_fields else "output"
         fields.append(Field(name=name, description=description, role=role, choices=choices))
     return tuple(fields)
@@ -283,7 +284,7 @@ def _input_texts(prompt: Prompt, inputs: ValuesByName) -> dict[str, str]:
 
 
 def choice_probabilities(value: object, choices: Sequence[FieldValue]) -> dict[FieldValue, float]:
-    """Return the probability of each choice in a typed answer of DSPy; {} for other values."""
+    """Return the probability of each choice in a typed answer of DSPy; {} for any other value."""
     if isinstance(value, Noul | Score | Choice):
         value = value.model_dump(mode="json")  # as in a saved program
     if not isinstance(value, Mapping):
@@ -304,17 +305,18 @@ def _likeliest_choice(value: object, field: Field) -> object:
 
 
 def _answer_number(value: object, field: Field) -> float:
-    """Return an answer as a number; if it has probabilities, they give the expected number."""
-    numbers = field.number_by_choice
+    """Return an answer as a number, which is an expectation if the answer has probabilities."""
+    number_by_choice = field.number_by_choice
     if distribution := choice_probabilities(value, field.allowed_values):
-        return math.fsum(p * numbers[choice] for choice, p in distribution.items())
+        return math.fsum(p * number_by_choice[choice] for choice, p in distribution.items())
     if isinstance(value, str | bool):
-        return numbers[value]
+        return number_by_choice[value]
     return float(cast(float, value))
 
 
-def _demo_value(demo_number: int, field: Field, value: object) -> FieldValue:
+def _demo_value(demo_number: int, field: Field, demo: ValuesByName) -> FieldValue:
     """Return a field's value in a demo; raises ValueError if it is missing or is no choice."""
+    value = demo.get(field.name)
     if not field.choices and value is not None:
         return str(value)
     if not field.choices and field.role == "output":

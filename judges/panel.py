@@ -93,7 +93,7 @@ class Panel(BaseJudge):
         *,
         provenance: Mapping[str, object] | None = None,
     ) -> "Panel":
-        """Return the panel of these members for a subject; it reads every text that a member reads.
+        """Return the panel of these members, which reads every text that one of them reads.
 
         Raises PanelError if a member is a panel itself or does not fit the subject.
         """
@@ -101,7 +101,7 @@ class Panel(BaseJudge):
         for member in members:
             if not isinstance(member.judge, Judge):
                 problem = f"member {member.name} is {member.judge!r:.60}, not a Judge"
-                raise PanelError(f"{problem}; of a panel, join the members")
+                raise PanelError(f"{problem}; join the members of a panel, not the panel")
             inputs |= member.judge.subject.inputs
         # The subject's own texts stand last, since the last text is judged.
         inputs = {name: text for name, text in inputs.items() if name not in subject.inputs}
@@ -120,8 +120,8 @@ class Panel(BaseJudge):
 
     def __repr__(self) -> str:
         """Return a short description on one line, with the members' weights."""
-        members = ", ".join(f"{member.name} {member.weight:.3g}" for member in self.members)
-        return f"Panel({self.name!r}, {self.kind}, reads {', '.join(self.texts)}, of {members})"
+        weights = ", ".join(f"{member.name} {member.weight:.3g}" for member in self.members)
+        return f"Panel({self.name!r}, {self.kind}, reads {', '.join(self.texts)}, of {weights})"
 
     @property
     def single_judges(self) -> tuple[Judge, ...]:
@@ -133,20 +133,20 @@ class Panel(BaseJudge):
         Raises PanelError if `lm` is given: each weight was learned with the member's own model.
         """
         if lm is not None:
-            models = ", ".join(dict.fromkeys(judge.lm for judge in self.single_judges))
+            lm_names = ", ".join(dict.fromkeys(judge.lm for judge in self.single_judges))
             raise PanelError(
                 f"{self.name} is a panel, and its weights hold for the models that its members "
-                f"ask, {models}: leave the model out"
+                f"ask, {lm_names}: leave the model out"
             )
 
-        def new_base(lm: str) -> str | None:
+        def new_api_base(lm: str) -> str | None:
             return api_base if lm.startswith("openai/") else None
 
         members = tuple(
-            replace(member, judge=member.judge.with_model(api_base=new_base(member.judge.lm)))
+            replace(member, judge=member.judge.with_model(api_base=new_api_base(member.judge.lm)))
             for member in self.members
         )
-        return replace(self, members=members, api_base=new_base(self.lm) or self.api_base)
+        return replace(self, members=members, api_base=new_api_base(self.lm) or self.api_base)
 
     def judge_rows(self, rows: Iterable[Row], client: "Client", *, seed: int = 0) -> Judgements:
         """Yield the judgement of each row; the requests of all members are sent together."""
@@ -160,7 +160,7 @@ class Panel(BaseJudge):
                 yield self.combine(judgements)
 
     def combine(self, judgements: Sequence[AnyJudgement]) -> AnyJudgement:
-        """Return the panel's judgement from the judgements of all members, in their order."""
+        """Return the panel's judgement; `judgements` has the judgement of each member, in order."""
         score_by_name, failures = {}, []
         for member, judgement in zip(self.members, judgements, strict=True):
             score_by_name[member.name] = judgement.score
@@ -168,9 +168,9 @@ class Panel(BaseJudge):
                 failures.append(f"member {member.name}: {judgement.failure or 'no score'}")
         if failures:
             return failed_judgement(self.subject, "; ".join(failures)[:MAX_FAILURE_LENGTH])
-        # The rationale comes from the member with the largest weight that gives a rationale.
-        order = sorted(range(len(judgements)), key=lambda i: -self.members[i].weight)
-        rationale = next(filter(None, (judgements[i].rationale for i in order)), None)
+        # The panel has the rationale of the member with the largest weight that gives one.
+        by_weight = sorted(range(len(judgements)), key=lambda i: -self.members[i].weight)
+        rationale = next(filter(None, (judgements[i].rationale for i in by_weight)), None)
         if self.kind == "pairwise":
             preferences = cast(Sequence[Preference], judgements)
             margin_ab = self._weighted_mean([preference.margin_ab for preference in preferences])
@@ -240,7 +240,7 @@ def _member_problem(panel_subject: Subject, member: Member) -> str | None:
     # Ratings on another scale fit, since the member's line maps them to the panel's scale.
     task_text, panel_task_text = _task_text(member.judge.subject), _task_text(panel_subject)
     if task_text != panel_task_text:
-        return f"{task_text}, and the panel {panel_task_text}: leave it out"
+        return f"{task_text}, and the panel {panel_task_text}: leave this member out"
     max_slope, max_intercept = (1, 0) if panel_subject.kind == "pairwise" else (1e9, 1e9)
     has_valid_line = 0 < member.slope <= max_slope and abs(member.intercept) <= max_intercept
     if 1e-100 <= member.weight <= 1e6 and has_valid_line:

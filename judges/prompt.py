@@ -1,8 +1,8 @@
 """A judge's prompt: its instruction, fields and demonstrations, and the chat messages they make.
 
-Markup in texts is broken, so that no text can add a field, a demonstration or an image to the
-messages. The part that is the same for every row comes first, so that providers' prompt caches
-apply.
+A space is inserted into markup in texts, so that no text can add a field, a demonstration or an
+image to the messages. The messages begin with what is the same for every row, so that providers'
+prompt caches apply.
 """
 
 import inspect
@@ -22,7 +22,6 @@ FieldValue = str | int
 Reasoning = Literal["none", "brief", "steps", "questions"]
 # The kinds of reasoning that may contain other ratings than the answer, such as one for each step.
 LONG_REASONING = ("steps", "questions")
-# The most demonstrations in a prompt.
 MAX_DEMOS = 1000
 # The two answers of a pairwise judge.
 A_OR_B = ("A", "B")
@@ -35,7 +34,7 @@ NOT_GIVEN_TEXT = "(not given)"
 VALID_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
 # A word of a verdict, such as "pass" or "not ok": letters, in one or more parts.
 VERDICT_WORD = re.compile(r"(?=.{1,30}\Z)[^\W\d_]{2,}(?:[ '-][^\W\d_]+)*\Z")
-# A slot of a message template, such as `{{summary}}`, in which a row's text is filled.
+# A slot of a message template, such as `{{summary}}`, which a row's text replaces.
 SLOT_PATTERN = re.compile(r"\{\{([a-z][a-z0-9_]*)\}\}")
 
 # A field's header in a reply, in any of the variants that models write.
@@ -102,7 +101,7 @@ class Field:
         return min(numbers), max(numbers)
 
     def nearest_choice(self, number: float) -> FieldValue:
-        """Return the choice whose number is nearest to `number`; of two, the lower one."""
+        """Return the choice nearest to `number`; if two are equally near, the lower choice."""
         numbers = self.number_by_choice
         return min(numbers, key=lambda choice: (abs(numbers[choice] - number), numbers[choice]))
 
@@ -123,7 +122,7 @@ class Prompt:
 
     instruction: str
     fields: tuple[Field, ...]
-    # Left out of the `repr`, since demos hold whole documents.
+    # The `repr` leaves the demos out, since they hold whole documents.
     demos: tuple[Mapping[str, FieldValue], ...] = dataclass_field(default=(), repr=False)
 
     @cached_property
@@ -166,7 +165,7 @@ class Prompt:
         return "brief" if descriptions else "none"
 
     def with_clean_texts(self) -> "Prompt":
-        """Return the prompt in valid UTF-8, with the instruction unindented as DSPy does."""
+        """Return the prompt in valid UTF-8, with its instruction dedented as DSPy dedents it."""
         demos = tuple(demo_values(demo, self.fields, utf8_text) for demo in self.demos)
         # Without strip, a second call of cleandoc could change the text again.
         instruction = inspect.cleandoc(utf8_text(self.instruction).strip())
@@ -230,7 +229,7 @@ def with_reasoning(prompt: Prompt, reasoning: Reasoning) -> Prompt:
 
 
 def with_questions(prompt: Prompt, questions: Sequence[Field]) -> Prompt:
-    """Return the prompt with other questions, and without demos, which lack their answers."""
+    """Return the prompt with other questions; demos are dropped, since they lack the answers."""
     if prompt.question_fields == tuple(questions):
         return prompt
     other_fields = [field for field in prompt.fields if field not in prompt.choices]
@@ -304,7 +303,7 @@ def _choices_text(field: Field) -> str:
 
 
 def _sections(fields: Sequence[Field], values: Mapping[str, FieldValue], end: str) -> str:
-    """Return a section for each field, with its header and value, and the end of the message."""
+    """Return a message that has a section with header and value for each field, and an `end`."""
     sections = []
     for field in fields:
         value_text = break_markup(str(values.get(field.name, "")))
@@ -313,7 +312,7 @@ def _sections(fields: Sequence[Field], values: Mapping[str, FieldValue], end: st
 
 
 def _reply_format(prompt: Prompt) -> str:
-    """Return the sentence on a reply's format: the answer alone, or all outputs under headers."""
+    """Return the sentence that asks for the answer alone, or for all outputs under headers."""
     if prompt.has_answer_alone:
         # The instruction may ask the model to think in steps, but the reply must not contain them.
         field = prompt.answer_field

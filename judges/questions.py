@@ -30,7 +30,7 @@ class Question:
         text: The question. The texts that the judge reads must be enough to answer it.
         answers: Two words, the good one first; or two to ten ratings in ascending order, the best
             last; or ("A", "B") if the judge compares two outputs.
-        anchors: What earns a rating, by the rating; not every rating needs an anchor.
+        anchors: A dict from a rating to what earns it; not every rating needs an anchor.
 
     Raises:
         QuestionError: The name, the text or the answers cannot be used.
@@ -91,9 +91,9 @@ class AnswerShare:
     """How much one of a judge's answers counts in the judge's score.
 
     The answer is to a question, or it is the judge's rating, verdict or choice. `share`, in [0, 1],
-    is the answer's share of how far all answers together can move the score. `loss` is how much
-    rho or balanced accuracy would fall without the question, on the labels that the judge was
-    tuned on; None if that was not measured.
+    is how far the answer can move the score, divided by how far all answers together can move it.
+    `loss` is how much rho or balanced accuracy falls without the question, on the labels that the
+    judge was tuned on; None if the loss was not measured.
     """
 
     name: str
@@ -108,9 +108,9 @@ class AnswerWeights:
     """The weights of a score: `intercept` plus the sum of `slope * answer` over all answers.
 
     Args:
-        intercept: The score if every answer is 0; it must be 0 for a judge that compares.
+        intercept: The score if every answer is 0; it must be 0 for a pairwise judge.
         slopes: The slope of each answer, 0 or more, by the answer's name. The judge's rating,
-            verdict or choice is one of the answers. An answer without a slope does not count.
+            verdict or choice is one of the answers. The slope of any other answer is 0.
     """
 
     intercept: float
@@ -119,22 +119,22 @@ class AnswerWeights:
     def score(self, answers: Mapping[str, float]) -> float:
         """Return the score of these answers."""
         weighted_answers = (slope * answers[name] for name, slope in self.slopes.items())
-        # Rounded, so that the errors of floating-point numbers cannot break a tie.
+        # The score is rounded, so that the errors of floating-point numbers cannot break a tie.
         return round(self.intercept + math.fsum(weighted_answers), 12)
 
     def shares(self, fields: Sequence[Field]) -> dict[str, float]:
-        """Return each answer's share of how far all answers can move the score; the sum is 1."""
+        """Return how far each answer can move the score, as shares whose sum is 1."""
         effects = {}
         for field in fields:
             min_answer, max_answer = field.answer_range
             effects[field.name] = self.slopes.get(field.name, 0.0) * (max_answer - min_answer)
-        total = math.fsum(effects.values()) or 1.0
-        return {name: effect / total for name, effect in effects.items()}
+        total_effect = math.fsum(effects.values()) or 1.0
+        return {name: effect / total_effect for name, effect in effects.items()}
 
     def describe(
         self, fields: Sequence[Field], loss_by_answer: Mapping[str, float]
     ) -> list[AnswerShare]:
-        """Return how much each answer counts; `loss_by_answer` has each answer's loss, by name."""
+        """Return how much each answer counts; `loss_by_answer` is by the name of the answer."""
         shares = self.shares(fields)
         return [
             AnswerShare(
@@ -166,8 +166,8 @@ class AnswerWeights:
             slope = self.slopes.get(field.name, 0.0)
             effects[field.name] = slope * (answers[field.name] - baseline)
         direction = 1.0 if math.fsum(effects.values()) >= 0 else -1.0
-        field = max(fields, key=lambda field: direction * effects[field.name])
-        return f"{field.name} = {field.nearest_choice(answers[field.name])}"
+        decisive = max(fields, key=lambda field: direction * effects[field.name])
+        return f"{decisive.name} = {decisive.nearest_choice(answers[decisive.name])}"
 
     def problem(self, fields: Sequence[Field]) -> str | None:
         """Return why the weights do not fit a prompt with these fields; None if they fit.
@@ -179,10 +179,10 @@ class AnswerWeights:
         if not all(0 <= slope <= MAX_SLOPE for slope in self.slopes.values()):
             return "a weight that is negative, too large or not a number"
         min_score, max_score = self._score_range(fields)
-        (lowest, highest), error = fields[-1].answer_range, MAX_ROUNDING_ERROR
-        if not lowest - error <= min_score < max_score <= highest + error:
+        (scale_min, scale_max), error = fields[-1].answer_range, MAX_ROUNDING_ERROR
+        if not scale_min - error <= min_score < max_score <= scale_max + error:
             scores_text = f"scores from {min_score:g} to {max_score:g}"
-            return f"weights with {scores_text}, not {lowest:g} to {highest:g}"
+            return f"weights with {scores_text}, not {scale_min:g} to {scale_max:g}"
         if fields[-1].choices == A_OR_B and self.intercept:
             return "an intercept, which would prefer one output of every pair"
         return None

@@ -33,7 +33,7 @@ class JudgeBatch:
     NAME is the judge's name; the score of a failed judgement is NaN, or null in Arrow. A judge that
     asks questions also adds a column NAME_ANSWER for each answer, including the rating. Each of
     `workers` processes gets an equal share of `max_calls` and `max_cost`; once the share is spent,
-    further rows get failed judgements that say so. The options are the same as for `Judge.score`.
+    the judgements of further rows fail. The options are the same as for `Judge.score`.
     """
 
     def __init__(self, judge: AnyJudge, *, workers: int, **options: Unpack[Options]) -> None:
@@ -50,7 +50,7 @@ class JudgeBatch:
         self._judge_rows: JudgeRowsFunction | None = None
 
     def __call__(self, batch: Any) -> Any:
-        """Add the columns to a batch: a dict of columns, a DataFrame or a pyarrow table."""
+        """Add the judge's columns to a dict of columns, a DataFrame or a pyarrow table."""
         is_arrow_table = hasattr(batch, "to_pydict")
         table = batch.to_pydict() if is_arrow_table else batch
         columns = {str(name): table[name] for name in table}

@@ -28,7 +28,7 @@ from judges.reading import read_reply
 
 PlanKind = Literal["one", "mean", "weighted"]
 MAX_SAMPLES = 100
-# The default `max_tokens` of replies without, and with, reasoning in steps or questions.
+# The default `max_tokens`: the second holds for replies with reasoning in steps or questions.
 SHORT_REPLY_MAX_TOKENS, LONG_REPLY_MAX_TOKENS = 512, 1024
 # The tokens of an average reply, by the kind of reasoning in it.
 REPLY_TOKENS: Mapping[Reasoning, int] = {"none": 4, "brief": 60, "steps": 200, "questions": 220}
@@ -42,12 +42,12 @@ N_TOKEN_ALTERNATIVES = 20
 _RAW_BLANK_MAP = str.maketrans("Ġ▁Ċ", "  \n")
 # Characters that a token may have around the rating.
 _TOKEN_PADDING = " \t\r\n*_\"'`()[]:.,"
-# The largest possible sum of a token's probabilities, which are rounded.
+# The largest sum of a token's probabilities; it is above 1, since models round probabilities.
 MAX_PROBABILITY_SUM = 1.01
 
 
 class NoProbabilitiesError(FatalModelError):
-    """The plan needs log-probabilities, and the model gives none. The run ends."""
+    """Ends a run whose plan needs log-probabilities, if the model gives none."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(
@@ -183,12 +183,12 @@ def read_text_reply(
 def read_decision_reply(prompt: Prompt, reply: Reply) -> ReplyContent:
     """Read the reply of a decision model; raises NoScoreError if an answer cannot be used."""
     questions = {field.name: typed_question(field) for field in prompt.choices}
-    by_question = read_option_probabilities(questions, reply)
+    probabilities_by_question = read_option_probabilities(questions, reply)
     distributions: dict[str, dict[float, float]] = {}
-    for field, by_option in zip(prompt.choices, by_question.values(), strict=True):
+    for field in prompt.choices:
         # The options have the order of the choices: a verdict's good word comes first.
-        numbers = field.number_by_choice.values()
-        distributions[field.name] = dict(zip(numbers, by_option.values(), strict=True))
+        numbers, probabilities = field.number_by_choice, probabilities_by_question[field.name]
+        distributions[field.name] = dict(zip(numbers.values(), probabilities.values(), strict=True))
     distribution = distributions[prompt.answer_field.name]
     return ReplyContent(max(distribution, key=distribution.__getitem__), None, distributions)
 
@@ -196,14 +196,14 @@ def read_decision_reply(prompt: Prompt, reply: Reply) -> ReplyContent:
 def judgement_from_contents(
     plan: SamplingPlan, contents: Sequence[ReplyContent], failures: Sequence[str] = ()
 ) -> Judgement:
-    """Return the judgement from the contents of replies; `failures` says why others have none."""
+    """Return the judgement from what replies contain; `failures` has why other replies failed."""
     if not contents:
         return Judgement.failed([*failures, "no reply"][0], unparsable=len(failures))
     answers, distribution = mean_answers(contents), dict[int, float]()
     distributions = [content.answer_distribution for content in contents]
     for rating in sorted(set().union(*distributions)):
-        total = math.fsum(each.get(rating, 0.0) for each in distributions)
-        distribution[int(rating)] = total / len(contents)
+        probabilities = [probability.get(rating, 0.0) for probability in distributions]
+        distribution[int(rating)] = math.fsum(probabilities) / len(contents)
     return Judgement(
         score=list(answers.values())[-1],
         rating=int(contents[0].answer_number) if len(contents) == 1 else None,
@@ -217,12 +217,12 @@ def judgement_from_contents(
 
 def mean_answers(contents: Sequence[ReplyContent]) -> dict[str, float]:
     """Return the mean of each answer over the replies, by field; the rating or verdict is last."""
-    means = {}
+    mean_by_field = {}
     for name in contents[0].distributions if contents else ():
         distributions = [content.distributions[name] for content in contents]
-        expected_numbers = [math.fsum(n * p for n, p in each.items()) for each in distributions]
-        means[name] = math.fsum(expected_numbers) / len(contents)
-    return means
+        expectations = [math.fsum(n * p for n, p in shares.items()) for shares in distributions]
+        mean_by_field[name] = math.fsum(expectations) / len(contents)
+    return mean_by_field
 
 
 def _token_probabilities(
@@ -232,7 +232,7 @@ def _token_probabilities(
     token = _token_at(reply, position)
     if token is None or _choice_of_token(token.text, field) != choice:
         raise NoScoreError(f"no single token of the reply is the answer {choice!r}")
-    # The minimum keeps an impossible log-probability from overflowing; a NaN fails the comparison.
+    # `min` keeps a huge log-probability from overflowing; a NaN fails the comparison below.
     probability_sum = sum(math.exp(min(logprob, 1.0)) for logprob in token.top_logprobs.values())
     if not probability_sum <= MAX_PROBABILITY_SUM:
         raise NoScoreError("the log-probabilities of a token are impossible")

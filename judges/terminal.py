@@ -33,7 +33,7 @@ _is_quiet = False
 
 
 def escape_invisible(text: str) -> str:
-    """Return the text with its control characters, which could control a terminal, escaped."""
+    """Escape control characters, since a text with them could control the terminal."""
     return INVISIBLE_PATTERN.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
 
 
@@ -58,7 +58,7 @@ def print_note(text: str) -> None:
 
 
 class _StderrHandler(logging.StreamHandler[TextIO]):
-    # It keeps the present stderr, since `sys.stderr` is redirected while DSPy's optimizers run.
+    # The handler keeps the first stderr, since DSPy's optimizers run with another `sys.stderr`.
     def emit(self, record: logging.LogRecord) -> None:
         line = textwrap.shorten(record.getMessage(), 400, placeholder=" ...")
         print_error(line, self.stream)
@@ -82,7 +82,7 @@ def verbose_logging(is_verbose: bool, log_level: int = logging.INFO) -> Iterator
 
 
 class Progress:
-    """A progress line on a stream (None: no line), with the dollars that were spent of a `budget`.
+    """A progress line on a stream, with the dollars spent of a `budget`; no line for None.
 
     If the total number is not known, `n_total` is 0, and the line shows how many are done. The
     function `refresh` may change the line's title and counts before each update. If
@@ -109,7 +109,7 @@ class Progress:
         self._warnings = verbose_logging(not _logger.hasHandlers(), logging.WARNING)
         is_notebook = type(stream).__module__.startswith("ipykernel.")
         is_interactive = stream is not None and (stream.isatty() or is_notebook)
-        known_total = "{desc}: {n:,} of {total:,} {unit} [{elapsed}<{remaining}{postfix}]"
+        with_total = "{desc}: {n:,} of {total:,} {unit} [{elapsed}<{remaining}{postfix}]"
         self._bar = tqdm(
             desc=escape_invisible(title),
             total=n_total,
@@ -121,7 +121,7 @@ class Progress:
             mininterval=0.25 if is_interactive else 30.0,
             miniters=1,
             delay=PROGRESS_DELAY_SECONDS if interactive_only else 0.0,
-            bar_format=known_total if n_total else "{desc}: {n:,} {unit} [{elapsed}{postfix}]",
+            bar_format=with_total if n_total else "{desc}: {n:,} {unit} [{elapsed}{postfix}]",
         )
 
     def step(self, *, failed: bool = False) -> None:
@@ -152,7 +152,7 @@ class Progress:
 
 
 def dollars_text(dollars: float) -> str:
-    """Return an amount in dollars with two decimals, or with four below one cent."""
+    """Return an amount in dollars with two decimals; amounts below one cent have four."""
     return f"${dollars:,.2f}" if dollars >= 0.01 or not dollars else f"${dollars:.4f}"
 
 

@@ -91,8 +91,8 @@ class LabelExportContract:
     Attributes:
         rows: The rows of an export as the tool writes them, with labels by people and by machines.
         dimension: The name of the dimension that people rated.
-        ratings: The ratings by people, from each output's id. Outputs that only machines labelled
-            are left out.
+        ratings: A dict from an output's id to its ratings by people, without outputs that only
+            machines labelled.
     """
 
     rows: ClassVar[Sequence[Mapping[str, object]]]

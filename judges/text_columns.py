@@ -23,21 +23,20 @@ def match_columns(
 
     `column_by_name` has the columns that the user chose, by an accepted name of the text. The user
     may also choose `a.b`, the key `b` of the objects in the column `a`. If the user chose no column
-    for a text, the first column with an accepted name has it, else the only column with a similar
-    name.
+    for a text, it is the first column with an accepted name, or the only one with a similar name.
     """
     column_by_text: dict[str, str] = {}
     for text_name in subject.texts:
         accepted_names = accepted_column_names(subject, text_name)
-        choices = [column_by_name[name] for name in accepted_names if name in column_by_name]
-        names = choices[:1] or accepted_names
+        chosen = [column_by_name[name] for name in accepted_names if name in column_by_name]
+        names = chosen[:1] or accepted_names
         similar_keys = {*map(name_key, names)}
         similar_columns = [column for column in table_columns if name_key(column) in similar_keys]
         possible_columns = [name for name in names if name in table_columns]
         if not possible_columns and len(similar_columns) == 1:
             possible_columns = similar_columns
-        if not possible_columns and choices and choices[0].partition(".")[0] in table_columns:
-            possible_columns = choices
+        if not possible_columns and chosen and chosen[0].partition(".")[0] in table_columns:
+            possible_columns = chosen
         if possible_columns:
             column_by_text[text_name] = possible_columns[0]
     return column_by_text
@@ -56,7 +55,7 @@ def find_columns(
         map_flags = " ".join(f"--map {name}=COLUMN" for name in missing_texts)
         raise MissingColumnError(
             f"no column {' or '.join(missing_columns)}, which the judge {subject.name!r} reads; "
-            f"columns: {', '.join(sorted(table_columns)) or 'none'}. Name yours, as in {map_flags} "
+            f"columns: {', '.join(sorted(table_columns)) or 'none'}. Name one by {map_flags} "
             f"or, in Python, map={dict.fromkeys(missing_texts, 'COLUMN')}"
         )
     return column_by_text

@@ -4,7 +4,7 @@ If people pass the share p of the outputs, a judge passes r = p tpr + (1 - p)(1 
 judge's true-positive and true-negative rates, tpr and tnr, are estimated from labels that the judge
 was not tuned on, and the equation is solved for p (Rogan and Gladen). The 95 % interval has every p
 for which the difference between r and the judge's observed pass rate could be chance, by the
-variances of the three rates over documents (Fieller). It does not exist if tpr + tnr may be 1.
+variances of the three rates over documents (Fieller). If tpr + tnr may be 1, it does not exist.
 """
 
 import math
@@ -54,8 +54,8 @@ def count_errors(
     """Compare a judge's verdicts (1, 0, or NaN) with people's labels, document by document.
 
     A row of the table has four counts of a document's outputs: outputs that people and the judge
-    pass, that only people pass, that only the judge passes, and that neither passes. The row's
-    fifth number says how many documents have just the four counts of the row.
+    pass, that only people pass, that only the judge passes, and that neither passes. The fifth
+    number of a row is the number of documents with these four counts.
     """
     counts_by_document: dict[Hashable, list[int]] = {}
     verdicts, labels = np.asarray(verdicts, float), np.asarray(labels, float)
@@ -77,7 +77,7 @@ def document_codes(documents: Sequence[Hashable]) -> NDArray[np.int64]:
 def corrected_rate(
     verdicts: ArrayLike, documents: Sequence[Hashable], error_table: Sequence[Sequence[int]]
 ) -> TrueRate:
-    """Estimate the share that people would pass; `count_errors` returns the `error_table`."""
+    """Estimate the share of outputs that people would pass; `count_errors` gives `error_table`."""
     verdicts = np.asarray(verdicts, dtype=float)
     has_verdict = ~np.isnan(verdicts)
     if not has_verdict.any():
@@ -140,8 +140,8 @@ def _smooth_rate(n_counted: Vector, n_outputs: Vector, n_documents: Vector) -> t
     The sum of the squared deviations is the variance of the share. Row i stands for
     `n_documents[i]` documents, each with `n_outputs[i]` outputs, of which `n_counted[i]` are
     counted. Two documents are added, so that a share of ten out of ten is not taken as certain: all
-    outputs of the first are counted, and none of the second (Agresti and Caffo 2000). They are
-    smaller than the average document, since outputs of a document are similar.
+    outputs of one are counted, and none of the other (Agresti and Caffo 2000). The added documents
+    are smaller than the average document, since outputs of a document are similar.
     """
     n_added = math.sqrt(n_documents @ n_outputs / (n_documents @ (n_outputs > 0)) / 2)
     n_counted = np.concatenate([n_counted, [n_added, 0]])

@@ -62,14 +62,14 @@ def win_rate(
     documents: Sequence[Hashable] | None = None,
     lengths: Sequence[tuple[int, int]] | None = None,
 ) -> WinRate:
-    """Return how often A wins over B; `lengths` has the numbers of characters of each A and B."""
+    """Return how often A wins over B; `lengths` has the characters of A and of B in each pair."""
     is_judged = [preference.preferred is not None for preference in preferences]
     judged_preferences = list(compress(preferences, is_judged))
     judged_ids = list(compress(documents or range(len(preferences)), is_judged))
-    wins = np.array([WIN_BY_PREFERENCE[str(each.preferred)] for each in judged_preferences])
+    wins = np.array([WIN_BY_PREFERENCE[str(judged.preferred)] for judged in judged_preferences])
     # The choice in each order is 1 for the output shown first, -1 for the other, 0 for neither.
-    choice_ab = np.nan_to_num(np.sign([each.margin_ab for each in judged_preferences]))
-    choice_ba = -np.nan_to_num(np.sign([each.margin_ba for each in judged_preferences]))
+    choice_ab = np.nan_to_num(np.sign([judged.margin_ab for judged in judged_preferences]))
+    choice_ba = -np.nan_to_num(np.sign([judged.margin_ba for judged in judged_preferences]))
     n_choices = abs(choice_ab) + abs(choice_ba)
     position_scores = (choice_ab + choice_ba) / np.maximum(n_choices, 1)
     is_flip = (choice_ab == choice_ba)[n_choices == 2]
@@ -103,8 +103,8 @@ def share_interval(
     """Return the 95 % interval of the mean of the values, over documents; NaN for one document.
 
     Student's t interval is computed over the documents and two added documents of average size. All
-    values of the first are `min_value`, and all values of the second are `max_value`, so that eight
-    wins out of eight are not taken as certain (Agresti and Caffo 2000).
+    values of one added document are `min_value`, and all values of the other are `max_value`, so
+    that eight wins out of eight are not taken as certain (Agresti and Caffo 2000).
     """
     codes = document_codes(documents)
     document_sizes = np.bincount(codes).astype(float)

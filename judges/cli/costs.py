@@ -73,7 +73,7 @@ def total_estimate(estimates: Sequence[CostEstimate]) -> CostEstimate:
 
 
 def run_cost_json(session: Session, seconds: float) -> dict[str, object]:
-    """Return the calls, tokens, cost and time of a run and its earlier starts, as --json has them.
+    """Return a run's calls, tokens, cost and time for --json; earlier starts of the run count, too.
 
     `cost_usd` is None if a price is unknown. `cost_unconfirmed_usd` is the worst-case cost of
     requests that were not answered.
@@ -92,12 +92,12 @@ def run_cost_json(session: Session, seconds: float) -> dict[str, object]:
 
 
 def print_run_cost(session: Session) -> None:
-    """Print notes on the requests that the reply cache answered, and on the cost of the others."""
+    """Print how many requests the reply cache answered, and what all other requests cost."""
     if note := session.budget.total.cache_note:
         print_note(note)
     cost: dict[str, Any] = run_cost_json(session, 0.0)
     if cost["cost_usd"]:
-        text = f"cost: ${cost['cost_usd']:,.4f} for {cost['lm_calls']:,} calls"
-        if unconfirmed := cost["cost_unconfirmed_usd"]:
-            text += f", at most ${unconfirmed:,.4f} of it for unanswered requests"
-        print_note(text)
+        cost_note = f"cost: ${cost['cost_usd']:,.4f} for {cost['lm_calls']:,} calls"
+        if unconfirmed_cost := cost["cost_unconfirmed_usd"]:
+            cost_note += f", at most ${unconfirmed_cost:,.4f} of it for unanswered requests"
+        print_note(cost_note)

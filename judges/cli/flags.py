@@ -34,7 +34,7 @@ PRICE_HELP = "US dollars per million input and output tokens"
 MAX_TOKENS_HELP = "maximum tokens of a reply (512; more with reasoning)"
 REASONING_EFFORT_HELP = "minimal, low, medium or high (the model's default)"
 JUDGE_HELP = "a catalogue name, a frozen judge's file, a run folder or FILE.yaml"
-# Flags that take one file with labels or scores, so that a second file is refused.
+# The flags that take one file with labels or scores; a second file is refused.
 _ONE_FILE_FLAGS = ("data", "labels", "annotations", "scores")
 
 
@@ -68,7 +68,7 @@ class Parser(argparse.ArgumentParser):
     ) -> tuple[argparse.Namespace, list[str]]:
         arguments = sys.argv[1:] if args is None else list(args)
         known_flags = list(self._option_string_actions)
-        # For a flag that does not exist, argparse would first report a missing required flag.
+        # argparse would report a missing flag before it reports a flag that does not exist.
         for argument in takewhile("--".__ne__, () if self._subparsers else arguments):
             flag = argument.partition("=")[0]
             if flag.startswith("--") and " " not in argument and flag not in known_flags:
@@ -108,11 +108,11 @@ parse_temperature = partial(_parse_number, float, 0.0, 10.0, "a number from 0 to
 
 
 def parse_address(text: str) -> str:
-    """Return the address of a model's server; raise ArgumentTypeError for other addresses."""
+    """Return a server's address; raise ArgumentTypeError if it is empty or has a password."""
     if not text.strip():
         raise argparse.ArgumentTypeError("is empty: give http://HOST:PORT/v1 or leave out the flag")
     if url_has_secret(text):
-        raise argparse.ArgumentTypeError("holds a password or a key: give it by OPENAI_API_KEY")
+        raise argparse.ArgumentTypeError("holds a password or a key: set OPENAI_API_KEY instead")
     return text
 
 
@@ -130,12 +130,12 @@ def add_table_flags(parser: argparse.ArgumentParser, *, data_help: str) -> None:
     add_flag("--data", required=True, type=Path, metavar="FILE", help=data_help)
     help_text = "the file to write; the same command resumes an interrupted run"
     add_flag("--out", type=Path, metavar="FILE", help=help_text)
-    help_text = "the column of a text, or FILE.yaml with columns; repeatable"
+    help_text = "the column that holds a text, or FILE.yaml with columns; repeatable"
     add_flag("--map", action="append", default=[], metavar="NAME=COLUMN", help=help_text)
 
 
 def add_model_flags(parser: argparse.ArgumentParser, limit_note: str = "") -> None:
-    """Add the flags that choose a model and its limits; the help on limits ends in a note."""
+    """Add the flags for a model and its limits; `limit_note` is added to the help on limits."""
     add_flag = parser.add_argument_group("model and budget").add_argument
     help_text = (
         "embedded (free), openai/NAME, decisions/NAME, systemone/NAME or any model of DSPy "
@@ -158,7 +158,7 @@ def add_model_flags(parser: argparse.ArgumentParser, limit_note: str = "") -> No
 
 
 def request_options(flags: argparse.Namespace) -> "ModelOptions":
-    """Return the options of a `Session` that the flags of `add_model_flags` set."""
+    """Return the options of a `Session`, from the flags that `add_model_flags` added."""
     return {
         "api_key_env": flags.api_key_env,
         "price": flags.price,
@@ -183,7 +183,7 @@ def add_plan_flags(parser: argparse.ArgumentParser) -> None:
 def read_plan(
     plan_kind: "PlanKind | None", samples: int | None, temperature: float | None
 ) -> "SamplingPlan | None":
-    """Return the plan that --plan, --samples and --temperature choose; None without these flags."""
+    """Return the plan that --plan, --samples and --temperature choose; None if none is set."""
     from judges.scoring import SamplingPlan
 
     if (plan_kind == "mean") != (samples is not None):
@@ -290,7 +290,7 @@ def split_named_value(named_value: str) -> tuple[str, str]:
 
 
 def read_map_flags(map_flags: Sequence[str]) -> dict[str, MappingValue]:
-    """Return the columns that --map gives, as NAME=COLUMN or as FILE.yaml, by their names."""
+    """Read the arguments of --map, NAME=COLUMN or FILE.yaml, and return the columns by NAME."""
     try:
         return read_mapping(map_flags)
     except ValueError as error:

@@ -47,7 +47,7 @@ examples:
 ABOUT_WINRATE = """\
 Compare the two outputs of every pair, and print how often A wins.
 
-Each pair is judged in both orders; it is a tie if the two choices differ.
+Each pair is judged in both orders; a pair is a tie if the two choices differ.
 The pair's texts are in columns with the judge's names (see show NAME), or in
 response_a, response_b and one of prompt, document, post and query.
 
@@ -57,8 +57,8 @@ example:
 ABOUT_EXPORT = """\
 Print a judge for use in other programs: a chat-completions request with
 {{slots}} for the texts. A frozen judge keeps its model and plan; any other
-judge is exported with one reply. A warning on stderr says what the request
-cannot express."""
+judge asks for one reply. A warning on stderr says what the request cannot
+express."""
 
 
 def command(arguments: Sequence[str]) -> int:

@@ -29,26 +29,26 @@ PREFERENCE_KEYS = ("preferred", "order_ab", "order_ba", "comparison", "failure")
 class _JudgeResults:
     """The results of one judge, and the columns that they add to a CSV or Parquet table.
 
-    A column is added for each of `keys`, the keys of a judgement. Its name begins with `prefix`.
+    Each of `judgement_keys` gets a column whose name begins with `prefix`.
     """
 
     def __init__(
-        self, judge: AnyJudge, prefix: str, keys: Sequence[str], flags: argparse.Namespace
+        self, judge: AnyJudge, prefix: str, judgement_keys: Sequence[str], flags: argparse.Namespace
     ) -> None:
         self.judge, self.prefix = judge, prefix
         self.n_judged = self.n_tuned_on = 0
         self.n_by_reason = Counter[str]()  # the number of failures for each reason
         answer_keys = [field.name for field in judge.questions if flags.answers]
         tuned_on_keys = [TUNED_ON_KEY] if judge.tuning_digests else []
-        self.keys = [*keys, *answer_keys, *tuned_on_keys]
-        # The key of each new column; {} if the output is JSON Lines.
+        self.judgement_keys = [*judgement_keys, *answer_keys, *tuned_on_keys]
+        # Maps each new column to a key of a judgement; {} if the output is JSON Lines.
         self.key_by_column: dict[str, str] = {}
 
     def name_columns(self, table_columns: Collection[str]) -> list[str]:
-        """Return the names of the new columns, which begin with `prefix`, or else PREFIX_judge."""
+        """Name the new columns PREFIX_KEY, or PREFIX_judge_KEY if the table has such columns."""
         for prefix in (self.prefix, f"{self.prefix}_judge"):
             self.key_by_column = {
-                prefix if key == "score" else f"{prefix}_{key}": key for key in self.keys
+                prefix if key == "score" else f"{prefix}_{key}": key for key in self.judgement_keys
             }
             if self.key_by_column.keys().isdisjoint(table_columns):
                 return [*self.key_by_column]
@@ -66,7 +66,6 @@ class _JudgeResults:
         return {TUNED_ON_KEY: True} if is_tuned_row else {}
 
     def _flat_cells(self, values: Record, judgement: AnyJudgement) -> Record:
-        """Return the cells of the new columns."""
         value_by_key, answers = dict(values), judgement.answers or {}
         for field in self.judge.questions if answers else ():
             value_by_key[field.name] = round(answers[field.name], SCORE_DECIMALS)
@@ -82,29 +81,29 @@ class JudgeScores(_JudgeResults):
     def __init__(self, judge: AnyJudge, flags: argparse.Namespace, *, is_as_tested: bool) -> None:
         super().__init__(judge, judge.name, ["score", "failure"], flags)
         output_fields = judge.prompt.output_fields if isinstance(judge, Judge) else ()
-        self.keys += ["rationale" for field in output_fields if field.name == "rationale"]
+        self.judgement_keys += [field.name for field in output_fields if field.name == "rationale"]
         self.is_as_tested, self.is_verdict = is_as_tested, judge.subject.scale == (0, 1)
         self.n_unparsable_replies = 0
         self.scores: list[float] = []
-        # Whether each row that the judge was not tuned on passes, and a hash of its document.
+        # For each row that the judge was not tuned on: does it pass, and a hash of its document.
         self.new_verdicts: list[bool] = []
         self.new_documents: list[int] = []
 
     def new_cells(self, row: Record, texts: Record, judgement: AnyJudgement) -> Record:
         """Add the judgement of a row to the scores, and return the row's new cells."""
         assert isinstance(judgement, Judgement)
-        mark = self._count_judgement(judgement, texts)
+        tuned_on_mark = self._count_judgement(judgement, texts)
         self.n_unparsable_replies += judgement.unparsable
-        values = {**judgement.as_json(), **mark}
+        values = {**judgement.as_json(), **tuned_on_mark}
         if judgement.failure is None:
             self.scores.append(judgement.score)
             values["score"] = round(judgement.score, SCORE_DECIMALS)
             if self.is_verdict and judgement.score < 0.5 == values["score"]:
                 values["score"] = judgement.score  # rounding would turn this fail into a pass
-            if not mark:
+            if not tuned_on_mark:
                 # The last text is the output, and the other texts are the document.
-                strings = tuple(map(str, texts.values()))
-                self.new_documents.append(hash(strings[:-1] or strings))
+                text_strings = tuple(map(str, texts.values()))
+                self.new_documents.append(hash(text_strings[:-1] or text_strings))
                 self.new_verdicts.append(judgement.score >= 0.5)
         if self.key_by_column:
             return self._flat_cells(values, judgement)
@@ -127,7 +126,7 @@ class JudgeScores(_JudgeResults):
             print_output(f"{self.judge.name:<{name_width}}  {line}")
 
     def summary_lines(self) -> Iterator[str]:
-        """Yield lines on the mean score, the commonest failure and the pass rate, with remarks."""
+        """Yield the summary's lines: mean score, commonest failure, pass rate and remarks."""
         n, n_failed = len(self.scores), self.n_by_reason.total()
         mean_and_sd = f"mean {fmean(self.scores):.3f}  sd {pstdev(self.scores):.3f}" if n else ""
         yield f"{mean_and_sd or 'no score'}  n={n:,} ({n_failed:,} failed)"
@@ -139,9 +138,9 @@ class JudgeScores(_JudgeResults):
         if verdict_words and verdict_words != ("pass", "fail"):
             yield f"a score of 1 means {verdict_words[0]!r}, and 0 means {verdict_words[1]!r}"
         if self.n_tuned_on:
-            remark = ", and left out of the rate" if self.is_verdict else ""
-            rows = f"{self.n_tuned_on:,} of these rows (marked {TUNED_ON_KEY!r}{remark})"
-            yield f"the judge was tuned on {rows}: their scores do not test the judge"
+            rate_remark = ", and left out of the pass rate" if self.is_verdict else ""
+            phrase = f"{self.n_tuned_on:,} of these rows (marked {TUNED_ON_KEY!r}{rate_remark})"
+            yield f"the judge was tuned on {phrase}: their scores do not test the judge"
 
     def summary_json(self) -> dict[str, object]:
         """Return the mean and the standard deviation of the scores, and counts of judgements."""
@@ -157,17 +156,15 @@ class JudgeScores(_JudgeResults):
 
 
 class JudgePreferences(_JudgeResults):
-    """The preferences of a pairwise judge."""
-
     def __init__(self, judge: AnyJudge, flags: argparse.Namespace) -> None:
-        # "verdict" is the stable name of a preference in the output.
+        # Programs that read the output know the preference by the name "verdict".
         super().__init__(judge, "verdict", PREFERENCE_KEYS, flags)
         self.preferences: list[Preference] = []
         self.document_hashes: list[int] = []
         self.output_lengths: list[tuple[int, int]] = []
 
     def new_cells(self, row: Record, texts: Record, judgement: AnyJudgement) -> Record:
-        """Add the preference on a row's pair to the results, and return the row's new cells."""
+        """Add the preference for a row's pair to the results, and return the row's new cells."""
         assert isinstance(judgement, Preference)
         *document_texts, text_a, text_b = texts.values()
         self.preferences.append(judgement)
@@ -201,7 +198,7 @@ ResultsByJudge = Mapping[str, JudgeResults]
 
 
 def load_judges(flags: argparse.Namespace) -> ResultsByJudge:
-    """Load the judges that the command names; return the empty results of each, by its name."""
+    """Load the judges named in a command; return an empty result for each judge, by its name."""
     results_by_judge: dict[str, JudgeResults] = {}
     for judge_path in flags.judges:
         loaded_judge = load(judge_path)

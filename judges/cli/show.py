@@ -70,7 +70,7 @@ def show_judge(flags: argparse.Namespace) -> int:
 
 
 def _answer_lines(answer_shares: Sequence[AnswerShare]) -> list[str]:
-    """Return lines on each answer: its share in the score, and the loss without the answer."""
+    """Return lines on each answer: its share in the score, and the agreement lost without it."""
     if not answer_shares:
         return []
     heading = "answers, with the share of each in the score"
@@ -110,7 +110,7 @@ def _description_lines(judge: AnyJudge) -> list[str]:
 
 
 def _answer_shares(judge: AnyJudge) -> list[AnswerShare]:
-    """Return each answer's share in the score, the rating as the last; [] without questions."""
+    """Return each answer's share in the score, the rating's last; [] if there are no questions."""
     if not isinstance(judge, Judge) or not judge.prompt.question_fields:
         return []
     rating_only = AnswerWeights(intercept=0.0, slopes={judge.prompt.answer_field.name: 1.0})
@@ -149,7 +149,7 @@ def export(flags: argparse.Namespace) -> int:
     messages, plan = judge.template(), judge.plan or ONE_REPLY_PLAN
     *earlier_texts, last_text = [message["content"] for message in messages]
     if any("{{" in text for text in (*earlier_texts, SLOT_PATTERN.sub("", last_text))):
-        raise UsageError(f"{judge.name}: the prompt has double braces, which mark a text")
+        raise UsageError(f"{judge.name}: the prompt has double braces, which would mark a text")
     request_format = RequestFormat(judge.lm.removeprefix("openai/"))
     request = request_format.make_body(messages, sampling_for(plan, judge.prompt))
     print(json.dumps({"n": 1, **request}, indent=1))

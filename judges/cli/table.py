@@ -1,8 +1,8 @@
 """The commands score and winrate: judge the rows of a table, write each row, and print a summary.
 
-A run that ends early leaves its rows so far in OUT.partial. If it sent requests to a model outside
-of this process, it also leaves a store of replies, from which the same command resumes. With
---batch-api, a provider's batch files bring the replies, at half price and within a day.
+A run that ends early leaves the rows that it has judged in OUT.partial. A run that asks a model
+outside of this process also leaves a store of replies: the same command resumes the run from it.
+With --batch-api, a provider's batch files bring the replies, at half price and within a day.
 """
 
 import argparse
@@ -98,7 +98,7 @@ class TableRun:
         self.columns, self.estimate = [*columns], total_estimate(estimates)
 
     def _count(self, rows: Iterable[TableRow]) -> tuple[int, dict[str, None], Counter[str]]:
-        """Return the number of rows, all columns, and the characters of texts by judge."""
+        """Return the number of rows, all columns, and how many characters each judge reads."""
         n_rows, columns, n_characters = 0, dict[str, None](), Counter[str]()
         for row in rows:
             n_rows += 1
@@ -113,7 +113,7 @@ class TableRun:
         return [lm for lm in self.estimate.lms if not is_embedded(lm)]
 
     def rows(self) -> Iterator[Record]:
-        """Yield the rows of the table, each with its id."""
+        """Yield each row of the table with its id."""
         for _, cells, row_number in read_table_rows(self.flags.data):
             yield {**cells, ID_COLUMN: cells.get(self.id_column) if self.id_column else row_number}
 
@@ -163,18 +163,18 @@ def _check_output(flags: argparse.Namespace) -> None:
         raise UsageError("--out FILE is needed, except with --dry-run")
     if not flags.out.parent.is_dir():
         raise RowsError(f"{flags.out}: the folder {flags.out.parent} does not exist")
-    # A store of replies beside the output shows that its run was killed; this run completes it.
+    # If the output has a store of replies, an earlier run was killed, and this run completes it.
     if flags.out.exists() and not _store_path(flags.out).exists():
         raise RowsError(f"{flags.out} exists already: name another --out, or delete that file")
     state_path = batch_state_path(flags.out)
     if not flags.batch_api and state_path.exists():
-        # The provider answers these requests already, so sending them would pay for them twice.
+        # The provider already answers the batch's requests; to send them again would cost twice.
         advice = "add --batch-api collect, or delete that file"
         raise RowsError(f"{state_path}: a batch for this output is submitted; {advice}")
 
 
 def _text_names(cells: Record) -> Iterator[str]:
-    """Yield the names of a row's texts, also of texts in objects, such as `inputs.question`."""
+    """Yield the names of a row's texts; a text inside an object has a name like inputs.question."""
     yield from cells_with_texts(cells)
     for column, cell in cells.items():
         for key, value in (as_object(cell) or {}).items():
@@ -185,8 +185,8 @@ def _text_names(cells: Record) -> Iterator[str]:
 def _read_column_mapping(map_flags: Sequence[str], judges: Sequence[AnyJudge]) -> dict[str, str]:
     """Return the columns that --map gives for the judges' texts and for the id, by name.
 
-    An argument NAME=COLUMN is refused if no judge reads a text of that name. A mapping file may
-    also map labels, so its other names are ignored.
+    An argument NAME=COLUMN is refused if no judge reads a text of that name. In a mapping file,
+    such names are ignored, since the file may also map labels.
     """
     accepted_names = {ID_COLUMN}
     for judge in judges:
@@ -208,10 +208,10 @@ def _store_path(output_path: Path) -> Path:
 
 @contextmanager
 def _open_session(run: TableRun, *, is_last: bool = False) -> Iterator[Session]:
-    """Open a session, with a store of replies next to the output file, which is locked.
+    """Lock the output file, and open a session with a store of replies next to that file.
 
     At the end, the store is removed if it holds nothing that a later start could use. After the
-    run's last session (`is_last`), it is removed unless an error was raised.
+    run's last session (`is_last`), the store is removed unless an error was raised.
     """
     flags, lms = run.flags, run.estimate.lms
     store_path = _store_path(flags.out) if run.external_lms else None
@@ -272,7 +272,7 @@ def _explain_early_end(run: TableRun, session: Session, progress: Progress) -> I
     try:
         yield
     except FailingRunError:
-        raise  # the store would answer the same again
+        raise  # a new start would get the same replies from the store
     except (KeyboardInterrupt, BudgetSpentError, FatalModelError, OSError) as error:
         can_resume = session.store is not None and session.store.can_resume
         if isinstance(error, FatalModelError) and not can_resume:
@@ -280,7 +280,7 @@ def _explain_early_end(run: TableRun, session: Session, progress: Progress) -> I
         reason = getattr(error, "strerror", None) or str(error) or "interrupted"
         path = partial_path(run.flags.out)
         message = f"{reason}: {progress.n_done:,} of {run.n_rows:,} rows are in {path}"
-        # The messages of a spent budget and of some failures already say how to go on.
+        # The messages of some errors, such as a spent budget, already say how to go on.
         if can_resume and "same command" not in reason:
             message += "; run the same command again to continue"
         if isinstance(error, KeyboardInterrupt):
@@ -291,7 +291,7 @@ def _explain_early_end(run: TableRun, session: Session, progress: Progress) -> I
 def _judge_rows(
     run: TableRun, session: Session
 ) -> Generator[tuple[Record, TextsByJudge, dict[str, AnyJudgement]], None, None]:
-    """Yield each row with its id, its texts and judgements by judge; all judges run together."""
+    """Yield each row with its id, and its texts and judgements by judge; all judges run at once."""
     rows, row_copy = tee(run.rows())
     all_texts, *text_copies = tee(map(run.texts_by_judge, row_copy), len(run.judges) + 1)
     streams = []
@@ -325,8 +325,8 @@ def _run_batch_step(run: TableRun) -> bool:
                 )
             return not failures
         if batch.state.batch_id is None:
-            # The batch takes the place of the model, and writes all requests to its file. An
-            # existing file is not used, since it may be incomplete, or from another run.
+            # The batch takes the place of the model, and writes all requests to a new file. An
+            # existing file of requests may be incomplete, or from another run.
             recording_session = Session(models={lms[0]: batch}, **request_options(flags))
             with recording_session, closing(_judge_rows(run, recording_session)) as judged_rows:
                 for _ in judged_rows:

@@ -62,7 +62,7 @@ def test_undefined_correlations_are_null_and_numpy_numbers_plain():
 
 
 def test_a_judge_whose_prompt_is_not_its_subjects_cannot_be_made():
-    with pytest.raises(ValueError, match="and needs the fields"):
+    with pytest.raises(ValueError, match="; it needs "):
         Judge(subject=FLUENCY, prompt=RELEVANCE.prompt())
     with pytest.raises(ValueError, match="instruction is empty"):
         reprompt(Judge.of(RELEVANCE), instruction=" \n")
@@ -130,7 +130,7 @@ FORGED = {
         lambda document: document["program"]["demos"][0].pop("rating"),
         "not the fields of the prompt",
     ),
-    "no fields": (put("program", "fields", value=[]), "needs the fields document, summary"),
+    "no fields": (put("program", "fields", value=[]), "it needs document, summary"),
     "a plan of many": (put("sampling", "samples", value=3), "cannot have 3 samples"),
     "an endless temperature": (put("sampling", "temperature", value=10**4000), "not a frozen"),
     "a lm with a line break": (put("lm", value="a\nb"), r"at `\$.lm`"),

@@ -136,7 +136,7 @@ def test_a_missing_column_is_told_beside_the_texts_in_objects_which_map_can_name
     write_jsonl("in.jsonl", [{"inputs": {"question": "q", "n": 1}, "outputs": {"answer": "a"}}])
     ask = ["score", "fluency", "--data", "in.jsonl", "--out", "o.jsonl"]
     error = run(main, *ask).err
-    assert "columns: inputs, inputs.question, outputs, outputs.answer. Name yours" in error
+    assert "columns: inputs, inputs.question, outputs, outputs.answer. Name one by --map" in error
     assert json_of(main, *ask, "--map", "summary=outputs.answer")["judges"]["fluency"]["n"] == 1
 
 

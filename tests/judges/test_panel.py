@@ -63,7 +63,7 @@ def test_frozen_it_scores_row_by_row_and_in_batches_the_same(tmp_path):
 REFUSED = [
     (RELEVANCE, [], "a panel has 1 to 64 members"),
     (RELEVANCE, [member("a"), member("a")], "with different names; this one has 2: a, a"),
-    (RELEVANCE, [member("inner", judge=PANEL)], "inner is Panel.* not a Judge; of a panel, join"),
+    (RELEVANCE, [member("inner", judge=PANEL)], "inner is Panel.* not a Judge; join the members"),
     (RELEVANCE, [member("a", judge=Judge.of(COHERENCE))], "member a rates coherence, and the"),
     (RELEVANCE, [member("a", judge=COMPARES)], "member a compares each summary by"),
     (RELEVANCE, [member("a", math.nan)], "member a has the weight nan"),

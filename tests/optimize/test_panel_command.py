@@ -102,7 +102,7 @@ def test_a_shipped_panel_scores_each_output_as_measured_and_is_refused_as_a_memb
     assert rho["value"] == pytest.approx(result["test"]["panel"]["value"])
     assert "holds a finished run" in refusal_of(capsys, *flags, "--out", "runs/panel-001", code=1)
     line = refusal_of(capsys, *flags[:4], "runs/panel-001", members[0], code=1)
-    assert "not a Judge; of a panel, join the members" in line
+    assert "not a Judge; join the members of a panel" in line
 
 
 def test_rows_that_a_member_was_tuned_on_are_not_used(capsys):
