@@ -41,22 +41,22 @@ ROW_NUMBER_COLUMN = "#row"
 # Other names that files often give to the columns `id`, `group`, `system` and so on.
 _ALIASES = {
     "id": (
-        *("item_id", "sample_id", "example_id", "nr", "nr.", "no.", "#", "index", "item"),
-        "nummer",
+        *("item_id", "sample_id", "example_id", "nr", "nr.", "no.", "n°", "#", "index", "item"),
+        *("nummer", "numéro", "número", "identifiant", "identificador"),
     ),
     "group": ("document_id", "doc_id", "group_id", "conversation_id"),
     "system": (
-        *("system_id", "system_name", "model", "model_id", "model_name", "modell"),
+        *("system_id", "system_name", "model", "model_id", "model_name", "modell", "modèle"),
         *("bot", "chatbot", "llm", "variant", "variante"),
     ),
     "system_a": ("model_a", "generator_1"),
     "system_b": ("model_b", "generator_2"),
     "annotator": (
         *("annotator_id", "annotator_name", "worker", "worker_id", "rater", "rater_id", "coder"),
-        *("reviewer", "evaluator", "bewerter"),
+        *("reviewer", "evaluator", "bewerter", "annotateur", "évaluateur", "evaluador"),
     ),
-    "dimension": ("criterion", "aspect", "kriterium", "aspekt"),
-    "rating": ("score", "value", "mark", "grade", "bewertung", "note", "punkte"),
+    "dimension": ("criterion", "aspect", "kriterium", "aspekt", "critère", "criterio", "dimensión"),
+    "rating": ("score", "value", "mark", "grade", "bewertung", "note", "punkte", "puntuación"),
 }
 # If a column's name has one of these words, a model wrote the comments in it, and not a person.
 _MODEL_WORDS = frozenset({"llm", "gpt", "model", "judge", "ai", "claude", "gemini", "auto"})

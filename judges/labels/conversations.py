@@ -31,6 +31,10 @@ _ROLE_KEYS, _CONTENT_KEYS = ("role", "from", "speaker"), ("content", "value", "t
 _TOOL_CALL_KEYS = ("tool_calls", "function_call")
 _INDENTED_NEWLINE, _MAX_CHARACTERS = "\n    ", 20_000
 _OMISSION_END = " characters left out ...] "
+_SINGLE_MESSAGES_NOTE = (
+    "each row is one message, which is judged by itself; for a conversation write one row with a "
+    'list of messages, such as [{"role": "user", "content": "..."}], in `messages`'
+)
 # One turn of a conversation: its speaker, such as `User` or `Assistant calls`, and its text.
 Turn = tuple[str, str]
 
@@ -180,6 +184,8 @@ def columns_with_texts(columns: "Columns") -> "Columns":
     """Return the columns with texts in place of conversations; a note says what is judged."""
     table, notes = columns.table, columns.problems.notes
     chat_columns = [column for column in table.columns if any(_turns_in(table, column))]
+    if not chat_columns and {"role", "content"} <= {*table.columns}:
+        notes.append(_SINGLE_MESSAGES_NOTE)
     if not chat_columns:
         return columns
     read_columns, text_names, judged_text = _judged_texts(table, chat_columns, columns.options)

@@ -11,14 +11,16 @@ _SEPARATORS = re.compile(r"[\s_-]+")
 # Usual names of source texts, which systems were given. The most specific ones come first.
 SOURCE_NAMES = (
     *("document", "context", "post", "query", "prompt", "article", "dialogue", "question"),
-    *("instruction", "dokument", "artikel", "frage", "anfrage", "input", "inputs", "eingabe"),
-    *("request", "usermessage", "conversation", "conversations", "messages", "chat"),
-    *("transcript", "sourcetext"),
+    *("instruction", "dokument", "artikel", "frage", "anfrage", "contexte", "documento"),
+    *("artículo", "pregunta", "input", "inputs", "eingabe", "entrée", "entrada", "request"),
+    *("usermessage", "conversation", "conversations", "messages", "chat", "transcript"),
+    "sourcetext",
 )
 # Usual names of outputs, which systems wrote.
 OUTPUT_NAMES = (
     *("summary", "response", "output", "answer", "reply", "completion", "outputs"),
-    *("generation", "zusammenfassung", "antwort", "ausgabe", "assistantmessage", "botmessage"),
+    *("generation", "zusammenfassung", "antwort", "ausgabe", "résumé", "réponse", "sortie"),
+    *("resumen", "respuesta", "salida", "assistantmessage", "botmessage"),
 )
 # Words that may stand beside one of these names, as in `model_answer` or `User Input`.
 _QUALIFIERS = {

@@ -15,16 +15,16 @@ from judges.labels.types import LabelledPair, LabelledPairs, Vote
 from judges.labels.values import WordValues, is_missing_value, normalize_word
 from judges.tables.problems import UnreadableError, count_text, joined_names
 
-_VOTE_COLUMN_NAMES = (*VOTE_COLUMNS, "vote", "gewinner")
+_VOTE_COLUMN_NAMES = (*VOTE_COLUMNS, "vote", "gewinner", "gagnant", "ganador")
 # Matches the name of the first of two columns of outputs, such as `answer_a` or `Output 1`.
 _COLUMN_A_NAME = re.compile(r"(.+?)([ _.-]?)(a|1)", re.IGNORECASE)
 RESPONSE_NAMES = ("response_a", "response_b")
 _SUFFIX_B_BY_SUFFIX_A = {"a": "b", "A": "B", "1": "2"}
 # Columns with one of these words in their names, such as `model_a`, hold the names of systems.
-_SYSTEM_WORDS = frozenset({"system", "model", "generator", "modell"})
+_SYSTEM_WORDS = frozenset({"system", "model", "generator", "modell", "modèle", "modelo"})
 
 _VOTE_BY_WORD: dict[str, Vote] = {"a": "A", "b": "B", "model_a": "A", "model_b": "B"}
-_TIE_WORDS = "tie draw equal same both neither both_bad bothbad unentschieden gleich"
+_TIE_WORDS = "tie draw equal same both neither both_bad bothbad unentschieden gleich égalité empate"
 _VOTE_BY_WORD |= dict.fromkeys(_TIE_WORDS.split(), "tie")
 # AlpacaEval's files write votes as these numbers.
 _VOTE_BY_NUMBER: dict[float, Vote] = {1: "A", 2: "B", 1.5: "tie"}
@@ -178,7 +178,10 @@ def read_pair_rows(columns: Columns) -> LabelledPairs:
 
 
 def _pair_columns(columns: Columns) -> tuple[ResponseColumns, tuple[str, ...]]:
-    """Return the columns of responses and votes; raises UnreadableError if there are none."""
+    """Return the columns of responses and votes.
+
+    Raises UnreadableError if there are none, or if a column of votes rates only output A.
+    """
     responses, vote_columns = find_response_columns(columns), _find_vote_columns(columns)
     names_text = joined_names(columns.table.columns)
     if responses is None:
@@ -192,6 +195,13 @@ def _pair_columns(columns: Columns) -> tuple[ResponseColumns, tuple[str, ...]]:
         fault = f"there is no column of votes among {names_text}"
         advice = "name your column with --map votes=COLUMN, or --map preferred=COLUMN"
         raise UnreadableError("no-column", fault, advice)
+    other_columns = {*columns.table.columns}.difference(vote_columns)
+    for column in vote_columns if columns.options.reads_labels else ():
+        # A column such as `rank_a` is on output A alone: with `rank_b`, it may say that they tie.
+        if (other_column := re.sub("_a$", "_b", column)) in other_columns:
+            fault = f"rates only output A of each pair, and {other_column} rates output B"
+            advice = "write one column of votes from both: A, B or, if they are equal, tie"
+            raise UnreadableError("no-vote", fault, advice, column)
     return responses, vote_columns
 
 

@@ -16,7 +16,8 @@ from judges.tables.problems import joined_names
 # Matches a column name such as `relevance (annotator 1)`. The first group is the dimension.
 _ANNOTATOR_COLUMN_NAME = re.compile(
     r"(.*?\w)[\W_]+(?:annotator|rater|coder|evaluator|reviewer|worker|expert|participant|"
-    r"(?:(?:be|aus)werter|gutachter|prüfer)(?:in)?)(?:[\W_]|\d).*",
+    r"(?:be|aus)werter|gutachter|prüfer|annotateur|annotatrice|évaluateur|évaluatrice|"
+    r"evaluador|evaluadora|anotador|anotadora)(?:in)?(?:[\W_]|\d).*",
     re.IGNORECASE,
 )
 # Words that name a column of labels, and further words that such a name may have, as in `human
@@ -24,6 +25,7 @@ _ANNOTATOR_COLUMN_NAME = re.compile(
 _LABEL_WORDS = {
     *("label", "verdict", "rating", "grade", "score", "judgement", "judgment", "correct", "pass"),
     *("passed", "ok", "thumbs", "truth", "accepted", "approved", "bewertung", "urteil"),
+    *("étiquette", "etiqueta"),
 }
 _LABEL_QUALIFIERS = {
     *("ground", "human", "expert", "gold", "golden", "true", "annotator", "manual", "final"),

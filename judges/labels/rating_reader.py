@@ -30,12 +30,16 @@ from judges.tables.problems import UnreadableError, count_text, excerpt
 
 # Words beside ratings, as in "1 - very good". If the lowest rating is called good and the highest
 # bad, then 1 is the best rating, as in German school marks.
-_GOOD_WORDS = re.compile(r"\b(good|excellent|great|best|gut|hervorragend)\b")
-_BAD_WORDS = re.compile(r"\b(bad|poor|worst|terrible|schlecht|mangelhaft|ungenügend)\b")
+_GOOD_WORDS = re.compile(
+    r"\b(good|excellent|great|best|gut|hervorragend|bien|bonne?|excelente|bueno)\b"
+)
+_BAD_WORDS = re.compile(
+    r"\b(bad|poor|worst|terrible|schlecht|mangelhaft|ungenügend|mauvais|malo)\b"
+)
 # Matches a word that is known to be a rating, and a text of only signs, such as ★★★.
 _RATING_WORD = re.compile(
     rf"{_GOOD_WORDS.pattern}|{_BAD_WORDS.pattern}|"
-    r"\b(?:fair|average|okay|mittel)\b|^\W*$"
+    r"\b(?:fair|average|okay|mittel|moyen|regular)\b|^\W*$"
 )
 # Numbers with which surveys mark a missing answer. They are negative or far above the ratings.
 _MISSING_CODES = frozenset(map(float, (-9, -1, -88, -98, -99, -999, 88, 98, 99, 888, 999, 9999)))

@@ -40,7 +40,8 @@ _BAD_DIMENSION_NAME = re.compile(
     r"(?!.*\b(?:no|not|non|free|without|keine?)\b).*\b(?:bad\b|bugs?\b|harm(?!less)|halluc|toxi|"
     r"unsafe|danger|error|mistake|wrong|fail|fals|incorrect|inaccura|spam|offens|violat|abus|hate|"
     r"insult|inappropriate|bias|defect|leak|fabricat|problem|issue|flag|irrelevan|fehler|schädlich|"
-    r"nsfw|jailbreak|\bpii\b|misleading|\boff topic|reject|penalty)"
+    r"erreur|contresens|tóxic|peligro|dañin|nsfw|jailbreak|\bpii\b|misleading|\boff topic|reject|"
+    r"penalty)"
 )
 # A column of ratings with one of these words in its name usually has 1 for the best.
 _LOW_IS_BEST_WORDS = {

@@ -35,7 +35,8 @@ VERDICT_PAIRS = _word_pairs(
 )
 # Pairs of words that are read as 1 and 0, unless the column has a third word such as `average`.
 YES_NO_PAIRS = VERDICT_PAIRS + _word_pairs(
-    *("true/false", "yes/no", "y/n", "wahr/falsch", "ja/nein"),
+    *("true/false", "yes/no", "y/n", "wahr/falsch", "ja/nein", "vrai/faux", "oui/non"),
+    *("verdadero/falso", "sí/no", "si/no"),
 )
 NUMBER_BY_YES_NO_WORD = {yes: 1.0 for yes, _ in YES_NO_PAIRS} | {no: 0.0 for _, no in YES_NO_PAIRS}
 # Words, in place of a rating, that say that there is no rating.
@@ -43,14 +44,14 @@ _MISSING_WORDS = frozenset(
     (
         *("", "n/a", "na", "n.a.", "#n/a", "nan", "null", "none", "-", "--", "–", "—", "?"),
         *("not applicable", "not rated", "no answer", "missing", "skipped", "don't know"),
-        *("unknown", "k.a.", "k. a.", "keine angabe"),
+        *("unknown", "k.a.", "k. a.", "keine angabe", "sans réponse", "sin respuesta"),
     )
 )
 
 _DECIMAL_PATTERN = r"[+-]?[0-9]+(?:[.,][0-9]+)?"
 _PLAIN_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?\d*,\d+", re.ASCII)
 _FRACTION = re.compile(
-    rf"({_DECIMAL_PATTERN})\s*(?:/|out of|of|von)\s*({_DECIMAL_PATTERN})", re.ASCII | re.I
+    rf"({_DECIMAL_PATTERN})\s*(?:/|out of|of|von|sur|de)\s*({_DECIMAL_PATTERN})", re.ASCII | re.I
 )
 # Matches a fraction such as 04/05, which may be a date that a spreadsheet made from 4/5.
 _POSSIBLE_DATE = re.compile(r"0\d.*/|.*/\s*0\d")

@@ -94,6 +94,11 @@ def test_a_row_without_the_conversation_that_is_read_is_not_read_from_another_on
         data.read_labels(rows)
 
 
+def test_rows_of_single_messages_are_told():
+    rows = [{"role": "user", "content": f"Why {n}?", "label": n} for n in (0, 1)]
+    assert "each row is one message" in data.read_labels(rows).notes[0]
+
+
 def test_an_output_beside_the_conversation_is_the_one_that_is_judged():
     row = {"messages": [USER, REPLY, USER], "response": "Gone.", "label": 1}
     labelled = data.read_labels([row, {**row, "response": "Here.", "label": 0}])

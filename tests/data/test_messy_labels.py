@@ -50,6 +50,7 @@ WIDE = 'id,document,summary,Rater Anna,"Rater Ben, PhD"\nr0,Text,Short,4,3\nr1,O
 TWO_ANNOTATORS = "id;document;summary;A;B\r\nr0;T;S;3,5;3.5\r\nr1;U;R;4,5;2\r\n"
 MEAN_RATINGS = "id,document,summary,mark\nr0,T,S,4\nr1,U,R,2\n"
 LONG = "Item;Text;summary;Who;Mark\n7;Eins;Kurz;Anna;3,5\n7;Eins;Kurz;Ben;4\n"
+FRENCH = "identifiant;article;résumé;annotateur;critère;note\n1;Un;Bref;Ana;mark;3,5\n"
 UNNAMED = "document,summary,annotator,mark\nOne,Short,Anna,4\nOne,Short,Ben,2\n"
 NESTED = [
     {"id": f"r{n}", "document": f"T{n}", "summary": f"S{n}", "annotations": {"mark": marks}}
@@ -102,6 +103,9 @@ SHEETS: dict[str, Sheet] = {
         f"{LONG}8;Drei;Knapp;Anna;k.A.\n8;Drei;Knapp;Ben;2\n",
         [(3.5, 4), (2,)],
         map=["document=Text", "annotator=WHO", "mark=Mark"],
+    ),
+    "a long sheet in French": Sheet(
+        f"{FRENCH}1;Un;Bref;Luc;mark;4\n2;Deux;Court;Ana;mark;2\n", [(3.5, 4), (2,)]
     ),
     "annotators' rows without ids": Sheet(UNNAMED, [(4, 2)], note="to a row of the same texts"),
     "nested JSON": Sheet(NESTED, [(4,), (2, 3)], note="'4 - good' as 4"),

@@ -142,3 +142,9 @@ def test_the_words_of_chatbot_arena_are_votes_and_any_other_choice_is_asked_for(
     assert "holds pairs of outputs" in refusal(path)
     message = refusal(file_of(header.format("choice") + row), read=data.read_pairs)
     assert "name your column with --map votes=COLUMN" in message
+
+
+def test_a_rank_of_one_side_is_no_vote():
+    row = {"prompt": "Why?", "response_a": "A.", "response_b": "B.", "rank_a": 1, "rank_b": 1}
+    message = refusal([row], read=data.read_pairs, map={"votes": "rank_a"})
+    assert "'rank_a' rates only output A of each pair, and rank_b rates output B" in message

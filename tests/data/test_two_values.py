@@ -20,7 +20,7 @@ def sheet(cells: list[str], header: str = "label") -> Path:
     [
         *(("pass", "fail"), ("yes", "no"), ("good", "bad"), ("true", "false"), ("ok", "not ok")),
         *(("thumbs up", "thumbs down"), ("👍", "👎"), ("bestanden", "nicht bestanden")),
-        *(("1", "0"), ("1", "-1.0"), ("ja", "nein")),
+        *(("1", "0"), ("1", "-1.0"), ("sí", "no"), ("oui", "non")),
     ],
 )
 def test_a_column_of_two_words_counts_1_and_0_and_knows_its_words(good, bad):
