@@ -182,6 +182,8 @@ def _rank_tiles(scorecard: Scorecard) -> Iterator[Tile]:
         yield Tile("Same answer in both orders", same_answer_share, is_share=True)
     elif people and (one_annotator := people.one_annotator):
         note = f"the judge's: {number_text(one_annotator.judge.value)}"
+        if one_annotator.n_outputs < scorecard.rho.n_outputs:  # others have one rating
+            note += f"; n={one_annotator.n_outputs:,}"
         yield Tile("One annotator's rho with others", one_annotator.annotator, note)
 
 
@@ -274,6 +276,14 @@ def tuning_warnings(overlap: TuningOverlap, unit: str, judge_name: str = "It") -
     if n_rows := overlap.n_document_rows:
         warnings.append(f"documents of {n_rows:,} of these {unit}s, which may flatter it.")
     return [("Warning", f"{judge_name} was tuned on {warning}") for warning in warnings]
+
+
+def order_facts(scorecard: Scorecard) -> Iterator[Fact]:
+    """Yield a pairwise judge's accuracy in either order of the outputs."""
+    if figures := scorecard.pair_figures:
+        share_ab = share_text(figures.accuracy_order_ab)
+        share_ba = share_text(figures.accuracy_order_ba)
+        yield "accuracy in one order", f"{share_ab} with A first, {share_ba} with B first"
 
 
 def correlation_lines(scorecard: Scorecard, n_systems: int) -> list[str]:

@@ -34,8 +34,8 @@ def verification_lines(
     if not with_all_levels:
         return lines
     scorecard, counts = result.scorecard, result.data_counts
-    facts = fact_lines([*card.annotator_facts(scorecard, counts.n_tied or 0)])
-    remarks = wrap_lines(card.unweighted_sentence(counts), *facts)
+    facts = [*card.order_facts(scorecard), *card.annotator_facts(scorecard, counts.n_tied or 0)]
+    remarks = wrap_lines(card.unweighted_sentence(counts), *fact_lines(facts))
     return [*lines, "", *card.correlation_lines(scorecard, counts.n_systems), *remarks]
 
 

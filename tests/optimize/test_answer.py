@@ -116,7 +116,7 @@ def test_the_answer_compares_the_judge_with_one_annotator(ends, says):
     own = card(people_figures=one_annotator(gain(-0.05, *ends)))
     assert tuning_answer(run_result(test=on_split(tuned=own))).headline.endswith(says)
     assert "One annotator's rho with others: 0.470" in text(own)
-    assert text(own).endswith("the judge's: 0.420.")
+    assert text(own).endswith("the judge's: 0.420; n=40.")
 
 
 def test_a_run_prints_at_most_24_lines_of_80_columns():
