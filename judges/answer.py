@@ -6,9 +6,9 @@
    "rating" or the dimension's name.
 3. The answer before a reason, such as "4 - clear" or "B: it is precise".
 
-A text must state exactly one value in these forms, and no other value elsewhere. Any other text
-raises NoScoreError. Cleaning a text does not move its characters, so an answer's position also
-holds for the original text.
+A reply must state exactly one value in these forms, and no other value elsewhere. Any other reply
+raises NoScoreError. The reply is cleaned without moving its characters, so an answer has the same
+position in the original reply.
 """
 
 import re
@@ -19,7 +19,7 @@ from typing import NamedTuple
 from judges.judgement import NoScoreError, quote
 from judges.prompt import FIELD_HEADER_PATTERN, FieldValue
 
-# The most characters of a reply; a longer one is not searched for an answer.
+# A reply of more than MAX_REPLY_LENGTH characters is not searched for an answer.
 MAX_REPLY_LENGTH = 20_000
 NUMBER_WORDS = (
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"
@@ -41,7 +41,7 @@ _ANSWER_WORDS = _word_set(
     "rating ratings rate score scores grade mark answer verdict result judgement judgment label"
     " evaluation assessment preferred preference choice winner decision best"
 )
-# Words in a heading that say nothing about what follows.
+# Words in a heading that do not tell whether an answer follows.
 _NEUTRAL_WORDS = _word_set(
     "the a an my your our is i it for of on this here s total would give to level"
 )
@@ -82,7 +82,7 @@ _HEADING_PATTERN = re.compile(
     r"(?P<heading>[^\W\d][^\n:=→<>.?!;\"(]{0,70}?(?: ?\([^()\n]{0,60}\))?)(?(quote)(?P=quote))"
     rf"{_AFTER_ANSWER}(?:[-=]>|[:=→]|(?<= )[-–—](?= ))"
 )
-# What may follow a complete answer: nothing, or a reason that does not take the answer back.
+# The text after a complete answer: nothing, or a reason that does not take the answer back.
 _REASON_PATTERN = re.compile(
     rf"{_AFTER_ANSWER}(?:\Z|[.!](?=[\s*\"')}}]|\Z)|(?:[,;:](?=[\s*\"')}}]|\Z)|\((?!\?)|[-–—] (?!\d)"
     r"|(?:because|since|as it|due to|given)\b)(?!\W*(?i:or|maybe|perhaps|possibly|probably|at best"
@@ -100,7 +100,7 @@ _WITHDRAWAL_PHRASE = re.compile(
     r"|i (?:\w+ )?reconsider|too (?:high|low|generous|harsh)|i (?:cannot|can't) (?:rate|score|say)"
     r"|(?:wait|hmm+|oops|sorry|correction) ?[,.:!])"
 )
-# Mentions of a scale, in a text without the mentions of the judge's own scale.
+# Mentions of another scale; mentions of the judge's own scale were removed before.
 _OTHER_SCALE = re.compile(
     r"(?i)\bscale\b[^\n\d]{0,9}\d|\b\d+-point\b|\(\d+ is"
     r"|\((?:[01] ?(?:to|-|–)|(?:out )?of|max\w*:?) ?\d+\)"
@@ -131,7 +131,7 @@ class AnswerPatterns:
             self.choice_by_text |= {word: n for n, word in enumerate(NUMBER_WORDS) if n in choices}
             value_regex, scale_regex = _NUMBER_ANSWER, self._scale_regex()
         else:
-            # The longest word first, so that "not ok" is not read as "ok".
+            # The pattern has the longest word first, so that "not ok" is not read as "ok".
             words_by_length = sorted(self.choice_by_text, key=len, reverse=True)
             words_regex = "|".join(map(re.escape, words_by_length))
             value_regex = (
@@ -147,9 +147,9 @@ class AnswerPatterns:
         clause_regex = rf"(?:{clause_start}|[.!?;:=,(–—]| -) ?{filler_regex}[*_\"(]{{0,4}}"
         end_regex = rf"(?=[*\")\]}} ]*(?:$|\(|[.!,;](?:\s|\Z){clause_end}))"
         self.answer_pattern = re.compile(rf"{_BULLET}{_BEFORE_ANSWER}{value_regex}")
-        # An answer that follows the first one in the text, and is nearly all of its clause.
+        # Matches an answer that comes later in the text and fills nearly all of its clause.
         self.later_pattern = re.compile(clause_regex + value_regex + end_regex, re.MULTILINE)
-        # A mention of the judge's own scale, such as "out of 5".
+        # Matches a mention of the judge's own scale, such as "out of 5".
         self.scale_pattern = re.compile(scale_regex)
 
     def _scale_regex(self) -> str:
@@ -179,7 +179,7 @@ class Answer(NamedTuple):
     """An answer in a reply, with its position; `value` is None if the answer is unclear.
 
     `priority` is 3 if the heading says "final" or "overall", 2 if the heading names the answer or
-    the answer is alone on its line, and 1 otherwise. Answers of a lower priority are ignored.
+    the answer is alone on its line, and 1 otherwise. Only answers of the highest priority count.
     """
 
     value: float | str | None
@@ -232,7 +232,7 @@ def plain_text(text: str, patterns: AnswerPatterns) -> str:
 
 
 class _Line:
-    """A line of a reply: its heading, its answer, and the `reason`, which is what follows."""
+    """A line of a reply: its heading, its answer, and the `reason` after the answer."""
 
     def __init__(self, line: str, patterns: AnswerPatterns) -> None:
         heading = _HEADING_PATTERN.match(line)
@@ -263,7 +263,7 @@ class _Line:
 def _find_answers(
     cleaned_text: str, patterns: AnswerPatterns, answer_names: frozenset[str]
 ) -> tuple[list[Answer], list[tuple[int, str]]]:
-    """Return the answers in all lines of a plain text, and all other texts with their positions."""
+    """Return all answers in a plain text, and the texts between answers with their positions."""
     answers: list[Answer] = []
     other_texts: list[tuple[int, str]] = []
     last_priority: int | None = None

@@ -1,11 +1,11 @@
 """Turn a judge's prompt into typed questions for a decision model, and answers into probabilities.
 
-A decision model writes no text: it answers typed questions with probabilities. The input is a JSON
+A decision model writes no text: it answers typed questions with probabilities. Its input is a JSON
 object in the form that DSPy uses, with the instruction, the descriptions of the texts, the
-demonstrations and the texts. The type of a question depends on the judge's answer: it is `score`
-for a rating, with the ratings and their anchors as levels; `noul` (yes or no) for a verdict; and
-`choice` for a choice between two outputs. A decision model is not asked for free text, such as a
-rationale. There are two wire formats: System One's and OpenAI's.
+demonstrations and the texts. A rating is asked for by a question of the type `score`, whose levels
+are the ratings and their anchors. The type is `noul` (yes or no) for a verdict, and `choice` for a
+choice between two outputs. A decision model is not asked for free text, such as a rationale. There
+are two wire formats: System One's and OpenAI's.
 """
 
 import json
@@ -50,7 +50,7 @@ class TypedQuestion(Struct, kw_only=True, omit_defaults=True):
 
 
 class DecisionTask(Struct, kw_only=True):
-    """What all of a judge's requests to a decision model share; it is the system message.
+    """What all requests of a judge to a decision model have in common: the system message.
 
     `state` has the instruction, the descriptions of the texts and the demonstrations.
     """
@@ -69,7 +69,7 @@ class DecisionTask(Struct, kw_only=True):
         return Message(role="system", content=content)
 
     def request_body(self, lm: str, texts: object) -> dict[str, object]:
-        """Return a request's body without the model; the first part of `lm` decides the format."""
+        """Return a request's body, without the model's name; `lm` decides the wire format."""
         state = {**self.state, "inputs": texts}
         if lm.partition("/")[0] != OPENAI_DECISIONS:
             return {"state": state, "questions": msgspec.to_builtins(self.questions)}
@@ -92,13 +92,13 @@ def template_for_model(lm: str, prompt: Prompt) -> list[Message]:
 
 
 def fill_template(lm: str, template: Sequence[Message], texts: Mapping[str, str]) -> list[Message]:
-    """Fill the texts in a template's messages; raises KeyError if a text is missing."""
+    """Fill texts into the messages of a template; raises KeyError if a text is missing."""
     encode_json = partial(json.dumps, ensure_ascii=False)
     return fill_slots(template, texts, encode_text=encode_json if is_decision_model(lm) else str)
 
 
 def decision_state(prompt: Prompt) -> dict[str, object]:
-    """Return the instruction, the input fields and the demos as a decision model reads them."""
+    """Return the instruction, the input fields and the demos, as the input of a decision model."""
     input_lines = []
     for number, field in enumerate(prompt.input_fields, start=1):
         input_lines.append(f"{number}. `{field.name}` (str): {break_markup(field.description)}")
@@ -148,7 +148,6 @@ def split_field_description(field: Field) -> tuple[str, dict[str, str]]:
 
 
 def _openai_question(name: str, question: TypedQuestion) -> dict[str, object]:
-    """Return a question in OpenAI's format."""
     text, criteria = question.instructions, question.criteria or {}
     if isinstance(criteria, list):
         levels = [_option_json("label", *_split_level(level)) for level in criteria]
@@ -156,7 +155,7 @@ def _openai_question(name: str, question: TypedQuestion) -> dict[str, object]:
     if question.type == "choice":
         choices = [_option_json("value", option, meaning) for option, meaning in criteria.items()]
         return {"type": "choice", "name": name, "instructions": text, "choices": choices}
-    # OpenAI's predicate has no field for what true and false mean, so the instructions say this.
+    # OpenAI's predicate has no field for what true and false mean, so the instructions say it.
     meanings_text = "; ".join(f"{outcome}: {meaning}" for outcome, meaning in criteria.items())
     if meanings_text:
         text = f"{text} ({meanings_text})"
@@ -168,7 +167,7 @@ def _option_json(key: str, option: str, description: object) -> dict[str, object
 
 
 def _split_level(criterion: object) -> tuple[str, str]:
-    """Split a level such as "1: poor" into "1" and "poor"; other text has no description."""
+    """Split a level such as "1: poor" into "1" and "poor"; other levels have no description."""
     level, _, description = str(criterion).partition(": ")
     return (level, description) if level.lstrip("-").isdigit() else (str(criterion), "")
 
@@ -192,9 +191,9 @@ class _TypedAnswer(Struct):
 
 
 def reply_from_answers(answers: object, question_names: Collection[str]) -> Reply:
-    """Return a Reply with `{question: answer}` as JSON, from System One's or OpenAI's answers.
+    """Return a Reply whose text is the JSON object `{question: answer}`, in either wire format.
 
-    If a question is not answered, the Reply is a refusal. Malformed answers raise an error in
+    If a question is not answered, the Reply is a refusal. Malformed answers raise one of
     JSON_ERRORS.
     """
     if isinstance(answers, list):  # OpenAI's format
@@ -213,7 +212,7 @@ def reply_from_answers(answers: object, question_names: Collection[str]) -> Repl
 def read_option_probabilities(
     questions: Mapping[str, TypedQuestion], reply: Reply
 ) -> dict[str, dict[str, float]]:
-    """Read each option's probability, by question; raises NoScoreError for an unusable answer."""
+    """Read each option's probability, by question; raises NoScoreError if an answer is unusable."""
     answers, probabilities = json.loads(reply.text), {}
     for name, question in questions.items():
         try:
@@ -226,7 +225,7 @@ def read_option_probabilities(
 
 
 def _option_probabilities(question: TypedQuestion, answer: _TypedAnswer) -> dict[str, float]:
-    """Return each option's probability; raises ValueError if the answer has other options."""
+    """Return each option's probability; raises ValueError if the answer does not fit."""
     if answer.type.replace("predicate", "noul") != question.type:
         raise ValueError(f"its type is {answer.type!r}, not {question.type!r}")
     if question.type == "noul":

@@ -52,7 +52,7 @@ class Exchange:
     """Turns rows into a judge's messages, and replies into judgements.
 
     `lm` is the model's name or endpoint; for a decision model, it has to be the name. Raises
-    NoProbabilitiesError or OptionError if the model cannot follow the plan.
+    NoProbabilitiesError or OptionError if the model cannot follow the sampling plan.
     """
 
     subject: Subject
@@ -86,13 +86,13 @@ class Exchange:
         return fill_template(self.lm, self.template, texts)
 
     def read_content(self, reply: Reply) -> ReplyContent:
-        """Read a reply; raises NoScoreError, or NoProbabilitiesError (see `read_text_reply`)."""
+        """Read a reply; raises NoScoreError or NoProbabilitiesError if it cannot be used."""
         if self.asks_decision_model:
             return scoring.read_decision_reply(self.prompt, reply)
         return scoring.read_text_reply(self.plan, self.prompt, reply, (self.subject.name,))
 
     def response_from_outputs(self, outputs: Iterable[object]) -> Response:
-        """Return the outputs of an inference engine as a client's Response (see `Judge.read`)."""
+        """Read the outputs of an inference engine for one request, as a client reads replies."""
         contents, failures = list[ReplyContent](), list[str]()
         for output in [outputs] if isinstance(outputs, str) else outputs:
             try:
@@ -103,7 +103,7 @@ class Exchange:
         return Response(values=tuple(contents), failures=tuple(failures))
 
     def judgement_from_responses(self, responses: Sequence[Response]) -> AnyJudgement:
-        """Return the judgement of a row from its response, or of a pair from one for each order."""
+        """Return a row's judgement; a pair has two responses, one for each order of the outputs."""
         fields = self.prompt.choices
         if self.subject.kind == "pairwise":
             return _preference(responses).rescored(fields, self.weights)
@@ -116,36 +116,36 @@ class Exchange:
         """Yield a judgement for each row, in order; a pair is asked in both orders."""
         if self.plan.kind == "weighted" and client.model.has_logprobs is False:
             raise NoProbabilitiesError(f"{client.model.name} gives no log-probabilities")
-        # The client reads the rows to send them; the loop reads the same rows to judge them.
+        # The client reads the rows before the loop does, in order to send them ahead of time.
         rows_to_send, rows_to_judge = tee(map(partial(texts_or_reason, self.subject), rows))
         sent_rows = (texts for texts in rows_to_send if not isinstance(texts, str))
         requests = chain.from_iterable(map(self._requests, sent_rows))
-        # The responses are closed before the store, so that after Ctrl-C the store gets the answers
-        # to requests in flight.
+        # After Ctrl-C, closing the responses waits for answers to requests in flight, while the
+        # store is still open.
         with closing(client.run(requests)) as responses:
-            for texts in rows_to_judge:
-                if isinstance(texts, str):
-                    yield failed_judgement(self.subject, texts)
+            for row_texts in rows_to_judge:
+                if isinstance(row_texts, str):
+                    yield failed_judgement(self.subject, row_texts)
                 else:
                     row_responses = list(islice(responses, len(self.orders)))
                     yield self.judgement_from_responses(row_responses)
-            next(responses, None)  # raises BudgetSpentError if a request was over the budget
+            next(responses, None)  # raises BudgetSpentError if some request was not allowed
 
     def _requests(self, texts: Mapping[str, str]) -> list[Request]:
-        """Return the requests for a row: one for each order."""
+        """Return the requests for a row: one, or for a pair one for each order of the outputs."""
         # A repeated request restates the format of the reply, except for the plan "mean", whose
         # replies all have to come from the same prompt.
         is_restated = self.plan.kind != "mean" and not self.asks_decision_model
         restate = partial(restate_format, self.prompt) if is_restated else None
         all_messages = [self.messages(texts, order) for order in self.orders]
-        return [Request(each, self.sampling, self._read_reply, restate) for each in all_messages]
+        return [Request(m, self.sampling, self._read_reply, restate) for m in all_messages]
 
     def _read_reply(self, reply: Reply) -> ReplyContent:
         self.has_given_logprobs = self.has_given_logprobs or bool(reply.tokens)
         try:
             return self.read_content(reply)
         except NoProbabilitiesError as error:
-            if self.has_given_logprobs:  # the model gives them, so only this reply fails
+            if self.has_given_logprobs:  # other replies have them, so only this reply fails
                 raise NoScoreError(str(error)) from error
             raise
 
@@ -160,9 +160,9 @@ class Exchange:
 
 
 def texts_or_reason(subject: Subject, row: Row) -> dict[str, str] | str:
-    """Return the texts of a row by name, or the reason why it is not sent: one is missing or blank.
+    """Return a row's texts by name, or why the row is not sent: a text is missing or blank.
 
-    One of the two outputs of a pair may be blank: a system that says nothing loses its comparisons.
+    One of the two outputs of a pair may be blank, since a system that says nothing should lose.
     """
     texts, blank_names = {}, []
     for name in subject.texts:
@@ -181,17 +181,17 @@ def texts_or_reason(subject: Subject, row: Row) -> dict[str, str] | str:
 
 
 def zip_judgements(
-    streams: Sequence[Judgements],
+    judgement_streams: Sequence[Judgements],
 ) -> Generator[tuple[AnyJudgement, ...], None, None]:
     """Yield the judgements of each row by several judges.
 
-    Read it row by row, and close it: at its end, a stream raises BudgetSpentError if a repeated
-    request of any row was over the budget.
+    Read the generator row by row to its end, or close it. At the end it raises BudgetSpentError if
+    the budget did not allow some repeated request.
     """
     with ExitStack() as stack:
-        for stream in streams:
+        for stream in judgement_streams:
             stack.enter_context(closing(stream))
-        yield from zip(*streams, strict=True)
+        yield from zip(*judgement_streams, strict=True)
 
 
 def failed_judgement(subject: Subject, reason: str) -> AnyJudgement:

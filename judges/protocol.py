@@ -56,7 +56,7 @@ def is_reasoning_model(lm: str) -> bool:
 
 
 def max_tokens_factor(lm: str) -> int:
-    """Return by what `max_tokens` is multiplied: a reasoning model needs tokens for thoughts."""
+    """Return the factor of `max_tokens`: a reasoning model also needs tokens for its thoughts."""
     return REASONING_FACTOR if is_reasoning_model(lm) else 1
 
 
@@ -128,9 +128,9 @@ class Reply:
 class Request:
     """A request: its messages, its sampling parameters, and how its replies are read.
 
-    `read_reply` returns what a reply says. If it raises NoScoreError, the request is sent again,
-    with the messages that `restate_messages` returns. At temperature 0, unchanged messages would
-    bring the same reply.
+    `read_reply` returns what a reply says. If `read_reply` raises NoScoreError, the request is sent
+    again, with the messages that `restate_messages` returns. At temperature 0, the same messages
+    would bring the same reply.
     """
 
     messages: Sequence[Message]
@@ -143,8 +143,8 @@ class Request:
 class Usage:
     """The tokens of a request (`tokens_in`) and its replies (`tokens_out`).
 
-    The provider read `cache_read_tokens` of the request's tokens from its prompt cache, and wrote
-    `cache_write_tokens` of them to this cache.
+    Of the request's tokens, `cache_read_tokens` were read from the provider's prompt cache, and
+    `cache_write_tokens` were written to it.
     """
 
     tokens_in: int
@@ -155,7 +155,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion(Usage):
-    """A model's response to one request: the replies, their tokens, and the model's name."""
+    """A model's response to one request: the replies, the token counts, and the model's name."""
 
     replies: tuple[Reply, ...]
     model: str
@@ -229,17 +229,17 @@ class CompletionChoice(Struct):
         if not text and message.refusal:
             text, finish_reason = message.refusal, REFUSAL
         token_logprobs = (self.logprobs and self.logprobs.content) or ()
-        tokens = tuple([each.as_token() for each in token_logprobs])
+        tokens = tuple([logprob.as_token() for logprob in token_logprobs])
         return Reply(text=text, tokens=tokens, finish_reason=finish_reason)
 
 
 def reply_from_output(output: Any) -> Reply:
-    """Return an inference engine's output as a Reply: a string, a choice, or an output of vLLM."""
+    """Convert a string, a chat choice, or an output of vLLM to a Reply."""
     if isinstance(output, str):
         return Reply(text=output)
     if not isinstance(text := getattr(output, "text", None), str):
         return convert(output, CompletionChoice, from_attributes=True).as_reply()
-    # vLLM has the likeliest tokens at each position by their ids.
+    # For each position, vLLM maps the ids of the likeliest tokens to these tokens.
     tokens = []
     for token_id, token_by_id in zip(output.token_ids, output.logprobs or (), strict=False):
         top_logprobs = {token.decoded_token: token.logprob for token in token_by_id.values()}
@@ -277,8 +277,8 @@ class ModelTraits:
 
     Attributes:
         in_process: Whether the model answers within this process, at once and for free.
-        identity: Stands in a request's key in place of the endpoint. Default: the endpoint.
-        cacheable: Whether the user's cache keeps the replies. Default: unless `in_process`.
+        identity: Replaces the endpoint in a request's key. Default: the endpoint.
+        cacheable: Whether the user's cache keeps the replies. Default: true unless `in_process`.
         temperature: The temperature for a judge without a plan; None is the model's own.
         timeout: The seconds after which an unanswered request is sent again. Default: 120.
         max_tokens: The limit of tokens in all requests, unless the user sets one. Default: none.
@@ -299,13 +299,13 @@ class ModelTraits:
 
 
 class ModelError(JudgesError):
-    """A request got no usable answer; `may_be_billed` says if the provider may charge for it."""
+    """A request got no usable answer; `may_be_billed` says whether it may cost something."""
 
     may_be_billed = False
 
 
 class TransientError(ModelError):
-    """A failure that a retry may overcome; `retry_after` is the server's wait in seconds."""
+    """A failure that a retry may overcome. The server asks to wait `retry_after` seconds."""
 
     def __init__(
         self, message: str, retry_after: float | None = None, *, may_be_billed: bool = False
@@ -316,7 +316,7 @@ class TransientError(ModelError):
 
 
 class ThrottledError(TransientError):
-    """The endpoint refuses a request because there were too many (429)."""
+    """The endpoint refuses a request because there were too many requests (status 429)."""
 
 
 class UnreachableError(TransientError):
@@ -328,4 +328,4 @@ class FatalModelError(ModelError):
 
 
 class RefusedError(ModelError):
-    """A failure of one request and its row: the text is too long, or the content is refused."""
+    """A failure of one request only: its text is too long, or its content is refused."""

@@ -28,7 +28,7 @@ from judges.protocol import REFUSAL, RefusedError, Reply
 _COMPLETED_HEADER = re.compile(r"(?im)^[ *_`>#-]{0,20}\[\[[ #]{0,9}completed\b")
 _HEADER = re.compile(rf"[*_`]{{0,3}}{FIELD_HEADER_PATTERN.pattern}[*_`:]{{0,3}}")
 
-# The start and the end of a part of a reply.
+# The start and the end of a part of a reply, as indices of characters.
 Span = tuple[int, int]
 
 
@@ -44,7 +44,7 @@ def check_reply(reply: Reply) -> None:
 
 
 class ReplyValues(NamedTuple):
-    """The value of each output field in a reply, and the positions of the answers with choices."""
+    """The value of each output field in a reply, and where in the reply each choice is."""
 
     values: dict[str, FieldValue]
     choice_positions: dict[str, int]
@@ -55,8 +55,8 @@ def read_reply(
 ) -> ReplyValues:
     """Read the values of the prompt's output fields; raises NoScoreError for an unclear reply.
 
-    A free text is the text under its header, else the text above the first header. A name of the
-    dimension counts as a heading of the answer, as in "Fluency: 4".
+    The value of a free-text field is the text under its header, else the text above the first
+    header. A name of the dimension counts as a heading of the answer, as in "Fluency: 4".
     """
     reply_start, reply_end = reply_text_span(reply)
     headers = list(_HEADER.finditer(reply, reply_start, reply_end))
@@ -67,7 +67,7 @@ def read_reply(
         spans = _answer_spans(spans, reply, (reply_start, reply_end), prompt)
     elif prompt.answer_field.name not in spans:
         spans[prompt.answer_field.name] = reply_start, reply_end
-        # Steps and questions may have ratings of their own, so the answer must have a heading.
+        # The steps of a long reasoning may have ratings of their own, so a heading is needed.
         if prompt.reasoning in LONG_REASONING:
             needs_heading, dimension_names = True, ()
     text_above = reply[reply_start : headers[0].start() if headers else reply_end].strip()
@@ -96,8 +96,8 @@ def read_reply(
 def _section_spans(headings: Sequence[re.Match[str]], reply_end: int) -> dict[str, Span]:
     """Return the span of the text after each header or heading, by the name in the heading."""
     section_ends = [*(heading.start() for heading in headings), reply_end][1:]
-    pairs = zip(headings, section_ends, strict=True)
-    return {heading[1].lower(): (heading.end(), section_end) for heading, section_end in pairs}
+    headings_and_ends = zip(headings, section_ends, strict=True)
+    return {heading[1].lower(): (heading.end(), end) for heading, end in headings_and_ends}
 
 
 def _answer_spans(
@@ -124,7 +124,7 @@ def _answer_spans(
 def _read_choice(
     section: str, field: Field, headings: Collection[str], needs_heading: bool
 ) -> tuple[FieldValue, int]:
-    """Return the choice that a section states, and its position."""
+    """Return the choice that a section of a reply states, and the position of the choice."""
     patterns = answer_patterns(field.allowed_values)
     answer = find_answer(section, patterns, headings, needs_heading)
     if answer is None or answer.value is None:
@@ -136,7 +136,7 @@ def _read_choice(
 
 
 def reply_text_span(reply: str) -> Span:
-    """Return where a reply starts, after its thoughts, and ends, before its header "completed"."""
+    """Return the span of a reply between its thoughts and its header "completed"."""
     start = max((tag.end() for tag in THOUGHT_END.finditer(reply)), default=0)
     if THOUGHT_START.search(reply, start):
         raise NoScoreError(f"a thought that does not end: {quote(reply[start:])}")

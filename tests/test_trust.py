@@ -180,7 +180,7 @@ def test_a_redirect_takes_no_text_to_another_host(lm, stranger):
     headers = {"Location": f"http://{stranger}/v1"}
     with serving(AnyPath(lambda *_: web.Response(status=307, headers=headers))) as server:
         base = server.url
-        with pytest.raises(FatalModelError, match=r"307 from .*: it redirects"):
+        with pytest.raises(FatalModelError, match=r"307 from .*: the endpoint redirects"):
             list(judges.load("coherence").judge_all([ROW], lm=lm, api_base=base))
         if lm.startswith("azure/"):
             return

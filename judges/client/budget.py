@@ -2,8 +2,8 @@
 
 Before a request is sent, its worst-case cost is booked: the cost if every byte of the prompt is a
 token and every reply has `max_tokens` tokens. When the request is answered, its real cost replaces
-the worst-case cost. So a run never exceeds its limits. The worst-case cost of a request that is
-never answered stays booked. If the run has a store, it also counts in later starts of the run.
+the worst-case cost. Because of these bookings, a run never exceeds its limits. If a request is
+never answered, its worst-case cost stays booked. A run's store keeps bookings for later starts.
 """
 
 import threading
@@ -24,9 +24,9 @@ class BudgetSpentError(JudgesError, RuntimeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spending:
-    """The requests, tokens and dollars that were spent on one purpose, such as "test".
+    """The requests, tokens and dollars that a run spent on one purpose, such as "test".
 
-    `cost_usd` includes the worst-case cost of unanswered requests; None if the price is unknown.
+    `cost_usd` includes the worst-case cost of unanswered requests. An unknown cost is None.
     """
 
     purpose: str
@@ -51,11 +51,11 @@ class Booking:
 
 @dataclass(slots=True)
 class Counts:
-    """The numbers of an account's requests for one purpose, with their tokens and costs.
+    """How many requests one model got for one purpose, with their tokens and costs.
 
-    `calls` counts the requests that were sent, including retries, and `open_calls` the requests in
-    flight. `answered_cost` is the real cost of answered requests, `lost_cost` the worst-case cost
-    of unanswered requests, and `open_cost` the worst-case cost of requests in flight.
+    `calls` counts the requests that were sent, including retries; `open_calls` counts the requests
+    in flight. `answered_cost` is the real cost of answered requests. Two worst-case costs are those
+    of unanswered requests (`lost_cost`) and of requests in flight (`open_cost`).
     """
 
     calls: int = 0
@@ -69,7 +69,7 @@ class Counts:
 
     @property
     def spent(self) -> float:
-        """The real cost of answered requests and the worst-case cost of unanswered ones."""
+        """The real cost of answered requests plus the worst-case cost of unanswered requests."""
         return self.answered_cost + self.lost_cost
 
     @property
@@ -79,7 +79,7 @@ class Counts:
 
     @property
     def cache_note(self) -> str | None:
-        """A line on how many requests the reply cache answered; None if it answered no request."""
+        """A line that says how many requests the reply cache answered; None if it answered none."""
         if not self.cached_calls:
             return None
         n_requests = self.cached_calls + self.calls
@@ -87,7 +87,7 @@ class Counts:
 
     @classmethod
     def sum(cls, summands: Iterable["Counts"]) -> "Counts":
-        """Return the sum of several counts, field by field."""
+        """Add several Counts, field by field."""
         all_counts = list(summands)
         return cls(**{name: sum(getattr(c, name) for c in all_counts) for name in cls.__slots__})
 
@@ -95,8 +95,8 @@ class Counts:
 class Budget:
     """Limits on the calls and the US dollars of a run. Each of the run's models has an account.
 
-    The limits hold for all accounts together. Retries count as calls, and so do the requests of
-    earlier starts in the run's `store`. Without a store, the limits hold for each start separately.
+    The limits hold for all accounts together. Retries count as calls. If the run has a `store`, the
+    requests of earlier starts of the run count, too.
     """
 
     def __init__(
@@ -113,23 +113,23 @@ class Budget:
         self.excess_ratio = 1.0
         # The calls and dollars that `set_aside` keeps for a later step of the run.
         self._calls_set_aside = self._cost_set_aside = 0.0
-        # The counts, by the account's name and the purpose.
+        # Maps an account's name and a purpose to the counts of these requests.
         self.counts: dict[str, defaultdict[str, Counts]] = defaultdict(lambda: defaultdict(Counts))
-        for total in self.store.totals() if self.store else ():
-            counts = self.counts[total.role][total.purpose]
-            if total.state == CACHED:
-                counts.cached_calls += total.n_requests
+        for request_total in self.store.totals() if self.store else ():
+            counts = self.counts[request_total.role][request_total.purpose]
+            if request_total.state == CACHED:
+                counts.cached_calls += request_total.n_requests
                 continue
-            counts.calls += total.n_requests
-            counts.tokens_in += total.tokens_in
-            counts.tokens_out += total.tokens_out
-            if total.state == ANSWERED:
-                counts.answered_cost += total.cost
+            counts.calls += request_total.n_requests
+            counts.tokens_in += request_total.tokens_in
+            counts.tokens_out += request_total.tokens_out
+            if request_total.state == ANSWERED:
+                counts.answered_cost += request_total.cost
             else:
-                counts.lost_cost += total.cost
+                counts.lost_cost += request_total.cost
 
     def account(self, name: str = "model", token_price: Price | None = None) -> "Account":
-        """Return the account of this name; raises OptionError if `max_cost` needs a price."""
+        """Return the account `name`; raises OptionError if `max_cost` is set without a price."""
         if self.max_cost is not None and token_price is None:
             raise OptionError(
                 "max_cost needs the model's price, which is unknown: give the price (--price "
@@ -143,11 +143,11 @@ class Budget:
     @property
     def total(self) -> Counts:
         """The sum of all counts, over all accounts and purposes."""
-        # Copies, since another thread may add an account or a purpose meanwhile.
+        # The lists are copies, since another thread may add an account or a purpose meanwhile.
         return Counts.sum(c for account in [*self.counts.values()] for c in [*account.values()])
 
     def set_aside(self, calls: float = 0.0, cost: float = 0.0) -> None:
-        """Keep calls and US dollars for a later step, in place of any amount set aside before."""
+        """Reserve calls and US dollars for a later step, in place of what was reserved before."""
         with self.lock:
             self._calls_set_aside, self._cost_set_aside = calls, cost
 
@@ -155,13 +155,13 @@ class Budget:
         """Return whether the limits now allow a request that may cost `cost` US dollars.
 
         A request that is not allowed now may be allowed later, since requests in flight may cost
-        less than their worst case. Raises BudgetSpentError if it can never be allowed.
+        less than their worst case. Raises BudgetSpentError if the request can never be allowed.
         """
         total, calls_set_aside = self.total, round(self._calls_set_aside)
         if calls_set_aside or self._cost_set_aside:
-            advice = "; the rest is kept for later steps"
+            advice = "; the rest is reserved for later steps of the run"
         elif self.store is None:
-            advice = "; the limit holds for one start: the same command has the whole limit again"
+            advice = "; run the same command again: each start has the whole limit again"
         else:
             advice = "; run the same command again with a larger budget to continue"
         if self.max_calls is not None and total.calls >= self.max_calls - calls_set_aside:
@@ -178,17 +178,17 @@ class Budget:
 
 
 class Account:
-    """One model's account in a budget: its requests and costs over a run and its earlier starts.
+    """The requests to one model and their costs, over a run and the run's earlier starts.
 
-    New requests are counted under `purpose`. An unknown `token_price` is None.
+    New requests are counted under `purpose`. `token_price` is None if the model's price is unknown.
     """
 
     def __init__(self, budget: Budget, name: str, token_price: Price | None) -> None:
         self.budget, self.name, self.token_price, self.purpose = budget, name, token_price, ""
         self._counts = budget.counts[name]
-        # The number of settled requests. If dollars are limited, at most twice as many are in
-        # flight, since only answers show whether the endpoint respects max_tokens.
-        self._n_settled = 0
+        # The number of answered requests. If dollars are limited, at most twice as many may be in
+        # flight, since only an answer shows whether the endpoint respects max_tokens.
+        self._n_answered = 0
 
     @contextmanager
     def spending_on(self, purpose: str) -> Iterator[None]:
@@ -220,31 +220,32 @@ class Account:
         ]
 
     def book(self, key: bytes, messages: Sequence[Message], sampling: Sampling) -> Booking | None:
-        """Reserve a request's worst-case cost; None if the budget does not allow it yet."""
+        """Reserve the worst-case cost of a request; None if the budget does not allow it yet."""
         budget, purpose = self.budget, self.purpose
-        max_tokens = max_prompt_tokens(messages), sampling.n * sampling.max_tokens
-        worst_cost = (self.token_price or FREE).worst_cost(*max_tokens)
+        max_tokens_out = sampling.n * sampling.max_tokens
+        price = self.token_price or FREE
+        worst_cost = price.worst_cost(max_prompt_tokens(messages), max_tokens_out)
         with budget.lock:
-            cost = worst_cost * budget.excess_ratio
-            max_open_calls = max(1, 2 * self._n_settled)
+            reserved_cost = worst_cost * budget.excess_ratio
+            max_open_calls = max(1, 2 * self._n_answered)
             cost_is_limited = worst_cost > 0 and budget.max_cost is not None
             if cost_is_limited and self.total.open_calls >= max_open_calls:
                 return None
-            if not budget.may_spend(cost):
+            if not budget.may_spend(reserved_cost):
                 return None
             store, request_id = budget.store, None
             if store and key:
-                request_id = store.record_sent(key, self.name, purpose, cost)
+                request_id = store.record_sent(key, self.name, purpose, reserved_cost)
             counts = self._counts[purpose]
             counts.calls += 1
             counts.open_calls += 1
-            counts.open_cost += cost
-            return Booking(cost, worst_cost, purpose, request_id)
+            counts.open_cost += reserved_cost
+            return Booking(reserved_cost, worst_cost, purpose, request_id)
 
     def settle(self, booking: Booking, usage_or_error: Usage | ModelError) -> None:
         """Replace a request's booking by its real tokens and cost, and store its replies.
 
-        A failed request costs its worst case if the provider may bill the request, else nothing.
+        A failed request counts at its worst-case cost if the provider may bill it, and else at 0.
         """
         budget, usage, cost = self.budget, None, 0.0
         with budget.lock:
@@ -255,7 +256,7 @@ class Account:
                 counts.answered_cost += cost
                 counts.tokens_in += usage.tokens_in
                 counts.tokens_out += usage.tokens_out
-                self._n_settled += 1
+                self._n_answered += 1
                 if cost > booking.worst_cost > 0:
                     budget.excess_ratio = max(budget.excess_ratio, cost / booking.worst_cost)
             elif usage_or_error.may_be_billed:
@@ -264,7 +265,7 @@ class Account:
             else:
                 request_state = REFUSED
             counts.open_calls -= 1
-            # With no open call, the open cost is exactly 0: subtracting leaves a rounding error.
+            # Without open calls, the cost is exactly 0. Subtraction leaves a rounding error.
             open_cost = counts.open_cost - booking.reserved_cost
             counts.open_cost = open_cost if counts.open_calls else 0.0
             if booking.request_id is not None and budget.store:

@@ -48,9 +48,9 @@ _log = logging.getLogger(__name__)
 
 
 class _SampledReplies:
-    """The replies to one request so far, by the index of their sample.
+    """The replies to one request so far: one for each sample that the request asks for.
 
-    `values` has what was read from a reply, and `unreadable` the reason why nothing was.
+    `values` has what was read from each reply. `unreadable` has replies without a value, and why.
     """
 
     def __init__(self, request: Request, run_state: RunState) -> None:
@@ -61,7 +61,7 @@ class _SampledReplies:
         self.n_repeats = self.tokens_in = self.tokens_out = 0
 
     def add(self, indices: Iterable[int], completion: Completion) -> None:
-        """Read the replies for these samples, and keep their values or their errors."""
+        """Read the replies to the samples `indices`, and keep their values or errors."""
         self.tokens_in += completion.tokens_in
         self.tokens_out += completion.tokens_out
         for index, reply in zip(indices, completion.replies, strict=False):
@@ -89,12 +89,11 @@ class _SampledReplies:
 class Client:
     """Sends requests to one model within a budget, from any thread.
 
-    The Response to a request that fails says why in `failure`. A run ends if FatalModelError or
-    BudgetSpentError is raised. Unless `keep_going` is true, it also ends if almost all requests
+    If a request fails, its Response says why in `failure`. A run ends if FatalModelError or
+    BudgetSpentError is raised. Unless `keep_going` is true, a run also ends if almost all requests
     fail, or if the model stops answering. An unanswered request is sent again after `timeout`
-    seconds. `max_tokens` and `reasoning_effort` replace those of every request, unless they are
-    None. `open_client_for` opens a client for another model and address on the same budget. A
-    client need not be closed.
+    seconds. `max_tokens` and `reasoning_effort`, unless None, replace the values in each request's
+    `sampling`. `open_client_for` opens a client for another model and address with the same budget.
     """
 
     model: Model
@@ -112,7 +111,7 @@ class Client:
         # The tokens of the responses that `run` has yielded, including cached responses.
         self.tokens_in = self.tokens_out = 0
         self._store = self.account.budget.store
-        # The stores whose writes are committed after an answer, and where answers are looked up.
+        # Answers are looked up in these stores, and new answers are committed to them.
         self._stores = [store for store in (self._store, self.cache) if store]
         traits = ModelTraits.of(self.model)
         self.is_in_process, self._accepts_n = traits.in_process, self.model.native_n
@@ -126,7 +125,7 @@ class Client:
         self._commit_is_scheduled = False
 
     def ask(self, request: Request) -> Response:
-        """Answer a single request, from any thread."""
+        """Send one request and return its response; may be called from any thread."""
         future = self._start_request(request)
         try:
             return future.result()
@@ -135,7 +134,7 @@ class Client:
             raise
 
     async def ask_async(self, request: Request) -> Response:
-        """Answer a single request, from any event loop."""
+        """Send one request and return its response; may be awaited on any event loop."""
         return await asyncio.wrap_future(self._start_request(request))
 
     def _start_request(self, request: Request) -> "Future[Response]":
@@ -148,9 +147,9 @@ class Client:
     def run(self, requests: Iterable[Request]) -> Generator[Response, None, None]:
         """Yield a response for each request, in order; only a few requests are read ahead.
 
-        On Ctrl-C, it waits a few seconds for the answers to requests in flight, and stores them.
+        On Ctrl-C, `run` waits a few seconds for the answers to requests in flight, and stores them.
         Raises FatalModelError if no request can be answered, for example because the key is wrong.
-        If a limit is reached, raises BudgetSpentError after the responses to all sent requests.
+        Raises BudgetSpentError after the responses to all requests that the budget allowed.
         """
         if self.is_in_process:
             for request in requests:
@@ -178,7 +177,7 @@ class Client:
         return response
 
     def _answer_in_process(self, request: Request) -> Response:
-        """Return the response of a model in this process, without retries and without a store."""
+        """Ask a model that runs in this process, without retries and without a store."""
         replies = _SampledReplies(request, RunState())
         booking = self.account.book(b"", request.messages, request.sampling)
         if booking is None:
@@ -196,7 +195,7 @@ class Client:
         return replies.make_response()
 
     async def answer(self, request: Request, run_state: RunState) -> Response:
-        """Return the response to a request: `sampling.n` accepted replies, or why some failed."""
+        """Return the response to a request: `sampling.n` values, or why values are missing."""
         replies = _SampledReplies(request, run_state)
         may_raise_max_tokens = self.max_tokens is None
         usual_max_tokens = max_tokens_factor(self.model.name) * request.sampling.max_tokens
@@ -214,8 +213,8 @@ class Client:
                 may_raise_max_tokens = False
                 sampling = replace(sampling, max_tokens=LONGER_REPLY_FACTOR * sampling.max_tokens)
                 warn_once(
-                    f"{self.model.name}: a reply was cut off at its limit of tokens; such requests "
-                    f"are sent again with up to {sampling.max_tokens:,} (not with --max-tokens N)"
+                    f"{self.model.name}: a reply was cut off at its limit of tokens; without "
+                    f"--max-tokens, such requests are sent again with up to {sampling.max_tokens:,}"
                 )
             elif is_cut_off or replies.n_repeats == MAX_REPEATS:
                 return replies.make_response()
@@ -223,29 +222,29 @@ class Client:
                 replies.n_repeats += 1
 
     async def _draw_samples(self, replies: _SampledReplies, sampling: Sampling) -> None:
-        """Request the missing samples: together if the model accepts `n`, else one by one."""
+        """Ask for the missing samples: in one request if the model accepts `n`, else one by one."""
         sampling = replace(sampling, seed=sampling.seed + replies.n_repeats)
         if sampling.n == 1:
             await self._request_samples(replies, self._keyed_request(replies, sampling), [0])
             return
-        indices = [i for i in range(sampling.n) if i not in replies.values]
-        joint_request = self._keyed_request(replies, replace(sampling, n=len(indices)))
+        missing_indices = [i for i in range(sampling.n) if i not in replies.values]
+        joint_request = self._keyed_request(replies, replace(sampling, n=len(missing_indices)))
         request_by_index = {}
-        for index in indices:
+        for index in missing_indices:
             seed = sampling.seed + SAMPLE_SEED_STEP * index
             sample_sampling = replace(sampling, n=1, seed=seed)
             request_by_index[index] = self._keyed_request(replies, sample_sampling)
-        # Only answers show whether an endpoint accepts `n`. So samples that an earlier start drew
-        # in one way are not drawn again in the other way.
-        draws_jointly = self._has_answer([joint_request])
-        if not draws_jointly and self._accepts_n:
-            draws_jointly = not self._has_answer(request_by_index.values())
-        if draws_jointly:
-            n_replies = await self._request_samples(replies, joint_request, indices)
-            if n_replies == 1 < len(indices):
+        # If an earlier run has asked for these samples, they are asked for in the same way,
+        # together or one by one. Then its answers are in the stores, and are not paid for again.
+        is_one_request = self._has_answer([joint_request])
+        if not is_one_request and self._accepts_n:
+            is_one_request = not self._has_answer(request_by_index.values())
+        if is_one_request:
+            n_replies = await self._request_samples(replies, joint_request, missing_indices)
+            if n_replies == 1 < len(missing_indices):
                 self._accepts_n = False  # the endpoint ignores n
-            indices = indices[n_replies:] if n_replies else []
-        draws = [self._request_samples(replies, request_by_index[i], [i]) for i in indices]
+            missing_indices = missing_indices[n_replies:] if n_replies else []
+        draws = [self._request_samples(replies, request_by_index[i], [i]) for i in missing_indices]
         # If one request does not fit into the budget, the others are still answered.
         for result in await asyncio.gather(*draws, return_exceptions=True):
             if isinstance(result, BaseException):
@@ -259,7 +258,7 @@ class Client:
         return KeyedRequest(replies.run_state, key, messages, sampling)
 
     def _has_answer(self, requests: Iterable[KeyedRequest]) -> bool:
-        """Whether the run's store or the cache has the answer to one of these requests."""
+        """Return whether the run's store or the cache has an answer to one of the requests."""
         with suppress(StoreError):
             return any(store.get(request.key) for store in self._stores for request in requests)
         return False
@@ -267,17 +266,17 @@ class Client:
     async def _request_samples(
         self, replies: _SampledReplies, request: KeyedRequest, sample_indices: Sequence[int]
     ) -> int:
-        """Make one request for these samples, and return the number of its replies."""
+        """Send one request for the given samples, and return the number of its replies."""
         try:
             completion, is_cached = await self._find_or_send(request)
         except (TransientError, RefusedError) as error:
             _log.info("%s", error)
             replies.error_messages.append(str(error))
             return 0
-        n_values = len(replies.values)
+        n_values_before = len(replies.values)
         replies.add(sample_indices, completion)
         # Unreadable replies are not cached, since another run may get readable replies.
-        if self.cache is not None and not is_cached and len(replies.values) > n_values:
+        if self.cache is not None and not is_cached and len(replies.values) > n_values_before:
             self.cache.put(request.key, completion)
         if not self._commit_is_scheduled:
             self._commit_is_scheduled = True
@@ -291,13 +290,13 @@ class Client:
                 store.commit()
 
     async def _find_or_send(self, request: KeyedRequest) -> tuple[Completion, bool]:
-        """Return the answer to a request, and whether it came from the store or the cache."""
+        """Return the answer to a request, and whether it was found without sending the request."""
         key = request.key
         if self._store is not None and (completion := self._store.get(key)) is not None:
             return completion, True
         while (pending_answer := self._pending_by_key.get(key)) is not None:
             await asyncio.wait([pending_answer])
-            if not pending_answer.cancelled():  # otherwise it was not answered: send this one
+            if not pending_answer.cancelled():  # a cancelled request has no answer
                 return pending_answer.result(), True
         if self.cache is not None and (completion := self.cache.get(key)) is not None:
             self.account.record_cached(key, completion)

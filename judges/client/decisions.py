@@ -3,11 +3,12 @@
 Two protocols are in use: System One's `POST /v1/systemone`, which several engines and providers
 serve, and OpenAI's `POST /v1/decisions`. For both protocols, a `Request` has two messages:
 
-- The system message is the JSON object `{"state": {...}, "questions": {...}}`, which is the same
-  for every row. The questions have the form that System One defines.
-- The user message is a JSON object with each text by its name, the field `inputs` of the state.
+- The system message is the JSON object `{"state": {...}, "questions": {...}}`, the same for every
+  row. The questions have the form that System One defines.
+- The user message is a JSON object that maps the name of each text to the text. It is sent as the
+  field `inputs` of the state.
 
-The text of a reply is the JSON object `{question: answer}`, whose answers `judges.decisions` reads.
+The text of a reply is the JSON object `{question: answer}`. `judges.decisions` reads the answers.
 """
 
 import json
@@ -25,12 +26,11 @@ class DecisionModel(EndpointModel):
     """A model that gives probabilities instead of text: "systemone/NAME" or "decisions/NAME"."""
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
-        """Answer one request; raises ModelError if there is no usable answer."""
         try:
             task = _parse_task(messages[0]["content"])
-            body = task.request_body(self.name, json.loads(messages[-1]["content"]))
-            body["model"] = self.name.partition("/")[2]
-            request_json = json.dumps(body, ensure_ascii=False).encode()
+            request_body = task.request_body(self.name, json.loads(messages[-1]["content"]))
+            request_body["model"] = self.name.partition("/")[2]
+            request_json = json.dumps(request_body, ensure_ascii=False).encode()
         except JSON_ERRORS:
             raise FatalModelError(
                 f"{self.name}: a decision model answers a judge's typed questions, and these "
@@ -47,16 +47,16 @@ class DecisionModel(EndpointModel):
         raise self.read_error(status, read_retry_after(headers), response_body)
 
     def _read_answers(
-        self, body: bytes, task: DecisionTask, messages: Sequence[Message]
+        self, response_body: bytes, task: DecisionTask, messages: Sequence[Message]
     ) -> Completion:
         """Read the answers in a response body; raises TransientError if there are no answers."""
         try:
-            # json, unlike msgspec, accepts NaN; so a NaN makes only one answer unusable, not all.
-            response = json.loads(body.decode("utf-8", "replace"))
+            # json accepts NaN, and msgspec does not. A NaN must make only its own answer unusable.
+            response = json.loads(response_body.decode("utf-8", "replace"))
             model_name, reported_usage = response.get("model"), response.get("usage")
             reply = reply_from_answers(response["answers"], task.questions)
         except JSON_ERRORS:
-            raise self.malformed_response(body) from None
+            raise self.malformed_response(response_body) from None
         if isinstance(reported_usage, dict):
             reported_usage = {
                 "prompt_tokens": reported_usage.get("input_tokens") or 0,

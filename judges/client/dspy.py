@@ -1,6 +1,6 @@
 """Use a `dspy.LM` as a model of this project, and a client of this project as a `dspy.LM`.
 
-In both cases DSPy's cache and retries are off, since the client has a cache and retries itself.
+DSPy's own cache and retries are off, since clients cache replies and retry requests.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ class DspyModel(HttpModel):
     """A `dspy.LM` as a model of this project; one request brings one reply (`native_n` is false).
 
     Requests use the DSPy settings in `context`, by default the current settings. `identity` is the
-    endpoint with a digest of all arguments that change replies.
+    endpoint with a digest of the LM's arguments that change its replies.
     """
 
     native_n = False
@@ -67,7 +67,7 @@ class DspyModel(HttpModel):
         arguments = {name: value for name, value in lm.kwargs.items() if value is not None}
         register_secrets(secrets_among(arguments))
         self.api_base = arguments.get("api_base") or arguments.get("base_url")
-        # Only DSPy knows the variable with the key: messages say "the key in use is missing ...".
+        # Only DSPy knows which variable has the key, so messages say "the key in use is missing".
         super().__init__(lm.model, endpoint_of(lm.model, self.api_base), key_variable="use")
         reply_arguments = {k: v for k, v in arguments.items() if k not in CONNECTION_ARGUMENTS}
         canonical_json = json.dumps([lm.model_type, reply_arguments], sort_keys=True, default=repr)
@@ -77,7 +77,7 @@ class DspyModel(HttpModel):
         self.max_tokens: int | None = max_tokens or None
         timeout = arguments.get("timeout")
         self.timeout = timeout if isinstance(timeout, int | float) else None
-        # An engine that the user wrote may not support asynchronous calls, and is not cached.
+        # Replies of an engine that the user wrote are not cached, and it may lack async calls.
         self._is_async = isinstance(getattr(lm, "engine", None), str)
         self.cacheable = bool(lm.cache) and self._is_async
         self._seed: int = arguments.get("seed", 0)
@@ -90,27 +90,26 @@ class DspyModel(HttpModel):
         )
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
-        """Answer one request; raises ModelError if there is no usable answer."""
         seeded_sampling = replace(sampling, seed=sampling.seed + self._seed)
         request_body = self.request_format.make_body(messages, seeded_sampling)
-        # A separate task, since only a task can run in a context with other DSPy settings.
+        # The request is a task, since only a task can run with its own DSPy settings.
         task = asyncio.create_task(self._ask(request_body), context=self._context.copy())
         try:
-            record = await task
-            completion = self._read_completion(record, messages, sampling)
+            call_record = await task
+            completion = self._read_completion(call_record, messages, sampling)
         except dspy.LMError as error:
-            # What follows "To fix:" in the message is advice to programmers.
+            # In DSPy's messages, the text after "To fix:" is advice to programmers.
             error_text = error.message.partition("To fix:")[0]
             error_json = msgspec.json.encode({"message": error_text, "code": error.provider_code})
             request_errors = (dspy.LMUnsupportedFeatureError, dspy.LMInvalidRequestError)
-            may_learn = isinstance(error, request_errors)
-            if may_learn and self.request_format.learn_from(request_body, error_json):
+            is_request_error = isinstance(error, request_errors)
+            if is_request_error and self.request_format.learn_from(request_body, error_json):
                 return await self.complete(messages, sampling)
             raise self._convert_error(error, error_text, error_json) from None
         except RESPONSE_ERRORS as error:
             message = f"{self.name}: malformed answer ({type(error).__name__})"
             raise TransientError(message, may_be_billed=True) from None
-        for adaptation in record.get("adaptations") or ():
+        for adaptation in call_record.get("adaptations") or ():
             if adaptation.action in ("dropped", "clamped", "substituted"):
                 name = adaptation.field.removeprefix("config.")
                 self.request_format.log_change(f"no such {name} (DSPy has {adaptation.action} it)")
@@ -120,8 +119,8 @@ class DspyModel(HttpModel):
         """Do nothing, since DSPy owns the connections."""
 
     async def _ask(self, request_body: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Send a request, and return DSPy's record of it: outputs, usage, response."""
-        # The copy's history has only this request, not the others that run at the same time.
+        """Send a request, and return DSPy's record of the call: its outputs, usage and response."""
+        # A copy of the LM has a history with this request alone, without simultaneous requests.
         lm, history = self._lm.copy(), list[Mapping[str, Any]]()
         lm.update_history = history.append
         lm_options = {**request_body}
@@ -129,8 +128,8 @@ class DspyModel(HttpModel):
         messages = list(lm_options.pop("messages"))
         if prompt_cache := lm.kwargs.get("prompt_cache"):
             # All messages but the last are the same for every row, so they are the cached prefix.
-            last_index = sum(message["role"] != "system" for message in messages) - 2
-            prefix_end = max(last_index, 0) or None
+            last_prefix_index = sum(message["role"] != "system" for message in messages) - 2
+            prefix_end = max(last_prefix_index, 0) or None
             lm_options["prompt_cache"] = replace(prompt_cache, prefix_until_index=prefix_end)
         inputs = {"messages": messages}
         with dspy.context(disable_history=False), suppress(AdapterParseError):
@@ -141,23 +140,24 @@ class DspyModel(HttpModel):
         return history[-1]
 
     def _read_completion(
-        self, record: Mapping[str, Any], messages: Sequence[Message], sampling: Sampling
+        self, call_record: Mapping[str, Any], messages: Sequence[Message], sampling: Sampling
     ) -> Completion:
-        output, response = record["outputs"][0], record["response"]
+        output, response = call_record["outputs"][0], call_record["response"]
         reply_text = output.get("text") if isinstance(output, Mapping) else output
-        # LiteLLM's responses have choices; those of DSPy's engines have a finish reason themselves.
+        # The finish reason is in LiteLLM's choices, and else in the response of DSPy's engine
+        # itself.
         choices = getattr(response, "choices", None) or [response]
         finish_reason = getattr(choices[0], "finish_reason", None)
         reply = Reply(text=reply_text or "", finish_reason=str(finish_reason or "stop"))
-        usage = read_usage(record["usage"] or None, messages, (reply,), sampling)
-        return self.make_completion([reply], record.get("response_model") or self.name, usage)
+        usage = read_usage(call_record["usage"] or None, messages, (reply,), sampling)
+        model_name = call_record.get("response_model") or self.name
+        return self.make_completion([reply], model_name, usage)
 
-    def _convert_error(self, error: dspy.LMError, text: str, error_json: bytes) -> ModelError:
-        """Return the ModelError for an exception of DSPy."""
+    def _convert_error(self, error: dspy.LMError, error_text: str, error_json: bytes) -> ModelError:
         is_throttled = isinstance(error, dspy.LMRateLimitError)
         if status := error.status or (429 if is_throttled else None):
             return self.read_error(status, error.retry_after, error_json)
-        message = f"{self.name}: {self.redactor.excerpt(text)}"
+        message = f"{self.name}: {self.redactor.excerpt(error_text)}"
         if isinstance(error, dspy.LMTransportError):
             cause: BaseException | None = error
             while cause is not None:
@@ -167,17 +167,17 @@ class DspyModel(HttpModel):
                 cause = cause.__cause__ or cause.__context__
             return UnreachableError(message)
         if isinstance(error, dspy.LMInvalidRequestError):
-            # For Gemini, DSPy also raises this error if a billed answer is withheld.
-            refusal = RefusedError(message)
-            refusal.may_be_billed = True
-            return refusal
+            # DSPy also raises this error if Gemini withholds an answer, which Gemini bills.
+            refused_error = RefusedError(message)
+            refused_error.may_be_billed = True
+            return refused_error
         if isinstance(error, dspy.LMUnexpectedError | dspy.LMTimeoutError | dspy.LMServerError):
             return TransientError(message, may_be_billed=True)
         return FatalModelError(message)
 
 
 def open_dspy(name: str, api_base: str | None = None, api_key: str | None = None) -> DspyModel:
-    """Open a model of any provider that DSPy supports; raises FatalModelError if DSPy cannot."""
+    """Open a model of any provider that DSPy supports; else raises FatalModelError."""
     arguments: dict[str, object] = {"api_base": api_base, "api_key": api_key}
     if name.startswith("anthropic/"):
         # Anthropic caches prompts only on request; other providers cache them by default.
@@ -187,12 +187,12 @@ def open_dspy(name: str, api_base: str | None = None, api_key: str | None = None
     except (ValueError, dspy.LMError) as error:
         reason = Redactor().redact(str(error))
         raise FatalModelError(f"{name}: DSPy cannot open this model: {reason}") from None
-    # With an empty context, the model does not keep the DSPy settings of its first user.
+    # The context is empty, since the model must not keep the DSPy settings of its first user.
     return DspyModel(lm, contextvars.Context())
 
 
-class _PassThroughAdapter(dspy.Adapter):  # DSPy's names: it calls `format`, then `parse`
-    """Sends messages unchanged."""
+class _PassThroughAdapter(dspy.Adapter):  # DSPy calls `format`, then `parse`
+    """An adapter that sends messages unchanged, and returns the reply unchanged."""
 
     def format(self, signature: object, demos: object, inputs: Mapping[str, object]) -> object:
         return inputs["messages"]
@@ -207,7 +207,7 @@ _ADAPTER, _SIGNATURE = _PassThroughAdapter(), dspy.Signature("messages -> reply"
 def as_lm(
     client: Client, *, temperature: float | None = 0.0, max_tokens: int = 1024, seed: int = 0
 ) -> "dspy.LM | DecisionLM":
-    """Wrap a client as a `dspy.LM`, or as a `DecisionLM` if its model gives probabilities.
+    """Wrap a client as a `dspy.LM`, or as a `DecisionLM` if its model is a decision model.
 
     An error that ends the run, such as a wrong key or a spent budget, is kept in
     `lm.engine.stop_error`, since DSPy's optimizers may count the error as a failure of a prompt.
@@ -216,7 +216,7 @@ def as_lm(
     if is_decision_model(client.model.name):
         return DecisionLM(engine)
     return dspy.LM(
-        # The prefix hides the provider, since DSPy would apply the provider's special rules.
+        # The prefix "judges:" hides the provider from DSPy, which has special rules for some.
         "judges:" + client.model.name.replace("/", ":"),
         engine=engine,
         async_engine=SimpleNamespace(complete=engine.complete_async),
@@ -230,8 +230,8 @@ def as_lm(
 class ClientEngine:
     """A DSPy engine that answers requests through a client of this project.
 
-    DSPy may send a request again to get another reply. So each repetition gets a new seed, the same
-    in every run, unless the temperature is 0.
+    DSPy may send a request again to get another reply. So each repetition of a request gets a new
+    seed, unless the temperature is 0. The seeds are the same in every run.
     """
 
     def __init__(self, client: Client, seed: int) -> None:
@@ -276,7 +276,7 @@ class ClientEngine:
 
 
 class DecisionLM:
-    """An LM for DSPy: a decision model, which is asked typed questions through a `Client`."""
+    """An LM for DSPy that asks a decision model typed questions through a `Client`."""
 
     supports_decision_requests = True
 
@@ -291,7 +291,7 @@ class DecisionLM:
         return self._read_response(await self.engine.ask_async(request))
 
     def _make_request(self, state: JsonObject, questions: JsonObject) -> Request:
-        """Return the request to a `DecisionModel`; its user message has the inputs in `state`."""
+        """Return the request to a decision model; the user message is the JSON of the inputs."""
         state = {**state}
         inputs_json = json.dumps(state.pop("inputs"), ensure_ascii=False)
         task = msgspec.convert({"state": state, "questions": questions}, DecisionTask)
@@ -302,13 +302,13 @@ class DecisionLM:
         if response.failure is not None:
             raise dspy.LMServerError(response.failure, model=self.model)
         if tracker := dspy.settings.usage_tracker:
-            tokens = {"prompt_tokens": response.tokens_in, "completion_tokens": response.tokens_out}
-            tracker.add_usage(self.model, tokens)
+            usage = {"prompt_tokens": response.tokens_in, "completion_tokens": response.tokens_out}
+            tracker.add_usage(self.model, usage)
         return response.values[0]
 
 
 def _read_decisions(task: DecisionTask, reply: Reply) -> JsonObject:
-    """Return the answers in the form of DSPy; raises NoScoreError for an unusable answer."""
+    """Return the answers in DSPy's format; raises NoScoreError if an answer is unusable."""
     answers: dict[str, object] = {}
     for name, probabilities in read_option_probabilities(task.questions, reply).items():
         answers[name] = {"probabilities": probabilities, "confidence": max(probabilities.values())}

@@ -9,8 +9,8 @@ from functools import lru_cache
 from typing import TypeVar
 
 T = TypeVar("T")
-# Seconds between a response and waking the thread that waits for it, and committing its answer.
-# Further responses arrive meanwhile: handling each of them by itself would take longer.
+# Seconds from a response until it is committed and the thread that waits for it is woken. Responses
+# that arrive in this time are handled together, which is faster than one by one.
 WAKE_DELAY_SECONDS = 0.002
 _loop_lock = threading.Lock()
 # Functions that are called on the event loop when the interpreter exits.

@@ -1,7 +1,7 @@
 """Find the address and API key of each provider, and keep keys out of everything that is written.
 
-API keys are the values that code passes as keys, and the values of environment variables whose
-names end in _KEY, _TOKEN or _SECRET. A string that only looks like a key is not replaced.
+A value counts as an API key if Python code passes it as a key, or if it is in an environment
+variable whose name ends in _KEY, _TOKEN or _SECRET.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from judges.protocol import OPENAI_ADDRESS, FatalModelError, is_embedded
 KEY_MASK = "[key]"
 # The most characters of a server's answer that an error message quotes.
 MAX_EXCERPT_CHARACTERS = 300
-KEY_IN_NAME_PROBLEM = "holds a key: name the model, and give its key in the environment"
+KEY_IN_NAME_PROBLEM = "contains an API key: set the key in the environment, not in the name"
 # A value of fewer characters counts as a placeholder, such as "none" or "not-needed", and is not
 # redacted, since the same word may occur in replies.
 MIN_SECRET_LENGTH = 12
@@ -54,18 +54,18 @@ PROVIDERS: Mapping[str, Provider] = {
     ),
     "litellm_proxy": Provider("LITELLM_PROXY_API_BASE", "LITELLM_PROXY_API_KEY"),
     "decisions": replace(_OPENAI, address=OPENAI_ADDRESS.removesuffix("/v1"), path="/v1/decisions"),
-    # Many servers implement this protocol, so it has no default address.
+    # Many servers implement System One's protocol, so there is no default address.
     "systemone": Provider("SYSTEMONE_BASE_URL", "SYSTEMONE_API_KEY", "/v1/systemone"),
 }
 
 
 def gives_n_replies(lm: str) -> bool:
-    """Return whether the model can send several replies to one request; models of DSPy cannot."""
+    """Return whether the model `lm` can send several replies to one request; DSPy cannot."""
     return lm.partition("/")[0] in PROVIDERS or is_embedded(lm)
 
 
 def endpoint_of(lm: str, api_base: str | None = None) -> str:
-    """Return the address at which the model `lm` answers, as its attribute `endpoint` has it."""
+    """Return the address of the model `lm`, as in the attribute `endpoint` of the opened model."""
     if is_embedded(lm):
         return lm
     if provider := PROVIDERS.get(lm.partition("/")[0]):
@@ -82,14 +82,14 @@ def endpoint_digest(endpoint: str) -> str:
 
 
 class Redactor:
-    """Replaces the API keys in texts, and the given `values`, by KEY_MASK."""
+    """Replaces API keys and the given `values` in texts by KEY_MASK."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
-        variables = [name for name in os.environ if name.upper().endswith(SECRET_SUFFIXES)]
-        values = (*values, *_registered_keys, *(os.environ[name] for name in variables))
+        key_variables = [name for name in os.environ if name.upper().endswith(SECRET_SUFFIXES)]
+        values = (*values, *_registered_keys, *(os.environ[name] for name in key_variables))
         secrets = {value.strip() for value in values}
         long_secrets = [secret for secret in secrets if len(secret) >= MIN_SECRET_LENGTH]
-        # Long secrets first, since a short secret may be the beginning of a long one.
+        # Long secrets are replaced first, since a short secret may be the beginning of a long one.
         self._secrets = sorted(long_secrets, key=len, reverse=True)
 
     def redact(self, text: str) -> str:
@@ -106,7 +106,7 @@ class Redactor:
 
 
 def read_key(key_variable: str) -> str:
-    """Return the key in an environment variable, else ""; raises FatalModelError if malformed."""
+    """Return the API key in a variable, else ""; raises FatalModelError if the key is malformed."""
     api_key = os.environ.get(key_variable, "").strip()
     if not api_key.isascii() or not api_key.isprintable() or " " in api_key:
         reason = "it has a space, a line break or a curly quote"

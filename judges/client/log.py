@@ -1,4 +1,4 @@
-"""Log warnings that many requests have in common, once in a process."""
+"""Log a warning only once in a process, even if many requests cause it."""
 
 import logging
 from functools import lru_cache

@@ -3,7 +3,7 @@
 Libraries that only some models need are imported when the first of these models is opened.
 
 Only the user decides to which model and address texts are sent. A judge's file may name a model of
-a known provider. Another model in a judge's file is used only if the user names it as well.
+a known provider. Any other model that a judge's file names is used only if the user names it, too.
 """
 
 import os
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     import dspy
 
 _PLAIN_MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]*(?:/[A-Za-z0-9][A-Za-z0-9._:@+-]*)*")
-# DSPy's providers whose models are used if only a judge's file names them, and not the user. The
-# list lacks providers whose model names may be an address, a file or a program (huggingface, ...).
+# DSPy's providers whose models may be used if only a judge's file names them, not the user. Other
+# providers, such as huggingface, have model names that may be an address, a file or a program.
 _PROVIDER_NAMES = (
     "anthropic bedrock cerebras cohere deepseek fireworks_ai gemini groq mistral moonshot"
     " nvidia_nim ollama ollama_chat openrouter perplexity together_ai vertex_ai xai"
 )
 DSPY_PROVIDERS = frozenset(_PROVIDER_NAMES.split())
-# The open models, by the process id, the opener and its arguments. Models are shared because they
-# keep connections open and learn which requests their endpoint accepts. After a fork, the child
-# process opens its own models, and leaves the parent's connections open.
+# The models that are open, by the process id, the opener and its arguments. Models are shared
+# because they keep connections open and learn which requests their endpoint accepts. After a fork,
+# the child process opens its own models, and leaves the parent's connections open.
 _model_by_call: dict[tuple[object, ...], Model] = {}
 _opener_by_prefix: dict[str, Callable[[str], Model]] = {}
 
@@ -131,19 +131,19 @@ def _open_endpoint_model(lm: str, address: str, key_variable: str, api_key: str)
     prefix, _, name = lm.partition("/")
     provider, model_class, problem = PROVIDERS[prefix], EndpointModel, ""
     if is_decision_model(lm):
-        # The name keeps the prefix, since a chat model at the same address may have the same name.
+        # The prefix is kept, since a chat model at the same address may have the same name.
         name, model_class = lm, DecisionModel
-    url, endpoint = urlsplit(address), url_without_secrets(address)
-    shown_address = Redactor().redact(endpoint)
+    url_parts, endpoint = urlsplit(address), url_without_secrets(address)
+    safe_address = Redactor().redact(endpoint)
     needs_key = prefix not in (SYSTEM_ONE, "litellm_proxy")
     address_advice = f"set {provider.address_variable}, or give an address by api_base (--api-base)"
     if not address:
         problem = f"no address is given; {address_advice}"
-    elif url.scheme not in {"http", "https"} or not url.hostname:
-        problem = f"{shown_address!r} is not an address; write http://HOST:PORT/v1 or https://..."
+    elif url_parts.scheme not in {"http", "https"} or not url_parts.hostname:
+        problem = f"{safe_address!r} is not an address; write http://HOST:PORT/v1 or https://..."
     elif url_has_secret(address):
         advice = f"set the key in {key_variable}"
-        problem = f"the address {shown_address} holds a password or a key; {advice}"
+        problem = f"the address {safe_address} holds a password or a key; {advice}"
     elif needs_key and not api_key and address == (provider.address or address):
         problem = f"{key_variable} is not set; set it, or {address_advice}"
     if problem:
@@ -178,6 +178,6 @@ def check_model_name(lm: str) -> None:
 
 def is_allowed_in_file(lm: str) -> bool:
     """Return whether the model `lm` may be used if only a judge's file names it, not the user."""
-    # The name must not be an address, a path or a program.
-    is_listed = lm.partition("/")[0] in {*PROVIDERS, *DSPY_PROVIDERS}
-    return is_embedded(lm) or (is_listed and bool(_PLAIN_MODEL_NAME.fullmatch(lm)))
+    # The pattern excludes model names that are addresses, paths or programs.
+    has_known_provider = lm.partition("/")[0] in {*PROVIDERS, *DSPY_PROVIDERS}
+    return is_embedded(lm) or (has_known_provider and bool(_PLAIN_MODEL_NAME.fullmatch(lm)))

@@ -53,8 +53,8 @@ GEMINI_FIELDS = ("details", "violations", "quotaId")
 ERROR_FIELDS = ("error", "message", "detail", "loc", "msg", "param", "code", *GEMINI_FIELDS)
 # A LiteLLM proxy answers 401 with these words if the provider refuses the proxy's own key.
 PROXY_KEY_ERROR = "litellm.AuthenticationError"
-# Error messages, whose fields in braces `read_error` fills in.
-REDIRECT_MESSAGE = "{origin}: it redirects; name the new address by --api-base"
+# Templates of error messages; `read_error` fills in the fields in braces.
+REDIRECT_MESSAGE = "{origin}: the endpoint redirects; give the new address by --api-base"
 KEY_MESSAGE = (
     "{origin}: the key in {model.key_variable} is missing or was not accepted for {model.name}"
 )
@@ -66,8 +66,8 @@ NO_LOGPROBS_MESSAGE = (
 SHORTER_REPLY_MESSAGE = "{message}; a smaller --max-tokens leaves more room for the text"
 REPLY_TOO_LONG_PATTERN = r"context.*in the completion|max_\w*tokens\W.*(?:too large|context)"
 
-# Each rule applies to some HTTP statuses, and to error texts that match its pattern. It has the
-# exception to raise, with the message. The first rule that applies to a response is used.
+# Each rule has HTTP statuses, a pattern for the error text, the exception to raise, and its
+# message. The first rule whose statuses and pattern fit a response is used.
 ERROR_RULES: tuple[tuple[Collection[int], str, type[ModelError], str], ...] = (
     (range(300, 400), "", FatalModelError, REDIRECT_MESSAGE),
     ({401}, "", FatalModelError, KEY_MESSAGE),
@@ -82,7 +82,7 @@ ERROR_RULES: tuple[tuple[Collection[int], str, type[ModelError], str], ...] = (
     ({400, 422}, "(?-i:logprobs)", FatalModelError, NO_LOGPROBS_MESSAGE),
     # The message of a LiteLLM proxy for an unknown model.
     ({400, 413, 422}, "invalid model name passed in", FatalModelError, "{message}"),
-    # The context has room for the text, but not for the longest reply that the request allows, too.
+    # The model's context has room for the prompt, but not for the prompt and the longest reply.
     ({400, 422}, REPLY_TOO_LONG_PATTERN, RefusedError, SHORTER_REPLY_MESSAGE),
     ({400, 413, 422}, "", RefusedError, "{message}"),
     # OpenRouter answers 403 if its moderation refuses one text; any other 403 is about the key.
@@ -97,7 +97,7 @@ _log = logging.getLogger(__name__)
 class RequestFormat:
     """Makes the JSON bodies of requests, and learns from errors which parts a model refuses.
 
-    `omitted_parts` are the parts that are left out, and `changes` describes this in words.
+    `omitted_parts` are the parts of requests that are left out. `changes` describes them in words.
     """
 
     def __init__(self, model_name: str) -> None:
@@ -123,7 +123,7 @@ class RequestFormat:
         """Learn from a response with status 400 or 422 which part of the request to leave out.
 
         Returns whether the request should be sent again. Log-probabilities are never left out,
-        since a judge that needs them would silently work without them.
+        since the judge that asked for them needs them.
         """
         request_parts = set(request_body)
         messages = request_body["messages"]
@@ -139,13 +139,12 @@ class RequestFormat:
         return False
 
     def omit_part(self, part: str) -> None:
-        """Leave the part out of all further requests to this model."""
         self.omitted_parts.add(part)
         if part != "max_tokens":  # requests have max_completion_tokens instead
             self.log_change(f"no {part} (requests go without it)")
 
     def log_change(self, change: str) -> None:
-        """Log once how requests to this model differ from other requests."""
+        """Log how requests to this model differ from other requests; each change only once."""
         if change not in self.changes:
             self.changes.append(change)
             # A warning, since Python prints warnings to stderr even if logging is not configured.
@@ -153,17 +152,17 @@ class RequestFormat:
 
 
 class HttpModel:
-    """A model that is asked over HTTP, and the exceptions for what its endpoint answers."""
+    """A model that is asked over HTTP; turns the endpoint's error responses into exceptions."""
 
-    _url = ""  # the URL to which this project sends the requests, unless DSPy sends them
+    _url = ""  # where this project sends the requests; "" if DSPy sends them
 
     def __init__(self, name: str, endpoint: str, key_variable: str, api_key: str = "") -> None:
         self.name, self.endpoint, self.key_variable = name, endpoint, key_variable
         self.redactor, self.request_format = Redactor([api_key]), RequestFormat(name)
 
-    def read_error(self, status: int, retry_after: float | None, body: bytes) -> ModelError:
+    def read_error(self, status: int, retry_after: float | None, error_body: bytes) -> ModelError:
         """Return the exception for an HTTP error; the message is one line, with keys redacted."""
-        error_text = read_error_text(body)
+        error_text = read_error_text(error_body)
         origin = f"{status} from {self.endpoint}"
         message = f"{origin} for {self.name}: {self.redactor.excerpt(error_text)}"
         if self._url and status == 401 and PROXY_KEY_ERROR in error_text:
@@ -185,7 +184,7 @@ class HttpModel:
         return Completion(replies=redacted_replies, model=redacted_name, **asdict(usage))
 
     def _redact_reply(self, reply: Reply) -> Reply:
-        """Return a reply with keys redacted, and without tokens if the reply contains a key."""
+        """Return the reply with API keys redacted; a reply that contains a key loses its tokens."""
         # The tokens are joined before the search, since a key may span several tokens.
         texts = [reply.text, reply.finish_reason, "".join([token.text for token in reply.tokens])]
         for token in reply.tokens:
@@ -195,9 +194,10 @@ class HttpModel:
         redact = self.redactor.redact
         return Reply(text=redact(reply.text), finish_reason=redact(reply.finish_reason))
 
-    def malformed_response(self, body: bytes, problem: str = "") -> TransientError:
-        """Return the exception for a response that cannot be read; it quotes the response."""
-        beginning = self.redactor.excerpt(body[:MAX_SEARCHED_CHARACTERS].decode("utf-8", "replace"))
+    def malformed_response(self, response_body: bytes, problem: str = "") -> TransientError:
+        """Return the exception for a response that cannot be read; the message quotes the start."""
+        response_text = response_body[:MAX_SEARCHED_CHARACTERS].decode("utf-8", "replace")
+        beginning = self.redactor.excerpt(response_text)
         reason = f"{problem}the answer begins {beginning!r}" if beginning else "the answer is empty"
         return TransientError(f"malformed answer ({reason})", may_be_billed=True)
 
@@ -205,7 +205,7 @@ class HttpModel:
 class EndpointModel(HttpModel):
     """A model behind a chat-completions endpoint; the API key is sent to this endpoint only.
 
-    All requests must run on one event loop. Connections stay open until `close`.
+    All requests must run on one event loop. Connections stay open until `close` is called.
     """
 
     native_n = True
@@ -215,8 +215,9 @@ class EndpointModel(HttpModel):
         super().__init__(name, endpoint, key_variable, api_key)
         self.changes = self.request_format.changes  # `tune` writes them to summary.json
         host = urlsplit(url).hostname or ""
-        is_direct = host in {"localhost", "127.0.0.1", "::1"} or proxy_bypass(host)
-        self._url, self._proxy = url, None if is_direct else getproxies().get(urlsplit(url).scheme)
+        bypasses_proxy = host in {"localhost", "127.0.0.1", "::1"} or proxy_bypass(host)
+        proxy = getproxies().get(urlsplit(url).scheme)
+        self._url, self._proxy = url, None if bypasses_proxy else proxy
         # Compressed responses are not accepted, since one could unpack to any size.
         self._headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
         if api_key:
@@ -224,7 +225,6 @@ class EndpointModel(HttpModel):
         self._session: aiohttp.ClientSession | None = None
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
-        """Answer one request; raises ModelError if there is no usable answer."""
         request_body = self.request_format.make_body(messages, sampling)
         status, headers, response_body = await self._post(msgspec.json.encode(request_body))
         if 200 <= status < 300:
@@ -263,7 +263,7 @@ class EndpointModel(HttpModel):
                 auto_decompress=False,
             )
         try:
-            # A redirect would send the documents to a host that the user did not name.
+            # Redirects are refused, since the user named only this host to send documents to.
             async with self._session.post(
                 self._url, data=request_json, proxy=self._proxy, allow_redirects=False
             ) as response:
@@ -277,7 +277,7 @@ class EndpointModel(HttpModel):
         except aiohttp.ClientConnectorError as error:
             raise UnreachableError(f"no connection to {self.endpoint}: {error.os_error}") from None
         except aiohttp.ClientError as error:
-            # aiohttp's message may quote malformed data, over several lines.
+            # aiohttp's message may quote several lines of malformed data, so it is shortened.
             reason = self.redactor.excerpt(f"{type(error).__name__}: {error}")
             message = f"connection to {self.endpoint} lost ({reason})"
             raise TransientError(message, may_be_billed=True) from None
@@ -289,8 +289,8 @@ class _ChatCompletion(Struct):
     usage: object = None
 
 
-# The number of tokens of one request. A larger number must be an error of the endpoint; it would
-# use up the whole budget.
+# The number of tokens of one request. If an endpoint reports more, this must be an error, which
+# would use up the whole budget.
 TokenCount = Annotated[int, Meta(ge=0, le=100_000_000)]
 
 
@@ -310,21 +310,21 @@ class _ReportedUsage(Struct):
 def read_usage(
     raw_usage: object, messages: Sequence[Message], replies: Sequence[Reply], sampling: Sampling
 ) -> Usage:
-    """Return the token counts in an endpoint's response, else an upper bound on them.
+    """Return the token counts that an endpoint reports; if it reports none, an upper bound.
 
-    The bound counts `max_tokens` for each reply: hidden reasoning tokens may have used them.
+    The upper bound counts `max_tokens` for each reply, since a reply may have hidden reasoning.
     """
     try:
         usage = msgspec.convert(raw_usage, _ReportedUsage)
     except msgspec.ValidationError:
-        warn_once("answers report no token counts: the most possible tokens are counted instead")
+        warn_once("the model's answers report no token counts: an upper bound is counted instead")
         reply_messages = [Message(role="assistant", content=reply.text) for reply in replies]
         max_tokens_out = max(max_prompt_tokens(reply_messages), sampling.n * sampling.max_tokens)
         return Usage(max_prompt_tokens(messages), max_tokens_out)
     # Gemini and xAI count reasoning tokens, which are billed as output, only in the total.
     tokens_out = max(usage.completion_tokens, (usage.total_tokens or 0) - usage.prompt_tokens)
     details = usage.prompt_tokens_details or _InputTokenDetails()
-    # Cached tokens are cheaper, so at most as many are counted as there are input tokens.
+    # Cached tokens are cheaper, so no more of them are counted than the prompt has tokens.
     cache_read_tokens = min(details.cached_tokens or 0, usage.prompt_tokens)
     cache_write_tokens = details.cache_write_tokens or details.cache_creation_tokens or 0
     cache_write_tokens = min(cache_write_tokens, usage.prompt_tokens - cache_read_tokens)

@@ -20,7 +20,7 @@ PRICE_TABLE_FILE = "model_prices_and_context_window_backup.json"
 CHARACTERS_PER_TOKEN = 4
 TOKENS_PER_MESSAGE = 4  # an estimate of the tokens that an endpoint adds to each message
 FRAMING_BYTES_PER_MESSAGE = 16  # an upper bound on the tokens that an endpoint adds to each message
-# The name of a price for long prompts in the table: input_cost_per_token_above_200k_tokens.
+# Matches a name in the table such as input_cost_per_token_above_200k_tokens.
 LONG_PROMPT_RATE_NAME = re.compile(r"(.+)_above_(\d{1,6})k_tokens")
 DATE_SUFFIX = re.compile(r"-\d{4}-?\d{2}-?\d{2}\Z")
 
@@ -64,7 +64,7 @@ class Price:
 
 
 FREE = Price(per_token_in=0.0, per_token_out=0.0)
-# Prices that the table lacks (from https://developers.openai.com/api/docs/pricing, November 2026).
+# Prices that LiteLLM's table lacks (https://developers.openai.com/api/docs/pricing, November 2026).
 DECISION_PRICES = {"decisions/gpt-6-luna": Price(per_token_in=0.1e-6, per_token_out=0.0)}
 
 
@@ -74,7 +74,7 @@ def read_price(text: str) -> tuple[float, float]:
 
 
 def price_of(dollars: tuple[float, float] | Price | None) -> Price | None:
-    """Return the price for a pair: US dollars per million input and per million output tokens."""
+    """Return the Price for a pair: US dollars per million input tokens and output tokens."""
     if dollars is None or isinstance(dollars, Price):
         return dollars
     try:
@@ -97,30 +97,30 @@ def _check_price(dollars: tuple[float, ...]) -> tuple[float, float]:
 
 @lru_cache(maxsize=64)
 def find_price(model: str) -> Price | None:
-    """Return the price of a model, or None; its name may lack the provider or end in a date."""
+    """Return a model's price, or None. The name may lack the provider, and may end in a date."""
     if is_embedded(model):
         return FREE
     if is_decision_model(model):
         return DECISION_PRICES.get(DATE_SUFFIX.sub("", model))
     prefix, _, name = model.rpartition("/")
-    named_provider = prefix.rpartition("/")[2]
+    provider_in_name = prefix.rpartition("/")[2]
     for table_name in (model, DATE_SUFFIX.sub("", model), name, DATE_SUFFIX.sub("", name)):
-        entry = _price_table().get(table_name, {})
-        if "input_cost_per_token" not in entry or "output_cost_per_token" not in entry:
+        table_entry = _price_table().get(table_name, {})
+        if "input_cost_per_token" not in table_entry or "output_cost_per_token" not in table_entry:
             continue
-        provider = str(entry.get("litellm_provider"))
+        provider = str(table_entry.get("litellm_provider"))
         # Another provider's model with the same name may have another price.
-        has_same_provider = "/" in table_name or provider.startswith(named_provider)
-        # Perplexity's models are left out: they also bill a web search for every request.
+        has_same_provider = "/" in table_name or provider.startswith(provider_in_name)
+        # Perplexity also bills a web search for every request, which the table does not have.
         if has_same_provider and provider != "perplexity":
-            return _read_table_entry(entry)
+            return _read_table_entry(table_entry)
     return None
 
 
 def choose_price(lm: str, lms: Collection[str], price: Price | None) -> Price | None:
-    """Return the price of the model `lm`, one of a run's models `lms`; `price` is the user's.
+    """Return the price of `lm`, one of a run's models `lms`; the user may have given `price`.
 
-    With several paid models, the user's price is for those that are not in the table.
+    If the run has several paid models, the user's price is for those that the table lacks.
     """
     n_paid_models = len({model for model in lms if not is_embedded(model)})
     if is_embedded(lm) or n_paid_models > 1:
@@ -128,23 +128,23 @@ def choose_price(lm: str, lms: Collection[str], price: Price | None) -> Price | 
     return price or find_price(lm)
 
 
-def _read_table_entry(entry: Mapping[str, object]) -> Price:
-    """Read an entry of the price table; a cache price of 0 stands for an unknown price."""
-    entry_numbers = {name: value for name, value in entry.items() if isinstance(value, int | float)}
+def _read_table_entry(table_entry: Mapping[str, object]) -> Price:
+    """Read an entry of the price table, where a cache price of 0 means that it is unknown."""
+    rates = {name: rate for name, rate in table_entry.items() if isinstance(rate, int | float)}
     long_prompt_tokens: list[int] = []
     long_prompt_factors: list[float] = []
-    for name, rate in entry_numbers.items():
+    for name, rate in rates.items():
         match = LONG_PROMPT_RATE_NAME.fullmatch(name)
-        if match and (usual_rate := entry_numbers.get(match[1])):
+        if match and (usual_rate := rates.get(match[1])):
             long_prompt_tokens.append(int(match[2]) * 1000)
             long_prompt_factors.append(rate / usual_rate)
-    reasoning_rate = entry_numbers.get("output_cost_per_reasoning_token", 0.0)
+    reasoning_rate = rates.get("output_cost_per_reasoning_token", 0.0)
     return Price(
-        per_token_in=float(entry_numbers["input_cost_per_token"]),
-        # The higher rate for output, since answers do not count reasoning tokens separately.
-        per_token_out=float(max(entry_numbers["output_cost_per_token"], reasoning_rate)),
-        per_token_cache_read=entry_numbers.get("cache_read_input_token_cost") or None,
-        per_token_cache_write=entry_numbers.get("cache_creation_input_token_cost") or None,
+        per_token_in=float(rates["input_cost_per_token"]),
+        # The higher of two rates, since responses do not count reasoning tokens separately.
+        per_token_out=float(max(rates["output_cost_per_token"], reasoning_rate)),
+        per_token_cache_read=rates.get("cache_read_input_token_cost") or None,
+        per_token_cache_write=rates.get("cache_creation_input_token_cost") or None,
         long_prompt_tokens=min(long_prompt_tokens, default=math.inf),
         long_prompt_factor=max(long_prompt_factors, default=1.0),
     )
@@ -157,16 +157,16 @@ def estimate_tokens(messages: Sequence[Message]) -> int:
 
 
 def max_prompt_tokens(messages: Sequence[Message]) -> int:
-    """Return an upper bound on the tokens of a prompt: its bytes, since every token has one."""
+    """Return an upper bound on a prompt's tokens: its bytes, since a token has at least one."""
     n_bytes = sum(len(message["content"].encode("utf-8", "replace")) for message in messages)
     return n_bytes + FRAMING_BYTES_PER_MESSAGE * len(messages)
 
 
 @lru_cache(maxsize=1)
 def _price_table() -> dict[str, dict[str, object]]:
-    spec = find_spec("litellm")
-    if spec is None or spec.origin is None:
+    litellm_spec = find_spec("litellm")
+    if litellm_spec is None or litellm_spec.origin is None:
         return {}
-    path = Path(spec.origin).with_name(PRICE_TABLE_FILE)
+    path = Path(litellm_spec.origin).with_name(PRICE_TABLE_FILE)
     table_json = path.read_bytes() if path.exists() else b"{}"
     return msgspec.json.decode(table_json, type=dict[str, dict[str, object]])

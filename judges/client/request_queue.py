@@ -13,23 +13,23 @@ from judges.client.budget import BudgetSpentError
 from judges.client.event_loop import WAKE_DELAY_SECONDS, event_loop, is_loop_thread
 from judges.protocol import FatalModelError, Request, Response
 
-# The most unanswered requests for each request that may be in flight: some wait for a retry.
+# At most this many times `concurrency` requests are unanswered: some wait for a retry.
 MAX_READ_AHEAD_FACTOR = 3
-# The most requests in a queue, in which each request stays until all earlier ones are answered.
+# The most requests in a queue; a request stays there until all requests before it are answered.
 MAX_QUEUE_LENGTH = 4096
 POLL_SECONDS = 0.02
 # Seconds to wait for the answers to requests in flight when the user stops the run.
 GRACE_SECONDS = 5.0
-# A run stops after at least MIN_RESPONSES responses if this share of them are failures.
+# A run stops after MIN_RESPONSES or more responses if MAX_FAILURE_RATE of them are failures.
 MIN_RESPONSES, MAX_FAILURE_RATE = 48, 0.9
 
 
 @dataclass(eq=False)
 class RunState:
-    """The state of one run, which all of its requests read and change.
+    """The state of one run, which all requests of the run share.
 
-    `n_in_flight` requests were sent and are not answered yet. Nothing is sent once `is_stopped` is
-    true, or once the budget did not allow a request, which raised `spent_error`.
+    `n_in_flight` requests were sent and are not answered yet. `spent_error` is set if the budget
+    does not allow a request. Nothing is sent after that, or if `is_stopped` is true.
     """
 
     n_in_flight: int = 0
@@ -57,14 +57,14 @@ class FailureMonitor:
 
     def __init__(self, *, has_store: bool = False) -> None:
         self.n_responses = self.n_failed = 0
-        # The store keeps the replies, so that the same command would fail again.
+        # The store keeps the replies, so the same command would fail in the same way.
         self._advice = f", then name another {option_name('out')}" if has_store else ""
 
     def may_send_more(self, n_pending: int) -> bool:
-        """Return whether to send another request while `n_pending` have no recorded response."""
+        """Return whether to send another request; `n_pending` requests have no response yet."""
         if self.n_responses >= MIN_RESPONSES or self.n_failed < self.n_responses:
             return True
-        # Until a request succeeds, no more are sent than `record` needs to stop the run.
+        # Until a request succeeds, at most MIN_RESPONSES are sent: then `record` stops the run.
         return self.n_responses + n_pending < MIN_RESPONSES
 
     def record(self, error: str | None) -> None:
@@ -80,7 +80,7 @@ class FailureMonitor:
 
 
 class RequestQueue:
-    """The requests of a run that were started, and whose responses were not taken yet."""
+    """The requests of a run that were started, and whose responses the caller has not taken yet."""
 
     def __init__(
         self, answer: AnswerFunction, concurrency: int, failure_monitor: FailureMonitor | None
@@ -88,7 +88,7 @@ class RequestQueue:
         self.run_state = RunState()
         self._answer, self._failure_monitor = answer, failure_monitor
         self._max_unanswered = MAX_READ_AHEAD_FACTOR * concurrency
-        self._responses: deque[Future[Response]] = deque()
+        self._futures: deque[Future[Response]] = deque()
         # These two numbers need no lock, since only one thread changes each of them.
         self._n_started = self._n_answered = 0
         self._fatal_error: Exception | None = None
@@ -96,25 +96,25 @@ class RequestQueue:
 
     @property
     def _has_room(self) -> bool:
-        n_unanswered, n_pending = self._n_started - self._n_answered, len(self._responses)
+        n_unanswered, n_pending = self._n_started - self._n_answered, len(self._futures)
         if n_unanswered >= self._max_unanswered or n_pending >= MAX_QUEUE_LENGTH:
             return False
         return self._failure_monitor is None or self._failure_monitor.may_send_more(n_pending)
 
     def start_requests(self, requests: Iterator[Request]) -> bool:
-        """Start requests while there is room; returns whether the queue has any request."""
-        while self._has_room and not (self._responses and self._responses[0].done()):
+        """Start requests while the queue has room; returns whether the queue has any request."""
+        while self._has_room and not (self._futures and self._futures[0].done()):
             if (request := next(requests, None)) is None:
                 break
             coroutine = self._answer(request, self.run_state)
-            response = asyncio.run_coroutine_threadsafe(coroutine, event_loop())
-            response.add_done_callback(self._count_answer)
-            self._responses.append(response)
+            future = asyncio.run_coroutine_threadsafe(coroutine, event_loop())
+            future.add_done_callback(self._count_answer)
+            self._futures.append(future)
             self._n_started += 1
-        return bool(self._responses)
+        return bool(self._futures)
 
-    def _count_answer(self, response: Future[Response]) -> None:
-        error = None if response.cancelled() else response.exception()
+    def _count_answer(self, future: Future[Response]) -> None:
+        error = None if future.cancelled() else future.exception()
         if isinstance(error, Exception) and not isinstance(error, BudgetSpentError):
             self._fatal_error = error
         self._n_answered += 1
@@ -130,18 +130,18 @@ class RequestQueue:
         """Remove the first request, and return its response or raise its error.
 
         If the first request is not answered yet, wait until any request is answered, and return
-        None. A BudgetSpentError is raised only if no later request was answered.
+        None. A BudgetSpentError is raised only if no request after the first was answered.
         """
         if self._fatal_error is not None:
             raise self._fatal_error
-        if not self._responses[0].done():
+        if not self._futures[0].done():
             self._was_answered.wait()
             self._was_answered.clear()
             return None
         try:
-            return self._responses.popleft().result()
+            return self._futures.popleft().result()
         except BudgetSpentError as error:
-            if all(later.exception() for later in wait(self._responses).done):
+            if all(future.exception() for future in wait(self._futures).done):
                 raise
             return Response(values=(), failures=(str(error),))
 
@@ -150,7 +150,7 @@ class RequestQueue:
         self.run_state.is_stopped = True
         if self._n_started > self._n_answered:
             self.run_state.wait_for_answers(max_seconds or GRACE_SECONDS)
-            for response in self._responses:
-                response.cancel()
-            # Meanwhile, the cancelled requests are recorded as unanswered.
+            for future in self._futures:
+                future.cancel()
+            # The cancelled requests need some time to be recorded as unanswered.
             self.run_state.wait_for_answers(GRACE_SECONDS)

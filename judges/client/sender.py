@@ -1,4 +1,4 @@
-"""Send requests to one model: within the budget, few enough at once, and again after an error."""
+"""Send requests to one model: within the budget, not too many at once, and again after errors."""
 
 import asyncio
 import logging
@@ -23,10 +23,10 @@ from judges.protocol import (
     UnreachableError,
 )
 
-# The most attempts to send one request, without those that are answered with a 429. The second
-# number is for a host that has not answered any request.
+# The most attempts to send one request, not counting attempts that get status 429 (too many
+# requests). The second number is for a host that has never answered.
 MAX_ATTEMPTS, MAX_ATTEMPTS_UNREACHABLE = 6, 4
-# A request is given up after this many 429s if no other request is answered meanwhile.
+# A request is given up after this many 429s in a row while no other request is answered.
 MAX_THROTTLES_IN_A_ROW = 24
 # A run ends after this many requests are given up in a row, with no request answered in between.
 MAX_GIVEN_UP_IN_A_ROW = 24
@@ -36,7 +36,7 @@ FIRST_WAIT_SECONDS, MAX_WAIT_SECONDS, MIN_LOGGED_WAIT_SECONDS = 0.5, 60.0, 20.0
 MAX_HEADER_WAIT_SECONDS = 600.0
 
 _log = logging.getLogger(__name__)
-# Seeded by the system, so that processes whose requests fail together do not retry together.
+# Random in every process, so that processes do not all retry at the same time.
 _rng = random.SystemRandom()
 
 
@@ -52,8 +52,8 @@ class KeyedRequest(NamedTuple):
 class Sender:
     """Sends requests to one model, at most `concurrency` at a time.
 
-    The run ends if the model never answers within `timeout` seconds, or, unless `keep_going` is
-    true, if the model stops answering.
+    An unanswered request is sent again after `timeout` seconds. The run ends if the model never
+    answers. Unless `keep_going` is true, the run also ends if the model stops answering.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Sender:
         self._n_answered = self._n_given_up = 0
 
     async def send(self, request: KeyedRequest) -> Completion:
-        """Send a request, with retries within the budget, and return its answer."""
+        """Send a request, again after errors if the budget allows it, and return the answer."""
         n_attempts = n_failures = n_throttles = 0
         n_answered_at_start = self._n_answered
         while True:
@@ -75,7 +75,7 @@ class Sender:
             try:
                 return await self._send_once(request)
             except ThrottledError as error:
-                # While other requests are answered, this request will be answered, too.
+                # As long as other requests are answered, this request is not given up.
                 n_throttles = n_throttles + 1 if self._n_answered == n_answered_before else 1
                 if n_throttles == MAX_THROTTLES_IN_A_ROW:
                     raise self._final_error(error, n_attempts, n_answered_at_start) from error
@@ -91,12 +91,12 @@ class Sender:
     def _final_error(
         self, error: TransientError, n_attempts: int, n_answered_at_start: int
     ) -> ModelError:
-        """Return the exception for a request that is given up: fatal if no request is answered."""
+        """Return the exception for a request that is given up; fatal if the run cannot go on."""
         self._n_given_up += 1
         was_answered = self._n_answered > n_answered_at_start
         is_unreachable = isinstance(error, UnreachableError) and not was_answered
-        has_stopped = is_unreachable or self._n_given_up >= MAX_GIVEN_UP_IN_A_ROW
-        if has_stopped and not (self._keep_going and self._n_answered):
+        has_stopped_answering = is_unreachable or self._n_given_up >= MAX_GIVEN_UP_IN_A_ROW
+        if has_stopped_answering and not (self._keep_going and self._n_answered):
             advice = "run the same command again once it answers"
             return FatalModelError(f"the endpoint does not answer ({error}); {advice}")
         return TransientError(f"gave up after {n_attempts} attempts: {error}")
@@ -109,7 +109,7 @@ class Sender:
             result: Completion | ModelError = TransientError("cancelled", may_be_billed=True)
             try:
                 if self._store is not None:
-                    await asyncio.sleep(0)  # so that one commit covers all requests booked now
+                    await asyncio.sleep(0)  # one commit covers all requests booked now
                     self._store.commit()
                 async with asyncio.timeout(self._timeout):
                     result = await self._model.complete(request.messages, request.sampling)
@@ -156,7 +156,7 @@ class Throttle:
         self._max_limit, self._limit, self._n_in_flight = max_in_flight, float(max_in_flight), 0
         self._waiting_requests: deque[asyncio.Future[None]] = deque()
         self._resumes_at = self._lowered_at = 0.0
-        # The number of bursts of 429s since the last answer; a burst lowers the limit only once.
+        # The number of bursts of 429s since the last answer. A burst lowers the limit only once.
         self.n_bursts = 0
 
     async def __aenter__(self) -> float:
@@ -179,14 +179,14 @@ class Throttle:
         self._admit_requests()
 
     def raise_limit(self) -> None:
-        """Raise the limit by 2 % after an answer, at most to the highest limit."""
+        """Raise the limit by 2 % after an answer, at most to the original limit."""
         self.n_bursts = 0
         self._limit = min(self._max_limit, 1.02 * self._limit)
 
     def lower_limit(self, sent_at: float, wait_seconds: float) -> None:
         """After a 429, send nothing for `wait_seconds`, and lower the limit by 30 %.
 
-        The limit is not lowered again for requests that were sent before it was last lowered.
+        A request that was sent before the last lowering does not lower the limit again.
         """
         now = time.monotonic()
         self._resumes_at = max(self._resumes_at, now + wait_seconds)
@@ -206,7 +206,7 @@ class Throttle:
 def retry_wait(error: TransientError, n_failures: int) -> float:
     """Return the seconds until the next attempt: Retry-After or a backoff, with jitter.
 
-    A Retry-After of more than ten minutes is ignored; after a 429, it raises FatalModelError.
+    A Retry-After of more than ten minutes raises FatalModelError after a 429, and else is ignored.
     """
     retry_after = error.retry_after or 0.0
     if isinstance(error, ThrottledError) and retry_after > MAX_HEADER_WAIT_SECONDS:

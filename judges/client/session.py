@@ -1,4 +1,4 @@
-"""Open the clients of a run by its options; they share one budget, one store and one cache."""
+"""Open the clients of a run by its options: clients with the same budget, store and cache."""
 
 import os
 from collections.abc import Collection, Mapping
@@ -69,11 +69,11 @@ class Options(ModelOptions, total=False):
 
 
 class Session:
-    """Opens clients for several models, which share one budget and one store.
+    """Opens clients for several models; the clients share one budget and one store.
 
-    The limits among the options hold for all clients together. `keep_going` is that of `Client`.
-    `models` are already open, by their names or roles. `lms` are the names of all models that will
-    be asked; the option `price` is for some of them (see `choose_price`), by default for all.
+    The limits among the options hold for all clients together. `keep_going` is passed to each
+    `Client`. `models` maps names or roles to models that are already open. `lms` are the names of
+    all models of the run, for which `choose_price` uses the option `price`.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Session:
         return self._clients[role]
 
     def _open_client(self, lm: str, role: str, budget: Budget, overrides: ModelOptions) -> Client:
-        given_overrides = {k: value for k, value in overrides.items() if value is not None}
+        given_overrides = {name: value for name, value in overrides.items() if value is not None}
         options = cast(ModelOptions, {**self._options, **given_overrides})
         for name in ("max_tokens", "reasoning_effort"):
             if is_decision_model(lm) and options.get(name) is not None:
@@ -140,12 +140,12 @@ class Session:
         )
 
     def _open_client_for(
-        self, role: str, own_lm: str, overrides: ModelOptions, lm: str, api_base: str | None
+        self, role: str, role_lm: str, overrides: ModelOptions, lm: str, api_base: str | None
     ) -> Client:
-        """Return the client for a panel's judge: that of `role` for the same model and address."""
-        own_api_base = overrides.get("api_base")
-        own_addresses = (own_api_base, own_api_base or self._options.get("api_base"))
-        if lm == own_lm and api_base in own_addresses:
+        """Return a client for a panel's judge: that of `role` if model and address are the same."""
+        role_api_base = overrides.get("api_base")
+        role_addresses = (role_api_base, role_api_base or self._options.get("api_base"))
+        if lm == role_lm and api_base in role_addresses:
             return self._clients[role]
         options = ModelOptions(**{**overrides, "api_base": api_base or ""})
         role = f"{role}: {lm} at {api_base}" if api_base else f"{role}: {lm}"
@@ -163,7 +163,7 @@ class Session:
 
 
 def shared_client(lm: str, api_base: str | None = None) -> Client:
-    """Return a client of the model without limits; all callers in this process share one."""
+    """Return a client without limits for the model; all callers in this process share it."""
     # If the address or the key in the environment changes, `open_model` returns another model,
     # which needs another client.
     model_and_cache = open_model(lm, api_base=api_base), os.environ.get(CACHE_VARIABLE)
@@ -187,7 +187,7 @@ def check_limits(**limits: object) -> None:
 def read_options(
     options: Mapping[str, object], texts: Collection[str] = ()
 ) -> tuple[Options, dict[str, str]]:
-    """Return the checked options except `map`, and `map` itself: the column of each text.
+    """Return the checked options without `map`, and the column of each text from `map`.
 
     Raises TypeError for an unknown option, and OptionError for a wrong seed or `map`.
     """

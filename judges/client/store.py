@@ -26,8 +26,8 @@ from judges.protocol import Completion, Message, Sampling, Usage
 # The states of a request. A cached request was answered by the reply cache. A lost request was not
 # answered but may be billed; a refused request is not billed.
 SENT, ANSWERED, CACHED, LOST, REFUSED = "sent", "answered", "cached", "lost", "refused"
-# `role` is the name of an account, such as "judge". `cost` is in US dollars: the worst-case cost of
-# a request until its answer, then the real cost.
+# `role` is the name of an account, such as "judge". `cost` is in US dollars: the worst-case cost
+# until the request is answered, and then the real cost.
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS requests (
     id INTEGER PRIMARY KEY, key BLOB NOT NULL, role TEXT NOT NULL, purpose TEXT NOT NULL,
@@ -62,9 +62,9 @@ class RequestTotal(NamedTuple):
 
 
 class Store:
-    """The requests of a run in the file `path`; no other process may open it unless `is_shared`.
+    """The requests of a run in a file; no other process may open the file unless `is_shared`.
 
-    Only committed writes survive the end of the process; one `commit` after many writes is faster
+    Only committed writes survive if the process is killed. One `commit` after many writes is faster
     than a commit after each write. Raises StoreError or OSError if the file cannot be used.
     """
 
@@ -74,7 +74,7 @@ class Store:
         self.path = Path(path)
         self._lock = threading.Lock()
         self.path.parent.mkdir(mode=0o700 if self.is_shared else 0o777, parents=True, exist_ok=True)
-        # Texts and replies are private. SQLite gives its journal files the same permissions.
+        # Only the user may read the file and SQLite's journals of it, since texts are private.
         claim_file(self.path, permissions=0o600)
         # A journal that somebody else wrote could make SQLite delete another file. A run never
         # writes a journal that names a file.
@@ -85,7 +85,7 @@ class Store:
                     raise StoreError(f"{journal}: not written by a run; delete it and {self.path}")
         self._database: sqlite3.Connection | None = None
         self._closed = False
-        self.commit()  # opens the database, so that a file that cannot be used raises here
+        self.commit()  # opens the database, and raises if the file cannot be used
 
     def get(self, key: bytes) -> Completion | None:
         """Return the answer to the request with this key; None for an unanswered request."""
@@ -102,18 +102,18 @@ class Store:
         """Record whether a request was ANSWERED, LOST or REFUSED, and its replies if it has any."""
         if self._closed:
             return  # the request keeps its worst-case cost, as if the process had been killed
-        reply = msgspec.json.encode(usage) if isinstance(usage, Completion) else None
+        reply_json = msgspec.json.encode(usage) if isinstance(usage, Completion) else None
         token_counts = (usage.tokens_in, usage.tokens_out) if usage else (0, 0)
         columns = "state = ?, cost = ?, tokens_in = ?, tokens_out = ?, reply = ?"
-        row = (state, cost, *token_counts, reply, request_id)
+        row = (state, cost, *token_counts, reply_json, request_id)
         with self._locked_connection() as database:
             database.execute(f"UPDATE requests SET {columns} WHERE id = ?", row)
 
     def put(self, key: bytes, completion: Completion, role: str = "", purpose: str = "") -> None:
         """Record an answer that costs this run nothing, such as an answer from the cache."""
         token_counts = completion.tokens_in, completion.tokens_out
-        reply = msgspec.json.encode(completion)
-        self._insert(key, role, purpose, CACHED, 0.0, *token_counts, reply)
+        reply_json = msgspec.json.encode(completion)
+        self._insert(key, role, purpose, CACHED, 0.0, *token_counts, reply_json)
 
     def _insert(self, *row: object) -> int:
         columns = "key, role, purpose, state, cost, tokens_in, tokens_out, reply, at"
@@ -127,7 +127,7 @@ class Store:
             database.commit()
 
     def unanswered_request_ids(self, purpose: str) -> dict[str, int]:
-        """Return the ids of a purpose's unanswered requests, by their keys in hexadecimal."""
+        """Return the ids of the unanswered requests for a purpose, by the keys in hexadecimal."""
         statement = "SELECT lower(hex(key)), id FROM requests WHERE purpose = ? AND state IN (?, ?)"
         with self._locked_connection() as database:
             return dict(database.execute(statement, (purpose, SENT, LOST)).fetchall())
@@ -136,8 +136,8 @@ class Store:
         """Return the totals of all requests, grouped by role, purpose and state."""
         with self._locked_connection() as database:
             rows = database.execute(
-                # In a damaged file, a value may not be a number, or a cost may be negative, which
-                # would enlarge the budget.
+                # CAST and max are for damaged files: a value may be text, and a negative cost would
+                # enlarge the budget.
                 "SELECT role, purpose, state, count(*), CAST(total(tokens_in) AS INTEGER),"
                 " CAST(total(tokens_out) AS INTEGER), total(max(cost, 0.0))"
                 " FROM requests GROUP BY role, purpose, state"
@@ -145,7 +145,7 @@ class Store:
         return [RequestTotal(*row) for row in rows]
 
     def is_of_run(self, digest: str) -> bool:
-        """Return whether the run with this digest wrote the file; a new file becomes the run's."""
+        """Return whether the run with this digest wrote the file; a new file gets the digest."""
         with self._locked_connection() as database:
             row = database.execute("SELECT digest FROM run").fetchone()
             if row is None:
@@ -181,12 +181,12 @@ class Store:
 
     @property
     def can_resume(self) -> bool:
-        """Whether a run can continue from the file: it has answers, or possibly billed requests."""
+        """Whether the file has requests that were answered or may be billed, to continue from."""
         return any(total.state in (ANSWERED, LOST, SENT) for total in self.totals())
 
     @contextmanager
     def _locked_connection(self) -> Iterator[sqlite3.Connection]:
-        """Lend the connection to one thread at a time; errors of the file become StoreErrors."""
+        """Lend the database to one thread at a time; errors of the file become StoreErrors."""
         with self._lock:
             if self._closed:
                 raise StoreError(f"{self.path}: the file is closed")
@@ -225,7 +225,7 @@ class Store:
                 # The exclusive mode also works without shared memory, which network drives lack.
                 database.execute("PRAGMA locking_mode = EXCLUSIVE")
             database.execute("PRAGMA journal_mode = WAL")
-            # If the process is killed, no commit is lost; in a power cut, the latest may be lost.
+            # If the process is killed, no commit is lost; a power cut may lose the latest commits.
             database.execute("PRAGMA synchronous = NORMAL")
             database.executescript(SCHEMA)
             if not self.is_shared:
@@ -263,23 +263,23 @@ def _warn_of_errors() -> Iterator[None]:
         warn_once(f"the reply cache cannot be used: {error}")
 
 
-def open_reply_cache(name: str | os.PathLike[str] | None = None) -> ReplyCache | None:
-    """Open the reply cache in the folder `name`, else DSPY_JUDGES_CACHE, else the user's cache.
+def open_reply_cache(folder: str | os.PathLike[str] | None = None) -> ReplyCache | None:
+    """Open the reply cache in `folder`, else in DSPY_JUDGES_CACHE, else in the user's cache.
 
-    Returns None if the folder is "none", or if the default folder cannot be used. Raises
-    OptionError if a folder that the user chose cannot be used.
+    Returns None if that is "none", or if the default folder cannot be used. Raises OptionError if a
+    folder that the user chose cannot be used.
     """
-    folder_name = os.fspath(name) if name is not None else os.environ.get(CACHE_VARIABLE)
-    if folder_name == NO_CACHE:
+    chosen_folder = os.environ.get(CACHE_VARIABLE) if folder is None else os.fspath(folder)
+    if chosen_folder == NO_CACHE:
         return None
     from platformdirs import user_cache_dir
 
     try:
-        folder = Path(folder_name or user_cache_dir("dspy-judges")).expanduser()
-        return _open_cache_once(folder / CACHE_FILE, os.getpid())
+        cache_folder = Path(chosen_folder or user_cache_dir("dspy-judges")).expanduser()
+        return _open_cache_once(cache_folder / CACHE_FILE, os.getpid())
     except (OSError, RuntimeError, StoreError) as error:
-        if folder_name:
-            problem = f"the reply cache {folder_name} cannot be used ({error})"
+        if chosen_folder:
+            problem = f"the reply cache {chosen_folder} cannot be used ({error})"
             raise OptionError(f"{problem}; name another folder, or {NO_CACHE}") from error
         warn_once(f"the reply cache cannot be used: {error}")
         return None
@@ -289,7 +289,7 @@ def open_reply_cache(name: str | os.PathLike[str] | None = None) -> ReplyCache |
 def _open_cache_once(path: Path, process_id: int) -> ReplyCache:
     """Open the cache in a file once in each process, since opening is slow."""
     cache = ReplyCache(path)
-    with suppress(StoreError):  # another process is writing; a later one shrinks the cache
+    with suppress(StoreError):  # another process is writing: the next process shrinks the cache
         cache.shrink(MAX_CACHE_BYTES)
     return cache
 
@@ -297,7 +297,7 @@ def _open_cache_once(path: Path, process_id: int) -> ReplyCache:
 def make_request_key(
     endpoint: str, model_name: str, messages: Sequence[Message], sampling: Sampling
 ) -> bytes:
-    """Return a hash of all that determines a reply; a repeated request has another seed."""
+    """Return a hash of everything that determines the reply to a request."""
     parameters = (
         None if sampling.temperature is None else float(sampling.temperature),
         *(sampling.n, sampling.top_logprobs, sampling.max_tokens, sampling.seed),

@@ -10,13 +10,14 @@ from judges.embedded.text import read_word_table
 
 FloatArray = NDArray[np.float64]
 
-# Each facet has four numbers: 1 if it is about what the text says, and 0 if it is about how; its
-# weight in the overall impression of a text that was made from a document; its weight in that of an
-# answer; and the gain of a better text, divided by the loss of an equally worse text.
+# Each facet has four numbers. The first is 1 if the facet is about what a text says, and 0 if it is
+# about how the text says it. The next two are its weights in the overall impression: of a summary,
+# and of an answer in a conversation. The last is the gain of a good text, divided by the loss of an
+# equally bad text.
 FACETS = {
-    # The text says what matters in the document; an answer has much content.
+    # A summary says what matters in the document; an answer has much content.
     "coverage": (1, 0.8, 0.6, 1.0),
-    # The text says only what matters in the document; an answer responds to the last turn.
+    # A summary says only what matters in the document; an answer responds to the last turn.
     "focus": (1, 0.3, 0.4, 1.0),
     # The source supports what the text says; an answer uses the facts in the source.
     "support": (1, 0.2, 0.4, 1.0),
@@ -38,11 +39,11 @@ FACETS = {
 FACET_NAMES = tuple(FACETS)
 INDEX_BY_FACET = {facet_name: index for index, facet_name in enumerate(FACET_NAMES)}
 _FACET_COLUMNS = np.array([*FACETS.values()]).T
-_IS_ABOUT_CONTENT, _DOCUMENT_WEIGHTS, _TURN_WEIGHTS, GAIN_LOSS_RATIOS = _FACET_COLUMNS
+_IS_ABOUT_CONTENT, _SUMMARY_WEIGHTS, _ANSWER_WEIGHTS, GAIN_LOSS_RATIOS = _FACET_COLUMNS
 
 
 def _read_facet_words() -> dict[str, FloatArray]:
-    """Read how much each word, and each pattern in quotation marks, asks for each facet."""
+    """Read how much each word or quoted pattern in a prompt is about each of the facets."""
     shares_by_word: dict[str, FloatArray] = {}
     for facets_and_shares, words in read_word_table("facet_words.txt"):
         shares = np.zeros(len(FACETS))
@@ -57,9 +58,9 @@ _SHARES_BY_WORD = _read_facet_words()
 _PHRASES = [word for word in _SHARES_BY_WORD if word[0] == '"']
 _PHRASE_PATTERN = re.compile("|".join(rf"(\b{phrase[1:-1]}\b)" for phrase in _PHRASES))
 _WORD_PATTERN = re.compile(r"[a-z]+(?:-[a-z]+)*")
-# The number of mentions of a facet is raised to this power, so that later mentions add less.
+# The number of mentions of a facet is raised to this power, so that each further one adds less.
 MENTION_EXPONENT = 0.5
-# The weight of the overall impression; the facets that the prompt asks for have weight 1 together.
+# The weight of the overall impression. What the prompt asks for has the weight 1 in total.
 IMPRESSION_WEIGHT = 1.3
 # The share of IMPRESSION_WEIGHT that is lost if a prompt asks only to check facts, since a check of
 # facts depends little on the overall impression.
@@ -67,8 +68,8 @@ FACT_CHECK_DISCOUNT = 0.85
 _IS_FACTUAL = np.isin(FACET_NAMES, ("support", "truth"))
 
 
-def facet_weights(weighted_texts: Sequence[tuple[str, float]], *, is_turn: bool) -> FloatArray:
-    """Return each facet's weight, by what a prompt asks for and by a text's overall impression."""
+def facet_weights(weighted_texts: Sequence[tuple[str, float]], *, is_answer: bool) -> FloatArray:
+    """Return each facet's weight, from what a prompt asks for and from the overall impression."""
     prompt_weights = np.zeros(len(FACETS))
     for text, text_weight in weighted_texts:
         n_mentions = count_mentions(text)
@@ -78,21 +79,21 @@ def facet_weights(weighted_texts: Sequence[tuple[str, float]], *, is_turn: bool)
     prompt_shares = np.abs(prompt_weights)
     factual_share = prompt_shares[_IS_FACTUAL].sum()
     impression_weight = IMPRESSION_WEIGHT * (1 - FACT_CHECK_DISCOUNT * factual_share)
-    weights = _TURN_WEIGHTS if is_turn else _DOCUMENT_WEIGHTS
-    impression_weights = weights.copy()
-    if prompt_shares.any() and not is_turn:
+    usual_weights = _ANSWER_WEIGHTS if is_answer else _SUMMARY_WEIGHTS
+    impression_weights = usual_weights.copy()
+    if prompt_shares.any() and not is_answer:
         # A summary's content counts in the impression only as far as the prompt asks about content.
         impression_weights[_IS_ABOUT_CONTENT == 1] *= prompt_shares @ _IS_ABOUT_CONTENT
-    return np.asarray(prompt_weights + impression_weight * impression_weights / weights.sum())
+    return np.asarray(prompt_weights + impression_weight * impression_weights / usual_weights.sum())
 
 
 def count_mentions(text: str) -> FloatArray:
-    """Return, for each facet, the weighted number of words and phrases in a text that name it."""
+    """Return, for each facet, the weighted number of words and phrases that name the facet."""
     text, n_mentions = text.lower(), np.zeros(len(FACETS))
     for match in _PHRASE_PATTERN.finditer(text):
         n_mentions += _SHARES_BY_WORD[_PHRASES[(match.lastindex or 1) - 1]]
     for word in _WORD_PATTERN.findall(_PHRASE_PATTERN.sub("\n", text)):
-        # The table has the word with a full stop, or else beginnings of words: the longest counts.
+        # In the table, "fact." is a word, and "fact" a beginning of words. The longest one counts.
         table_words = [f"{word}.", *(word[:length] for length in range(len(word), 0, -1))]
         n_mentions += next((_SHARES_BY_WORD[w] for w in table_words if w in _SHARES_BY_WORD), 0.0)
     return n_mentions

@@ -22,16 +22,17 @@ from judges.embedded.text import (
     total_weight,
 )
 
-# The number of sentences at the beginning of a text that are compared with its source.
+# Only this many sentences, at the beginning of a text, are compared with its source.
 MAX_SENTENCES = 60
 
 
 class SentenceMatch:
-    """The sentence of a source that shares almost the most weight with a sentence of a text.
+    """The sentence of a source that is most similar, or almost so, to a sentence of a text.
 
-    `source_index` is -1 if no sentence shares a stem. `shared_fraction` is the weight of the shared
-    stems, divided by the weight of all stems of the given sentence. `shared_weight_by_index` has
-    the weight of the shared stems for every sentence of the source.
+    `source_index` is the index of this source sentence, or -1 if none shares a stem.
+    `shared_fraction` is the weight of the shared stems, divided by the weight of all stems of the
+    text's sentence. `shared_weight_by_index` has the weight of the shared stems for every sentence
+    of the source.
     """
 
     def __init__(self, sentence: Sentence, source: SourceIndex) -> None:
@@ -51,10 +52,10 @@ class SentenceMatch:
 
 
 class OutputText:
-    """The judged text, with a match for each of its first `sentences`, and its sources.
+    """The judged text, its source texts, and a match for each of its first sentences.
 
-    The text was made from the `document`, answers the conversation `turns`, and should use the
-    `knowledge`; `source` is all three together.
+    `document` is what the judged text was made from. `turns` is the conversation that it answers,
+    and `knowledge` has facts that it should use. `source` is all three together.
     """
 
     def __init__(self, text: SplitText, document: str, turns: str, knowledge: str) -> None:
@@ -65,14 +66,14 @@ class OutputText:
         self.knowledge = index_source_text(knowledge)
         source_texts = filter(None, (document, turns, knowledge))
         self.source = source = index_source_text("\n".join(source_texts))
-        self.matches = [SentenceMatch(each, source) for each in self.sentences] if source else []
+        self.matches = [SentenceMatch(s, source) for s in self.sentences] if source else []
 
 
 def _content_features(output: OutputText, document: SourceIndex) -> Iterable[float]:
-    """Return three features: similarity to the document, its coverage, and mean salience.
+    """Return three features: similarity to the document, its coverage, and mean salience of stems.
 
-    The similarity is 1 minus the Jensen-Shannon divergence of the stems, which ranks summarizers
-    most like people who judge content (Louis and Nenkova 2013, doi:10.1162/COLI_a_00123).
+    The similarity is 1 minus the Jensen-Shannon divergence of the stems. This measure ranks
+    summarizers most as people do (Louis and Nenkova 2013, doi:10.1162/COLI_a_00123).
     """
     n_stems, document_counts = len(output.text.stems), document.stem_counts
     similarity = salience = 0.0
@@ -81,14 +82,14 @@ def _content_features(output: OutputText, document: SourceIndex) -> Iterable[flo
             p, q = count / n_stems, document_counts[stem] / document.n_stems
             similarity -= 0.5 * (p * math.log2(p / (p + q)) + q * math.log2(q / (p + q)))
             salience += p * min(2.5, document.salience_by_stem[stem] * document.n_salient)
-    # For each sentence of the source, the largest weight that it shares with any sentence.
+    # For each sentence of the source, the most weight that a sentence of the text shares.
     shared_weights: dict[int, float] = defaultdict(float)
     for match in output.matches:
         for index, weight in match.shared_weight_by_index.items():
             shared_weights[index] = max(shared_weights[index], weight)
     coverage = 0.0
     for index, weight in shared_weights.items():
-        # Indices are those of the source, which begins with the document and may be longer.
+        # The indices count sentences of `source`, which begins with the document.
         if index < len(document.importances):
             covered_fraction = min(1.0, weight / document.covering_weights[index])
             coverage += document.importances[index] * covered_fraction
@@ -105,7 +106,7 @@ def _support_features(output: OutputText, source: SourceIndex) -> Iterable[float
     word_pairs = output.text.word_pairs
     n_source_pairs = sum([pair in source.word_pairs for pair in word_pairs])
     source_pair_share = n_source_pairs / max(1, len(word_pairs))
-    # The share of new word pairs is cut at 30 %, since a higher share makes a text no better.
+    # The share of new word pairs is limited to 30 %, since more makes a text no better.
     new_pair_share = min(1 - source_pair_share, 0.3)
     new_name_rate = n_new_names / (len(output.sentences) + 1)
     return n_supported_stems / (n_stems or 1), source_pair_share, new_pair_share, new_name_rate
@@ -130,18 +131,18 @@ def _answer_features(output: OutputText, turns: SourceIndex) -> Iterable[float]:
     overlap = sum([salience_by_stem.get(stem, 0.0) for stem in stems])
     overlap /= sum(salience_by_stem.values()) or 1.0
     fact_source = output.knowledge or output.document or turns
-    new_facts = fact_source.stem_counts.keys() - turns.stem_counts
-    fact_weight = total_weight([stem for stem in stems if stem in new_facts])
+    fact_stems = fact_source.stem_counts.keys() - turns.stem_counts
+    fact_weight = total_weight([stem for stem in stems if stem in fact_stems])
     return math.log1p(total_weight(stems)), overlap, math.log1p(fact_weight)
 
 
 def _order_features(output: OutputText, document: SourceIndex) -> Iterable[float]:
     """Return four features of how well the text follows the order of the document."""
     indices = [match.source_index for match in output.matches if match.shared_fraction > 0.2]
-    is_reversed = [index > later_index for index, later_index in combinations(indices, 2)]
+    are_reversed = [index > later_index for index, later_index in combinations(indices, 2)]
     nearness = [_nearness(*neighbours) for neighbours in pairwise(output.matches)]
     return (
-        _mean(is_reversed, default=0.25),
+        _mean(are_reversed, default=0.25),
         _mean([math.log1p(index) for index in indices], default=2.0),
         _mean(nearness, default=0.6),
         math.log(len(output.sentences)),  # more sentences can more often be in a wrong order
@@ -149,7 +150,7 @@ def _order_features(output: OutputText, document: SourceIndex) -> Iterable[float
 
 
 def _nearness(match: SentenceMatch, next_match: SentenceMatch) -> float:
-    """Return 1 if one source sentence directly follows another, less the farther they are apart."""
+    """Return how near two source sentences are: 1 if the second directly follows the first."""
     if min(match.source_index, next_match.source_index) < 0:
         return 0.0
     return 1 / (1 + abs(next_match.source_index - match.source_index - 1) / 1.5)
@@ -172,7 +173,7 @@ def _wording_features(output: OutputText, text: SplitText) -> Iterable[float]:
         (len(stems) - n_distinct_stems) / max(4, len(stems)),
         (len(stem_pairs) - len(set(stem_pairs))) / max(4, len(stem_pairs)),
         math.log(len(text.words) / len(text.sentences) + 1),
-        # The number of distinct stems over the root of all stems hardly depends on text length.
+        # Dividing by the square root makes the variety hardly depend on the length of the text.
         n_distinct_stems / math.sqrt(max(1, len(stems))),
         1 - len({sentence.words[0] for sentence in sentences}) / n_sentences,
     )
@@ -184,7 +185,7 @@ def _link_strength(sentence: Sentence, next_sentence: Sentence) -> float:
     shared_stems = [stem for stem in next_stems if stem in known_stems]
     strength = 0.5 * min(1.0, total_weight(shared_stems))
     strength += 0.5 * (not WORD_CLASSES["connectives"].isdisjoint(next_sentence.words[:2]))
-    # The link counts half if the second sentence says hardly anything new.
+    # The link counts half if the next sentence says hardly anything new.
     return strength if len(next_stems) - len(shared_stems) > 1 else 0.5 * strength
 
 
@@ -193,22 +194,21 @@ MIN_FUNCTION_WORD_SHARE = 0.1
 
 
 def _grammar_features(output: OutputText, text: SplitText) -> Iterable[float]:
-    """Return faults of grammar, faults of layout, and whether the text breaks off."""
+    """Return faults of grammar, faults of form, and whether the text breaks off."""
     sentences, words = output.sentences, text.words
     severities = [0.0]
     if n_function_words(words) >= MIN_FUNCTION_WORD_SHARE * len(words):
         severities = [min(2.5, grammar_severity(sentence)) for sentence in sentences]
     return (
-        # The total is divided by the root of the number of sentences, so that both the number of
-        # faults and their density count.
+        # The square root makes both the number of faults and their density count.
         sum(severities) / math.sqrt(len(severities)),
         sum([form_severity(sentence) for sentence in sentences]) / len(sentences),
         not sentences[-1].has_end_mark and (len(words) > 2 or len(sentences) > 1),
     )
 
 
-# Each row has a function, the attribute of OutputText with the text that it needs, and the number
-# of features that it returns.
+# Each row has a function, the attribute of OutputText that it needs, and the number of features
+# that it returns.
 FEATURE_FUNCTIONS: tuple[tuple[Callable[..., Iterable[float]], str, int], ...] = (
     (_content_features, "document", 3),
     (_order_features, "document", 4),
@@ -221,26 +221,26 @@ FEATURE_FUNCTIONS: tuple[tuple[Callable[..., Iterable[float]], str, int], ...] =
 # deviation (SD) in ordinary texts, and its weight within the facet. The SD is negative if a smaller
 # value is better.
 FEATURES = (
-    # By _content_features: similarity to the document, coverage of it, mean salience.
+    # _content_features: similarity to the document, coverage of it, mean salience of stems.
     ("coverage", 0.5, 0.12, 0.6),
     ("coverage", 0.6, 0.17, 0.4),
     ("focus", 0.8, 0.2, 0.6),
-    # By _order_features: the share of reversed pairs of sentences, how late in the document their
-    # matches are, how near the matches of neighbours are, the number of sentences.
+    # _order_features: the share of sentence pairs in the reverse order, how late in the document
+    # the matches are, how near the matches of neighbouring sentences are, the number of sentences.
     ("order", 0.25, -0.3, 0.6),
     ("order", 1.2, -0.7, 0.6),
     ("connection", 0.55, 0.35, 0.7),
     ("connection", 1.05, -0.4, 0.6),
-    # By _support_features: stems and word pairs that are in the source, new word pairs, new names.
+    # _support_features: stems and word pairs that are in the source, new word pairs, new names.
     ("support", 0.65, 0.25, 0.6),
     ("support", 0.6, 0.25, 0.6),
     ("rewording", 0.14, 0.1, 1.0),
     ("truth", 0.05, -0.3, 1.0),
-    # By _answer_features: content, overlap with the last turn, use of facts.
+    # _answer_features: content, overlap with the last turn, use of facts.
     ("coverage", 1.8, 0.6, 1.0),
     ("focus", 0.15, 0.2, 0.6),
     ("support", 0.8, 0.8, 1.0),
-    # By _wording_features: links between sentences, short sentences, repeated stems, repeated stem
+    # _wording_features: links between sentences, short sentences, repeated stems, repeated stem
     # pairs, the length of sentences, the variety of stems, sentences with the same first word.
     ("connection", 0.4, 0.3, 0.5),
     ("connection", 0.1, -0.2, 0.4),
@@ -249,7 +249,7 @@ FEATURES = (
     ("style", 2.9, 0.35, 0.7),
     ("style", 4.8, 1.0, 0.5),
     ("style", 0.1, -0.2, 0.4),
-    # By _grammar_features: faults of grammar, faults of form, a text that breaks off.
+    # _grammar_features: faults of grammar, faults of form, a text that breaks off.
     ("grammar", 0.2, -0.7, 1.4),
     ("grammar", 0.07, -0.3, 0.8),
     ("grammar", 0.1, -0.7, 0.4),
@@ -263,7 +263,7 @@ MAX_Z_SCORE = 3.0
 EMPTY_TEXT_VALUE = -2.0
 
 
-# Cached, since a search judges the same texts with many prompts.
+# The features are cached, since a search judges the same texts with many prompts.
 @lru_cache(maxsize=4096)
 def measure_features(text: str, document: str, turns: str, knowledge: str) -> FloatArray:
     """Return a text's features, in standard deviations above their means in ordinary texts."""
@@ -271,10 +271,10 @@ def measure_features(text: str, document: str, turns: str, knowledge: str) -> Fl
     if not split_output.sentences:
         return np.full(len(FEATURES), EMPTY_TEXT_VALUE)
     output = OutputText(split_output, document, turns, knowledge)
-    values: list[float] = []
+    features: list[float] = []
     for feature_function, text_name, n_features in FEATURE_FUNCTIONS:
-        other_text = getattr(output, text_name)
-        values += feature_function(output, other_text) if other_text else [math.nan] * n_features
-    z_scores = np.nan_to_num((np.array(values) - _MEANS) / _SDS).clip(-MAX_Z_SCORE, MAX_Z_SCORE)
+        argument = getattr(output, text_name)
+        features += feature_function(output, argument) if argument else [math.nan] * n_features
+    z_scores = np.nan_to_num((np.array(features) - _MEANS) / _SDS).clip(-MAX_Z_SCORE, MAX_Z_SCORE)
     gain_loss_ratios = np.where(z_scores > 0, GAIN_LOSS_RATIOS[FACET_OF_FEATURE], 1.0)
     return np.asarray(gain_loss_ratios * z_scores)

@@ -7,7 +7,7 @@ from itertools import pairwise, product, starmap
 
 from judges.embedded.text import FUNCTION_WORDS, WORD_CLASSES, Sentence
 
-# A sentence with more words than this is too long; each extra word adds this severity.
+# A sentence of more than MAX_SENTENCE_WORDS is too long; each extra word adds this severity.
 MAX_SENTENCE_WORDS, EXTRA_WORD_SEVERITY = 25, 0.04
 _ARTICLES, _DETERMINERS = WORD_CLASSES["articles"], WORD_CLASSES["determiners"]
 _SUBJECT_PRONOUNS, _OBJECT_PRONOUNS = WORD_CLASSES["subjects"], WORD_CLASSES["objects"]
@@ -62,7 +62,7 @@ def n_function_words(words: Iterable[str]) -> int:
 
 @lru_cache(maxsize=1 << 15)
 def _word_pair_severity(word: str, next_word: str) -> float:
-    """Return the severity of `next_word` directly after `word`; 0 if that is no fault."""
+    """Return how severe the fault is that `next_word` follows `word`; 0 if it is no fault."""
     if word == next_word and word.isalpha() and word not in WORD_CLASSES["doubled"]:
         return 1.0
     return _SEVERITY_BY_WORD_PAIR.get((word, next_word), 0.0)
@@ -96,6 +96,6 @@ def form_severity(sentence: Sentence) -> float:
     severity += 0.6 * sum([token in _STRAY_CHARACTERS for token in tokens])
     for mark, next_token in pairwise(tokens):
         if mark in _CLOSING_MARKS:
-            is_double = next_token in _CLOSING_MARKS and next_token != mark
-            severity += 0.4 * (is_double or (mark == "." and next_token[0].islower()))
+            is_double_mark = next_token in _CLOSING_MARKS and next_token != mark
+            severity += 0.4 * (is_double_mark or (mark == "." and next_token[0].islower()))
     return min(2.0, severity)

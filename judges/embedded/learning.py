@@ -21,31 +21,31 @@ SCORE_DECIMALS = 9
 RATING_CENTRE, RATING_STEEPNESS = 0.6, 1.1
 # The SD of one rating, in steps of the scale: on a five-step scale, people differ by about a step.
 MIN_RATING_SD, RATING_SD_PER_STEP, MAX_RATING_SD = 0.45, 0.16, 4.0
-# The logit of preferring A is this slope times the difference of the two latent scores.
+# The logit of P(A is preferred) is this slope times the difference of the two latent scores.
 PREFERENCE_SLOPE = 2.2
 # The difference of the latent scores that is assumed for the two outputs of a demonstration.
 PREFERENCE_MARGIN = 0.8
 
 # The next constants are standard deviations (SDs) of the prior distributions, in units of the
-# residual SD of a latent score.
-# The prior SD of a feature's weight is this fraction of its prior mean, plus this constant.
+# residual SD of a latent score. The prior SD of a feature's weight: a fraction of the weight's
+# prior mean, plus a constant.
 WEIGHT_SD_FRACTION, WEIGHT_SD_CONSTANT = 0.8, 0.07
-# The prior SDs of the factor that multiplies all weights, and of an offset of all scores.
+# The prior SDs of a factor of all weights, and of an offset that is added to all scores.
 FACTOR_SD, COMMON_OFFSET_SD = 1.0, 0.8
-# The prior SD of a further offset that the examples with the same source have in common.
+# The prior SD of a further offset, which is added to all examples with the same source.
 SOURCE_OFFSET_SD = 0.6
 # The smallest factor by which the prior weights are multiplied.
 MIN_WEIGHT_FACTOR = 0.7
 # Each example corrects the scores of the texts that are similar to it: by an offset of the score,
-# and by a shift of the features' weights. These SDs are tried for the offsets, and for the shifts
-# (in prior SDs of the weights). The result is a mean over all combinations of the two SDs, weighted
-# by their cross-validated likelihood.
+# and by a shift of the features' weights. OFFSET_SDS are tried for the offsets, and SHIFT_SDS, in
+# prior SDs of the weights, for the shifts. The results for all pairs of the two SDs are averaged,
+# weighted by their cross-validated likelihood.
 OFFSET_SDS, SHIFT_SDS = (0.0, 0.4, 0.8, 1.2), (0.0, 0.5, 1.1)
 # Penalties for large SDs: multiples of the squared SDs, subtracted from the log-likelihood.
 OFFSET_PENALTY, SHIFT_PENALTY = 3.0, 1.0
-# The fraction of an offset that applies to new texts; the rest is due to the example's system.
+# New texts get this fraction of an example's offset; the rest is due to the example's system.
 NEW_TEXT_FRACTION = 0.4
-# The prior mean of the residual SD; it counts as much as this number of examples.
+# The prior mean of the residual SD, and the number of examples that it counts as.
 PRIOR_RESIDUAL_SD, PRIOR_EXAMPLES = 0.9, 8
 # Features are clipped at this number of standard deviations of the examples.
 MAX_Z_SCORE = 3.0
@@ -77,9 +77,9 @@ class ExampleSimilarity:
 class Regression(NamedTuple):
     """A linear model of latent scores: the weights of features, and an intercept.
 
-    If there is a `similarity`, each example corrects the scores of the texts that are similar to
-    it: its entry of `offsets` is added to the score, and its row of `shifts` to the weights, both
-    after multiplication by the text's similarity to the example.
+    If `similarity` is given, each example corrects the scores of similar texts: the example's entry
+    of `offsets` is added to the score, and its row of `shifts` to the weights. Both are multiplied
+    by the text's similarity to the example.
     """
 
     weights: FloatArray
@@ -109,7 +109,7 @@ def fit_regression(
     """Return the posterior mean of the weights, the intercept and the examples' corrections.
 
     `features` has a row for each example; a pair's row has the differences, A minus B. Each element
-    of `source_indices` has the indices of the examples with the same source.
+    of `source_indices` has the indices of the examples of one source.
     """
     weight_variances = (WEIGHT_SD_FRACTION * np.abs(prior_weights) + WEIGHT_SD_CONSTANT) ** 2
     prior_scores = features @ prior_weights
@@ -118,7 +118,7 @@ def fit_regression(
     # there are few examples. The matrix is the sum of `fixed_covariance`, of `similarities` times
     # the offsets' variance, and of `shift_covariance` times the shifts' variance.
     fixed_covariance = np.eye(len(features)) + FACTOR_SD**2 * np.outer(prior_scores, prior_scores)
-    # Pairs have no corrections, so that a pair gets the same result if its texts are swapped.
+    # For pairs, there are no corrections, so that a swapped pair gets the same result.
     example_similarity = None if is_pairwise else ExampleSimilarity(features)
     similarities = np.ones_like(fixed_covariance)
     if example_similarity is not None:
@@ -154,7 +154,7 @@ def fit_regression(
 def _held_out_log_likelihood(
     precision: FloatArray, scaled_residuals: FloatArray, source_indices: Sequence[Sequence[int]]
 ) -> float:
-    """Return the log-likelihood of each source's examples, given all others, up to a constant."""
+    """Return the log-likelihood of each source's examples, given all other examples."""
     if len(source_indices) == 1:
         prediction_errors = scaled_residuals / np.diag(precision)
     else:
@@ -175,12 +175,12 @@ def latent_score(choice_index: int, n_choices: int, *, is_pairwise: bool) -> flo
     return (_logit((choice_index + 0.5) / n_choices) - _logit(RATING_CENTRE)) / RATING_STEEPNESS
 
 
-def choice_probabilities(latent: float, n_choices: int, *, is_pairwise: bool) -> tuple[float, ...]:
+def choice_probabilities(score: float, n_choices: int, *, is_pairwise: bool) -> tuple[float, ...]:
     """Return the choices' probabilities, given a latent score; for ratings they are bell-shaped."""
     if is_pairwise:
-        probability_a = _logistic(PREFERENCE_SLOPE * latent)
+        probability_a = _logistic(PREFERENCE_SLOPE * score)
         return probability_a, 1 - probability_a
-    mean = _logistic(_logit(RATING_CENTRE) + RATING_STEEPNESS * latent) * n_choices - 0.5
+    mean = _logistic(_logit(RATING_CENTRE) + RATING_STEEPNESS * score) * n_choices - 0.5
     sd = max(MIN_RATING_SD, min(MAX_RATING_SD, RATING_SD_PER_STEP * n_choices))
     log_densities = [-0.5 * ((index - mean) / sd) ** 2 for index in range(n_choices)]
     max_log_density = max(log_densities)

@@ -25,7 +25,7 @@ from judges.protocol import Completion, FatalModelError, Message, Reply, Samplin
 
 MODEL_NAME = "embedded-1"
 MIN_PROBABILITY = 1e-9
-# The smallest contribution to a score for which a facet is named as a reason.
+# A facet is named as a reason only if it contributes more than this to the score.
 MIN_CONTRIBUTION = 0.05
 # The weights of a prompt's texts. The instruction counts most, since it is written for this judge.
 INSTRUCTION_WEIGHT, DEFINITION_WEIGHT, ANCHORS_WEIGHT = 0.55, 0.3, 0.15
@@ -46,16 +46,16 @@ class EmbeddedModel:
     in_process = True
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
-        """Answer a judge's prompt; raises FatalModelError if a prompt is no judge's prompt."""
+        """Answer a judge's prompt; raises FatalModelError if the messages are no judge's prompt."""
         last_content = messages[-1]["content"]
         earlier_messages = [(message["role"], message["content"]) for message in messages[:-1]]
         prompt, judges, prompt_digest = _read_judges(*earlier_messages)
         features = judges[-1].roles.measure(read_texts(last_content))
         probabilities = []
         for judge in judges:
-            latent, contributions = judge.regression.predict(features)
+            score, contributions = judge.regression.predict(features)
             n_choices, is_pairwise = len(judge.choices), judge.is_pairwise
-            probabilities.append(choice_probabilities(latent, n_choices, is_pairwise=is_pairwise))
+            probabilities.append(choice_probabilities(score, n_choices, is_pairwise=is_pairwise))
         # The last field is the answer, which the rationale explains.
         rationale = _write_rationale(contributions, is_pairwise=is_pairwise)
         seed_bytes = f"{prompt_digest} {sampling.seed} {last_content}".encode("utf-8", "replace")
@@ -116,7 +116,7 @@ def _read_choices(choices_text: str) -> tuple[FieldValue, ...]:
 
 
 def read_texts(content: str) -> dict[str, str]:
-    """Return the text of each field in a message, without the sentence on the form of the reply."""
+    """Return the text of each field in a message, without the request for a form of the reply."""
     form_start = max(map(content.rfind, _REPLY_FORM_BEGINNINGS))
     if form_start >= 0:
         content = content[:form_start]
@@ -129,7 +129,7 @@ def read_texts(content: str) -> dict[str, str]:
 
 
 def read_demos(prompt: Prompt, messages: Sequence[tuple[str, str]]) -> list[DemoTexts]:
-    """Return the demonstrations after the system message; a message is (role, content)."""
+    """Return the demonstrations that follow the system message; messages are (role, content)."""
     answer_name = prompt.output_fields[-1].name
     return [
         {**read_texts(request), **(read_texts(reply) or {answer_name: reply.strip()})}
@@ -148,8 +148,8 @@ _FACT_WORDS = re.compile(r"fact|knowledge|evidence|reference|ground|gold|backgro
 class TextRoles:
     """The names of the texts that a judge reads, by their roles.
 
-    The `candidates` are judged: the last text, or the last two of a pair. They were made from the
-    `documents`, answer the conversation `turns`, and should use the `knowledge`.
+    The `candidates` are the judged texts: the last text, or the last two for a pair. They may
+    summarise the `documents`, answer the conversation `turns`, or use facts in the `knowledge`.
     """
 
     def __init__(self, fields: Sequence[Field], *, is_pairwise: bool) -> None:
@@ -181,12 +181,12 @@ _RATING_WORDS = re.compile(r"\b(?:rating|score|rate|judge|points?)(?= (?:of|from
 
 
 def prior_weights(prompt: Prompt, field: Field, roles: TextRoles) -> FloatArray:
-    """Return the weight of each feature before learning, by what the prompt says about a field."""
+    """Return each feature's weight before any learning, by what the prompt says about a field."""
     any_choice = "|".join([re.escape(str(choice)) for choice in field.allowed_values])
     definition, *anchors = re.split(rf"(?:^|[(;]\s?)(?:{any_choice}) = ", field.description)
     # The instruction does not describe the answers to a judge's additional questions.
     instruction = prompt.instruction if field is prompt.answer_field else ""
-    # Names of the judged text, as in "the response", are removed, since they name no facet.
+    # Names of the judged text, such as "response", are removed, since they name no facet.
     nouns = [re.sub("_[ab]$", "", name).replace("_", " ") for name in roles.candidates]
     noun_pattern = re.compile(rf"\b(?:{'|'.join(nouns)})(?:s|'s)?\b", re.IGNORECASE)
     weighted_texts = [
@@ -194,14 +194,14 @@ def prior_weights(prompt: Prompt, field: Field, roles: TextRoles) -> FloatArray:
         (noun_pattern.sub(" ", definition), DEFINITION_WEIGHT),
         (noun_pattern.sub(" ", "; ".join(anchors)), ANCHORS_WEIGHT),
     ]
-    weights = facet_weights(weighted_texts, is_turn=bool(roles.turns))
+    weights = facet_weights(weighted_texts, is_answer=bool(roles.turns))
     return np.asarray(weights[FACET_OF_FEATURE] * FEATURE_SHARES)
 
 
 class EmbeddedJudge:
     """A judge that chooses the value of one output field, taught by the demonstrations.
 
-    Its `choices` begin with the worst.
+    `choices` has the values to choose from, the worst first.
     """
 
     def __init__(self, prompt: Prompt, field: Field, demos: Sequence[DemoTexts]) -> None:
@@ -213,11 +213,10 @@ class EmbeddedJudge:
         self.regression = Regression(prior_weights(prompt, field, self.roles))
         rated_demos = [demo for demo in demos if demo.get(field.name, "").strip() in choices]
         if rated_demos:
-            # Only some are used, since the time to learn grows with the cube of their number.
+            # At most MAX_DEMOS are used, since the time grows with the cube of their number.
             self._learn_from(rated_demos[:MAX_DEMOS])
 
     def _learn_from(self, demos: Sequence[DemoTexts]) -> None:
-        """Fit the regression to demonstrations that have a value in the judge's field."""
         source_names = self.roles.documents + self.roles.turns + self.roles.knowledge
         latent_scores: list[float] = []
         indices_by_source: dict[object, list[int]] = defaultdict(list)
@@ -237,11 +236,11 @@ class EmbeddedJudge:
         )
 
 
-# Cached, since a search alternates between prompts. Reading a prompt with hundreds of
-# demonstrations takes as long as a thousand judgements.
+# The judges are cached, since a search alternates between prompts. Reading a prompt with hundreds
+# of demonstrations takes as long as a thousand judgements.
 @lru_cache(maxsize=12)
 def _read_judges(*messages: tuple[str, str]) -> tuple[Prompt, list[EmbeddedJudge], str]:
-    """Return the messages' prompt, a judge for each field, and the messages' digest.
+    """Return the prompt, a judge for each field with choices, and a digest of the messages.
 
     Raises FatalModelError if the messages are no judge's prompt.
     """
@@ -289,14 +288,14 @@ def _reply_tokens(
 
 
 def _write_rationale(contributions: FloatArray, *, is_pairwise: bool) -> str:
-    """Return up to two facets that raise the score of the text (or of A), and two that lower it."""
+    """Name up to two facets that raise the score (of A, in a pair), and two that lower it."""
     facet_totals = np.bincount(FACET_OF_FEATURE, weights=contributions)  # one for each facet
     ranking = np.argsort(-facet_totals, kind="stable")
-    names_for = [FACET_NAMES[i] for i in ranking[:2] if facet_totals[i] > MIN_CONTRIBUTION]
-    names_against = [FACET_NAMES[i] for i in ranking[:-3:-1] if facet_totals[i] < -MIN_CONTRIBUTION]
+    best_facets = [FACET_NAMES[i] for i in ranking[:2] if facet_totals[i] > MIN_CONTRIBUTION]
+    worst_facets = [FACET_NAMES[i] for i in ranking[:-3:-1] if facet_totals[i] < -MIN_CONTRIBUTION]
     nothing = "nothing that stands out"
-    reasons_for = ", ".join(names_for) or nothing
-    reasons_against = ", ".join(names_against) or nothing
+    reasons_for = ", ".join(best_facets) or nothing
+    reasons_against = ", ".join(worst_facets) or nothing
     if is_pairwise:
         return f"For A: {reasons_for}. For B: {reasons_against}."
     return f"For: {reasons_for}. Against: {reasons_against}."

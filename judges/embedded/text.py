@@ -11,10 +11,10 @@ from pathlib import Path
 # The most characters of a text that are read. Of a longer text, the beginning and the end are read.
 MAX_CHARACTERS = 100_000
 # A stem in the first sentence of a source is 2.5 times as salient as a stem in a late sentence. The
-# bonus decays exponentially: after SALIENCE_DECAY_SENTENCES sentences, it is divided by e.
+# difference decays exponentially: after SALIENCE_DECAY_SENTENCES sentences, it is divided by e.
 SALIENCE_DECAY_SENTENCES = 4.0
-# A text covers a sentence of the source if the text shares this fraction of the sentence's weight.
-# If the sentence is long, sharing MAX_COVERING_WEIGHT is enough.
+# A text covers a sentence of the source if it shares this fraction of the sentence's weight, or if
+# it shares MAX_COVERING_WEIGHT.
 COVERING_FRACTION, MAX_COVERING_WEIGHT = 0.4, 5.0
 # The most sentences that are indexed for a stem; later sentences with the stem are ignored.
 MAX_SENTENCES_PER_STEM = 100
@@ -31,7 +31,7 @@ WORD_CLASSES: dict[str, frozenset[str]] = {}
 for _class_name, _members in read_word_table("english.txt"):
     # A member is a word, or @NAME for all words of an earlier class.
     WORD_CLASSES[_class_name] = frozenset().union(
-        *(WORD_CLASSES[m[1:]] if m[0] == "@" else [m] for m in _members.split())
+        *(WORD_CLASSES[name[1:]] if name[0] == "@" else [name] for name in _members.split())
     )
 FUNCTION_WORDS = WORD_CLASSES["function"]
 _NUMBER_NAMES = (
@@ -42,8 +42,8 @@ DIGITS_BY_NUMBER_NAME = {name: str(number) for number, name in enumerate(_NUMBER
 # Endings that are split off a word and count as separate words.
 _CLITICS = ("n't", "'s", "'re", "'ve", "'ll", "'d", "'m")
 _TOKEN_PATTERN = re.compile(
-    # Abbreviations such as "U.S.", single Chinese or Japanese characters, words, numbers, clitics,
-    # quotation marks, line ends, and other single characters.
+    # Matches abbreviations such as "U.S.", single Chinese or Japanese characters, words, numbers,
+    # clitics, quotation marks, line ends, and other single characters.
     r"(?:[^\W\d_]\.){2,9}|[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]"
     r"|[^\W\d_]{1,60}(?:[-'][^\W\d_]{1,60}){0,6}"
     r"|\d{1,30}(?:[.,:]\d{1,30}){0,9}(?:st|nd|rd|th|s)?"
@@ -58,7 +58,7 @@ _CLOSING_MARKS = frozenset({*"\"'”’)]", "''", "``"})
 class Sentence:
     """A sentence: its tokens as written, its words in lower case, the stems of its content words.
 
-    It has at least one word, or else it is no sentence.
+    `words` is never empty, since tokens without a word are not used as a sentence.
     """
 
     __slots__ = ("stems", "tokens", "words")
@@ -72,7 +72,7 @@ class Sentence:
     @property
     def has_end_mark(self) -> bool:
         """Whether the sentence ends with a full stop, a question mark or the like."""
-        # A closing mark follows the end mark. A token is before it, since the sentence has a word.
+        # A closing mark, such as a bracket, follows the end mark, and is never the only token.
         last_token = self.tokens[-2] if self.tokens[-1] in _CLOSING_MARKS else self.tokens[-1]
         return last_token in _END_MARKS
 
@@ -80,7 +80,7 @@ class Sentence:
 class SplitText:
     """A text that was split into sentences, words, stems and pairs of words.
 
-    A word pair is a string "WORD WORD", and not a tuple, which the garbage collector would visit.
+    A word pair is a string "WORD WORD", since tuples would slow the garbage collector down.
     """
 
     def __init__(self, text: str) -> None:
@@ -146,7 +146,7 @@ def stem_of(word: str) -> str:
             is_double = root[-1] == root[-2] and root[-1] not in "lsz"
             word = root[:-1] if is_double else root
             break
-    # At least three letters stay in front of a final e that is removed, or y that becomes i.
+    # A final e is removed, or a final y becomes i, only after at least three letters.
     word = re.sub("(?<=...)e$", "", word)
     return re.sub("(?<=..[^aeiou])y$", "i", word)
 
@@ -173,16 +173,16 @@ _EVERYDAY_STEMS = frozenset(map(stem_of, WORD_CLASSES["everyday"]))
 
 
 def total_weight(stems: Iterable[str]) -> float:
-    """Return the sum of the weights of stems, which must not be a set: its order would vary."""
+    """Return the sum of the stems' weights. In a set, the order and the rounding would vary."""
     return sum(map(stem_weight, stems))
 
 
 class SourceIndex:
     """The index of a source: a text that judged texts were made from, or that they answer.
 
-    `indices_by_stem` has the first sentences with each stem. `salience_by_stem` says how much each
-    stem matters; the `n_salient` largest values sum to 1. `importances` says how much each sentence
-    matters, and `covering_weights` the weight of the stems that a text must share to cover it.
+    `indices_by_stem` has the indices of the first sentences with each stem. `salience_by_stem` says
+    how much a stem matters; the `n_salient` largest values sum to 1. `importances` says how much a
+    sentence matters; to cover the sentence, a text must share its `covering_weights`.
     """
 
     def __init__(self, source: SplitText) -> None:
@@ -191,25 +191,25 @@ class SourceIndex:
         self.words, self.word_pairs = frozenset(source.words), frozenset(source.word_pairs)
         self.indices_by_stem: dict[str, list[int]] = defaultdict(list)
         self.covering_weights: list[float] = []
-        saliences: dict[str, float] = {}
+        raw_saliences: dict[str, float] = {}
         importances: list[float] = []
         for index, sentence in enumerate(source.sentences):
             stems = dict.fromkeys(sentence.stems)
             for stem in stems:
-                if stem not in saliences:
+                if stem not in raw_saliences:
                     # Frequent stems and early stems matter more.
                     early_bonus = 1.5 * math.exp(-index / SALIENCE_DECAY_SENTENCES)
                     frequency = 0.5 + math.log1p(self.stem_counts[stem])
-                    saliences[stem] = stem_weight(stem) * frequency * (1 + early_bonus)
+                    raw_saliences[stem] = stem_weight(stem) * frequency * (1 + early_bonus)
                 if len(self.indices_by_stem[stem]) < MAX_SENTENCES_PER_STEM:
                     self.indices_by_stem[stem].append(index)
-            importance = sum([saliences[stem] for stem in stems])
+            importance = sum([raw_saliences[stem] for stem in stems])
             importances.append(importance if len(stems) > 1 else 0.0)
             covering_weight = COVERING_FRACTION * total_weight(stems)
             self.covering_weights.append(max(1.0, min(MAX_COVERING_WEIGHT, covering_weight)))
         self.n_salient = max(6, min(60, len(self.stem_counts) // 4))
-        total_salience = sum(sorted(saliences.values(), reverse=True)[: self.n_salient]) or 1.0
-        self.salience_by_stem = {stem: v / total_salience for stem, v in saliences.items()}
+        total_salience = sum(sorted(raw_saliences.values(), reverse=True)[: self.n_salient]) or 1.0
+        self.salience_by_stem = {stem: v / total_salience for stem, v in raw_saliences.items()}
         total_importance = sum(importances) or 1.0
         self.importances = [importance / total_importance for importance in importances]
 

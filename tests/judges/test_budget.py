@@ -58,12 +58,14 @@ def test_what_does_not_fit_waits_for_what_is_in_flight_and_then_ends_the_run():
     total = account.total
     assert (total.calls, total.answered_cost, total.cost_unconfirmed) == (4, 170, 150)
     spent = r"\$320\.0000 of .* \$390 is spent \(at most \$150\.0000 of it for unanswered"
-    limit = rf"{spent} requests\) and the next .* \$150\.0000; the limit holds for one"
+    limit = rf"{spent} requests\) and the next .* \$150\.0000; run the same command again: each"
     with pytest.raises(BudgetSpentError, match=limit):
         account.book(b"", PROMPT, SHORT)
     account.budget.max_cost = 690.0
     account.budget.set_aside(cost=300.0)
-    with pytest.raises(BudgetSpentError, match=r"\$150\.0000; the rest is kept for later steps$"):
+    with pytest.raises(
+        BudgetSpentError, match=r"\$150\.0000; the rest is reserved for later steps of the run$"
+    ):
         account.book(b"", PROMPT, SHORT)
 
 

@@ -197,7 +197,7 @@ def test_a_facet_prefers_the_better_of_two(name, sources, texts):
     ],
 )
 def test_an_instruction_puts_most_weight_on_the_facet_it_names(instruction, facet):
-    weights = facet_weights([(instruction, 1.0)], is_turn=False)
+    weights = facet_weights([(instruction, 1.0)], is_answer=False)
     assert FACET_NAMES[int(np.argmax(weights))] == facet
 
 
