@@ -161,8 +161,10 @@ def no_labels_error(columns: Columns) -> UnreadableError:
         better_columns = [column for column in columns.table.columns if column in cells]
         if len(better_columns) == 2:
             fault = f"{name} names the better of two columns, so these are pairs"
-            pair_columns = zip(("votes", *RESPONSE_NAMES), (name, *better_columns), strict=True)
-            flags = [map_flag(role, [column]) for role, column in pair_columns]
+            column_a, column_b = better_columns
+            vote_columns = [other for other in label_columns if column_a in columns.cells_in(other)]
+            pair_columns = (vote_columns, [column_a], [column_b])
+            flags = [*map(map_flag, ("votes", *RESPONSE_NAMES), pair_columns)]
             advice = f"name their columns with {' '.join(flags)}"
             return UnreadableError("no-rating", fault, advice)
         reader = RatingReader(cells)

@@ -208,6 +208,10 @@ def test_a_column_that_names_the_better_of_two_columns_makes_pairs():
     message = refusal([row | {"best": ("gpt", "bard")[n % 2]} for n, row in enumerate(rows)])
     assert "best names the better of two columns, so these are pairs" in message
     assert "--map votes=best --map response_a=gpt --map response_b=bard" in message
+    # Each annotator has a column, and Ben always prefers the same one.
+    votes = [{"Ann": ("gpt", "bard", "tie")[n % 3], "Ben": "gpt"} for n in range(6)]
+    rows = [row | vote for row, vote in zip(rows, votes, strict=True)]
+    assert "--map votes=Ann,Ben --map response_a=gpt --map response_b=bard" in refusal(rows)
 
 
 def test_a_judge_finds_the_column_from_whose_name_its_name_was_made():
