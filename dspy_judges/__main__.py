@@ -15,7 +15,7 @@ COMMANDS = {
     "plan": ("which documents to label next, and how many", "optimize.plan:command"),
     "tune": ("tune a judge to human labels", "optimize.__main__:command"),
     "verify": ("how far a judge agrees with people; can fail a CI run", "optimize.verify:command"),
-    "compare": ("judges and models side by side on the same labels", "optimize.compare:command"),
+    "compare": ("how far several judges and models agree with people", "optimize.compare:command"),
     "panel": ("several judges joined in one", "optimize.panel:command"),
     "estimate": ("the mean of people's labels, from few labels", "optimize.estimate:command"),
     "score": ("judge every row of a table", JUDGES_COMMAND),
@@ -52,8 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"dspy-judges {__version__}")
         return 0
     if arguments[:1] in ([], ["-h"], ["--help"]):
-        table = "\n".join(f"  {name:<9} {summary}" for name, (summary, _) in COMMANDS.items())
-        paragraphs = "usage: dspy-judges WORD ...", DESCRIPTION, f"commands:\n{table}", EPILOG
+        summaries = "\n".join(f"  {name:<9} {summary}" for name, (summary, _) in COMMANDS.items())
+        paragraphs = "usage: dspy-judges WORD ...", DESCRIPTION, f"commands:\n{summaries}", EPILOG
         help_text = "\n\n".join(paragraphs)
         print(help_text, file=sys.stdout if arguments else sys.stderr)
         return 0 if arguments else 2

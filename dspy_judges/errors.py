@@ -38,7 +38,7 @@ class OptionError(JudgesError, ValueError):
 # Maps an option to the Python argument that sets it, if their names differ. None while a command
 # runs, because a command's options are flags.
 _argument_by_option: ContextVar[Mapping[str, str] | None] = ContextVar("arguments", default=None)
-# Messages about label files name these flags. In Python, the message also names the argument.
+# The flags that messages about label files name, and the Python argument in place of each flag.
 _ARGUMENT_BY_FLAG = {
     "--map": "map={'NAME': 'COLUMN'}",
     "--scale": "scale='LOW-HIGH'",

@@ -16,8 +16,8 @@ def lazy_names(package_name: str) -> tuple[Callable[[str], object], Callable[[],
     module_by_name = {}
     for statement in ast.walk(ast.parse(Path(str(namespace["__file__"])).read_text("utf-8"))):
         if isinstance(statement, ast.ImportFrom):
-            names = [alias.name for alias in statement.names if alias.asname]
-            module_by_name.update(dict.fromkeys(names, str(statement.module)))
+            imported_names = [alias.name for alias in statement.names if alias.asname]
+            module_by_name.update(dict.fromkeys(imported_names, str(statement.module)))
     namespace["__all__"] = sorted(module_by_name)
 
     def import_name(name: str) -> object:

@@ -147,8 +147,8 @@ class BaseJudge(ABC):
         for prompt in self.prompts:
             paragraphs.append(prompt.instruction)
             paragraphs += [f"{field.name}: {field.description}" for field in prompt.choices]
-        details = escape("\n\n".join(paragraphs))
-        return f"<details><summary>{escape(f'{self}')}</summary><pre>{details}</pre></details>"
+        details_html = escape("\n\n".join(paragraphs))
+        return f"<details><summary>{escape(f'{self}')}</summary><pre>{details_html}</pre></details>"
 
     def check_destination(self) -> None:
         """Raise FatalModelError if a judge's file alone would decide where texts are sent.
@@ -196,8 +196,8 @@ class BaseJudge(ABC):
         """
         if texts.keys() != set(self.texts):
             given_names = ", ".join(texts) or "nothing"
-            reads = f"the judge {self.name!r} reads {', '.join(self.texts)}"
-            raise TypeError(f"{reads}; you gave {given_names}")
+            judge_phrase = f"the judge {self.name!r} reads {', '.join(self.texts)}"
+            raise TypeError(f"{judge_phrase}; you gave {given_names}")
         with self.open_client() as client:
             (judgement,) = self.judge_rows([texts], client)
         return judgement

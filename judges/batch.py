@@ -123,8 +123,8 @@ class Batch:
         if key.hex() not in self._worst_costs:
             body = self._model.request_format.make_body(messages, sampling)
             request = {"custom_id": key.hex(), "method": "POST", "url": ENDPOINT_PATH, "body": body}
-            is_first = not self._worst_costs
-            with claim_file(self._requests_path, replace=is_first).open("ab") as file:
+            is_first_request = not self._worst_costs
+            with claim_file(self._requests_path, replace=is_first_request).open("ab") as file:
                 file.write(msgspec.json.encode(request) + b"\n")
             max_tokens = sampling.n * sampling.max_tokens
             worst_cost = self._price.worst_cost(max_prompt_tokens(messages), max_tokens)
@@ -135,13 +135,14 @@ class Batch:
 
     def book_requests(self) -> int:
         """Reserve the worst-case cost of new requests; return the batch's number of requests."""
-        budget, used, new_costs = self._budget, self._budget.total, dict(self._worst_costs)
+        max_calls, max_cost = self._budget.max_calls, self._budget.max_cost
+        account, new_costs = self._budget.total, dict(self._worst_costs)
         for booked_key in self._store.unanswered_request_ids(BATCH_PURPOSE):
             new_costs.pop(booked_key, None)
         n_new, cost = len(new_costs), sum(new_costs.values())
-        if budget.max_calls is not None and n_new > (n_left := budget.max_calls - used.calls):
+        if max_calls is not None and n_new > (n_left := max_calls - account.calls):
             raise OptionError(f"the batch has {n_new:,} requests; --max-calls leaves {n_left:,}")
-        if budget.max_cost is not None and cost > (dollars_left := budget.max_cost - used.spent):
+        if max_cost is not None and cost > (dollars_left := max_cost - account.spent):
             problem = f"the batch may cost up to ${cost:.4f}"
             raise OptionError(f"{problem}; --max-cost leaves ${dollars_left:.4f}")
         for key, worst_cost in new_costs.items():
@@ -192,9 +193,9 @@ class Batch:
         failure_reasons = []
         with self._openai_client() as client:
             batch = client.batches.retrieve(self.state.batch_id)
-            status = _status_text(batch, len(id_by_key))
+            status_text = _status_text(batch, len(id_by_key))
             if batch.status not in FINAL_STATUSES:
-                raise FatalModelError(f"the batch is not finished: {status}")
+                raise FatalModelError(f"the batch is not finished: {status_text}")
             for result in _read_results(client, batch):
                 if result.custom_id in id_by_key:
                     failure_reasons += self._record_result(result, id_by_key.pop(result.custom_id))
@@ -203,7 +204,7 @@ class Batch:
         self._store.commit()
         self._state_path.unlink()
         self._requests_path.unlink(missing_ok=True)
-        failure_reason = f"not answered: {self._model.redactor.excerpt(status)}"
+        failure_reason = f"not answered: {self._model.redactor.excerpt(status_text)}"
         return failure_reasons + [failure_reason] * len(id_by_key)
 
     def _record_result(self, result: _Result, request_id: int) -> list[str]:
@@ -246,9 +247,9 @@ class Batch:
 def _status_text(batch: "ProviderBatch", n_requests: int) -> str:
     """Return a batch's status, its number of answers, and its errors."""
     n_answers = batch.request_counts.completed if batch.request_counts else 0
-    status = f"{batch.id} {batch.status}, {n_answers:,} of {n_requests:,} requests answered"
+    status_text = f"{batch.id} {batch.status}, {n_answers:,} of {n_requests:,} requests answered"
     errors = (batch.errors.data if batch.errors else None) or []
-    return "; ".join([status, *(error.message or "" for error in errors)])
+    return "; ".join([status_text, *(error.message or "" for error in errors)])
 
 
 def _read_results(client: "OpenAI", batch: "ProviderBatch") -> Iterator[_Result]:

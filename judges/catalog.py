@@ -19,7 +19,7 @@ SUBJECT_BY_NAME: dict[str, Subject] = {
 
 
 def find_subject(name: str) -> Subject:
-    """Return what a catalogue judge judges; raises UnknownDimensionError with similar names."""
+    """Return the dimension or comparison of a catalogue judge; raises UnknownDimensionError."""
     if name in SUBJECT_BY_NAME:
         return SUBJECT_BY_NAME[name]
     similar_names = difflib.get_close_matches(name.lower(), SUBJECT_BY_NAME, n=3, cutoff=0.5)

@@ -52,29 +52,29 @@ class Definition(Struct, kw_only=True, forbid_unknown_fields=True):
         }
         if self.candidate is not None:
             if self.scale or self.anchors:
-                raise DimensionError("a comparison, which has a candidate, has no scale")
+                raise DimensionError("a definition with a candidate has no scale and no anchors")
             instruction = self.instruction or f"Decide between the two: {definition_phrase}."
             return Comparison(**arguments, instruction=instruction, candidate=self.candidate)
-        words, anchors = self._words_and_anchors()
+        verdict_words, anchors = self._words_and_anchors()
         task_phrase = "choose the rating that fits best; a higher rating means more of it"
-        if words is not None:
-            task_phrase = f"decide: {words[0]} or {words[1]}"
+        if verdict_words is not None:
+            task_phrase = f"decide: {verdict_words[0]} or {verdict_words[1]}"
         instruction = self.instruction or (
             f"Judge the {self.name.replace('_', ' ')}: {definition_phrase}. Read closely what you "
             f"are given and {task_phrase}."
         )
-        return Dimension(**arguments, instruction=instruction, anchors=anchors, words=words)
+        return Dimension(**arguments, instruction=instruction, anchors=anchors, words=verdict_words)
 
     def _questions(self) -> tuple[Question, ...]:
         questions, default_answers = [], A_OR_B if self.candidate else ("yes", "no")
-        for name, definition in self.questions.items():
-            if isinstance(definition, str):
-                definition = _QuestionDefinition(text=definition)
-            words = definition.answers if _has_words(definition.answers) else []
-            ratings, anchors = _read_scale([] if words else definition.answers, definition.anchors)
+        for name, question in self.questions.items():
+            if isinstance(question, str):
+                question = _QuestionDefinition(text=question)
+            words = question.answers if _has_words(question.answers) else []
+            ratings, anchors = _read_scale([] if words else question.answers, question.anchors)
             answers: Sequence[FieldValue] = words or ratings or default_answers
             questions.append(
-                Question(name=name, text=definition.text, answers=tuple(answers), anchors=anchors)
+                Question(name=name, text=question.text, answers=tuple(answers), anchors=anchors)
             )
         return tuple(questions)
 
@@ -114,7 +114,7 @@ def _parse_ratings(rating_texts: Iterable[str]) -> list[int]:
 def _read_scale(
     scale: Sequence[str], anchors: Mapping[str, str]
 ) -> tuple[list[int], dict[int, str]]:
-    """Return the ratings of a scale and its anchors; without a scale, the anchors' range counts."""
+    """Return a scale's ratings and anchors; an empty scale is the range that the anchors span."""
     ratings, anchor_ratings = _parse_ratings(scale), _parse_ratings(anchors)
     if not ratings and anchors:
         ratings = sorted({min(anchor_ratings), max(anchor_ratings)})
@@ -150,7 +150,7 @@ def make_comparison(
     """Return a comparison for labels that have no definition."""
     choice_phrase = f"which {candidate.replace('_', ' ')} people would prefer"
     meaning = definition or f'{choice_phrase} on "{name.replace("_", " ")}"'
-    file_keys = Definition(name=name, definition=meaning, inputs=[*texts], candidate=candidate)
-    comparison = file_keys.subject()
+    entry = Definition(name=name, definition=meaning, inputs=[*texts], candidate=candidate)
+    comparison = entry.subject()
     assert isinstance(comparison, Comparison)
     return comparison

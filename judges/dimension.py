@@ -116,7 +116,7 @@ class Dimension:
 
     @property
     def answers(self) -> tuple[FieldValue, ...]:
-        """The possible answers: the two words, the good one first, or all ratings."""
+        """What the judge may answer: a verdict's two words, the good one first, or all ratings."""
         return self.words or self.scale
 
     def on_scale(self, low: int, high: int) -> "Dimension":
@@ -137,8 +137,8 @@ class Dimension:
             problem = f"{low} to {high} is not a scale of 2 to {MAX_RATINGS} ratings"
             raise DimensionError(f"{self.name}: {problem}")
         lowest_rating, step = self.scale[0], (high - low) / (self.scale[-1] - self.scale[0])
-        positions = [low + (rating - lowest_rating) * step for rating in self.anchors]
-        text_by_position = dict(zip(positions, self.anchors.values(), strict=True))
+        anchor_positions = [low + (rating - lowest_rating) * step for rating in self.anchors]
+        text_by_position = dict(zip(anchor_positions, self.anchors.values(), strict=True))
         anchors = {rating: text_by_position.get(rating, "") for rating in range(low, high + 1)}
         return replace(self, anchors=anchors)
 
@@ -264,10 +264,10 @@ def _demo_problems(prompt: Prompt, demo: Mapping[str, FieldValue]) -> Iterator[s
 
 
 def _make_prompt(
-    instruction: str, inputs: Mapping[str, str], answer: Field, reasoning: Reasoning
+    instruction: str, inputs: Mapping[str, str], answer_field: Field, reasoning: Reasoning
 ) -> Prompt:
     input_fields = [Field(name=name, description=inputs[name], role="input") for name in inputs]
-    prompt = Prompt(instruction=instruction, fields=(*input_fields, answer))
+    prompt = Prompt(instruction=instruction, fields=(*input_fields, answer_field))
     return with_reasoning(prompt, reasoning)
 
 

@@ -64,15 +64,15 @@ class SubjectEntry(_StrictStruct):
 
     @classmethod
     def from_subject(cls, subject: Subject) -> Self:
-        values = {key: getattr(subject, key, None) for key in cls.__struct_fields__}
-        return cls(**{key: value for key, value in values.items() if value is not None})
+        value_by_key = {key: getattr(subject, key, None) for key in cls.__struct_fields__}
+        return cls(**{key: value for key, value in value_by_key.items() if value is not None})
 
     def to_subject(self) -> Subject:
-        values = {key: value for key, value in asdict(self).items() if value is not UNSET}
-        has_anchors, is_comparison = "anchors" in values, "candidate" in values
-        if has_anchors == is_comparison or (is_comparison and "words" in values):
+        value_by_key = {key: value for key, value in asdict(self).items() if value is not UNSET}
+        has_anchors, is_comparison = "anchors" in value_by_key, "candidate" in value_by_key
+        if has_anchors == is_comparison or (is_comparison and "words" in value_by_key):
             raise DimensionError(f"{self.name}: a judge has anchors or a candidate, and not both")
-        return Comparison(**values) if is_comparison else Dimension(**values)
+        return Comparison(**value_by_key) if is_comparison else Dimension(**value_by_key)
 
 
 class _TuningLabels(Struct):
@@ -149,8 +149,8 @@ class JudgeFile(_FileHeader, kw_only=True):
                 f"{', '.join(text_names)}"
             )
         if any(CUSTOM_TYPE_MARK in message["content"] for message in self.messages):
-            problem = f"{CUSTOM_TYPE_MARK!r}, which DSPy does not send as text"
-            raise FrozenJudgeError(f"its messages contain {problem}")
+            mark_phrase = f"the mark {CUSTOM_TYPE_MARK!r}, which DSPy does not send as text"
+            raise FrozenJudgeError(f"its messages contain {mark_phrase}")
 
 
 class MemberEntry(_StrictStruct):

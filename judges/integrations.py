@@ -87,10 +87,10 @@ def mlflow_scorer(judge: AnyJudge, **options: Unpack[Options]) -> Any:
     def score(inputs: object = None, outputs: object = None, expectations: object = None) -> object:
         row = {"inputs": inputs, "outputs": outputs, "expectations": expectations}
         judgement = open_judge({**_as_dict(expectations), **_as_dict(inputs), **row})
-        values: dict[str, object] = {"error": judgement.failure}
+        feedback_values: dict[str, object] = {"error": judgement.failure}
         if judgement.failure is None:
-            values = {"value": judgement.score, "rationale": judgement.rationale}
-        return entities.Feedback(name=judge.name, source=source, **values)
+            feedback_values = {"value": judgement.score, "rationale": judgement.rationale}
+        return entities.Feedback(name=judge.name, source=source, **feedback_values)
 
     return genai.scorer(score, name=judge.name)
 
@@ -206,12 +206,12 @@ def promptfoo_assertion(
 
     def get_assert(output: str, context: Mapping[str, object]) -> dict[str, object]:
         judgement = open_judge({**context, **_as_dict(context["vars"]), "output": output})
-        is_failed = judgement.failure is not None
+        has_failed = judgement.failure is not None
         return {
             "pass": judgement.score >= min_score,
-            "score": 0.0 if is_failed else _rescaled_score(judge, judgement.score),
+            "score": 0.0 if has_failed else _rescaled_score(judge, judgement.score),
             "reason": _explain(judge, judgement),
-            "metadata": {"graderError": is_failed},
+            "metadata": {"graderError": has_failed},
         }
 
     return get_assert

@@ -227,7 +227,7 @@ class Judge(BaseJudge):
             outputs_by_order = (outputs, outputs_ba)[: len(exchange.orders)]
             responses = [exchange.response_from_outputs(replies) for replies in outputs_by_order]
             judgement = exchange.judgement_from_responses(responses)
-        result = {
+        result_json = {
             "score": judgement.score if judgement.failure is None else None,
             "distribution": None,
             "rationale": judgement.rationale,
@@ -235,11 +235,11 @@ class Judge(BaseJudge):
             "failure": judgement.failure,
         }
         if isinstance(judgement, Preference):
-            return {**result, "preference": judgement.preferred}
+            return {**result_json, "preference": judgement.preferred}
         verdict_words, rating = self.subject.words, judgement.rating
         answer = verdict_words[1 - rating] if verdict_words and rating is not None else rating
         distribution = judgement.as_json()["distribution"] or None
-        return {**result, self.kind: answer, "distribution": distribution}
+        return {**result_json, self.kind: answer, "distribution": distribution}
 
     def _exchange(self, plan: SamplingPlan, lm: str, seed: int = 0) -> Exchange:
         attributes = self.subject, self.prompt, self._template, self.weights, self.threshold

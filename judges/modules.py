@@ -260,7 +260,7 @@ def demos_of(prompt: Prompt) -> list[dspy.Example]:
 
 @lru_cache(maxsize=256)
 def _signature_fields(signature: SignatureMeta) -> tuple[Field, ...]:
-    """Return a signature's fields, cached: DSPy makes a new signature if a field changes."""
+    """Return a signature's fields; the cache is safe, since DSPy never edits a signature."""
     fields = []
     for name, field_info in signature.fields.items():
         schema_extra = field_info.json_schema_extra or {}
@@ -277,10 +277,10 @@ def _signature_fields(signature: SignatureMeta) -> tuple[Field, ...]:
 def _input_texts(prompt: Prompt, inputs: ValuesByName) -> dict[str, str]:
     """Return the texts that the prompt reads; raises ValueError if a text is missing."""
     # DSPy would render a missing text, None, as the word "None".
-    names = [field.name for field in prompt.input_fields]
-    if missing_names := [name for name in names if inputs.get(name) is None]:
+    text_names = [field.name for field in prompt.input_fields]
+    if missing_names := [name for name in text_names if inputs.get(name) is None]:
         raise ValueError(f"missing texts that the judge reads: {', '.join(missing_names)}")
-    return {name: str(inputs[name]) for name in names}
+    return {name: str(inputs[name]) for name in text_names}
 
 
 def choice_probabilities(value: object, choices: Sequence[FieldValue]) -> dict[FieldValue, float]:

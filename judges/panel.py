@@ -75,11 +75,11 @@ class Panel(BaseJudge):
 
     def __post_init__(self) -> None:
         check_prompt(self.subject, self.subject.prompt())  # raises an error if names clash
-        names = [member.name for member in self.members]
-        if not 1 <= len(names) <= MAX_MEMBERS or len(set(names)) < len(names):
+        member_names = [member.name for member in self.members]
+        if not 1 <= len(member_names) <= MAX_MEMBERS or len(set(member_names)) < len(member_names):
             raise PanelError(
                 f"{self.name}: a panel has 1 to {MAX_MEMBERS} members with different names; this "
-                f"one has {len(names)}: {', '.join(names)[:200]}"
+                f"one has {len(member_names)}: {', '.join(member_names)[:200]}"
             )
         for member in self.members:
             if problem := _member_problem(self.subject, member):
@@ -151,11 +151,11 @@ class Panel(BaseJudge):
     def judge_rows(self, rows: Iterable[Row], client: "Client", *, seed: int = 0) -> Judgements:
         """Yield the judgement of each row; the requests of all members are sent together."""
         rows, *row_copies = tee(rows, len(self.members) + 1)
-        streams = [
+        judgement_streams = [
             judge.judge_rows(row_copy, self._client_of(judge, client), seed=seed)
             for judge, row_copy in zip(self.single_judges, row_copies, strict=True)
         ]
-        with closing(zip_judgements(streams)) as judgements_of_rows:
+        with closing(zip_judgements(judgement_streams)) as judgements_of_rows:
             for _, judgements in zip(rows, judgements_of_rows, strict=False):
                 yield self.combine(judgements)
 
@@ -169,8 +169,8 @@ class Panel(BaseJudge):
         if failures:
             return failed_judgement(self.subject, "; ".join(failures)[:MAX_FAILURE_LENGTH])
         # The panel has the rationale of the member with the largest weight that gives one.
-        by_weight = sorted(range(len(judgements)), key=lambda i: -self.members[i].weight)
-        rationale = next(filter(None, (judgements[i].rationale for i in by_weight)), None)
+        indexes_by_weight = sorted(range(len(judgements)), key=lambda i: -self.members[i].weight)
+        rationale = next(filter(None, (judgements[i].rationale for i in indexes_by_weight)), None)
         if self.kind == "pairwise":
             preferences = cast(Sequence[Preference], judgements)
             margin_ab = self._weighted_mean([preference.margin_ab for preference in preferences])

@@ -102,8 +102,8 @@ class Field:
 
     def nearest_choice(self, number: float) -> FieldValue:
         """Return the choice nearest to `number`; if two are equally near, the lower choice."""
-        numbers = self.number_by_choice
-        return min(numbers, key=lambda choice: (abs(numbers[choice] - number), numbers[choice]))
+        choices = sorted(self.allowed_values, key=self.number_by_choice.__getitem__)
+        return min(choices, key=lambda choice: abs(self.number_by_choice[choice] - number))
 
 
 def are_verdict_words(words: Sequence[object]) -> bool:
@@ -302,13 +302,13 @@ def _choices_text(field: Field) -> str:
     return f"{', '.join(first_choices)} or {last_choice}"
 
 
-def _sections(fields: Sequence[Field], values: Mapping[str, FieldValue], end: str) -> str:
-    """Return a message that has a section with header and value for each field, and an `end`."""
+def _sections(fields: Sequence[Field], values: Mapping[str, FieldValue], ending: str) -> str:
+    """Return a message: a header and a value for each field, and then the `ending`."""
     sections = []
     for field in fields:
         value_text = break_markup(str(values.get(field.name, "")))
         sections.append(f"{FIELD_HEADER.format(name=field.name)}\n{value_text}")
-    return "\n\n".join([*sections, end])
+    return "\n\n".join([*sections, ending])
 
 
 def _reply_format(prompt: Prompt) -> str:

@@ -166,8 +166,8 @@ class AnswerWeights:
             slope = self.slopes.get(field.name, 0.0)
             effects[field.name] = slope * (answers[field.name] - baseline)
         direction = 1.0 if math.fsum(effects.values()) >= 0 else -1.0
-        decisive = max(fields, key=lambda field: direction * effects[field.name])
-        return f"{decisive.name} = {decisive.nearest_choice(answers[decisive.name])}"
+        field = max(fields, key=lambda field: direction * effects[field.name])
+        return f"{field.name} = {field.nearest_choice(answers[field.name])}"
 
     def problem(self, fields: Sequence[Field]) -> str | None:
         """Return why the weights do not fit a prompt with these fields; None if they fit.
@@ -179,8 +179,8 @@ class AnswerWeights:
         if not all(0 <= slope <= MAX_SLOPE for slope in self.slopes.values()):
             return "a weight that is negative, too large or not a number"
         min_score, max_score = self._score_range(fields)
-        (scale_min, scale_max), error = fields[-1].answer_range, MAX_ROUNDING_ERROR
-        if not scale_min - error <= min_score < max_score <= scale_max + error:
+        (scale_min, scale_max), max_error = fields[-1].answer_range, MAX_ROUNDING_ERROR
+        if not scale_min - max_error <= min_score < max_score <= scale_max + max_error:
             scores_text = f"scores from {min_score:g} to {max_score:g}"
             return f"weights with {scores_text}, not {scale_min:g} to {scale_max:g}"
         if fields[-1].choices == A_OR_B and self.intercept:

@@ -108,7 +108,7 @@ class ReplyContent:
 
 
 def default_plan(model: Model) -> SamplingPlan:
-    """Return the default plan for a model, at the model's own temperature if that is set."""
+    """Return the default plan for a model, with the model's own temperature if it has one."""
     plan = default_plan_for_name(model.name if is_decision_model(model.name) else model.endpoint)
     return replace(plan, temperature=ModelTraits.of(model).temperature)
 
@@ -196,7 +196,7 @@ def read_decision_reply(prompt: Prompt, reply: Reply) -> ReplyContent:
 def judgement_from_contents(
     plan: SamplingPlan, contents: Sequence[ReplyContent], failures: Sequence[str] = ()
 ) -> Judgement:
-    """Return the judgement from what replies contain; `failures` has why other replies failed."""
+    """Return the judgement from the replies that were read; `failures` are those of all others."""
     if not contents:
         return Judgement.failed([*failures, "no reply"][0], unparsable=len(failures))
     answers, distribution = mean_answers(contents), dict[int, float]()
@@ -228,7 +228,7 @@ def mean_answers(contents: Sequence[ReplyContent]) -> dict[str, float]:
 def _token_probabilities(
     reply: Reply, position: int, choice: FieldValue, field: Field
 ) -> dict[FieldValue, float]:
-    """Return the probability of each choice at the token at `position`, which states `choice`."""
+    """Return the probability of each choice; the token at `position` must state `choice`."""
     token = _token_at(reply, position)
     if token is None or _choice_of_token(token.text, field) != choice:
         raise NoScoreError(f"no single token of the reply is the answer {choice!r}")
@@ -269,5 +269,5 @@ def _choice_of_token(token_text: str, field: Field) -> FieldValue | None:
     choice_by_text = answer_patterns(field.allowed_values).choice_by_text
     if not text or text in choice_by_text:
         return choice_by_text.get(text)
-    words = [word for word in field.verdict_words if str(word).lower().startswith(text)]
-    return words[0] if len(words) == 1 else None
+    matching_words = [word for word in field.verdict_words if str(word).lower().startswith(text)]
+    return matching_words[0] if len(matching_words) == 1 else None

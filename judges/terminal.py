@@ -58,7 +58,7 @@ def print_note(text: str) -> None:
 
 
 class _StderrHandler(logging.StreamHandler[TextIO]):
-    # The handler keeps the first stderr, since DSPy's optimizers run with another `sys.stderr`.
+    # The handler prints to the stderr that it began with: DSPy's optimizers replace `sys.stderr`.
     def emit(self, record: logging.LogRecord) -> None:
         line = textwrap.shorten(record.getMessage(), 400, placeholder=" ...")
         print_error(line, self.stream)
@@ -109,7 +109,7 @@ class Progress:
         self._warnings = verbose_logging(not _logger.hasHandlers(), logging.WARNING)
         is_notebook = type(stream).__module__.startswith("ipykernel.")
         is_interactive = stream is not None and (stream.isatty() or is_notebook)
-        with_total = "{desc}: {n:,} of {total:,} {unit} [{elapsed}<{remaining}{postfix}]"
+        total_format = "{desc}: {n:,} of {total:,} {unit} [{elapsed}<{remaining}{postfix}]"
         self._bar = tqdm(
             desc=escape_invisible(title),
             total=n_total,
@@ -121,7 +121,7 @@ class Progress:
             mininterval=0.25 if is_interactive else 30.0,
             miniters=1,
             delay=PROGRESS_DELAY_SECONDS if interactive_only else 0.0,
-            bar_format=with_total if n_total else "{desc}: {n:,} {unit} [{elapsed}{postfix}]",
+            bar_format=total_format if n_total else "{desc}: {n:,} {unit} [{elapsed}{postfix}]",
         )
 
     def step(self, *, failed: bool = False) -> None:
@@ -131,14 +131,14 @@ class Progress:
 
     def _update(self) -> None:
         self._refresh(self)
-        bar, budget, notes = self._bar, self._budget, []
+        bar, budget, bar_notes = self._bar, self._budget, []
         bar.total, bar.desc = max(self.n_total, self.n_done), escape_invisible(self.title)
         if budget is not None and (budget.total.spent or budget.max_cost):
-            limit = f" of {dollars_text(budget.max_cost)}" if budget.max_cost else ""
-            notes.append(dollars_text(budget.total.spent) + limit)
+            limit_text = f" of {dollars_text(budget.max_cost)}" if budget.max_cost else ""
+            bar_notes.append(dollars_text(budget.total.spent) + limit_text)
         if self.n_failed:
-            notes.append(f"{self.n_failed:,} failed")
-        bar.set_postfix_str(", ".join(notes), refresh=False)
+            bar_notes.append(f"{self.n_failed:,} failed")
+        bar.set_postfix_str(", ".join(bar_notes), refresh=False)
         bar.update(self.n_done - bar.n)
 
     def __enter__(self) -> "Progress":
@@ -171,7 +171,7 @@ def run_command(
     """
     global _is_quiet
     with _stop_on_signals() as received_signals, verbose_logging(verbose):
-        earlier_quiet, _is_quiet = _is_quiet, quiet
+        was_quiet, _is_quiet = _is_quiet, quiet
         try:
             return command()
         except KeyboardInterrupt as error:
@@ -187,7 +187,7 @@ def run_command(
             print_error(f"{command_name}: {reason}")
             return exit_code
         finally:
-            _is_quiet = earlier_quiet
+            _is_quiet = was_quiet
 
 
 @contextmanager

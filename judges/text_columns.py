@@ -28,15 +28,15 @@ def match_columns(
     column_by_text: dict[str, str] = {}
     for text_name in subject.texts:
         accepted_names = accepted_column_names(subject, text_name)
-        chosen = [column_by_name[name] for name in accepted_names if name in column_by_name]
-        names = chosen[:1] or accepted_names
-        similar_keys = {*map(name_key, names)}
+        choices = [column_by_name[name] for name in accepted_names if name in column_by_name]
+        column_names = choices[:1] or accepted_names
+        similar_keys = {*map(name_key, column_names)}
         similar_columns = [column for column in table_columns if name_key(column) in similar_keys]
-        possible_columns = [name for name in names if name in table_columns]
+        possible_columns = [name for name in column_names if name in table_columns]
         if not possible_columns and len(similar_columns) == 1:
             possible_columns = similar_columns
-        if not possible_columns and chosen and chosen[0].partition(".")[0] in table_columns:
-            possible_columns = chosen
+        if not possible_columns and choices and choices[0].partition(".")[0] in table_columns:
+            possible_columns = choices
         if possible_columns:
             column_by_text[text_name] = possible_columns[0]
     return column_by_text

@@ -143,9 +143,9 @@ def _smooth_rate(n_counted: Vector, n_outputs: Vector, n_documents: Vector) -> t
     outputs of one are counted, and none of the other (Agresti and Caffo 2000). The added documents
     are smaller than the average document, since outputs of a document are similar.
     """
-    n_added = math.sqrt(n_documents @ n_outputs / (n_documents @ (n_outputs > 0)) / 2)
-    n_counted = np.concatenate([n_counted, [n_added, 0]])
-    n_outputs = np.concatenate([n_outputs, [n_added, n_added]])
+    added_size = math.sqrt(n_documents @ n_outputs / (n_documents @ (n_outputs > 0)) / 2)
+    n_counted = np.concatenate([n_counted, [added_size, 0]])
+    n_outputs = np.concatenate([n_outputs, [added_size, added_size]])
     n_documents = np.concatenate([n_documents, [1, 1]])
     n_all_outputs, n_used_documents = n_documents @ n_outputs, n_documents @ (n_outputs > 0)
     share = float(n_documents @ n_counted / n_all_outputs)

@@ -68,11 +68,11 @@ def win_rate(
     judged_ids = list(compress(documents or range(len(preferences)), is_judged))
     wins = np.array([WIN_BY_PREFERENCE[str(judged.preferred)] for judged in judged_preferences])
     # The choice in each order is 1 for the output shown first, -1 for the other, 0 for neither.
-    choice_ab = np.nan_to_num(np.sign([judged.margin_ab for judged in judged_preferences]))
-    choice_ba = -np.nan_to_num(np.sign([judged.margin_ba for judged in judged_preferences]))
-    n_choices = abs(choice_ab) + abs(choice_ba)
-    position_scores = (choice_ab + choice_ba) / np.maximum(n_choices, 1)
-    is_flip = (choice_ab == choice_ba)[n_choices == 2]
+    choices_ab = np.nan_to_num(np.sign([judged.margin_ab for judged in judged_preferences]))
+    choices_ba = -np.nan_to_num(np.sign([judged.margin_ba for judged in judged_preferences]))
+    n_choices = abs(choices_ab) + abs(choices_ba)
+    position_scores = (choices_ab + choices_ba) / np.maximum(n_choices, 1)
+    is_flip = (choices_ab == choices_ba)[n_choices == 2]
     low, high = share_interval(wins, judged_ids)
     position_low, position_high = share_interval(position_scores, judged_ids, -1, 1)
     judged_lengths = compress(lengths or [(0, 0)] * len(preferences), is_judged)

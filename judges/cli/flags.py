@@ -91,13 +91,13 @@ def read_number(text: str) -> float:
 
 
 def _parse_number(
-    number_class: type[Number], min_number: Number, max_number: float, bounds: str, text: str
+    number_class: type[Number], min_number: Number, max_number: float, allowed_text: str, text: str
 ) -> Number:
     with suppress(ValueError):
         number = read_number(text)
         if min_number <= number <= max_number and number == number_class(number):
             return number_class(number)
-    raise argparse.ArgumentTypeError(f"{text!r}: must be {bounds}")
+    raise argparse.ArgumentTypeError(f"{text!r}: must be {allowed_text}")
 
 
 # Functions for the `type` of `add_argument`.
@@ -281,8 +281,8 @@ def split_named_value(named_value: str) -> tuple[str, str]:
 
     A text has no name if it lacks "=", has a "/" before "=", or is the path of a file.
     """
-    name, equals, value = named_value.partition("=")
-    if not equals or Path(named_value).exists() or "/" in name:
+    name, equals_sign, value = named_value.partition("=")
+    if not equals_sign or Path(named_value).exists() or "/" in name:
         return "", named_value
     if not (name and value):
         raise UsageError(f"{named_value}: write NAME=VALUE; neither may be empty")

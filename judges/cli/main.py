@@ -75,12 +75,12 @@ def command(arguments: Sequence[str]) -> int:
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser for all commands and their flags."""
     main_parser: argparse.ArgumentParser = Parser(prog="dspy-judges", description=ABOUT)
-    commands = main_parser.add_subparsers(metavar="COMMAND", required=True)
+    subparsers = main_parser.add_subparsers(metavar="COMMAND", required=True)
 
     def add_command(
         name: str, function_path: str, description: str, usage: str | None = None
     ) -> argparse.ArgumentParser:
-        command_parser = commands.add_parser(name, description=description, usage=usage)
+        command_parser = subparsers.add_parser(name, description=description, usage=usage)
         command_parser.set_defaults(function_path=function_path, verbose=False, quiet=False)
         return command_parser
 

@@ -139,8 +139,8 @@ class JudgeScores(_JudgeResults):
             yield f"a score of 1 means {verdict_words[0]!r}, and 0 means {verdict_words[1]!r}"
         if self.n_tuned_on:
             rate_remark = ", and left out of the pass rate" if self.is_verdict else ""
-            phrase = f"{self.n_tuned_on:,} of these rows (marked {TUNED_ON_KEY!r}{rate_remark})"
-            yield f"the judge was tuned on {phrase}: their scores do not test the judge"
+            rows_text = f"{self.n_tuned_on:,} of these rows (marked {TUNED_ON_KEY!r}{rate_remark})"
+            yield f"the judge was tuned on {rows_text}: their scores do not test the judge"
 
     def summary_json(self) -> dict[str, object]:
         """Return the mean and the standard deviation of the scores, and counts of judgements."""

@@ -30,8 +30,8 @@ def show_list(flags: argparse.Namespace) -> int:
     terminal_width = shutil.get_terminal_size((80, 24)).columns
     rows = [("name", "texts", "scale", "source")]
     for subject in subjects:
-        outputs = [f"2 x {subject.candidate}"] if isinstance(subject, Comparison) else []
-        text_names = ", ".join([*subject.inputs, *outputs])
+        output_texts = [f"2 x {subject.candidate}"] if isinstance(subject, Comparison) else []
+        text_names = ", ".join([*subject.inputs, *output_texts])
         rows.append((subject.name, text_names, _answer_range(subject.answers), subject.source))
     column_widths = [max(map(len, column)) + 2 for column in zip(*rows, strict=True)]
     for *cells, source in rows:
@@ -110,13 +110,13 @@ def _description_lines(judge: AnyJudge) -> list[str]:
 
 
 def _answer_shares(judge: AnyJudge) -> list[AnswerShare]:
-    """Return each answer's share in the score, the rating's last; [] if there are no questions."""
+    """Return how much each answer counts in the score; [] if the judge asks no questions."""
     if not isinstance(judge, Judge) or not judge.prompt.question_fields:
         return []
-    rating_only = AnswerWeights(intercept=0.0, slopes={judge.prompt.answer_field.name: 1.0})
+    rating_weights = AnswerWeights(intercept=0.0, slopes={judge.prompt.answer_field.name: 1.0})
     answer_losses = judge.provenance_record.answer_losses
     loss_by_answer = {answer.name: answer.loss for answer in answer_losses if answer.loss}
-    return (judge.weights or rating_only).describe(judge.prompt.choices, loss_by_answer)
+    return (judge.weights or rating_weights).describe(judge.prompt.choices, loss_by_answer)
 
 
 def _subject_json(subject: Subject) -> dict[str, object]:

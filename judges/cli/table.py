@@ -294,12 +294,12 @@ def _judge_rows(
     """Yield each row with its id, and its texts and judgements by judge; all judges run at once."""
     rows, row_copy = tee(run.rows())
     all_texts, *text_copies = tee(map(run.texts_by_judge, row_copy), len(run.judges) + 1)
-    streams = []
+    judgement_streams = []
     for judge, text_copy in zip(run.judges, text_copies, strict=True):
         client = session.client(judge.lm, api_base=judge.api_base)
         texts_of_judge = map(itemgetter(judge.name), text_copy)
-        streams.append(judge.judge_rows(texts_of_judge, client, seed=run.flags.seed))
-    with closing(zip_judgements(streams)) as judgements_of_rows:
+        judgement_streams.append(judge.judge_rows(texts_of_judge, client, seed=run.flags.seed))
+    with closing(zip_judgements(judgement_streams)) as judgements_of_rows:
         for row, texts, judgements in zip(rows, all_texts, judgements_of_rows, strict=False):
             yield row, texts, dict(zip(run.results_by_judge, judgements, strict=True))
 
@@ -312,18 +312,18 @@ def _run_batch_step(run: TableRun) -> bool:
     if len(lms) != 1:
         lm_names = ", ".join(lms) or "none"
         raise UsageError(f"--batch-api needs one model outside of this process, not {lm_names}")
-    options = {"api_base": flags.api_base, "api_key_env": flags.api_key_env}
+    endpoint_options = {"api_base": flags.api_base, "api_key_env": flags.api_key_env}
     price = price_of(flags.price) or find_price(lms[0])
     with _open_session(run) as session:
-        batch = Batch(flags.out, lms[0], session, price=price, **options)
+        batch = Batch(flags.out, lms[0], session, price=price, **endpoint_options)
         if flags.batch_api == "collect":
-            failures = batch.collect_answers()
-            if failures:
+            reasons = batch.collect_answers()
+            if reasons:
                 print_error(
-                    f"{len(failures):,} requests have no answer ({failures[0]}); all other answers "
+                    f"{len(reasons):,} requests have no answer ({reasons[0]}); all other answers "
                     "are kept. The same command without --batch-api sends these requests now"
                 )
-            return not failures
+            return not reasons
         if batch.state.batch_id is None:
             # The batch takes the place of the model, and writes all requests to a new file. An
             # existing file of requests may be incomplete, or from another run.

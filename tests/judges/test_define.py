@@ -107,7 +107,7 @@ def test_a_dimension_in_python_takes_dicts_and_ratings_that_are_numbers(field, s
         (BASE.replace("[1, 5]", "[pass, fail]\nanchors: {good: fine}"), "is two words"),
         (BASE.replace("scale: [1, 5]", 'anchors: {"1": a, "3000000000": b}'), "from -1000"),
         (BASE + "anchors: {6: x}", r"anchors \[6\] are not on the scale"),
-        (BASE + "candidate: y", "a comparison, which has a candidate, has no scale"),
+        (BASE + "candidate: y", "a definition with a candidate has no scale"),
         (BASE.replace("[x]", "[lm]"), "a text may not be called 'lm'"),
         ("name: a\ndefinition: it is: fun", "mapping values are not allowed here.*line 2"),
         ("[" * 50_000 + "]" * 50_000, "nested too deeply"),
