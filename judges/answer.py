@@ -208,8 +208,8 @@ def find_answer(
     answers = [answer for answer in answers if answer.priority == priority]
     text_after = "\n".join(other for start, other in other_texts if start >= answers[-1].position)
     later_values = map(patterns.stated_value, patterns.later_pattern.finditer(text_after))
-    values = {answer.value for answer in answers}.union(set(later_values) - {None})
-    if None in values or len(values) > 1 or _WITHDRAWAL_PHRASE.search(text_after):
+    stated_values = {answer.value for answer in answers}.union(set(later_values) - {None})
+    if None in stated_values or len(stated_values) > 1 or _WITHDRAWAL_PHRASE.search(text_after):
         raise NoScoreError(f"not one clear answer in {quote(text)}")
     return answers[-1]
 
@@ -250,14 +250,14 @@ class _Line:
         self.has_unclear_answer = bool(_UNCLEAR_ANSWER.match(line, start))  # "N/A" or "~4"
 
     def heading_priority(
-        self, answer_names: frozenset[str], last_priority: int | None
+        self, answer_names: frozenset[str], priority_above: int | None
     ) -> int | None:
         """Return the priority of this line's heading, or of a heading alone on the line above."""
-        if last_priority == 0:  # the line above says that this is a quotation: "The text says:"
+        if priority_above == 0:  # the line above says that this is a quotation: "The text says:"
             return 0
         if self.heading is not None:
             return _heading_priority(self.heading, answer_names)
-        return last_priority if self.is_answer_alone else None
+        return priority_above if self.is_answer_alone else None
 
 
 def _find_answers(
@@ -266,12 +266,12 @@ def _find_answers(
     """Return all answers in a plain text, and the texts between answers with their positions."""
     answers: list[Answer] = []
     other_texts: list[tuple[int, str]] = []
-    last_priority: int | None = None
+    priority_above: int | None = None
     for line_match in re.finditer(r"\S[^\n]*", cleaned_text):
         line_text, position = line_match[0].rstrip(), line_match.start()
         line = _Line(line_text, patterns)
-        priority = heading_priority = line.heading_priority(answer_names, last_priority)
-        last_priority = heading_priority if line.is_heading_alone else None
+        priority = heading_priority = line.heading_priority(answer_names, priority_above)
+        priority_above = heading_priority if line.is_heading_alone else None
         if priority is None and line.is_answer_alone:
             priority = 2
         elif priority is None and not other_texts and not line_text.endswith("?"):

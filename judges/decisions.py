@@ -148,18 +148,18 @@ def split_field_description(field: Field) -> tuple[str, dict[str, str]]:
 
 
 def _openai_question(name: str, question: TypedQuestion) -> dict[str, object]:
-    text, criteria = question.instructions, question.criteria or {}
+    question_text, criteria = question.instructions, question.criteria or {}
     if isinstance(criteria, list):
         levels = [_option_json("label", *_split_level(level)) for level in criteria]
-        return {"type": "score", "name": name, "instructions": text, "levels": levels}
+        return {"type": "score", "name": name, "instructions": question_text, "levels": levels}
     if question.type == "choice":
         choices = [_option_json("value", option, meaning) for option, meaning in criteria.items()]
-        return {"type": "choice", "name": name, "instructions": text, "choices": choices}
+        return {"type": "choice", "name": name, "instructions": question_text, "choices": choices}
     # OpenAI's predicate has no field for what true and false mean, so the instructions say it.
     meanings_text = "; ".join(f"{outcome}: {meaning}" for outcome, meaning in criteria.items())
     if meanings_text:
-        text = f"{text} ({meanings_text})"
-    return {"type": "predicate", "name": name, "instructions": text}
+        question_text = f"{question_text} ({meanings_text})"
+    return {"type": "predicate", "name": name, "instructions": question_text}
 
 
 def _option_json(key: str, option: str, description: object) -> dict[str, object]:
@@ -225,7 +225,7 @@ def read_option_probabilities(
 
 
 def _option_probabilities(question: TypedQuestion, answer: _TypedAnswer) -> dict[str, float]:
-    """Return each option's probability; raises ValueError if the answer does not fit."""
+    """Return each option's probability; raises ValueError unless the answer fits the question."""
     if answer.type.replace("predicate", "noul") != question.type:
         raise ValueError(f"its type is {answer.type!r}, not {question.type!r}")
     if question.type == "noul":
@@ -242,14 +242,14 @@ def _option_probabilities(question: TypedQuestion, answer: _TypedAnswer) -> dict
     if probabilities.keys() != label_by_option.keys():
         expected_options = ", ".join(label_by_option)
         raise ValueError(f"its options are {', '.join(probabilities)}, not {expected_options}")
-    total = math.fsum(probabilities.values())
-    if not abs(total - 1) <= MAX_ROUNDING_ERROR:
-        raise ValueError(f"its probabilities add up to {total:.3g}")
-    return {option: probabilities[option] / total for option in label_by_option}
+    probability_sum = math.fsum(probabilities.values())
+    if not abs(probability_sum - 1) <= MAX_ROUNDING_ERROR:
+        raise ValueError(f"its probabilities add up to {probability_sum:.3g}")
+    return {option: probabilities[option] / probability_sum for option in label_by_option}
 
 
 def _option_labels(question: TypedQuestion) -> dict[str, str]:
-    """Return the label of each option in OpenAI's format: a level's name, or "" for a choice."""
+    """Return each option's label in OpenAI's format: the name of a level, "" for other options."""
     options = map(str, question.criteria or ())
     if question.type == "choice":
         return dict.fromkeys(options, "")

@@ -86,31 +86,31 @@ class Exchange:
         return fill_template(self.lm, self.template, texts)
 
     def read_content(self, reply: Reply) -> ReplyContent:
-        """Read a reply; raises NoScoreError or NoProbabilitiesError if it cannot be used."""
+        """Read a reply; raises NoScoreError or NoProbabilitiesError if the reply cannot be used."""
         if self.asks_decision_model:
             return scoring.read_decision_reply(self.prompt, reply)
         return scoring.read_text_reply(self.plan, self.prompt, reply, (self.subject.name,))
 
     def response_from_outputs(self, outputs: Iterable[object]) -> Response:
         """Read the outputs of an inference engine for one request, as a client reads replies."""
-        contents, failures = list[ReplyContent](), list[str]()
+        reply_contents, failures = list[ReplyContent](), list[str]()
         for output in [outputs] if isinstance(outputs, str) else outputs:
             try:
                 check_reply(reply := self._read_output(output))
-                contents.append(self.read_content(reply))
+                reply_contents.append(self.read_content(reply))
             except (RefusedError, NoScoreError, NoProbabilitiesError) as failure:
                 failures.append(str(failure))
-        return Response(values=tuple(contents), failures=tuple(failures))
+        return Response(values=tuple(reply_contents), failures=tuple(failures))
 
     def judgement_from_responses(self, responses: Sequence[Response]) -> AnyJudgement:
         """Return a row's judgement; a pair has two responses, one for each order of the outputs."""
-        fields = self.prompt.choices
+        choice_fields = self.prompt.choices
         if self.subject.kind == "pairwise":
-            return _preference(responses).rescored(fields, self.weights)
+            return _preference(responses).rescored(choice_fields, self.weights)
         (response,) = responses
-        contents = cast(Sequence[ReplyContent], response.values)
-        judgement = scoring.judgement_from_contents(self.plan, contents, response.failures)
-        return judgement.rescored(fields, self.weights, self.threshold)
+        reply_contents = cast(Sequence[ReplyContent], response.values)
+        judgement = scoring.judgement_from_contents(self.plan, reply_contents, response.failures)
+        return judgement.rescored(choice_fields, self.weights, self.threshold)
 
     def judge_rows(self, rows: Iterable[Row], client: "Client") -> Judgements:
         """Yield a judgement for each row, in order; a pair is asked in both orders."""
@@ -136,9 +136,9 @@ class Exchange:
         # A repeated request restates the format of the reply, except for the plan "mean", whose
         # replies all have to come from the same prompt.
         is_restated = self.plan.kind != "mean" and not self.asks_decision_model
-        restate = partial(restate_format, self.prompt) if is_restated else None
+        restate_messages = partial(restate_format, self.prompt) if is_restated else None
         all_messages = [self.messages(texts, order) for order in self.orders]
-        return [Request(m, self.sampling, self._read_reply, restate) for m in all_messages]
+        return [Request(m, self.sampling, self._read_reply, restate_messages) for m in all_messages]
 
     def _read_reply(self, reply: Reply) -> ReplyContent:
         self.has_given_logprobs = self.has_given_logprobs or bool(reply.tokens)
@@ -174,8 +174,8 @@ def texts_or_reason(subject: Subject, row: Row) -> dict[str, str] | str:
         texts[name] = text
         if all(unicodedata.category(character) in INVISIBLE_CATEGORIES for character in text):
             blank_names.append(name)
-    outputs = subject.texts[-2:] if subject.kind == "pairwise" else ()
-    if len(blank_names) > 1 or not set(blank_names) <= set(outputs):
+    output_names = subject.texts[-2:] if subject.kind == "pairwise" else ()
+    if len(blank_names) > 1 or not set(blank_names) <= set(output_names):
         return f"{blank_names[0]} is empty"
     return texts
 
@@ -201,12 +201,12 @@ def failed_judgement(subject: Subject, reason: str) -> AnyJudgement:
 
 def _preference(responses: Sequence[Response]) -> Preference:
     """Return the preference from the responses to both orders of a pair."""
-    contents = [cast(Sequence[ReplyContent], response.values) for response in responses]
-    answers_ab, answers_ba = map(scoring.mean_answers, contents)
+    reply_contents = [cast(Sequence[ReplyContent], response.values) for response in responses]
+    answers_ab, answers_ba = map(scoring.mean_answers, reply_contents)
     # In the order "ba", the answers are positive for output B.
     margin_ab = [math.nan, *answers_ab.values()][-1]
     margin_ba = [math.nan, *answers_ba.values()][-1]
-    free_texts = (content.free_text for content in chain.from_iterable(contents))
+    free_texts = (content.free_text for content in chain.from_iterable(reply_contents))
     preference = Preference.from_orders(margin_ab, -margin_ba, next(filter(None, free_texts), None))
     for order, response in zip(PAIR_ORDERS, responses, strict=True):
         if response.failure is not None:

@@ -19,7 +19,7 @@ from judges.decisions import TypedQuestion, decision_state, typed_question
 from judges.dimension import Subject
 from judges.judgement import Judgement, NoScoreError
 from judges.prompt import NOT_GIVEN_TEXT, Field, FieldValue, Prompt, break_markup, restate_format
-from judges.protocol import MAX_REPEATS, Message
+from judges.protocol import MAX_REQUEST_REPEATS, Message
 from judges.questions import AnswerWeights, QuestionError
 from judges.reading import read_reply
 
@@ -166,7 +166,7 @@ class JudgeAdapter(dspy.ChatAdapter):
     """
 
     def __init__(self, dimension_names: Collection[str] = (), n_unreadable: int = 0) -> None:
-        super().__init__(use_json_adapter_fallback=n_unreadable < MAX_REPEATS)
+        super().__init__(use_json_adapter_fallback=n_unreadable < MAX_REQUEST_REPEATS)
         self.dimension_names, self.n_unreadable = dimension_names, n_unreadable
 
     def _make_json_adapter_fallback(self) -> "JudgeAdapter":

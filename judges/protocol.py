@@ -12,7 +12,7 @@ from dspy_judges.errors import JudgesError
 # The address at which `openai/NAME` models are asked, unless the user gives another address.
 OPENAI_ADDRESS = "https://api.openai.com/v1"
 # The most times that a request is sent again because its reply cannot be read.
-MAX_REPEATS = 2
+MAX_REQUEST_REPEATS = 2
 # The difference between the seeds of two samples of one request. It is large, since a repeated
 # request adds 1 to the seed, and no two samples may have the same seed.
 SAMPLE_SEED_STEP = 10_007
@@ -30,7 +30,7 @@ EMBEDDED = "embedded"
 # The first part of a decision model's name, which says in whose wire format the model is asked.
 OPENAI_DECISIONS, SYSTEM_ONE = "decisions", "systemone"
 # For a reasoning model, which thinks before it answers, max_tokens is multiplied by this factor.
-REASONING_FACTOR = 8
+REASONING_TOKENS_FACTOR = 8
 # The names of reasoning models: OpenAI's, and those of other providers.
 OPENAI_REASONING_MODELS = re.compile(r"(?:.*/)?(?:o[1345](?:-|\Z)|gpt-5(?!.*-chat))")
 OTHER_REASONING_MODELS = re.compile(
@@ -57,7 +57,7 @@ def is_reasoning_model(lm: str) -> bool:
 
 def max_tokens_factor(lm: str) -> int:
     """Return the factor of `max_tokens`: a reasoning model also needs tokens for its thoughts."""
-    return REASONING_FACTOR if is_reasoning_model(lm) else 1
+    return REASONING_TOKENS_FACTOR if is_reasoning_model(lm) else 1
 
 
 class Message(TypedDict):

@@ -110,7 +110,7 @@ class Budget:
         self.accounts: dict[str, Account] = {}
         # The largest ratio so far of a request's real cost to its worst-case cost. The ratio is
         # above 1 if the endpoint ignores max_tokens.
-        self.excess_ratio = 1.0
+        self.cost_ratio = 1.0
         # The calls and dollars that `set_aside` keeps for a later step of the run.
         self._calls_set_aside = self._cost_set_aside = 0.0
         # Maps an account's name and a purpose to the counts of these requests.
@@ -226,10 +226,10 @@ class Account:
         price = self.token_price or FREE
         worst_cost = price.worst_cost(max_prompt_tokens(messages), max_tokens_out)
         with budget.lock:
-            reserved_cost = worst_cost * budget.excess_ratio
+            reserved_cost = worst_cost * budget.cost_ratio
             max_open_calls = max(1, 2 * self._n_answered)
-            cost_is_limited = worst_cost > 0 and budget.max_cost is not None
-            if cost_is_limited and self.total.open_calls >= max_open_calls:
+            is_cost_limited = worst_cost > 0 and budget.max_cost is not None
+            if is_cost_limited and self.total.open_calls >= max_open_calls:
                 return None
             if not budget.may_spend(reserved_cost):
                 return None
@@ -247,21 +247,21 @@ class Account:
 
         A failed request counts at its worst-case cost if the provider may bill it, and else at 0.
         """
-        budget, usage, cost = self.budget, None, 0.0
+        budget, usage, request_cost = self.budget, None, 0.0
         with budget.lock:
             counts = self._counts[booking.purpose]
             if isinstance(usage_or_error, Usage):
                 request_state, usage = ANSWERED, usage_or_error
-                cost = (self.token_price or FREE).cost_of(usage)
-                counts.answered_cost += cost
+                request_cost = (self.token_price or FREE).cost_of(usage)
+                counts.answered_cost += request_cost
                 counts.tokens_in += usage.tokens_in
                 counts.tokens_out += usage.tokens_out
                 self._n_answered += 1
-                if cost > booking.worst_cost > 0:
-                    budget.excess_ratio = max(budget.excess_ratio, cost / booking.worst_cost)
+                if request_cost > booking.worst_cost > 0:
+                    budget.cost_ratio = max(budget.cost_ratio, request_cost / booking.worst_cost)
             elif usage_or_error.may_be_billed:
-                request_state, cost = LOST, booking.reserved_cost
-                counts.lost_cost += cost
+                request_state, request_cost = LOST, booking.reserved_cost
+                counts.lost_cost += request_cost
             else:
                 request_state = REFUSED
             counts.open_calls -= 1
@@ -269,7 +269,7 @@ class Account:
             open_cost = counts.open_cost - booking.reserved_cost
             counts.open_cost = open_cost if counts.open_calls else 0.0
             if booking.request_id is not None and budget.store:
-                budget.store.record_outcome(booking.request_id, request_state, cost, usage)
+                budget.store.record_outcome(booking.request_id, request_state, request_cost, usage)
 
     def record_cached(self, key: bytes, completion: Completion) -> None:
         """Copy an answer from the user's reply cache to the run's store."""

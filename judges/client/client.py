@@ -24,7 +24,7 @@ from judges.client.sender import KeyedRequest, Sender
 from judges.client.store import ReplyCache, StoreError, make_request_key
 from judges.judgement import NoScoreError
 from judges.protocol import (
-    MAX_REPEATS,
+    MAX_REQUEST_REPEATS,
     SAMPLE_SEED_STEP,
     Completion,
     Model,
@@ -60,11 +60,11 @@ class _SampledReplies:
         self.error_messages: list[str] = []
         self.n_repeats = self.tokens_in = self.tokens_out = 0
 
-    def add(self, indices: Iterable[int], completion: Completion) -> None:
+    def add(self, sample_indices: Iterable[int], completion: Completion) -> None:
         """Read the replies to the samples `indices`, and keep their values or errors."""
         self.tokens_in += completion.tokens_in
         self.tokens_out += completion.tokens_out
-        for index, reply in zip(indices, completion.replies, strict=False):
+        for index, reply in zip(sample_indices, completion.replies, strict=False):
             try:
                 check_reply(reply)
                 self.values[index] = self.request.read_reply(reply)
@@ -216,7 +216,7 @@ class Client:
                     f"{self.model.name}: a reply was cut off at its limit of tokens; without "
                     f"--max-tokens, such requests are sent again with up to {sampling.max_tokens:,}"
                 )
-            elif is_cut_off or replies.n_repeats == MAX_REPEATS:
+            elif is_cut_off or replies.n_repeats == MAX_REQUEST_REPEATS:
                 return replies.make_response()
             else:
                 replies.n_repeats += 1
@@ -232,8 +232,8 @@ class Client:
         request_by_index = {}
         for index in missing_indices:
             seed = sampling.seed + SAMPLE_SEED_STEP * index
-            sample_sampling = replace(sampling, n=1, seed=seed)
-            request_by_index[index] = self._keyed_request(replies, sample_sampling)
+            single_sampling = replace(sampling, n=1, seed=seed)
+            request_by_index[index] = self._keyed_request(replies, single_sampling)
         # If an earlier run has asked for these samples, they are asked for in the same way,
         # together or one by one. Then its answers are in the stores, and are not paid for again.
         is_one_request = self._has_answer([joint_request])
@@ -244,9 +244,9 @@ class Client:
             if n_replies == 1 < len(missing_indices):
                 self._accepts_n = False  # the endpoint ignores n
             missing_indices = missing_indices[n_replies:] if n_replies else []
-        draws = [self._request_samples(replies, request_by_index[i], [i]) for i in missing_indices]
+        tasks = [self._request_samples(replies, request_by_index[i], [i]) for i in missing_indices]
         # If one request does not fit into the budget, the others are still answered.
-        for result in await asyncio.gather(*draws, return_exceptions=True):
+        for result in await asyncio.gather(*tasks, return_exceptions=True):
             if isinstance(result, BaseException):
                 raise result
 

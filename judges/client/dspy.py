@@ -131,12 +131,12 @@ class DspyModel(HttpModel):
             last_prefix_index = sum(message["role"] != "system" for message in messages) - 2
             prefix_end = max(last_prefix_index, 0) or None
             lm_options["prompt_cache"] = replace(prompt_cache, prefix_until_index=prefix_end)
-        inputs = {"messages": messages}
+        adapter_inputs = {"messages": messages}
         with dspy.context(disable_history=False), suppress(AdapterParseError):
             if self._is_async:
-                await _ADAPTER.acall(lm, lm_options, _SIGNATURE, [], inputs)
+                await _ADAPTER.acall(lm, lm_options, _SIGNATURE, [], adapter_inputs)
             else:
-                await asyncio.to_thread(_ADAPTER, lm, lm_options, _SIGNATURE, [], inputs)
+                await asyncio.to_thread(_ADAPTER, lm, lm_options, _SIGNATURE, [], adapter_inputs)
         return history[-1]
 
     def _read_completion(

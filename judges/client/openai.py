@@ -40,7 +40,7 @@ MAX_RESPONSE_BYTES = 8 * 2**20  # several times the size of the largest regular 
 MAX_SEARCHED_CHARACTERS = 10_000
 # The parts of a request that can be left out, each with a pattern that matches the error messages
 # of endpoints that do not accept the part.
-ERROR_PATTERN_BY_PART = {
+ERROR_PATTERN_BY_REQUEST_PART = {
     "max_tokens": r"use .?max_completion_tokens",
     "temperature": r"\btemperature\b",
     "seed": r"\bseed\b",
@@ -112,12 +112,12 @@ class RequestFormat:
         """Return the JSON body of a request, without the parts in `omitted_parts`."""
         if "system message" in self.omitted_parts:
             messages = _without_system_message(messages)
-        fields = sampling.request_fields()
+        request_fields = sampling.request_fields()
         if "max_tokens" in self.omitted_parts:
-            fields = {"max_completion_tokens": sampling.max_tokens, **fields}
-        for part in self.omitted_parts:
-            fields.pop(part, None)
-        return {"model": self.model_name, "messages": messages, **fields}
+            request_fields = {"max_completion_tokens": sampling.max_tokens, **request_fields}
+        for request_part in self.omitted_parts:
+            request_fields.pop(request_part, None)
+        return {"model": self.model_name, "messages": messages, **request_fields}
 
     def learn_from(self, request_body: Mapping[str, Any], response_body: bytes) -> bool:
         """Learn from a response with status 400 or 422 which part of the request to leave out.
@@ -132,16 +132,16 @@ class RequestFormat:
         if not self.omitted_parts.isdisjoint(request_parts):
             return True  # another request with the same part has failed since this one was sent
         error_text = read_error_text(response_body)
-        for part, pattern in ERROR_PATTERN_BY_PART.items():
-            if part in request_parts and re.search(pattern, error_text, re.I):
-                self.omit_part(part)
+        for request_part, pattern in ERROR_PATTERN_BY_REQUEST_PART.items():
+            if request_part in request_parts and re.search(pattern, error_text, re.I):
+                self.omit_part(request_part)
                 return True
         return False
 
-    def omit_part(self, part: str) -> None:
-        self.omitted_parts.add(part)
-        if part != "max_tokens":  # requests have max_completion_tokens instead
-            self.log_change(f"no {part} (requests go without it)")
+    def omit_part(self, request_part: str) -> None:
+        self.omitted_parts.add(request_part)
+        if request_part != "max_tokens":  # requests have max_completion_tokens instead
+            self.log_change(f"no {request_part} (requests go without it)")
 
     def log_change(self, change: str) -> None:
         """Log how requests to this model differ from other requests; each change only once."""
@@ -267,13 +267,13 @@ class EndpointModel(HttpModel):
             async with self._session.post(
                 self._url, data=request_json, proxy=self._proxy, allow_redirects=False
             ) as response:
-                body = bytearray()
+                response_body = bytearray()
                 async for chunk in response.content.iter_any():
-                    body += chunk
-                    if len(body) > MAX_RESPONSE_BYTES:
+                    response_body += chunk
+                    if len(response_body) > MAX_RESPONSE_BYTES:
                         message = f"an answer of more than {MAX_RESPONSE_BYTES:,} bytes"
                         raise TransientError(message, may_be_billed=True)
-                return response.status, response.headers, bytes(body)
+                return response.status, response.headers, bytes(response_body)
         except aiohttp.ClientConnectorError as error:
             raise UnreachableError(f"no connection to {self.endpoint}: {error.os_error}") from None
         except aiohttp.ClientError as error:

@@ -104,13 +104,13 @@ def find_price(model: str) -> Price | None:
         return DECISION_PRICES.get(DATE_SUFFIX.sub("", model))
     prefix, _, name = model.rpartition("/")
     provider_in_name = prefix.rpartition("/")[2]
-    for table_name in (model, DATE_SUFFIX.sub("", model), name, DATE_SUFFIX.sub("", name)):
-        table_entry = _price_table().get(table_name, {})
+    for name_in_table in (model, DATE_SUFFIX.sub("", model), name, DATE_SUFFIX.sub("", name)):
+        table_entry = _price_table().get(name_in_table, {})
         if "input_cost_per_token" not in table_entry or "output_cost_per_token" not in table_entry:
             continue
         provider = str(table_entry.get("litellm_provider"))
         # Another provider's model with the same name may have another price.
-        has_same_provider = "/" in table_name or provider.startswith(provider_in_name)
+        has_same_provider = "/" in name_in_table or provider.startswith(provider_in_name)
         # Perplexity also bills a web search for every request, which the table does not have.
         if has_same_provider and provider != "perplexity":
             return _read_table_entry(table_entry)

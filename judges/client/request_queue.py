@@ -92,7 +92,7 @@ class RequestQueue:
         # These two numbers need no lock, since only one thread changes each of them.
         self._n_started = self._n_answered = 0
         self._fatal_error: Exception | None = None
-        self._was_answered, self._wake_is_scheduled = threading.Event(), False
+        self._answer_event, self._wake_is_scheduled = threading.Event(), False
 
     @property
     def _has_room(self) -> bool:
@@ -124,7 +124,7 @@ class RequestQueue:
 
     def _wake(self) -> None:
         self._wake_is_scheduled = False
-        self._was_answered.set()
+        self._answer_event.set()
 
     def take_response(self) -> Response | None:
         """Remove the first request, and return its response or raise its error.
@@ -135,8 +135,8 @@ class RequestQueue:
         if self._fatal_error is not None:
             raise self._fatal_error
         if not self._futures[0].done():
-            self._was_answered.wait()
-            self._was_answered.clear()
+            self._answer_event.wait()
+            self._answer_event.clear()
             return None
         try:
             return self._futures.popleft().result()

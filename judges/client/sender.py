@@ -27,7 +27,7 @@ from judges.protocol import (
 # requests). The second number is for a host that has never answered.
 MAX_ATTEMPTS, MAX_ATTEMPTS_UNREACHABLE = 6, 4
 # A request is given up after this many 429s in a row while no other request is answered.
-MAX_THROTTLES_IN_A_ROW = 24
+MAX_429S_IN_A_ROW = 24
 # A run ends after this many requests are given up in a row, with no request answered in between.
 MAX_GIVEN_UP_IN_A_ROW = 24
 # The wait before the first retry, the longest wait, and the shortest wait that is logged.
@@ -67,7 +67,7 @@ class Sender:
 
     async def send(self, request: KeyedRequest) -> Completion:
         """Send a request, again after errors if the budget allows it, and return the answer."""
-        n_attempts = n_failures = n_throttles = 0
+        n_attempts = n_failures = n_429s = 0
         n_answered_at_start = self._n_answered
         while True:
             n_attempts += 1
@@ -76,8 +76,8 @@ class Sender:
                 return await self._send_once(request)
             except ThrottledError as error:
                 # As long as other requests are answered, this request is not given up.
-                n_throttles = n_throttles + 1 if self._n_answered == n_answered_before else 1
-                if n_throttles == MAX_THROTTLES_IN_A_ROW:
+                n_429s = n_429s + 1 if self._n_answered == n_answered_before else 1
+                if n_429s == MAX_429S_IN_A_ROW:
                     raise self._final_error(error, n_attempts, n_answered_at_start) from error
             except TransientError as error:
                 n_failures += 1
@@ -93,8 +93,8 @@ class Sender:
     ) -> ModelError:
         """Return the exception for a request that is given up; fatal if the run cannot go on."""
         self._n_given_up += 1
-        was_answered = self._n_answered > n_answered_at_start
-        is_unreachable = isinstance(error, UnreachableError) and not was_answered
+        was_any_answered = self._n_answered > n_answered_at_start
+        is_unreachable = isinstance(error, UnreachableError) and not was_any_answered
         has_stopped_answering = is_unreachable or self._n_given_up >= MAX_GIVEN_UP_IN_A_ROW
         if has_stopped_answering and not (self._keep_going and self._n_answered):
             advice = "run the same command again once it answers"
@@ -106,29 +106,30 @@ class Sender:
         async with self._throttle as sent_at:
             booking = await self._book(request)
             request.run_state.n_in_flight += 1
-            result: Completion | ModelError = TransientError("cancelled", may_be_billed=True)
+            outcome: Completion | ModelError = TransientError("cancelled", may_be_billed=True)
             try:
                 if self._store is not None:
                     await asyncio.sleep(0)  # one commit covers all requests booked now
                     self._store.commit()
                 async with asyncio.timeout(self._timeout):
-                    result = await self._model.complete(request.messages, request.sampling)
+                    outcome = await self._model.complete(request.messages, request.sampling)
             except TimeoutError:
-                result = TransientError(f"no answer within {self._timeout:g} s", may_be_billed=True)
+                reason = f"no answer within {self._timeout:g} s"
+                outcome = TransientError(reason, may_be_billed=True)
             except ModelError as error:
-                result = error
+                outcome = error
             finally:
-                self._account.settle(booking, result)
+                self._account.settle(booking, outcome)
                 request.run_state.n_in_flight -= 1
-            if isinstance(result, ThrottledError):
-                wait_seconds = retry_wait(result, self._throttle.n_bursts + 1)
+            if isinstance(outcome, ThrottledError):
+                wait_seconds = retry_wait(outcome, self._throttle.n_bursts + 1)
                 self._throttle.lower_limit(sent_at, wait_seconds)
-            if not isinstance(result, TransientError):
+            if not isinstance(outcome, TransientError):
                 self._n_answered, self._n_given_up = self._n_answered + 1, 0
-            if isinstance(result, ModelError):
-                raise result
+            if isinstance(outcome, ModelError):
+                raise outcome
             self._throttle.raise_limit()
-            return result
+            return outcome
 
     async def _book(self, request: KeyedRequest) -> Booking:
         """Wait until the budget allows the request, and book its cost."""
@@ -155,7 +156,7 @@ class Throttle:
         # `_limit` is the number of requests that may be in flight now.
         self._max_limit, self._limit, self._n_in_flight = max_in_flight, float(max_in_flight), 0
         self._waiting_requests: deque[asyncio.Future[None]] = deque()
-        self._resumes_at = self._lowered_at = 0.0
+        self._sending_resumes_at = self._limit_lowered_at = 0.0
         # The number of bursts of 429s since the last answer. A burst lowers the limit only once.
         self.n_bursts = 0
 
@@ -166,7 +167,7 @@ class Throttle:
         self._admit_requests()
         try:
             await admission
-            while (wait_seconds := self._resumes_at - time.monotonic()) > 0:
+            while (wait_seconds := self._sending_resumes_at - time.monotonic()) > 0:
                 await asyncio.sleep(wait_seconds)
         except asyncio.CancelledError:
             if admission.done() and not admission.cancelled():
@@ -189,9 +190,9 @@ class Throttle:
         A request that was sent before the last lowering does not lower the limit again.
         """
         now = time.monotonic()
-        self._resumes_at = max(self._resumes_at, now + wait_seconds)
-        if sent_at >= self._lowered_at:
-            self._lowered_at = now
+        self._sending_resumes_at = max(self._sending_resumes_at, now + wait_seconds)
+        if sent_at >= self._limit_lowered_at:
+            self._limit_lowered_at = now
             self.n_bursts += 1
             self._limit = max(1.0, 0.7 * self._limit)
 

@@ -193,8 +193,8 @@ def read_options(
     """
     for name in options:
         if name not in Options.__annotations__:
-            names = ", ".join(Options.__annotations__)
-            raise TypeError(f"there is no option {name!r}; the options are {names}")
+            option_names = ", ".join(Options.__annotations__)
+            raise TypeError(f"there is no option {name!r}; the options are {option_names}")
     seed = options.get("seed", 0)
     if not isinstance(seed, Integral) or seed < 0:
         raise OptionError(f"seed {seed!r}: expected a whole number, 0 or more")

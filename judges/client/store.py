@@ -303,9 +303,9 @@ def make_request_key(
         *(sampling.n, sampling.top_logprobs, sampling.max_tokens, sampling.seed),
         sampling.reasoning_effort,
     )
-    texts = [endpoint, model_name, repr(parameters)]
+    hashed_texts = [endpoint, model_name, repr(parameters)]
     for message in messages:
-        texts += [message["role"], message["content"]]
+        hashed_texts += [message["role"], message["content"]]
     # The lengths make sure that different lists of texts never join to the same string.
-    joined_texts = "".join([f"{len(text)}:{text}" for text in texts])
+    joined_texts = "".join([f"{len(text)}:{text}" for text in hashed_texts])
     return sha256(joined_texts.encode("utf-8", "surrogatepass")).digest()

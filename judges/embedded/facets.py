@@ -46,11 +46,11 @@ def _read_facet_words() -> dict[str, FloatArray]:
     """Read how much each word or quoted pattern in a prompt is about each of the facets."""
     shares_by_word: dict[str, FloatArray] = {}
     for facets_and_shares, words in read_word_table("facet_words.txt"):
-        shares = np.zeros(len(FACETS))
+        facet_shares = np.zeros(len(FACETS))
         for facet_and_share in facets_and_shares.split():
             facet_name, share = facet_and_share.split("=")
-            shares[INDEX_BY_FACET[facet_name]] = float(share)
-        shares_by_word |= dict.fromkeys(re.findall(r'"[^"]+"|\S+', words), shares)
+            facet_shares[INDEX_BY_FACET[facet_name]] = float(share)
+        shares_by_word |= dict.fromkeys(re.findall(r'"[^"]+"|\S+', words), facet_shares)
     return shares_by_word
 
 

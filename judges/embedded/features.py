@@ -19,7 +19,7 @@ from judges.embedded.text import (
     index_source_text,
     stem_of,
     stem_weight,
-    total_weight,
+    total_stem_weight,
 )
 
 # Only this many sentences, at the beginning of a text, are compared with its source.
@@ -46,9 +46,9 @@ class SentenceMatch:
         if shared_weights:
             # The first of several similar sentences is taken, since articles often make a point
             # briefly at the beginning and repeat it later.
-            threshold = 0.85 * max(shared_weights.values())
-            self.source_index = min([i for i, w in shared_weights.items() if w >= threshold])
-            self.shared_fraction = shared_weights[self.source_index] / total_weight(stems)
+            min_weight = 0.85 * max(shared_weights.values())
+            self.source_index = min([i for i, w in shared_weights.items() if w >= min_weight])
+            self.shared_fraction = shared_weights[self.source_index] / total_stem_weight(stems)
 
 
 class OutputText:
@@ -128,12 +128,12 @@ def _count_new_names(sentence: Sentence, source: SourceIndex) -> float:
 def _answer_features(output: OutputText, turns: SourceIndex) -> Iterable[float]:
     """Return three features of an answer: content, overlap with the last turn, use of facts."""
     stems, salience_by_stem = output.stem_counts, (output.last_turn or turns).salience_by_stem
-    overlap = sum([salience_by_stem.get(stem, 0.0) for stem in stems])
-    overlap /= sum(salience_by_stem.values()) or 1.0
+    turn_overlap = sum([salience_by_stem.get(stem, 0.0) for stem in stems])
+    turn_overlap /= sum(salience_by_stem.values()) or 1.0
     fact_source = output.knowledge or output.document or turns
     fact_stems = fact_source.stem_counts.keys() - turns.stem_counts
-    fact_weight = total_weight([stem for stem in stems if stem in fact_stems])
-    return math.log1p(total_weight(stems)), overlap, math.log1p(fact_weight)
+    fact_weight = total_stem_weight([stem for stem in stems if stem in fact_stems])
+    return math.log1p(total_stem_weight(stems)), turn_overlap, math.log1p(fact_weight)
 
 
 def _order_features(output: OutputText, document: SourceIndex) -> Iterable[float]:
@@ -183,7 +183,7 @@ def _link_strength(sentence: Sentence, next_sentence: Sentence) -> float:
     """Return how closely shared stems, or a word such as "however", link two sentences: 0 to 1."""
     known_stems, next_stems = set(sentence.stems), dict.fromkeys(next_sentence.stems)
     shared_stems = [stem for stem in next_stems if stem in known_stems]
-    strength = 0.5 * min(1.0, total_weight(shared_stems))
+    strength = 0.5 * min(1.0, total_stem_weight(shared_stems))
     strength += 0.5 * (not WORD_CLASSES["connectives"].isdisjoint(next_sentence.words[:2]))
     # The link counts half if the next sentence says hardly anything new.
     return strength if len(next_stems) - len(shared_stems) > 1 else 0.5 * strength

@@ -66,7 +66,7 @@ class ExampleSimilarity:
         z_scores: FloatArray = (features - self._mean) / self._sd
         return z_scores.clip(-MAX_Z_SCORE, MAX_Z_SCORE)
 
-    def compute(self, features: FloatArray) -> FloatArray:
+    def compute_similarities(self, features: FloatArray) -> FloatArray:
         """Return the similarity (0 to 1) of texts to each example, a Gaussian kernel."""
         x, y = self._standardise(features), self._example_z_scores
         squares = (x**2).sum(axis=-1)[..., None] + (y**2).sum(axis=1)
@@ -92,7 +92,7 @@ class Regression(NamedTuple):
         """Return the latent score for the features, and each feature's contribution."""
         contributions, intercept = self.weights * features, self.intercept
         if self.similarity is not None:
-            similarities = self.similarity.compute(features)
+            similarities = self.similarity.compute_similarities(features)
             contributions = contributions + similarities @ self.shifts * features
             intercept += float(similarities @ self.offsets)
         return round(intercept + math.fsum(contributions), SCORE_DECIMALS), contributions
@@ -122,7 +122,7 @@ def fit_regression(
     example_similarity = None if is_pairwise else ExampleSimilarity(features)
     similarities = np.ones_like(fixed_covariance)
     if example_similarity is not None:
-        similarities = example_similarity.compute(features)
+        similarities = example_similarity.compute_similarities(features)
         fixed_covariance += COMMON_OFFSET_SD**2
         for indices in source_indices:
             fixed_covariance[np.ix_(indices, indices)] += SOURCE_OFFSET_SD**2
@@ -136,16 +136,16 @@ def fit_regression(
         log_likelihood = _held_out_log_likelihood(precision, scaled_residuals[-1], source_indices)
         penalty = OFFSET_PENALTY * offset_sd**2 + SHIFT_PENALTY * shift_sd**2
         log_evidences.append(log_likelihood - penalty)
-    model_weights = np.exp(np.array(log_evidences) - max(log_evidences))
-    model_weights /= model_weights.sum()
+    sd_pair_weights = np.exp(np.array(log_evidences) - max(log_evidences))
+    sd_pair_weights /= sd_pair_weights.sum()
     residual_rows = np.array(scaled_residuals)
     factor_changes = FACTOR_SD**2 * (residual_rows @ prior_scores)
     factor_changes = factor_changes.clip(MIN_WEIGHT_FACTOR - 1, 0.0)
-    weight_factor = 1 + model_weights @ factor_changes
-    offsets, shifts = np.square(sd_pairs).T * model_weights @ residual_rows
+    weight_factor = 1 + sd_pair_weights @ factor_changes
+    offsets, shifts = np.square(sd_pairs).T * sd_pair_weights @ residual_rows
     if example_similarity is None:
         return Regression(weight_factor * prior_weights + weight_variances * (shifts @ features))
-    intercept = COMMON_OFFSET_SD**2 * float((model_weights @ residual_rows).sum())
+    intercept = COMMON_OFFSET_SD**2 * float((sd_pair_weights @ residual_rows).sum())
     offsets, shifts = NEW_TEXT_FRACTION * offsets, shifts[:, None] * features * weight_variances
     weights = weight_factor * prior_weights
     return Regression(weights, intercept, example_similarity, offsets, shifts)
@@ -162,10 +162,10 @@ def _held_out_log_likelihood(
         prediction_errors = np.concatenate([np.linalg.solve(*block) for block in blocks])
     n_examples = len(scaled_residuals)
     prior_squares = PRIOR_EXAMPLES * PRIOR_RESIDUAL_SD**2
-    variance = (prediction_errors @ prediction_errors + prior_squares) / (
+    residual_variance = (prediction_errors @ prediction_errors + prior_squares) / (
         n_examples + PRIOR_EXAMPLES
     )
-    return -n_examples / 2 * float(np.log(variance))
+    return -n_examples / 2 * float(np.log(residual_variance))
 
 
 def latent_score(choice_index: int, n_choices: int, *, is_pairwise: bool) -> float:
@@ -180,9 +180,9 @@ def choice_probabilities(score: float, n_choices: int, *, is_pairwise: bool) -> 
     if is_pairwise:
         probability_a = _logistic(PREFERENCE_SLOPE * score)
         return probability_a, 1 - probability_a
-    mean = _logistic(_logit(RATING_CENTRE) + RATING_STEEPNESS * score) * n_choices - 0.5
-    sd = max(MIN_RATING_SD, min(MAX_RATING_SD, RATING_SD_PER_STEP * n_choices))
-    log_densities = [-0.5 * ((index - mean) / sd) ** 2 for index in range(n_choices)]
+    mean_index = _logistic(_logit(RATING_CENTRE) + RATING_STEEPNESS * score) * n_choices - 0.5
+    index_sd = max(MIN_RATING_SD, min(MAX_RATING_SD, RATING_SD_PER_STEP * n_choices))
+    log_densities = [-0.5 * ((index - mean_index) / index_sd) ** 2 for index in range(n_choices)]
     max_log_density = max(log_densities)
     densities = [math.exp(max(-60.0, d - max_log_density)) for d in log_densities]
     total_density = math.fsum(densities)

@@ -182,13 +182,13 @@ _RATING_WORDS = re.compile(r"\b(?:rating|score|rate|judge|points?)(?= (?:of|from
 
 def prior_weights(prompt: Prompt, field: Field, roles: TextRoles) -> FloatArray:
     """Return each feature's weight before any learning, by what the prompt says about a field."""
-    any_choice = "|".join([re.escape(str(choice)) for choice in field.allowed_values])
-    definition, *anchors = re.split(rf"(?:^|[(;]\s?)(?:{any_choice}) = ", field.description)
+    choice_regex = "|".join([re.escape(str(choice)) for choice in field.allowed_values])
+    definition, *anchors = re.split(rf"(?:^|[(;]\s?)(?:{choice_regex}) = ", field.description)
     # The instruction does not describe the answers to a judge's additional questions.
     instruction = prompt.instruction if field is prompt.answer_field else ""
     # Names of the judged text, such as "response", are removed, since they name no facet.
-    nouns = [re.sub("_[ab]$", "", name).replace("_", " ") for name in roles.candidates]
-    noun_pattern = re.compile(rf"\b(?:{'|'.join(nouns)})(?:s|'s)?\b", re.IGNORECASE)
+    candidate_nouns = [re.sub("_[ab]$", "", name).replace("_", " ") for name in roles.candidates]
+    noun_pattern = re.compile(rf"\b(?:{'|'.join(candidate_nouns)})(?:s|'s)?\b", re.IGNORECASE)
     weighted_texts = [
         (noun_pattern.sub(" ", _RATING_WORDS.sub(" ", instruction)), INSTRUCTION_WEIGHT),
         (noun_pattern.sub(" ", definition), DEFINITION_WEIGHT),
@@ -293,9 +293,9 @@ def _write_rationale(contributions: FloatArray, *, is_pairwise: bool) -> str:
     ranking = np.argsort(-facet_totals, kind="stable")
     best_facets = [FACET_NAMES[i] for i in ranking[:2] if facet_totals[i] > MIN_CONTRIBUTION]
     worst_facets = [FACET_NAMES[i] for i in ranking[:-3:-1] if facet_totals[i] < -MIN_CONTRIBUTION]
-    nothing = "nothing that stands out"
-    reasons_for = ", ".join(best_facets) or nothing
-    reasons_against = ", ".join(worst_facets) or nothing
+    no_reasons = "nothing that stands out"
+    reasons_for = ", ".join(best_facets) or no_reasons
+    reasons_against = ", ".join(worst_facets) or no_reasons
     if is_pairwise:
         return f"For A: {reasons_for}. For B: {reasons_against}."
     return f"For: {reasons_for}. Against: {reasons_against}."

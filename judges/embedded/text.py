@@ -143,8 +143,8 @@ def stem_of(word: str) -> str:
     for ending in ("ingly", "edly", "ing", "ed", "ly"):
         root = word.removesuffix(ending)
         if root != word and len(root) >= 3 and not set("aeiouy").isdisjoint(root):
-            is_double = root[-1] == root[-2] and root[-1] not in "lsz"
-            word = root[:-1] if is_double else root
+            has_double_ending = root[-1] == root[-2] and root[-1] not in "lsz"
+            word = root[:-1] if has_double_ending else root
             break
     # A final e is removed, or a final y becomes i, only after at least three letters.
     word = re.sub("(?<=...)e$", "", word)
@@ -172,7 +172,7 @@ def stem_weight(stem: str) -> float:
 _EVERYDAY_STEMS = frozenset(map(stem_of, WORD_CLASSES["everyday"]))
 
 
-def total_weight(stems: Iterable[str]) -> float:
+def total_stem_weight(stems: Iterable[str]) -> float:
     """Return the sum of the stems' weights. In a set, the order and the rounding would vary."""
     return sum(map(stem_weight, stems))
 
@@ -197,15 +197,15 @@ class SourceIndex:
             stems = dict.fromkeys(sentence.stems)
             for stem in stems:
                 if stem not in raw_saliences:
-                    # Frequent stems and early stems matter more.
+                    # Frequent stems, and stems near the beginning of the source, matter more.
                     early_bonus = 1.5 * math.exp(-index / SALIENCE_DECAY_SENTENCES)
-                    frequency = 0.5 + math.log1p(self.stem_counts[stem])
-                    raw_saliences[stem] = stem_weight(stem) * frequency * (1 + early_bonus)
+                    frequency_factor = 0.5 + math.log1p(self.stem_counts[stem])
+                    raw_saliences[stem] = stem_weight(stem) * frequency_factor * (1 + early_bonus)
                 if len(self.indices_by_stem[stem]) < MAX_SENTENCES_PER_STEM:
                     self.indices_by_stem[stem].append(index)
             importance = sum([raw_saliences[stem] for stem in stems])
             importances.append(importance if len(stems) > 1 else 0.0)
-            covering_weight = COVERING_FRACTION * total_weight(stems)
+            covering_weight = COVERING_FRACTION * total_stem_weight(stems)
             self.covering_weights.append(max(1.0, min(MAX_COVERING_WEIGHT, covering_weight)))
         self.n_salient = max(6, min(60, len(self.stem_counts) // 4))
         total_salience = sum(sorted(raw_saliences.values(), reverse=True)[: self.n_salient]) or 1.0
