@@ -21,12 +21,12 @@ from optimize.statistics.intervals import Matrix, Vector
 
 Indices = npt.NDArray[np.intp]
 
-# Summary level is chosen only if documents have at least this many outputs on average, and labels
-# differ within more than this share of the documents. Rho is undefined within other documents.
+# Rho at summary level is the mean of each document's rho, which is undefined for equal labels. So
+# it needs this many outputs a document, and unequal labels in more than this share of documents.
 MIN_OUTPUTS_FOR_SUMMARY_LEVEL = 3
 MIN_SHARE_FOR_SUMMARY_LEVEL = 0.5
 
-# What each vote on a pair of outputs A and B counts. The mean of the votes is the margin for A.
+# The number for each vote on a pair of outputs A and B. A pair's margin for A is their mean.
 MARGIN_OF_VOTE: Mapping[str, float] = {"A": 1.0, "tie": 0.0, "B": -1.0}
 
 
@@ -128,8 +128,8 @@ def make_items(
 ) -> Items:
     """Make items from the outputs that have a rating on a dimension, or from labelled pairs.
 
-    An item has only the texts that a judge of the subject reads; without a subject, it has all.
-    With `with_unlabelled`, outputs without a rating become items, too, whose label is NaN.
+    An item has only the texts that a judge of `subject` reads; if `subject` is None, it has all
+    texts. With `with_unlabelled`, an output without a rating becomes an item with the label NaN.
     """
     if isinstance(labels, LabelledPairs):
         return Items(tuple(_pair_item(labels, pair, subject) for pair in labels.pairs))
@@ -174,10 +174,10 @@ def _pair_item(labels: LabelledPairs, pair: LabelledPair, subject: Subject | Non
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataCounts:
-    """The labels that a result was computed from, and their counts: `data` in summary.json.
+    """The name and the size of the labels that a result was computed from.
 
-    `n_tied` outputs were left out because their annotators are tied (None for no output). If
-    `is_weighted`, documents were sampled with different probabilities.
+    `n_tied` outputs were left out because their annotators are tied; it is None if there were none.
+    If `is_weighted`, documents were sampled with different probabilities.
     """
 
     name: str
@@ -208,7 +208,7 @@ class DataCounts:
 
 
 def tuning_digests(items: Items, subject: Subject) -> list[str]:
-    """Return digests of rows and documents, by which a judge's tuning labels are recognised."""
+    """Return digests of the texts of rows and documents, so that a tuned judge recognises them."""
     row_texts = [item.texts for item in items]
     document_texts = [input_texts(texts, subject) for texts in row_texts]
     return sorted({texts_digest(texts) for texts in (*row_texts, *document_texts) if texts})
@@ -221,7 +221,7 @@ def input_texts(texts: Mapping[str, str], subject: Subject) -> dict[str, str]:
 
 
 def judged_output_name(text_names: Sequence[str]) -> str | None:
-    """Return the last name that is usual for outputs, else the last name; None for no names."""
+    """Return the last of the names that is usual for an output; else the last of all names."""
     output_names = [name for name in text_names if name in OUTPUT_NAMES] or [*text_names]
     return output_names[-1] if output_names else None
 
@@ -235,7 +235,7 @@ def _texts_for_subject(
     missing_names = [name for name in subject.inputs if name not in texts]
     if not missing_names:
         return {name: texts[name] for name in subject.inputs}
-    # If the judge reads one text and the item has one, as in a set read before, any name will do.
+    # If the judge reads one text and the item has one text, the two names need not be equal.
     if only_name := only_text_name(texts, subject.inputs):
         return {missing_names[0]: texts[only_name]}
     raise LabelError(
@@ -248,8 +248,8 @@ def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tu
     """Make a matrix of annotators' ratings on a dimension.
 
     If the ratings have no annotators' names, and all outputs with several ratings have equally
-    many, the annotators are called "1", "2" and so on in the order of the ratings. If an output has
-    a single rating without a name, the rating is left out, because it may be a mean.
+    many, the annotators are called "1", "2" and so on in the order of the ratings. A single rating
+    without an annotator's name is left out, because it may be the mean of several ratings.
 
     Returns:
         The ratings, of shape (outputs, annotators) with NaN for missing ratings, and the sorted
@@ -261,32 +261,32 @@ def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tu
     outputs = labelled.outputs
     has_names = any(output.annotators.get(dimension) for output in outputs)
     numbers_of_ratings = {len(output.ratings.get(dimension, ())) for output in outputs} - {0, 1}
-    is_numbered = len(numbers_of_ratings) == 1 and not has_names
-    rows: list[dict[str, float]] = []
+    has_numbered_annotators = len(numbers_of_ratings) == 1 and not has_names
+    rating_rows: list[dict[str, float]] = []
     for output in outputs:
         names, ratings = output.annotators.get(dimension, ()), output.ratings.get(dimension, ())
         if len(ratings) == 1 and not names:
             ratings = ()
-        if is_numbered:
+        if has_numbered_annotators:
             names = tuple(map(str, range(1, len(ratings) + 1)))
         if len(names) != len(ratings):
             raise LabelError(
                 f"{labelled.name}: output {output.id!r} has {len(ratings)} ratings on "
                 f"{dimension!r} and {len(names)} annotators' names: name each rating's annotator"
             )
-        rows.append(dict(zip(names, ratings, strict=True)))
-    if max(map(len, rows), default=0) < 2:
+        rating_rows.append(dict(zip(names, ratings, strict=True)))
+    if max(map(len, rating_rows), default=0) < 2:
         raise LabelError(
             f"{labelled.name}: {dimension!r} has no output with ratings by two annotators or more; "
             "give every annotator's rating, in `annotations` or a long file (--annotations)"
         )
-    annotators = tuple(sorted({*chain.from_iterable(rows)}))
-    matrix = np.array([[row.get(name, np.nan) for name in annotators] for row in rows], dtype=float)
-    return matrix, annotators
+    annotators = tuple(sorted({*chain.from_iterable(rating_rows)}))
+    matrix = [[row.get(name, np.nan) for name in annotators] for row in rating_rows]
+    return np.array(matrix, float), annotators
 
 
 def is_two_valued(human: Vector) -> bool:
-    """Return whether there are labels, and every label is 1 (pass) or 0 (fail)."""
+    """Return whether every label is 1 (pass) or 0 (fail); False if there are no labels."""
     return bool(human.size and np.isin(human, (0, 1)).all())
 
 
@@ -299,8 +299,8 @@ def choose_level(items: Items) -> Level:
     has_several_outputs = len(items) >= MIN_OUTPUTS_FOR_SUMMARY_LEVEL * n_documents
     if is_two_valued(items.human) or not has_several_outputs:
         return "dataset"
-    n_varied = sum(np.ptp(items.human[rows]) > 0 for rows in rows_by_document)
-    return "summary" if n_varied > MIN_SHARE_FOR_SUMMARY_LEVEL * n_documents else "dataset"
+    n_with_contrast = sum(np.ptp(items.human[rows]) > 0 for rows in rows_by_document)
+    return "summary" if n_with_contrast > MIN_SHARE_FOR_SUMMARY_LEVEL * n_documents else "dataset"
 
 
 def defined_levels(items: Items) -> tuple[Level, ...]:

@@ -45,7 +45,7 @@ class Measurement:
     """One judge's scores compared with people's labels; `print` shows the figures.
 
     The figures are computed on `held_out`: the rows whose texts the judge was not tuned on. If
-    there are too few of these rows, `held_out` has all rows, which flatters the judge; then
+    there are too few such rows, `held_out` has all rows, so that the figures flatter the judge, and
     `tuned_on_these_labels` is true in the summary.
     """
 
@@ -72,8 +72,8 @@ class Measurement:
     ) -> Correlation:
         """Return the correlation at a given level, by a given coefficient.
 
-        `undefined` says what counts for a document to whose outputs the judge gives equal scores:
-        0 by default. Most published tables leave such documents out (`undefined="left_out"`).
+        Rho is undefined in a document whose outputs all have the same score. Such a document counts
+        as 0 by default. Most published tables leave it out (`undefined="left_out"`).
         """
         return self.held_out.correlation(level, coefficient, undefined)
 
@@ -120,15 +120,15 @@ def measure(
     Args:
         judge: A Judge, or its name or file, as `judges.load` takes it; or scores of any judge: a
             mapping or Series from output ids to numbers, with NaN for a failed judgement. If `data`
-            is a DataFrame without ids, scores are matched by its index, as in the result of
-            `judge.score`.
+            is a DataFrame without ids, scores (such as those from `judge.score`) are matched by the
+            DataFrame's index.
         data: A file of labels, a DataFrame, a Dataset, a list of dicts, or the result of
             `read_labels` or `read_pairs`. The default is the starter set.
         dimension: The name of the dimension or comparison that was judged; needed if `judge` holds
-            scores. If no judge has this name, labels on pairs are votes on this comparison.
+            scores. A name that is not in the catalogue may name a comparison, for labels on pairs.
         map: The name of the column for each field, as a mapping or a mapping file.
         values: The rating or vote that each word in the labels stands for.
-        scale: The scale that people used: "0-100", a pair of numbers, or "any".
+        scale: The labels' scale: "0-100", a pair of numbers, or "any" if only their order counts.
         annotations: A file with a row for each rating by an annotator (long format).
         level: The level at which rho is computed: "summary", "dataset" or "system"; "auto" takes
             the level that suits the labels.
@@ -210,16 +210,16 @@ def _measure_scores(
     return Measurement(scored=scored_items)
 
 
-def _read_labels(source: LabelSource, dimension: str, subject: Subject | None) -> AnyLabels:
-    """Read the labels on the dimension that the scores are of; they may be votes on pairs."""
-    holds_pairs = subject is None and isinstance(source.data, LabelledPairs)
-    pairwise = isinstance(subject, Comparison) or holds_pairs
+def _read_labels(label_source: LabelSource, dimension: str, subject: Subject | None) -> AnyLabels:
+    """Read the labels on `dimension`: ratings of outputs, or votes on pairs of outputs."""
+    holds_pairs = subject is None and isinstance(label_source.data, LabelledPairs)
+    is_pairwise = isinstance(subject, Comparison) or holds_pairs
     try:
-        return load_labels(source, dimension, None, pairwise=pairwise)
+        return load_labels(label_source, dimension, None, pairwise=is_pairwise)
     except LabelError as error:
         if subject is not None or {problem.kind for problem in error.problems} != {"pairs"}:
             raise
-    labelled_pairs = load_labels(source, dimension, None, pairwise=True)
+    labelled_pairs = load_labels(label_source, dimension, None, pairwise=True)
     if dimension in labelled_pairs.reading.unread:
         votes_column = ", ".join(labelled_pairs.reading.ratings["votes"])
         raise LabelError(
@@ -241,11 +241,11 @@ def _match_score_keys(scores: Any, source: LabelSource, labels: AnyLabels) -> di
         keys_are_ids |= all(isinstance(key, str) for key in keys)  # the ids in the set are texts
     if keys_are_ids or source.options.columns_by_name.get("id") == ROW_NUMBER_COLUMN:
         return {key: str(key) for key in keys}
-    # The scores of a DataFrame without ids have its index.
+    # Scores for a DataFrame without ids are matched by its index.
     if frame is not None and frame.index.is_unique:
         id_by_index = {index: str(number) for number, index in enumerate(frame.index, start=1)}
         if keys <= id_by_index.keys() or keys >= id_by_index.keys():
-            # A score without a row is counted under an id that no row has.
+            # A score whose key is not in the index gets an id that no labelled row has.
             return {key: id_by_index.get(key, f"{key} (no row)") for key in keys}
     raise LabelError(
         f"{labels.name}: its rows have no ids, so it is not clear which row a score is of; "
@@ -255,7 +255,7 @@ def _match_score_keys(scores: Any, source: LabelSource, labels: AnyLabels) -> di
 
 
 def _check_keys_are_ids(scores: "pd.Series[float]", frame: "pd.DataFrame", id_column: str) -> None:
-    """Raise LabelError if the scores have the DataFrame's index instead of its ids."""
+    """Raise LabelError if the scores are indexed by the DataFrame's index, not by its ids."""
     has_index_of_frame = id_column in frame and scores.index.equals(frame.index)
     if has_index_of_frame and [*map(str, frame.index)] != [*map(str, frame[id_column])]:
         raise LabelError(

@@ -41,7 +41,7 @@ from optimize.measuring.scored import tuned_ids
 from optimize.measuring.tool_results import read_scores
 from optimize.statistics.correlations import Level
 
-# A judge and its name in a command.
+# The name of a judge in a command, and the judge.
 NamedJudge = tuple[str, AnyJudge]
 
 
@@ -98,8 +98,8 @@ def read_task(
 def read_partial_task(label_source: LabelSource, dimension_spec: str | None) -> Task:
     """Return a task on all outputs, some of them with labels on one dimension.
 
-    The dimension is that of --dimension, else the only one. An output counts half a pass if its
-    annotators are tied.
+    The dimension is that of --dimension, else the only dimension of the labels. An output whose
+    annotators are tied counts half a pass.
     """
     label_scale = parse_scale(label_source.scale)
     labelled_set = label_source.read_outputs(
@@ -162,7 +162,7 @@ def _find_subject(flags: Namespace, judges: list[NamedJudge]) -> tuple[str, Subj
 
 
 def _unlabelled_task(flags: Namespace, dimension: str, judges: list[NamedJudge]) -> Task:
-    """Return a task on the outputs of --data that no judge was tuned on, whatever their labels."""
+    """Return a task on the outputs of --data that no judge was tuned on; labels are ignored."""
     if not flags.data:
         raise SettingsError("--changed: name the outputs by --data FILE; they need no labels")
     labelled_set = read_items(flags.data, map=read_map_flags(flags.map) or None)
@@ -173,7 +173,7 @@ def _unlabelled_task(flags: Namespace, dimension: str, judges: list[NamedJudge])
     ids_tuned_on = {row_id for _, judge in judges for row_id in tuned_ids(judge, task.items(judge))}
     new_outputs = tuple(output for output in outputs if output.id not in ids_tuned_on)
     if not new_outputs:
-        raise LabelError(f"{labelled_set.name}: a judge was tuned on all outputs; bring others")
+        raise LabelError(f"{labelled_set.name}: a judge was tuned on all outputs; bring new ones")
     if ids_tuned_on:
         n_outputs = count_text(len(ids_tuned_on), "output")
         print_note(f"note: left out {n_outputs} that a judge was tuned on")
@@ -184,7 +184,7 @@ def _read_recordings(flags: Namespace, subject: Subject | None, task: Task) -> I
     """Yield an entry for each file of --scores and --replies."""
     values = parse_values(flags.values)
     if flags.scores and any(map(looks_like_number, values)):
-        print_note("note: the numbers in --values are those of labels; scores count as they are")
+        print_note("note: numbers in --values apply to labels; scores that are numbers are kept")
     scale = () if task.is_pairwise else recorded_scale(flags.scale, subject)
     label_words = verdict_words(task.labels, task.dimension)
     if label_words and (subject is None or subject.scale == (0, 1)):
@@ -202,7 +202,7 @@ def _read_recordings(flags: Namespace, subject: Subject | None, task: Task) -> I
 
 
 def _make_entry(name: str, task: Task, recording: Recording, scale: Sequence[int]) -> JudgeEntry:
-    """Return the entry of a recording; warn if all scores equal the labels, or are incomplete."""
+    """Make an entry; warn if all scores equal the labels, or if some labels have no score."""
     _print_notes(recording)
     scored_items = task.match_judgements(
         name, recording.judgement_by_id, None, scale, recording.tuned_ids
@@ -212,8 +212,8 @@ def _make_entry(name: str, task: Task, recording: Recording, scale: Sequence[int
     if scored_items.n_unjudged:
         unjudged_text = count_text(scored_items.n_unjudged, "labelled output")
         unlabelled_text = count_text(scored_items.n_unlabelled, "record")
-        left_out = f"{unjudged_text} without a record, {unlabelled_text} without a label"
-        print_error(f"warning: {name}: left out: {left_out}")
+        left_out_text = f"{unjudged_text} without a record, {unlabelled_text} without a label"
+        print_error(f"warning: {name}: left out: {left_out_text}")
     return JudgeEntry(name=name, scored_items=scored_items)
 
 
@@ -227,7 +227,7 @@ def _print_notes(recording: Recording) -> None:
 def load_judges(
     flags: Namespace, judge_arguments: Iterable[tuple[str, str]], lm: str
 ) -> list[NamedJudge]:
-    """Load the judges on the labels' scale."""
+    """Load the judges, and set them to the scale and the model that flags name."""
     judges, providers = list[NamedJudge](), set[str]()
     for name, argument in judge_arguments:
         # The first @ separates judge and model, since the name of a model may contain an @, too.
@@ -242,7 +242,7 @@ def load_judges(
         if not is_embedded(judge.lm):
             judge = judge.with_model(api_base=flags.api_base)
             providers.add(judge.lm.partition("/")[0])
-        # The default name has the last folder only: folders above it do not describe the judge.
+        # By default, a judge is named by its file and folder: folders above do not describe it.
         default_name = "/".join(Path(judge_path).parts[-2:]) + (f"@{model}" if model else "")
         judges.append((name or default_name, judge))
     if len(providers) > 1 and (flags.api_base or flags.api_key_env):

@@ -1,1 +1,1 @@
-"""The form of figures in JSON, on the screen and on the page."""
+"""How the numbers of a result are written: as JSON, and as text for the screen and the page."""

@@ -14,8 +14,8 @@ from optimize.items import Item
 from optimize.statistics.intervals import Figure, IntervalEstimate
 
 JsonObject = dict[str, object]
-# The metadata {"json": KEY} gives a dataclass field another key in JSON. With this metadata,
-# a field's value is a dataclass, whose fields are put into the enclosing object.
+# A dataclass field with the metadata {"json": KEY} is written under KEY. A field with the metadata
+# INLINED_IN_JSON holds a dataclass, whose own fields are written in place of the field.
 INLINED_IN_JSON = {"json": ""}
 
 
@@ -30,7 +30,7 @@ def to_json(result: object, decimals: int | None = JSON_DECIMALS) -> Any:
     """Return the result as values for JSON, by its method `to_json` if it has one.
 
     Numbers are rounded to `decimals` decimals (None: not rounded), and undefined numbers are null.
-    A method `to_json` chooses its decimals itself.
+    `decimals` has no effect on a result that has a method `to_json`.
     """
     if hasattr(result, "to_json"):
         return result.to_json()
@@ -46,15 +46,15 @@ def to_json(result: object, decimals: int | None = JSON_DECIMALS) -> Any:
 def fields_json(result: Any, *excluded: str, decimals: int | None = JSON_DECIMALS) -> JsonObject:
     """Return a dataclass' fields as values for JSON, without the fields named in `excluded`.
 
-    An interval becomes two values, its ends, which are null if there is no interval. A field whose
-    default is None or False is left out if it has this value.
+    An interval is written under two keys, such as `low` and `high`, which are null if there is no
+    interval. A field is left out if it has its default None or False.
     """
     record: JsonObject = {}
-    for each in fields(result):
-        value = getattr(result, each.name)
-        is_unset = value is each.default and (value is None or value is False)
-        if each.name not in excluded and not is_unset:
-            record |= _json_entries(each.metadata.get("json", each.name), value, decimals)
+    for field in fields(result):
+        value = getattr(result, field.name)
+        is_unset = value is field.default and (value is None or value is False)
+        if field.name not in excluded and not is_unset:
+            record |= _json_entries(field.metadata.get("json", field.name), value, decimals)
     return record
 
 
@@ -75,9 +75,9 @@ def judgement_rows(
 ) -> list[JsonObject]:
     """Return a flat row for each item, with people's mean rating and the judges' scores.
 
-    For pairs, the margin in favour of A is in place of the rating. A judge's columns are SCORE,
-    SCORE_rating (if one reply gave the score), SCORE_comment and SCORE_failure, with the judge's
-    name in place of SCORE. Columns text_NAME with the texts that were judged come last.
+    For a pair, people's rating is their mean margin in favour of A. A judge called NAME has the
+    columns NAME (its score), NAME_rating (the rating, if one reply gave the score), NAME_comment
+    and NAME_failure. The last columns hold the texts that were judged, such as text_output.
     """
     text_names = dict.fromkeys(chain.from_iterable(item.texts for item in items))
     rows = []

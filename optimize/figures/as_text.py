@@ -16,7 +16,6 @@ LINE_WIDTH = 80
 JSON_DECIMALS = 6
 TOO_FEW_FOR_INTERVAL = "too few for an interval"
 SPLIT_TITLES = {"test": "test", "test_unseen_systems": "unseen systems"}
-# The plurals of the verdicts.
 VERDICT_PLURALS = {"fail": "fails", "pass": "passes"}
 
 
@@ -24,26 +23,26 @@ def number_text(value: float | None, *, signed: bool = False) -> str:
     """Return the number with three decimals; "undefined" for None and NaN."""
     if value is None or not math.isfinite(value):
         return "undefined"
-    # Rounded to JSON's decimals first, so that text and JSON never differ in the last digit.
+    # Rounding to JSON's decimals first gives the same last digit as rounding the number in JSON.
     sign = "+" if signed else ""
     return f"{round(value, JSON_DECIMALS) + 0.0:{sign}.3f}"
 
 
 def interval_text(interval: "Interval | None", *, signed: bool = False) -> str:
-    """Return the ends of an interval in brackets; a note if there is no interval."""
+    """Return an interval's ends in brackets; "too few for an interval" if there is none."""
     if interval is None:
         return TOO_FEW_FOR_INTERVAL
     low, high = number_text(interval.low, signed=signed), number_text(interval.high, signed=signed)
     return f"[{low}, {high}]"
 
 
-def looks_text(looks: int) -> str:
-    """Return " of 3 looks" for an interval that holds in 3 looks at growing labels; "" for one."""
-    return f" of {looks} looks" if looks > 1 else ""
+def looks_text(n_looks: int) -> str:
+    """Return " of 3 looks" if growing labels are looked at 3 times; "" for a single look."""
+    return f" of {n_looks} looks" if n_looks > 1 else ""
 
 
 def figure_text(figure: "Figure | None", *, signed: bool = False) -> str:
-    """Return the figure's value and its interval, if it has one; "undefined" for None."""
+    """Return a figure's value, and its interval if there is one; "undefined" without a value."""
     number = number_text(figure.value if figure else None, signed=signed)
     if not figure or number == "undefined" or figure.interval is None:
         return number
@@ -56,7 +55,7 @@ def share_text(value: float | None) -> str:
 
 
 def cost_text(dollars: float | None) -> str:
-    """Return dollars, below $10 with four decimals; "free" for 0, "cost unknown" for None."""
+    """Return an amount such as "$12.30" or "$0.0123"; "free" for 0, "cost unknown" for None."""
     if dollars is None:
         return "cost unknown"
     if dollars == 0:
@@ -65,13 +64,13 @@ def cost_text(dollars: float | None) -> str:
 
 
 def wrap_lines(*sentences: str) -> list[str]:
-    """Return lines of at most 80 columns; each sentence starts a line, no word is broken."""
+    """Wrap each sentence to lines of 80 columns; a longer word gets a line of its own."""
     wrapper = textwrap.TextWrapper(LINE_WIDTH, break_long_words=False, break_on_hyphens=False)
     return [line for sentence in sentences for line in wrapper.wrap(sentence)]
 
 
 def short_name(name: str, max_length: int = 24) -> str:
-    """Return a name, cut in its middle if too long: names differ at their start and end."""
+    """Shorten a long name in its middle, since names mostly differ at their start and end."""
     if len(name) <= max_length:
         return name
     n_last = (max_length - 1) // 2
@@ -89,17 +88,17 @@ def table_lines(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[st
 
 
 def interval_unit(level: str) -> str:
-    """Return the noun for what is sampled at a level of rho: systems, else documents."""
+    """Return the noun for what an interval of rho resamples: systems at system level."""
     return "system" if level == "system" else "document"
 
 
-def correlation_line(rho: "Correlation", unit: str, n_systems: int) -> str:
+def correlation_line(rho: "Correlation", output_noun: str, n_systems: int) -> str:
     """Return a correlation in one line, with level, coefficient, interval and counts."""
     zero_note = f" ({rho.n_zero:,} of them count 0)" if rho.n_zero else ""
     counts = [
         count_text(n_systems, "system") if rho.level == "system" else "",
         f"{rho.n_documents:,} documents",
-        count_text(rho.n_outputs, unit),
+        count_text(rho.n_outputs, output_noun),
         f"{rho.n_undefined:,} undefined{zero_note}" if rho.n_undefined else "",
         f"{rho.n_failed:,} failed" if rho.n_failed else "",
     ]

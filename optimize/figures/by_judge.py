@@ -1,10 +1,10 @@
-"""The same value for two judges (untuned and tuned), or for each split that was held out."""
+"""Two values side by side: of the untuned and the tuned judge, or of two held-out splits."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeVar
 
-# The names in JSON of the untuned judge ("seed") and the tuned judge.
+# In JSON, the untuned judge is called "seed".
 JudgeName = Literal["seed", "tuned"]
 T = TypeVar("T")
 U = TypeVar("U")
@@ -12,7 +12,7 @@ U = TypeVar("U")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByJudge(Generic[T]):
-    """A pair of values, for the untuned judge and for the tuned judge."""
+    """The same quantity for the untuned judge and for the tuned judge."""
 
     untuned: T = field(metadata={"json": "seed_judge"})
     tuned: T = field(metadata={"json": "tuned_judge"})
@@ -26,16 +26,16 @@ class ByJudge(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class HeldOut(Generic[T]):
-    """A value for each held-out split: `test`, and `unseen` for systems that tuning did not see."""
+    """A value for the test split, and one for the outputs of systems that tuning did not see."""
 
     test: T
     unseen: T | None = field(default=None, metadata={"json": "test_unseen_systems"})
 
     @property
     def by_name(self) -> dict[str, T]:
-        """The value of each split, by the split's name in files."""
-        split_by_name = {"test": self.test, "test_unseen_systems": self.unseen}
-        return {name: split for name, split in split_by_name.items() if split is not None}
+        """The values that are not None, by the name of the split in files."""
+        value_by_name = {"test": self.test, "test_unseen_systems": self.unseen}
+        return {name: value for name, value in value_by_name.items() if value is not None}
 
     def map(self, function: Callable[[T], U]) -> "HeldOut[U]":
         return HeldOut(*map(function, self.by_name.values()))

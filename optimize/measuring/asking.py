@@ -41,7 +41,7 @@ class Task:
 
     @classmethod
     def from_labels(cls, labels: AnyLabels, dimension: str, level: LevelOrAuto = "auto") -> "Task":
-        """Return a task on these labels; for "auto", at the level that suits them."""
+        """Return a task on these labels; the level "auto" becomes the level that suits them."""
         # The level depends on all labels, judged or not, so that all judges have the same level.
         items, is_pairwise = make_items(labels, dimension), isinstance(labels, LabelledPairs)
         check_level(level, items, are_pairs=is_pairwise)
@@ -68,10 +68,10 @@ class Task:
         scale: Sequence[int] = (),
         tuned_row_ids: frozenset[str] = frozenset(),
     ) -> ScoredItems:
-        """Return the judgements of the labelled items, matched by id; other judgements are counted.
+        """Match judgements to labelled items by id; judgements without a label are only counted.
 
-        A recording has no `judge`: its `scale` and the rows that its judge was tuned on
-        (`tuned_row_ids`) are given.
+        Recorded scores come without a `judge`. So the caller gives the `scale` of their judge, and
+        the ids of the rows that it was tuned on (`tuned_row_ids`).
         """
         all_items = self.items(judge)
         items = all_items.of_ids(judgement_by_id)
@@ -100,7 +100,7 @@ class Task:
 
 
 def on_label_scale(judge: AnyJudge, scale: str | None) -> AnyJudge:
-    """Return a catalogue judge with this scale; any other judge keeps its own scale."""
+    """Return a judge of the catalogue with this scale; any other judge keeps its own scale."""
     if judge.is_frozen or not isinstance(judge, Judge):
         return judge
     subject = rescale_subject(judge.subject, scale)
@@ -110,7 +110,7 @@ def on_label_scale(judge: AnyJudge, scale: str | None) -> AnyJudge:
 
 
 def recorded_scale(scale: str | None, subject: Subject | None) -> tuple[int, ...]:
-    """Return all ratings of --scale, else of the subject's scale; () if both are unknown."""
+    """Return all ratings of the scale in --scale, else of the subject's; () if both are unknown."""
     if bounds := judge_scale(scale):
         return tuple(range(bounds[0], bounds[1] + 1))
     return tuple(subject.scale) if subject else ()
@@ -118,11 +118,11 @@ def recorded_scale(scale: str | None, subject: Subject | None) -> tuple[int, ...
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeUsage:
-    """The time, calls, tokens and cost of asking a judge; all fields are None for a recording.
+    """The time, calls, tokens and cost of asking a judge; all None for recorded scores.
 
     `cost_per_1000_rows` counts every reply at list price, even if an earlier run paid for it.
-    `seconds_per_1000_rows` is None if a cache or an earlier start of the run had some of the
-    replies. Calls, tokens and `cost_usd` are summed over all starts.
+    `seconds_per_1000_rows` is None if some of the replies come from a cache or from an earlier
+    start of the run. Calls, tokens and `cost_usd` are summed over all starts of the run.
     """
 
     plan: str | None = None
@@ -135,10 +135,10 @@ class JudgeUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeEntry:
-    """One of the judges that a command measures: a judge to ask about `items`, or a recording.
+    """One of the judges that a command measures: a judge to ask about `items`, or recorded scores.
 
-    A recording has `scored_items`, and no `judge`. When a judge has been asked, its entry has
-    `scored_items`, or in `why_unscored` the reason why there are none.
+    An entry for recorded scores has `scored_items`, and no `judge`. Any other entry gets its
+    `scored_items` when its judge is asked; if this fails, `why_unscored` says why.
     """
 
     name: str
@@ -175,7 +175,7 @@ def total_dollars(amounts: Iterable[float | None]) -> float | None:
 def judge_items(
     judge: AnyJudge, items: Items, client: Client, seed: int, progress: Progress
 ) -> dict[str, AnyJudgement]:
-    """Return the judgements of all items by their ids, with progress after each item."""
+    """Return the judgement of each item by the item's id, and show the progress."""
     judgement_by_id = {}
     judgements = judge.judge_rows((item.texts for item in items), client, seed=seed)
     for item, judgement in zip(items, judgements, strict=True):
@@ -193,13 +193,13 @@ def ask_judges(
 ) -> list[JudgeEntry]:
     """Ask the judges and return the entries with scores; replies in `store` are used again.
 
-    If a judge fails or reaches a limit, its entry has the reason, and the other judges are asked.
+    If a judge's model fails or a limit is reached, its entry says why; other judges are asked.
     """
     if all(entry.sends_no_request for entry in judge_entries):
         options["store"] = None
     with Session(keep_going=False, lms=asked_models(judge_entries), **options) as session:
         clients: dict[str, Client] = {}
-        # All models are opened before the first request, so that a missing API key costs nothing.
+        # All clients are opened before the first request, so that a missing API key costs nothing.
         for entry in judge_entries:
             if judge := entry.judge:
                 judge.check_destination()
@@ -238,7 +238,7 @@ def _ask_judge(entry: JudgeEntry, task: Task, client: Client | None, seed: int) 
 
 
 def _usage(plan: str, clients: Sequence[Client], n_rows: int, seconds: float) -> JudgeUsage:
-    """Return the usage for `n_rows` rows; a panel's models in this process do not count."""
+    """Return the usage for `n_rows` rows; in a panel, models in this process are not counted."""
     paid_clients = [client for client in clients if len(clients) == 1 or not client.is_in_process]
     list_price_cost = spent_dollars = 0.0
     for client in paid_clients:

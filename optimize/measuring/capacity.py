@@ -1,4 +1,4 @@
-"""What labels can show: which figures get an interval, how likely a gain is, labels to add."""
+"""Tell what labels can show: which figures get an interval, how likely tuning shows a gain."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -21,17 +21,17 @@ from optimize.statistics.verdict_rates import MIN_DOCUMENTS_FOR_RATES, MIN_OUTPU
 
 # People's words for pass and for fail; None if labels are ratings.
 VerdictWords = tuple[str, str] | None
-# The lowest TPR and TNR that many users accept. `check` prints how many labels show that a judge's
-# rates are higher.
+# The lowest TPR and TNR that many users accept. `dspy-judges check` prints how many labels are
+# needed to show that a judge has higher rates.
 USUAL_FLOORS = {"tpr": 0.8, "tnr": 0.8}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelsNeeded:
-    """How many independent labels decide whether a judge's TPR and TNR lie above their floors.
+    """How many independent labels show that a judge's TPR and TNR lie above their floors.
 
-    `n_labels` has the numbers for two judges, by their true rates: one errs half as often as the
-    floors allow, the other three quarters as often. A number is None if it is too large.
+    `n_labels` maps a judge's true rates to the labels needed, or to None if too many are needed.
+    One judge errs half as often as the floors allow, the other three quarters as often.
     """
 
     floors: Mapping[str, float]
@@ -40,18 +40,18 @@ class LabelsNeeded:
 
     def __str__(self) -> str:
         floors_text = " and ".join(f"{name.upper()} {rate:g}" for name, rate in self.floors.items())
-        numbers = []
+        texts = []
         for rates_text, n in self.n_labels.items():
-            number = "too many" if n is None else f"{floor.round_up_to_two_digits(n):,}"
-            numbers.append(f"{number} labels for a judge of {rates_text}")
+            n_text = "too many" if n is None else f"{floor.round_up_to_two_digits(n):,}"
+            texts.append(f"{n_text} labels for a judge of {rates_text}")
         return (
-            f"Floors of {floors_text} take {', '.join(numbers)} ({self.fail_share:.0%} fails, a "
+            f"Floors of {floors_text} take {', '.join(texts)} ({self.fail_share:.0%} fails, a "
             f"chance of {floor.PLANNED_POWER:.0%}, independent outputs)"
         )
 
 
 def labels_needed_for_floors(floors: Mapping[str, float], fail_share: float) -> LabelsNeeded:
-    """Return how many labels these floors need, if people fail this share of the outputs."""
+    """Return how many labels show rates above the floors, if `fail_share` of the labels fail."""
     n_labels = {}
     for error_ratio in floor.ERROR_RATIOS:
         rates = {name: 1 - error_ratio * (1 - value) for name, value in floors.items()}
@@ -76,13 +76,13 @@ def capacity_texts(labels: AnyLabels, dimension: str) -> dict[str, str]:
         distribution_text = f"{mean:.0%} {words[0]}, {1 - mean:.0%} {words[1]}"
         if 0 < mean < 1:
             floors_text = str(labels_needed_for_floors(USUAL_FLOORS, 1 - mean))
-    intervals_text, gain_text, advice = _tuning_capacity(task, items, words)
+    intervals_text, gain_text, advice = _tuning_texts(task, items, words)
     if not people_text:
         advice.append("a second annotator on 30 outputs")
     if not np.ptp(items.human):
         absent_word = words[int(items.human[0])] if words else "other rating"
-        n_text = f"among {len(items):,} labels"
-        advice = [f"no {absent_word} {n_text}, so nothing to learn or to measure"]
+        among_text = f"among {len(items):,} labels"
+        advice = [f"no {absent_word} {among_text}, so nothing to learn or to measure"]
     text_by_heading = {
         "labels": f"{dimension}: {distribution_text}",
         "people": people_text or "how far they agree is not known",
@@ -95,22 +95,22 @@ def capacity_texts(labels: AnyLabels, dimension: str) -> dict[str, str]:
     return {heading: text for heading, text in text_by_heading.items() if text}
 
 
-def _tuning_capacity(task: Task, items: Items, words: VerdictWords) -> tuple[str, str, list[str]]:
-    """Return three texts: which figures get an interval, how likely a gain is, what to label."""
-    all_missing = n_missing_for_intervals(items, task.level, has_verdicts=bool(words))
-    intervals_text = f"verify on all {_figures_with_interval(items, all_missing)}"
+def _tuning_texts(task: Task, items: Items, words: VerdictWords) -> tuple[str, str, list[str]]:
+    """Return which figures get an interval, how likely tuning shows a gain, and what to label."""
+    n_missing_on_all = n_missing_for_intervals(items, task.level, has_verdicts=bool(words))
+    intervals_text = f"verify on all {_figures_with_interval(items, n_missing_on_all)}"
     try:
-        # A tuning run with the default seed makes the same splits.
+        # These are the splits that a tuning run makes with its default seed.
         splits = split(task.labels, seed=0)
     except LabelError:
-        too_few = f"{MIN_DOCUMENTS_TO_SPLIT} documents let a judge be tuned, 30 are a fair start"
-        return intervals_text, "", [too_few]
+        advice = [f"{MIN_DOCUMENTS_TO_SPLIT} documents let a judge be tuned, 30 are a fair start"]
+        return intervals_text, "", advice
     train, dev, test = (
         make_items(labels, task.dimension) for labels in (splits.train, splits.dev, splits.test)
     )
-    n_missing = n_missing_for_intervals(test, task.level, has_verdicts=bool(words))
-    intervals_text += f"; tune on test, {_figures_with_interval(test, n_missing)}"
-    advice = [*_advice(items, test, n_missing, words)]
+    n_missing_on_test = n_missing_for_intervals(test, task.level, has_verdicts=bool(words))
+    intervals_text += f"; tune on test, {_figures_with_interval(test, n_missing_on_test)}"
+    advice = [*_labels_to_add(items, test, n_missing_on_test, words)]
     if not np.ptp((train + dev).human):
         return intervals_text, "", advice
     goal: Goal = "balanced" if words else task.level
@@ -121,16 +121,16 @@ def _tuning_capacity(task: Task, items: Items, words: VerdictWords) -> tuple[str
 
 
 def _contrast_text(items: Items) -> str:
-    """Return within how many documents people give different labels."""
+    """Return in how many documents people give different labels to different outputs."""
     document_labels = [items.human[rows] for rows in items.rows_by_document.values()]
-    n_with_one = sum(labels.size == 1 for labels in document_labels)
-    if n_with_one == len(document_labels):
+    n_single_output = sum(labels.size == 1 for labels in document_labels)
+    if n_single_output == len(document_labels):
         return "none within documents, which have one output each"
-    n_varied = sum(bool(np.ptp(labels) > 0) for labels in document_labels)
-    several_text = count_text(len(document_labels) - n_with_one, "document")
-    text = f"people tell outputs apart in {n_varied:,} of {several_text}"
-    if n_with_one:
-        text += f" with several outputs; {count_text(n_with_one, 'document')} have only one"
+    n_with_contrast = sum(bool(np.ptp(labels) > 0) for labels in document_labels)
+    several_text = count_text(len(document_labels) - n_single_output, "document")
+    text = f"people tell outputs apart in {n_with_contrast:,} of {several_text}"
+    if n_single_output:
+        text += f" with several outputs; {count_text(n_single_output, 'document')} have only one"
     return text
 
 
@@ -144,8 +144,8 @@ def n_missing_for_intervals(items: Items, level: Level, *, has_verdicts: bool) -
     labels, counts = np.unique(items.human, return_counts=True)
     n_informative = 0
     for rows in items.rows_by_document.values():
-        baseline = items.human[rows[0]] if level == "summary" else labels[counts.argmax()]
-        n_informative += bool((items.human[rows] != baseline).any())
+        common_label = items.human[rows[0]] if level == "summary" else labels[counts.argmax()]
+        n_informative += bool((items.human[rows] != common_label).any())
     return {f"{level}-level rho": max(0, MIN_DOCUMENTS_FOR_INTERVAL - n_informative)}
 
 
@@ -154,10 +154,10 @@ def _figures_with_interval(items: Items, n_missing_by_figure: Mapping[str, int])
     return f"{count_text(len(items.documents), 'document')}: {', '.join(figures) or 'none'}"
 
 
-def _advice(
+def _labels_to_add(
     all_items: Items, test: Items, n_missing_by_figure: Mapping[str, int], words: VerdictWords
 ) -> Iterator[str]:
-    """Yield what to collect for each figure that has no interval on the test split."""
+    """Yield what to label for each figure that has no interval on the test split."""
     for figure, n_missing in n_missing_by_figure.items():
         if not n_missing:
             continue
@@ -169,7 +169,7 @@ def _advice(
 
 
 def _more_documents(all_items: Items, n_missing: int) -> str:
-    """Return how many more documents give test `n_missing` more whose labels differ."""
+    """Return how many documents to add, so that test gets `n_missing` more with unequal labels."""
     n_documents = len(all_items.documents)
     # Test gets a fixed share of all documents. In some of its documents all labels may be equal.
     n_with_contrast = max(1, MIN_DOCUMENTS_FOR_INTERVAL - n_missing)
@@ -178,17 +178,17 @@ def _more_documents(all_items: Items, n_missing: int) -> str:
     return f"{n_more:,} more documents{clarification}"
 
 
-def _more_labels(all_items: Items, test: Items, n_missing: int, label: int, word: str) -> str:
-    """Return how many more passes (1) or fails (0) give test `n_missing` more of them."""
+def _more_labels(all_items: Items, test: Items, n_missing: int, label: int, label_word: str) -> str:
+    """Return how many passes (1) or fails (0) to add, so that test gets `n_missing` more."""
     from scipy.special import nbdtrik
 
     rows = np.flatnonzero(test.human == label)
     n_missing_documents = MIN_DOCUMENTS_FOR_RATES - len(test.of_rows(rows).documents)
     if rows.size >= MIN_OUTPUTS_FOR_RATES and n_missing_documents > 0:
         n_more = math.ceil(n_missing_documents * len(all_items.documents) / len(test.documents))
-        return f"{n_more:,} more documents with {word} outputs"
-    # So many outputs in the other splits that nine of ten random test splits get enough.
-    n_elsewhere = float(nbdtrik(0.9, MIN_OUTPUTS_FOR_RATES, len(test) / len(all_items)))
+        return f"{n_more:,} more documents with {label_word} outputs"
+    # With so many of these labels outside test, nine of ten random test splits have enough.
+    n_outside_test = float(nbdtrik(0.9, MIN_OUTPUTS_FOR_RATES, len(test) / len(all_items)))
     n_labelled = int((all_items.human == label).sum())
-    n_more = math.ceil(MIN_OUTPUTS_FOR_RATES + n_elsewhere) - n_labelled
-    return f"{max(n_missing, n_more):,} more {word} outputs"
+    n_more = math.ceil(MIN_OUTPUTS_FOR_RATES + n_outside_test) - n_labelled
+    return f"{max(n_missing, n_more):,} more {label_word} outputs"

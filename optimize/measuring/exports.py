@@ -1,6 +1,6 @@
 """Declare how the results of other tools are recognised, and where their scores are.
 
-The formats were taken from files that the tools wrote; docs/other_tools.md lists their versions.
+The formats are those of files that the tools wrote; docs/other_tools.md lists the tools' versions.
 """
 
 import re
@@ -13,7 +13,7 @@ from judges.tables.text import Record
 from optimize.measuring.recorded import SCORE_BY_WORD
 
 # The columns in which tools put a row's id and texts, and a score's metric, value and reason. The
-# first of these columns that a row has is read. With a dot, the column is a key in a nested object.
+# first of these columns that a row has is read. In "a.b", b is a key of the object in column a.
 COLUMNS_BY_CONTENT: dict[str, tuple[str, ...]] = {
     "id": (
         *("id", "name", "example_id", "metadata.id", "vars.id", "inputs.id", "request.id"),
@@ -35,15 +35,15 @@ class Tool:
 
     Attributes:
         name: The tool's name, for messages.
-        columns: Regular expressions. A file is the tool's if each matches a column of its rows.
+        columns: Regular expressions. A file is the tool's if each one matches one of its columns.
         scores: The column that holds a row's scores: a list with an object for each metric, or an
-            object with a number or an object for each metric. A dot leads into a nested object.
+            object with a number or an object for each metric. In "a.b", b is a key in a's object.
         rows: The path to the rows in a JSON object; empty if the file is the list of rows itself.
-        words: Words that count as a score, beside yes and no, true and false, pass and fail.
+        words: The scores of words other than yes, no, true, false, pass and fail.
         places: The tool's columns by their content, tried before those of `COLUMNS_BY_CONTENT`.
         score_columns: A regular expression for columns that hold one score each, with a group for
-            the metric's name. Empty if there are none.
-        refusal: Why such a file cannot be read, and what to do instead; empty if it can.
+            the metric's name. Empty if the tool has no such columns.
+        refusal: Why the tool's files cannot be read, and what to do; empty if they can be read.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Tool:
         return {**SCORE_BY_WORD, **self.words}
 
     def matches(self, columns: Collection[str]) -> bool:
-        """Return whether a file with these columns is the tool's."""
+        """Return whether the tool wrote a file with these columns."""
         return all(any(re.fullmatch(pattern, name) for name in columns) for pattern in self.columns)
 
     def columns_of(self, content: str) -> tuple[str, ...]:
@@ -87,11 +87,11 @@ def texts_inside(value: object) -> Iterator[str]:
         yield from chain.from_iterable(map(texts_inside, inner_values))
 
 
-# In Ragas' files every other column is a metric. Columns with the sample's texts and id are
-# excluded, since an id may be a number like a score.
+# Each column of a Ragas file is read as a metric, apart from the columns of the sample's texts and
+# id: an id may be a number like a score.
 _RAGAS_METRICS = "(?!(?:id|user_input|response|reference)$)(.+)"
 _PROMPTFOO_ADVICE = "rounds scores; export by `promptfoo eval -o results.json`"
-# The last tool that matches a file is used, so that a tool that a user appends has precedence.
+# The last tool that matches a file is used, so a tool that a user appends is tried first.
 TOOLS = [
     Tool("Ragas", ("user_input", "response"), score_columns=_RAGAS_METRICS),
     Tool("LangSmith", ("run", "evaluation_results"), "evaluation_results.results"),

@@ -1,4 +1,4 @@
-"""The outputs on which a judge and people differ, one by one, the worst of each kind first."""
+"""List the outputs on which a judge and people differ: by kind of difference, worst first."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,9 +17,9 @@ from optimize.statistics.intervals import Mask, Vector
 
 NamedTexts = list[tuple[str, str]]
 MissKind = Literal["false pass", "false alarm", "too high", "too low", "wrong side", "change"]
-# A rating is a miss if the output's rank is wrong by at least this share of all ranks.
+# A judge's rating is a miss if its rank differs from people's by at least this share of all ranks.
 MIN_RANK_DIFFERENCE = 0.25
-# Numbers that differ by less look the same in two decimals.
+# A score and a label that differ by less than this may look equal with two decimals.
 MIN_VISIBLE_DIFFERENCE = 0.005
 MISS_COLUMNS = (
     *("miss", "id", "document_id", "system", "label", "verdict", "score"),
@@ -32,8 +32,8 @@ class Remarks:
     """What people and the judge wrote about an output, with the texts that the judge read.
 
     `decided_by` has the answers to the judge's questions that moved its score most. `people` has
-    each annotator's label and comment by the annotator's name. `output_names` are the names of the
-    output among the texts, or of the two outputs of a pair.
+    each annotator's label and comment by the annotator's name. `output_names` has the key of the
+    output in `texts`, or the keys of a pair's two outputs.
     """
 
     comment: str
@@ -70,13 +70,13 @@ class Remarks:
         return {**remarks, "output": self.output, **texts}
 
     def as_line(self, title: str, item_id: str) -> str:
-        """Return a line with the start of the output, of the comment and of the reason."""
+        """Return a line with the starts of the output, of people's comment and the judge's reason."""
         prefix = f"{title} {short_name(item_id, 16)}: "
         reason = self.decided_by or self.reason
         texts = {"": self.output, "people: ": self.comment, "judge: ": reason}
-        lines = [name + " ".join(text.split()) for name, text in texts.items() if text.strip()]
-        width = (LINE_WIDTH - len(prefix) - 3 * (len(lines) - 1)) // max(len(lines), 1)
-        excerpts = [line if len(line) <= width else f"{line[: width - 1]}…" for line in lines]
+        remarks = [name + " ".join(text.split()) for name, text in texts.items() if text.strip()]
+        width = (LINE_WIDTH - len(prefix) - 3 * (len(remarks) - 1)) // max(len(remarks), 1)
+        excerpts = [text if len(text) <= width else f"{text[: width - 1]}…" for text in remarks]
         return prefix + " | ".join(excerpts)
 
 
@@ -114,37 +114,37 @@ class Miss:
 def rows_by_miss_kind(scored_items: ScoredItems) -> dict[MissKind, list[int]]:
     """Return the rows of each kind of miss, the worst first.
 
-    The worst wrong verdict is the one of which the judge was surest. A rating is a miss if the
-    output's rank is wrong by `MIN_RANK_DIFFERENCE`; a pair, if the judge does not prefer the output
-    that people prefer.
+    A wrong verdict is the worse, the surer the judge was of it. A rating is a miss if its rank is
+    wrong by `MIN_RANK_DIFFERENCE`. A pair is a miss if people prefer one of its outputs, and the
+    judge does not prefer the same one.
     """
     scores, human, verdicts = scored_items.scores, scored_items.human, scored_items.verdicts
-    masks: dict[MissKind, Mask]
+    mask_by_kind: dict[MissKind, Mask]
     # A failed judgement is NaN, for which every comparison is false.
     if scored_items.has_verdicts:
         differences = scores - PASS_THRESHOLD
-        masks = {
+        mask_by_kind = {
             "false pass": (verdicts == 1) & (human == 0),
             "false alarm": (verdicts == 0) & (human == 1),
         }
     elif scored_items.is_pairwise:
         differences = scores - human
-        masks = {"wrong side": (scores * human <= 0) & (human != 0)}
+        mask_by_kind = {"wrong side": (scores * human <= 0) & (human != 0)}
     else:
         differences = rank_differences(scored_items)
         is_visible = np.abs(scores - human) >= MIN_VISIBLE_DIFFERENCE
-        masks = {
+        mask_by_kind = {
             "too high": is_visible & (differences >= MIN_RANK_DIFFERENCE),
             "too low": is_visible & (differences <= -MIN_RANK_DIFFERENCE),
         }
-    worst_first = np.argsort(-np.abs(differences), kind="stable")
-    return {kind: worst_first[mask[worst_first]].tolist() for kind, mask in masks.items()}
+    sorted_rows = np.argsort(-np.abs(differences), kind="stable")
+    return {kind: sorted_rows[mask[sorted_rows]].tolist() for kind, mask in mask_by_kind.items()}
 
 
 def rank_differences(scored_items: ScoredItems) -> Vector:
-    """Return the judge's rank of each output minus people's, as a share of all ranks.
+    """Return each output's rank by the judge minus its rank by people, as a share of all ranks.
 
-    It is 0 for outputs without a score, and for documents whose outputs people rate alike.
+    The difference is 0 for an output without a score, and where people rate all outputs alike.
     """
     scores, human = scored_items.scores, scored_items.human
     differences = np.zeros(len(human))
@@ -166,7 +166,7 @@ def list_misses(scored_items: ScoredItems, max_per_kind: int | None = None) -> l
 
 
 def _annotator_texts(scored_items: ScoredItems, row: int) -> NamedTexts:
-    """Return each annotator's name, with the label and the comment as far as they are known."""
+    """Return each annotator's name with the annotator's label and comment, where they are known."""
     item, dimension = scored_items.labelled_items[row], scored_items.dimension
     labels = [*map(scored_items.label_text, scored_items.items[row].ratings)]
     if isinstance(item, LabelledOutput):

@@ -1,4 +1,4 @@
-"""Figures on outputs that a judge scored and people labelled in part; a missing label is NaN."""
+"""Estimates from a judge's scores of all outputs and people's labels on some of the outputs."""
 
 import math
 
@@ -13,13 +13,13 @@ from optimize.measuring.scored import ScoredItems
 from optimize.statistics.intervals import Mask
 from optimize.statistics.mean_estimates import MeanEstimate, estimate_mean
 
-# A random sample of labels may leave systems without a label. If a sample would leave out as many
-# systems with a smaller chance than this, the labels do not count as a random sample.
+# A random sample of outputs to label may leave out some systems. Labels do not count as a random
+# sample if the chance that one leaves out so many systems is below this.
 MAX_CHANCE_OF_RANDOM_SAMPLE = 0.01
 
 
 def label_mask(scored_items: ScoredItems) -> Mask:
-    """Return which of the outputs have a label."""
+    """Return which outputs have a label; a missing label is NaN."""
     return ~np.isnan(scored_items.human)
 
 
@@ -31,8 +31,8 @@ def are_verdicts(scored_items: ScoredItems) -> bool:
 def unlabelled_systems(scored_items: ScoredItems) -> list[str]:
     """Return the systems without a label; none if this can happen by chance in a random sample.
 
-    A random label misses systems that have the share s of the outputs with probability 1 - s. The
-    chance is summed over all sets of as many systems, as if labels were independent.
+    If the systems have the share s of the outputs, n independent labels leave them all out with
+    probability (1 - s)^n. It is multiplied by the number of sets of as many systems.
     """
     system_ids, has_label = np.array(scored_items.system_ids), label_mask(scored_items)
     systems = scored_items.items.systems
@@ -55,7 +55,7 @@ def find_label_scale(
 
     The ends are not taken from the labels, since all labels may be near one end of the scale.
     `definition` is the argument of --dimension. Raises LabelError if the scale is unknown, or if a
-    label lies outside.
+    label lies outside the scale.
     """
     labels, dimension = scored_items.labels, scored_items.dimension
     assert isinstance(labels, LabelledSet)
@@ -66,7 +66,7 @@ def find_label_scale(
     if ends is None and dimension in labels.words:
         ends = 0.0, 1.0
     if ends is None and isinstance(subject, Dimension):
-        # If nothing exceeds 1, people may have used 0 to 1 in place of the dimension's scale.
+        # If no label or score exceeds 1, people may have used 0 to 1, not the dimension's scale.
         highest_number = max(highest, np.nanmax(scored_items.scores, initial=0))
         if highest_number > 1 or subject.scale[-1] == 1:
             ends = subject.scale[0], subject.scale[-1]

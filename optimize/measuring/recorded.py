@@ -31,8 +31,8 @@ from optimize.items import MARGIN_OF_VOTE
 
 JudgementsById = Mapping[str, AnyJudgement]
 SAME_NAME = "use the same name in labels and scores"
-# The words that count as scores. "correct" is none of them, although it counts as a label: a column
-# with that word beside the scores may hold people's labels.
+# The words that are read as scores. "correct" is read as a label only, since a column of "correct"
+# beside the scores may hold people's labels.
 SCORE_BY_WORD = {
     word: NUMBER_BY_YES_NO_WORD[word] for word in ("yes", "true", "pass", "no", "false", "fail")
 }
@@ -42,7 +42,7 @@ _USUAL_SCORE_COLUMNS = ("score", "verdict", "verdict_preferred", "preferred")
 
 
 class RecordingError(JudgesError, ValueError):
-    """A file of replies or scores that cannot be used; the message names file, line and column."""
+    """Raised for an unusable file of replies or scores; the message has file, line and column."""
 
 
 class Recording(NamedTuple):
@@ -59,7 +59,7 @@ class Recording(NamedTuple):
 
 
 def judgement_of_score(score: float, is_pairwise: bool, reason: str | None = None) -> AnyJudgement:
-    """Return the judgement with this score, or for pairs this margin for A; NaN means failed."""
+    """Return a judgement with this score (for a pair, this margin for A); NaN means failed."""
     if math.isnan(score):
         return (Preference if is_pairwise else Judgement).failed(reason or "no score")
     if not is_pairwise:
@@ -83,13 +83,13 @@ def score_of_cell(cell: object, number_by_word: Mapping[str, float]) -> float | 
 
 
 def recorded_rows(path: Path) -> Iterator[tuple[str, Record]]:
-    """Yield each row with its location: the file without its folder, and the line."""
+    """Yield each row with its location: the file's name and the line."""
     problems = Problems(str(path), strict=True)
     try:
         table = read_table(path, problems)
     except RowsError as error:
         raise RecordingError(str(error)) from error
-    assert table is not None  # a strict list of problems raises the first one
+    assert table is not None  # with strict=True, the first problem is raised
     for row in table.rows:
         yield f"{path.name}, {problems.unit} {row.line}", row.cells
 
@@ -118,7 +118,7 @@ def read_own_scores(
     """
     number_by_word = _number_by_word(value_by_word or {}, is_pairwise)
     judgement_by_id: dict[str, AnyJudgement] = {}
-    tuned_ids, numbers = set[str](), set[float]()
+    tuned_ids, numeric_scores = set[str](), set[float]()
     for location, item_id, row in rows_on_dimension(path, dimension):
         if (record := _record_on_dimension(row, dimension)) is None:
             continue
@@ -138,27 +138,27 @@ def read_own_scores(
             raise RecordingError(f"{location}: {item_id!r:.60} has two scores")
         judgement_by_id[item_id] = judgement_of_score(score, is_pairwise)
         if looks_like_number(cell) and not math.isnan(score):
-            numbers.add(score)
+            numeric_scores.add(score)
         if _is_tuned_on(record, column):
             tuned_ids.add(item_id)
     if not judgement_by_id:
         raise RecordingError(f"{path.name}: no score on {dimension!r}; {SAME_NAME}")
-    # Margins favour A as well as B.
-    if is_pairwise and len(numbers) > 1 and (lowest := min(numbers)) >= 0:
+    # Some margins must be negative, since some pairs have the better output as B.
+    if is_pairwise and len(numeric_scores) > 1 and (lowest := min(numeric_scores)) >= 0:
         raise RecordingError(
-            f"{path.name}: scores of pairs are margins, positive for A, negative for B, 0 for a "
-            f"tie; these are {lowest:g} to {max(numbers):g}: write 1, -1 and 0, or A, B and tie"
+            f"{path.name}: scores of pairs are margins: positive for A, negative for B, 0 for tie; "
+            f"these are {lowest:g} to {max(numeric_scores):g}: write 1, -1 and 0, or A, B and tie"
         )
     return Recording(judgement_by_id, frozenset(tuned_ids))
 
 
 def _number_by_word(value_by_word: WordValues, is_pairwise: bool) -> dict[str, float]:
     """Return the score that each word stands for."""
-    votes = MARGIN_OF_VOTE if is_pairwise else {}
-    number_by_word = {vote.casefold(): margin for vote, margin in votes.items()}
+    margin_by_vote = MARGIN_OF_VOTE if is_pairwise else {}
+    number_by_word = {vote.casefold(): margin for vote, margin in margin_by_vote.items()}
     for word, value in value_by_word.items():
         number = MARGIN_OF_VOTE[value] if isinstance(value, str) else value
-        # Numbers in --values are those of labels; a score that is a number counts as it is.
+        # --values may replace a number in the labels; a score that is a number is never replaced.
         if not looks_like_number(word):
             number_by_word[word.casefold()] = math.nan if number is None else number
     return number_by_word
@@ -173,8 +173,8 @@ def _record_on_dimension(row: Record, dimension: str) -> Mapping[str, object] | 
 
 def _score_column(record: Mapping[str, object], dimension: str) -> str:
     """Return the column with the score; the dimension's name if there is none."""
-    # `score` writes a column NAME_judge if people's ratings are in NAME, and NAME_judge_failure.
-    # NAME is the judge's name, which is made from the name of the labels' column.
+    # `dspy-judges score` writes NAME and NAME_failure, where NAME is the judge's name. If people's
+    # ratings are in a column NAME, it writes NAME_judge and NAME_judge_failure.
     for name in (dimension, judge_name(dimension)):
         for column in (f"{name}_judge", name):
             if f"{column}_failure" in record:
@@ -195,18 +195,18 @@ def ids_are_row_numbers(labels: AnyLabels) -> bool:
 
 
 def check_row_numbers(path: Path, labels: AnyLabels) -> str:
-    """Check that rows belong to the labels with their row numbers; return a note if unsure.
+    """Check that each row belongs to the label with its row number, and return a note.
 
-    Raises RecordingError if a row has another text than the label with its number, or if rows
-    without texts are not as many as the labels.
+    The note is empty if texts were compared. Raises RecordingError if a row has another text than
+    its label, or if there are no texts, and not as many rows as labels.
     """
-    texts_by_id, columns = {item.id: item.texts for item in labels.items}, labels.reading.texts
+    texts_by_id = {item.id: item.texts for item in labels.items}
     n_rows, has_texts = 0, False
     for location, row in recorded_rows(path):
         n_rows += 1
         cells, row_number = cells_with_texts(row), str(row.get("id")).strip()
         for name, text in texts_by_id.get(row_number, {}).items():
-            column = columns.get(name, name)
+            column = labels.reading.texts.get(name, name)
             if not isinstance(cell := cells.get(column), str):
                 continue
             has_texts = True

@@ -15,7 +15,7 @@ from optimize.statistics import balanced, correlations, plain_agreement
 from optimize.statistics.correlations import Correlation, Level
 from optimize.statistics.intervals import Vector
 
-# The rows that a judge was tuned on are left out only if at least this many others remain.
+# The rows that a judge was tuned on are left out if at least this many rows and documents remain.
 MIN_ROWS_LEFT = 10
 MIN_DOCUMENTS_LEFT = 2
 
@@ -24,11 +24,10 @@ MIN_DOCUMENTS_LEFT = 2
 class ScoredItems:
     """One judge's judgements of labelled items, in the order of `items`.
 
-    `labels` are all labels that were read, also those of other items. `scale` has all ratings of
-    the judge; it is empty if they are unknown, and for pairs. `tuned_ids` are the outputs that the
-    judge was tuned on. `ids_on_tuned_documents` are all outputs of the documents that the judge was
-    tuned on. In a recording, `n_unjudged` labels have no record, and `n_unlabelled` records have no
-    label.
+    `labels` are all labels that were read, also those of other items. `scale` has all ratings that
+    the judge can give; it is empty for pairs, and if it is unknown. `tuned_ids` are the outputs
+    that the judge was tuned on. `ids_on_tuned_documents` are all outputs of the documents that the
+    judge was tuned on. `n_unjudged` labels have no score, `n_unlabelled` scores have no label.
     """
 
     judge_name: str
@@ -94,7 +93,7 @@ class ScoredItems:
 
     @property
     def failures(self) -> dict[str, str]:
-        """For each output without a score, the reason, by the output's id."""
+        """The reasons why outputs have no score, by the outputs' ids."""
         return {
             self.items[row].id: self.judgements[row].failure or "no reason was recorded"
             for row in np.flatnonzero(np.isnan(self.scores))
@@ -108,14 +107,14 @@ class ScoredItems:
         )
 
     def of_ids(self, ids: Collection[str]) -> "ScoredItems":
-        """Return the judgements of the items with these ids, in the same order as before."""
+        """Return the items with these ids and their judgements, in unchanged order."""
         return self.of_rows([row for row, item in enumerate(self.items) if item.id in ids])
 
     def without_ids(self, ids: Collection[str]) -> "ScoredItems":
         """Leave out the items with these ids, unless too few items would be left."""
-        rest = self.of_ids(self.ids - set(ids))
-        n_rows, n_documents = len(rest.items), len(rest.items.documents)
-        return rest if n_rows >= MIN_ROWS_LEFT and n_documents >= MIN_DOCUMENTS_LEFT else self
+        others = self.of_ids(self.ids - set(ids))
+        n_rows, n_documents = len(others.items), len(others.items.documents)
+        return others if n_rows >= MIN_ROWS_LEFT and n_documents >= MIN_DOCUMENTS_LEFT else self
 
     def correlation(
         self,
@@ -123,7 +122,7 @@ class ScoredItems:
         coefficient: str = "spearman",
         undefined: correlations.UndefinedRule = correlations.DEFAULT_UNDEFINED_RULE,
     ) -> Correlation:
-        """Return the coefficient of the scores with people's labels at a level."""
+        """Return the correlation of the scores with people's labels, by this coefficient."""
         vectors = self.scores, self.human, self.document_ids, self.system_ids
         weight = self.items.weights
         return correlations.correlation(
@@ -137,7 +136,7 @@ class ScoredItems:
 
     @property
     def pairwise_accuracy(self) -> plain_agreement.PairwiseAccuracy:
-        """How often the judge orders two outputs as people do; for pairs, the accuracy."""
+        """How often the judge orders two outputs, or the two outputs of a pair, as people do."""
         vectors = self.scores, self.human, self.document_ids
         if self.is_pairwise:
             return plain_agreement.preference_accuracy(*vectors)
@@ -146,7 +145,7 @@ class ScoredItems:
 
     @property
     def rows_ranked_together(self) -> list[Indices]:
-        """At summary level the rows of each document, at other levels one array of all rows."""
+        """The rows that are ranked against each other: of a document at summary level, else all."""
         if self.level == "summary":
             return list(self.items.rows_by_document.values())
         return [np.arange(len(self.items))]
@@ -179,14 +178,14 @@ def rows_scored_by_both(
 
 
 def tuned_ids(judge: AnyJudge | None, items: Items) -> frozenset[str]:
-    """Return the ids of the outputs that the judge was tuned on; none for a recording (None)."""
+    """Return the ids of the outputs that the judge was tuned on; none if `judge` is None."""
     return frozenset(item.id for item in items if judge and judge.was_tuned_on(item.texts))
 
 
 def ids_on_tuned_documents(judge: AnyJudge, items: Items) -> frozenset[str]:
     """Return the ids of all outputs of the documents that the judge was tuned on."""
-    inputs = {item.id: input_texts(item.texts, judge.subject) for item in items}
-    return frozenset(item_id for item_id, texts in inputs.items() if judge.was_tuned_on(texts))
+    inputs_by_id = {item.id: input_texts(item.texts, judge.subject) for item in items}
+    return frozenset(name for name, inputs in inputs_by_id.items() if judge.was_tuned_on(inputs))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,7 +193,7 @@ class TuningOverlap:
     """How many of the labelled rows a judge was tuned on; figures leave these rows out.
 
     If too few other rows remain, figures are on all rows, and `tuned_on_these_labels` is true.
-    `n_document_rows` of the measured rows have new outputs for documents of the tuning.
+    `n_document_rows` measured rows have a new output for a document that the judge was tuned on.
     """
 
     n_rows: int = field(metadata={"json": "n_met"})
@@ -203,7 +202,7 @@ class TuningOverlap:
 
     @classmethod
     def from_scores(cls, scored_items: ScoredItems, held_out: ScoredItems) -> "TuningOverlap":
-        """Return the overlap of the tuning with all rows, and with the measured rows `held_out`."""
+        """Count the tuned rows in `scored_items`, and the rows on tuned documents in `held_out`."""
         new_output_ids = held_out.ids_on_tuned_documents - held_out.tuned_ids
         return cls(
             n_rows=len(scored_items.tuned_ids & scored_items.ids),

@@ -29,7 +29,7 @@ from optimize.measuring.recorded import (
     score_of_cell,
 )
 
-# A file with such a column was written by `dspy-judges score`, even if a tool's columns are there.
+# A file with one of these columns was written by `dspy-judges score`, not by another tool.
 _OWN_COLUMN = re.compile("judgements|dimension|.+_failure")
 # The name of a metric with the object that holds its value, verdict and reason.
 Metric = tuple[str, Record]
@@ -65,13 +65,13 @@ def read_tool_results(
     """Read another tool's scores; returns None for a file that no known tool wrote.
 
     A row belongs to the labelled row with the same id, or with exactly the same input and output.
-    If there is no such row, the id is the row's place in the file. The scores are on the metric
+    A row without a labelled row gets its place in the file as id. The scores are on the metric
     named `metric`, else on the metric with the dimension's name, else on the only metric. Scores of
     repeated evaluations are averaged.
     """
-    if (recognised := _recognise_tool(path)) is None:
+    if (tool_and_rows := _recognise_tool(path)) is None:
         return None
-    tool, rows = recognised
+    tool, rows = tool_and_rows
     file_text = f"{path.name} ({tool.name})"
     if isinstance(labels, LabelledPairs):
         raise RecordingError(
@@ -90,8 +90,8 @@ def read_tool_results(
     matched_rows = zip(rows, labelled_outputs, metrics_by_row, strict=True)
     for number, (row, labelled_output, row_metrics) in enumerate(matched_rows, start=1):
         location = f"{path.name}, row {number}"
-        entries = [entry for name, entry in row_metrics if name == metric]
-        judgement = _read_judgement(tool, row, entries, has_verdicts, f"{location}: {metric!r}")
+        scores = [entry for name, entry in row_metrics if name == metric]
+        judgement = _read_judgement(tool, row, scores, has_verdicts, f"{location}: {metric!r}")
         if labelled_output is None:
             judgements_by_id[location].append(judgement)
         elif judgement.failure or not _has_other_output(tool, row, labelled_output):
@@ -106,7 +106,7 @@ def read_tool_results(
     if n_other_outputs:
         left_out_text = f"{count_text(n_other_outputs, 'row')} left out"
         warnings.append(f"{file_text}: {left_out_text}, whose output is not the labelled one")
-    judgement_by_id = {name: _mean(judgements) for name, judgements in judgements_by_id.items()}
+    judgement_by_id = {row_id: _mean_judgement(group) for row_id, group in judgements_by_id.items()}
     return Recording(judgement_by_id, notes=tuple(notes), warnings=tuple(warnings))
 
 
@@ -116,9 +116,9 @@ def _recognise_tool(path: Path) -> tuple[Tool, list[Record]] | None:
     # A file that is not valid JSON is read as a table below, which reports what is wrong.
     with suppress(OSError, ValueError):
         results = read_json_file(path) if path.suffix.lower() == ".json" else None
-    table = [] if isinstance(results, dict) else [row for _, row in recorded_rows(path)]
+    table_rows = [] if isinstance(results, dict) else [row for _, row in recorded_rows(path)]
     for tool in reversed(exports.TOOLS):
-        rows = objects_in(value_at(results, tool.rows)) if isinstance(results, dict) else table
+        rows = objects_in(value_at(results, tool.rows)) if isinstance(results, dict) else table_rows
         columns = {*chain.from_iterable(rows)}
         if tool.matches(columns) and not any(map(_OWN_COLUMN.fullmatch, columns)):
             if tool.refusal:
@@ -130,7 +130,7 @@ def _recognise_tool(path: Path) -> tuple[Tool, list[Record]] | None:
 def _match_rows(
     tool: Tool, rows: Sequence[Record], labels: LabelledSet
 ) -> list[LabelledOutput | None]:
-    """Return for each row the labelled output that matches best; None unless just one does."""
+    """Return for each row the output that matches best; None if none or several match best."""
     output_by_id = {output.id: output for output in labels.outputs}
     ids_by_key: dict[object, set[str]] = defaultdict(set)
     for output in labels.outputs:
@@ -142,7 +142,7 @@ def _match_rows(
     for row in rows:
         row_ids = {str(value_at(row, column)).strip() for column in id_columns}
         inputs, outputs = (tool.texts_of(row, name) & all_texts for name in ("input", "output"))
-        # Several labelled rows may have the same context and output, and differ in the question.
+        # Several labelled rows may have the same context and output; the question tells them apart.
         ids = (ids_by_key.get(key, ()) for key in (*row_ids, *product(inputs, outputs)))
         ranking = Counter(chain.from_iterable(ids)).most_common(2)
         is_tied = len(ranking) == 2 and ranking[0][1] == ranking[1][1]
@@ -160,7 +160,7 @@ def _text_pairs(labelled_output: LabelledOutput) -> Iterator[tuple[str, str]]:
 
 
 def _has_other_output(tool: Tool, row: Record, labelled_output: LabelledOutput) -> bool:
-    """Return whether the tool scored another output than the one that people labelled."""
+    """Return whether the output that the tool scored is not the output that people labelled."""
     labelled_texts = {*texts_inside({**labelled_output.texts})}
     output_texts = tool.texts_of(row, "output")
     return bool(labelled_texts and output_texts and output_texts.isdisjoint(labelled_texts))
@@ -193,7 +193,7 @@ def _choose_metric(
     file_text: str, names: Sequence[str], tool: Tool, metrics: Sequence[Metric]
 ) -> str:
     """Return the first of `names` that is a metric, else the only metric with a score."""
-    # If no row has a value or an error, no metric is chosen: the declaration is wrong.
+    # If no metric has a value or an error, the tool's columns for them are declared wrongly.
     if any(tool.value_of(entry, "value", "failure") is not None for _, entry in metrics):
         all_names = {name for name, _ in metrics}
         for name in names:
@@ -231,12 +231,12 @@ def _find_metric(name: str, metrics: Collection[str]) -> str:
 
 
 def _read_judgement(
-    tool: Tool, row: Record, entries: Sequence[Record], has_verdicts: bool, cell_text: str
+    tool: Tool, row: Record, scores: Sequence[Record], has_verdicts: bool, location: str
 ) -> Judgement:
-    """Return a row's score and reason; if people say pass or fail, a verdict is the score."""
-    if len(entries) > 1:
-        raise RecordingError(f"{cell_text} has two scores; give them different names")
-    entry = entries[0] if entries else {}
+    """Return a row's score and reason; if labels are verdicts, the tool's verdict is the score."""
+    if len(scores) > 1:
+        raise RecordingError(f"{location} has two scores; give them different names")
+    entry = scores[0] if scores else {}
     value = tool.value_of(entry, "value")
     if has_verdicts and value is not None:
         value = tool.value_of(entry, "verdict", "value")
@@ -247,7 +247,7 @@ def _read_judgement(
         failure = row_error
     score = math.nan if failure else score_of_cell(value, tool.score_by_word)
     if score is None:
-        raise RecordingError(f"{cell_text} is {excerpt(value)}; a number is wanted")
+        raise RecordingError(f"{location} is {excerpt(value)}; a number is wanted")
     reasons = (failure, tool.value_of(entry, "reason"), row_error)
     reason = next((text for text in reasons if isinstance(text, str)), None)
     if math.isnan(score):
@@ -255,8 +255,8 @@ def _read_judgement(
     return Judgement(score=score, rationale=reason)
 
 
-def _mean(judgements: Sequence[Judgement]) -> Judgement:
+def _mean_judgement(judgements: Sequence[Judgement]) -> Judgement:
     """Return the mean of the judgements that did not fail, with the first one's reason."""
-    scored = [judgement for judgement in judgements if not judgement.failure] or judgements
-    mean = math.fsum(judgement.score for judgement in scored) / len(scored)
-    return replace(scored[0], score=mean)
+    valid_judgements = [one for one in judgements if not one.failure] or judgements
+    mean = math.fsum(one.score for one in valid_judgements) / len(valid_judgements)
+    return replace(valid_judgements[0], score=mean)
