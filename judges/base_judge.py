@@ -47,7 +47,7 @@ class BaseJudge(ABC):
     """The base class of `Judge` and `Panel`.
 
     Args:
-        lm: The model that is asked; a panel names the first model that is not the embedded model.
+        lm: The model that is asked; for a panel, its first model that is not the embedded model.
         provenance: How and on which labels the judge was tuned, as data for JSON; None if untuned.
         api_base: The address of the model's endpoint, which only the user can set.
         lm_source: Who chose the model. If nobody chose it, an LM set by `dspy.configure` is asked.
@@ -87,7 +87,7 @@ class BaseJudge(ABC):
 
     @abstractmethod
     def with_model(self, lm: str | None = None, api_base: str | None = None) -> Self:
-        """Return a copy of the judge that asks another model, or its model at another address."""
+        """Return a copy of the judge with another model, or with another address of its model."""
 
     @abstractmethod
     def freeze(self) -> AnyJudgeFile:
@@ -240,7 +240,8 @@ class BaseJudge(ABC):
         """Open the judge's model once for many calls; the options are those of `score`.
 
         Yields:
-            A function from rows to judgements, for any thread. Rows beyond the budget get no score.
+            A function from rows to judgements, for any thread. No row gets a score after the budget
+            is spent.
 
         Example:
             >>> with judge.open(lm="openai/gpt-4.1-mini", max_cost=2.0) as judge_rows:
@@ -283,8 +284,8 @@ class BaseJudge(ABC):
     def judge_all(self, rows: Iterable[Row], **options: "Unpack[Options]") -> Judgements:
         """Yield the judgement of each row, in order, with the rationale if the judge gives one.
 
-        `rows` may be a generator: only a few rows are read ahead. The options are those of `score`,
-        and a row's keys are named as the columns there. A row without a text gets no score.
+        `rows` may be a generator: only a few rows are read ahead. A row's keys are named like the
+        columns for `score`, which has the same options. A row that lacks a text gets no score.
         """
         with self.open(**options) as judge_rows:
             yield from judge_rows(rows)
@@ -341,7 +342,7 @@ class BaseJudge(ABC):
                 progress.step(failed=judgement.failure is not None)
                 if judgement.failure is not None:
                     failure_counts[judgement.failure] += 1
-        # The new name keeps `frame[series.name] = series` from replacing people's labels.
+        # If a column had this name, `frame[series.name] = series` could replace people's labels.
         series_name = f"{self.name}_judge" if self.name in column_names else self.name
         series = pd.Series(scores, index=frame.index, name=series_name, dtype="float64")
         n_failed = failure_counts.total()

@@ -112,7 +112,7 @@ class Batch:
         if (self.state.lm, self.state.endpoint) != (lm, model.endpoint):
             raise FatalModelError(
                 f"{self._state_path}: its batch asks {self.state.lm} at {self.state.endpoint}: "
-                "name them (--lm, --api-base), or delete that file to forget the batch"
+                "name both (--lm, --api-base), or delete that file to forget the batch"
             )
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
@@ -173,7 +173,7 @@ class Batch:
 
     def _find_started_batch(self, client: "OpenAI") -> "ProviderBatch | None":
         """Return the batch that this run started before it was killed, if there is one."""
-        # The list begins with the newest batch, and loads its next page when it is reached.
+        # The provider lists the newest batches first; a further page is loaded only if it is read.
         for batch in client.batches.list(limit=100):
             if batch.created_at < self.state.begun_at - MAX_CLOCK_SKEW_SECONDS:
                 break
@@ -182,7 +182,7 @@ class Batch:
         return None
 
     def collect_answers(self) -> list[str]:
-        """Record the batch's answers, delete its files, and return why requests failed."""
+        """Record the batch's answers, delete the batch's files, and return why requests failed."""
         if self.state.batch_id is None:
             totals = self._store.totals()
             if {total.state for total in totals if total.purpose == BATCH_PURPOSE} == {ANSWERED}:

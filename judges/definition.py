@@ -84,8 +84,8 @@ class Definition(Struct, kw_only=True, forbid_unknown_fields=True):
             if not are_verdict_words(self.scale) or self.anchors.keys() - self.scale:
                 raise DimensionError(
                     "the scale of a verdict is two words, the good one first, as in 'scale: [pass, "
-                    "fail]', and anchors describe these words; not "
-                    f"{self.scale} and {[*self.anchors]}"
+                    "fail]', and anchors describe these words; the file has the scale "
+                    f"{self.scale} and the anchors {[*self.anchors]}"
                 )
             good_word, bad_word = self.scale
             anchors = {0: self.anchors.get(bad_word, ""), 1: self.anchors.get(good_word, "")}

@@ -59,7 +59,7 @@ class Dimension:
         instruction: The task that the model is given; an optimizer may rewrite it.
         source: The publication that the definition is from.
         words: For a pass-or-fail judge, the two words of its verdict, the good one first. The
-            anchors of such a judge are those of 0 and 1.
+            anchors are then those of 0 (the other word) and 1 (the good word).
         questions: Questions that tuning may add; the model answers them in the same reply. The
             untuned judge asks none of these questions.
 

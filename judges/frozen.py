@@ -28,10 +28,10 @@ from judges.scoring import SamplingPlan
 
 FILE_FORMAT: Final = "dspy-judges frozen judge"
 FILE_VERSION: Final = 1
-# In files of scores, this key or a column NAME_tuned_on marks rows that a judge was tuned on.
+# In files of scores, a key tuned_on or a column NAME_tuned_on marks rows that tuned a judge.
 TUNED_ON_KEY: Final = "tuned_on"
 MAX_MESSAGE_LENGTH = 500
-# DSPy would send the text after this mark in a message as an image or a file, not as a text.
+# A mark in a message: DSPy sends the text after the mark as an image or a file, not as a text.
 CUSTOM_TYPE_MARK = "<<CUSTOM-TYPE-"
 # The allowed roles of a judge's messages, in their order and with a space before each role.
 ROLE_ORDER = re.compile(r"( system)?( user assistant)* user")
@@ -93,7 +93,7 @@ class Provenance(Struct, kw_only=True):
     """What the file of a judge says about its tuning, as far as a loaded judge uses it.
 
     `shipped_judge` is "seed" if the untuned judge was shipped. `error_table` counts the judge's
-    errors on test labels (see `judges.true_rate.count_errors`). No program reads the other keys.
+    errors on test labels (see `judges.true_rate.count_errors`). All other keys are for people.
     """
 
     tuning_labels: _TuningLabels | UnsetType = field(default=UNSET, name="data")

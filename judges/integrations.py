@@ -60,8 +60,8 @@ class OpenJudge:
     def _find_text(self, name: str, row: Mapping[str, object]) -> object:
         """Return the text `name` from a row of the tool.
 
-        If the row's value is a mapping, the text is the mapping's value of that name. A mapping
-        without that name may be a chat, whose last message is the text, or have only one value.
+        If the row's value is a mapping, the text is the mapping's value of that name. If the
+        mapping lacks that name, the text is the last message of a chat, or the only value.
         """
         default_key = name if name in row else self._default_key_by_text.get(name, name)
         value = row.get(self._key_by_text.get(name, default_key))

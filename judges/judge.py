@@ -160,7 +160,7 @@ class Judge(BaseJudge):
         """Yield the judgement of each row, in order; `client` sends the requests.
 
         The client may ask another model than `lm`, such as the LM of `dspy.configure`. If only one
-        of the two is a decision model, the judge's copy for the client's model judges the rows.
+        of the two is a decision model, a copy of the judge with the client's model is used.
         """
         self.check_destination()
         judge, model = self, client.model
@@ -303,9 +303,9 @@ class Judge(BaseJudge):
     def with_model(self, lm: str | None = None, api_base: str | None = None) -> Self:
         """Return a copy of the judge with another model or another endpoint.
 
-        A decision model takes other messages than a chat model. So if one replaces the other, the
-        copy renders its messages from `prompt`, without `stored_messages`. If the judge has its own
-        plan, the copy has the default plan of the new model.
+        A decision model takes other messages than a chat model. If a decision model replaces a chat
+        model or the other way round, the copy renders its messages from `prompt`, and has the
+        default plan of the new model in place of the judge's own plan.
 
         Args:
             lm: "embedded", "openai/NAME", any model that DSPy knows, or a decision model

@@ -40,7 +40,7 @@ class Scoring(Parameter):
         self.choice_fields, self.weights, self.threshold = fields, weights, threshold
 
     def with_score(self, prediction: dspy.Prediction) -> dspy.Prediction:
-        """Return a copy of the prediction with a `score`; DSPy's trace keeps the prediction."""
+        """Return a copy of the prediction with a `score`; DSPy's trace keeps the original."""
         fields = self.choice_fields
         answers = {field.name: _answer_number(prediction[field.name], field) for field in fields}
         judgement = Judgement(score=answers[fields[-1].name], answers=answers)
@@ -161,8 +161,8 @@ class PairwiseJudge(JudgeModule):
 class JudgeAdapter(dspy.ChatAdapter):
     """A DSPy adapter that renders prompts, reads replies and repeats requests as a judge does.
 
-    `n_unreadable` is the number of earlier replies that could not be read. For each of them, the
-    messages state the format of a reply once more.
+    `n_unreadable` is the number of earlier replies that could not be read. The messages state the
+    format of a reply once more for each unreadable reply.
     """
 
     def __init__(self, dimension_names: Collection[str] = (), n_unreadable: int = 0) -> None:

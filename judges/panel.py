@@ -41,8 +41,8 @@ class Member:
         name: The member's name, which is unique within the panel.
         weight: The member's weight in the mean, above 0 and at most 1e6.
         judge: The judge, which cannot be a panel itself.
-        slope: The slope of the line, above 0 and at most 1e9; at most 1 for a comparison.
-        intercept: The intercept of the line, from -1e9 to 1e9; 0 for a comparison.
+        slope: What the score is multiplied by, above 0 and at most 1e9; at most 1 for a comparison.
+        intercept: What is added to `slope * score`, from -1e9 to 1e9; 0 for a comparison.
     """
 
     name: str
@@ -237,7 +237,7 @@ AnyJudge = Judge | Panel
 
 def _member_problem(panel_subject: Subject, member: Member) -> str | None:
     """Return why a member does not fit a panel on this subject; None if the member fits."""
-    # Ratings on another scale fit, since the member's line maps them to the panel's scale.
+    # Ratings on another scale fit: the member's slope and intercept map them to the panel's scale.
     task_text, panel_task_text = _task_text(member.judge.subject), _task_text(panel_subject)
     if task_text != panel_task_text:
         return f"{task_text}, and the panel {panel_task_text}: leave this member out"

@@ -110,7 +110,7 @@ class AnswerWeights:
     Args:
         intercept: The score if every answer is 0; it must be 0 for a pairwise judge.
         slopes: The slope of each answer, 0 or more, by the answer's name. The judge's rating,
-            verdict or choice is one of the answers. The slope of any other answer is 0.
+            verdict or choice is one of the answers. An answer that is left out has the slope 0.
     """
 
     intercept: float
@@ -134,7 +134,7 @@ class AnswerWeights:
     def describe(
         self, fields: Sequence[Field], loss_by_answer: Mapping[str, float]
     ) -> list[AnswerShare]:
-        """Return how much each answer counts; `loss_by_answer` is by the name of the answer."""
+        """Return how much each answer counts; `loss_by_answer` maps an answer's name to a loss."""
         shares = self.shares(fields)
         return [
             AnswerShare(

@@ -28,7 +28,7 @@ from judges.reading import read_reply
 
 PlanKind = Literal["one", "mean", "weighted"]
 MAX_SAMPLES = 100
-# The default `max_tokens`: the second holds for replies with reasoning in steps or questions.
+# The default `max_tokens` of a reply: the larger one is for reasoning in steps or questions.
 SHORT_REPLY_MAX_TOKENS, LONG_REPLY_MAX_TOKENS = 512, 1024
 # The tokens of an average reply, by the kind of reasoning in it.
 REPLY_TOKENS: Mapping[Reasoning, int] = {"none": 4, "brief": 60, "steps": 200, "questions": 220}
@@ -196,7 +196,7 @@ def read_decision_reply(prompt: Prompt, reply: Reply) -> ReplyContent:
 def judgement_from_contents(
     plan: SamplingPlan, contents: Sequence[ReplyContent], failures: Sequence[str] = ()
 ) -> Judgement:
-    """Return the judgement from the replies that were read; `failures` are those of all others."""
+    """Return the judgement from the replies that were read; `failures` says why others were not."""
     if not contents:
         return Judgement.failed([*failures, "no reply"][0], unparsable=len(failures))
     answers, distribution = mean_answers(contents), dict[int, float]()

@@ -82,7 +82,7 @@ def verbose_logging(is_verbose: bool, log_level: int = logging.INFO) -> Iterator
 
 
 class Progress:
-    """A progress line on a stream, with the dollars spent of a `budget`; no line for None.
+    """A progress line with the dollars spent of a `budget`; no line if `stream` is None.
 
     If the total number is not known, `n_total` is 0, and the line shows how many are done. The
     function `refresh` may change the line's title and counts before each update. If

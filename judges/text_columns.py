@@ -22,8 +22,8 @@ def match_columns(
     """Map the name of each text to its column; texts without a column are left out.
 
     `column_by_name` has the columns that the user chose, by an accepted name of the text. The user
-    may also choose `a.b`, the key `b` of the objects in the column `a`. If the user chose no column
-    for a text, it is the first column with an accepted name, or the only one with a similar name.
+    may also choose `a.b`, the key `b` of the objects in the column `a`. If the user chose none, the
+    text is in the first column with an accepted name, or in the only column with a similar name.
     """
     column_by_text: dict[str, str] = {}
     for text_name in subject.texts:

@@ -4,7 +4,7 @@ If people pass the share p of the outputs, a judge passes r = p tpr + (1 - p)(1 
 judge's true-positive and true-negative rates, tpr and tnr, are estimated from labels that the judge
 was not tuned on, and the equation is solved for p (Rogan and Gladen). The 95 % interval has every p
 for which the difference between r and the judge's observed pass rate could be chance, by the
-variances of the three rates over documents (Fieller). If tpr + tnr may be 1, it does not exist.
+variances of the three rates over documents (Fieller). If tpr + tnr may be 1, there is no interval.
 """
 
 import math
@@ -53,7 +53,7 @@ def count_errors(
 ) -> list[list[int]]:
     """Compare a judge's verdicts (1, 0, or NaN) with people's labels, document by document.
 
-    A row of the table has four counts of a document's outputs: outputs that people and the judge
+    A row of the result has four counts of a document's outputs: outputs that people and the judge
     pass, that only people pass, that only the judge passes, and that neither passes. The fifth
     number of a row is the number of documents with these four counts.
     """

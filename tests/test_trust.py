@@ -106,7 +106,7 @@ def test_a_strangers_state_of_a_batch_sends_no_key(step, stranger):
     ask = ["score", "coherence", "--lm", "openai/judge-1", "--batch-api", step]
     result = run(judges_command, *ask, "--data", "rows.jsonl", "--out", "out.jsonl")
     assert result.code == 1
-    assert f"at http://{stranger}/v1: name them (--lm, --api-base)" in result.stderr
+    assert f"at http://{stranger}/v1: name both (--lm, --api-base)" in result.stderr
 
 
 def test_a_strangers_labels_reach_no_host(stranger):

@@ -242,7 +242,7 @@ def constructed_labels_note(judge: "AnyJudge") -> str | None:
     if not judge.uses_constructed_labels:
         return None
     problem = f"{judge.name} was tuned on constructed labels, which no person gave"
-    return f"{problem}: it may be worse than an untuned judge (dspy-judges tune --data FILE)"
+    return f"{problem}; labels by people make a better judge: dspy-judges tune --data FILE"
 
 
 def with_model_flags(judge: "AnyJudge", judge_name: str, flags: argparse.Namespace) -> "AnyJudge":

@@ -1,7 +1,7 @@
 """The commands score and winrate: judge the rows of a table, write each row, and print a summary.
 
-A run that ends early leaves the rows that it has judged in OUT.partial. A run that asks a model
-outside of this process also leaves a store of replies: the same command resumes the run from it.
+If a run ends early, the file OUT.partial has the rows that were judged. A run that asks a model
+outside of this process also leaves a store of replies, from which the same command resumes the run.
 With --batch-api, a provider's batch files bring the replies, at half price and within a day.
 """
 
@@ -186,7 +186,7 @@ def _read_column_mapping(map_flags: Sequence[str], judges: Sequence[AnyJudge]) -
     """Return the columns that --map gives for the judges' texts and for the id, by name.
 
     An argument NAME=COLUMN is refused if no judge reads a text of that name. In a mapping file,
-    such names are ignored, since the file may also map labels.
+    names that no judge reads are ignored, since the file may also map labels.
     """
     accepted_names = {ID_COLUMN}
     for judge in judges:
