@@ -36,7 +36,7 @@ from optimize.next_step import (
 )
 
 MAX_PROBLEMS_OF_A_KIND = 10
-# With a third of the rows in one of 150 documents, 95 % intervals of rates have 85 % coverage.
+# If one of 150 documents has a third of the rows, 95 % intervals of rates have 85 % coverage.
 MAX_DOCUMENT_SHARE = 0.2
 ABOUT = f"""\
 Print what a label file holds, and every problem in it. Files are
@@ -65,10 +65,10 @@ def parser() -> ArgumentParser:
     add_reading_flags(command_parser)
     help_text = "read only labels on this dimension, which the file must have; repeatable"
     add("--dimension", action="append", metavar="NAME", help=help_text)
-    help_text = "the scale that people used, as in 1-5; ratings outside it are problems (any scale)"
+    help_text = "the scale that people used, as in 1-5 (default: any); ratings outside are problems"
     add("--scale", metavar="LOW-HIGH", help=help_text)
     add("--annotations", metavar="FILE", help=ANNOTATIONS_HELP)
-    help_text = "write how the columns were read as a mapping file, which --map takes everywhere"
+    help_text = "write how the columns were read to this file, which every --map takes"
     add("--write-map", type=Path, metavar="FILE.yaml", help=help_text)
     add("--json", action="store_true", help="print as JSON, for machines")
     return command_parser
@@ -78,17 +78,17 @@ def _check(flags: Namespace) -> int:
     """Print the file's problems; if it has none, print what was read and what to do next."""
     options = _read_options(flags)
     labels, problems = check_file(flags.data, options)
-    notes, capacity = list[str](), dict[str, str]()
+    notes, capacity_by_title = list[str](), dict[str, str]()
     if labels is not None:
         notes = [*labels.notes, *_dimension_notes(labels), *_document_notes(labels)]
     if labels is not None and not problems:
-        # A slow import that a file with problems does not need.
+        # This import is slow, and a file with problems does not need it.
         from optimize.measuring.capacity import capacity_texts
 
         label_title = "margin for A"
         if isinstance(labels, LabelledSet):
             label_title = dimensions_to_tune(labels, options)[0]
-        capacity = capacity_texts(labels, label_title)
+        capacity_by_title = capacity_texts(labels, label_title)
         if flags.write_map is not None:
             write_atomically(flags.write_map, mapping_yaml(labels.reading, options).encode())
     if flags.json:
@@ -98,7 +98,7 @@ def _check(flags: Namespace) -> int:
             "problems": [asdict(problem) for problem in problems],
             "notes": notes,
             "reading": None if labels is None else asdict(labels.reading),
-            "bearing": capacity,
+            "bearing": capacity_by_title,
         }
         print_output(json.dumps(json_report, indent=2))
     elif problems or labels is None:
@@ -106,39 +106,39 @@ def _check(flags: Namespace) -> int:
     else:
         headline = f"{Path(flags.data).stem}: no problem in {_counts_text(labels)}"
         note_lines = [("note", note) for note in notes]
-        top = _wrap_titled_lines([*_reading_lines(labels, options), *note_lines])
-        next_lines = [*capacity.items(), *next_step_lines(labels, flags, options)]
-        print_output(*wrap_lines(headline), *top, "", *_wrap_titled_lines(next_lines))
+        reading_lines = _wrap_titled_lines([*_reading_lines(labels, options), *note_lines])
+        next_lines = [*capacity_by_title.items(), *next_step_lines(labels, flags, options)]
+        print_output(*wrap_lines(headline), *reading_lines, "", *_wrap_titled_lines(next_lines))
     return FAILED_EXIT_CODE if problems else DONE_EXIT_CODE
 
 
 def _problem_lines(problems: Sequence[Problem]) -> list[str]:
-    """Return lines for ten problems of each kind and column, and the number of all problems."""
-    n_problems, lines = Counter[tuple[str, str | None]](), list[str]()
+    """Return at most ten problems of each kind and column, and a line with the number of all."""
+    n_by_kind_and_column, lines = Counter[tuple[str, str | None]](), list[str]()
     for problem in problems:
         kind_and_column = problem.kind, problem.field
-        n_problems[kind_and_column] += 1
-        if n_problems[kind_and_column] <= MAX_PROBLEMS_OF_A_KIND:
+        n_by_kind_and_column[kind_and_column] += 1
+        if n_by_kind_and_column[kind_and_column] <= MAX_PROBLEMS_OF_A_KIND:
             lines.append(str(problem))
     last_line = count_text(len(problems), "problem")
     if n_more := len(problems) - len(lines):
-        last_line += f", of which {n_more:,} like these are left out here (--json has all)"
+        last_line += f"; {n_more:,} of them, which are like these, are printed only with --json"
     return [*lines, last_line]
 
 
 def _read_options(flags: Namespace) -> ReadOptions:
     """Return the options for reading the file, as the flags set them."""
-    source = LabelSource.from_flags(flags)
-    dimensions, scale = [*arguments_by_dimension(flags)] or None, parse_scale(source.scale)
-    return replace(source.options, dimensions=dimensions, scales={"*": scale} if scale else {})
+    label_source = LabelSource.from_flags(flags)
+    dimensions, scale = [*arguments_by_dimension(flags)] or None, parse_scale(label_source.scale)
+    scales = {"*": scale} if scale else {}
+    return replace(label_source.options, dimensions=dimensions, scales=scales)
 
 
 def _dimension_notes(labels: AnyLabels) -> list[str]:
-    """Return notes on labels of two values: some are left out, or all are equal."""
+    """Return notes on dimensions with labels of two values, if some are left out or all equal."""
     notes = list[str]()
     if isinstance(labels, LabelledPairs):
         return notes
-    # `with_ratings` adds such notes only to labels with two values.
     for dimension in sorted(labels.words.keys() & {*labels.dimensions}):
         notes += with_ratings(labels, dimension).notes[len(labels.notes) :]
     return notes
@@ -153,19 +153,19 @@ def _document_notes(labels: AnyLabels) -> Iterator[str]:
         if is_large and len(n_rows_by_document) >= MIN_DOCUMENTS_TO_SPLIT:
             yield (
                 f"{n_rows:,} of {count_text(n_all_rows, 'row')} are of document {document!r}, so "
-                "intervals are too narrow; if these are several documents, give each a group"
+                "intervals are too narrow; if it is several documents, give each its own group"
             )
 
 
 def mapping_yaml(reading: FileReading, options: ReadOptions) -> str:
-    """Return a mapping file for --map as YAML: columns, meaning of words, and scale."""
+    """Return the text of a mapping file for --map: columns, values of words, and the scale."""
     import yaml
 
     mapping: dict[str, object] = {}
     ratings = without_keys(reading.ratings, NESTED_COLUMNS)
     for name, columns in {**reading.rows, **ratings}.items():
         mapping[name] = columns[0] if len(columns) == 1 else [*columns]
-    # A judge reads every text that a mapping names, so texts without a usual name are left out.
+    # A judge reads every text that the file names, so it leaves out texts without a usual name.
     unusual_texts = [*filterfalse(is_source_or_output, reading.texts)]
     mapping |= {**without_keys(reading.texts, unusual_texts), **options.mapping}
     if options.values:
@@ -185,7 +185,7 @@ def _counts_text(labels: AnyLabels) -> str:
 
 
 def _reading_lines(labels: AnyLabels, options: ReadOptions) -> Iterator[TitledLine]:
-    """Yield lines on what was read from a file without problems, and what was not."""
+    """Yield lines on the labels and columns that were read, and on the columns that were not."""
     yield "documents", labels.grouped_by
     reading = labels.reading
     read_names = [*reading.texts]
@@ -206,13 +206,13 @@ def _reading_lines(labels: AnyLabels, options: ReadOptions) -> Iterator[TitledLi
     yield "read", "; ".join(column_phrases)
     if reading.comments:
         comment_columns = ", ".join(reading.comments)
-        yield "comments", f"{comment_columns}: what people wrote on their labels; tuning uses it"
+        yield "comments", f"{comment_columns}: people's comments on their labels; tuning uses them"
     if unread := unread_columns(reading, texts):
         yield "not read", unread
 
 
 def _columns_text(name: str, columns: Sequence[str]) -> str:
-    """Return "NAME from COLUMNS", or only the name if it is the column's name, too."""
+    """Return "NAME from COLUMNS", or only "NAME" if the only column has this name."""
     return name if [*columns] == [name] else f"{name} from {' and '.join(columns)}"
 
 
@@ -239,7 +239,7 @@ def _ratings_text(labelled_set: LabelledSet, dimension: str) -> str:
 
 
 def _wrap_titled_lines(titled_lines: Iterable[TitledLine]) -> Iterator[str]:
-    """Yield the lines for the terminal: the titles in a column, and the wrapped texts beside it."""
+    """Yield lines for the terminal: the titles on the left, and the wrapped texts beside them."""
     for title, text in titled_lines:
         if title == COMMAND_TITLE:
             yield f"{title:<11}{text}"

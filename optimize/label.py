@@ -42,14 +42,14 @@ from optimize.label_page.session import JudgeAnswer, LabelSession, answer_number
 from optimize.task_flags import asking_options, load_judges
 
 COMMAND_NAME = "dspy-judges label"
-# The page has a key for each answer: the digits.
+# On the page, each answer has a digit as its key, and there are ten digits.
 MAX_ANSWERS = 10
 MIN_LABELS_TO_TUNE = 50
 ABOUT = """\
-Open a page on this machine to give labels: one output (or pair) at a time,
-without its system, the outputs of a document together. Every label is saved
-before the next output is shown; run the same command again to continue. Several
-people may label in turn; their disagreements are shown at the end."""
+Open a page on this machine on which people label one output (or pair) at a
+time. The page does not name its system, and shows the outputs of a document one
+after another. Every label is saved at once; run the same command again to
+continue. If several people label, the page shows where they disagree."""
 EXAMPLES = """\
 examples:
   dspy-judges label starter_unlabelled --dimension relevance
@@ -66,8 +66,8 @@ def parser() -> CommandParser:
     group = command_parser.add_mutually_exclusive_group(required=True)
     help_text = "a catalogue name, FILE.yaml, or any name: NAME or 'NAME=what it means'"
     group.add_argument("--dimension", metavar="NAME", help=help_text)
-    group.add_argument("--pairwise", metavar="NAME", help="the same, for pairs: which is better")
-    add("--out", type=Path, metavar="FILE.jsonl", help="the labels (FILE's name with .NAME.jsonl)")
+    group.add_argument("--pairwise", metavar="NAME", help="the same, to choose the better of pairs")
+    add("--out", type=Path, metavar="FILE.jsonl", help="file of labels (default: FILE.NAME.jsonl)")
     add_repeatable = partial(add, action="append", default=[])
     add_repeatable("--map", metavar="NAME=COLUMN", help=MAP_HELP)
     help_text = "the scale of ratings (default: the catalogue's scale, else pass or fail)"
@@ -75,7 +75,7 @@ def parser() -> CommandParser:
     add_turns_flag(command_parser)
     help_text = f"a judge; its answers that differ from yours are shown at the end: {JUDGE_HELP}"
     add_repeatable("--judge", metavar="JUDGE", help=help_text)
-    add("--port", type=int, default=0, metavar="N", help="the port of the page (any free port)")
+    add("--port", type=int, default=0, metavar="N", help="the page's port (default: any free)")
     add_model_flags(command_parser, limit_note=" for each start")
     return command_parser
 
@@ -129,10 +129,10 @@ def label(flags: Namespace) -> int:
         return DONE_EXIT_CODE
     labels_text = f"{count_text(n_labels, 'label')} in {label_path}"
     if n_labels < MIN_LABELS_TO_TUNE:
-        labels_text += f"; {MIN_LABELS_TO_TUNE} on 20 documents are enough to start tuning"
+        labels_text += f"; {MIN_LABELS_TO_TUNE} labels on 20 documents are enough to start tuning"
     next_step = _tune_command(flags, subject, label_path)
     if SWAP_SAMPLE_COLUMN in label_rows[0]:
-        next_step = f"verify --against again, with --changed {shlex.quote(str(label_path))}"
+        next_step = f"run verify --against with --changed {shlex.quote(str(label_path))}"
     print_output("", labels_text, f"next: {next_step}")
     return DONE_EXIT_CODE
 
@@ -149,7 +149,7 @@ def _tune_command(flags: Namespace, subject: Subject, label_path: Path) -> str:
 
 
 def _label_file_rows(items_to_label: AnyLabels, seed: int) -> list[Mapping[str, object]]:
-    """Return a row for each output or pair, without labels; the order of a pair is random."""
+    """Return a row for each output or pair, without labels; a pair's sides are shuffled."""
     if isinstance(items_to_label, LabelledSet):
         return [output.row for output in items_to_label.outputs]
     rows: list[Mapping[str, object]] = []
@@ -166,7 +166,7 @@ def _label_file_rows(items_to_label: AnyLabels, seed: int) -> list[Mapping[str, 
 
 
 def _subject_to_label(flags: Namespace, items: AnyLabels, text_names: Sequence[str]) -> Subject:
-    """Return the dimension or comparison to label; SettingsError if flags contradict each other."""
+    """Return the dimension or comparison to label; raises SettingsError for contradictory flags."""
     subject_text = flags.dimension or flags.pairwise or ""
     written_name, _, definition = map(str.strip, subject_text.partition("="))
     if flags.scale and (flags.pairwise or not parse_scale(flags.scale)):
@@ -187,7 +187,7 @@ def _subject_to_label(flags: Namespace, items: AnyLabels, text_names: Sequence[s
 def _new_subject(
     name: str, definition: str, items: AnyLabels, text_names: Sequence[str], scale: str | None
 ) -> Subject:
-    """Make a subject that is not in the catalogue: pairs, ratings on a scale, or pass and fail."""
+    """Make a comparison or dimension that is not in the catalogue; its default is pass or fail."""
     known_names = {*catalog.SUBJECT_BY_NAME, *items.reading.ratings, *items.reading.unread}
     suggestion = similar_name(name, known_names)
     is_known = name in map(judge_name, known_names)
@@ -200,11 +200,11 @@ def _new_subject(
 
 
 def _load_judge(flags: Namespace, subject: Subject) -> AnyJudge | None:
-    """Return the judge of --judge; SettingsError if its possible answers differ from people's."""
+    """Return the judge of --judge; raises SettingsError if it cannot give people's answers."""
     if not flags.judge:
         return None
     if len(flags.judge) > 1:
-        raise SettingsError(f"--judge {' --judge '.join(flags.judge)}: name one judge")
+        raise SettingsError(f"--judge {' --judge '.join(flags.judge)}: name only one judge")
     _, judge = load_judges(flags, [("", flags.judge[0])], flags.lm or "")[0]
     if judge.kind != subject.kind or judge.subject.scale != subject.scale:
         answers_text = ", ".join(map(str, answer_numbers(subject)))
@@ -218,7 +218,7 @@ def _load_judge(flags: Namespace, subject: Subject) -> AnyJudge | None:
 def _ask_judge(
     judge: AnyJudge, label_rows: Sequence[Mapping[str, object]], flags: Namespace, subject: Subject
 ) -> dict[str, JudgeAnswer]:
-    """Return the judge's answers by the rows' ids; a limit on calls or cost may leave some out."""
+    """Return the judge's answers by row id; a limit on calls or cost may leave out rows."""
     text_columns = find_columns(judge.subject, {}, label_rows[0]).items()
     texts = ({name: row.get(column) for name, column in text_columns} for row in label_rows)
     answer_by_id: dict[str, JudgeAnswer] = {}
@@ -233,12 +233,12 @@ def _ask_judge(
                 if judgement.failure is None:
                     answer_by_id[str(row["id"])] = _page_answer(judgement, subject)
         except BudgetSpentError as error:
-            print_note(f"note: {error}: {len(answer_by_id):,} of {len(label_rows):,} are judged")
+            print_note(f"note: {error}: judged {len(answer_by_id):,} of {len(label_rows):,} rows")
     return answer_by_id
 
 
 def _page_answer(judgement: AnyJudgement, subject: Subject) -> JudgeAnswer:
-    """Return a judgement as the page shows it, with the possible answer nearest to its score."""
+    """Return a judgement for the page, with the possible answer that is nearest to its score."""
     rationale, score = judgement.rationale or "", judgement.score
     if isinstance(judgement, Preference):
         return JudgeAnswer(judgement.preferred, score, rationale)

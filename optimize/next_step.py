@@ -17,7 +17,7 @@ from optimize.inputs.subjects import dimension_name, missing_input_flag
 
 # A titled line that `check` prints: its title, and a sentence or a command.
 TitledLine = tuple[str, str]
-# The title of a line with a command, which is not wrapped so that it can be copied.
+# The title of a line with a command. Such a line is not wrapped, so that it can be copied.
 COMMAND_TITLE = "next"
 
 
@@ -27,7 +27,7 @@ def arguments_by_dimension(flags: Namespace) -> dict[str, str]:
 
 
 def dimensions_to_tune(labelled_set: LabelledSet, options: ReadOptions) -> Sequence[str]:
-    """Return the dimensions that the user named, else all; those that need no definition first."""
+    """Return the dimensions that flags name, else all; those that need no definition are first."""
     mapped_names = [name for name in options.mapping if name in labelled_set.dimensions]
     names = options.dimensions or mapped_names or labelled_set.dimensions
     known_names, words = catalog.SUBJECT_BY_NAME, labelled_set.words
@@ -41,15 +41,15 @@ def next_step_lines(
     if len(labelled_items.documents) < MIN_DOCUMENTS_TO_SPLIT or flags.data in STARTER_FILE_BY_NAME:
         return
     if SWAP_SAMPLE_COLUMN in labelled_items.reading.unread:
-        yield "swap", "two judges differ on these rows: verify --against OLD --changed takes them"
+        yield "swap", "two judges differ on these rows: use verify --against OLD --changed FILE"
         return
     if isinstance(labelled_items, LabelledPairs):
         subject_text = "preference=which response is better"
         yield COMMAND_TITLE, _command_text("--pairwise", subject_text, flags)
-        yield "define", "write your own definition there, or a comparison of `dspy-judges list`"
+        yield "define", "replace the definition by yours, or name a judge of `dspy-judges list`"
         return
     column = dimensions_to_tune(labelled_items, options)[0]
-    # If all labels are the same, a note says so.
+    # If all ratings are equal, no judge can be tuned, and `check` prints a note that says so.
     if len({*ratings_on(labelled_items, column)}) > 1:
         yield from _lines_of_column(labelled_items, column, flags, options)
 
@@ -57,37 +57,37 @@ def next_step_lines(
 def _lines_of_column(
     labelled_set: LabelledSet, column: str, flags: Namespace, options: ReadOptions
 ) -> Iterator[TitledLine]:
-    """Yield the command for the ratings in a column, and what to do about a missing definition."""
-    given_text = arguments_by_dimension(flags).get(column, column)
-    is_defined = column in catalog.SUBJECT_BY_NAME or given_text != column
-    earns = "a pass" if column in labelled_set.words else "a high rating"
-    draft = f"{column}=one line that says what earns {earns}"
+    """Yield the command that tunes on a column's ratings, and advice if it has no definition."""
+    argument = arguments_by_dimension(flags).get(column, column)
+    is_defined = column in catalog.SUBJECT_BY_NAME or argument != column
+    good_label = "a pass" if column in labelled_set.words else "a high rating"
+    draft = f"{column}=one line that says what earns {good_label}"
     ratings = ratings_on(labelled_set, column)
     command = reason = ""
-    for subject_text in [given_text] if is_defined else [column, draft]:
+    for subject_text in [argument] if is_defined else [column, draft]:
         command, reason = _tune_command(subject_text, ratings, flags, options)
         if command:
             break
     yield (COMMAND_TITLE, command) if command else ("judge", reason)
     if command and not is_defined:
-        own_line = f"--dimension {shlex.quote(draft)}"
+        definition_advice = f"--dimension {shlex.quote(draft)}"
         if subject_text == draft:
-            own_line = "your own line there"
-        yield "define", f"a definition is worth about as much as tuning; write {own_line}"
+            definition_advice = "your own line there"
+        yield "define", f"a definition is worth about as much as tuning; write {definition_advice}"
 
 
 def _tune_command(
     subject_text: str, ratings: Sequence[float], flags: Namespace, options: ReadOptions
 ) -> tuple[str, str]:
-    """Return a command with which tuning can start, or "" and why it can start with no scale."""
-    # Slow imports that a file with problems does not need.
+    """Return a command that can start a run and "", or "" and the reason why no run can start."""
+    # These imports are slow, and a file with problems does not need them.
     from optimize.tuning.preparation import prepare_run
     from optimize.tuning.settings import Settings
 
-    usual, reasons = usual_scale(ratings), list[str]()
-    given_scales = [f"{low:g}:{high:g}" for low, high in options.scales.values()]
-    usual_text = f"{usual[0]}:{usual[1]}" if usual else ANY_SCALE
-    for scale in given_scales or (None, usual_text, ANY_SCALE):
+    fitting_scale, reasons = usual_scale(ratings), list[str]()
+    given_scales = [f"{lowest:g}:{highest:g}" for lowest, highest in options.scales.values()]
+    fitting_text = f"{fitting_scale[0]}:{fitting_scale[1]}" if fitting_scale else ANY_SCALE
+    for scale in given_scales or (None, fitting_text, ANY_SCALE):
         settings = Settings(
             dimension=subject_text,
             data=flags.data,
@@ -111,11 +111,11 @@ def _tune_command(
 def _command_text(
     subject_flag: str, subject_text: str, flags: Namespace, scale: str | None = None
 ) -> str:
-    """Return a command that tunes this judge, and reads the labels as these flags do."""
+    """Return a command that tunes a judge, with the flags by which `check` read the labels."""
     command = ["dspy-judges", "tune", subject_flag, subject_text, "--data", flags.data]
     if flags.annotations:
         command += ["--annotations", flags.annotations]
-    # The mapping file that --write-map writes has the columns and the values.
+    # The mapping file that --write-map writes has the arguments of --map and --values.
     for map_argument in [str(flags.write_map)] if flags.write_map else flags.map:
         command += ["--map", map_argument]
     for values_argument in [] if flags.write_map else flags.values:

@@ -72,7 +72,7 @@ BARE = "no model 'gpt-5': write embedded or PROVIDER/NAME"
         (f"{TUNE} --data in.csv --map relevance=r", 1, "your column with --map relevance=COLUMN"),
         # Nearly a column's name, beside a column called label.
         ("tune --dimension helpfull --data two.csv --dry-run", 2, "ratings on helpful, label;"),
-        (f"{TUNE} --scale 0-1000", 2, "whole numbers, 101 at most; with --scale any"),
+        (f"{TUNE} --scale 0-1000", 2, "at most 101 whole numbers; with --scale any"),
         ("compare --dimension relevance --lm gpt-5 --lm embedded --dry-run", 1, BARE),
     ],
 )

@@ -30,8 +30,8 @@ def parquet_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
         with pyarrow.parquet.ParquetFile(path, page_checksum_verification=True) as parquet:
             check_unique(parquet.schema_arrow.names)
             row_groups = map(parquet.metadata.row_group, range(parquet.num_row_groups))
-            # Parquet stores a repeated text once for a row group. So each row of the group may
-            # unpack to as many bytes as the group has.
+            # Parquet stores a repeated text only once in each row group. So a single row may unpack
+            # to as many bytes as its whole row group has.
             max_row_bytes = max((group.total_byte_size for group in row_groups), default=0)
             batch_size = min(max(bounds.MAX_BYTES // (4 * max_row_bytes + 1), 1), 100)
             for batch in parquet.iter_batches(batch_size=batch_size):
@@ -48,7 +48,7 @@ def parquet_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
 
 
 class ParquetSink:
-    """Collects rows, and writes them all on `close`, since a column's type depends on all rows."""
+    """Collects all rows, and writes them on `close`: a column's type depends on all its cells."""
 
     def __init__(self, path: Path, columns: Sequence[str]) -> None:
         self._path = path
@@ -59,7 +59,7 @@ class ParquetSink:
             cells.append(row.get(column))
 
     def close(self) -> None:
-        """Write the rows. Raises RowsError if a column has values of several types."""
+        """Write the collected rows. Raises RowsError if a column has values of several types."""
         import pyarrow as pa
         import pyarrow.parquet
 
@@ -80,11 +80,11 @@ def load_dataset(path: str) -> object:
     import datasets
 
     name, _, split = path.removeprefix(HUB_PREFIX).partition(":")
-    # Warnings are turned off, since the library logs each retry of a request.
+    # The library logs a warning for each retry of a request, so its warnings are turned off.
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     try:
         if not _HUB_NAME.fullmatch(name) or Path(name).exists():
-            # If the name is a URL or a folder, the library would read that.
+            # The library would read a URL or a folder, too.
             raise ValueError("not the name of a data set on the hub")
         dataset = datasets.load_dataset(name, split=split or None)
     except Exception as error:

@@ -32,7 +32,7 @@ def exclusive_lock(path: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        # The file is deleted first: once the lock is released, another run may hold it.
+        # The lock file is deleted before the release, since another run may lock it afterwards.
         Path(lock.lock_file).unlink(missing_ok=True)
         lock.release()
 
@@ -52,7 +52,7 @@ def write_atomically(path: Path, content: bytes, *, overwrite: bool = False) -> 
             os.fsync(file.fileno())  # so that the content is on the disk, not only in a cache
         temporary_path.replace(path)
     except OSError as error:
-        # The message names `path`, since the user does not know the temporary file.
+        # The error names `path`, since the user does not know the name of the temporary file.
         raise OSError(error.errno, error.strerror, str(path)) from None
     finally:
         temporary_path.unlink(missing_ok=True)

@@ -10,7 +10,7 @@ from dspy_judges.files import open_regular
 from judges.tables.problems import Problems, UnreadableError, excerpt
 
 _WINDOWS_1252 = "cp1252"  # Python's name for Windows-1252
-# The number of bytes that are searched for signs of another encoding.
+# The number of bytes that are searched for signs that a file is not in Windows-1252.
 _N_SAMPLE_BYTES = 2**20
 # Matches bytes that are unlikely in Windows-1252: zero bytes, four or more non-ASCII bytes in a
 # row, and, within words, bytes that are letters only in Macintosh and DOS encodings.
@@ -33,7 +33,7 @@ def open_text(path: Path, problems: Problems, *, may_be_windows_1252: bool) -> T
 
 
 def _utf8_or_windows_1252(file: BinaryIO, problems: Problems, may_be_windows_1252: bool) -> str:
-    """Return the encoding: UTF-8 if all lines are valid UTF-8, else Windows-1252, with a note."""
+    """Return UTF-8 if all lines are valid UTF-8; else add a note, and return Windows-1252."""
     lines = iter(lambda: file.readline(bounds.MAX_BYTES + 1), b"")
     for line_number, line in enumerate(lines, 1):
         if len(line) > bounds.MAX_BYTES:
@@ -41,8 +41,8 @@ def _utf8_or_windows_1252(file: BinaryIO, problems: Problems, may_be_windows_125
             advice = "end every row with a line break, or use Parquet"
             raise UnreadableError("too-large", fault, advice, line=line_number)
         try:
-            # Once a line has valid non-ASCII UTF-8, the file cannot be Windows-1252: invalid bytes
-            # in a later line are damage.
+            # A file with valid non-ASCII UTF-8 in one line is not in Windows-1252. If a later line
+            # has invalid bytes, the file is damaged.
             may_be_windows_1252 = line.decode().isascii() and may_be_windows_1252
         except UnicodeDecodeError as error:
             sample_bytes = line + file.read(_N_SAMPLE_BYTES)

@@ -17,7 +17,7 @@ from judges.tables.spreadsheet import csv_rows
 from judges.tables.text import CsvSink, JsonLinesSink, Record, TableRow, json_rows, jsonl_rows
 from judges.tables.xlsx import split_sheet, workbook_rows
 
-# Libraries such as pandas add columns whose names begin like this; these columns are not read.
+# Columns whose names begin like this were added by libraries such as pandas, and are not read.
 _ADDED_COLUMN_PREFIXES = ("__", "Unnamed: ")
 _EMPTY_FILE_ADVICE = "give a file with one row for each output or pair"
 
@@ -28,7 +28,7 @@ class Format(NamedTuple):
     """A file format of tables: its file name endings, and the functions to read and write it.
 
     `open_writer` is None if the format can only be read. `is_typed` is false for CSV and .xlsx,
-    where a string may stand for a number. `is_flat` is true if all rows have the same columns.
+    where a string may stand for a number. `is_flat` is true if rows cannot differ in their columns.
     """
 
     endings: tuple[str, ...]
@@ -49,7 +49,7 @@ FORMATS = (
 )
 READABLE_FORMATS = {ending: each for each in FORMATS for ending in each.endings}
 WRITABLE_FORMATS = {ending: each for ending, each in READABLE_FORMATS.items() if each.open_writer}
-# The endings as help texts list them.
+# The usual endings of readable files, for help texts.
 READABLE_ENDINGS = ".jsonl, .json, .csv, .tsv, .xlsx or .parquet"
 
 
@@ -57,7 +57,7 @@ READABLE_ENDINGS = ".jsonl, .json, .csv, .tsv, .xlsx or .parquet"
 class Table:
     """The rows and columns of one table, without the columns that libraries such as pandas add.
 
-    For `is_typed`, see `Format`. `delimiter` is the delimiter of a CSV file, else "".
+    `is_typed` is false if strings may stand for numbers. `delimiter` is "" if the file is no CSV.
     """
 
     name: str
@@ -89,7 +89,7 @@ def read_table(path: "str | Path | Rows", problems: Problems) -> Table | None:
     with _collect_errors(problems):
         if is_in_memory(path) or str(path).startswith(HUB_PREFIX):
             records = rows_in_memory(path if is_in_memory(path) else load_dataset(str(path)))
-            # The rows have the same hash as a JSON Lines file with these rows.
+            # Rows in memory have the hash of a JSON Lines file with the same rows.
             sha256 = hashlib.sha256(as_json_lines(records)).hexdigest()
             name, is_typed = Path(table_name(path)).name, True
             rows: Iterable[TableRow] = starmap(TableRow, enumerate(records, start=1))
@@ -118,7 +118,7 @@ def read_table(path: "str | Path | Rows", problems: Problems) -> Table | None:
 
 
 def _numbered_row(row_number: int, row: TableRow) -> TableRow:
-    """Return a row with its number, and without cells in unnamed columns and added columns."""
+    """Number a row, and remove its cells in columns without a name or that a library added."""
     cells = {
         column: cell
         for column, cell in row.cells.items()
@@ -128,7 +128,7 @@ def _numbered_row(row_number: int, row: TableRow) -> TableRow:
 
 
 def _bounded_rows(rows: Iterable[TableRow], *, in_memory: bool) -> Iterator[TableRow]:
-    """Yield the rows; raises UnreadableError for too many columns or too much memory."""
+    """Yield the rows; raises UnreadableError if they have too many columns or are too large."""
     columns, n_bytes = set[str](), 0
     for row in rows:
         columns.update(row.cells)
@@ -143,7 +143,7 @@ def _bounded_rows(rows: Iterable[TableRow], *, in_memory: bool) -> Iterator[Tabl
 
 @contextmanager
 def _collect_errors(problems: Problems) -> Iterator[None]:
-    """Turn errors that are raised within this context, while a file is read, into problems."""
+    """Add a problem for an error that is raised within this context, while a file is read."""
     try:
         with problems.collect():
             yield
@@ -155,7 +155,7 @@ def _collect_errors(problems: Problems) -> Iterator[None]:
 
 
 def _format_of(path: Path) -> Format:
-    """Return the format that a file's ending names; raises UnreadableError for an unknown one."""
+    """Return a file's format; raises UnreadableError for a missing file or an unknown ending."""
     file, _ = split_sheet(path)
     if not file.exists():
         raise UnreadableError("no-file", "does not exist", "check the path")
@@ -193,7 +193,7 @@ class RowWriter:
             self._file.close()
             self.partial_path.replace(self.path)
             return
-        # On a full disk, closing the file raises a further error, which would hide the first one.
+        # On a full disk, closing the file raises a second error, which would hide the first error.
         with suppress(OSError, RowsError):
             self._file.close()
         if self.n_rows == 0:
@@ -201,7 +201,7 @@ class RowWriter:
 
 
 def batch_state_path(path: Path) -> Path:
-    """Return where the state of a provider's batch is kept whose answers go into `path`."""
+    """Return the path of a batch's state file, if the batch's answers are written to `path`."""
     return path.with_name(f"{path.name}.batch.json")
 
 

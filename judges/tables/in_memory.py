@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
     # A pandas or polars DataFrame, a sequence with one mapping for each row, or a Hugging Face data
-    # set. The type names no library that has no type hints or that the project does not need.
+    # set. The type does not name polars, which may not be installed, or datasets, which is untyped.
     Rows: TypeAlias = pd.DataFrame | Sequence[Mapping[str, object]]
 else:
     Rows = object
 
-# The classes of tables, by their libraries.
+# The classes of tables that can be read, as LIBRARY.CLASS.
 _TABLE_CLASSES = ("pandas.DataFrame", "polars.DataFrame", "datasets.Dataset")
 
 
@@ -26,7 +26,7 @@ def is_in_memory(table: object) -> bool:
 
 
 def table_name(table: object) -> str:
-    """Return a table's name for messages: the path of a file, or the type of rows in memory."""
+    """Return a table's name for messages: a file's path, "rows" for a list, or a class's name."""
     if isinstance(table, list | tuple):
         return "rows"
     return type(table).__name__ if is_in_memory(table) else str(table)
@@ -37,15 +37,15 @@ def rows_in_memory(table: Any) -> list[Record]:
     rows: Iterable[object] = table
     name = table_name(table)
     if _class_name(table) == "datasets.Dataset":
-        # In the format "arrow", the library does not decode images and sounds.
+        # In the format "arrow", a data set yields its images and sounds without decoding them.
         batches = table.with_format("arrow").iter(batch_size=1000)
         rows = (row for batch in batches for row in batch.to_pylist(maps_as_pydicts="lossy"))
     elif _class_name(table) == "polars.DataFrame":
         rows = table.to_dicts()
     elif _class_name(table) == "pandas.DataFrame":
         index_name = table.index.name
-        index_is_column = index_name is not None and index_name not in table.columns
-        frame = table.reset_index() if index_is_column else table
+        has_new_index_name = index_name is not None and index_name not in table.columns
+        frame = table.reset_index() if has_new_index_name else table
         if not frame.columns.is_unique:
             duplicate = frame.columns[frame.columns.duplicated()][0]
             raise RowsError(f"{name}: two columns are called {duplicate!r}; rename one")

@@ -1,4 +1,4 @@
-"""Collect all problems of a file of labels, so that a check lists them and not only the first."""
+"""Collect all problems of a file of labels, so that the command `check` can list all of them."""
 
 import reprlib
 from collections import Counter
@@ -14,10 +14,10 @@ class RowsError(JudgesError, ValueError):
     """Raised if a table cannot be read or written."""
 
 
-_REPR = reprlib.Repr()
-_REPR.maxstring = 60
-_REPR.maxother = 60
-# Says that a problem has no faulty value. None cannot say that, since it may be a faulty value.
+_SHORT_REPR = reprlib.Repr()
+_SHORT_REPR.maxstring = 60
+_SHORT_REPR.maxother = 60
+# Stands for no faulty value in a problem. None cannot, since None may be the faulty value.
 NO_VALUE = object()
 
 
@@ -43,8 +43,8 @@ class Problem:
     """One problem in a file: where it is, what is wrong, and what to do about it.
 
     `kind` is a short code that all problems of one sort share, such as "no-id". `fault` says what
-    is wrong, and `advice` what to do. `line` is the number of the faulty line or row, and `unit` is
-    "line" or "row". `value` is a printable excerpt of the faulty value.
+    is wrong, and `advice` what to do. `line` is the number of the faulty line or row, and `unit`
+    says which of the two it counts. `value` is a printable excerpt of the faulty value.
     """
 
     file: str
@@ -70,8 +70,8 @@ class Problems(list[Problem]):
     """The problems of one file, in the order in which they were found.
 
     If `strict` is true, adding a problem raises RowsError. `notes` are messages on how the file was
-    read. `unit` says what a problem's number counts, "line" or "row". `delimiter` is the delimiter
-    of a CSV file.
+    read. `unit` says whether the problems number lines or rows. `delimiter` stands between the
+    cells of a CSV file.
     """
 
     def __init__(self, file: str, *, strict: bool = False) -> None:
@@ -125,7 +125,7 @@ def check_unique(names: Iterable[str], line: int | None = None) -> None:
 
 def excerpt(value: object) -> str:
     """Return the `repr` of a value for a message, shortened to at most 80 characters."""
-    text = _REPR.repr(value)
+    text = _SHORT_REPR.repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 

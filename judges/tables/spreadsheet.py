@@ -18,7 +18,7 @@ _MAX_SEARCHED_ROWS = 20
 # The number of lines of a CSV file from which the delimiter is detected.
 _N_FIRST_LINES = 200
 _DELIMITERS = (",", ";", "\t", "|")
-_QUOTING_ADVICE = "quote fields that hold separators or line breaks, and double the quotes inside"
+_QUOTING_ADVICE = "quote cells that hold separators or line breaks, and double the quotes inside"
 
 
 class GridRow(NamedTuple):
@@ -29,12 +29,12 @@ class GridRow(NamedTuple):
 
     @property
     def filled_cells(self) -> dict[int, object]:
-        """The cells that are not blank, by their position from 0."""
+        """The cells that are not blank, by their positions in the row, from 0."""
         return {index: cell for index, cell in enumerate(self.cells) if not is_blank(cell)}
 
 
 def rows_under_header(grid: Iterable[GridRow], problems: Problems) -> Iterator[TableRow]:
-    """Yield the rows below the header of a grid, without empty rows."""
+    """Find the header in a grid, and yield the rows below it that are not empty."""
     filled_rows = (row for row in grid if row.filled_cells)
     first_rows = list(islice(filled_rows, _MAX_SEARCHED_ROWS))
     if not first_rows:
@@ -47,7 +47,7 @@ def rows_under_header(grid: Iterable[GridRow], problems: Problems) -> Iterator[T
     header = first_rows[header_index]
     column_names = ["" if cell is None else str(cell).strip() for cell in header.cells]
     check_unique(filter(None, column_names), header.line)
-    # A row may lack cells only in columns after the last column with a name.
+    # A row must have a cell, which may be empty, in every column up to the last one with a name.
     min_cells = 1 + max(map(column_names.index, filter(None, column_names)))
     unnamed_columns = set[int]()
     for row in chain(first_rows[header_index + 1 :], filled_rows):
@@ -57,7 +57,7 @@ def rows_under_header(grid: Iterable[GridRow], problems: Problems) -> Iterator[T
             fault = f"has {cells_text}, but the header has {len(column_names)}"
             problems.add("ragged", fault, f"leave the row out, or {_QUOTING_ADVICE}", line=row.line)
             continue
-        # The first column may lack a name: it has row numbers then, and is not read.
+        # A first column without a name holds row numbers, and is not read.
         unnamed_columns.update(i for i in filled_cells if i and not column_names[i])
         named_cells = zip(column_names, row.cells, strict=False)
         yield TableRow(row.line, {name: cell for name, cell in named_cells if name})
@@ -68,36 +68,36 @@ def rows_under_header(grid: Iterable[GridRow], problems: Problems) -> Iterator[T
 
 
 def _header_index(first_rows: Sequence[GridRow]) -> int:
-    """Return the index of the first row with more than half as many filled cells as most rows."""
+    """Return the index of the first row with more than half the usual number of filled cells."""
     cell_counts = [len(row.filled_cells) for row in first_rows]
-    n_rows_by_count = Counter(cell_counts)
-    usual_count = max(n_rows_by_count, key=lambda count: (n_rows_by_count[count], count))
-    return next(index for index, count in enumerate(cell_counts) if 2 * count > usual_count)
+    n_rows_by_n_cells = Counter(cell_counts)
+    usual_n_cells = max(n_rows_by_n_cells, key=lambda n: (n_rows_by_n_cells[n], n))
+    return next(index for index, n_cells in enumerate(cell_counts) if 2 * n_cells > usual_n_cells)
 
 
 def csv_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
     """Yield the rows of a CSV file; all cells are strings, or None if they are empty."""
-    # The default limit of the csv module is far below the length of a document. The limit cannot be
-    # set for one reader, only for the whole process.
+    # By default, the csv module refuses cells as long as a document. Its limit can only be set for
+    # the whole process, not for one reader.
     csv.field_size_limit(bounds.MAX_BYTES)
     with open_text(path, problems, may_be_windows_1252=True) as lines:
         problems.unit = "row"  # not "line", since a row may extend over several lines
         first_lines = list(islice(lines, _N_FIRST_LINES))
-        # The delimiter cuts the largest share of the rows into the same number of cells.
+        # The best delimiter gives the largest share of rows with the same number of cells.
         problems.delimiter = max(_DELIMITERS, key=partial(_share_of_equal_rows, first_lines))
         grid = _csv_grid(chain(first_lines, lines), problems.delimiter)
         yield from rows_under_header(grid, problems)
 
 
 def _share_of_equal_rows(lines: Sequence[str], delimiter: str) -> tuple[float, int]:
-    """Return the largest share of rows that have the same number of cells, and this number."""
+    """Return the share of rows with the most frequent number of cells, and that number."""
     try:
         rows = list(csv.reader(lines, delimiter=delimiter))
     except csv.Error:
         return 0, 0
-    n_rows_by_count = Counter(len(cells) for cells in rows if any(map(str.strip, cells)))
-    n_rows = n_rows_by_count.total()
-    shares = ((n / n_rows, count) for count, n in n_rows_by_count.items() if count > 1)
+    n_rows_by_n_cells = Counter(len(cells) for cells in rows if any(map(str.strip, cells)))
+    n_rows = n_rows_by_n_cells.total()
+    shares = ((n / n_rows, n_cells) for n_cells, n in n_rows_by_n_cells.items() if n_cells > 1)
     return max(shares, default=(0, 0))
 
 

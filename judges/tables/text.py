@@ -17,12 +17,12 @@ from judges.tables.problems import Problems, UnreadableError
 # Matches a cell that a spreadsheet would run as a formula.
 _FORMULA = re.compile(r"'*(?:\s*[=+\-@]|[\t\r])")
 _OBJECTS_ADVICE = (
-    "write one object per line, or an array, as DataFrame.to_json(FILE, orient='records') does"
+    "write one object per line, or one array, as DataFrame.to_json(FILE, orient='records') does"
 )
 # If a JSON file is the reply of a web API, its rows are under one of these keys.
 _ROW_KEYS = ("data", "events")
 
-# The cells of a row, by column.
+# The cells of a row, by the names of their columns.
 Record = dict[str, object]
 
 
@@ -34,7 +34,7 @@ def is_blank(value: object) -> bool:
 class TableRow(NamedTuple):
     """The cells of a row, with the row's location.
 
-    `line` is the number of the row's line in the file, or of its row in the sheet. `row_number`
+    `line` is the number of the row's line in the file, or of the row in the sheet. `row_number`
     counts only rows with data, from 1.
     """
 
@@ -43,19 +43,19 @@ class TableRow(NamedTuple):
     row_number: int = 0
 
 
-def _object_with_unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _object_with_unique_keys(keys_and_values: list[tuple[str, object]]) -> dict[str, object]:
     """Return the JSON object with these keys and values. Raises ValueError if a key is repeated."""
-    json_object = dict(pairs)
-    if len(json_object) != len(pairs):
+    json_object = dict(keys_and_values)
+    if len(json_object) != len(keys_and_values):
         raise ValueError("has the same key twice in one object")
     return json_object
 
 
 def decode_json(text: str) -> object:
-    """Decode JSON. Raises ValueError if the JSON is invalid, repeats a key, or is too large."""
-    max_signs = bounds.MAX_JSON_PUNCTUATION
-    if len(text) > bounds.MAX_BYTES or sum(map(text.count, ",[{")) > max_signs:
-        limits = f"{bounds.MAX_BYTES >> 20} MiB or {max_signs:,} commas and brackets"
+    """Decode a JSON text. Raises ValueError if it is invalid, repeats a key, or is too large."""
+    max_punctuation = bounds.MAX_JSON_PUNCTUATION
+    if len(text) > bounds.MAX_BYTES or sum(map(text.count, ",[{")) > max_punctuation:
+        limits = f"{bounds.MAX_BYTES >> 20} MiB or {max_punctuation:,} commas and brackets"
         raise ValueError(f"has more than {limits}")
     try:
         value = json.loads(text, object_pairs_hook=_object_with_unique_keys)
@@ -116,7 +116,7 @@ def json_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
     if isinstance(rows, dict):
         rows = next((rows[key] for key in _ROW_KEYS if isinstance(rows.get(key), list)), rows)
     if not isinstance(rows, list):
-        fault = f"is not an array of objects, nor an object with one in {' or '.join(_ROW_KEYS)}"
+        fault = f"is not an array of objects, and has none under {' or '.join(_ROW_KEYS)}"
         raise UnreadableError("no-object", fault, _OBJECTS_ADVICE)
     problems.unit = "row"
     for row_number, value in enumerate(rows, 1):
@@ -134,9 +134,9 @@ def _object_rows(line: int, value: object, problems: Problems) -> Iterator[Table
 def _json_error(error: ValueError, line: int | None) -> UnreadableError:
     if isinstance(error, json.JSONDecodeError):
         fault = f"is not JSON: {error.msg} at character {error.colno}"
-        text = error.doc[error.pos : error.pos + 40]
-        return UnreadableError("bad-json", fault, _OBJECTS_ADVICE, text, line)
-    # Python refuses to read integers with thousands of digits, and its error names "digits".
+        bad_text = error.doc[error.pos : error.pos + 40]
+        return UnreadableError("bad-json", fault, _OBJECTS_ADVICE, bad_text, line)
+    # Python refuses to read integers with thousands of digits; its message has the word "digits".
     fault = "holds a number too long to read" if "digits" in str(error) else str(error)
     return UnreadableError("bad-json", fault, "correct the value, or leave it out", line=line)
 
@@ -156,7 +156,7 @@ class JsonLinesSink:
 
 
 def plain_value(value: object) -> object:
-    """Convert a value to data that JSON can hold; NaN and NA become None, other types text."""
+    """Convert a value to data that JSON can hold: NaN and NA to None, and other types to text."""
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, Mapping):
@@ -173,7 +173,7 @@ def plain_value(value: object) -> object:
 
 
 class CsvSink:
-    """Writes rows to a CSV file, in which no cell is run as a formula by a spreadsheet."""
+    """Writes rows to a CSV file whose cells a spreadsheet does not run as formulas."""
 
     def __init__(self, path: Path, columns: Sequence[str]) -> None:
         self._columns = columns

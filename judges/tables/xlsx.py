@@ -14,8 +14,8 @@ from judges.tables.text import TableRow, is_blank
 
 # Matches FILE.xlsx:SHEET.
 _PATH_WITH_SHEET = re.compile(r"(.+\.xls[xm]):([^/\\]+)", re.IGNORECASE | re.DOTALL)
-# The most XML tags in the two files of a workbook that are slow to read. Any other file may have
-# four tags for each cell.
+# Upper bounds on the XML tags in those two files inside a workbook that are slow to read. Any other
+# file inside the workbook may have four tags for each cell.
 _MAX_TAGS = {"xl/styles.xml": bounds.MAX_STYLE_TAGS, "xl/sharedstrings.xml": 2 * bounds.MAX_CELLS}
 # Matches a merged range of cells in the XML of a sheet.
 _MERGED_RANGE = re.compile(rb'<(?:\w+:)?mergeCell\s[^>]*?ref="(\w+:\w+)"')
@@ -32,7 +32,7 @@ def workbook_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
 
     The sheet is the one that `path` names, else the only visible sheet with a table. Cells are
     strings, numbers and bools. Dates are strings such as 2024-01-31, and percentages are strings
-    such as 85%. A cell that is merged over several rows is repeated in each of these rows.
+    such as 85%. If a cell is merged over several rows, each of these rows has its value.
     """
     from openpyxl import load_workbook
 
@@ -40,9 +40,9 @@ def workbook_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
     try:
         _check_size(file)
         with warnings.catch_warnings():
-            # openpyxl warns about contents that are not read here, such as print areas.
+            # openpyxl's warnings are about contents that are not read here, such as print areas.
             warnings.simplefilter("ignore")
-            # In read-only mode, openpyxl creates no empty cells if the stated size is too large.
+            # In read-only mode, openpyxl creates no empty cells, whatever size a sheet claims.
             workbook = load_workbook(file, read_only=True, data_only=True)
             grid = _read_grid(workbook, sheet_name, problems)
             workbook.close()
@@ -95,8 +95,8 @@ def _holds_table(grid: Sequence[GridRow]) -> bool:
 
 
 def _filled_rows(sheet: Any) -> list[GridRow]:
-    """Return the rows of a sheet that are not empty, all padded to the same length."""
-    # Otherwise openpyxl would rely on the dimensions in the file, which may be wrong.
+    """Return the rows of a sheet that are not empty, padded with None to the same length."""
+    # Without this call, openpyxl would rely on the dimensions in the file, which may be wrong.
     sheet.reset_dimensions()
     grid: list[tuple[int, list[object]]] = []
     n_columns = n_cells = 0
@@ -120,9 +120,9 @@ def _fill_merged_cells(sheet: Any, grid: list[GridRow]) -> list[GridRow]:
     n_columns, n_lines = (len(grid[0].cells), grid[-1].line) if grid else (0, 0)
     with sheet._get_source() as sheet_file:
         range_names = _MERGED_RANGE.findall(sheet_file.read())
-    ranges = [range_boundaries(name.decode()) for name in range_names]
+    merged_ranges = [range_boundaries(name.decode()) for name in range_names]
     cells_by_line = {row.line: row.cells for row in grid}
-    for column, first_line, _, last_line in ranges:
+    for column, first_line, _, last_line in merged_ranges:
         if column > n_columns or first_line not in cells_by_line:
             continue
         merged_value = cells_by_line[first_line][column - 1]
@@ -140,7 +140,7 @@ def _shown_value(cell: Any) -> object:
         return value
     if not isinstance(value, int | float):
         return str(value).removesuffix(" 00:00:00")
-    # In quotes or after a backslash, a percent sign is plain text.
+    # In a number format, a percent sign in quotes or after a backslash is plain text.
     if "%" in re.sub(r'"[^"]*"|\\.', "", str(cell.number_format)):
         return f"{round(value * 100, 9):.12g}%"
     return int(value) if float(value).is_integer() else value

@@ -1,4 +1,4 @@
-"""What the commands share: the flags for labels, checks of flags, and the printing of results."""
+"""Code that several commands share: the flags for labels, and the printing of results."""
 
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable, Mapping, Sequence
@@ -24,23 +24,23 @@ from judges.terminal import (
 )
 from optimize.figures.as_text import wrap_lines
 
-INTERRUPTED_MESSAGE = "interrupted: run the same command again to go on from here"
-ANNOTATIONS_HELP = "ratings in place of the file's: one a row, with id, dimension and annotator"
+INTERRUPTED_MESSAGE = "interrupted: run the same command again to continue"
+ANNOTATIONS_HELP = "read ratings from this file: one in each row, with id, dimension and annotator"
 DATA_HELP = f"human labels: {READABLE_ENDINGS}, or hf:owner/name (the starter set)"
 MAP_HELP = """\
 read NAME (a dimension, a text, id, group, system) from this column; repeatable; or
-check's FILE.yaml"""
+the FILE.yaml that check --write-map wrote"""
 VALUES_HELP = (
-    "the number that a word in labels or replies counts: up=1,down=0 (n/a= for no label; pairs: "
-    "left=A,C=tie)"
+    "the number that a word in labels or replies stands for: up=1,down=0 (n/a= for no label; in "
+    "pairs: left=A,C=tie)"
 )
-# For each floor: the name of its figure, the label of the outputs that a rate counts ("" for rho),
-# and the lowest value that the figure can have.
+# A floor is the lowest figure that a user accepts. The values are the name of the figure, the label
+# of the outputs over which it is computed ("" for all), and the figure's lowest possible value.
 FLOOR_FIGURES = {"spearman": ("rho", "", -1), "tpr": ("TPR", "pass", 0), "tnr": ("TNR", "fail", 0)}
 
 
 def parse_scale(scale_text: str | None) -> Scale | None:
-    """Read a scale such as "1-5" as two numbers; None for "any" and for no scale."""
+    """Return the two numbers of a scale such as "1-5"; None for "any" and for no scale."""
     if scale_text is None or scale_text == ANY_SCALE:
         return None
     if (scale := read_scale(scale_text)) is None:
@@ -53,7 +53,7 @@ def refuse_key_in_address(api_base: str | None) -> None:
     """Raise SettingsError if a server's address holds a key, because files record the address."""
     if api_base and url_has_secret(api_base):
         option = option_name("api_base")
-        raise SettingsError(f"{option} holds a password or a key: give the key by OPENAI_API_KEY")
+        raise SettingsError(f"{option} holds a password or a key: set OPENAI_API_KEY to the key")
 
 
 def parse_values(values: object) -> dict[str, float | Vote | None]:
@@ -68,27 +68,27 @@ def parse_values(values: object) -> dict[str, float | Vote | None]:
 
 
 def judge_scale(scale_text: str | None) -> tuple[int, int] | None:
-    """Read a judge's scale, such as "1-5", as whole numbers; None for "any" and for no scale."""
+    """Return a judge's scale, such as "1-5", as whole numbers; None for "any" and for no scale."""
     if (scale := parse_scale(scale_text)) is None:
         return None
     lowest, highest = scale
     if not (lowest.is_integer() and highest.is_integer() and highest - lowest < MAX_RATINGS):
         raise SettingsError(
-            f"{option_name('scale', f'{lowest:g}-{highest:g}')}: a judge rates in whole numbers, "
-            f"{MAX_RATINGS} at most; with {option_name('scale', ANY_SCALE)} it keeps its own "
-            "scale, and only the order of the labels counts"
+            f"{option_name('scale', f'{lowest:g}-{highest:g}')}: a judge's scale has at most "
+            f"{MAX_RATINGS} whole numbers; with {option_name('scale', ANY_SCALE)}, the judge keeps "
+            "its own scale, and only the order of the labels counts"
         )
     return int(lowest), int(highest)
 
 
 def rescale_subject(subject: Subject, scale_text: str | None) -> Subject:
-    """Return the dimension on this scale; comparisons, "any" and None change nothing."""
+    """Return a dimension on this scale; a comparison stays, and so does the scale for "any"."""
     scale = judge_scale(scale_text)
     return subject.on_scale(*scale) if scale and isinstance(subject, Dimension) else subject
 
 
 def fit_subject(subject: Subject, scale_text: str | None, *, pairwise: bool) -> Subject:
-    """Return the subject on the scale of --scale; SettingsError if the flags do not suit it."""
+    """Return the subject on the scale of --scale; raises SettingsError if a flag does not fit."""
     is_comparison = isinstance(subject, Comparison)
     if is_comparison != pairwise:
         right_flag = "--pairwise" if is_comparison else "--dimension"
@@ -99,17 +99,17 @@ def fit_subject(subject: Subject, scale_text: str | None, *, pairwise: bool) -> 
 
 
 def usual_scale(ratings: Sequence[float]) -> tuple[int, int] | None:
-    """Return the narrowest usual scale for a judge of these ratings; None if none fits."""
+    """Return the narrowest usual scale that has all ratings; None if no usual scale fits them."""
     for lowest, highest in USUAL_SCALES:
         if lowest <= min(ratings) and max(ratings) <= highest:
-            # A judge with two or three ratings would tie outputs that people rank by fractions.
-            is_fine = highest - lowest > 2 or all(rating.is_integer() for rating in ratings)
-            return (lowest, highest) if is_fine else None
+            # A judge with only two or three ratings could not tell apart ratings with fractions.
+            has_enough = highest - lowest > 2 or all(rating.is_integer() for rating in ratings)
+            return (lowest, highest) if has_enough else None
     return None
 
 
 class CommandParser(Parser):
-    """The parser for a command of this package, with the flag --quiet."""
+    """The parser of a command's arguments, which has the flag --quiet."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -134,21 +134,21 @@ def add_estimate_flags(group: FlagGroup, *, needs_scores: bool) -> None:
     """Add the flags that say how the labels are read, and where the judge's scores are."""
     add = group.add_argument
     add("--scores", metavar="FILE", required=needs_scores, help="a judge's scores for all outputs")
-    add("--dimension", metavar="NAME", help="what was rated, if labels are on several dimensions")
-    add("--scale", metavar="LOW-HIGH", help="the labels' scale, if file and dimension lack it")
+    add("--dimension", metavar="NAME", help="the dimension to read, if there are several")
+    add("--scale", metavar="LOW-HIGH", help="the labels' scale, if the file does not say it")
     add_reading_flags(group)
     add("--json", action="store_true", help="print everything as JSON")
 
 
 def add_turns_flag(group: FlagGroup) -> None:
-    """Add the flag --turns, which is short for --map turns=last or --map turns=all."""
+    """Add the flag --turns: `--turns all` is short for `--map turns=all`."""
 
     def as_map_argument(turns: str) -> str:
         if turns not in ("last", "all"):
             raise ArgumentTypeError(f"{turns!r}: must be last or all")
         return f"turns={turns}"
 
-    help_text = "of conversations, judge the last or all turns (last)"
+    help_text = "judge the last or all turns of a conversation (default: last)"
     add_repeatable = partial(group.add_argument, action="append", default=[])
     add_repeatable("--turns", dest="map", metavar="TURNS", type=as_map_argument, help=help_text)
 
@@ -156,15 +156,15 @@ def add_turns_flag(group: FlagGroup) -> None:
 def add_floor_flags(group: FlagGroup) -> None:
     """Add --min-spearman, --min-tpr, --min-tnr and --looks."""
     for name, (figure, *_) in FLOOR_FIGURES.items():
-        help_text = f"exit 1 if {figure}'s interval is below X, 3 if X lies in it"
+        help_text = f"exit with 1 if {figure}'s interval is below X, with 3 if it holds X"
         group.add_argument(f"--min-{name}", type=float, metavar="X", help=help_text)
-    help_text = "how many times in all you will check labels that grow (1)"
+    help_text = "how many times you will check the labels as they grow (default: 1)"
     group.add_argument("--looks", type=parse_count, default=1, metavar="N", help=help_text)
 
 
 def read_floors(flags: Namespace) -> dict[str, float]:
-    """Return the floors that the flags --min-... set, by the names in FLOOR_FIGURES."""
-    # The command plan has no flag --min-spearman.
+    """Return the floors that flags such as --min-tpr set, by the names in FLOOR_FIGURES."""
+    # The command `plan` has no flag --min-spearman, so the attribute may be missing.
     flag_values = {name: getattr(flags, f"min_{name}", None) for name in FLOOR_FIGURES}
     floors = {name: value for name, value in flag_values.items() if value is not None}
     for name, floor in floors.items():
@@ -201,7 +201,7 @@ def run_and_print(
             flags.scale = read_options(read_map_flags(flags.map)).scale
         outcome = compute_outcome(flags)
         if flags.json:
-            # A slow import that --help does not need.
+            # This import is slow, and --help does not need it.
             from optimize.figures.as_json import json_text, to_json
 
             print_output(json_text(to_json(outcome.result), indent=1))

@@ -36,9 +36,9 @@ from optimize.statistics.human import annotator_agreement
 AnyPath = str | os.PathLike[str]
 LevelOrAuto = Level | Literal["auto"]
 
-# Up to this many annotators are compared with each other; more of them rarely share outputs.
+# If there are more annotators than this, two of them rarely label the same outputs.
 MAX_NAMED_ANNOTATORS = 10
-# The two answers of a verdict judge if the words in the labels cannot be answers.
+# A verdict judge has these two answers if the words in the labels cannot be its answers.
 PASS_FAIL = ("pass", "fail")
 # The scale of a new judge if the labels have no usual scale.
 DEFAULT_SCALE = (1, 5)
@@ -48,8 +48,8 @@ DEFAULT_SCALE = (1, 5)
 class LabelSource:
     """Where labels come from, and how they are read.
 
-    `data` is a file, rows or a labelled set; None for the starter set. `scale` is the scale that
-    people used; by default the judge's scale, or the narrowest usual scale that fits the labels.
+    `data` is a file, rows or a labelled set; None means the starter set. `scale` is the scale that
+    people used; by default the judge's scale, or the narrowest usual scale that has all ratings.
     """
 
     data: AnyPath | AnyLabels | Rows | None = None
@@ -66,7 +66,7 @@ class LabelSource:
         annotations: AnyPath | None = None,
         scale: str | None = None,
     ) -> "LabelSource":
-        """Return the source; `map` and `values` are the arguments of flags, or mappings."""
+        """Return the source; `map` and `values` are mappings, or the arguments of the flags."""
         columns = read_map_flags(map) if isinstance(map, list) else map
         options = read_options(columns, parse_values(values))
         if annotations is not None:
@@ -84,7 +84,7 @@ class LabelSource:
     def read(
         self, name: str, subject: Subject | None, *, pairwise: bool, texts: Sequence[str] | None
     ) -> AnyLabels:
-        """Read the labels on one dimension, or the votes on pairs; `data` may be a labelled set."""
+        """Read the labels on one dimension, or the votes on pairs; return a set as it is."""
         data = self.data
         if isinstance(data, LabelledSet | LabelledPairs | None):
             if self.options != ReadOptions():
@@ -95,8 +95,8 @@ class LabelSource:
             if data is None:
                 return starter_pairs() if pairwise else starter()
             if pairwise != isinstance(data, LabelledPairs):
-                kinds = ("outputs", "compares two") if pairwise else ("pairs", "rates outputs")
-                raise LabelError(f"{data.name} has {kinds[0]}, but {name} {kinds[1]}")
+                nouns = ("outputs", "pairs") if pairwise else ("pairs", "outputs")
+                raise LabelError(f"{data.name} has {nouns[0]}, but {name} is judged on {nouns[1]}")
             return data
         if pairwise and self.options.annotations is not None:
             raise SettingsError(
@@ -122,14 +122,14 @@ class LabelSource:
         scales: Mapping[str, Scale] | None = None,
         texts: Sequence[str] | None = (),
     ) -> LabelledSet:
-        """Read the labelled outputs in the file or rows; for the arguments see `read_labels`."""
+        """Read the labelled outputs in the file or rows, with the arguments of `read_labels`."""
         options = replace(self.options, dimensions=dimensions, scales=scales or {}, texts=texts)
         labelled_set = read_labelled_items(self.file_or_rows, options, item_kind="outputs")
         assert isinstance(labelled_set, LabelledSet)
         if SWAP_SAMPLE_COLUMN in labelled_set.reading.unread:
             raise LabelError(
-                f"{labelled_set.name}: its rows were drawn because two judges differ on them, and "
-                "say nothing about other rows; use it with verify --against OLD --changed FILE"
+                f"{labelled_set.name}: this file has only rows on which two judges differ; use it "
+                "with verify --against OLD --changed FILE"
             )
         return labelled_set
 
@@ -140,8 +140,8 @@ class LabelSource:
         if isinstance(data, str | os.PathLike):
             return os.fspath(data)
         if isinstance(data, LabelledSet | LabelledPairs | None) or not is_in_memory(data):
-            kinds = "a file's path, a DataFrame, a Dataset, a list of dicts or a labelled set"
-            raise TypeError(f"data is a {type(data).__name__}; it must be {kinds}")
+            types_text = "a file's path, a DataFrame, a Dataset, a list of dicts or a labelled set"
+            raise TypeError(f"data is a {type(data).__name__}; it must be {types_text}")
         return data
 
 
@@ -156,7 +156,7 @@ def check_level(level: LevelOrAuto, items: Items, *, are_pairs: bool) -> None:
 def new_judge_scale(
     labelled_set: LabelledSet, dimension: str, scale_text: str | None
 ) -> tuple[int, int]:
-    """Return a new judge's scale: --scale, else a usual scale; LabelError if no such scale fits."""
+    """Return a new judge's scale: --scale, else a usual one; raises LabelError if none fits."""
     ratings = ratings_on(labelled_set, dimension)
     scale = judge_scale(scale_text) or usual_scale(ratings)
     if scale is None and scale_text != ANY_SCALE:
@@ -183,9 +183,9 @@ def load_labels(
 ) -> AnyLabels:
     """Read the labels on one dimension or comparison; labels on other dimensions are left out.
 
-    `subject` is the dimension or comparison called `name`; None if it is unknown, since all scores
-    are recorded. If `pairwise`, an unknown subject is a comparison. Raises LabelError if the labels
-    are on outputs instead of pairs or the reverse, or if no label is on the subject.
+    `subject` is the dimension or comparison called `name`. It may be None for recorded scores,
+    whose judge is unknown; `pairwise` then says whether they compare pairs. Raises LabelError if no
+    label is on the subject, or if labels are on outputs instead of pairs or the reverse.
     """
     pairwise = pairwise or isinstance(subject, Comparison)
     texts = tuple(subject.inputs) if subject else ()
@@ -193,7 +193,7 @@ def load_labels(
     if isinstance(labelled_items, LabelledPairs):
         return labelled_items
     if label_source.data is None and name not in labelled_items.dimensions:
-        raise LabelError(f"the starter set has no labels on {name}: name yours by --data FILE")
+        raise LabelError(f"the starter set has no labels on {name}: give yours by --data FILE")
     if isinstance(subject, Dimension) and subject.words:
         labelled_items = _as_verdicts(labelled_items, name, subject.words)
     elif isinstance(subject, Dimension) and label_source.scale != ANY_SCALE:
@@ -213,34 +213,34 @@ def only_dimension(labelled_set: LabelledSet) -> str:
 
 
 def agreement_text(labelled_set: LabelledSet, dimension: str) -> str:
-    """Return how often two annotators agree, ties included; "" if ratings are not by annotator."""
+    """Return how often two annotators agree; "" if no output has labels of two annotators."""
     try:
         ratings, annotators = annotation_matrix(labelled_set, dimension)
     except LabelError:
         return ""
     if len(annotators) > MAX_NAMED_ANNOTATORS:
-        # If there are many annotators, two of them rarely share outputs. So the columns become the
-        # first label of each output, the second label, and so on.
+        # Each output's labels are moved to the left of its row: the columns of the matrix are now
+        # the first label of each output, the second label and so on, by whichever annotator.
         labels_first = np.argsort(np.isnan(ratings), axis=1, kind="stable")
         ratings = np.take_along_axis(ratings, labels_first, axis=1)[:, :MAX_NAMED_ANNOTATORS]
     agreements = annotator_agreement(ratings)
     n_shared_outputs = np.array([pair.n_outputs for pair in agreements])
     if not n_shared_outputs.any():
         return ""
-    # The mean of a coefficient is over the pairs of annotators for which it is defined.
+    # The mean of a coefficient leaves out pairs of annotators for which it is undefined.
     figures = np.ma.masked_invalid([(pair.equal, pair.kappa, pair.rho) for pair in agreements])
     share_equal, *coefficients = np.ma.average(figures, axis=0, weights=n_shared_outputs)
     undefined = np.ma.masked
-    kappa, rho = ("undefined" if one is undefined else f"{one:.2f}" for one in coefficients)
-    cases = f"{share_equal:.0%} of {sum(n_shared_outputs):,} cases"
-    text = f"two annotators say the same in {cases}"
+    kappa, rho = ("undefined" if mean is undefined else f"{mean:.2f}" for mean in coefficients)
+    cases_text = f"{share_equal:.0%} of {sum(n_shared_outputs):,} cases"
+    text = f"two annotators say the same in {cases_text}"
     if dimension in labelled_set.words:
         return f"{text}, kappa {kappa}"
     return f"{text}, weighted kappa {kappa}, rho {rho}"
 
 
 def _as_verdicts(labelled_set: LabelledSet, name: str, judge_words: tuple[str, str]) -> LabelledSet:
-    """Return the labels for a judge that answers one of two words; LabelError if they differ."""
+    """Return the labels for a judge of two words; raises LabelError if they have other values."""
     label_words = labelled_set.words.get(name)
     if label_words == judge_words[::-1]:
         raise LabelError(
@@ -268,14 +268,14 @@ def _as_ratings(labelled_set: LabelledSet, subject: Dimension) -> LabelledSet:
             "(--map NAME=COLUMN --dimension NAME) to tune a judge of these words, or say what "
             f"they count: --values '{good_word}={highest},{bad_word}={lowest}'"
         )
-    # The labels are ratings, of which people used only two.
+    # The two words are numbers: people used only two of the scale's ratings.
     return replace(labelled_set, words=without_keys(labelled_set.words, [name]))
 
 
 def _read_on_scale(
     label_source: LabelSource, name: str, subject: Subject | None, texts: Sequence[str] | None
 ) -> LabelledSet:
-    """Read the labels on one dimension, on the scale of --scale, else on the judge's scale."""
+    """Read the labels on one dimension, which must lie on --scale, else on the judge's scale."""
     scale = parse_scale(label_source.scale)
     if isinstance(subject, Dimension) and label_source.scale is None:
         scale = subject.scale[0], subject.scale[-1]
@@ -291,13 +291,13 @@ def _read_on_scale(
         ratings = ratings_on(on_any_scale, name)
         advice = _scale_advice(ratings)
         if isinstance(subject, Dimension) and subject.words:
-            advice = f"say which count as {subject.words[0]}, as in --values {max(ratings):g}=1"
+            advice = f"say what counts as {subject.words[0]}, as in --values {max(ratings):g}=1"
         raise LabelError(f"{error}; {advice}", error.problems) from error
 
 
 def _scale_advice(ratings: list[float]) -> str:
-    """Return which --scale the user may give for labels that exceed the scale or fit none."""
-    advice = "add --scale any: the judge keeps its own scale, and only the labels' order counts"
+    """Return advice on --scale for ratings that exceed the scale, or that fit no usual scale."""
+    advice = "add --scale any: the judge keeps its own scale, and only the order of labels counts"
     if scale := usual_scale(ratings):
         scale_text = f"{scale[0]}{':' if scale[0] < 0 else '-'}{scale[1]}"
         advice = f"add --scale {scale_text} (or --scale any: the judge keeps its own scale)"

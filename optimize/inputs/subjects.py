@@ -26,9 +26,9 @@ from judges.labels.types import FileReading, LabelError, LabelledPairs, Labelled
 from judges.prompt import VALID_NAME
 from optimize.inputs.labelled import AnyLabels, LabelSource, new_judge_scale, verdict_words
 
-# A document's id, such as `cnn-test-404f85`: a long word of letters and digits, and no text.
+# Matches a document's id, such as `cnn-test-404f85`: one long word of letters and digits.
 DOCUMENT_ID_PATTERN = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[\w.:/-]{8,}", re.ASCII)
-# If a file has only problems of these kinds, it has no labels on the dimension.
+# If all problems of a file are of these kinds, the file has no labels on the dimension.
 MISSING_LABEL_PROBLEMS = {"no-rating", "no-column", "pairs"}
 
 
@@ -51,7 +51,7 @@ def subject_from_labels(
 ) -> tuple[Subject, AnyLabels]:
     """Read labels and make a dimension or comparison from them.
 
-    `subject_text` is NAME or NAME=DEFINITION; ratings need a definition. Raises
+    `subject_text` is NAME or NAME=DEFINITION; a judge of ratings needs the definition. Raises
     UnknownDimensionError if neither the catalogue nor the labels have the name.
     """
     written_name, definition = _split_definition(subject_text, label_source)
@@ -91,7 +91,7 @@ def subject_from_labels(
 
 
 def _unknown_name_error(name: str, reason: str) -> UnknownDimensionError:
-    """Return the error for an unknown name, with the catalogue's similar names and `reason`."""
+    """Return the error for an unknown name, which lists similar names and adds the `reason`."""
     try:
         loading.read_subject(name)
     except UnknownDimensionError as error:
@@ -100,7 +100,7 @@ def _unknown_name_error(name: str, reason: str) -> UnknownDimensionError:
 
 
 def _split_definition(subject_text: str, label_source: LabelSource) -> tuple[str, str]:
-    """Split NAME=DEFINITION; SettingsError if the definition is empty or no labels are given."""
+    """Split NAME=DEFINITION; raises SettingsError if the definition or the file is missing."""
     name, equals, definition = (text.strip() for text in subject_text.partition("="))
     if equals and (label_source.data is None or not definition.strip(".…")):
         raise SettingsError(
@@ -111,7 +111,7 @@ def _split_definition(subject_text: str, label_source: LabelSource) -> tuple[str
 
 
 def shared_texts(labelled_pairs: LabelledPairs) -> list[str]:
-    """Return the texts beside the two outputs of a pair that a new judge reads."""
+    """Return the names of the texts that a new judge reads beside the two outputs of a pair."""
     text_names = labelled_pairs.reading.texts
     return usable_texts(filter(is_source_or_output, text_names), labelled_pairs)
 
@@ -140,7 +140,7 @@ def new_judge_texts(labelled_set: LabelledSet, options: ReadOptions) -> list[str
 def _judged_output(
     labelled_set: LabelledSet, output_names: Sequence[str], options: ReadOptions
 ) -> str:
-    """Return the name of the judged output; `output_names` are the usual names among the texts."""
+    """Return the name of the judged text; `output_names` are the texts named like outputs."""
     column_by_text = labelled_set.reading.texts
     possible_outputs = output_names or [*column_by_text]
     named_outputs = [text for text in output_names if text in options.columns_by_name]
@@ -152,7 +152,7 @@ def _judged_output(
 
 
 def usable_texts(names: Iterable[str], labelled_items: AnyLabels) -> list[str]:
-    """Return the names that every row has a text for, and that can be used in a prompt."""
+    """Return those names that a prompt can use, and for which every row has a text."""
     texts_by_row = [item.texts for item in labelled_items.items]
     valid_names = filter(VALID_NAME.match, names)
     return [name for name in valid_names if all(name in row_texts for row_texts in texts_by_row)]
@@ -169,7 +169,7 @@ def missing_input_flag(labelled_items: AnyLabels, text_names: Collection[str]) -
 
 
 def unread_columns(reading: FileReading, texts: Collection[str], *, is_new: bool = True) -> str:
-    """Return the columns that a judge does not read, and flags with which a new judge would."""
+    """Return the columns that a judge does not read, and flags that let a new judge read them."""
     only_name = only_text_name(reading.texts, texts)
     unread_texts = without_keys(reading.texts, texts if only_name is None else [only_name])
     columns = [*unread_texts.values(), *reading.unread]

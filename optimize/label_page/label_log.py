@@ -1,4 +1,4 @@
-"""The label file of a labelling session: one line for each label or mark that a person gives."""
+"""The label file of a labelling session: one line for each label, and each skipped item."""
 
 import json
 import os
@@ -29,7 +29,7 @@ AnswersFrom = Literal["annotators", "judge"]
 
 
 class ClickError(JudgesError, ValueError):
-    """The refusal of a click; `status` is the HTTP status of the response."""
+    """Raised if a click on the page is refused; `status` is the HTTP status of the response."""
 
     def __init__(self, message: str, status: int = 400) -> None:
         super().__init__(message)
@@ -37,11 +37,11 @@ class ClickError(JudgesError, ValueError):
 
 
 class LabelRecord(msgspec.Struct, omit_defaults=True):
-    """A label or a mark, as in a line of the label file.
+    """One line of the label file: a label, or the mark that an item is skipped or unsure.
 
-    A mark says that the annotator skipped the item or is unsure; its value is None, so that
-    `read_labels` ignores it. Without a mark, the value None takes back an earlier label or mark.
-    `changed_after` says whose answers the annotator had seen before, if any.
+    A line with a mark has the value None, so that `read_labels` ignores it. A line with the value
+    None and no mark takes back the annotator's earlier line on the item. `changed_after` says
+    whose answers on the item the annotator had seen before; None if nobody's.
     """
 
     annotator: str
@@ -61,9 +61,9 @@ class LabelRecord(msgspec.Struct, omit_defaults=True):
 class AnnotatorLabels:
     """The labels and marks of one annotator, by the index of the item.
 
-    `records` has the newest label or mark for each item, the last given one last. `exposed_items`
-    are those on which the annotator has seen another annotator's or the judge's answer.
-    `blind_records` has the newest records from before the annotator saw another's answer.
+    `records` maps each item to its newest label or mark, in the order in which they were given.
+    `exposed_items` are the items on which the annotator has seen the answer of somebody else or of
+    the judge. `blind_records` has the newest records from before the annotator saw such an answer.
     """
 
     records: dict[int, LabelRecord] = field(default_factory=dict)
@@ -87,11 +87,11 @@ class AnnotatorLabels:
 class LabelLog:
     """The label file, and the labels in it by annotator.
 
-    Each label is one line of the file. The line is written by a single write, and counts once it is
-    on disk. If another program changes the file, every later call raises ClickError.
+    Each label is one line of the file, and is saved once the line is on disk. If another program
+    changes the file, every later call raises ClickError.
 
-    `rows` has the fields of each item; every line with a label of the item repeats them. `notes`
-    say which lines of the file were removed or are ignored.
+    `rows` has the fields of each item, and every line on the item repeats these fields. `notes` say
+    which lines of the file were removed or are ignored.
     """
 
     def __init__(
@@ -116,22 +116,22 @@ class LabelLog:
     def _read_file(self) -> None:
         """Open the label file and read its labels; remove an incomplete last line."""
         *lines, last_line = claim_file(self.path).read_bytes().split(b"\n")
-        # A line of this page that is not JSON was cut off. Other lines must be JSON.
+        # If a last line begins like this page's lines and is not JSON, it was cut off.
         is_last_line_complete = not b'{"id": '.startswith(last_line[:7])
         with suppress(ValueError, RecursionError):
             msgspec.json.decode(last_line)
             is_last_line_complete = True
         if is_last_line_complete:
             lines.append(last_line)
-        was_added = [self._add_line(line, n) for n, line in enumerate(lines, 1) if line.strip()]
+        were_added = [self._add_line(line, n) for n, line in enumerate(lines, 1) if line.strip()]
         self._file = self.path.open("ab", buffering=0)  # each line is a single write
-        self._size = sum(len(line) + 1 for line in lines)
+        self._n_bytes = sum(len(line) + 1 for line in lines)
         if is_last_line_complete:
             self._file.write(b"\n")
         elif last_line:
-            self._file.truncate(self._size)
+            self._file.truncate(self._n_bytes)
             self.notes.append("removed the last line, which was incomplete")
-        if n_ignored := was_added.count(False):
+        if n_ignored := were_added.count(False):
             lines_text = count_text(n_ignored, "line")
             self.notes.append(f"ignored {lines_text} on other outputs or dimensions")
 
@@ -166,38 +166,38 @@ class LabelLog:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the lock of the file; ClickError if another program has changed the file."""
+        """Hold the file's lock; raises ClickError if another program has changed the file."""
         with self._lock:
             is_unchanged = False
             with suppress(OSError, ValueError):  # the file was deleted or closed
-                opened, current = os.fstat(self._file.fileno()), self.path.stat()
-                is_unchanged = os.path.samestat(opened, current) and current.st_size == self._size
+                opened, now = os.fstat(self._file.fileno()), self.path.stat()
+                is_unchanged = os.path.samestat(opened, now) and now.st_size == self._n_bytes
             if not is_unchanged:
                 problem = "another program changed it, or the command has ended"
                 raise ClickError(f"{self.path}: {problem}; start the command again", 507)
             yield
 
     def append(self, item: int, record: LabelRecord) -> None:
-        """Append a label to the file and to `by_annotator`; ClickError if writing fails."""
-        fields = msgspec.to_builtins(record)
-        value = fields.pop("value")
-        row = {**self.rows[item], **self._common_fields, **fields, self._value_key: value}
+        """Append a label to the file and to `by_annotator`; raises ClickError if writing fails."""
+        record_fields = msgspec.to_builtins(record)
+        value = record_fields.pop("value")
+        row = {**self.rows[item], **self._common_fields, **record_fields, self._value_key: value}
         line = f"{json.dumps(row, ensure_ascii=False)}\n".encode()
         try:
             if self._file.write(line) < len(line):
                 raise OSError(ENOSPC, os.strerror(ENOSPC))
             os.fsync(self._file.fileno())
         except OSError as error:
-            self._file.truncate(self._size)
+            self._file.truncate(self._n_bytes)
             raise ClickError(f"not saved: {self.path}: {error.strerror}", 507) from None
-        self._size += len(line)
+        self._n_bytes += len(line)
         self.by_annotator[record.annotator].add(item, record)
 
     def close(self) -> int:
-        """Close the file once no label is being saved; return the number of valid labels."""
+        """Wait until every label is saved, close the file, and return the number of its labels."""
         with self._lock, closing(self._file), self.locked():
             n_labels = sum(len(labels.labels) for labels in self.by_annotator.values())
-        if not self._size:
+        if not self._n_bytes:
             self.path.unlink()  # other commands would refuse an empty label file
         return n_labels
 
@@ -212,5 +212,5 @@ class LabelLog:
     def name_in_file(self, annotator: str) -> str:
         """Return the annotator's name as the file spells it, ignoring case and extra spaces."""
         name = unicodedata.normalize("NFC", " ".join(annotator.split()))
-        same_names = (known for known in self.by_annotator if known.casefold() == name.casefold())
+        same_names = (other for other in self.by_annotator if other.casefold() == name.casefold())
         return next(same_names, name)

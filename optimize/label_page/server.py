@@ -50,7 +50,7 @@ class LabelServer(ThreadingHTTPServer):
         self.address = f"http://{self.hosts[0]}/{self.token}/"
 
     def handle_error(self, request: socket | tuple[bytes, socket], client_address: object) -> None:
-        """Print the error, unless the page was only closed before the response reached it."""
+        """Print the error, unless it says that the page was closed before the response came."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
@@ -89,14 +89,14 @@ class _Handler(BaseHTTPRequestHandler):
             self._respond_json(400, {"error": f"the request is not a click on the page: {error}"})
 
     def _call_session(self, action: str, click_or_name: str | Click) -> None:
-        """Call the session's method of this name, and respond with its result or its refusal."""
+        """Call the session's method called `action`, and respond with its result or its error."""
         try:
             self._respond_json(200, getattr(self.server.session, action)(click_or_name))
         except ClickError as error:
             self._respond_json(error.status, {"error": str(error)})
 
     def _requested_action(self) -> str | None:
-        """Return the action in the page's address; None for a wrong token or another origin."""
+        """Return the action in the request's address; None for a wrong token or another site."""
         token, _, action = self.path.partition("?")[0][1:].partition("/")
         host, origin = self.headers.get("Host"), self.headers.get("Origin")
         is_same_origin = host in self.server.hosts and origin in (None, f"http://{host}")

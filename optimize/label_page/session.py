@@ -42,8 +42,8 @@ class Click(msgspec.Struct, forbid_unknown_fields=True):
     """The request that the page sends if the annotator gives a label or clicks undo.
 
     `item` is the index of the item in the session's order. `value` is ignored if there is a `mark`.
-    `before` is the annotator's earlier label that the page showed, if any. `after` says whose
-    answers the page showed beside it.
+    `before` is the annotator's own label that the page showed on the item, if any. `after` says
+    whose other answers the page showed on it, if any.
     """
 
     annotator: str
@@ -60,8 +60,8 @@ class LabelSession:
     """Items in a random order, and the file with their labels. All methods are thread-safe.
 
     `rows` has the fields of each item. `text_fields` are the fields that the page shows above the
-    outputs, and `output_fields` maps the name of each output on the page to its field. `path` is
-    the label file. `judge_answers` maps the items' ids to the judge's answers.
+    outputs. `output_fields` maps the name of each output on the page to its field. `path` is the
+    label file. `judge_answers` maps the items' ids to the judge's answers.
     """
 
     subject: Subject
@@ -76,10 +76,10 @@ class LabelSession:
         # Documents come in a random order, and so do the items of each document.
         rng = random.Random(self.seed)
         documents = [*dict.fromkeys(row["group"] for row in self.rows)]
-        numbers = {name: n for n, name in enumerate(rng.sample(documents, len(documents)), 1)}
+        number_of = {name: n for n, name in enumerate(rng.sample(documents, len(documents)), 1)}
         shuffled_rows = rng.sample(self.rows, len(self.rows))
-        self.rows = sorted(shuffled_rows, key=lambda row: numbers[row["group"]])
-        self._document_numbers = [numbers[row["group"]] for row in self.rows]
+        self.rows = sorted(shuffled_rows, key=lambda row: number_of[row["group"]])
+        self._document_numbers = [number_of[row["group"]] for row in self.rows]
         self._number_by_answer = answer_numbers(self.subject)
         self.label_log = LabelLog(self.path, self.subject, self.rows, self._number_by_answer)
 
@@ -103,7 +103,7 @@ class LabelSession:
         }
 
     def state(self, annotator: str) -> JsonObject:
-        """Return the page's state, with the annotator's next item if one has no label."""
+        """Return the page's state, with the next item that the annotator has not labelled."""
         with self.label_log.locked():
             annotator = self.label_log.name_in_file(annotator)
             own_labels = self.label_log.labels_of(annotator)
@@ -128,7 +128,7 @@ class LabelSession:
             }
 
     def label(self, click: Click) -> JsonObject:
-        """Save a label, unless the annotator's newest label is the same; return the next state."""
+        """Save a label, unless it repeats the annotator's newest label; return the new state."""
         with self.label_log.locked():
             name, item = self._checked_name(click.annotator), click.item
             value, comment = None if click.mark else click.value, click.comment.strip()
@@ -157,15 +157,15 @@ class LabelSession:
             return self.state(name) | {"item": self._item_json(item) | undone_label}
 
     def review(self, annotator: str) -> JsonObject:
-        """Return the items on which the annotator disagrees with others, then with the judge."""
+        """Return the items on which the annotator disagrees, with others first, then the judge."""
         with self.label_log.locked():
             annotator = self.label_log.name_in_file(annotator)
             own_labels, items = self.label_log.labels_of(annotator).labels, list[JsonObject]()
             for whose, disagreements in self._disagreements(annotator).items():
                 for item in disagreements:
                     others = self._labels_by_others(item, annotator) if whose != "judge" else []
-                    judge = self._judge_answer(item) if whose == "judge" else None
-                    answers = {"others": others, "judge": msgspec.to_builtins(judge)}
+                    judge_answer = self._judge_answer(item) if whose == "judge" else None
+                    answers = {"others": others, "judge": msgspec.to_builtins(judge_answer)}
                     answers |= {"own": own_labels[item].value_and_comment, "after": whose}
                     items.append(self._item_json(item) | answers)
             return {"items": items}
@@ -181,8 +181,8 @@ class LabelSession:
         return (self.judge_answers or {}).get(str(self.rows[item]["id"]))
 
     def _disagreements(self, annotator: str) -> dict[AnswersFrom, list[int]]:
-        """Return the items on which the annotator disagrees, by whose answer differs."""
-        items: dict[AnswersFrom, list[int]] = {"annotators": [], "judge": []}
+        """Return the items on which the annotator disagrees with others, and with the judge."""
+        items_by_source: dict[AnswersFrom, list[int]] = {"annotators": [], "judge": []}
         min_difference = 2 if len(self._number_by_answer) > 3 else 1
         own_numbers = self._numbers_of(self.label_log.labels_of(annotator).records)
         other_labels = self.label_log.labels_of_others(annotator).values()
@@ -190,17 +190,17 @@ class LabelSession:
         for item, number in sorted(own_numbers.items()):
             differences = [abs(number - numbers.get(item, number)) for numbers in others_numbers]
             if max(differences, default=0) >= min_difference:
-                items["annotators"].append(item)
+                items_by_source["annotators"].append(item)
             elif answer := self._judge_answer(item):
                 is_rating = self.subject.kind == "rating"
                 judge_number = answer.score if is_rating else self._number_by_answer[answer.value]
                 if abs(number - judge_number) >= 1:
-                    items["judge"].append(item)
-        return items
+                    items_by_source["judge"].append(item)
+        return items_by_source
 
     def _agreement_json(self, annotator: str) -> list[JsonObject]:
-        """Return the agreement with each other annotator, before either saw the other's labels."""
-        figures: list[JsonObject] = []
+        """Return the agreement with each other annotator, on labels before seeing the other's."""
+        agreements: list[JsonObject] = []
         own_numbers = self._numbers_of(self.label_log.labels_of(annotator).blind_records)
         for name, other_labels in self.label_log.labels_of_others(annotator).items():
             other_numbers = self._numbers_of(other_labels.blind_records)
@@ -209,18 +209,18 @@ class LabelSession:
                 own, other = np.array([(own_numbers[i], other_numbers[i]) for i in shared_items]).T
                 kappa = json_number(quadratic_kappa(own, other))
                 agreement = {"n": own.size, "equal": float(np.mean(own == other)), "kappa": kappa}
-                figures.append({"annotators": [annotator, name], **agreement})
-        return figures
+                agreements.append({"annotators": [annotator, name], **agreement})
+        return agreements
 
     def _numbers_of(self, records: Mapping[int, LabelRecord]) -> dict[int, float]:
-        """Return the labels as numbers, without items that were only marked."""
+        """Return each label's number by its item; items without a label are left out."""
         number_by_answer = self._number_by_answer
         values = {item: record.value for item, record in records.items()}
-        return {i: number_by_answer[v] for i, v in values.items() if v in number_by_answer}
+        return {item: number_by_answer[v] for item, v in values.items() if v in number_by_answer}
 
 
 def answer_numbers(subject: Subject) -> Mapping[LabelValue | None, float]:
-    """Return the number that stands for each answer; of two words, 1 stands for the good one."""
+    """Map each possible answer to its number: the good one of two words is 1, the bad one 0."""
     if isinstance(subject, Comparison):
         return dict(MARGIN_OF_VOTE.items())
     if subject.words:
@@ -230,12 +230,12 @@ def answer_numbers(subject: Subject) -> Mapping[LabelValue | None, float]:
 
 
 def _task_json(subject: Subject) -> JsonObject:
-    """Return the task for the page; each answer has a key of the keyboard."""
+    """Return what the page says about the task; each answer gets a key of the keyboard."""
     number_by_answer = answer_numbers(subject)
     key_position = -1 if subject.kind == "rating" else 0
     keys = [str(answer)[key_position].casefold() for answer in number_by_answer]
-    # The page uses the keys c, u, r, s and n for its own actions. If keys are ambiguous, each
-    # answer gets a digit.
+    # The page uses the keys c, u, r, s and n for its own actions. If two answers or an answer and
+    # an action have the same letter, each answer gets a digit.
     if len({*keys, *"cursn"}) < len(keys) + 5:
         keys = [str(number) for number in range(1, len(keys) + 1)]
     anchors = {} if isinstance(subject, Comparison) else {**subject.anchors}

@@ -78,7 +78,7 @@ GIVE = "give its number: --values "
 @pytest.mark.parametrize(
     ("cells", "values", "part"),
     [
-        (HALVES, "", "comments   critique: what people wrote on their labels; tuning uses it"),
+        (HALVES, "", "comments   critique: people's comments on their labels; tuning uses them"),
         (HALVES, "", "next       dspy-judges tune --dimension is_correct --data labels.csv"),
         (HALVES, "pass=0,fail=1", "by --values, but the good word must count more"),
         (MISSPELT, "", "row 12, field 'is_correct': 'pas' is not a known word, unlike other"),

@@ -59,7 +59,7 @@ def test_changed_outputs_are_written_for_labelling_and_always_the_same_ones():
     # Both judges differ on these rows, so no figure on them holds for others.
     write_jsonl("labels.jsonl", [{**row, "safe": "fail"} for row in rows])
     new = ["--scores", "new.jsonl", "--dimension", "safe", "--data", "labels.jsonl"]
-    assert "its rows were drawn because two judges differ on them" in run(command, *new).err
+    assert "has only rows on which two judges differ" in run(command, *new).err
     assert "new and old differ on 20 of 400 outputs (5%)" in first.out
     assert first.out.endswith("dspy-judges label changed.jsonl --dimension safe")
     assert "no changed output has a label yet" in first.err

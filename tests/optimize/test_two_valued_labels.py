@@ -131,10 +131,10 @@ UNDEFINED = "label=LINE is for labels of your own"
             for way in (NEW, VALUES)
         ),
         (tune, "label", ("pass", "pass"), {}, LabelError, "every label on label is pass: there is"),
-        (measure, MINE, "52", {}, LabelError, "say which count as pass, as in --values 5=1"),
+        (measure, MINE, "52", {}, LabelError, "say what counts as pass, as in --values 5=1"),
         (measure, MINE, ("1", "0.5"), {}, LabelError, r"a label counts 0\.5; .* --values 0\.5=1"),
         (measure, MINE, PASS, TURNED, LabelError, "'pass' counts 0 and 'fail' 1 by --values"),
-        (measure, MINE, None, {}, LabelError, "no labels on label: name yours by --data FILE"),
+        (measure, MINE, None, {}, LabelError, "no labels on label: give yours by --data FILE"),
     ],
 )
 def test_labels_that_do_not_fit_a_judge_are_refused_with_advice(
