@@ -33,7 +33,7 @@ ScoredSplits = HeldOut[ByJudge[ScoredItems]]
 class ActiveRun:
     """A tuning run while its models are open: the steps from the plan to the frozen judge.
 
-    `judge_items` judges items with any prompt that the search tries.
+    `judge_items` is a function that judges items with a given prompt.
     """
 
     def __init__(
@@ -64,9 +64,9 @@ class ActiveRun:
             items = train.items[::stride][:ITEMS_FOR_MEAN_COST]
             with clients.judge.account.spending_on(SEARCH):
                 judgements = list(self.judge_items(prepared_run.untuned_prompt, items))
-            # Some endpoints report no token counts; one token is assumed for them.
-            tokens_in = max(1.0, sum(one.tokens_in for one in judgements) / len(items))
-            tokens_out = max(1.0, sum(one.tokens_out for one in judgements) / len(items))
+            # If an endpoint reports no token counts, one token for each item is assumed.
+            tokens_in = max(1.0, sum(reply.tokens_in for reply in judgements) / len(items))
+            tokens_out = max(1.0, sum(reply.tokens_out for reply in judgements) / len(items))
             budget = plan_budget(prepared_run, native_n, (tokens_in, tokens_out))
             self.print_line(planned_line(budget))
         set_aside = clients.judge.account.budget.set_aside
@@ -99,7 +99,7 @@ class ActiveRun:
         )
 
     def search(self) -> SearchResult:
-        """Search with the optimizer that the settings name, and decide which judge ships."""
+        """Search with the optimizer in the settings, and decide whether the tuned judge ships."""
         settings = self.prepared_run.settings
         with self.clients.judge.account.spending_on(SEARCH):
             result = two_fold_search(find_optimizer(settings.optimizer), self.search_problem)
@@ -111,8 +111,8 @@ class ActiveRun:
 
     def measure(self, result: SearchResult) -> ScoredSplits:
         """Judge every held-out split with the tuned and the untuned judge, after the decision."""
-        # The reserve was made for these judgements. If they cost more than the run's limit leaves,
-        # the models' own budget ends the run.
+        # The search left calls and money in reserve for these judgements. The reserve ends here.
+        # If they cost more than the run's limit allows, the judge's client raises an error.
         self.clients.judge.account.budget.set_aside()
         self.search_problem.evaluator.budget = SearchBudget(math.inf, self.budget.pricing)
 
@@ -126,7 +126,7 @@ class ActiveRun:
             return self.prepared_run.held_out.map(score_both)
 
     def _score_split(self, judge_name: str, candidate: Candidate, items: Items) -> ScoredItems:
-        """Judge the items of a held-out split with a candidate; reports print `judge_name`."""
+        """Judge a held-out split with a candidate, which reports call `judge_name`."""
         prepared_run, evaluator = self.prepared_run, self.search_problem.evaluator
         subject = prepared_run.subject
         choice_fields = candidate.prompt(prepared_run.untuned_prompt).choices
@@ -144,7 +144,7 @@ class ActiveRun:
         )
 
     def freeze(self, candidate: Candidate, provenance: Mapping[str, object]) -> Judge:
-        """Return the judge made from a candidate, with the run's sampling plan and `provenance`."""
+        """Return a candidate as a judge, with the run's sampling plan and this `provenance`."""
         prepared_run = self.prepared_run
         return Judge(
             subject=prepared_run.subject,

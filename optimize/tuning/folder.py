@@ -39,7 +39,7 @@ JsonType = TypeVar("JsonType")
 
 
 class RunFolderError(JudgesError):
-    """The run's folder cannot be used; the message says why and what to do."""
+    """Raised if a run's folder cannot be used; the message says why and what to do."""
 
 
 class RunConfig(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -47,7 +47,7 @@ class RunConfig(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     `started` is the time of the first start. `endpoints` maps "judge" and "proposer" to their
     models' addresses. `prompt` is a digest of the untuned judge's prompt and questions. `judges`
-    are the names of the judges that are compared or joined.
+    are the names of the judges that are compared or joined in a panel.
     """
 
     started: str = "unknown"
@@ -60,7 +60,7 @@ class RunConfig(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class EarlierSummary(msgspec.Struct):
-    """What a later start of the same run reads from its summary.json."""
+    """The fields of a run's summary.json that a later start of the same run reads."""
 
     left_out: list[object] = []
     request_changes: list[str] = []
@@ -70,11 +70,11 @@ class EarlierSummary(msgspec.Struct):
 def open_run(
     chosen_folder: AnyPath | None, name: str, config: RunConfig, print_line: Callable[[str], None]
 ) -> Iterator[Path]:
-    """Open the folder of a run, and lock it for the time of the block.
+    """Open the folder of a run, and lock it while this context is open.
 
     The default folder is the newest folder runs/NAME-NUMBER whose run can continue, or else a new
-    one; NAME is `name`. If the block raises an error before a model may have been paid, the folder
-    is deleted. Raises RunFolderError if the folder holds other files, a finished run, or a run with
+    one; NAME is `name`. If an error is raised before any call can have cost money, the folder is
+    deleted. Raises RunFolderError if the folder holds other files, a finished run, or a run with
     other settings.
     """
     folder = _default_folder(name, config) if chosen_folder is None else Path(chosen_folder)
@@ -116,7 +116,7 @@ def run_config(run: PreparedRun) -> RunConfig:
 
 
 def splits_json(splits: Splits[LabelledSet | LabelledPairs], seed: int) -> JsonObject:
-    """Return the object in splits.json."""
+    """Return the content of splits.json: the ids of the rows in each split."""
     return {
         "by": splits.by,
         "seed": seed,
@@ -128,7 +128,7 @@ def splits_json(splits: Splits[LabelledSet | LabelledPairs], seed: int) -> JsonO
 
 
 def first_start_time(folder: Path) -> str:
-    """Return the time at which the run was first started, in ISO format."""
+    """Return the time of a run's first start, in ISO format."""
     return _read_json(folder / CONFIG_FILE, RunConfig).started
 
 
@@ -141,7 +141,7 @@ def _read_json(path: Path, json_type: type[JsonType]) -> JsonType:
 
 
 def read_summary(folder: Path) -> EarlierSummary:
-    """Read an earlier start's summary.json; return an empty one if there is no readable file."""
+    """Read an earlier start's summary.json; return an empty summary if it cannot be read."""
     try:
         return _read_json(folder / SUMMARY_FILE, EarlierSummary)
     except RunFolderError:
@@ -166,7 +166,7 @@ class Trials:
         self._path = claim_file(path, replace=True)  # an earlier start's trials are deleted
 
     def record(self, stage: str, round_number: int | None = None, **fields: object) -> None:
-        """Add a row to the file: `stage` names a trial, a rejected reply or the gate's decision."""
+        """Add a row, whose `stage` names a trial, a rejected reply or the gate's decision."""
         trial_row = {"trial": len(self.rows) + 1, "stage": stage, "round": round_number, **fields}
         self.rows.append(trial_row)
         with self._path.open("a", encoding="utf-8") as file:
@@ -174,14 +174,14 @@ class Trials:
 
 
 def _can_continue(folder: Path, config: RunConfig) -> bool:
-    """Return whether the folder holds this unfinished run; raise RunFolderError for another run."""
+    """Return whether the folder holds this run, unfinished; raises RunFolderError for another."""
     advice = f"name another {option_name('out')}"
     if not (folder / CONFIG_FILE).exists():
         for path in folder.glob("[!.]*"):
             raise RunFolderError(f"{folder} holds other files ({path.name}): {advice}")
         return False
-    # A run writes its report last, but a comparison that lacks some of its judges can go on. A
-    # search that a limit ended is finished, since with another limit it makes other requests.
+    # A run writes its report last. But a comparison that left out some judges can continue after
+    # its report. A search that a limit ended cannot: with another limit, its requests differ.
     if (folder / REPORT_FILE).exists() and not read_summary(folder).left_out:
         raise RunFolderError(f"{folder} holds a finished run: {advice}")
     earlier_config = _read_json(folder / CONFIG_FILE, RunConfig)
@@ -230,7 +230,7 @@ def _default_folder(name: str, config: RunConfig) -> Path:
 
 
 def _delete_if_unbilled(folder: Path) -> None:
-    """Delete a run's files if no model can have been paid; otherwise keep them to continue."""
+    """Delete a run's files, but keep them for a later start if a call may have cost money."""
     if (folder / JUDGE_FILE).exists():
         return
     if (folder / REPLIES_FILE).exists():

@@ -43,8 +43,8 @@ def tune_in_folder(
 ) -> tuple[Path, TuningResult]:
     """Tune a judge, save all results in a run folder, and return the folder and the result.
 
-    `out` is the folder; by default it is in runs/. `rows` are labels in memory, which are also
-    saved in the folder. `opened_models` are open already, by name. `stderr` shows the progress.
+    `out` is the run's folder, by default one in runs/. `rows` are labels in memory, which are saved
+    in it. `opened_models` maps names to models. Progress is written to `stderr`, if it is given.
     """
     prepared_run = prepare_run(settings, subject, rows)
     subject, labelled_items = prepared_run.subject, prepared_run.labelled_items
@@ -59,7 +59,7 @@ def tune_in_folder(
         n_outputs = len(prepared_run.all_items)
         print_line(f"{folder}: {metric_name(prepared_run.goal)}, {n_outputs} outputs")
         is_new_judge = subject.name not in SUBJECT_BY_NAME
-        # In a file of pairs, the outputs may have other names than in the comparison.
+        # A file of pairs may name the two outputs otherwise than the comparison does.
         text_names = {*subject.texts, *(RESPONSE_NAMES if subject.kind == "pairwise" else ())}
         reading = labelled_items.reading
         if columns := unread_columns(reading, text_names, is_new=is_new_judge):
@@ -68,8 +68,8 @@ def tune_in_folder(
             print_line(f"note: {note}")
         if subject.questions and is_new_judge and is_embedded(settings.lm):
             print_line(
-                "note: the questions of the definition are not tried with the embedded model; name "
-                f"a language model with {option_name('lm')}"
+                "note: the embedded model cannot answer the definition's questions, so they are "
+                f"not tried; name a language model with {option_name('lm')}"
             )
         return folder, tune_and_save(prepared_run, folder, print_line, opened_models, stderr)
 
@@ -109,7 +109,7 @@ def tune_and_save(
     _write_judgements(folder / run_folder.JUDGEMENTS_FILE, scored_splits)
     write_json(folder / run_folder.SUMMARY_FILE, tuning_result.to_json())
     prompts = search_result.judges.map(lambda judge: judge.prompt(prepared_run.untuned_prompt))
-    # Imported only here, because the import is slow, and a run may fail before its report.
+    # This import is slow, and a run that fails before its report does not need it.
     from optimize.report.page import write_run
 
     shipped = scored_splits.test.for_judge(search_result.shipped)
@@ -130,7 +130,7 @@ def _probe(run: ActiveRun, search_result: SearchResult, scored_splits: ScoredSpl
     """Try injection attacks on the judge that ships, or return why this was not done."""
     settings, client = run.prepared_run.settings, run.clients.judge
     if not any(row.purpose == PROBES for row in run.budget.expected_by_purpose):
-        return ProbeResult(reason="the probes cost calls; --probes asks for them")
+        return ProbeResult(reason="the probes need further calls; add --probes to make them")
     test = scored_splits.test.for_judge(search_result.shipped)
     judge = run.freeze(search_result.judges.for_judge(search_result.shipped), {})
     try:

@@ -38,7 +38,7 @@ class PreparedRun:
 
     `labelled_items` are the labels as they were read, and `all_items` the same labels as items. The
     search learns from `train` and `dev`; the untuned and the tuned judge are measured once on
-    `held_out`. `splits` has the labels of each split as they were read; None if none are held out.
+    `held_out`. `splits` has each split's labels as they were read; None if no labels are held out.
     `is_choice` says whether the judge's answer is one of two outputs or one of two labels.
 
     Raises SettingsError if the level or the objective in the settings does not fit the labels.
@@ -85,8 +85,8 @@ def prepare_run(
 ) -> PreparedRun:
     """Read the subject and the labels of a run, split the labels, and make the untuned judge.
 
-    By default, the settings name the subject and the labels; `rows` are labels in memory. Raises
-    SettingsError if the settings contradict the labels, and LabelError if the labels are no use.
+    By default, the settings name the subject and the labels. `rows` are labels in memory. Raises
+    SettingsError if settings contradict the labels, and LabelError if the labels cannot be used.
     """
     label_source = settings.label_source
     if rows is not None:
@@ -143,7 +143,7 @@ def _check_labels_differ(run: PreparedRun) -> None:
 
 
 def _new_judge_note(subject: Subject, subject_text: str) -> str:
-    """Return a note on a judge that was made from the labels and NAME or NAME=DEFINITION."""
+    """Return a note on the definition, texts and answers of a judge made from the labels."""
     answers, setting_name = "which is better", "pairwise"
     if isinstance(subject, Dimension):
         lowest, highest = subject.scale[0], subject.scale[-1]
@@ -167,8 +167,8 @@ def choose_objective(
     may_be_balanced = has_verdicts and level in ("auto", "dataset")
     if setting == "balanced" and not may_be_balanced:
         raise SettingsError(
-            f"{option_name('objective', 'balanced')} needs labels of 0 and 1, a judge with this "
-            f"scale ({option_name('scale', '0-1')}), and the dataset level"
+            f"{option_name('objective', 'balanced')} needs labels of 0 and 1, a judge with the "
+            f"scale 0-1 ({option_name('scale', '0-1')}), and the dataset level"
         )
     if setting != "auto":
         return setting

@@ -70,17 +70,17 @@ def _input_names(module: dspy.Module, inputs: Mapping[str, FieldInfo]) -> tuple[
     _, *parameters = inspect.signature(type(module).forward).parameters.values()
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return tuple(inputs)
-    used_parameters = [one for one in parameters if one.default is one.empty or one.name in inputs]
+    used_parameters = [p for p in parameters if p.default is p.empty or p.name in inputs]
     names = [parameter.name for parameter in used_parameters]
     return tuple(inputs if {*names} == {*inputs} else names)
 
 
 class UserProgram:
-    """The user's program for the search: reads examples, judges items, and makes tuned copies.
+    """The user's program in the search: reads examples, judges items, and makes tuned copies.
 
     `rated_answer` is the output that people rated. `answers` has the outputs that are questions,
-    and the rated answer last. `reason_name` is the name of another output, such as the reasoning of
-    ChainOfThought, or None. `weights` are the program's own weights of its answers.
+    then the rated answer. `reason_name` is the name of the first other output, such as the
+    reasoning of ChainOfThought. `weights` are the program's own weights of its answers.
     """
 
     def __init__(self, module: dspy.Module, output: str | None = None) -> None:
@@ -94,7 +94,7 @@ class UserProgram:
             output = scoring.choice_fields[-1].name
         self.rated_answer = find_rated_answer(type(module).__name__, self.signature, output)
         answers = read_answers(self.signature)
-        questions = [one for one in answers if one.values and one != self.rated_answer]
+        questions = [other for other in answers if other.values and other != self.rated_answer]
         self.answers = (*questions, self.rated_answer)
         answer_names = [answer.name for answer in self.answers]
         other_names = (name for name in self.signature.output_fields if name not in answer_names)
@@ -103,7 +103,7 @@ class UserProgram:
 
     @property
     def takes_demos(self) -> bool:
-        """Whether examples can be demonstrations: they have every answer and every input."""
+        """Whether an example can be a demonstration: it has the predictor's inputs and answers."""
         computes_inputs = {*self.input_names} != {*self.signature.input_fields}
         return len(self.answers) == 1 and not computes_inputs
 
@@ -124,7 +124,7 @@ class UserProgram:
         """Convert the examples to items, and keep their inputs for calls of the program."""
         has_human = examples and HUMAN_FIELD in examples[0]
         label = label or (HUMAN_FIELD if has_human else self.rated_answer.name)
-        items = [self._read_example(n, one, label, group) for n, one in enumerate(examples)]
+        items = [self._read_example(i, example, label, group) for i, example in enumerate(examples)]
         return Items(tuple(items))
 
     def _read_example(self, number: int, example: Example, label: str, group: str | None) -> Item:
@@ -137,7 +137,7 @@ class UserProgram:
         if missing := [name for name in needed_names if example.get(name) is None]:
             raise LabelError(
                 f"example {number} has no {missing[0]!r}; an example needs "
-                f"{', '.join(needed_names)}; for others use RankOptimizer(label=..., group=...)"
+                f"{', '.join(needed_names)}; name others by RankOptimizer(label=..., group=...)"
             )
         try:
             human = self.rated_answer.label_score(example[label])
@@ -155,7 +155,7 @@ class UserProgram:
         )
 
     def describe_judge(self, items: Items) -> tuple[Dimension, Prompt]:
-        """Return what the program judges, and the prompt to tune, whose answers are numbers."""
+        """Return the dimension that the program judges, and its prompt with numbers as answers."""
         field_by_name = {field.name: field for field in prompt_of(self.signature).fields}
         choice_fields = []
         for answer in self.answers:
@@ -180,7 +180,7 @@ class UserProgram:
         return subject, Prompt(instruction=self.signature.instructions, fields=prompt_fields)
 
     def make_item_judge(self, clients: RunClients, settings: Settings) -> JudgeItems:
-        """Return a function that judges items, in order, with a given prompt in the program."""
+        """Return a function that runs the program with a given prompt on items, in their order."""
         client, temperature = clients.judge, clients.sampling_plan.temperature
         lm = as_lm(client, temperature=temperature, max_tokens=MAX_REPLY_TOKENS, seed=settings.seed)
         # The embedded model answers one request at a time, in order.
@@ -192,8 +192,7 @@ class UserProgram:
             _only_predictor(module).lm = lm
             lm.engine.stop_error = None
             pool = ThreadPoolExecutor(min(n_threads, len(items)), "program")
-            # Each thread gets a copy of this thread's DSPy settings. After an error, the items that
-            # are still waiting are not judged.
+            # Each thread gets a copy of this thread's DSPy settings.
             context = contextvars.copy_context()
             try:
                 judge_item = partial(self._judge_item, module, prompt)
@@ -202,7 +201,7 @@ class UserProgram:
                     item_judgement = future.result()
                     monitor.record(item_judgement.judgement.failure)
                     yield item_judgement
-            finally:
+            finally:  # after an error, items whose thread has not begun are not judged
                 pool.shutdown(wait=True, cancel_futures=True)
 
         return judge_items
@@ -219,7 +218,7 @@ class UserProgram:
             if not predictions:
                 raise ProgramError(f"{type(module).__name__} did not call its predictor")
             prediction = predictions[-1]
-            scores = {one.name: one.score(prediction[one.name]) for one in self.answers}
+            scores = {answer.name: answer.score(prediction[answer.name]) for answer in self.answers}
             judgement = Judgement(
                 score=scores[self.rated_answer.name],
                 rationale=_as_text(prediction.get(self.reason_name)) or None,
@@ -243,9 +242,9 @@ class UserProgram:
         """Return a copy of the program with the prompt's instruction and demonstrations.
 
         If the program or the search has weights, each prediction of the copy gets a `score`. The
-        score is computed from all answers and shifted by the threshold. Otherwise the predictor
-        itself decides at the threshold. If `weights` or `threshold` is None, the program keeps its
-        own.
+        score is computed from all answers and shifted by the threshold. Without weights, the
+        predictor itself decides at the threshold. If `weights` or `threshold` is None, the program
+        keeps its own.
         """
         compiled_program = self.module.deepcopy()
         predictor = _only_predictor(compiled_program)
@@ -254,11 +253,11 @@ class UserProgram:
             predictor.demos = [self._make_demo(demo) for demo in prompt.demos]
         scoring = scoring_of(compiled_program)
         if weights:
-            # The score of a pair is a margin, for which an intercept would favour one side.
+            # An intercept in the score of a pair would favour one of its sides.
             if self.rated_answer.values == A_OR_B:
                 weights = replace(weights, intercept=0.0)
             if scoring is None:
-                # The prompt has numbers as its options, but predictions have the program's labels.
+                # The prompt's answers are numbers, but the program's own answers are its labels.
                 choice_fields = [
                     replace(field, choices=answer.values) if answer.is_choice else field
                     for answer, field in zip(self.answers, prompt.choices, strict=True)

@@ -22,7 +22,7 @@ MAX_RATINGS = 100
 
 
 class ProgramError(JudgesError, TypeError):
-    """The program cannot be tuned; the message says why, and which programs can be tuned."""
+    """Raised if a program cannot be tuned; the message says why, and which programs can be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +38,9 @@ class ProgramAnswer:
     is_choice: bool = False
 
     def score(self, value: Any) -> float:
-        """Convert a value that the program wrote to a score; raise ValueError if it is not one."""
+        """Convert a value that the program wrote to a score; raises ValueError if it cannot."""
         if probability_by_value := choice_probabilities(value, self.values):
-            return math.fsum(p * self.score(one) for one, p in probability_by_value.items())
+            return math.fsum(p * self.score(option) for option, p in probability_by_value.items())
         if self.is_choice:
             return 1.0 - self.values.index(value)
         score = float(value)
@@ -49,10 +49,10 @@ class ProgramAnswer:
         return score
 
     def label_score(self, label: FieldValue | float) -> float:
-        """Convert people's label to a score; raise ValueError if it is not a label.
+        """Convert people's label to a score; raises ValueError if it is not a label.
 
         The label of a choice is one of its two values, "tie", or the share of people who chose the
-        first value; for pairs, it may also be a margin. Any other label is a rating.
+        first value; for pairs, it may also be a margin. The label of a rating is a number.
         """
         if self.is_choice and label in (*self.values, "tie"):
             return 0.5 if label == "tie" else self.score(label)
@@ -76,7 +76,7 @@ class ProgramAnswer:
         return next((value for value in self.values if int(value) == rating), rating)
 
     def scale(self, items: Items) -> tuple[int, ...]:
-        """Return the ratings in demonstrations: the field's values, else all in people's range."""
+        """Return the ratings that demonstrations use: the field's values, else people's range."""
         if self.is_choice:
             return 0, 1
         if self.values:
@@ -94,10 +94,10 @@ def find_rated_answer(
     answers = [answer for answer in read_answers(signature) if output in (None, answer.name)]
     if len(answers) == 1:
         return answers[0]
-    typed_names = []
+    typed_fields = []
     for name, info in field_by_name.items():
-        typed_names.append(f"{name}: {getattr(info.annotation, '__name__', info.annotation)}")
-    program_text = f"{program_name} writes {', '.join(typed_names)}"
+        typed_fields.append(f"{name}: {getattr(info.annotation, '__name__', info.annotation)}")
+    program_text = f"{program_name} writes {', '.join(typed_fields)}"
     if output not in (None, *field_by_name):
         raise ProgramError(f"{program_text}, and has no output {output!r}")
     raise ProgramError(
@@ -114,7 +114,7 @@ def read_answers(signature: dspy.Signature) -> list[ProgramAnswer]:
 
 
 def _read_answer(name: str, info: FieldInfo) -> ProgramAnswer | None:
-    """Return an output field as an answer; None if its type is no rating and no choice of two."""
+    """Return an output field as an answer; None if it is neither a rating nor a choice of two."""
     if info.annotation in (int, float):
         return ProgramAnswer(name=name)
     decision = decision_type(info)  # a bool or a Literal has a decision type, too
@@ -133,7 +133,7 @@ def _read_answer(name: str, info: FieldInfo) -> ProgramAnswer | None:
 
 
 def _ratings_of_levels(levels: Sequence[str]) -> tuple[int, ...]:
-    """Return the ascending numbers before a dspy.Score's levels ("1: poor"), else their indices."""
+    """Return the numbers that begin a dspy.Score's levels ("1: poor"), else the levels' indices."""
     matches = [re.match(r"-?\d+(?=:|\Z)", str(level)) for level in levels]
     numbers = [int(match[0]) for match in matches if match]
     if len(numbers) == len(levels) and numbers == sorted(set(numbers)):

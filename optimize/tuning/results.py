@@ -85,11 +85,11 @@ def summarize_run(
 def _split_result(
     scored_by_judge: ByJudge[ScoredItems], objective: Objective, shipped: ScoredItems
 ) -> SplitResult:
-    """Return the scorecards and the gain; only that of the shipped judge has figures on people."""
+    """Return both judges' scorecards and the gain; only the shipped one has people's figures."""
     untuned, tuned = scored_by_judge.untuned, scored_by_judge.tuned
     human, documents, balanced_gain = untuned.human, untuned.document_ids, None
     if objective == "balanced":
-        # The verdicts of each judge are decided at that judge's own threshold.
+        # Each judge's verdicts are decided at its own threshold.
         verdicts = tuned.verdicts, untuned.verdicts
         balanced_gain = contrast_balanced_accuracy(*verdicts, human, documents)
     scores, systems = (tuned.scores, untuned.scores), untuned.system_ids
@@ -110,7 +110,7 @@ def save_judges(
     scored_splits: ScoredSplits,
     tuning_result: TuningResult,
 ) -> TuningResult:
-    """Save the judge that ships, and a tuned judge that does not; the result names its file."""
+    """Save the shipped judge, and the tuned judge in a file of its own if it is not shipped."""
     prepared_run, settings, clients = run.prepared_run, run.prepared_run.settings, run.clients
     labelled_items, splits = prepared_run.labelled_items, prepared_run.splits
     assert splits
@@ -122,7 +122,7 @@ def save_judges(
             "sha256": labelled_items.sha256,
             "constructed": is_constructed(labelled_items.sha256),
         },
-        # `verify` recognises by these digests the labels that would flatter the judge.
+        # By these digests, `verify` recognises the labels that this judge was tuned on.
         "tuned_on": tuning_digests(prepared_run.train_and_dev, prepared_run.subject),
         "split": {"by": splits.by, "sha256": splits.sha256},
         "model": clients.judge.model.name,

@@ -47,7 +47,7 @@ class ModelSettings(NamedTuple):
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The settings of one tuning run, which `read_settings` makes and checks.
 
-    `scale` is LOW-HIGH, or "any": only the order of the labels then counts. If `data` is None, the
+    `scale` is LOW-HIGH, or "any" if only the order of the labels counts. If `data` is None, the
     labels are the starter set or are in memory.
     """
 
@@ -105,7 +105,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def reasoning_to_try(self) -> tuple[Reasoning, ...]:
-        """The forms of reasoning that the search tries beside the default form, if it may."""
+        """The forms of reasoning that the search tries beside the default form; often none."""
         writes_text = not is_embedded(self.lm) and not is_decision_model(self.lm)
         if self.reasoning != "auto" or self.optimizer != "rank" or not writes_text:
             return ()
@@ -151,10 +151,10 @@ def _model_price(price_text: str | None, lm: str) -> Price | None:
     return price_of(read_price(price_text)) if price_text else find_price(lm)
 
 
-# What a message of msgspec calls a type, and what a user calls it.
+# Types as they are called in messages of msgspec, and as they are called in ours.
 _WORDS_FOR_TYPES = {" | null": "", "int": "a whole number", "float": "a number", "str": "a text"}
 _TYPE_BY_SETTING: Mapping[str, object] = get_type_hints(Settings, include_extras=True)
-# The settings that only suit a judge's model that writes text.
+# These settings suit a judge's model only if the model writes text.
 TEXT_SETTINGS = ("plan", "samples", "temperature", "max_tokens", "reasoning_effort", "reasoning")
 # The settings that may differ when an unfinished run is started again.
 CHANGEABLE_SETTINGS = frozenset(
@@ -173,7 +173,7 @@ def read_settings(value_by_setting: Mapping[str, object]) -> Settings:
     except ValidationError as error:
         raise _wrong_value_error(error, {**plain_values, **value_by_setting}) from None
     if settings.data and not settings.subject_text:
-        # A column's name may contain `=`, which would begin a definition.
+        # In the setting `dimension`, `=` begins a definition; but a column's name may have one.
         dimension = only_dimension(settings.label_source.read_outputs())
         dimension = judge_name(dimension) or dimension
         settings = msgspec.structs.replace(settings, dimension=dimension)
@@ -182,7 +182,7 @@ def read_settings(value_by_setting: Mapping[str, object]) -> Settings:
 
 
 def _split_map(value_by_setting: Mapping[str, object]) -> dict[str, object]:
-    """Return the settings with the keys `values` and `scale` of `map` as settings of their own."""
+    """Move the keys `values` and `scale` of the setting `map` to the settings of these names."""
     mapping = value_by_setting.get("map")
     if isinstance(mapping, str | os.PathLike):
         mapping = [os.fspath(mapping)]
@@ -218,7 +218,7 @@ def _wrong_value_error(error: ValidationError, values: Mapping[str, object]) -> 
         reason = reason.replace(type_text, words)
     choices = [part for part in _type_parts(_TYPE_BY_SETTING[setting]) if isinstance(part, str)]
     reason = f"choose from {', '.join(choices)}" if choices else reason[:1].lower() + reason[1:]
-    # The text of a value such as a DataFrame has several lines.
+    # The repr of a value such as a DataFrame has several lines, which are joined.
     value_text = " ".join(repr(values[setting]).split())[:80]
     return SettingsError(f"{option_name(setting, value_text)}: {reason}")
 
@@ -230,7 +230,7 @@ def _type_parts(nested_type: object) -> list[object]:
 
 
 def _check_settings(settings: Settings) -> None:
-    """Raise SettingsError for wrong or contradictory settings that have the right types."""
+    """Raise SettingsError for settings of the right types that are wrong or contradictory."""
     if (settings.dimension is None) == (settings.pairwise is None):
         raise SettingsError("give either --dimension NAME or --pairwise NAME")
     parse_scale(settings.scale)
@@ -257,7 +257,7 @@ def _check_settings(settings: Settings) -> None:
 
 
 def _check_model(settings: Settings, prefix: Literal["", "proposer_"]) -> None:
-    """Raise SettingsError if a setting of the judge's ("") or the proposer's model is wrong."""
+    """Raise SettingsError if a setting of one model is wrong: the judge's if `prefix` is ""."""
     names = ("lm", "api_key_env", "price", "api_base")
     lm, key_variable, price, api_base = (getattr(settings, prefix + name) for name in names)
     redactor = Redactor()
