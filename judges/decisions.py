@@ -3,9 +3,9 @@
 A decision model writes no text: it answers typed questions with probabilities. Its input is a JSON
 object in the form that DSPy uses, with the instruction, the descriptions of the texts, the
 demonstrations and the texts. A rating is asked for by a question of the type `score`, whose levels
-are the ratings and their anchors. The type is `noul` (yes or no) for a verdict, and `choice` for a
-choice between two outputs. A decision model is not asked for free text, such as a rationale. There
-are two wire formats: System One's and OpenAI's.
+are the ratings and their anchors. The type of the question is `noul` (yes or no) for a verdict, and
+`choice` for a choice between two outputs. A decision model is not asked for free text, such as a
+rationale. There are two wire formats: System One's and OpenAI's.
 """
 
 import json
@@ -191,7 +191,7 @@ class _TypedAnswer(Struct):
 
 
 def reply_from_answers(answers: object, question_names: Collection[str]) -> Reply:
-    """Return a Reply whose text is the JSON object `{question: answer}`, in either wire format.
+    """Turn answers in either wire format into a Reply with the JSON object `{question: answer}`.
 
     If a question is not answered, the Reply is a refusal. Malformed answers raise one of
     JSON_ERRORS.

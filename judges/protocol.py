@@ -273,7 +273,7 @@ class Model(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelTraits:
-    """The attributes that a model may have, with the values for a model without them.
+    """The optional attributes of a model, with the values for models without them.
 
     Attributes:
         in_process: Whether the model answers within this process, at once and for free.
@@ -299,7 +299,7 @@ class ModelTraits:
 
 
 class ModelError(JudgesError):
-    """A request got no usable answer; `may_be_billed` says whether it may cost something."""
+    """A request got no usable answer; `may_be_billed` says whether the request may cost money."""
 
     may_be_billed = False
 

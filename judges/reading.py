@@ -67,7 +67,7 @@ def read_reply(
         spans = _answer_spans(spans, reply, (reply_start, reply_end), prompt)
     elif prompt.answer_field.name not in spans:
         spans[prompt.answer_field.name] = reply_start, reply_end
-        # The steps of a long reasoning may have ratings of their own, so a heading is needed.
+        # Steps of long reasoning may have ratings of their own, so the answer needs a heading.
         if prompt.reasoning in LONG_REASONING:
             needs_heading, dimension_names = True, ()
     text_above = reply[reply_start : headers[0].start() if headers else reply_end].strip()
@@ -94,7 +94,7 @@ def read_reply(
 
 
 def _section_spans(headings: Sequence[re.Match[str]], reply_end: int) -> dict[str, Span]:
-    """Return the span of the text after each header or heading, by the name in the heading."""
+    """Return the span of the text after each heading, by the name in the heading."""
     section_ends = [*(heading.start() for heading in headings), reply_end][1:]
     headings_and_ends = zip(headings, section_ends, strict=True)
     return {heading[1].lower(): (heading.end(), end) for heading, end in headings_and_ends}

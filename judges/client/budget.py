@@ -3,7 +3,7 @@
 Before a request is sent, its worst-case cost is booked: the cost if every byte of the prompt is a
 token and every reply has `max_tokens` tokens. When the request is answered, its real cost replaces
 the worst-case cost. Because of these bookings, a run never exceeds its limits. If a request is
-never answered, its worst-case cost stays booked. A run's store keeps bookings for later starts.
+never answered, its worst-case cost stays booked. A run's store keeps this cost for later starts.
 """
 
 import threading
@@ -54,8 +54,8 @@ class Counts:
     """How many requests one model got for one purpose, with their tokens and costs.
 
     `calls` counts the requests that were sent, including retries; `open_calls` counts the requests
-    in flight. `answered_cost` is the real cost of answered requests. Two worst-case costs are those
-    of unanswered requests (`lost_cost`) and of requests in flight (`open_cost`).
+    in flight. `answered_cost` is the real cost of answered requests. `lost_cost` is the worst-case
+    cost of unanswered requests, and `open_cost` that of requests in flight.
     """
 
     calls: int = 0
@@ -113,7 +113,7 @@ class Budget:
         self.cost_ratio = 1.0
         # The calls and dollars that `set_aside` keeps for a later step of the run.
         self._calls_set_aside = self._cost_set_aside = 0.0
-        # Maps an account's name and a purpose to the counts of these requests.
+        # Maps the name of an account to the account's counts, by purpose.
         self.counts: dict[str, defaultdict[str, Counts]] = defaultdict(lambda: defaultdict(Counts))
         for request_total in self.store.totals() if self.store else ():
             counts = self.counts[request_total.role][request_total.purpose]
@@ -265,7 +265,7 @@ class Account:
             else:
                 request_state = REFUSED
             counts.open_calls -= 1
-            # Without open calls, the cost is exactly 0. Subtraction leaves a rounding error.
+            # Without open calls, `open_cost` is exactly 0. Subtraction leaves a rounding error.
             open_cost = counts.open_cost - booking.reserved_cost
             counts.open_cost = open_cost if counts.open_calls else 0.0
             if booking.request_id is not None and budget.store:

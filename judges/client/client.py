@@ -50,7 +50,7 @@ _log = logging.getLogger(__name__)
 class _SampledReplies:
     """The replies to one request so far: one for each sample that the request asks for.
 
-    `values` has what was read from each reply. `unreadable` has replies without a value, and why.
+    `values` has what was read from each reply. `unreadable` has replies that could not be read.
     """
 
     def __init__(self, request: Request, run_state: RunState) -> None:
@@ -61,7 +61,7 @@ class _SampledReplies:
         self.n_repeats = self.tokens_in = self.tokens_out = 0
 
     def add(self, sample_indices: Iterable[int], completion: Completion) -> None:
-        """Read the replies to the samples `indices`, and keep their values or errors."""
+        """Read the replies to some of the samples, and keep their values or errors."""
         self.tokens_in += completion.tokens_in
         self.tokens_out += completion.tokens_out
         for index, reply in zip(sample_indices, completion.replies, strict=False):
@@ -111,7 +111,7 @@ class Client:
         # The tokens of the responses that `run` has yielded, including cached responses.
         self.tokens_in = self.tokens_out = 0
         self._store = self.account.budget.store
-        # Answers are looked up in these stores, and new answers are committed to them.
+        # New answers are committed to the run's store and to the cache, and are looked up there.
         self._stores = [store for store in (self._store, self.cache) if store]
         traits = ModelTraits.of(self.model)
         self.is_in_process, self._accepts_n = traits.in_process, self.model.native_n
@@ -149,7 +149,7 @@ class Client:
 
         On Ctrl-C, `run` waits a few seconds for the answers to requests in flight, and stores them.
         Raises FatalModelError if no request can be answered, for example because the key is wrong.
-        Raises BudgetSpentError after the responses to all requests that the budget allowed.
+        If the budget is spent, raises BudgetSpentError after the responses to all sent requests.
         """
         if self.is_in_process:
             for request in requests:
@@ -234,8 +234,8 @@ class Client:
             seed = sampling.seed + SAMPLE_SEED_STEP * index
             single_sampling = replace(sampling, n=1, seed=seed)
             request_by_index[index] = self._keyed_request(replies, single_sampling)
-        # If an earlier run has asked for these samples, they are asked for in the same way,
-        # together or one by one. Then its answers are in the stores, and are not paid for again.
+        # An earlier run may have asked for these samples together, or one by one. They are asked
+        # for in the same way again, since its answers are then found in the stores.
         is_one_request = self._has_answer([joint_request])
         if not is_one_request and self._accepts_n:
             is_one_request = not self._has_answer(request_by_index.values())

@@ -5,10 +5,10 @@ serve, and OpenAI's `POST /v1/decisions`. For both protocols, a `Request` has tw
 
 - The system message is the JSON object `{"state": {...}, "questions": {...}}`, the same for every
   row. The questions have the form that System One defines.
-- The user message is a JSON object that maps the name of each text to the text. It is sent as the
-  field `inputs` of the state.
+- The user message is a JSON object that maps the name of each text to the text. The request has
+  this object as the field `inputs` of the state.
 
-The text of a reply is the JSON object `{question: answer}`. `judges.decisions` reads the answers.
+The text of a reply is the JSON object `{question: answer}`. The module `judges.decisions` reads it.
 """
 
 import json

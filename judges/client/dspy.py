@@ -77,7 +77,7 @@ class DspyModel(HttpModel):
         self.max_tokens: int | None = max_tokens or None
         timeout = arguments.get("timeout")
         self.timeout = timeout if isinstance(timeout, int | float) else None
-        # Replies of an engine that the user wrote are not cached, and it may lack async calls.
+        # An engine that the user wrote may lack async calls, and its replies are not cached.
         self._is_async = isinstance(getattr(lm, "engine", None), str)
         self.cacheable = bool(lm.cache) and self._is_async
         self._seed: int = arguments.get("seed", 0)
@@ -120,7 +120,7 @@ class DspyModel(HttpModel):
 
     async def _ask(self, request_body: Mapping[str, Any]) -> Mapping[str, Any]:
         """Send a request, and return DSPy's record of the call: its outputs, usage and response."""
-        # A copy of the LM has a history with this request alone, without simultaneous requests.
+        # A copy of the LM is used, so that its history has this request alone.
         lm, history = self._lm.copy(), list[Mapping[str, Any]]()
         lm.update_history = history.append
         lm_options = {**request_body}
@@ -144,8 +144,7 @@ class DspyModel(HttpModel):
     ) -> Completion:
         output, response = call_record["outputs"][0], call_record["response"]
         reply_text = output.get("text") if isinstance(output, Mapping) else output
-        # The finish reason is in LiteLLM's choices, and else in the response of DSPy's engine
-        # itself.
+        # LiteLLM has the finish reason in the response's choice; DSPy's engines, in the response.
         choices = getattr(response, "choices", None) or [response]
         finish_reason = getattr(choices[0], "finish_reason", None)
         reply = Reply(text=reply_text or "", finish_reason=str(finish_reason or "stop"))
@@ -167,7 +166,7 @@ class DspyModel(HttpModel):
                 cause = cause.__cause__ or cause.__context__
             return UnreachableError(message)
         if isinstance(error, dspy.LMInvalidRequestError):
-            # DSPy also raises this error if Gemini withholds an answer, which Gemini bills.
+            # DSPy also raises this error if Gemini withholds an answer that it bills.
             refused_error = RefusedError(message)
             refused_error.may_be_billed = True
             return refused_error
@@ -176,18 +175,18 @@ class DspyModel(HttpModel):
         return FatalModelError(message)
 
 
-def open_dspy(name: str, api_base: str | None = None, api_key: str | None = None) -> DspyModel:
-    """Open a model of any provider that DSPy supports; else raises FatalModelError."""
+def open_dspy(model: str, api_base: str | None = None, api_key: str | None = None) -> DspyModel:
+    """Open a model through DSPy; raises FatalModelError if DSPy does not support the provider."""
     arguments: dict[str, object] = {"api_base": api_base, "api_key": api_key}
-    if name.startswith("anthropic/"):
+    if model.startswith("anthropic/"):
         # Anthropic caches prompts only on request; other providers cache them by default.
         arguments["prompt_cache"] = CacheConfig()
     try:
-        lm = dspy.LM(name, **{key: value for key, value in arguments.items() if value})
+        lm = dspy.LM(model, **{key: value for key, value in arguments.items() if value})
     except (ValueError, dspy.LMError) as error:
         reason = Redactor().redact(str(error))
-        raise FatalModelError(f"{name}: DSPy cannot open this model: {reason}") from None
-    # The context is empty, since the model must not keep the DSPy settings of its first user.
+        raise FatalModelError(f"{model}: DSPy cannot open this model: {reason}") from None
+    # With an empty context, the model keeps no DSPy settings of the code that first opens it.
     return DspyModel(lm, contextvars.Context())
 
 
@@ -216,7 +215,7 @@ def as_lm(
     if is_decision_model(client.model.name):
         return DecisionLM(engine)
     return dspy.LM(
-        # The prefix "judges:" hides the provider from DSPy, which has special rules for some.
+        # The prefix "judges:" hides the provider from DSPy, which has special rules for providers.
         "judges:" + client.model.name.replace("/", ":"),
         engine=engine,
         async_engine=SimpleNamespace(complete=engine.complete_async),
@@ -231,7 +230,7 @@ class ClientEngine:
     """A DSPy engine that answers requests through a client of this project.
 
     DSPy may send a request again to get another reply. So each repetition of a request gets a new
-    seed, unless the temperature is 0. The seeds are the same in every run.
+    seed, unless the temperature is 0. These seeds are the same in every run.
     """
 
     def __init__(self, client: Client, seed: int) -> None:

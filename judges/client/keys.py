@@ -46,7 +46,7 @@ class Provider:
 
 
 _OPENAI = Provider("OPENAI_BASE_URL", "OPENAI_API_KEY", address=OPENAI_ADDRESS)
-# The providers to which our own client sends requests. Requests to all others go through DSPy.
+# Our own client sends requests to these providers. Requests to others go through DSPy.
 PROVIDERS: Mapping[str, Provider] = {
     "openai": _OPENAI,
     "azure": Provider(

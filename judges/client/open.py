@@ -131,7 +131,7 @@ def _open_endpoint_model(lm: str, address: str, key_variable: str, api_key: str)
     prefix, _, name = lm.partition("/")
     provider, model_class, problem = PROVIDERS[prefix], EndpointModel, ""
     if is_decision_model(lm):
-        # The prefix is kept, since a chat model at the same address may have the same name.
+        # The prefix stays in the name, since a chat model at this address may have the same name.
         name, model_class = lm, DecisionModel
     url_parts, endpoint = urlsplit(address), url_without_secrets(address)
     safe_address = Redactor().redact(endpoint)

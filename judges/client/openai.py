@@ -97,7 +97,7 @@ _log = logging.getLogger(__name__)
 class RequestFormat:
     """Makes the JSON bodies of requests, and learns from errors which parts a model refuses.
 
-    `omitted_parts` are the parts of requests that are left out. `changes` describes them in words.
+    `omitted_parts` are the parts of requests that are left out. `changes` describes this in words.
     """
 
     def __init__(self, model_name: str) -> None:
@@ -195,7 +195,7 @@ class HttpModel:
         return Reply(text=redact(reply.text), finish_reason=redact(reply.finish_reason))
 
     def malformed_response(self, response_body: bytes, problem: str = "") -> TransientError:
-        """Return the exception for a response that cannot be read; the message quotes the start."""
+        """Return the exception for an unreadable response; its message quotes the response."""
         response_text = response_body[:MAX_SEARCHED_CHARACTERS].decode("utf-8", "replace")
         beginning = self.redactor.excerpt(response_text)
         reason = f"{problem}the answer begins {beginning!r}" if beginning else "the answer is empty"

@@ -111,7 +111,7 @@ def find_price(model: str) -> Price | None:
         provider = str(table_entry.get("litellm_provider"))
         # Another provider's model with the same name may have another price.
         has_same_provider = "/" in name_in_table or provider.startswith(provider_in_name)
-        # Perplexity also bills a web search for every request, which the table does not have.
+        # Perplexity also bills web searches, for which the table has no price.
         if has_same_provider and provider != "perplexity":
             return _read_table_entry(table_entry)
     return None
@@ -141,7 +141,7 @@ def _read_table_entry(table_entry: Mapping[str, object]) -> Price:
     reasoning_rate = rates.get("output_cost_per_reasoning_token", 0.0)
     return Price(
         per_token_in=float(rates["input_cost_per_token"]),
-        # The higher of two rates, since responses do not count reasoning tokens separately.
+        # The higher of the two rates for output: responses do not count reasoning separately.
         per_token_out=float(max(rates["output_cost_per_token"], reasoning_rate)),
         per_token_cache_read=rates.get("cache_read_input_token_cost") or None,
         per_token_cache_write=rates.get("cache_creation_input_token_cost") or None,

@@ -29,7 +29,7 @@ class RunState:
     """The state of one run, which all requests of the run share.
 
     `n_in_flight` requests were sent and are not answered yet. `spent_error` is set if the budget
-    does not allow a request. Nothing is sent after that, or if `is_stopped` is true.
+    does not allow a request. Nothing is sent once `spent_error` is set or `is_stopped` is true.
     """
 
     n_in_flight: int = 0

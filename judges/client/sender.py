@@ -162,15 +162,15 @@ class Throttle:
 
     async def __aenter__(self) -> float:
         """Wait until a request may be sent, and return the time of sending for `lower_limit`."""
-        admission = asyncio.get_running_loop().create_future()
-        self._waiting_requests.append(admission)
+        admission_future = asyncio.get_running_loop().create_future()
+        self._waiting_requests.append(admission_future)
         self._admit_requests()
         try:
-            await admission
+            await admission_future
             while (wait_seconds := self._sending_resumes_at - time.monotonic()) > 0:
                 await asyncio.sleep(wait_seconds)
         except asyncio.CancelledError:
-            if admission.done() and not admission.cancelled():
+            if admission_future.done() and not admission_future.cancelled():
                 await self.__aexit__()
             raise
         return time.monotonic()
@@ -198,10 +198,10 @@ class Throttle:
 
     def _admit_requests(self) -> None:
         while self._waiting_requests and self._n_in_flight < int(self._limit):
-            admission = self._waiting_requests.popleft()
-            if not admission.done():
+            admission_future = self._waiting_requests.popleft()
+            if not admission_future.done():
                 self._n_in_flight += 1
-                admission.set_result(None)
+                admission_future.set_result(None)
 
 
 def retry_wait(error: TransientError, n_failures: int) -> float:

@@ -73,7 +73,7 @@ class Session:
 
     The limits among the options hold for all clients together. `keep_going` is passed to each
     `Client`. `models` maps names or roles to models that are already open. `lms` are the names of
-    all models of the run, for which `choose_price` uses the option `price`.
+    all models of the run; `choose_price` needs them to apply the option `price`.
     """
 
     def __init__(

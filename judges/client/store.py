@@ -181,7 +181,7 @@ class Store:
 
     @property
     def can_resume(self) -> bool:
-        """Whether the file has requests that were answered or may be billed, to continue from."""
+        """Whether a run can continue from the file: some request was answered or may be billed."""
         return any(total.state in (ANSWERED, LOST, SENT) for total in self.totals())
 
     @contextmanager
@@ -266,8 +266,8 @@ def _warn_of_errors() -> Iterator[None]:
 def open_reply_cache(folder: str | os.PathLike[str] | None = None) -> ReplyCache | None:
     """Open the reply cache in `folder`, else in DSPY_JUDGES_CACHE, else in the user's cache.
 
-    Returns None if that is "none", or if the default folder cannot be used. Raises OptionError if a
-    folder that the user chose cannot be used.
+    Returns None if the name of the folder is "none", or if the default folder cannot be used.
+    Raises OptionError if a folder that the user chose cannot be used.
     """
     chosen_folder = os.environ.get(CACHE_VARIABLE) if folder is None else os.fspath(folder)
     if chosen_folder == NO_CACHE:

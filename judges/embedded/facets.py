@@ -58,9 +58,9 @@ _SHARES_BY_WORD = _read_facet_words()
 _PHRASES = [word for word in _SHARES_BY_WORD if word[0] == '"']
 _PHRASE_PATTERN = re.compile("|".join(rf"(\b{phrase[1:-1]}\b)" for phrase in _PHRASES))
 _WORD_PATTERN = re.compile(r"[a-z]+(?:-[a-z]+)*")
-# The number of mentions of a facet is raised to this power, so that each further one adds less.
+# The number of mentions of a facet is raised to this power, so that further mentions add less.
 MENTION_EXPONENT = 0.5
-# The weight of the overall impression. What the prompt asks for has the weight 1 in total.
+# The weight of the overall impression. The facets in the prompt have the weight 1 in total.
 IMPRESSION_WEIGHT = 1.3
 # The share of IMPRESSION_WEIGHT that is lost if a prompt asks only to check facts, since a check of
 # facts depends little on the overall impression.
@@ -93,7 +93,7 @@ def count_mentions(text: str) -> FloatArray:
     for match in _PHRASE_PATTERN.finditer(text):
         n_mentions += _SHARES_BY_WORD[_PHRASES[(match.lastindex or 1) - 1]]
     for word in _WORD_PATTERN.findall(_PHRASE_PATTERN.sub("\n", text)):
-        # In the table, "fact." is a word, and "fact" a beginning of words. The longest one counts.
+        # In the table, "fact." is a word, and "fact" the beginning of a word. The longest counts.
         table_words = [f"{word}.", *(word[:length] for length in range(len(word), 0, -1))]
         n_mentions += next((_SHARES_BY_WORD[w] for w in table_words if w in _SHARES_BY_WORD), 0.0)
     return n_mentions

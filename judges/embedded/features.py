@@ -54,8 +54,8 @@ class SentenceMatch:
 class OutputText:
     """The judged text, its source texts, and a match for each of its first sentences.
 
-    `document` is what the judged text was made from. `turns` is the conversation that it answers,
-    and `knowledge` has facts that it should use. `source` is all three together.
+    `document` is what the judged text was made from. `turns` is the conversation that the text
+    answers, and `knowledge` has facts that the text should use. `source` joins the three.
     """
 
     def __init__(self, text: SplitText, document: str, turns: str, knowledge: str) -> None:
@@ -138,12 +138,12 @@ def _answer_features(output: OutputText, turns: SourceIndex) -> Iterable[float]:
 
 def _order_features(output: OutputText, document: SourceIndex) -> Iterable[float]:
     """Return four features of how well the text follows the order of the document."""
-    indices = [match.source_index for match in output.matches if match.shared_fraction > 0.2]
-    are_reversed = [index > later_index for index, later_index in combinations(indices, 2)]
+    source_indices = [match.source_index for match in output.matches if match.shared_fraction > 0.2]
+    are_reversed = [index > later_index for index, later_index in combinations(source_indices, 2)]
     nearness = [_nearness(*neighbours) for neighbours in pairwise(output.matches)]
     return (
         _mean(are_reversed, default=0.25),
-        _mean([math.log1p(index) for index in indices], default=2.0),
+        _mean([math.log1p(index) for index in source_indices], default=2.0),
         _mean(nearness, default=0.6),
         math.log(len(output.sentences)),  # more sentences can more often be in a wrong order
     )
@@ -173,7 +173,7 @@ def _wording_features(output: OutputText, text: SplitText) -> Iterable[float]:
         (len(stems) - n_distinct_stems) / max(4, len(stems)),
         (len(stem_pairs) - len(set(stem_pairs))) / max(4, len(stem_pairs)),
         math.log(len(text.words) / len(text.sentences) + 1),
-        # Dividing by the square root makes the variety hardly depend on the length of the text.
+        # Divided by the square root, the number of stems hardly depends on the length of the text.
         n_distinct_stems / math.sqrt(max(1, len(stems))),
         1 - len({sentence.words[0] for sentence in sentences}) / n_sentences,
     )
@@ -272,9 +272,9 @@ def measure_features(text: str, document: str, turns: str, knowledge: str) -> Fl
         return np.full(len(FEATURES), EMPTY_TEXT_VALUE)
     output = OutputText(split_output, document, turns, knowledge)
     features: list[float] = []
-    for feature_function, text_name, n_features in FEATURE_FUNCTIONS:
-        argument = getattr(output, text_name)
-        features += feature_function(output, argument) if argument else [math.nan] * n_features
+    for measure, text_name, n_features in FEATURE_FUNCTIONS:
+        needed_text = getattr(output, text_name)
+        features += measure(output, needed_text) if needed_text else [math.nan] * n_features
     z_scores = np.nan_to_num((np.array(features) - _MEANS) / _SDS).clip(-MAX_Z_SCORE, MAX_Z_SCORE)
     gain_loss_ratios = np.where(z_scores > 0, GAIN_LOSS_RATIOS[FACET_OF_FEATURE], 1.0)
     return np.asarray(gain_loss_ratios * z_scores)

@@ -70,7 +70,7 @@ def _word_pair_severity(word: str, next_word: str) -> float:
 
 @lru_cache(maxsize=1 << 15)
 def _may_be_verb(word: str) -> bool:
-    """Return whether a word may be a verb, to judge by its form; many nouns in -s also may."""
+    """Return whether a word may be a verb by its form; this is true of many nouns in -s, too."""
     return (
         word in _VERBS
         or word.endswith(("ed", "ing", "n't"))

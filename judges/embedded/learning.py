@@ -45,7 +45,7 @@ OFFSET_SDS, SHIFT_SDS = (0.0, 0.4, 0.8, 1.2), (0.0, 0.5, 1.1)
 OFFSET_PENALTY, SHIFT_PENALTY = 3.0, 1.0
 # New texts get this fraction of an example's offset; the rest is due to the example's system.
 NEW_TEXT_FRACTION = 0.4
-# The prior mean of the residual SD, and the number of examples that it counts as.
+# The prior mean of the residual SD, and how many examples this prior counts as.
 PRIOR_RESIDUAL_SD, PRIOR_EXAMPLES = 0.9, 8
 # Features are clipped at this number of standard deviations of the examples.
 MAX_Z_SCORE = 3.0
@@ -78,8 +78,8 @@ class Regression(NamedTuple):
     """A linear model of latent scores: the weights of features, and an intercept.
 
     If `similarity` is given, each example corrects the scores of similar texts: the example's entry
-    of `offsets` is added to the score, and its row of `shifts` to the weights. Both are multiplied
-    by the text's similarity to the example.
+    of `offsets` is added to the score, and its row of `shifts` to the weights. The entry and the
+    row are multiplied by the text's similarity to the example.
     """
 
     weights: FloatArray

@@ -148,8 +148,8 @@ _FACT_WORDS = re.compile(r"fact|knowledge|evidence|reference|ground|gold|backgro
 class TextRoles:
     """The names of the texts that a judge reads, by their roles.
 
-    The `candidates` are the judged texts: the last text, or the last two for a pair. They may
-    summarise the `documents`, answer the conversation `turns`, or use facts in the `knowledge`.
+    The `candidates` are the judged texts: the last text, or the last two for a pair. The candidates
+    may summarise the `documents`, answer the conversation `turns`, or use facts in the `knowledge`.
     """
 
     def __init__(self, fields: Sequence[Field], *, is_pairwise: bool) -> None:
@@ -213,7 +213,7 @@ class EmbeddedJudge:
         self.regression = Regression(prior_weights(prompt, field, self.roles))
         rated_demos = [demo for demo in demos if demo.get(field.name, "").strip() in choices]
         if rated_demos:
-            # At most MAX_DEMOS are used, since the time grows with the cube of their number.
+            # At most MAX_DEMOS are used, since learning takes cubic time in the number of demos.
             self._learn_from(rated_demos[:MAX_DEMOS])
 
     def _learn_from(self, demos: Sequence[DemoTexts]) -> None:
