@@ -21,8 +21,8 @@ from optimize.statistics.intervals import Matrix, Vector
 
 Indices = npt.NDArray[np.intp]
 
-# Rho at summary level is the mean of each document's rho, which is undefined for equal labels. So
-# it needs this many outputs a document, and unequal labels in more than this share of documents.
+# Rho at summary level is the mean of the documents' rho, which is undefined for equal labels. Use
+# it for so many outputs a document, and unequal labels in more than this share of the documents.
 MIN_OUTPUTS_FOR_SUMMARY_LEVEL = 3
 MIN_SHARE_FOR_SUMMARY_LEVEL = 0.5
 

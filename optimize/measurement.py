@@ -72,8 +72,8 @@ class Measurement:
     ) -> Correlation:
         """Return the correlation at a given level, by a given coefficient.
 
-        Rho is undefined in a document whose outputs all have the same score. Such a document counts
-        as 0 by default. Most published tables leave it out (`undefined="left_out"`).
+        Rho is undefined in a document whose outputs all have the same score. By default it is 0 for
+        such a document. Most published tables leave such documents out (`undefined="left_out"`).
         """
         return self.held_out.correlation(level, coefficient, undefined)
 

@@ -55,7 +55,7 @@ def add_task_flags(group: ArgumentParser) -> None:
     add("--pairwise", metavar="NAME", help="the dimension that was judged, for labels on pairs")
     add_label_flags(group)
     add("--annotations", metavar="FILE", help=ANNOTATIONS_HELP)
-    help_text = "the labels' scale (the dimension's); 'any': only their order counts"
+    help_text = "the labels' scale (default: the dimension's); any: only their order counts"
     add("--scale", metavar="LOW-HIGH", help=help_text)
     levels = ("auto", *get_args(Level))
     help_text = f"level of rho: {', '.join(levels)} (auto)"
@@ -65,8 +65,8 @@ def add_task_flags(group: ArgumentParser) -> None:
 
 def set_only_dimension(flags: Namespace) -> None:
     """Set --dimension to the only dimension in --data, if no flag and no JUDGE names one."""
-    is_named = flags.judges or flags.dimension or flags.pairwise
-    if flags.data and flags.changed is None and not is_named:
+    is_dimension_named = flags.judges or flags.dimension or flags.pairwise
+    if flags.data and flags.changed is None and not is_dimension_named:
         flags.dimension = only_dimension(LabelSource.from_flags(flags).read_outputs())
 
 
@@ -76,7 +76,7 @@ def read_task(
     """Return the task that flags name, and an entry for each judge and each recording.
 
     `judge_arguments` are pairs of a name (or "") and JUDGE[@MODEL]; a judge without @MODEL gets the
-    model `lm`, if any. With --changed, the outputs of the task have no labels.
+    model `lm`, if any. With `verify --changed`, labels are not read.
     """
     judges = load_judges(flags, judge_arguments, lm)
     set_only_dimension(flags)
@@ -135,19 +135,18 @@ def read_judgements_by_id(scores_argument: str, task: Task) -> JudgementsById:
         print_note(f"note: {scores_text} left out: the judge was tuned on them")
     judgement_by_id = without_keys(recording.judgement_by_id, recording.tuned_ids)
     if not any(item.id in judgement_by_id for item in task.labels.items):
-        name = task.labels.name
-        raise LabelError(f"{Path(file).name}: no id is the id of an output in {name}")
+        raise LabelError(f"{Path(file).name}: no id is the id of an output in {task.labels.name}")
     return judgement_by_id
 
 
 def _find_subject(flags: Namespace, judges: list[NamedJudge]) -> tuple[str, Subject | None, bool]:
     """Return the name of what is judged, its definition if known, and whether pairs are judged."""
-    argument = flags.dimension or flags.pairwise
-    if (flags.dimension and flags.pairwise) or not (argument or judges):
+    dimension_argument = flags.dimension or flags.pairwise
+    if (flags.dimension and flags.pairwise) or not (dimension_argument or judges):
         raise SettingsError("say what was judged: --dimension NAME, or --pairwise NAME for pairs")
-    subject = find_subject(argument) if argument else judges[0][1].subject
-    name = subject.name if subject else argument
-    is_pairwise = bool(flags.pairwise) if argument else isinstance(subject, Comparison)
+    subject = find_subject(dimension_argument) if dimension_argument else judges[0][1].subject
+    name = subject.name if subject else dimension_argument
+    is_pairwise = bool(flags.pairwise) if dimension_argument else isinstance(subject, Comparison)
     all_inputs = dict[str, str]()
     for judge_name, judge in judges:
         if judge.name != name or (judge.kind == "pairwise") != is_pairwise:
@@ -175,34 +174,35 @@ def _unlabelled_task(flags: Namespace, dimension: str, judges: list[NamedJudge])
     if not new_outputs:
         raise LabelError(f"{labelled_set.name}: a judge was tuned on all outputs; bring new ones")
     if ids_tuned_on:
-        n_outputs = count_text(len(ids_tuned_on), "output")
-        print_note(f"note: left out {n_outputs} that a judge was tuned on")
+        outputs_text = count_text(len(ids_tuned_on), "output")
+        print_note(f"note: left out {outputs_text} that a judge was tuned on")
     return replace(task, labels=replace(labelled_set, outputs=new_outputs))
 
 
 def _read_recordings(flags: Namespace, subject: Subject | None, task: Task) -> Iterator[JudgeEntry]:
     """Yield an entry for each file of --scores and --replies."""
-    values = parse_values(flags.values)
-    if flags.scores and any(map(looks_like_number, values)):
+    value_by_word = parse_values(flags.values)
+    if flags.scores and any(map(looks_like_number, value_by_word)):
         print_note("note: numbers in --values apply to labels; scores that are numbers are kept")
     scale = () if task.is_pairwise else recorded_scale(flags.scale, subject)
     label_words = verdict_words(task.labels, task.dimension)
     if label_words and (subject is None or subject.scale == (0, 1)):
-        scale, values = (0, 1), {label_words[0]: 1.0, label_words[1]: 0.0, **values}
+        pass_word, fail_word = label_words
+        scale, value_by_word = (0, 1), {pass_word: 1.0, fail_word: 0.0, **value_by_word}
     if flags.replies and not (scale or task.is_pairwise):
         raise SettingsError("--scale LOW-HIGH is needed: the dimension is not in the catalogue")
     for name, file in map(split_named_value, flags.scores):
-        recording = read_scores(Path(file), task.dimension, task.labels, name, values)
+        recording = read_scores(Path(file), task.dimension, task.labels, name, value_by_word)
         yield _make_entry(name or Path(file).stem, task, recording, scale)
     for name, file in map(split_named_value, flags.replies):
         recording = read_reply_judgements(
-            Path(file), task.dimension, scale, values, is_pairwise=task.is_pairwise
+            Path(file), task.dimension, scale, value_by_word, is_pairwise=task.is_pairwise
         )
         yield _make_entry(name or Path(file).stem, task, recording, scale)
 
 
 def _make_entry(name: str, task: Task, recording: Recording, scale: Sequence[int]) -> JudgeEntry:
-    """Make an entry; warn if all scores equal the labels, or if some labels have no score."""
+    """Make a recording's entry; warn if its scores equal all labels, or if a label has none."""
     _print_notes(recording)
     scored_items = task.match_judgements(
         name, recording.judgement_by_id, None, scale, recording.tuned_ids
@@ -264,14 +264,14 @@ def check_names(judge_entries: Sequence[JudgeEntry]) -> None:
 
 
 def asking_options(flags: Namespace) -> ModelOptions:
-    """Return options for requests to all judges' models, with their common limits."""
+    """Return options for requests to judges' models, with the limits that all models share."""
     options = request_options(flags)
     options["max_calls"], options["max_cost"] = flags.max_calls, flags.max_cost
     return options
 
 
 def cost_lines(judge_entries: Sequence[JudgeEntry], price: tuple[float, float] | None) -> list[str]:
-    """Return the estimated cost of each judge that will be asked, and of all, as lines."""
+    """Return lines with the estimated cost of each judge that will be asked, and of all."""
     estimate = partial(estimate_costs, lms=asked_models(judge_entries), price=price_of(price))
     costs_by_name: dict[str, list[CostEstimate]] = {}
     for entry in judge_entries:

@@ -37,7 +37,7 @@ def interval_text(interval: "Interval | None", *, signed: bool = False) -> str:
 
 
 def looks_text(n_looks: int) -> str:
-    """Return " of 3 looks" if growing labels are looked at 3 times; "" for a single look."""
+    """Return " of 3 looks" for an interval that holds in 3 looks at growing labels, else ""."""
     return f" of {n_looks} looks" if n_looks > 1 else ""
 
 

@@ -111,8 +111,8 @@ def on_label_scale(judge: AnyJudge, scale: str | None) -> AnyJudge:
 
 def recorded_scale(scale: str | None, subject: Subject | None) -> tuple[int, ...]:
     """Return all ratings of the scale in --scale, else of the subject's; () if both are unknown."""
-    if bounds := judge_scale(scale):
-        return tuple(range(bounds[0], bounds[1] + 1))
+    if scale_bounds := judge_scale(scale):
+        return tuple(range(scale_bounds[0], scale_bounds[1] + 1))
     return tuple(subject.scale) if subject else ()
 
 
@@ -150,7 +150,7 @@ class JudgeEntry:
 
     @property
     def sends_no_request(self) -> bool:
-        """Whether the judge is recorded, or all of its models run in this process."""
+        """Whether the scores are recorded, or all of the judge's models run in this process."""
         return all(map(is_embedded, asked_models([self])))
 
     def to_json(self) -> JsonObject:

@@ -51,7 +51,7 @@ class LabelsNeeded:
 
 
 def labels_needed_for_floors(floors: Mapping[str, float], fail_share: float) -> LabelsNeeded:
-    """Return how many labels show rates above the floors, if `fail_share` of the labels fail."""
+    """Return how many labels show rates above their floors, if `fail_share` of them are fails."""
     n_labels = {}
     for error_ratio in floor.ERROR_RATIOS:
         rates = {name: 1 - error_ratio * (1 - value) for name, value in floors.items()}
@@ -114,9 +114,9 @@ def _tuning_texts(task: Task, items: Items, words: VerdictWords) -> tuple[str, s
     if not np.ptp((train + dev).human):
         return intervals_text, "", advice
     goal: Goal = "balanced" if words else task.level
-    gain_text, n_needed = power_text(items, train + dev, search_goal=goal)
-    if (n_more := n_needed - len(items.documents)) > 0:
-        advice.append(f"{n_more:,} more documents to show a gain of {PLANNED_GAIN:g}")
+    gain_text, n_documents_needed = power_text(items, train + dev, search_goal=goal)
+    if (n_more_documents := n_documents_needed - len(items.documents)) > 0:
+        advice.append(f"{n_more_documents:,} more documents to show a gain of {PLANNED_GAIN:g}")
     return intervals_text, gain_text, advice
 
 
@@ -161,34 +161,34 @@ def _labels_to_add(
     for figure, n_missing in n_missing_by_figure.items():
         if not n_missing:
             continue
-        amount = _more_documents(all_items, n_missing)
+        amount = _more_documents_text(all_items, n_missing)
         if words:
             label = int(figure == "TPR")
-            amount = _more_labels(all_items, test, n_missing, label, words[1 - label])
+            amount = _more_labels_text(all_items, test, n_missing, label, words[1 - label])
         yield f"{amount} for an interval of {figure} on test"
 
 
-def _more_documents(all_items: Items, n_missing: int) -> str:
-    """Return how many documents to add, so that test gets `n_missing` more with unequal labels."""
+def _more_documents_text(all_items: Items, n_missing: int) -> str:
+    """Return how many documents to add for `n_missing` more with unequal labels in test."""
     n_documents = len(all_items.documents)
-    # Test gets a fixed share of all documents. In some of its documents all labels may be equal.
+    # The test split gets a fixed share of all documents, and all labels of some may be equal.
     n_with_contrast = max(1, MIN_DOCUMENTS_FOR_INTERVAL - n_missing)
     n_more = max(n_missing, math.ceil(n_missing * n_documents / n_with_contrast))
     clarification = " (not more outputs of the same)" if len(all_items) > n_documents else ""
     return f"{n_more:,} more documents{clarification}"
 
 
-def _more_labels(all_items: Items, test: Items, n_missing: int, label: int, label_word: str) -> str:
-    """Return how many passes (1) or fails (0) to add, so that test gets `n_missing` more."""
+def _more_labels_text(all_items: Items, test: Items, n_missing: int, label: int, word: str) -> str:
+    """Return how many passes (1) or fails (0) to add for `n_missing` more of them in test."""
     from scipy.special import nbdtrik
 
     rows = np.flatnonzero(test.human == label)
     n_missing_documents = MIN_DOCUMENTS_FOR_RATES - len(test.of_rows(rows).documents)
     if rows.size >= MIN_OUTPUTS_FOR_RATES and n_missing_documents > 0:
         n_more = math.ceil(n_missing_documents * len(all_items.documents) / len(test.documents))
-        return f"{n_more:,} more documents with {label_word} outputs"
-    # With so many of these labels outside test, nine of ten random test splits have enough.
+        return f"{n_more:,} more documents with {word} outputs"
+    # With so many passes (or fails) outside test, nine of ten random test splits have enough.
     n_outside_test = float(nbdtrik(0.9, MIN_OUTPUTS_FOR_RATES, len(test) / len(all_items)))
     n_labelled = int((all_items.human == label).sum())
     n_more = math.ceil(MIN_OUTPUTS_FOR_RATES + n_outside_test) - n_labelled
-    return f"{max(n_missing, n_more):,} more {label_word} outputs"
+    return f"{max(n_missing, n_more):,} more {word} outputs"

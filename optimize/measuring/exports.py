@@ -35,14 +35,14 @@ class Tool:
 
     Attributes:
         name: The tool's name, for messages.
-        columns: Regular expressions. A file is the tool's if each one matches one of its columns.
+        columns: Regular expressions. The tool wrote a file if each one matches one of its columns.
         scores: The column that holds a row's scores: a list with an object for each metric, or an
             object with a number or an object for each metric. In "a.b", b is a key in a's object.
         rows: The path to the rows in a JSON object; empty if the file is the list of rows itself.
-        words: The scores of words other than yes, no, true, false, pass and fail.
+        words: The scores of further words, beside yes, no, true, false, pass and fail.
         places: The tool's columns by their content, tried before those of `COLUMNS_BY_CONTENT`.
         score_columns: A regular expression for columns that hold one score each, with a group for
-            the metric's name. Empty if the tool has no such columns.
+            the metric's name; empty for a tool without such columns.
         refusal: Why the tool's files cannot be read, and what to do; empty if they can be read.
     """
 

@@ -71,8 +71,8 @@ def probe_judge(
     probe_rows = _rows_to_attack(judge, items, scores, random_generator(seed, "probes"))
     if not probe_rows:
         return ProbeResult(reason="no output has a score")
-    targets = [_attacked_text(judge, scores[row]) for row in probe_rows]
-    signs = np.array([sign for _, sign in targets])
+    texts_to_attack = [_attacked_text(judge, scores[row]) for row in probe_rows]
+    signs = np.array([sign for _, sign in texts_to_attack])
     best_answer, answer_name, subject = "5", "rating", judge.subject
     if isinstance(subject, Dimension):
         answer_name = subject.prompt().answer_field.name
@@ -81,7 +81,7 @@ def probe_judge(
     attacked_texts = []
     for line in ATTACKS.values():
         added_line = line.format_map(placeholders)
-        for row, (name, _) in zip(probe_rows, targets, strict=True):
+        for row, (name, _) in zip(probe_rows, texts_to_attack, strict=True):
             texts = items[row].texts
             attacked_texts.append({**texts, name: f"{texts[name]}\n\n{added_line}"})
     judgements = judge.judge_rows(attacked_texts, client, seed=seed)
@@ -105,8 +105,8 @@ def _rows_to_attack(
     # The first output of every document comes before the second output of any document.
     documents = pd.Series([items[row].document_id for row in rows])
     n_earlier_outputs = documents.groupby(documents).cumcount()
-    order = np.argsort(n_earlier_outputs.to_numpy(), kind="stable")
-    return [int(row) for row in rows[order][:N_PROBED_OUTPUTS]]
+    sorted_positions = np.argsort(n_earlier_outputs.to_numpy(), kind="stable")
+    return [int(row) for row in rows[sorted_positions][:N_PROBED_OUTPUTS]]
 
 
 def _attacked_text(judge: AnyJudge, score: float) -> tuple[str, float]:

@@ -70,7 +70,7 @@ class Remarks:
         return {**remarks, "output": self.output, **texts}
 
     def as_line(self, title: str, item_id: str) -> str:
-        """Return a line with the starts of the output, of people's comment and the judge's reason."""
+        """Return one line with excerpts of the output, the comment and the judge's reason."""
         prefix = f"{title} {short_name(item_id, 16)}: "
         reason = self.decided_by or self.reason
         texts = {"": self.output, "people: ": self.comment, "judge: ": reason}

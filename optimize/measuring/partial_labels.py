@@ -13,8 +13,8 @@ from optimize.measuring.scored import ScoredItems
 from optimize.statistics.intervals import Mask
 from optimize.statistics.mean_estimates import MeanEstimate, estimate_mean
 
-# A random sample of outputs to label may leave out some systems. Labels do not count as a random
-# sample if the chance that one leaves out so many systems is below this.
+# Labels on a random sample of outputs may leave out some systems. Labels do not count as random
+# if a random sample leaves out so many systems with a smaller chance than this.
 MAX_CHANCE_OF_RANDOM_SAMPLE = 0.01
 
 
@@ -31,15 +31,15 @@ def are_verdicts(scored_items: ScoredItems) -> bool:
 def unlabelled_systems(scored_items: ScoredItems) -> list[str]:
     """Return the systems without a label; none if this can happen by chance in a random sample.
 
-    If the systems have the share s of the outputs, n independent labels leave them all out with
-    probability (1 - s)^n. It is multiplied by the number of sets of as many systems.
+    n random labels leave out systems that have the share s of the outputs with probability
+    (1 - s)^n. The chance is this times the number of ways to choose as many systems.
     """
     system_ids, has_label = np.array(scored_items.system_ids), label_mask(scored_items)
     systems = scored_items.items.systems
-    unlabelled = [name for name in systems if not has_label[system_ids == name].any()]
-    other_share = 1 - float(np.isin(system_ids, unlabelled).mean())
-    chance = math.comb(len(systems), len(unlabelled)) * other_share ** int(has_label.sum())
-    return unlabelled if chance < MAX_CHANCE_OF_RANDOM_SAMPLE else []
+    missing_systems = [name for name in systems if not has_label[system_ids == name].any()]
+    others_share = 1 - float(np.isin(system_ids, missing_systems).mean())
+    chance = math.comb(len(systems), len(missing_systems)) * others_share ** int(has_label.sum())
+    return missing_systems if chance < MAX_CHANCE_OF_RANDOM_SAMPLE else []
 
 
 def estimate_mean_label(scored_items: ScoredItems, scale: Scale) -> MeanEstimate:
@@ -51,11 +51,11 @@ def estimate_mean_label(scored_items: ScoredItems, scale: Scale) -> MeanEstimate
 def find_label_scale(
     scored_items: ScoredItems, *, scale: str | None, definition: str | None
 ) -> Scale:
-    """Return the ends of the labels' scale, by --scale, file or dimension; 0 and 1 for words.
+    """Return the ends of the scale in --scale, else in the labels' file, else of the dimension.
 
-    The ends are not taken from the labels, since all labels may be near one end of the scale.
-    `definition` is the argument of --dimension. Raises LabelError if the scale is unknown, or if a
-    label lies outside the scale.
+    The ends are 0 and 1 for labels in words. They are not taken from the labels, since all labels
+    may be near one end. `definition` is the argument of --dimension. Raises LabelError if the scale
+    is unknown, or if a label lies outside the scale.
     """
     labels, dimension = scored_items.labels, scored_items.dimension
     assert isinstance(labels, LabelledSet)

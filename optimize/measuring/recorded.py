@@ -198,7 +198,7 @@ def check_row_numbers(path: Path, labels: AnyLabels) -> str:
     """Check that each row belongs to the label with its row number, and return a note.
 
     The note is empty if texts were compared. Raises RecordingError if a row has another text than
-    its label, or if there are no texts, and not as many rows as labels.
+    its label, or if no text can be compared and there are not as many rows as labels.
     """
     texts_by_id = {item.id: item.texts for item in labels.items}
     n_rows, has_texts = 0, False

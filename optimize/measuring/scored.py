@@ -152,7 +152,7 @@ class ScoredItems:
 
     @property
     def verdict_words(self) -> tuple[str, str]:
-        """The words for pass and for fail."""
+        """People's words for pass and for fail."""
         return verdict_words(self.labels, self.dimension) or PASS_FAIL
 
     def label_text(self, label: float) -> str:

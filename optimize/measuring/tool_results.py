@@ -65,7 +65,7 @@ def read_tool_results(
     """Read another tool's scores; returns None for a file that no known tool wrote.
 
     A row belongs to the labelled row with the same id, or with exactly the same input and output.
-    A row without a labelled row gets its place in the file as id. The scores are on the metric
+    A row that belongs to none has its place in the file as its id. The scores are on the metric
     named `metric`, else on the metric with the dimension's name, else on the only metric. Scores of
     repeated evaluations are averaged.
     """
@@ -81,15 +81,15 @@ def read_tool_results(
     labelled_outputs = _match_rows(tool, rows, labels)
     labelled_ids = {output.id for output in labelled_outputs if output}
     if not labelled_ids:
-        message = "no row has a labelled row's id, or its texts; see docs/other_tools.md"
-        raise RecordingError(f"{file_text}: {message}")
+        advice_text = "no row has a labelled row's id, or its texts; see docs/other_tools.md"
+        raise RecordingError(f"{file_text}: {advice_text}")
     metrics_by_row = [[*_metrics_in(tool, row)] for row in rows]
     metric = _choose_metric(file_text, (metric, dimension), tool, [*chain(*metrics_by_row)])
     judgements_by_id: dict[str, list[Judgement]] = defaultdict(list)
     n_other_outputs, has_verdicts = 0, dimension in labels.words
     matched_rows = zip(rows, labelled_outputs, metrics_by_row, strict=True)
-    for number, (row, labelled_output, row_metrics) in enumerate(matched_rows, start=1):
-        location = f"{path.name}, row {number}"
+    for row_number, (row, labelled_output, row_metrics) in enumerate(matched_rows, start=1):
+        location = f"{path.name}, row {row_number}"
         scores = [entry for name, entry in row_metrics if name == metric]
         judgement = _read_judgement(tool, row, scores, has_verdicts, f"{location}: {metric!r}")
         if labelled_output is None:
