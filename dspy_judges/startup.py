@@ -68,8 +68,8 @@ def run(function_path: str, arguments: Sequence[str] | None = None) -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     module_name, _, function_name = function_path.partition(":")
     with exit_on_ctrl_c():
-        extensions = os.environ.get(EXTENSIONS_VARIABLE, "").split(",")
-        for extension in filter(None, map(str.strip, extensions)):
+        extension_names = os.environ.get(EXTENSIONS_VARIABLE, "").split(",")
+        for extension in filter(None, map(str.strip, extension_names)):
             try:
                 import_module(extension)
             except (ImportError, ValueError) as error:

@@ -262,8 +262,8 @@ class BaseJudge(ABC):
             )
 
         @lru_cache(maxsize=256)  # almost all rows have the same keys
-        def column_by_text(keys: frozenset[str]) -> dict[str, str]:
-            return match_columns(self.subject, column_mapping, keys)
+        def column_by_text(row_keys: frozenset[str]) -> dict[str, str]:
+            return match_columns(self.subject, column_mapping, row_keys)
 
         def judge_rows(rows: Iterable[Row]) -> Iterator[AnyJudgement]:
             text_rows, unjudged_rows = tee(

@@ -210,11 +210,11 @@ class Batch:
     def _record_result(self, result: _Result, request_id: int) -> list[str]:
         """Record a request's result in the store; return why the request failed, if it failed."""
         response = result.response or _HttpResponse(body=result.error)
-        body = bytes(response.body)
+        response_body = bytes(response.body)
         try:
             if response.status_code != 200:
-                raise self._model.read_error(response.status_code, None, body)
-            completion = self._model.read_completion(body, (), Sampling())
+                raise self._model.read_error(response.status_code, None, response_body)
+            completion = self._model.read_completion(response_body, (), Sampling())
         except ModelError as error:
             if not error.may_be_billed:  # a billed request stays booked at its worst-case cost
                 self._store.record_outcome(request_id, REFUSED, 0.0, None)

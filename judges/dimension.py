@@ -136,8 +136,8 @@ class Dimension:
         if not 0 < high - low < MAX_RATINGS:
             problem = f"{low} to {high} is not a scale of 2 to {MAX_RATINGS} ratings"
             raise DimensionError(f"{self.name}: {problem}")
-        lowest_rating, step = self.scale[0], (high - low) / (self.scale[-1] - self.scale[0])
-        anchor_positions = [low + (rating - lowest_rating) * step for rating in self.anchors]
+        lowest_rating, rating_step = self.scale[0], (high - low) / (self.scale[-1] - self.scale[0])
+        anchor_positions = [low + (rating - lowest_rating) * rating_step for rating in self.anchors]
         text_by_position = dict(zip(anchor_positions, self.anchors.values(), strict=True))
         anchors = {rating: text_by_position.get(rating, "") for rating in range(low, high + 1)}
         return replace(self, anchors=anchors)

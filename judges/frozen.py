@@ -90,7 +90,7 @@ _ErrorTableRow = Annotated[list[_Count], Meta(min_length=5, max_length=5)]
 
 
 class Provenance(Struct, kw_only=True):
-    """What the file of a judge says about its tuning, as far as a loaded judge uses it.
+    """What a judge's file says about the judge's tuning: the keys that a loaded judge uses.
 
     `shipped_judge` is "seed" if the untuned judge was shipped. `error_table` counts the judge's
     errors on test labels (see `judges.true_rate.count_errors`). All other keys are for people.

@@ -82,7 +82,7 @@ def mlflow_scorer(judge: AnyJudge, **options: Unpack[Options]) -> Any:
     entities = _import_library("mlflow.entities", "mlflow")
     open_judge = OpenJudge(judge, options, output="outputs", input="inputs")
     source_id = f"{judge.name} by {open_judge.lm}"
-    source = entities.AssessmentSource(source_type="LLM_JUDGE", source_id=source_id)
+    feedback_source = entities.AssessmentSource(source_type="LLM_JUDGE", source_id=source_id)
 
     def score(inputs: object = None, outputs: object = None, expectations: object = None) -> object:
         row = {"inputs": inputs, "outputs": outputs, "expectations": expectations}
@@ -90,7 +90,7 @@ def mlflow_scorer(judge: AnyJudge, **options: Unpack[Options]) -> Any:
         feedback_values: dict[str, object] = {"error": judgement.failure}
         if judgement.failure is None:
             feedback_values = {"value": judgement.score, "rationale": judgement.rationale}
-        return entities.Feedback(name=judge.name, source=source, **feedback_values)
+        return entities.Feedback(name=judge.name, source=feedback_source, **feedback_values)
 
     return genai.scorer(score, name=judge.name)
 

@@ -159,8 +159,8 @@ class Judge(BaseJudge):
     def judge_rows(self, rows: Iterable[Row], client: "Client", *, seed: int = 0) -> Judgements:
         """Yield the judgement of each row, in order; `client` sends the requests.
 
-        The client may ask another model than `lm`, such as the LM of `dspy.configure`. If only one
-        of the two is a decision model, a copy of the judge with the client's model is used.
+        The client may ask another model than `lm`, such as the LM of `dspy.configure`. If just one
+        of these two models is a decision model, a copy with the client's model is used.
         """
         self.check_destination()
         judge, model = self, client.model
@@ -193,10 +193,10 @@ class Judge(BaseJudge):
             >>> judge.request({"summary": "The mill burnt down at night."})["messages"]
         """
         exchange = self._exchange(self.resolved_plan(), self.lm)
-        texts = texts_or_reason(self.subject, cells_with_texts(row))
-        if isinstance(texts, str):
+        texts_or_failure = texts_or_reason(self.subject, cells_with_texts(row))
+        if isinstance(texts_or_failure, str):
             return None
-        messages, sampling = exchange.messages(texts, order), exchange.sampling
+        messages, sampling = exchange.messages(texts_or_failure, order), exchange.sampling
         if exchange.asks_decision_model:
             task_json, texts_json = (message["content"] for message in messages)
             return DecisionTask.parse(task_json).request_body(self.lm, json.loads(texts_json))
@@ -220,9 +220,9 @@ class Judge(BaseJudge):
             value that does not exist is None, such as the `score` of a failed judgement.
         """
         exchange = self._exchange(self.resolved_plan(), self.lm)
-        texts = texts_or_reason(self.subject, cells_with_texts(row))
-        if isinstance(texts, str):
-            judgement = failed_judgement(self.subject, texts)
+        texts_or_failure = texts_or_reason(self.subject, cells_with_texts(row))
+        if isinstance(texts_or_failure, str):
+            judgement = failed_judgement(self.subject, texts_or_failure)
         else:
             outputs_by_order = (outputs, outputs_ba)[: len(exchange.orders)]
             responses = [exchange.response_from_outputs(replies) for replies in outputs_by_order]

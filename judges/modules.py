@@ -292,10 +292,10 @@ def choice_probabilities(value: object, choices: Sequence[FieldValue]) -> dict[F
     if "probability" in value:
         probabilities = [value["probability"], 1 - value["probability"]]
     else:
-        options = range(len(choices)) if "level" in value else choices
-        probabilities = [value["probabilities"][str(option)] for option in options]
-    total = math.fsum(probabilities)
-    return {choice: p / total for choice, p in zip(choices, probabilities, strict=True)}
+        option_keys = range(len(choices)) if "level" in value else choices
+        probabilities = [value["probabilities"][str(option)] for option in option_keys]
+    probability_sum = math.fsum(probabilities)
+    return {choice: p / probability_sum for choice, p in zip(choices, probabilities, strict=True)}
 
 
 def _likeliest_choice(value: object, field: Field) -> object:

@@ -158,11 +158,12 @@ class AnswerWeights:
         30 % of the range of scores, the baseline lies at 30 % of the answer's range.
         """
         min_score, max_score = self._score_range(fields)
-        position = 0.5 if threshold is None else (threshold - min_score) / (max_score - min_score)
+        score_span = max_score - min_score
+        threshold_position = 0.5 if threshold is None else (threshold - min_score) / score_span
         effects = {}
         for field in fields:
             min_answer, max_answer = field.answer_range
-            baseline = min_answer + position * (max_answer - min_answer)
+            baseline = min_answer + threshold_position * (max_answer - min_answer)
             slope = self.slopes.get(field.name, 0.0)
             effects[field.name] = slope * (answers[field.name] - baseline)
         direction = 1.0 if math.fsum(effects.values()) >= 0 else -1.0

@@ -241,10 +241,10 @@ def _token_probabilities(
         token_choice = _choice_of_token(token_text, field)
         if token_choice is not None:
             probabilities[token_choice] += math.exp(logprob)
-    total = math.fsum(probabilities.values())
-    if total <= 0:
+    probability_total = math.fsum(probabilities.values())
+    if probability_total <= 0:
         raise NoScoreError("none of the choices is among the likeliest tokens")
-    return {choice: p / total for choice, p in probabilities.items()}
+    return {choice: p / probability_total for choice, p in probabilities.items()}
 
 
 def _token_at(reply: Reply, position: int) -> Token | None:

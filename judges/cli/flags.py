@@ -78,8 +78,8 @@ class Parser(argparse.ArgumentParser):
         return super().parse_known_args(arguments, namespace)
 
     def error(self, message: str) -> NoReturn:
-        line = escape_invisible(Redactor().redact(" ".join(message.split())))
-        self.exit(2, f"{self.prog}: {line} (--help lists the flags)\n")
+        one_line_message = escape_invisible(Redactor().redact(" ".join(message.split())))
+        self.exit(2, f"{self.prog}: {one_line_message} (--help lists the flags)\n")
 
 
 def read_number(text: str) -> float:
@@ -201,12 +201,12 @@ def read_plan(
 
 
 def add_reasoning_flag(parser: argparse.ArgumentParser) -> None:
-    reasonings = ("none", "brief", "steps", "questions")
+    reasoning_kinds = ("none", "brief", "steps", "questions")
     help_text = (
         "the reasoning that an untuned judge writes before its answer: none, brief, steps or "
         "questions (none for a rating, brief for a pair)"
     )
-    parser.add_argument("--reasoning", choices=reasonings, metavar="FORM", help=help_text)
+    parser.add_argument("--reasoning", choices=reasoning_kinds, metavar="FORM", help=help_text)
 
 
 def add_run_flags(parser: argparse.ArgumentParser) -> None:
@@ -220,10 +220,10 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
     add_flag("--quiet", action="store_true", help=QUIET_HELP)
 
 
-def add_reporting_flags(group: FlagGroup) -> None:
-    group.add_argument("--json", action="store_true", help="print the result as JSON")
+def add_reporting_flags(flag_group: FlagGroup) -> None:
+    flag_group.add_argument("--json", action="store_true", help="print the result as JSON")
     help_text = "print retries, failed requests and tracebacks"
-    group.add_argument("--verbose", action="store_true", help=help_text)
+    flag_group.add_argument("--verbose", action="store_true", help=help_text)
 
 
 def with_reasoning_flag(judge: "AnyJudge", name: str, flags: argparse.Namespace) -> "AnyJudge":

@@ -65,8 +65,8 @@ class _JudgeResults:
         self.n_tuned_on += is_tuned_row
         return {TUNED_ON_KEY: True} if is_tuned_row else {}
 
-    def _flat_cells(self, values: Record, judgement: AnyJudgement) -> Record:
-        value_by_key, answers = dict(values), judgement.answers or {}
+    def _flat_cells(self, cell_values: Record, judgement: AnyJudgement) -> Record:
+        value_by_key, answers = dict(cell_values), judgement.answers or {}
         for field in self.judge.questions if answers else ():
             value_by_key[field.name] = round(answers[field.name], SCORE_DECIMALS)
         return {column: value_by_key.get(key) for column, key in self.key_by_column.items()}
@@ -94,22 +94,22 @@ class JudgeScores(_JudgeResults):
         assert isinstance(judgement, Judgement)
         tuned_on_mark = self._count_judgement(judgement, texts)
         self.n_unparsable_replies += judgement.unparsable
-        values = {**judgement.as_json(), **tuned_on_mark}
+        cell_values = {**judgement.as_json(), **tuned_on_mark}
         if judgement.failure is None:
             self.scores.append(judgement.score)
-            values["score"] = round(judgement.score, SCORE_DECIMALS)
-            if self.is_verdict and judgement.score < 0.5 == values["score"]:
-                values["score"] = judgement.score  # rounding would turn this fail into a pass
+            cell_values["score"] = round(judgement.score, SCORE_DECIMALS)
+            if self.is_verdict and judgement.score < 0.5 == cell_values["score"]:
+                cell_values["score"] = judgement.score  # rounding would turn this fail into a pass
             if not tuned_on_mark:
                 # The last text is the output, and the other texts are the document.
                 text_strings = tuple(map(str, texts.values()))
                 self.new_documents.append(hash(text_strings[:-1] or text_strings))
                 self.new_verdicts.append(judgement.score >= 0.5)
         if self.key_by_column:
-            return self._flat_cells(values, judgement)
-        cell = row.get("judgements")
-        earlier_judgements = cell if isinstance(cell, dict) else {}
-        return {"judgements": {**earlier_judgements, self.judge.name: values}}
+            return self._flat_cells(cell_values, judgement)
+        judgements_cell = row.get("judgements")
+        earlier_judgements = judgements_cell if isinstance(judgements_cell, dict) else {}
+        return {"judgements": {**earlier_judgements, self.judge.name: cell_values}}
 
     def true_rate(self) -> "TrueRate":
         """Return the judge's pass rate, corrected for the errors that it made on its test labels.
@@ -171,12 +171,12 @@ class JudgePreferences(_JudgeResults):
         self.document_hashes.append(hash(tuple(map(str, document_texts))))
         output_a, output_b = (str(text or "").strip() for text in (text_a, text_b))
         self.output_lengths.append((len(output_a), len(output_b)))
-        values: Record = {key: getattr(judgement, key) for key in PREFERENCE_KEYS}
-        values |= self._count_judgement(judgement, texts)
+        cell_values: Record = {key: getattr(judgement, key) for key in PREFERENCE_KEYS}
+        cell_values |= self._count_judgement(judgement, texts)
         if self.key_by_column:
-            return self._flat_cells(values, judgement)
+            return self._flat_cells(cell_values, judgement)
         answers = {"answers": judgement.answers} if judgement.answers else {}
-        return {self.prefix: {**values, **answers}}
+        return {self.prefix: {**cell_values, **answers}}
 
     def win_rate(self) -> "WinRate":
         from judges.winrate import win_rate  # not at the top, since it imports NumPy

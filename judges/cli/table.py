@@ -73,8 +73,8 @@ class TableRun:
         self.judges = [results.judge for results in self.results_by_judge.values()]
         column_by_name = _read_column_mapping(flags.map, self.judges)
         is_flat = flags.out is not None and writable_format(flags.out).is_flat
-        notes = list[str]()
-        rows = read_table_rows(flags.data, notes)
+        reading_notes = list[str]()
+        rows = read_table_rows(flags.data, reading_notes)
         first_rows = [*islice(rows, MAX_INSPECTED_ROWS)]
         text_names = {name for row in first_rows for name in _text_names(row.cells)}
         self.columns_by_judge = {
@@ -82,7 +82,7 @@ class TableRun:
             for judge in self.judges
         }
         self.n_rows, columns, n_characters = self._count(chain(first_rows, rows))
-        for note in notes:
+        for note in reading_notes:
             print_note(f"note: {flags.data}: {note}")
         table = Table(name="", sha256="", is_typed=True, columns=tuple(columns), rows=())
         options = ReadOptions(columns_by_name={ID_COLUMN: column_by_name.get(ID_COLUMN, "")})
