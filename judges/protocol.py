@@ -20,14 +20,14 @@ SAMPLE_SEED_STEP = 10_007
 # Finish reasons of a reply that ended at the limit of tokens, and of any reply that was cut short.
 OUT_OF_TOKENS = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
 CUT_SHORT_REASONS = OUT_OF_TOKENS | {"incomplete", "error", "other", "content_filter", "safety"}
-# The most characters of a finish reason, or of a model's name in an answer, that are kept.
+# Finish reasons, and models' names in responses, are cut off after this many characters.
 MAX_NAME_LENGTH = 200
 # The finish reason of a reply in which the model refuses to answer.
 REFUSAL = "refusal"
 
 # The name of the model that runs offline in this process.
 EMBEDDED = "embedded"
-# The first part of a decision model's name, which says in whose wire format the model is asked.
+# The name of a decision model begins with one of these words, which name its wire format.
 OPENAI_DECISIONS, SYSTEM_ONE = "decisions", "systemone"
 # For a reasoning model, which thinks before it answers, max_tokens is multiplied by this factor.
 REASONING_TOKENS_FACTOR = 8

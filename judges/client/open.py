@@ -94,7 +94,7 @@ def _open_with_key(lm: str, api_base: str | None, key_variable: str, api_key: st
 
 
 def _open_once(opener: Callable[..., Model], *arguments: str | None) -> Model:
-    """Call `opener` with these arguments, once in each process."""
+    """Return `opener(*arguments)`; a process calls it only once with the same arguments."""
     call = (os.getpid(), opener, *arguments)
     exit_functions.add(close_models)
     if model := _model_by_call.get(call):
@@ -131,7 +131,7 @@ def _open_endpoint_model(lm: str, address: str, key_variable: str, api_key: str)
     prefix, _, name = lm.partition("/")
     provider, model_class, problem = PROVIDERS[prefix], EndpointModel, ""
     if is_decision_model(lm):
-        # The prefix stays in the name, since a chat model at this address may have the same name.
+        # A decision model's name keeps its prefix: a chat model may have the same name without it.
         name, model_class = lm, DecisionModel
     url_parts, endpoint = urlsplit(address), url_without_secrets(address)
     safe_address = Redactor().redact(endpoint)

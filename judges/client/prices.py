@@ -141,7 +141,7 @@ def _read_table_entry(table_entry: Mapping[str, object]) -> Price:
     reasoning_rate = rates.get("output_cost_per_reasoning_token", 0.0)
     return Price(
         per_token_in=float(rates["input_cost_per_token"]),
-        # The higher of the two rates for output: responses do not count reasoning separately.
+        # Output has the higher of two rates: responses do not count reasoning tokens separately.
         per_token_out=float(max(rates["output_cost_per_token"], reasoning_rate)),
         per_token_cache_read=rates.get("cache_read_input_token_cost") or None,
         per_token_cache_write=rates.get("cache_creation_input_token_cost") or None,

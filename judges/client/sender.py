@@ -36,7 +36,7 @@ FIRST_WAIT_SECONDS, MAX_WAIT_SECONDS, MIN_LOGGED_WAIT_SECONDS = 0.5, 60.0, 20.0
 MAX_HEADER_WAIT_SECONDS = 600.0
 
 _log = logging.getLogger(__name__)
-# Random in every process, so that processes do not all retry at the same time.
+# This generator differs between processes, so that they do not all retry at the same time.
 _rng = random.SystemRandom()
 
 

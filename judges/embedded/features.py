@@ -200,7 +200,7 @@ def _grammar_features(output: OutputText, text: SplitText) -> Iterable[float]:
     if n_function_words(words) >= MIN_FUNCTION_WORD_SHARE * len(words):
         severities = [min(2.5, grammar_severity(sentence)) for sentence in sentences]
     return (
-        # The square root makes both the number of faults and their density count.
+        # Dividing by the square root lets both the number of faults and their density count.
         sum(severities) / math.sqrt(len(severities)),
         sum([form_severity(sentence) for sentence in sentences]) / len(sentences),
         not sentences[-1].has_end_mark and (len(words) > 2 or len(sentences) > 1),
