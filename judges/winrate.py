@@ -65,7 +65,8 @@ def win_rate(
     """Return how often A wins over B; `lengths` has the characters of A and of B in each pair."""
     is_judged = [preference.preferred is not None for preference in preferences]
     judged_preferences = list(compress(preferences, is_judged))
-    judged_ids = list(compress(documents or range(len(preferences)), is_judged))
+    document_ids = range(len(preferences)) if documents is None else documents
+    judged_ids = list(compress(document_ids, is_judged))
     wins = np.array([WIN_BY_PREFERENCE[str(judged.preferred)] for judged in judged_preferences])
     # The choice in each order is 1 for the output shown first, -1 for the other, 0 for neither.
     choices_ab = np.nan_to_num(np.sign([judged.margin_ab for judged in judged_preferences]))
@@ -75,7 +76,8 @@ def win_rate(
     is_flip = (choices_ab == choices_ba)[n_choices == 2]
     low, high = share_interval(wins, judged_ids)
     position_low, position_high = share_interval(position_scores, judged_ids, -1, 1)
-    judged_lengths = compress(lengths or [(0, 0)] * len(preferences), is_judged)
+    output_lengths = [(0, 0)] * len(preferences) if lengths is None else lengths
+    judged_lengths = compress(output_lengths, is_judged)
     length_signs = np.sign([length_a - length_b for length_a, length_b in judged_lengths])
     length_scores = (2 * wins - 1) * length_signs
     return WinRate(

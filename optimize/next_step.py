@@ -3,14 +3,17 @@
 import shlex
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from dspy_judges.errors import JudgesError
 from judges import catalog
+from judges.labels.names import judge_name, map_flag
 from judges.labels.options import ANY_SCALE, ReadOptions
 from judges.labels.preparation import SWAP_SAMPLE_COLUMN
 from judges.labels.readers import STARTER_FILE_BY_NAME
 from judges.labels.splits import MIN_DOCUMENTS_TO_SPLIT
 from judges.labels.types import LabelledPairs, LabelledSet
+from judges.prompt import VALID_NAME
 from optimize.inputs.flags import usual_scale
 from optimize.inputs.labelled import AnyLabels, ratings_on
 from optimize.inputs.subjects import dimension_name, missing_input_flag
@@ -61,14 +64,21 @@ def _lines_of_column(
     argument = arguments_by_dimension(flags).get(column, column)
     is_defined = column in catalog.SUBJECT_BY_NAME or argument != column
     good_label = "a pass" if column in labelled_set.words else "a high rating"
-    draft = f"{column}=one line that says what earns {good_label}"
+    definition = f"one line that says what earns {good_label}"
+    draft, map_text = f"{column}={definition}", ""
+    subject_texts = [argument] if is_defined else [column, draft]
+    if not (is_defined or VALID_NAME.match(judge_name(column))):
+        # A judge's name has Latin letters, so a judge of another column gets a name to replace.
+        draft, map_text = f"quality={definition}", f" {map_flag('quality', [column])}"
+        subject_texts = [draft]
+        options = replace(options, columns_by_name={**options.columns_by_name, "quality": column})
     ratings = ratings_on(labelled_set, column)
     command = reason = ""
-    for subject_text in [argument] if is_defined else [column, draft]:
+    for subject_text in subject_texts:
         command, reason = _tune_command(subject_text, ratings, flags, options)
         if command:
             break
-    yield (COMMAND_TITLE, command) if command else ("judge", reason)
+    yield (COMMAND_TITLE, command + map_text) if command else ("judge", reason)
     if command and not is_defined:
         definition_advice = f"--dimension {shlex.quote(draft)}"
         if subject_text == draft:

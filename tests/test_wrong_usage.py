@@ -67,11 +67,12 @@ BARE = "no model 'gpt-5': write embedded or PROVIDER/NAME"
         (f"{OWN} --api-base http://me:word@host/v1", 2, "--api-base: holds a password or a key"),
         (OWN, 1, "OPENAI_API_KEY is not set"),
         ("nope", 2, "invalid choice: 'nope'"),
+        ("tune in.csv", 2, "unrecognized arguments: in.csv; did you mean --data in.csv?"),
         (f"{TUNE} --data in.csv --data two.csv", 2, "in.csv and two.csv: the flag takes one file;"),
         ("verify relevance --data twice.csv", 1, "row 20, field 'id': 'd0s0' is the id of"),
         (f"{TUNE} --data in.csv --map relevance=r", 1, "your column with --map relevance=COLUMN"),
         # Nearly a column's name, beside a column called label.
-        ("tune --dimension helpfull --data two.csv --dry-run", 2, "ratings on helpful, label;"),
+        ("tune --dimension helpfull --data two.csv --dry-run", 2, "(did you mean helpful?)"),
         (f"{TUNE} --scale 0-1000", 2, "at most 101 whole numbers; with --scale any"),
         ("compare --dimension relevance --lm gpt-5 --lm embedded --dry-run", 1, BARE),
     ],

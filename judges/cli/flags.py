@@ -75,7 +75,12 @@ class Parser(argparse.ArgumentParser):
                 similar_flags = get_close_matches(flag, known_flags, n=1)
                 suggestion = f"; did you mean {similar_flags[0]}?" if similar_flags else ""
                 self.error(f"unrecognized arguments: {flag}{suggestion}")
-        return super().parse_known_args(arguments, namespace)
+        flags, unknown_arguments = super().parse_known_args(arguments, namespace)
+        unknown = unknown_arguments[0] if unknown_arguments else ""
+        takes_no_file = not self._get_positional_actions()  # else an intermixed file may follow
+        if takes_no_file and "--data" in self._option_string_actions and Path(unknown).is_file():
+            self.error(f"unrecognized arguments: {unknown}; did you mean --data {unknown}?")
+        return flags, unknown_arguments
 
     def error(self, message: str) -> NoReturn:
         one_line_message = escape_invisible(Redactor().redact(" ".join(message.split())))

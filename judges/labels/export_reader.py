@@ -4,7 +4,7 @@
 """
 
 import re
-from collections import ChainMap, Counter, defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from itertools import chain
 
@@ -106,7 +106,7 @@ class _ExportReader:
                 rows.append(row)
         note = self._note(len(label_rows))
         if not label_rows and self._needs_labels():
-            reason = ", which does not say who rated" * (not self._export.labels)
+            reason = "" if self._export.labels else ", which does not say who rated"
             raise UnreadableError("no-rating", f"is {note}{reason}", self._export.advice)
         if not output_rows and self._options.texts != ():
             raise UnreadableError("no-text", f"is {note}, without texts", self._export.advice)
@@ -133,7 +133,9 @@ class _ExportReader:
             text_names = self._text_names.items()
             cells = {name: _unwrap_rating(row.cells.get(column)) for column, name in text_names}
         elif self._export.texts:
-            cells = dict(ChainMap(*reversed(objects_in(row.cells[self._export.texts]))))
+            cells = {}
+            for texts_by_name in objects_in(row.cells[self._export.texts]):
+                cells |= texts_by_name
         else:
             cells = {name: _field_of(row.cells, name) for name in ("input", "output")}
         cells |= {column: row.cells.get(column) for column in self._user_columns}

@@ -11,10 +11,17 @@ from judges.labels.rating_columns import (
     RatingColumns,
     check_rating_columns,
     find_rating_columns,
+    similar_name,
 )
 from judges.labels.rating_reader import RatingReader
 from judges.labels.ratings import RatingsByDimension, TableRatings, read_ratings
-from judges.labels.rows import ItemFields, RowReader, check_user_columns, read_comments
+from judges.labels.rows import (
+    ItemFields,
+    RowReader,
+    check_user_columns,
+    map_flag_advice,
+    read_comments,
+)
 from judges.labels.types import LabelledOutput, LabelledSet, rated_dimensions
 from judges.tables.problems import Problems, UnreadableError, count_text, excerpt, joined_names
 
@@ -139,8 +146,9 @@ def _check_has_ratings(
     for dimension in sorted({*(columns.options.dimensions or ())}.difference(dimensions)):
         names_text = joined_names(sorted(rated_names)) + _judge_scores_text(columns)
         fault = f"no output has a rating on it{file_text}; there are ratings on {names_text}"
-        advice = f"name your column with {map_flag(dimension, ['COLUMN'])}"
-        problems.add("no-rating", fault, advice, field=dimension)
+        if similar_column := similar_name(dimension, columns.table.columns):
+            fault += f" (did you mean {similar_column}?)"
+        problems.add("no-rating", fault, map_flag_advice(columns, dimension), field=dimension)
     if not dimensions and not columns.options.dimensions:
         with problems.collect():
             raise no_labels_error(columns)

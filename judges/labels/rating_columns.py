@@ -198,6 +198,13 @@ def similar_name(name: str, names: Iterable[str]) -> str | None:
     return next(iter(get_close_matches(name, [*names], 1, 0.85)), None)
 
 
+def _shared_name(columns: ColumnTuple) -> str:
+    """Return the words that all names share, such as `rating` for `rating_a` and `rating_b`."""
+    first_words, *other_words = map(name_words, columns)
+    shared_words = filter(str.isalpha, set(first_words).intersection(*other_words))
+    return "_".join(sorted(shared_words, key=first_words.index))
+
+
 def check_rating_columns(rating_columns: RatingColumns) -> None:
     """Add a problem if it is unclear which columns hold ratings.
 
@@ -213,8 +220,12 @@ def check_rating_columns(rating_columns: RatingColumns) -> None:
             fault, advice = "may each hold the labels", f"name those that do: {' '.join(flags)}"
             if dimension:
                 advice = f"say which, as in {' or '.join(flags[:3])}"
-            joined_flag = map_flag(dimension or "NAME", names)
-            advice += f"; or if each is one annotator's, join them by {joined_flag}"
+            shared_name = _shared_name(names)
+            joined_flag = map_flag(dimension or shared_name or "NAME", names)
+            joining_advice = f"if each is one annotator's, join them by {joined_flag}"
+            # Columns are probably different annotators' if their names share a word.
+            both = (joining_advice, advice) if shared_name else (advice, joining_advice)
+            advice = "; or ".join(both)
         fault = f"{joined_names(names)} {fault}"
         problems.add("labels", fault, advice, field=dimension or None)
     other_columns = without_keys(rating_columns.by_dimension, columns.columns_by_name)

@@ -224,7 +224,7 @@ def _read_annotations_file(options: ReadOptions, problems: Problems) -> TableRat
         if columns.find_column("id") is None:
             fault = f"has no column of ids; the columns are {columns.column_names_text}"
             raise UnreadableError("no-column", fault, "name the ids with --map id=COLUMN")
-        check_unique_ids(columns)
+        check_unique_ids(columns, "keep one of the two rows")
         ratings = read_ratings(find_rating_columns(columns, options.dimensions))
         vote_columns = columns.find_columns(VOTE_COLUMNS)
         if vote_columns and not ratings.by_output:

@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 
@@ -27,10 +27,13 @@ from judges.labels.columns import (
     Columns,
 )
 from judges.labels.names import (
+    OUTPUT_NAMES,
+    SOURCE_NAMES,
     is_output_name,
     is_source_or_output,
     is_text_name,
     map_flag,
+    name_key,
     only_text_name,
 )
 from judges.labels.preparation import (
@@ -274,21 +277,38 @@ def _add_missing_column(columns: Columns, column: str, name: str, reason: str = 
     exists = columns.has_column(column) and None not in columns.cells_in(column)
     fault = "this column is not read as a text" if exists else "there is no such column"
     fault += f"{reason}; the columns are {columns.column_names_text}"
-    advice = f"name your column with {map_flag(name, ['COLUMN'])}"
-    columns.problems.add("no-column", fault, advice, field=column)
+    columns.problems.add("no-column", fault, map_flag_advice(columns, name), field=column)
 
 
-def check_unique_ids(columns: Columns) -> None:
-    """Add a problem for each id that two rows have, unless they are of different annotators."""
+def map_flag_advice(columns: Columns, name: str) -> str:
+    """Return advice to name a column with --map; the advice names the likely column, if any."""
+    key, columns_and_keys = name_key(name), [*columns.nested_key_paths]
+    synonyms: Collection[str] = ()
+    for usual_names in (SOURCE_NAMES, OUTPUT_NAMES):
+        if key in usual_names:
+            synonyms, columns_and_keys = usual_names, [*columns.table.columns, *columns_and_keys]
+    for column in columns_and_keys:
+        column_key = name_key(column.rpartition(KEY_SEPARATOR)[2])
+        # A key such as `rel` may be short for `relevance`.
+        if column_key in synonyms or key.startswith(column_key):
+            return f"name your column with {map_flag(name, [column])}"
+    return f"name your column with {map_flag(name, ['COLUMN'])}"
+
+
+def check_unique_ids(columns: Columns, advice: str = "give every row an id of its own") -> None:
+    """Add a problem for each id that two rows have, unless they are of different annotators.
+
+    The problem's `advice` is for rows that are not of different annotators.
+    """
+    annotator_flag = map_flag("annotator", ["COLUMN"])
     line_by_id, problems = dict[str, int](), columns.problems
     for row in () if columns.has_row_per_annotator else columns.table.rows:
         item_id = columns.item_id(row)
         if (first_line := line_by_id.setdefault(item_id, row.line)) != row.line:
             fault = f"is the id of {problems.unit} {first_line} too"
-            advice = "give every row an id of its own, or name the column of annotators with "
-            advice += map_flag("annotator", ["COLUMN"])
+            way_out = f"{advice}, or name the column of annotators with {annotator_flag}"
             field = columns.find_column("id")
-            problems.add("twice", fault, advice, line=row.line, field=field, value=item_id)
+            problems.add("twice", fault, way_out, line=row.line, field=field, value=item_id)
 
 
 def read_comments(columns: Columns) -> Iterator[tuple[TableRow, str, str]]:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from dspy_judges.errors import SettingsError, option_name
 from judges import loading
@@ -56,6 +57,9 @@ def subject_from_labels(
     """
     written_name, definition = _split_definition(subject_text, label_source)
     name, options = judge_name(written_name), label_source.options
+    if label_source.data is None and Path(written_name).is_file():
+        advice = f"did you mean --data {written_name}?"
+        raise UnknownDimensionError(f"{written_name} is a file: {advice}")
     if label_source.data is None:
         raise _unknown_name_error(written_name, "no --data FILE names labels")
     if not VALID_NAME.match(name):

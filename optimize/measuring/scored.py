@@ -161,7 +161,7 @@ class ScoredItems:
             return preferred_output(label) or "tie"
         if self.has_verdicts:
             return self.verdict_words[0 if label >= balanced.PASS_THRESHOLD else 1]
-        return f"{round(label, 2):g}"
+        return f"{round(label, 3):g}"
 
 
 def are_fractions(scores: Vector) -> bool:

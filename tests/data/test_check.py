@@ -203,6 +203,23 @@ def test_a_command_with_which_tuning_cannot_start_is_not_suggested():
     assert "dspy-judges tune" not in out
 
 
+def test_a_column_whose_name_has_other_letters_is_tuned_on_under_a_name_to_replace():
+    rows = [f"Long text {n}.,Short text {n}.,{n % 5 + 1}" for n in range(12)]
+    out = run(command, file_of("\n".join(["document,summary,качество", *rows]))).stdout
+    words = next_words(out.partition("\ndefine ")[0])
+    assert words[1].startswith("quality=one line")
+    assert words[-2:] == ["--map", "quality=качество"]
+
+
+def test_a_text_that_is_not_found_is_advised_to_be_its_likely_column():
+    rows = [f"Long text {n}.,Short text {n}.,{n % 5 + 1}" for n in range(12)]
+    message = refusal(
+        file_of("\n".join(["doc,summ,relevance", *rows])), texts=["document", "summary"]
+    )
+    assert "--map document=doc" in message
+    assert "--map summary=summ" in message
+
+
 ROWS = read_jsonl(Path(data.__file__).with_name("starter") / "outputs.jsonl")[:60]
 
 # A rating of 1 to 5 on other scales; the way out names the narrowest usual one that fits.

@@ -69,7 +69,7 @@ def test_a_mapping_and_the_meaning_of_words_reach_the_file_that_has_them():
     assert "no column of ids; the columns are Task, E-mail" in refusal(items, annotations=answers)
     how: dict[str, Any] = {"map": {"id": "Task"}, "values": {"safe": 1, "unsafe": 0}}
     message = refusal([output("a")], annotations=answers, **how)
-    assert "'a' is the id of row 2 too; give every row an id of its own, or name" in message
+    assert "'a' is the id of row 2 too; keep one of the two rows, or name" in message
     how["map"] |= {"annotator": "E-mail", "document": "article", "safety": "How safe?"}
     labelled = data.read_labels(items, annotations=answers, **how)
     # In the first file, `id` is another usual name, `item`.

@@ -37,6 +37,8 @@ def test_a_tie_is_half_a_win_and_a_failure_is_none():
     assert rate.flip_rate == 1 / 4
     assert rate.length_bias == 0
     assert rate.low <= 5 / 8 <= rate.high
+    # Documents may be an array, as in a column of a table.
+    assert win_rate(FOUR, documents=np.array(["a", "a", "b", "b"])).win_rate_a == 5 / 8
     nothing = win_rate([FAILED] * 2)
     assert (nothing.n, nothing.n_failed, nothing.n_ties) == (0, 2, 0)
     assert np.isnan([nothing.win_rate_a, nothing.low]).all()

@@ -166,7 +166,12 @@ IN_VOTES = "votes on pairs are in 'votes', not in '(tone|preferred)'; write dime
         (INDEXED, OTHER_IDS, "relevance", r"in its column 'id'; pass .*set_axis\(frame\['id'\]\)"),
         (MARGINS, PAIRS, "tone", IN_VOTES),
         (MARGINS, PAIRS, "preferred", IN_VOTES),
-        (MARGINS, data.read_pairs(PAIRS), "relevance", "has pairs, but relevance rates outputs"),
+        (
+            MARGINS,
+            data.read_pairs(PAIRS),
+            "relevance",
+            "has pairs, but relevance is judged on outputs",
+        ),
     ],
 )
 def test_scores_are_not_joined_to_labels_that_may_be_others(scores, labelled, name, says):

@@ -62,7 +62,7 @@ def test_labels_that_cannot_be_tuned_on_give_one_line_and_no_folder(folder, caps
         (["--data", "labels.jsonl"], 2, "no judge 'liveliness' in the catalogue: say in one line"),
         (["--dimension", "relevanse"], 2, "relevance"),
         (["--dimension", "missing.yaml"], 1, "missing.yaml"),
-        (["--dimension", "labels.jsonl"], 2, "no --data FILE names labels"),
+        (["--dimension", "labels.jsonl"], 2, "is a file: did you mean --data labels.jsonl?"),
         ([*OWN, "--max-tokens", "proposer=x"], 2, "proposer='x': expected a whole number"),
         ([*OWN, "--api-base", "http://me:secret@host/v1"], 2, "OPENAI_API_KEY"),
         (["--pairwise", "own.yaml", "--data", "labels.jsonl"], 2, "--dimension"),

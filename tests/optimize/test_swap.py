@@ -129,6 +129,12 @@ def test_for_ratings_the_rows_with_the_largest_changes_are_shown():
     assert "1 → 4 (people 1) d19s0: Summary 0 of 19." in run(command, *flags).stdout
 
 
+def test_a_change_in_the_third_decimal_is_shown():
+    people = [[0.911, 0.912, 0.913, 0.914]] * 20
+    flags = [*of_ratings([*people[:19], [0.914, 0.912, 0.913, 0.911]], people), *AGAINST]
+    assert "0.911 → 0.914 (people 0.911)" in run(command, *flags).stdout
+
+
 @pytest.mark.parametrize(("documents", "each", "code"), [(90, 1, 3), (110, 1, 0), (90, 5, 3)])
 def test_judges_that_never_differ_on_n_pairs_pass_if_3_of_n_is_below_the_margin(
     documents, each, code
