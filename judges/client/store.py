@@ -298,12 +298,12 @@ def make_request_key(
     endpoint: str, model_name: str, messages: Sequence[Message], sampling: Sampling
 ) -> bytes:
     """Return a hash of everything that determines the reply to a request."""
-    parameters = (
+    sampling_parameters = (
         None if sampling.temperature is None else float(sampling.temperature),
         *(sampling.n, sampling.top_logprobs, sampling.max_tokens, sampling.seed),
         sampling.reasoning_effort,
     )
-    hashed_texts = [endpoint, model_name, repr(parameters)]
+    hashed_texts = [endpoint, model_name, repr(sampling_parameters)]
     for message in messages:
         hashed_texts += [message["role"], message["content"]]
     # The lengths make sure that different lists of texts never join to the same string.

@@ -158,8 +158,8 @@ def _held_out_log_likelihood(
     if len(source_indices) == 1:
         prediction_errors = scaled_residuals / np.diag(precision)
     else:
-        blocks = [(precision[np.ix_(i, i)], scaled_residuals[i]) for i in source_indices]
-        prediction_errors = np.concatenate([np.linalg.solve(*block) for block in blocks])
+        source_blocks = [(precision[np.ix_(i, i)], scaled_residuals[i]) for i in source_indices]
+        prediction_errors = np.concatenate([np.linalg.solve(*block) for block in source_blocks])
     n_examples = len(scaled_residuals)
     prior_squares = PRIOR_EXAMPLES * PRIOR_RESIDUAL_SD**2
     residual_variance = (prediction_errors @ prediction_errors + prior_squares) / (
