@@ -253,7 +253,6 @@ def _signature(fields: Mapping[str, tuple[object, object]], instruction: str) ->
 
 
 def demos_of(prompt: Prompt) -> list[dspy.Example]:
-    """Return the demos of a prompt as objects of `dspy.Example`."""
     input_names = [field.name for field in prompt.input_fields]
     return [dspy.Example(**demo).with_inputs(*input_names) for demo in prompt.demos]
 

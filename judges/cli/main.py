@@ -62,7 +62,6 @@ express."""
 
 
 def command(arguments: Sequence[str]) -> int:
-    """Run one command and return its exit code."""
     flags = make_parser().parse_args(arguments)
     with exit_on_ctrl_c():
         # The command's module is imported only now, since --help and wrong flags do not need it.
@@ -73,7 +72,6 @@ def command(arguments: Sequence[str]) -> int:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser for all commands and their flags."""
     main_parser: argparse.ArgumentParser = Parser(prog="dspy-judges", description=ABOUT)
     subparsers = main_parser.add_subparsers(metavar="COMMAND", required=True)
 

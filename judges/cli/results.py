@@ -218,7 +218,7 @@ def load_judges(flags: argparse.Namespace) -> ResultsByJudge:
 
 
 def print_report(
-    results_by_judge: ResultsByJudge, flags: argparse.Namespace, n_rows: int, cost: Record
+    results_by_judge: ResultsByJudge, flags: argparse.Namespace, n_rows: int, cost_json: Record
 ) -> None:
     """Print the summary of each judge; raise RowsError if no row got a score or a preference."""
     (first_results, *_), name_width = results_by_judge.values(), max(map(len, results_by_judge))
@@ -227,7 +227,7 @@ def print_report(
         report_json = {"out": str(flags.out), "rows": n_rows, "judges": summaries}
         if flags.is_pairwise:
             report_json = {**first_results.summary_json(), "out": str(flags.out)}
-        print(json.dumps({**report_json, **cost}, indent=1))
+        print(json.dumps({**report_json, **cost_json}, indent=1))
     else:
         for results in results_by_judge.values():
             results.print_summary(name_width)

@@ -84,9 +84,9 @@ class TableRun:
         self.n_rows, columns, n_characters = self._count(chain(first_rows, rows))
         for note in reading_notes:
             print_note(f"note: {flags.data}: {note}")
-        table = Table(name="", sha256="", is_typed=True, columns=tuple(columns), rows=())
+        header_table = Table(name="", sha256="", is_typed=True, columns=tuple(columns), rows=())
         options = ReadOptions(columns_by_name={ID_COLUMN: column_by_name.get(ID_COLUMN, "")})
-        self.id_column = Columns(table, options).find_column(ID_COLUMN)
+        self.id_column = Columns(header_table, options).find_column(ID_COLUMN)
         columns[ID_COLUMN] = None
         lms = [single_judge.lm for judge in self.judges for single_judge in judge.single_judges]
         estimate = partial(estimate_costs, n_rows=self.n_rows, lms=lms, price=price_of(flags.price))
@@ -152,8 +152,8 @@ def command(flags: argparse.Namespace) -> int:
     _check_max_cost(run)
     if flags.batch_api and not _run_batch_step(run):
         return 1 if flags.batch_api == "collect" else 0
-    cost = _judge_table(run)
-    print_report(run.results_by_judge, flags, run.n_rows, cost)
+    cost_json = _judge_table(run)
+    print_report(run.results_by_judge, flags, run.n_rows, cost_json)
     return 0
 
 
