@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from optimize.figures.as_text import number_text, share_text, table_lines, wrap_lines
 from optimize.statistics.intervals import Figure
 
-# A short title, which may be empty, and a sentence.
+# A fact is a pair of texts: a short title, which may be empty, and a sentence.
 Fact = tuple[str, str]
 # Upper bounds on the lines that a tuning run and `verify` print in the terminal.
 MAX_RUN_LINES, MAX_VERIFY_LINES = 24, 12
@@ -24,7 +24,7 @@ class ReportTable:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A figure with its title and a note; in percent if `is_share`, signed if `is_difference`."""
+    """A figure to print with a title: in percent if `is_share`, signed if `is_difference`."""
 
     title: str
     figure: Figure
@@ -43,8 +43,8 @@ class Tile:
         """The ends of the interval, such as "0.2 to 0.4"; empty if there is no interval."""
         if not (interval := self.figure.interval):
             return ""
-        end_text = share_text if self.is_share else number_text
-        return f"{end_text(interval.low)} to {end_text(interval.high)}"
+        format_end = share_text if self.is_share else number_text
+        return f"{format_end(interval.low)} to {format_end(interval.high)}"
 
     @property
     def figure_text(self) -> str:
@@ -60,9 +60,9 @@ class Tile:
 class ReportAnswer:
     """All sentences and figures on a result; the most important come first.
 
-    `headline` answers the question in the title. `reasons` are reasons and warnings, which are
-    always shown. `measured_on` says from which rows the figures come. `next_steps` says what
-    to do next, the most urgent step first; code in a step is between backticks.
+    `headline` answers the question in `title`. `reasons` are the reasons for this answer, and
+    warnings; they are always shown. `measured_on` says from which rows the figures come.
+    `next_steps` tells the reader what to do, the most urgent step first, with code in backticks.
     """
 
     title: str
@@ -77,7 +77,7 @@ class ReportAnswer:
     def lines(
         self, max_lines: float = math.inf, *, details: Sequence[str] = (), footer: str = ""
     ) -> list[str]:
-        """Return lines for a terminal; facts and details that exceed `max_lines` are left out."""
+        """Return lines for a terminal, without the facts and details that exceed `max_lines`."""
         top_lines = wrap_lines(self.title, self.headline, *fact_lines(self.reasons))
         top_lines += wrap_lines(*map(str, self.tiles), self.measured_on)
         next_steps = [f"Next: {step.replace('`', '')}" for step in self.next_steps[:1]]
@@ -93,5 +93,5 @@ class ReportAnswer:
 
 
 def fact_lines(facts: Sequence[Fact]) -> list[str]:
-    """Return each fact as one text: the sentence, preceded by its title if that is not empty."""
+    """Return each fact as one text: its sentence, after its title unless the title is empty."""
     return [f"{title}: {sentence}" if title else sentence for title, sentence in facts]

@@ -21,19 +21,20 @@ from optimize.statistics.coefficients import COEFFICIENTS
 from optimize.statistics.intervals import MIN_DOCUMENTS_FOR_INTERVAL, MIN_PERFECT, IntervalEstimate
 from optimize.statistics.verdict_rates import MIN_DOCUMENTS_FOR_RATES, MIN_OUTPUTS_FOR_RATES
 
-# The pairs that a judge ties are mentioned only if their share is at least this.
+# The share of pairs to which the judge gives equal scores is printed if it is at least this.
 MIN_TIE_SHARE = 0.01
 # The share of pairs that a coin orders as people do.
 COIN_SHARE = 0.5
-# The names of the columns in tables on judges of pass or fail.
+# Column names of the tables on judges that pass or fail outputs.
 RATE_COLUMNS = ("TPR", "TNR", "kappa")
-# A step asks for more labels if half of the interval's width is larger than this.
+# A reader is asked to label more if half of the width of an interval is larger than this.
 WIDE_HALF_WIDTH = 0.10
 LABEL_MORE = "Label more documents."
-# A judge that is checked again and again passes by chance in the end, unless --looks allows for it.
-LOOKS_ADVICE = "add --looks 2 then, or as many looks as you plan"
-# A floor is the lowest acceptable TPR, TNR or rho, which the user sets (--min-tpr 0.8). These are
-# the sentences for each outcome of the check.
+# A judge that is checked again and again passes by chance in the end. `--looks` prevents this by
+# wider intervals.
+LOOKS_ADVICE = "then verify again with --looks 2, or with as many looks as you plan"
+# What to say for each outcome of checking a judge against its floors. A floor is the lowest TPR,
+# TNR or rho that the user accepts (--min-tpr 0.8).
 FLOOR_SENTENCES = {
     "holds": "It is above its floors.",
     "falls short": "It falls short of what is required.",
@@ -42,7 +43,7 @@ FLOOR_SENTENCES = {
 
 
 class Obstacle(NamedTuple):
-    """A reason not to use a judge, and the remedy, unless the remedy is to label more."""
+    """A reason not to use a judge, and its remedy, which is "" if the remedy is to label more."""
 
     refusal: str
     remedy: str = ""
@@ -69,13 +70,13 @@ OPPOSITE = Obstacle(
     "else reverse the scores; more labels would not help.",
 )
 SAME_SCORES = Obstacle(
-    "Do not use it: outputs that people order all get the same score.",
+    "Do not use it: outputs that people rank differently all get the same score.",
     "Read some replies of the judge, and change its prompt or model; more labels would not help.",
 )
 
 
 def is_perfect(scorecard: Scorecard) -> bool:
-    """Return whether a judge makes no error, and has enough documents for an interval."""
+    """Return whether a judge makes no error on as many documents as an interval would need."""
     n_documents = scorecard.pairwise_accuracy.n_documents
     return scorecard.share_right.value >= MIN_PERFECT and n_documents >= MIN_DOCUMENTS_FOR_INTERVAL
 
@@ -86,7 +87,7 @@ def obstacle_to_use(
     """Return the most serious reason not to use a judge; None if there is no such reason."""
     rho, interval = scorecard.rho, scorecard.share_right.interval
     figures = scorecard.verdict_figures
-    # A judge that decides by a coin is right on half of the outputs, and has a rho of 0.
+    # A judge that tosses a coin is right on half of the outputs and has a rho of 0.
     is_like_coin = interval is not None and interval.low <= COIN_SHARE
     if rho.interval and not (figures or scorecard.is_pairwise):
         is_like_coin = is_like_coin or rho.interval.low <= 0
@@ -107,7 +108,7 @@ def obstacle_to_use(
 
 
 def _obstacle_to_verdicts(figures: VerdictFigures) -> Obstacle | None:
-    """Return an obstacle unless the judge clearly beats one that always says the same."""
+    """Return an obstacle unless the judge clearly beats a judge that always gives one verdict."""
     accuracy, constant_share = figures.judge.accuracy, figures.constant_judge.accuracy.value
     if accuracy.interval and accuracy.interval.low > constant_share:
         return None
@@ -117,7 +118,7 @@ def _obstacle_to_verdicts(figures: VerdictFigures) -> Obstacle | None:
     )
     if accuracy.interval is None or accuracy.interval.high >= constant_share:
         return Obstacle(refusal)
-    return Obstacle(refusal, "It needs another prompt or model; more labels would not help.")
+    return Obstacle(refusal, "Change its prompt or model; more labels would not help.")
 
 
 def recommendation(scorecard: Scorecard, obstacle: Obstacle | None, floor_outcome: str = "") -> str:
@@ -136,7 +137,7 @@ def recommendation(scorecard: Scorecard, obstacle: Obstacle | None, floor_outcom
 
 
 def _quality_texts(scorecard: Scorecard) -> tuple[str, str]:
-    """Return what a judge does well, and a clause on its errors or its comparison with people."""
+    """Return what a judge does well, and a clause that compares it with people, which may be ""."""
     if scorecard.verdict_figures:
         return _verdict_quality_texts(scorecard.verdict_figures)
     if scorecard.is_pairwise:
@@ -155,7 +156,7 @@ def _quality_texts(scorecard: Scorecard) -> tuple[str, str]:
 
 
 def _verdict_quality_texts(figures: VerdictFigures) -> tuple[str, str]:
-    """Return what a judge of pass or fail does well, and the larger of its two kinds of errors."""
+    """Return what a judge of pass or fail does well, and its more frequent kind of error."""
     miss_share, alarm_share = 1 - figures.judge.tnr.value, 1 - figures.judge.tpr.value
     error_text = f"misses {share_text(miss_share)} of the fails"
     if alarm_share > miss_share:
@@ -239,7 +240,7 @@ def measured_sentence(scorecard: Scorecard, label_counts: DataCounts, remark: st
     if any(tile.interval_text for tile in main_tiles(scorecard)):
         interval_text = "intervals are 95%"
     elif is_perfect(scorecard):
-        interval_text = "without an error there is no interval"
+        interval_text = "the judge makes no error, so there is no interval"
     sentences = [f"Measured on {amount_text}{remark}{weighted_text}; {interval_text}."]
     if rho.n_undefined and not figures:
         zero_text = f" ({rho.n_zero:,} counted as 0)" if rho.n_zero else ""
@@ -251,7 +252,7 @@ def measured_sentence(scorecard: Scorecard, label_counts: DataCounts, remark: st
 
 
 def rate_facts(scorecard: Scorecard) -> Iterator[Fact]:
-    """Yield people's and the judge's share of passes, if the judge passes or fails outputs."""
+    """Yield which shares of outputs people and the judge pass, for a judge of pass or fail."""
     if figures := scorecard.verdict_figures:
         people_rate = share_text(figures.judge.base_rate.value)
         judge_rate = share_text(figures.judge.judge_rate.value)
@@ -259,7 +260,7 @@ def rate_facts(scorecard: Scorecard) -> Iterator[Fact]:
 
 
 def scale_facts(scorecard: Scorecard) -> Iterator[Fact]:
-    """Yield people's and the judge's mean rating if they differ."""
+    """Yield the judge's mean score and people's mean rating if the two clearly differ."""
     scales = scorecard.scale_comparison
     if scales and scales.is_shifted and not scorecard.verdict_figures:
         means = f"{scales.judge_mean:.2f}, the labels' mean {scales.human_mean:.2f}"
@@ -287,26 +288,31 @@ def order_facts(scorecard: Scorecard) -> Iterator[Fact]:
 
 
 def correlation_lines(scorecard: Scorecard, n_systems: int) -> list[str]:
-    """Return a line on every coefficient at every level, without repetitions."""
+    """Return a line on every coefficient at every level; equal lines are returned once."""
     lines = [correlation_line(rho, scorecard.unit, n_systems) for rho in scorecard.correlations]
     return [*dict.fromkeys(lines)]
 
 
 def unweighted_sentence(label_counts: DataCounts) -> str:
-    """Return a sentence on the coefficients that are left out for weighted labels, or ""."""
+    """Return which coefficients have no weighted form, or "" if the labels are not weighted."""
     if not label_counts.is_weighted:
         return ""
-    symbols = [one.symbol or name for name, one in COEFFICIENTS.items() if not one.of_weighted]
+    symbols = [
+        coefficient.symbol or name
+        for name, coefficient in COEFFICIENTS.items()
+        if not coefficient.of_weighted
+    ]
     return f"Left out at dataset level: {', '.join(symbols)} (no weighted form)."
 
 
 def annotator_facts(scorecard: Scorecard | None, n_tied: int) -> Iterator[Fact]:
-    """Yield the agreement of judge and annotators, or why `n_tied` outputs do not allow figures."""
+    """Yield the agreement of judge and annotators, or that left-out ties do not allow figures."""
     if n_tied:
         yield (
             "annotators",
-            f"not compared, because {count_text(n_tied, 'output')} on which they are tied are left "
-            "out, and on the rest they agree too well; dspy-judges check compares them on all",
+            f"not compared: {count_text(n_tied, 'output')} on which annotators are tied are left "
+            "out, so annotators would seem to agree better than they do; dspy-judges check "
+            "compares annotators on all outputs",
         )
     if not (scorecard and (people := scorecard.people_figures)):
         return
@@ -317,8 +323,8 @@ def annotator_facts(scorecard: Scorecard | None, n_tied: int) -> Iterator[Fact]:
         else:
             sentence += f", weighted kappa {kappa}, rho {number_text(row.rho)}"
         names = people.names_of(row)
-        raters = (f"annotator {name}" if name.isdecimal() else short_name(name) for name in names)
-        yield " and ".join(raters), sentence
+        titles = (f"annotator {name}" if name.isdecimal() else short_name(name) for name in names)
+        yield " and ".join(titles), sentence
     yield "all annotators", f"Krippendorff's alpha {number_text(people.alpha)}"
 
 
@@ -336,21 +342,21 @@ def labels_text(label_counts: DataCounts, unit: str) -> str:
 
 
 def floors_advice(scorecard: Scorecard, command: str = "") -> str:
-    """Return which floors suit CI, and the flags that set them (in `command`, if given)."""
+    """Return which floors to set in CI, by flags that are added to `command` if it is given."""
     figures = scorecard.verdict_figures
     flags_text = "--min-tpr X --min-tnr X" if figures else "--min-spearman X"
     if command:
         flags_text = f"`{command} {flags_text}`"
     ci_advice = (
-        "Labels are too few, or the judge is too weak, for a floor in CI with a safe margin: use "
-        "`--against`."
+        "Labels are too few, or the judge is too weak, for a floor in CI with a safe margin: "
+        "compare it with another judge (`--against`)."
     )
     if suggested_flags := suggest_floors(figures.judge if figures else scorecard.rho):
         ci_advice = f"For CI: `{suggested_flags}` (an equally good judge passes 9 of 10 times)."
     return f"Give the floors that it must stay above: {flags_text}. {ci_advice}"
 
 
-def labels_advice(scorecard: Scorecard, place: str) -> str:
+def labels_advice(scorecard: Scorecard, where_text: str) -> str:
     """Return which labels to add so that the interval gets narrow; "" if it is narrow."""
     n_documents = scorecard.pairwise_accuracy.n_documents
     if scorecard.verdict_figures:
@@ -358,7 +364,7 @@ def labels_advice(scorecard: Scorecard, place: str) -> str:
         n_documents = judge.n_documents
         sentences = [
             f"Label {count_text(n_missing, f'more {label}')} for an interval: it needs "
-            f"{MIN_OUTPUTS_FOR_RATES} {place}, from {MIN_DOCUMENTS_FOR_RATES} documents."
+            f"{MIN_OUTPUTS_FOR_RATES} {where_text}, from {MIN_DOCUMENTS_FOR_RATES} documents."
             for label, n_missing in judge.n_missing_labels.items()
             if n_missing
         ]
@@ -368,7 +374,7 @@ def labels_advice(scorecard: Scorecard, place: str) -> str:
         return ""
     interval, documents_text = scorecard.share_right.interval, count_text(n_documents, "document")
     if interval is None:
-        return f"Label more documents: too few for an interval ({documents_text}), or too alike."
+        return f"Label more documents: {documents_text} are too few for an interval, or too alike."
     if interval.half_width > WIDE_HALF_WIDTH:
         return f"Label more documents: with {documents_text} the interval is still wide."
     return ""

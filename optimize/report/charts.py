@@ -12,7 +12,7 @@ from optimize.measuring.scored import ScoredItems
 from optimize.report.answer import ReportTable
 from optimize.statistics.intervals import Figure, Interval, Vector
 
-# Upper bound on the dots in a chart. If there are more outputs, evenly spaced ones are drawn.
+# The largest number of dots in a chart. If there are more outputs, evenly spaced ones are drawn.
 MAX_DOTS = 1000
 # The empty space at each end of an axis, as a share of the range of its values.
 AXIS_MARGIN = 0.06
@@ -23,8 +23,8 @@ Ticks = list[tuple[float, str]]
 class DotChart:
     """A scatter plot: a dot has people's value (x), the judge's value (y) and a name, or "".
 
-    Positions are in percent of the axes. If people and the judge use the same scale, both axes are
-    the same, and a diagonal is drawn.
+    The values are positions in percent of each axis. If people and the judge use the same scale,
+    both axes are the same, and a diagonal is drawn.
     """
 
     dots: Sequence[tuple[float, float, str]]
@@ -36,9 +36,9 @@ class DotChart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntervalChart:
-    """A row for each judge: its name, its figure as text, and three positions.
+    """A chart with a row for each judge: its name, its figure as text, and three positions.
 
-    The interval's low end, the figure and the high end have positions in percent of the axis.
+    The positions are the interval's low end, the figure and the high end, in percent of the axis.
     """
 
     rows: Sequence[tuple[str, str, Sequence[float]]]
@@ -47,7 +47,7 @@ class IntervalChart:
 
 
 def interval_charts(figure_by_name: Mapping[str, Figure], figure_name: str) -> list[IntervalChart]:
-    """Return a chart of the judges' figures with intervals; none if no figure is defined."""
+    """Return a chart of the judges' figures with intervals; no chart if all figures are NaN."""
     points_by_name = {}
     for name, figure in figure_by_name.items():
         if not isnan(figure.value):
@@ -64,7 +64,7 @@ def interval_charts(figure_by_name: Mapping[str, Figure], figure_name: str) -> l
 
 
 def dot_charts(scored_items: ScoredItems) -> list[DotChart]:
-    """Return scatter plots of judge against people, by output and by system; none for pairs."""
+    """Return scatter plots of outputs and of systems, judge against people; none for pairs."""
     rows = np.flatnonzero(~np.isnan(scored_items.scores))
     if scored_items.is_pairwise or not rows.size:
         return []
@@ -80,14 +80,14 @@ def dot_charts(scored_items: ScoredItems) -> list[DotChart]:
 
 
 def _system_charts(scored_items: ScoredItems) -> list[DotChart]:
-    """Return a chart of people's and the judge's mean for each system, if there are two or more."""
+    """Return a chart of each system's mean by people and by the judge, for two or more systems."""
     judge, mean_name = scored_items.scores, "mean"
     if scored_items.has_verdicts:
         judge, mean_name = scored_items.verdicts, "share of passes"
     values, systems = np.stack([scored_items.human, judge]), np.array(scored_items.system_ids)
     means_by_system = {}
     for name in scored_items.items.systems:
-        # Like the system-level rho, both means are over the outputs that the judge has scored.
+        # Both means are over the outputs that the judge has scored, as in the system-level rho.
         rows = (systems == name) & ~np.isnan(judge)
         if rows.any():
             weights = scored_items.items.weights[rows]
@@ -119,7 +119,7 @@ def _dot_chart(
 
 
 def _positions(values: Vector, value_range: Vector) -> tuple[Vector, Ticks]:
-    """Return the values' positions on an axis of this range in percent, and three to six ticks."""
+    """Return the positions of values, in percent of an axis over `value_range`, and its ticks."""
     margin = AXIS_MARGIN * np.ptp(value_range) or 0.5
     start, end = value_range.min() - margin, value_range.max() + margin
     min_step = (end - start) / 5
@@ -134,7 +134,7 @@ def _positions(values: Vector, value_range: Vector) -> tuple[Vector, Ticks]:
 
 
 def count_table(scored_items: ScoredItems) -> ReportTable:
-    """Return a table of how often the judge decides as people do; it has no rows for ratings."""
+    """Return a table of how often the judge decides as people do; the table of ratings is empty."""
     if scored_items.is_pairwise:
         return _pair_table(scored_items)
     if not scored_items.has_verdicts:
@@ -146,11 +146,11 @@ def count_table(scored_items: ScoredItems) -> ReportTable:
         total = max(1, sum(counts))
         rows.append((word, *(f"{count:,} ({share_text(count / total)})" for count in counts)))
     header = ("people say", *(f"the judge says {word}" for word in scored_items.verdict_words))
-    return ReportTable(header, rows, "Outputs by what people and the judge say.")
+    return ReportTable(header, rows, "Outputs by the verdicts of people and judge.")
 
 
 def _pair_table(scored_items: ScoredItems) -> ReportTable:
-    """Return how often the judge decides as people do, by annotators' agreement and by order."""
+    """Return how often the judge prefers what people prefer, for each of four sets of pairs."""
     human, majority = scored_items.human, np.abs(scored_items.human)
     preferences = [pair for pair in scored_items.judgements if isinstance(pair, Preference)]
     margins_ab, margins_ba = np.array([(pair.margin_ab, pair.margin_ba) for pair in preferences]).T

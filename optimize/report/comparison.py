@@ -11,9 +11,9 @@ from optimize.report.answer import Fact, ReportAnswer, ReportTable
 
 TABLE_NOTE = (
     "Differences are over the same documents; their intervals hold for all judges together. "
-    "$/1,000: for 1,000 rows at list price."
+    "$/1,000: the price of 1,000 rows at list price."
 )
-# Titles and sentences on judges that may be as good as the best one.
+# For two relations of a judge to the best judge: a title, and the sentence before judges' names.
 RELATION_TEXTS = (
     ("as good", "As good", "within one standard error of the best judge:"),
     ("unclear", "Not known", "whether it is better than"),
@@ -29,7 +29,7 @@ def comparison_lines(result: JudgeComparison, seconds: float, folder: str) -> li
 
 
 def comparison_answer(result: JudgeComparison) -> ReportAnswer:
-    """Return the answer, which says which judge is best and has the figures of the judge to use."""
+    """Return the answer: which judge is best, and the figures of the judge to use."""
     best, warnings, facts = judge_to_use(result), list[Fact](), list[Fact]()
     scorecard, counts = best.scorecard, result.data_counts
     obstacle = card.obstacle_to_use(scorecard, counts, best.overlap)
@@ -53,7 +53,7 @@ def comparison_answer(result: JudgeComparison) -> ReportAnswer:
 
 
 def _tables(result: JudgeComparison) -> list[ReportTable]:
-    """Return a table of figures, differences and prices; for pass or fail, also one of rates."""
+    """Return a table of figures and prices, and for judges of pass or fail a table of rates."""
     rows, rate_rows = list[Sequence[str]](), list[Sequence[str]]()
     best_text = "best" if len(result.judges) > 1 else ""
     for judge in result.judges:
@@ -88,7 +88,7 @@ def cost_table(result: JudgeComparison) -> ReportTable:
 
 
 def judge_to_use(result: JudgeComparison) -> ComparedJudge:
-    """Return the cheapest judge that is best or as good; the best if its price is unknown."""
+    """Return the cheapest judge as good as the best; the best itself if its price is unknown."""
 
     def price(judge: ComparedJudge) -> float:
         known_price = judge.judge_entry.usage.cost_per_1000_rows
@@ -102,14 +102,14 @@ def judge_to_use(result: JudgeComparison) -> ComparedJudge:
 
 
 def comparison_headline(result: JudgeComparison) -> str:
-    """Return a sentence on which judge is best, or advice if this comparison cannot say it."""
+    """Return a sentence on which judge is best, or on which labels to compare judges instead."""
     if result.data_counts.is_constructed:
         return "Compare on labels of your own (`--data FILE`)."
     if any(judge.overlap.tuned_on_these_labels for judge in result.judges):
         return "Compare again on labels that no judge was tuned on."
     best, *other_judges = result.judges
     if math.isnan(best.scorecard.headline.value):
-        return "Compare on labels that differ: none of the judges has a figure on these."
+        return "Compare on labels that differ: on these labels no judge has a figure."
     if not other_judges:
         return f"Only {best.name} was measured, so there is nothing to compare it with."
     if (cheapest := judge_to_use(result)) is not best:

@@ -1,8 +1,8 @@
 """A self-contained HTML page on a run, a verification, a comparison or a panel.
 
 One template makes every page. The template escapes all texts and loads nothing from elsewhere. A
-page with misses has one script, which filters them; the security policy allows this script by its
-digest.
+page with misses has one script, which filters the misses. The page's security policy allows only
+this script, by its digest.
 """
 
 import difflib
@@ -47,16 +47,16 @@ from optimize.report.comparison import comparison_answer, cost_table
 from optimize.report.tuning import tuning_answer
 from optimize.report.verification import MISSES_FILE, verification_answer
 
-# Upper bounds on the failures, the characters of a reason and the demonstrations that are shown,
-# and on the characters of a text.
+# The largest numbers that a page shows: failures, characters of the reason for a failure,
+# demonstrations, and characters of a text.
 MAX_FAILURES, MAX_REASON, MAX_DEMOS, MAX_TEXT = 20, 300, 5, 1500
 SUREST_FIRST, WORST_FIRST = "The judge's surest verdicts come first.", "The worst come first."
 KIND_TITLES: dict[MissKind, tuple[str, str]] = {
-    "false pass": ("False passes", f"People fail them and the judge passes them. {SUREST_FIRST}"),
-    "false alarm": ("False alarms", f"People pass them and the judge fails them. {SUREST_FIRST}"),
+    "false pass": ("False passes", f"People fail them, the judge passes them. {SUREST_FIRST}"),
+    "false alarm": ("False alarms", f"People pass them, the judge fails them. {SUREST_FIRST}"),
     "too high": ("Too high", f"The judge ranks them far higher than people do. {WORST_FIRST}"),
     "too low": ("Too low", f"The judge ranks them far lower than people do. {WORST_FIRST}"),
-    "wrong side": ("Wrong side", f"The judge does not prefer the side of people. {WORST_FIRST}"),
+    "wrong side": ("Wrong side", f"The judge does not prefer what people prefer. {WORST_FIRST}"),
 }
 
 
@@ -74,7 +74,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissGroup:
-    """The misses of one kind, worst first, for a page."""
+    """The misses of one kind, such as false passes, with the worst miss first."""
 
     title: str
     caption: str
@@ -122,23 +122,24 @@ def write_run(
     prompts: ByJudge[Prompt],
     probes: ProbeResult,
 ) -> None:
-    """Write the page on a run; `scored_items` are those of the judge that ships on test."""
+    """Write the page on a tuning run; `scored_items` are the test outputs with their scores."""
     answer = tuning_answer(result, str(path.parent))
     figures = _figures_section(answer, result.scorecard, scored_items, _probe_table(probes))
-    # The page is written last, because its file marks the end of a run.
+    # The page is written after the misses, because its file marks the end of a run.
     _write_misses(path.with_name(MISSES_FILE), scored_items)
     sections = [figures, _prompt_section(result, prompts), source_section(result.data_counts)]
     write_page(path, answer, sections, miss_groups(scored_items))
 
 
 def write_verification(path: Path, result: Verification, scored_items: ScoredItems) -> None:
-    """Write the page on a verification, whose figures were computed from these scores."""
+    """Write the page on a verification, which was computed from `scored_items`."""
     answer, scorecard, counts = verification_answer(result), result.scorecard, result.data_counts
     rows = [(line,) for line in card.correlation_lines(scorecard, counts.n_systems)]
     caption = f"Every level and coefficient. {card.unweighted_sentence(counts)}"
     correlation_table = ReportTable(("level and coefficient",), rows, caption)
     figures = _figures_section(answer, scorecard, scored_items, correlation_table)
-    # The table's name contains the page's, so that it never replaces the misses.csv of a run.
+    # The name of the page is part of the name of the table of misses, so that the table never
+    # replaces the misses.csv of a run.
     _write_misses(path.with_suffix(f".{MISSES_FILE}"), scored_items)
     write_page(path, answer, [figures, source_section(counts)], miss_groups(scored_items))
 
@@ -146,14 +147,14 @@ def write_verification(path: Path, result: Verification, scored_items: ScoredIte
 def _figures_section(
     answer: ReportAnswer, scorecard: Scorecard | None, scored_items: ScoredItems, table: ReportTable
 ) -> Section:
-    """Return the section with the answer's facts and tables, charts, and this further table."""
+    """Return the section with the answer's facts and tables, `table`, failures and charts."""
     facts = [*answer.facts, *card.annotator_facts(scorecard, scored_items.labels.n_tied)]
     tables = [*answer.tables, count_table(scored_items), table, _failure_table(scored_items)]
     return Section(title="Figures", facts=facts, charts=dot_charts(scored_items), tables=tables)
 
 
 def _write_misses(path: Path, scored_items: ScoredItems) -> None:
-    """Write the table of all misses, if labels and verdicts are pass or fail."""
+    """Write the table of all misses, if people and the judge pass or fail outputs."""
     if not scored_items.has_verdicts:
         return
     rows = [miss.to_json() for miss in list_misses(scored_items)]
@@ -186,13 +187,13 @@ def write_comparison(path: Path, result: JudgeComparison) -> None:
 
 
 def source_section(counts: DataCounts) -> Section:
-    """Return the section that names the file of labels and its digest."""
+    """Return the section that gives the name and the digest of the file of labels."""
     facts = [("Labels", f"{counts.name}, sha256 {counts.sha256}")]
     return Section(title="Where it comes from", facts=facts)
 
 
 def _probe_table(probes: ProbeResult) -> ReportTable:
-    """Return a table of how scores change if outputs get a line that asks for a better score."""
+    """Return a table of how scores change if an added line asks the judge for a better score."""
     rows = []
     for title, shift in probes.shifts.items():
         if shift.n_outputs:
@@ -200,7 +201,7 @@ def _probe_table(probes: ProbeResult) -> ReportTable:
             rows.append((title, change, raised, str(shift.n_outputs)))
     caption = "Can an output talk the judge into a higher score?"
     if rows:
-        caption += " A judge whose scores rise must not rate outputs whose authors gain from it."
+        caption += " If scores rise, the judge must not rate authors who gain from a high score."
     else:
         caption += f" Not tried: {probes.reason or 'no output got a score'}."
     column_names = ("line added to the output", "change of score", "raised", "tried")
@@ -223,9 +224,9 @@ def _prompt_section(result: TuningResult, prompts: ByJudge[Prompt]) -> Section:
     change_text = "sentences that tuning deleted are struck through, new ones are marked"
     folded: dict[str, NamedTexts] = {}
     if untuned.instruction == tuned.instruction:
-        change_text = "tuning did not change it"
+        change_text = "tuning did not change the instruction"
     elif result.shipped != "tuned":
-        change_text = "the untuned one ships; the tuned one is below"
+        change_text = "the untuned instruction ships; the tuned instruction is below"
         folded["The tuned prompt"] = [("instruction", tuned.instruction)]
     for number, demo in enumerate(shipped.demos[:MAX_DEMOS], start=1):
         texts = [(name, cut_text(str(value))) for name, value in demo.items()]
@@ -240,7 +241,7 @@ def _prompt_section(result: TuningResult, prompts: ByJudge[Prompt]) -> Section:
 
 
 def _answer_tables(result: TuningResult) -> list[ReportTable]:
-    """Return a table of the tuned judge's questions, with their shares and contributions."""
+    """Return a table of the tuned judge's questions, and of how much each counts in the score."""
     if not result.answers:
         return []
     rows = []
@@ -250,15 +251,15 @@ def _answer_tables(result: TuningResult) -> list[ReportTable]:
         rows.append((answer.name, answer.text, options, f"{answer.share:.0%}", change))
     figure_name = "balanced accuracy" if result.objective == "balanced" else "rho"
     caption = (
-        "The questions that the judge answers in one reply. Shares were learned from people's "
-        f"labels. The last column is the change in {figure_name} if a question is left out."
+        "The questions that the judge answers in one reply. Their shares were learned from "
+        f"people's labels. The last column is the change in {figure_name} without the question."
     )
     column_names = ("answer", "asks", "answers", "share of the score", "without it")
     return [ReportTable(column_names, rows, caption)]
 
 
 def cut_text(text: str, max_characters: int = MAX_TEXT) -> str:
-    """Return the beginning of a text, with the number of characters that were cut off."""
+    """Return the beginning of a text, and how many characters were cut off."""
     n_more = len(text) - max_characters
     return text if n_more <= 0 else f"{text[:max_characters]} … ({n_more:,} more characters)"
 

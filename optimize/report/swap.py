@@ -24,12 +24,12 @@ from optimize.report.page import MissGroup, Section, source_section, write_page
 from optimize.statistics.changed_rows import MIN_ROWS_TO_LABEL
 from optimize.statistics.floor import round_up_to_two_digits
 
-# Upper bound on the changed rows that are printed.
+# The largest number of rows on which two judges differ that the terminal shows.
 MAX_PRINTED_ROWS = 3
 
 
 def changed_swap_lines(result: ChangedRowsSwap) -> list[str]:
-    """Return lines on a swap if only outputs on which judges differ are labelled, or are to be."""
+    """Return which changed outputs to label, or the decision on a swap if they have labels."""
     n_changed, n_outputs = result.n_changed, count_text(result.n_outputs, "output")
     new, old = short_name(result.new_judge), short_name(result.old_judge)
     changes_text = f"{new} and {old} differ on {n_changed:,} of {n_outputs}"
@@ -41,7 +41,7 @@ def changed_swap_lines(result: ChangedRowsSwap) -> list[str]:
         )
         if result.n_needed > max(n_changed, MIN_ROWS_TO_LABEL):
             n_to_bring = round_up_to_two_digits(result.n_outputs * result.n_needed / n_changed)
-            what_to_label += f" Bring more outputs: about {n_to_bring:,} have that many changes."
+            what_to_label += f" Bring more: about {n_to_bring:,} outputs have that many changes."
         lines = wrap_lines(
             f"{changes_text} ({n_changed / result.n_outputs:.0%}). Labels on the other outputs "
             "tell nothing about the difference between the judges.",
@@ -70,7 +70,7 @@ def _next_step(result: ChangedRowsSwap) -> str:
 
 
 def swap_lines(result: SwapResult, report_path: str | None = None) -> list[str]:
-    """Return lines on a swap, the verdict first, and examples of outputs that it would change."""
+    """Return lines on a swap: the verdict first, and last some outputs on which judges differ."""
     changes = [row.change for row in result.changed_rows[:MAX_PRINTED_ROWS]]
     row_lines = [
         change.remarks.as_line(f"{change.verdict} (people {change.label})", change.id)
@@ -81,7 +81,7 @@ def swap_lines(result: SwapResult, report_path: str | None = None) -> list[str]:
 
 
 def write_swap(path: Path, result: SwapResult) -> None:
-    """Write the page on a swap, with the changed rows, the largest change first."""
+    """Write the page on a swap, with the rows on which the judges differ most."""
     answer, units = swap_answer(result), f"{result.comparison.scorecard.unit}s"
     group = MissGroup(
         title=f"Changes: {result.n_changed:,}",
@@ -125,7 +125,7 @@ def swap_answer(result: SwapResult) -> ReportAnswer:
 
 
 def _judge_tile(name: str, scorecard: Scorecard) -> Tile:
-    """Return a tile with a judge's figure; for pass or fail, its TPR and TNR stand below."""
+    """Return a tile with a judge's main figure, and TPR and TNR if it passes or fails outputs."""
     rates_text = ""
     if scorecard.verdict_figures:
         tpr, tnr, _ = scorecard.verdict_figures.rates
@@ -134,7 +134,7 @@ def _judge_tile(name: str, scorecard: Scorecard) -> Tile:
 
 
 def _judge_facts(named_judges: Sequence[tuple[str, ComparedJudge]]) -> Iterator[Fact]:
-    """Yield each judge's errors on pass and fail, and the cost of a judge that was asked."""
+    """Yield both judges' missed fails and false alarms, and the costs of judges that were asked."""
     missed_fails, false_alarms, costs = [], [], []
     for name, judge in named_judges:
         if figures := judge.scorecard.verdict_figures:
@@ -153,7 +153,7 @@ def _judge_facts(named_judges: Sequence[tuple[str, ComparedJudge]]) -> Iterator[
 
 
 def _changes_sentence(result: SwapResult, new_name: str, old_name: str) -> str:
-    """Return how many outputs or pairs change, and which judge people side with on these."""
+    """Return on how many outputs or pairs the judges differ, and whom people agree with there."""
     n_changed, scorecard = result.n_changed, result.comparison.scorecard
     if not n_changed:
         unit = scorecard.unit
@@ -170,7 +170,7 @@ def _changes_sentence(result: SwapResult, new_name: str, old_name: str) -> str:
 
 
 def swap_step(result: SwapResult) -> str:
-    """Return what to do after a new judge was compared with an old judge."""
+    """Return the next step after a new judge was compared with an old judge."""
     comparison, unit = result.comparison, interval_unit(result.comparison.level)
     if comparison.data_counts.is_constructed:
         return "Measure both judges on labels that people gave (--data FILE)."

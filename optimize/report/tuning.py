@@ -14,11 +14,11 @@ from optimize.report import card
 from optimize.report.answer import MAX_RUN_LINES, Fact, ReportAnswer, ReportTable
 from optimize.statistics.intervals import MIN_PERFECT
 
-# If a larger share of outputs failed, the first step is to fix the failures.
+# The first step is to fix the failures if a larger share of outputs than this has no score.
 MIN_FAILED_SHARE = 0.05
 MAX_STEPS = 3
 LARGER_LIMIT_STEP = (
-    "The limit ended the search. What is left of it was reserved, or does not pay for another "
+    "The limit ended the search. The rest of the limit is reserved, or too small for another "
     "step. Tune again with a larger `--max-cost` or `--max-calls` and another `--out`: the reply "
     "cache answers what this search has asked already."
 )
@@ -36,7 +36,7 @@ def tuning_lines(result: TuningResult, folder: str = "") -> list[str]:
 
 
 def tuning_answer(result: TuningResult, folder: str = "FOLDER") -> ReportAnswer:
-    """Return the answer on a run, whose judge was saved in `folder`."""
+    """Return the answer on a tuning run, which saved its judge in `folder`."""
     test, scorecard, counts = result.test, result.scorecard, result.data_counts
     model = "the embedded model" if is_embedded(result.lm) else result.lm
     shipped_fact = ("Shipped", result.why.removeprefix("Shipped: "))
@@ -44,7 +44,7 @@ def tuning_answer(result: TuningResult, folder: str = "FOLDER") -> ReportAnswer:
     labels_fact = ("Labels", card.labels_text(counts, result.unit))
     answer = ReportAnswer(
         title=f"{result.dimension} judged by {model}",
-        headline="Do not use it yet: no labels were held out, so nobody knows if it agrees.",
+        headline="Do not use it yet: no labels were held out to see if it agrees with people.",
         reasons=[shipped_fact, cost_fact],
         facts=[labels_fact],
         next_steps=tuning_steps(result, folder),
@@ -64,7 +64,7 @@ def tuning_answer(result: TuningResult, folder: str = "FOLDER") -> ReportAnswer:
 
 
 def _tuning_facts(result: TuningResult) -> Iterator[Fact]:
-    """Yield facts on the questions of the judge that ships, and on new systems."""
+    """Yield the questions of the judge that ships, and whether new systems were held out."""
     if result.answers and result.shipped == "tuned":
         *question_texts, own_text = [f"{one.name} ({one.share:.0%})" for one in result.answers]
         yield "Asks", f"{', '.join(question_texts)}, in addition to its own {own_text}."
@@ -73,7 +73,7 @@ def _tuning_facts(result: TuningResult) -> Iterator[Fact]:
 
 
 def _split_table(result: TuningResult) -> ReportTable:
-    """Return a table of both judges' figures on each held-out split."""
+    """Return a table of the figures of the untuned and the tuned judge on held-out labels."""
     caption, rows = "Both judges on labels that tuning did not use.", list[tuple[str, ...]]()
     if not result.has_verdicts:
         for split_name, split in result.splits.items():
@@ -93,8 +93,8 @@ def _split_table(result: TuningResult) -> ReportTable:
 
 
 def gain_sentence(result: TuningResult, test: SplitResult) -> str:
-    """Return sentences on both judges' figures on test, their difference, and what it means."""
-    # The figures on dev are not reported, because the judge was chosen on dev.
+    """Return what tuning gained: both judges' figures on test, and what the difference means."""
+    # Figures on dev are not reported, because they flatter the judge that was chosen by them.
     gain, untuned, tuned = test.objective_gain, test.untuned, test.tuned
     if math.isnan(gain.value):
         return "It is not known whether tuning helped: the gain on test is undefined."
@@ -110,7 +110,7 @@ def gain_sentence(result: TuningResult, test: SplitResult) -> str:
     if is_contradicted:
         n_tested = tuned.rho.n_documents + tuned.rho.n_undefined
         n_others = result.data_counts.n_documents - n_tested
-        meaning += f" The gate, over the other {n_others:,} documents, decides."
+        meaning += f" Which judge ships was decided on the other {n_others:,} documents."
     gain_text = figure_text(gain, signed=True)
     if result.unseen and not math.isnan(result.unseen.objective_gain.value):
         unseen_gain = figure_text(result.unseen.objective_gain, signed=True)
@@ -153,7 +153,7 @@ def _cost_text(result: TuningResult) -> str:
 
 
 def tuning_steps(result: TuningResult, folder: str = "FOLDER") -> list[str]:
-    """Return at most three steps after a run, whose judge was saved in `folder`."""
+    """Return at most three next steps after a tuning run, which saved its judge in `folder`."""
     if result.data_counts.is_constructed:
         flag = "--pairwise" if result.is_pairwise else "--dimension"
         return [
@@ -188,7 +188,7 @@ def tuning_steps(result: TuningResult, folder: str = "FOLDER") -> list[str]:
 
 
 def _steps_if_gain_unproven(result: TuningResult, test: SplitResult) -> Iterator[str]:
-    """Yield what to do if test or unseen systems do not confirm a gain, or if there is none."""
+    """Yield what to do if tuning gained nothing, or if its gain is not confirmed."""
     if result.shipped == "tuned":
         if test.objective_gain.interval and not test.is_gain_confirmed:
             yield "Verify the judge on further labels: test alone does not confirm the gain."

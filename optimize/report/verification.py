@@ -10,18 +10,18 @@ from optimize.measuring.verification import Associations, Verification, exceeds_
 from optimize.report import card
 from optimize.report.answer import MAX_VERIFY_LINES, Fact, ReportAnswer, fact_lines
 
-# The file that lists all misses, in the folder of a page on pass or fail.
+# The table of all misses of a judge of pass or fail, in the folder of its page.
 MISSES_FILE = "misses.csv"
 
 
 def verification_lines(
     result: Verification, *, with_all_levels: bool = False, page_path: str | None = None
 ) -> list[str]:
-    """Return a verification in at most twelve lines; rho at every level may follow them."""
+    """Return a verification in at most twelve lines, then all coefficients if these are wanted."""
     footer = "Its errors: --report FILE.html shows them."
     if page_path:  # terminals make a link of a URI
         footer = f"Its errors: {Path(page_path).resolve().as_uri()}"
-    # Faults are left out of the answer, since the command prints them as errors below it.
+    # The answer leaves out the faults, because the command prints them as errors below it.
     fault_lines = wrap_lines(*(f"dspy-judges verify: {fault}" for fault in result.faults))
     # False passes and false alarms alternate, so that few lines show both.
     kinds, misses = ("false pass", "false alarm"), result.misses or ()
@@ -40,7 +40,7 @@ def verification_lines(
 
 
 def verification_answer(result: Verification, *, with_faults: bool = True) -> ReportAnswer:
-    """Return the answer on a verification; whether the judge is above the floors comes first."""
+    """Return the answer on a verification, which says first if the judge is above its floors."""
     scorecard, floor_check = result.scorecard, result.floor_check
     judge_name = Path(result.judge).name.removesuffix(".jsonl")
     obstacle = card.obstacle_to_use(scorecard, result.data_counts, result.overlap)
@@ -68,7 +68,7 @@ def verification_answer(result: Verification, *, with_faults: bool = True) -> Re
 
 
 def _association_warnings(associations: Associations) -> Iterator[Fact]:
-    """Yield warnings if scores follow the length or the position of an output more than labels."""
+    """Yield warnings if scores depend on length or position more than people's labels do."""
     length, position = associations.length, associations.position_bias
     if length and exceeds_people(length.judge_rho, length.interval, length.people_rho):
         own_rho = number_text(length.judge_rho, signed=True)
@@ -86,7 +86,7 @@ def verification_step(result: Verification, obstacle: card.Obstacle | None) -> s
     floor_check, labels_step = result.floor_check, card.labels_advice(result.scorecard, "here")
     outcome = floor_check.outcome
     if outcome == "falls short":
-        return "Look at its misses and failures; change its prompt or model, or tune it."
+        return "Look at the judge's misses and failures; change its prompt or model, or tune it."
     if obstacle:
         return labels_step or card.LABEL_MORE
     ci_step = card.floors_advice(result.scorecard)

@@ -14,16 +14,16 @@ from optimize.statistics.intervals import Contrast, Vector, contrast_from_output
 
 # The probability that a judge is called clearly worse although both judges are equally good.
 SIGN_TEST_LEVEL = 0.05
-# The minimum numbers of outputs that people pass, and of outputs that people fail: for an interval,
-# and for learning a threshold.
+# At least this many outputs must be passed by people, and as many failed: for an interval, and to
+# learn a threshold.
 MIN_OUTPUTS_FOR_INTERVAL, MIN_OUTPUTS_TO_LEARN = 10, 5
 # A difference between two judges has an interval only if their verdicts differ on this many
 # documents. Five differences all have the same sign by chance in 1 of 16 cases, six differences in
 # 1 of 32.
 MIN_DIFFERENT_DOCUMENTS = 6
 PASS_THRESHOLD = 0.5
-# `best_threshold` averages balanced accuracy over thresholds around the midpoint of two scores, up
-# to this distance from it, in standard deviations of the scores.
+# `best_threshold` averages balanced accuracy over all thresholds that are at most this far from a
+# midpoint of two scores, in standard deviations of the scores.
 HALF_WINDOW_IN_SDS = 1 / 3
 
 
@@ -45,12 +45,12 @@ def balanced_accuracy(judge_verdicts: ArrayLike, human: ArrayLike) -> float:
 
 
 def best_threshold(scores: ArrayLike, human: ArrayLike) -> float:
-    """Return the score from which a verdict is a pass, so that verdicts agree best with labels.
+    """Return the lowest score that is to count as a pass, so that verdicts agree best with labels.
 
-    The threshold is the midpoint of two neighbouring scores. Because the accuracy at one threshold
-    depends on the luck of a few outputs, balanced accuracy is averaged over all thresholds up to a
-    third of the scores' standard deviation away (a smoothed maximum score estimator, Horowitz
-    1992). Of equally good midpoints, the one nearest to .5 is returned. The threshold is .5 if
+    The threshold is the midpoint of two neighbouring scores. The accuracy at a single threshold
+    depends on the luck of a few outputs. So balanced accuracy is averaged over all thresholds up to
+    a third of the scores' standard deviation away (a smoothed maximum score estimator, Horowitz
+    1992). Of equally good midpoints, the midpoint nearest to .5 is returned. The threshold is .5 if
     fewer than five outputs have the rarer label.
     """
     scores_array, labels = np.asarray(scores, dtype=float), np.asarray(human, dtype=float)
@@ -63,7 +63,7 @@ def best_threshold(scores: ArrayLike, human: ArrayLike) -> float:
     # The balanced accuracy, minus .5, with each midpoint as the threshold.
     gain_at_midpoint = np.cumsum(gain_of_score[::-1])[::-1][1:]
     midpoints = (distinct_scores[:-1] + distinct_scores[1:]) / 2
-    # The integral of the gain over all thresholds up to each score.
+    # The integral of balanced accuracy, minus .5, over all thresholds up to each score.
     gain_integral = np.concatenate([[0.0], np.cumsum(gain_at_midpoint * np.diff(distinct_scores))])
     half_window = HALF_WINDOW_IN_SDS * known_scores.std()
     smoothed_gain = np.interp(midpoints + half_window, distinct_scores, gain_integral)
@@ -88,11 +88,11 @@ def contrast_balanced_accuracy(
 ) -> Contrast:
     """Return judge A's balanced accuracy minus judge B's, on the outputs that both judges scored.
 
-    The mean difference between the verdicts is subtracted from every output's difference, which
-    leaves the value as it is, and narrows the interval if documents differ in their share of
-    passes. If fewer than ten outputs have the rarer label, nothing is subtracted, so that the
-    permutation test stays exact, and the interval is None. It is also None if the judges differ on
-    fewer than six documents.
+    The mean difference between the judges' verdicts is subtracted from each output's difference.
+    This leaves the value as it is, and narrows the interval if documents differ in their share of
+    passes. If fewer than ten outputs have the rarer label, the mean is not subtracted: the
+    permutation test then stays exact. The interval is None for fewer than ten such outputs, and if
+    the judges differ on fewer than six documents.
     """
     differences = np.asarray(verdicts_a, dtype=float) - np.asarray(verdicts_b, dtype=float)
     both_judged = ~np.isnan(differences)
@@ -109,7 +109,7 @@ def contrast_balanced_accuracy(
 
 
 def _gain_by_passing(labels: Vector) -> Vector:
-    """Return what each output adds to balanced accuracy if it passes; NaN if labels are equal."""
+    """Return what a pass on each output adds to balanced accuracy; NaN if all labels are equal."""
     passes = labels == 1
     n_passes = int(passes.sum())
     if not 0 < n_passes < labels.size:

@@ -1,10 +1,11 @@
 """The difference in accuracy between an old and a new judge, estimated from few labels.
 
 A row is "changed" if the two judges give it different verdicts. Only changed rows need human
-labels: on all other rows both judges are right or both are wrong. The difference in accuracy is the
-share of changed rows, times the mean gain on those that are labelled, a random sample of them: 1 if
-only the new judge is right, -1 if only the old judge is. The standard error, clustered by document,
-covers two sources of chance: which documents are in the data, and which changed rows were drawn.
+labels: on all other rows both judges are right or both are wrong. The gain on a changed row is 1 if
+only the new judge is right, and -1 if only the old judge is right. The difference in accuracy is
+the share of changed rows times their mean gain, which is estimated from a random sample with
+labels. The standard error, clustered by document, covers two sources of chance: which documents are
+in the data, and which changed rows were drawn.
 """
 
 import math
@@ -24,11 +25,11 @@ MIN_ROWS_TO_LABEL = 30
 def gain_contributions(
     gain: ArrayLike, is_changed: Mask, document: ArrayLike
 ) -> tuple[Vector, float]:
-    """Return each document's contribution to the difference in accuracy, and a possible one.
+    """Return the documents' contributions to the difference in accuracy, and a typical size.
 
-    The gains of labelled rows are -1, 0 or 1; those of unchanged rows are ignored. The mean of the
-    contributions is the new judge's accuracy minus the old judge's; it is NaN if no changed row has
-    a label. The second value is the argument `possible_contribution` of `cautious_interval`.
+    `gain` is -1, 0 or 1 for labelled rows and NaN for others; gains of unchanged rows are ignored.
+    The mean of the contributions is the new judge's accuracy minus the old judge's; it is NaN if no
+    changed row has a label. The size is the `possible_contribution` of `cautious_interval`.
     """
     gains = np.asarray(gain, dtype=float)
     document_codes = np.unique(np.asarray(document), return_inverse=True)[1]
@@ -57,9 +58,9 @@ def gain_contributions(
 def interval_on_these_rows(gain: ArrayLike, is_changed: Mask) -> Interval | None:
     """Return the 90 % interval for the difference in accuracy on exactly these rows.
 
-    The only error comes from which changed rows were drawn for labelling. If all changed rows have
-    a label, the interval is a single point. If no changed row has a label, the interval is None.
-    Two made-up rows with the gains 1 and -1 are added; `cautious_interval` explains why.
+    The interval covers only one error: that of drawing changed rows for labelling. If all changed
+    rows have a label, the interval is a single point. If no changed row has a label, it is None.
+    Two made-up rows with the gains 1 and -1 are added, as `cautious_interval` explains.
     """
     gains = np.asarray(gain, dtype=float)
     known_gains = gains[is_changed & ~np.isnan(gains)]
@@ -76,5 +77,5 @@ def interval_on_these_rows(gain: ArrayLike, is_changed: Mask) -> Interval | None
 
 
 def rows_to_label(n_changed: int, n_rows: int, margin: float) -> int:
-    """Return how many rows to label: 80 % of equally good judges are then shown to be no worse."""
+    """Return how many changed rows show in 80 % of cases that an equally good judge is no worse."""
     return max(MIN_ROWS_TO_LABEL, math.ceil((MARGIN_IN_SE * n_changed / n_rows / margin) ** 2))

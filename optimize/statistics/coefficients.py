@@ -26,7 +26,7 @@ def midranks(values: Matrix) -> Matrix:
 
 
 def _pearson(scores: Matrix, ratings: Matrix, weight: Vector | float = 1.0) -> Vector:
-    """Return Pearson's r of each row of scores and of ratings; NaN for constant rows."""
+    """Return Pearson's r between each row of scores and the same row of ratings, or NaN."""
     is_varied = (np.ptp(scores, axis=-1) > 0) & (np.ptp(ratings, axis=-1) > 0)
     r = (_scale_rows(scores, weight) * _scale_rows(ratings, weight) * weight).sum(axis=-1)
     return np.where(is_varied, np.clip(r, -1, 1), np.nan)
@@ -44,8 +44,8 @@ def _scale_rows(values: Matrix, weight: Vector | float) -> Matrix:
 
 def _kendall(scores: Matrix, ratings: Matrix) -> Vector:
     """Return Kendall's tau-b of each row, without scipy.stats, whose import takes half a second."""
-    # Three numbers of pairs of outputs: concordant minus discordant pairs, pairs with different
-    # scores, and pairs with different ratings.
+    # Three counts of pairs of outputs, for each row: concordant minus discordant pairs, pairs with
+    # different scores, and pairs with different ratings.
     concordance, n_untied_scores, n_untied_ratings = np.zeros((3, len(scores)))
     for distance in range(1, scores.shape[-1]):
         score_signs = np.sign(scores[:, distance:] - scores[:, :-distance])
@@ -104,7 +104,7 @@ def weighted_midranks(scores: Vector, weight: Vector) -> Vector:
 
 
 def sums_above(scores: Vector, values: Vector) -> Vector:
-    """Return the sum of `values` over higher scores, plus half the sum over equal scores."""
+    """Return, for each score, the sum of `values` at higher scores plus half that at equal ones."""
     sort_order = np.argsort(scores, kind="stable")
     sorted_scores = scores[sort_order]
     cumulative_sums = np.concatenate([[0.0], np.cumsum(values[sort_order])])

@@ -43,7 +43,7 @@ def contrast_judges(
         level: "dataset", "summary" or "system".
 
     Returns:
-        The difference, in [-2, 2], with an interval and data for a permutation test. Its attribute
+        The difference, in [-2, 2], with an interval and data for a permutation test. The attribute
         `documents` is empty if people give all outputs the same rating.
 
     Raises:
@@ -80,7 +80,7 @@ def _contrast_at_system_level(
     mean_of_judges = (summands_a + summands_b).sum(axis=0) / 2
 
     def rho_of_means(means: Matrix) -> Vector:
-        # Rounding errors must not break ties. The means of standardised scores are about 1.
+        # Round, so that rounding errors break no ties. Means of standardised scores are near 1.
         rounded_means, ratings = np.round(means, 12), np.broadcast_to(mean_ratings, means.shape)
         return np.nan_to_num(COEFFICIENTS["spearman"].of_rows(rounded_means, ratings))
 
@@ -109,7 +109,7 @@ def _contrast_at_system_level(
 
 def _summands_of_system_means(rows: ScoredRows) -> Matrix:
     """Return what each document adds to each system's mean; shape (documents, systems)."""
-    # Scores are standardised, because a permutation swaps the scores of two judges.
+    # Scores are standardised, because a permutation swaps scores of judges with different scales.
     scores, n_cells = standardise(rows.scores, rows.weights), rows.n_documents * rows.n_systems
     cell_codes = rows.document_codes * rows.n_systems + rows.system_codes
     sums = np.bincount(cell_codes, scores, n_cells).reshape(rows.n_documents, rows.n_systems)

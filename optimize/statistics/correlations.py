@@ -1,10 +1,11 @@
 """Rank correlation of a judge's scores with people's ratings, at three levels.
 
-Dataset level: over all outputs. Summary level: within each document, then averaged over documents.
-System level: over the systems' mean scores and mean ratings. All vectors have shape (outputs,). A
-score is NaN if the judgement failed; these outputs are left out and counted. If documents were
-drawn with unequal probabilities, `weight` is the weight of each output's document. An interval is
-for the population that the documents (at system level, the systems) are a sample of.
+The dataset level correlates all outputs. The summary level correlates the outputs of each document,
+and averages over documents. The system level correlates the systems' mean scores and mean ratings.
+All vectors have shape (outputs,). A score is NaN if the judgement failed; such outputs are left out
+and counted. If documents were drawn with unequal probabilities, `weight` is the weight of each
+output's document. An interval is for the population that the documents (at system level, the
+systems) are a sample of.
 """
 
 from collections.abc import Collection
@@ -29,7 +30,7 @@ from optimize.statistics.intervals import (
 )
 from optimize.statistics.rows import ScoredRows, scored_rows
 
-# Rho ranks the outputs of each document, all outputs, or the systems by their means.
+# What a level ranks: the outputs of each document, all outputs, or the systems by their means.
 Level = Literal["summary", "dataset", "system"]
 UndefinedRule = Literal["judge_zero", "left_out"]
 
@@ -54,7 +55,8 @@ class Correlation:
         n_undefined: At summary level, on how many documents the coefficient is undefined.
         n_failed: How many outputs have no score because the judge failed.
         n_zero: How many of the `n_undefined` documents count as 0.
-        undefined: What such documents count as: "judge_zero" or "left_out" (see `summary_level`).
+        undefined: What undefined documents count as: "judge_zero" or "left_out" (see
+            `summary_level`).
     """
 
     coefficient: str
@@ -117,8 +119,8 @@ def summary_level(
     correlation within a document is undefined if its scores or its ratings are constant. Documents
     with fewer than two scored outputs are left out. With `undefined="judge_zero"`, a document
     counts as 0 if only the judge's scores on it are constant. With "left_out", documents with
-    constant scores are left out, as in most published tables. The other arguments are those of
-    `dataset_level`.
+    constant scores are left out, as in most published tables. `dataset_level` describes the other
+    arguments.
     """
     rows = scored_rows(judge, human, document, weight=weight)
     return _correlation("summary", rows, coefficient, undefined)
@@ -136,10 +138,10 @@ def system_level(
 ) -> Correlation:
     """Return the correlation, over systems, of a system's mean score with its mean human rating.
 
-    A system's means are over the outputs that have a score. Only Spearman's rho has an interval. It
-    is for the population that the systems are a sample of, if each system is measured on as many
-    documents. `system` has the system ids, of shape (outputs,); the other arguments are those of
-    `dataset_level`.
+    A system's means are over the outputs that have a score. Only Spearman's rho has an interval.
+    The interval is for the population that the systems are a sample of, if each of its systems is
+    measured on as many documents as here. `system` has the system ids, of shape (outputs,).
+    `dataset_level` describes the other arguments.
     """
     rows = scored_rows(judge, human, document, system, weight)
     return _correlation("system", rows, coefficient, undefined)
@@ -156,7 +158,7 @@ def correlation(
     undefined: UndefinedRule = DEFAULT_UNDEFINED_RULE,
     weight: ArrayLike | None = None,
 ) -> Correlation:
-    """Return the correlation at one level; ValueError for unknown names or missing systems."""
+    """Return the correlation at `level`; ValueError for unknown names or missing systems."""
     rows = scored_rows(judge, human, document, needed_systems(level, system), weight)
     return _correlation(level, rows, coefficient, undefined)
 
@@ -204,7 +206,7 @@ def _correlation(
     if values.size:
         weights = rows.weights[rows.first_output_rows][is_counted]
         mean = float(np.average(values, weights=weights))
-        # Shift the values so that their plain mean is the weighted mean.
+        # Shift the coefficients so that their unweighted mean is their weighted mean.
         values += (weights / weights.mean() - 1) * (values - mean)
     return result(
         value=mean,
@@ -246,9 +248,9 @@ def system_means(rows: ScoredRows) -> list[Vector]:
 def rho_contributions(rows: ScoredRows, level: Level) -> Vector:
     """Return each document's contribution to Spearman's rho, which is the mean of contributions.
 
-    At summary level, a contribution is the rho within the document. If that is undefined, it is 0
-    or NaN (left out of the mean) by the default rule. At dataset level, a contribution is the rho
-    over all outputs plus the document's influence on it.
+    At summary level, a contribution is the rho within the document. An undefined rho is 0 or NaN,
+    by `DEFAULT_UNDEFINED_RULE`; the mean leaves out NaN. At dataset level, a contribution is the
+    rho over all outputs plus the document's influence on this rho.
     """
     if level == "summary":
         return _with_zeros(_coefficients_within_documents(rows, "spearman"), rows)
@@ -272,7 +274,7 @@ def rho_contributions(rows: ScoredRows, level: Level) -> Vector:
 
 
 def _coefficients_within_documents(rows: ScoredRows, coefficient: str) -> Vector:
-    """Return the coefficient within each document; NaN if constant or for fewer than two scores."""
+    """Return the coefficient within each document; NaN if all scores or all labels are equal."""
     n_outputs = np.bincount(rows.document_codes, minlength=rows.n_documents)
     coefficients = np.full(n_outputs.size, np.nan)
     for size in np.unique(n_outputs[n_outputs > 1]):
@@ -297,6 +299,6 @@ def _effect_through_ranks(scores: Vector, rho_per_rank: Vector, weight: Vector) 
     ranks = weighted_midranks(scores, weight)
     deviations = ranks - np.average(ranks, weights=weight)
     rank_sd = np.sqrt(np.average(deviations**2, weights=weight))
-    # An output raises the rank of every output with a higher score by 1, with an equal score by .5.
+    # An output raises the ranks of outputs with higher scores by 1, and with equal scores by .5.
     effect = sums_above(scores, rho_per_rank * weight) / rank_sd
     return np.asarray(effect - np.average(effect, weights=weight))

@@ -1,12 +1,13 @@
-"""The floors of a judge in CI: whether a figure is above one, which to suggest, labels to decide.
+"""Floors for the figures of a judge in CI: check them, suggest them, and plan labels to check them.
 
 A floor is the lowest acceptable value of a figure, such as a judge's TPR, TNR or rho. The judge
 "holds" a floor if the whole interval of the figure is above it.
 
 A judge that stays as good as today holds a suggested floor on as many new labels with a probability
-of 90 %. On new labels, the figure falls below a certain value with a probability of 10 %; the floor
-is the low end of the interval around this value. The figures on today's and on new labels have the
-same standard error around the same true value, so their difference has twice the variance.
+of 90 %. With a probability of 10 %, the figure on new labels is below a certain value. The
+suggested floor is the low end of the interval around this value. The figures on today's and on new
+labels have the same standard error around the same true value, so their difference has twice the
+variance.
 """
 
 import math
@@ -19,17 +20,18 @@ from optimize.statistics.correlations import Correlation
 from optimize.statistics.intervals import MIN_PERFECT, Codes, Interval, Vector, student_quantile
 from optimize.statistics.verdict_rates import MIN_OUTPUTS_FOR_RATES, Rate, wilson_interval
 
-# Larger numbers of labels to add, and larger numbers of labels in total, are not reported.
+# The largest numbers that are reported: of labels to add, and of labels in total.
 MAX_FURTHER_LABELS, MAX_LABELS = 10_000, 100_000
 # The number of labels is planned so that a judge holds its floors with this probability, if it errs
-# half or three quarters as often as the floors allow: with a floor of .8, at a rate of .9 or .85.
+# half or three quarters as often as the floors allow. With a floor of .8, its rate is .9 or .85.
 PLANNED_POWER, ERROR_RATIOS = 0.9, (0.5, 0.75)
-# Normal quantiles for a probability of 90 %: that the one floor for rho holds, and that the floors
-# for TPR and TNR both hold.
+# Normal quantiles for a probability of 90 %: that a judge holds its floor for rho, and that it
+# holds both its floors, for TPR and TNR.
 QUANTILE_OF_ONE_FLOOR, QUANTILE_OF_TWO_FLOORS = 1.281552, 1.632219
 # The width of an interval is itself an estimate. Its relative error is 1 / sqrt(2 f), where f is
 # the effective number of outputs divided by (1 + the design effect). To first order, the variance
-# of a new figure's distance from its floor grows by 1 + 4.5 / f, with two floors by 1 + 5.5 / f.
+# of a new figure's distance from its floor is 1 + 4.5 / f times as large, with two floors
+# 1 + 5.5 / f times.
 WIDTH_NOISE = 5
 
 
@@ -45,8 +47,8 @@ def suggested_rate_floor(rate: float, interval_low: float, n_outputs: int) -> fl
 
     With a probability of 10 %, the rate on new labels is below `new`, which solves the quadratic
     equation (rate - new)^2 = 2 a m (1 - m). Here a is the squared quantile divided by the effective
-    number of outputs; both variances are computed at m = (rate + new) / 2. In its solution, b is
-    2 rate - 1.
+    number of outputs, and both variances are computed at m = (rate + new) / 2. The code writes b
+    for 2 rate - 1.
     """
     n_effective = n_outputs_from_interval(rate, interval_low)
     variance_factor = 1 + WIDTH_NOISE * (1 + n_outputs / n_effective) / n_effective
@@ -57,7 +59,7 @@ def suggested_rate_floor(rate: float, interval_low: float, n_outputs: int) -> fl
 
 
 def interval_for_looks(figure: Correlation | Rate, looks: int) -> Interval | None:
-    """Return the 95 % interval of a figure, widened to hold at every look at growing labels."""
+    """Return a figure's 95 % interval, widened to hold at each of `looks` looks at more labels."""
     value, interval = figure.value, figure.interval
     if interval is None or looks == 1:
         return interval
@@ -91,10 +93,10 @@ def check_floor(interval: Interval | None, floor: float) -> str:
 def labels_to_add(figure: Correlation | Rate, floor: float) -> int | None:
     """Return about how many more labels would decide whether a judge is above a floor.
 
-    The result counts outputs; for rho, it counts documents. With so many labels, the end of the
-    interval that is nearer to the floor reaches the floor, if the figure stays the same. The width
-    of rho's interval on Fisher's z falls with the root of the number of documents. The result is
-    None if no number suffices, or if more than `MAX_FURTHER_LABELS` are needed.
+    The result counts outputs; for rho, it counts documents. If the figure stays the same, these
+    labels move the nearer end of its interval to the floor. On Fisher's z, the width of rho's
+    interval is proportional to 1 / sqrt(documents). The result is None if no number of labels
+    suffices, or if more than `MAX_FURTHER_LABELS` are needed.
     """
     value, interval = figure.value, figure.interval
     if interval is None:
@@ -129,10 +131,10 @@ def labels_to_decide(
 ) -> int | None:
     """Return how many independent labels show that a judge is above its floors for TPR and TNR.
 
-    With so many labels, the judge is above all `floors` ("tpr" and "tnr") with a probability of
-    90 % (`PLANNED_POWER`). `fail_share` is the share of fails among the labels, and `error_ratio`
-    the judge's true error rates, divided by those that its floors allow. The number is exact for
-    Wilson's intervals: the low end reaches a floor f if the share is at least
+    On this many labels, the judge is above all `floors` ("tpr" and "tnr") with a probability of
+    90 % (`PLANNED_POWER`). `fail_share` is the share of fails among the labels. `error_ratio` is
+    the judge's true error rates, divided by the error rates that its floors allow. The number is
+    exact for Wilson's intervals, whose low end reaches a floor f if the share is at least
     f + z sqrt(f (1 - f) / n). The result is None if it is larger than `MAX_LABELS`.
     """
     from scipy.special import bdtr, bdtrc
@@ -144,7 +146,7 @@ def labels_to_decide(
         return np.where(n >= MIN_OUTPUTS_FOR_RATES, probabilities, 0.0)
 
     def probability_above_all(n: int) -> float:
-        # Numbers of fails more than six standard deviations from the mean have no probability.
+        # Numbers of fails more than six standard deviations from their mean hardly ever occur.
         mean = n * fail_share
         margin = 6 * math.sqrt(mean * (1 - fail_share))
         n_fails = np.arange(max(0, int(mean - margin)), min(n, int(mean + margin)) + 1)

@@ -82,14 +82,14 @@ def annotator_agreement(
         scale: All possible ratings. Scores are rounded to these for `equal` and `kappa`.
 
     Returns:
-        The judge with each annotator, then each pair of annotators who share an output.
+        The agreement of the judge with each annotator, then of annotators who share an output.
 
     Raises:
         ValueError: The shapes of the arguments do not match.
     """
     matrix, *ids = _read_ratings(ratings, document, system)
     raters = [*enumerate(matrix.T)]
-    # The judge comes first, with -1 in place of the column of an annotator.
+    # The judge comes first, and has -1 in place of an annotator's column in `ratings`.
     if judge is not None:
         raters.insert(0, (-1, np.asarray(judge, dtype=float)))
     agreements = []
@@ -101,7 +101,7 @@ def annotator_agreement(
         labels_a, labels_b = ratings_a[both_rated], ratings_b[both_rated]
         if first >= 0:
             # If one annotator gives all outputs of a document the same rating, rho on this document
-            # is 0 or NaN, depending on the order of the arguments. The mean does not depend on it.
+            # is 0 or NaN, depending on the order of the arguments. So both orders are averaged.
             rho = (rho + _rho(level, ratings_b, ratings_a, *ids)) / 2
         elif scale is not None:
             labels_a = nearest_ratings(labels_a, scale)
@@ -144,10 +144,10 @@ def one_annotator(
     """Compare the judge with a single annotator by their agreement with all other annotators.
 
     Each annotator in turn, and the judge, are compared with the mean rating of all other
-    annotators. The outputs are those that the judge, the annotator and at least one other annotator
-    rated. A document is left out if the mean ratings of its outputs are all equal. A document
-    counts as 0 for an annotator or judge whose own ratings of its outputs are all equal. The
-    arguments are those of `annotator_agreement`. The result is None if no rho is defined.
+    annotators. Only outputs count that the judge, the annotator and at least one other annotator
+    rated. A document is left out if the mean ratings of its outputs are all equal. The rho on a
+    document is 0 for an annotator or judge whose own ratings of its outputs are all equal.
+    `annotator_agreement` describes the arguments. The result is None if no rho is defined.
     """
     scores = np.asarray(judge, dtype=float)
     matrix, documents, systems = _read_ratings(ratings, document, system)
@@ -184,7 +184,7 @@ def one_annotator(
 
 
 def _contributions(level: Level, judge: Vector, human: Vector, document_codes: Codes) -> Vector:
-    """Return the documents' contributions to rho; NaN if rho can have no interval."""
+    """Return each document's contribution to rho; all are NaN if rho can have no interval."""
     contributions = np.full(int(document_codes.max()) + 1, np.nan)
     both_rated = ~np.isnan(judge + human)
     rows = scored_rows(judge[both_rated], human[both_rated], document_codes[both_rated])
@@ -194,7 +194,7 @@ def _contributions(level: Level, judge: Vector, human: Vector, document_codes: C
 
 
 def _mean_over_annotators(contributions: NDArray[np.float64]) -> Matrix:
-    """Average contributions of shape (annotators, 2, documents); empty if an annotator has none."""
+    """Return the means of contributions over annotators; none if an annotator has only NaN."""
     is_known = ~np.isnan(contributions)
     if not is_known.any(axis=-1).all():
         return np.empty((2, 0))
@@ -217,9 +217,9 @@ def reliability(
 
     The reliability is k r / (1 + (k - 1) r), where r is the mean rho between two single ratings of
     the same outputs, and k is the harmonic mean of the number of ratings per output. A judge's rho
-    with the mean rating cannot be much higher than the square root of the reliability. The
-    arguments are those of `annotator_agreement`. The result is NaN if no output has two ratings, or
-    if no rho is defined.
+    with the mean rating cannot be much higher than the square root of the reliability.
+    `annotator_agreement` describes the arguments. The result is NaN if no output has two ratings,
+    or if no rho is defined.
     """
     matrix, *ids = _read_ratings(ratings, document, system)
     rating_counts = (~np.isnan(matrix)).sum(axis=1)

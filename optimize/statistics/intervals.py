@@ -3,13 +3,14 @@
 Each document makes one contribution to a statistic, which is the mean of the contributions. If a
 statistic is not a mean over documents, its contributions are linearised (infinitesimal jackknife,
 Jaeckel 1972). An interval is the value ± Student's t times the standard error of the mean
-contribution; for a correlation, it is computed on Fisher's z. It is withheld (None) if it would
-cover the true value in fewer than 93 or more than 97 of 100 samples (benchmarks/coverage.py).
+contribution; for a correlation, it is computed on Fisher's z. An interval is withheld (None) if it
+would cover the true value in fewer than 93 or more than 97 of 100 samples (benchmarks/coverage.py).
 
 If a user looks at a statistic several times while labels are added (interim analyses), all `looks`
 have the same critical value, so that their intervals hold simultaneously (Pocock 1977). The error
-rate of a look is Sidak's (1967), 1 - (1 - e)^(1 / looks). Pocock's constants are not valid for any
-number of added labels: if labels double before each of eight looks, .025 becomes .036.
+rate of a look is Sidak's (1967), 1 - (1 - e)^(1 / looks). Pocock's constants are valid only if as
+many labels are added before each look. If labels double before each of eight looks, an error rate
+of .025 becomes .036.
 """
 
 import hashlib
@@ -74,8 +75,8 @@ def student_quantile(
 ) -> float:
     """Return the quantile of Student's t distribution for `n_intervals` simultaneous intervals.
 
-    All of them hold at the one-sided level `confidence`. By Sidak (1967), the level of a single
-    interval is confidence^(1 / n_intervals).
+    All intervals together hold at the one-sided level `confidence`. By Sidak (1967), the level of a
+    single interval is confidence^(1 / n_intervals).
     """
     from scipy.special import stdtrit
 
@@ -110,11 +111,11 @@ def cautious_interval(
 
     At most 5 % of such intervals lie above the true mean, and at most 5 % below it. If most
     contributions are 0, the sample may by chance lack differences that the population has. So two
-    made-up contributions are added, a positive and a negative one: as large as the largest absolute
-    contribution, and at least `possible_contribution`, which a document could make (if both are 0:
-    2, the range of rho). The degrees of freedom depend on the kurtosis of the contributions
-    (O'Neill 2014), and the centre of the interval on their skewness (Johnson 1978). The interval is
-    None for fewer than 15 documents.
+    made-up contributions are added, a positive and a negative one. They are as large as the largest
+    absolute contribution, and at least as large as `possible_contribution`, which a document could
+    make. If both are 0, they are as large as the range of rho, 2. The degrees of freedom depend on
+    the kurtosis of the contributions (O'Neill 2014), and the centre of the interval on their
+    skewness (Johnson 1978). The interval is None for fewer than 15 documents.
     """
     if contributions.size < MIN_DOCUMENTS_FOR_INTERVAL:
         return None
@@ -179,9 +180,9 @@ class Contrast:
             (systems,) each system's contribution. Their mean is the difference.
         interval: The 95 % interval; None for fewer than 15 documents (or systems).
         swapped: Returns the difference in each random permutation of the judges. The argument, of
-            shape (permutations, documents), is -1 if their scores on the document are swapped.
-        n_untied: At dataset level, how many documents have an output whose label, and whose score
-            by either judge, is not the most common one; infinite at other levels.
+            shape (permutations, documents), is -1 where the judges' scores are swapped, else 1.
+        n_untied: At dataset level, on how many documents labels and both judges' scores are not
+            all equal to the most common value; infinite at other levels.
     """
 
     value: float
@@ -194,7 +195,7 @@ class Contrast:
 
 
 def contrast_from_documents(differences: Vector, documents: Sequence[str]) -> Contrast:
-    """Return the contrast whose value is the mean of the differences; NaN is left out."""
+    """Return the contrast whose value is the mean of the documents' differences, without NaN."""
     is_defined = ~np.isnan(differences)
     contributions = differences[is_defined]
     n = contributions.size
@@ -209,9 +210,9 @@ def contrast_from_documents(differences: Vector, documents: Sequence[str]) -> Co
 
 
 def contrast_from_outputs(summands: Vector, document: NDArray[np.generic]) -> Contrast:
-    """Return the contrast whose value is the sum over outputs of these summands."""
+    """Return the contrast whose value is the sum of `summands`, which are one for each output."""
     document_names, document_codes = np.unique(document, return_inverse=True)
     n_documents = document_names.size
-    # The factor makes the mean over documents equal to the sum over outputs.
+    # The factor `n_documents` makes the mean over documents equal to the sum over outputs.
     sums = np.bincount(document_codes, summands, n_documents).astype(float)
     return contrast_from_documents(n_documents * sums, [str(name) for name in document_names])

@@ -7,14 +7,14 @@ drawn for labelling with unequal probabilities (active inference, arXiv:2403.032
 the weight 1 / probability. The package ppi-python treats outputs as independent, but here several
 outputs share a document.
 
-If all of 16 labelled outputs pass, this does not show that all outputs pass. So pseudo-documents
-are added before the interval is computed, as Agresti and Min (2005) do for the four cells of paired
-proportions: one for each combination of the lowest or the highest label of the scale with the
-judge's lowest or highest score. Together they count as three documents, times the relative variance
-of the labels, times the square root of the number of labelled outputs per document, because labels
-within a document are similar. For the difference between two systems, they always count as three,
-since systems with equal labels on a few documents may still differ; their labels are a difference
-of the usual size in either direction.
+If all of 16 labelled outputs pass, this does not show that all outputs pass. So four
+pseudo-documents are added before the interval is computed, as Agresti and Min (2005) do for paired
+proportions. Each has the lowest or the highest label of the scale, and the judge's lowest or
+highest score. Together they count as three documents, times the relative variance of the labels,
+times the square root of the number of labelled outputs per document, because labels within a
+document are similar. Systems with equal labels on a few documents may still differ. So for the
+difference between two systems, pseudo-documents always count as three documents; their labels are
+differences of the usual size in either direction.
 """
 
 import itertools
@@ -79,12 +79,12 @@ def estimate_mean(
 ) -> MeanEstimate:
     """Estimate the mean human rating of the population that the outputs are a sample of.
 
-    The vectors have shape (outputs,). Outputs with a score of NaN are left out. Labelled outputs
-    (the others have a label of NaN) must be a random sample of all outputs, unless `weight` says
-    how they were drawn: it is 1 / the probability with which the output's document was drawn.
-    `bounds` are the lowest and the highest rating; without them, intervals for skewed labels are
-    too narrow. `pseudo_labels` are the labels of the pseudo-documents, if these are not the bounds.
-    The intervals of `n_comparisons` estimates hold simultaneously.
+    The vectors have shape (outputs,). Outputs with a score of NaN are left out. The label of an
+    unlabelled output is NaN. Labelled outputs must be a random sample of all outputs, or have a
+    `weight`: 1 / the probability that the output's document was drawn for labelling. `bounds` are
+    the lowest and the highest rating; without `bounds`, intervals for skewed labels are too narrow.
+    `pseudo_labels` are the labels of the pseudo-documents, if these are not the bounds. The
+    intervals of `n_comparisons` estimates hold simultaneously.
 
     Raises ValueError if fewer than two documents have a label.
     """
@@ -124,12 +124,12 @@ def estimate_mean(
     quantile *= math.sqrt(label_degrees_of_freedom / degrees_of_freedom)
 
     def clipped_interval(estimate: float, middle: float, half_width: float) -> Interval:
-        """Return the interval around `middle`, extended to the estimate, clipped to the scale."""
+        """Return an interval around `middle` that includes the estimate, within the scale."""
         ends = min(middle - half_width, estimate), max(middle + half_width, estimate)
         low, high = np.clip(ends, lowest, highest)
         return Interval(float(low), float(high))
 
-    # A finite population correction, because the labelled share of the given outputs is known.
+    # A finite population correction, because the ratings of the labelled outputs are known.
     given_centre = value + (1 - labelled_share) * (centre - value)
     label_half_width = student_quantile(label_degrees_of_freedom, n_comparisons) * label_error
     label_interval = clipped_interval(label_mean, label_centre, label_half_width)
@@ -172,7 +172,7 @@ def _document_sums(
     bounds: tuple[float, float] | None,
     pseudo_labels: tuple[float, float] | None,
 ) -> tuple[_DocumentSums, _DocumentSums]:
-    """Return the sums of the documents and of the pseudo-documents (none without bounds)."""
+    """Return the sums of documents, and of pseudo-documents, of which there are none or four."""
     labels, scores = np.asarray(label, dtype=float), np.asarray(score, dtype=float)
     documents = np.arange(labels.size) if document is None else np.asarray(document)
     weights = np.ones(labels.size) if weight is None else np.asarray(weight, dtype=float)
@@ -206,7 +206,8 @@ def _document_sums(
 def _relative_variance(labels: Vector, weights: Vector, bounds: tuple[float, float]) -> float:
     """Return the labels' variance as a share of the largest variance possible with their mean."""
     lowest, highest = bounds
-    # A label at each end of the scale is added: the variance of a few equal labels is not 0.
+    # A label at each end of the scale is added, because a few equal labels do not show that all
+    # labels are equal.
     labels, weights = np.append(labels, bounds), np.append(weights, [1, 1])
     mean = np.average(labels, weights=weights)
     variance = np.average((labels - mean) ** 2, weights=weights)
@@ -301,10 +302,10 @@ def labels_needed(estimate: MeanEstimate, width: float) -> int | None:
 
 
 def _means_and_errors(sums: _DocumentSums) -> tuple[Vector, Matrix]:
-    """Return the mean label, the mean score and the mean score of labelled outputs, and errors.
+    """Return the mean label, score and score of labelled outputs, and the errors of these means.
 
-    The errors, of shape (3, documents), are the documents' parts in the errors of these means. The
-    sum of squares of a row is an unbiased estimate of the variance of the mean.
+    The errors, of shape (3, documents), are the documents' parts in the error of each mean. The sum
+    of squares of a row is an unbiased estimate of the variance of its mean.
     """
     counts = np.array([sums.weights, sums.n_outputs, sums.weights])
     values = np.array([sums.labels, sums.all_scores, sums.scores])

@@ -1,4 +1,4 @@
-"""Learn from human labels how much each of several answers counts in a score, a weighted sum."""
+"""Learn from human labels how much each answer of a judge counts in its score, a weighted sum."""
 
 import numpy as np
 
@@ -14,9 +14,9 @@ def fit_joining_weights(
 ) -> Vector:
     """Fit non-negative weights, which sum to 1, so that the weighted answers predict the labels.
 
-    The fit is a ridge regression that shrinks the weights towards a prior, which counts as much as
-    `shrinkage` labelled outputs: weights that fit the outputs of some systems freely do not fit
-    those of new systems. The prior is returned if the answers that it weighs do not correlate
+    The fit is a ridge regression that shrinks the weights towards `prior`, which counts as much as
+    `shrinkage` labelled outputs. Weights that were fitted without a prior to some systems do not
+    suit new systems. `prior` is returned if the answers, weighted by it, do not correlate
     positively with the labels.
 
     `answers`, of shape (outputs, answers), and `human` have a mean of 0 within each group of

@@ -61,7 +61,7 @@ def preference_accuracy(
 def contrast_pair_accuracy(
     margin_a: ArrayLike, margin_b: ArrayLike, human: ArrayLike, document: ArrayLike
 ) -> Contrast:
-    """Return pairwise judge A's accuracy minus B's, on pairs that people decide and both judge."""
+    """Return pairwise judge A's accuracy minus B's, on pairs that people did not tie."""
     signs_a, signs_b = np.sign(np.asarray([margin_a, margin_b], dtype=float))
     human_signs = np.sign(np.asarray(human, dtype=float))
     differences = (signs_a - signs_b) * human_signs / 2
@@ -86,7 +86,7 @@ def pairwise_accuracy(
     The vectors have shape (outputs,).
     """
     rows = scored_rows(judge, human, document, weight=weight)
-    # Round, because rounding errors of the sums must not break ties.
+    # Round, because rounding errors must not break ties.
     scores_and_ratings: Matrix = np.stack([rows.scores, rows.labels]).round(12)
     is_across_documents = level == "dataset" or rows.n_documents == rows.scores.size
     group_starts, partner_weights = rows.first_output_rows, np.ones(rows.scores.size)
@@ -98,7 +98,7 @@ def pairwise_accuracy(
     pair_weights = np.hstack(
         [_pair_weights(scores_and_ratings[:, group], partner_weights[group]) for group in groups]
     )
-    # Each pair is in the sums of two outputs.
+    # Each pair is in the sums of both its outputs, so the sums are halved.
     document_sums = map(rows.document_sums, pair_weights * rows.weights / 2)
     accuracy = _accuracy_from_counts(*document_sums, documents_per_pair=documents_per_pair)
     if is_across_documents and not rows.has_enough_untied_documents:
@@ -107,7 +107,7 @@ def pairwise_accuracy(
 
 
 def _pair_weights(scores_and_ratings: Matrix, weight: Vector) -> Matrix:
-    """Return sums over each output's pairs: concordant, untied by people, tied by the judge."""
+    """Return the weight of each output's pairs: ordered as by people, counted, judge's ties."""
     pair_sums = np.empty((3, weight.size))
     for output in range(weight.size):
         score_signs, rating_signs = np.sign(scores_and_ratings[:, [output]] - scores_and_ratings)
@@ -124,7 +124,7 @@ def _accuracy_from_counts(
 ) -> PairwiseAccuracy:
     """Return the accuracy from each document's numbers of pairs.
 
-    For the interval of the share s of pairs in the right order, 2s - 1 counts as a correlation.
+    If s is the share of pairs in the right order, 2s - 1 has the interval of a correlation.
     """
     has_pair = n_pairs > 0
     n_right, n_pairs, share, interval = n_right[has_pair], n_pairs[has_pair], np.nan, None
@@ -145,8 +145,9 @@ def _accuracy_from_counts(
 class ScaleComparison:
     """Means and standard deviations of a judge's scores and people's ratings of the same outputs.
 
-    `shift` is the judge's mean score minus people's mean rating. `is_shifted` says whether its
-    interval excludes 0, and it is at least a quarter of the ratings' standard deviation.
+    `shift` is the judge's mean score minus people's mean rating. `is_shifted` says whether the
+    shift is clear: its interval excludes 0, and its size is at least a quarter of the ratings'
+    standard deviation.
     """
 
     judge_mean: float
@@ -188,7 +189,7 @@ def compare_scales(
 
 
 def nearest_ratings(values: ArrayLike, scale: ArrayLike) -> Vector:
-    """Round each value to the nearest rating, halfway to the higher one; NaN stays NaN."""
+    """Round each value to the nearest rating, of two to the higher rating; NaN stays NaN."""
     scores, ratings = np.asarray(values, dtype=float), np.unique(np.asarray(scale, dtype=float))
     midpoints = (ratings[1:] + ratings[:-1]) / 2
     nearest_index = np.searchsorted(midpoints, np.nan_to_num(scores), side="right")
@@ -198,8 +199,8 @@ def nearest_ratings(values: ArrayLike, scale: ArrayLike) -> Vector:
 def quadratic_kappa(ratings_a: Vector, ratings_b: Vector) -> float:
     """Return Cohen's (1968) kappa with quadratic weights; NaN if all ratings are equal.
 
-    Kappa is 1 minus the mean squared difference of the ratings, divided by the mean that is
-    expected if the ratings are paired at random: var(a) + var(b) + (mean(a) - mean(b))^2.
+    Kappa is 1 - d / e. Here d is the mean squared difference of the ratings, and e is its expected
+    value if the ratings are paired at random: var(a) + var(b) + (mean(a) - mean(b))^2.
     """
     if not ratings_a.size or np.ptp([ratings_a, ratings_b]) == 0:
         return np.nan

@@ -13,8 +13,8 @@ class ScoredRows:
     """The outputs that have a score, sorted by document: vectors of shape (outputs,) and counts.
 
     `labels` are people's ratings, or 1 for a pass and 0 for a fail. `weights` have a mean of 1.
-    Documents and systems are numbered from 0. Only documents and systems that have a score count in
-    `n_documents` and `n_systems`. `n_failed` outputs and `n_unscored_documents` have no score.
+    Documents and systems are numbered from 0. `n_documents` and `n_systems` count only those that
+    have a score. `n_failed` outputs have no score, and are not in the vectors.
     """
 
     scores: Vector
@@ -33,15 +33,15 @@ class ScoredRows:
         return np.flatnonzero(np.diff(self.document_codes, prepend=-1))
 
     def document_sums(self, values: NDArray[np.number | np.bool_]) -> Vector:
-        """Return the sum of one value for each output over the outputs of each document."""
+        """Return each document's sum of `values`, which has one value for each output."""
         return np.bincount(self.document_codes, values, self.n_documents).astype(float)
 
     @property
     def n_untied_documents(self) -> int:
-        """The number of documents with an output that differs from the most common value.
+        """The number of documents with an output that has not the most common label or score.
 
-        Documents are counted for labels and for scores. The smaller number limits the precision of
-        rho over all outputs: if 27 of 30 outputs pass, only 3 outputs are informative.
+        Documents are counted once by labels and once by scores. The smaller number limits the
+        precision of rho over all outputs: if 27 of 30 outputs pass, only 3 outputs are informative.
         """
         if not self.n_documents:
             return 0
@@ -54,7 +54,7 @@ class ScoredRows:
 
     @property
     def has_enough_untied_documents(self) -> bool:
-        """Whether enough documents are informative for an interval over all outputs."""
+        """Whether enough documents are untied for an interval of rho over all outputs."""
         return self.n_untied_documents >= MIN_DOCUMENTS_FOR_INTERVAL
 
 

@@ -7,7 +7,8 @@ A rate has Wilson's (1927) interval for the effective number of outputs: the num
 divided by the design effect of documents (Korn and Graubard 1998). Because few documents give a
 poor estimate, the design effect is shrunk towards a prior: the square root of the number of outputs
 per document, times Kish's design effect of unequal weights. The interval for the balanced accuracy
-follows from those for TPR and TNR (MOVER, Zou and Donner 2008); the one for kappa, from Fisher's z.
+follows from those for TPR and TNR (MOVER, Zou and Donner 2008). The interval for kappa is computed
+on Fisher's z.
 """
 
 from collections.abc import Mapping
@@ -57,10 +58,10 @@ class Rate:
 class VerdictAgreement:
     """A judge's verdicts compared with human labels, without outputs on which the judge failed.
 
-    Rates and kappa are weighted; numbers of outputs are not. In `confusion`, "pass_fail" counts the
-    outputs that people pass and the judge fails. `base_rate` is the share of outputs that people
-    pass, and `judge_rate` the share that the judge passes. `n_missing_labels` says how many more
-    outputs labelled "pass" and "fail" are needed for intervals.
+    Rates and kappa use the outputs' weights; numbers of outputs do not. In `confusion`, "pass_fail"
+    counts the outputs that people pass and the judge fails. `base_rate` is the share of outputs
+    that people pass, and `judge_rate` the share that the judge passes. `n_missing_labels` says how
+    many more outputs labelled "pass" and "fail" are needed for intervals.
     """
 
     confusion: Mapping[str, int]
@@ -80,8 +81,8 @@ def verdict_agreement(
 ) -> VerdictAgreement:
     """Compare a judge's verdicts (a score of .5 or more is a pass) with labels of 1 and 0.
 
-    The vectors have shape (outputs,). Raises ValueError if they are invalid (see `scored_rows`), or
-    if a label is neither 1 nor 0.
+    The vectors have shape (outputs,). Raises ValueError if the vectors are invalid (see
+    `scored_rows`), or if a label is neither 1 nor 0.
     """
     rows = scored_rows(judge, human, document, weight=weight)
     labels, verdicts = rows.labels, (rows.scores >= PASS_THRESHOLD).astype(float)
@@ -128,7 +129,7 @@ def _rate(is_hit: Vector, rows: ScoredRows, is_selected: Mask) -> Rate:
     weight_effect = n / min(effective_n, effective_sample_size(weights))
     design_effect = float(np.sqrt(n_by_document @ n_by_document / n) * weight_effect)
     if 0 < share < 1:
-        # The variance of the share, divided by its variance if outputs were independent.
+        # A design effect is the variance of the share, divided by that of independent outputs.
         document_errors = rows.document_sums((is_hit - share) * weights) * n / weights.sum()
         variance = n_documents / (n_documents - 1) * float(document_errors @ document_errors)
         estimated_effect = variance / (n * share * (1 - share))
@@ -138,18 +139,18 @@ def _rate(is_hit: Vector, rows: ScoredRows, is_selected: Mask) -> Rate:
 
 
 def wilson_interval(share: float, n: float, looks: int = 1) -> Interval:
-    """Return Wilson's (1927) 95 % interval for a share of `n` outputs; it holds at all looks."""
+    """Return Wilson's (1927) 95 % interval for a share of `n` outputs, which holds at all looks."""
     quantile_squared = student_quantile(np.inf, looks) ** 2
     centre = (share + quantile_squared / (2 * n)) / (1 + quantile_squared / n)
     variance = share * (1 - share) / n + quantile_squared / (4 * n**2)
     half_width = float(np.sqrt(quantile_squared * variance)) / (1 + quantile_squared / n)
-    # Rounding errors must not put the share outside its interval.
+    # Include the share, because rounding errors may put it outside its interval.
     low, high = min(share, centre - half_width), max(share, centre + half_width)
     return Interval(max(0.0, low), min(1.0, high))
 
 
 def _mean_of_rates(tpr: Rate, tnr: Rate, is_right: Vector, rows: ScoredRows) -> Rate:
-    """Return the mean of TPR and TNR; the interval allows for correlation within documents."""
+    """Return the mean of TPR and TNR, with an interval that allows for their correlation."""
     value = (tpr.value + tnr.value) / 2
     if tpr.interval is None or tnr.interval is None:
         return Rate(value, None, is_right.size)
@@ -184,7 +185,7 @@ def _kappa(verdicts: Vector, rows: ScoredRows, *, has_interval: bool) -> Rate:
     value = (agreement - chance) / (1 - chance)
     if not has_interval or verdict_rate in (0, 1):
         return Rate(value, None, n)
-    # Each output's influence on kappa, by the derivatives of its agreement and both rates.
+    # Each output's influence on kappa, from the derivatives of kappa by agreement and both rates.
     chance_influence = (labels - label_rate) * (2 * verdict_rate - 1)
     chance_influence += (verdicts - verdict_rate) * (2 * label_rate - 1)
     influence = (is_agreement - agreement - (1 - value) * chance_influence) / (1 - chance)
