@@ -30,8 +30,7 @@ RATE_COLUMNS = ("TPR", "TNR", "kappa")
 # A reader is asked to label more if half of the width of an interval is larger than this.
 WIDE_HALF_WIDTH = 0.10
 LABEL_MORE = "Label more documents."
-# A judge that is checked again and again passes by chance in the end. `--looks` prevents this by
-# wider intervals.
+# A judge that is checked often passes by chance in the end, unless `--looks` widens its intervals.
 LOOKS_ADVICE = "then verify again with --looks 2, or with as many looks as you plan"
 # What to say for each outcome of checking a judge against its floors. A floor is the lowest TPR,
 # TNR or rho that the user accepts (--min-tpr 0.8).
@@ -64,7 +63,7 @@ NO_INTERVAL = Obstacle(
     "Do not use it yet: labels are too few or too alike to show that it beats a coin."
 )
 NO_BETTER_THAN_COIN = Obstacle("Do not use it yet: it may be no better than a coin.")
-OPPOSITE = Obstacle(
+OPPOSITE_ORDER = Obstacle(
     "Do not use it: its scores and the labels run in opposite directions.",
     "If a low label is the best, reverse the labels by --values (1=5,2=4,4=2,5=1 or yes=0,no=1), "
     "else reverse the scores; more labels would not help.",
@@ -98,7 +97,7 @@ def obstacle_to_use(
         (TUNED_ON_THESE_LABELS, overlap is not None and overlap.tuned_on_these_labels),
         (SAME_SCORES, scorecard.has_same_scores),
         (NO_INTERVAL, interval is None and not is_perfect(scorecard)),
-        (OPPOSITE, interval is not None and interval.high < COIN_SHARE),
+        (OPPOSITE_ORDER, interval is not None and interval.high < COIN_SHARE),
         (NO_BETTER_THAN_COIN, is_like_coin),
     ]
     for obstacle, is_present in obstacles:
@@ -109,14 +108,14 @@ def obstacle_to_use(
 
 def _obstacle_to_verdicts(figures: VerdictFigures) -> Obstacle | None:
     """Return an obstacle unless the judge clearly beats a judge that always gives one verdict."""
-    accuracy, constant_share = figures.judge.accuracy, figures.constant_judge.accuracy.value
-    if accuracy.interval and accuracy.interval.low > constant_share:
+    agreement, constant_share = figures.judge.accuracy, figures.constant_judge.accuracy.value
+    if agreement.interval and agreement.interval.low > constant_share:
         return None
     refusal = (
-        f"Do not use its verdicts yet: it agrees with people on {share_text(accuracy.value)}; "
+        f"Do not use its verdicts yet: it agrees with people on {share_text(agreement.value)}; "
         f"always saying {figures.constant_verdict} would agree on {share_text(constant_share)}."
     )
-    if accuracy.interval is None or accuracy.interval.high >= constant_share:
+    if agreement.interval is None or agreement.interval.high >= constant_share:
         return Obstacle(refusal)
     return Obstacle(refusal, "Change its prompt or model; more labels would not help.")
 
@@ -267,15 +266,15 @@ def scale_facts(scorecard: Scorecard) -> Iterator[Fact]:
         yield "Scores", f"Their mean is {means}. The figures compare only how outputs are ordered."
 
 
-def tuning_warnings(overlap: TuningOverlap, unit: str, judge_name: str = "It") -> list[Fact]:
+def tuning_warnings(overlap: TuningOverlap, unit_noun: str, judge_name: str = "It") -> list[Fact]:
     """Return warnings if the judge was tuned on some of these labels or on their documents."""
     warnings = []
     if overlap.tuned_on_these_labels:
-        warnings.append(f"{overlap.n_rows:,} of these {unit}s, which flatters it.")
+        warnings.append(f"{overlap.n_rows:,} of these {unit_noun}s, which flatters it.")
     elif overlap.n_rows:
-        warnings.append(f"{overlap.n_rows:,} further {unit}s; these are not measured.")
+        warnings.append(f"{overlap.n_rows:,} further {unit_noun}s; these are not measured.")
     if n_rows := overlap.n_document_rows:
-        warnings.append(f"documents of {n_rows:,} of these {unit}s, which may flatter it.")
+        warnings.append(f"documents of {n_rows:,} of these {unit_noun}s, which may flatter it.")
     return [("Warning", f"{judge_name} was tuned on {warning}") for warning in warnings]
 
 
@@ -297,12 +296,9 @@ def unweighted_sentence(label_counts: DataCounts) -> str:
     """Return which coefficients have no weighted form, or "" if the labels are not weighted."""
     if not label_counts.is_weighted:
         return ""
-    symbols = [
-        coefficient.symbol or name
-        for name, coefficient in COEFFICIENTS.items()
-        if not coefficient.of_weighted
-    ]
-    return f"Left out at dataset level: {', '.join(symbols)} (no weighted form)."
+    names = [name for name in COEFFICIENTS if not COEFFICIENTS[name].of_weighted]
+    symbols = ", ".join(COEFFICIENTS[name].symbol or name for name in names)
+    return f"Left out at dataset level: {symbols} (no weighted form)."
 
 
 def annotator_facts(scorecard: Scorecard | None, n_tied: int) -> Iterator[Fact]:
@@ -328,17 +324,17 @@ def annotator_facts(scorecard: Scorecard | None, n_tied: int) -> Iterator[Fact]:
     yield "all annotators", f"Krippendorff's alpha {number_text(people.alpha)}"
 
 
-def labels_text(label_counts: DataCounts, unit: str) -> str:
+def labels_text(label_counts: DataCounts, unit_noun: str) -> str:
     """Return the labels' name and how many documents, systems and outputs (or pairs) they cover."""
     n_systems, n_outputs = label_counts.n_systems, label_counts.n_outputs
     documents_text = count_text(label_counts.n_documents, "document")
     systems_text = count_text(n_systems, "system") if n_systems else ""
     if label_counts.is_weighted:
         documents_text += " (weighted; differences are unweighted)"
-    elif unit == "output" and n_outputs == label_counts.n_documents:
-        documents_text, unit = "", "row"
-    count_texts = filter(None, (documents_text, systems_text, count_text(n_outputs, unit)))
-    return f"{', '.join(count_texts)} of {short_name(label_counts.name, 40)}"
+    elif unit_noun == "output" and n_outputs == label_counts.n_documents:
+        documents_text, unit_noun = "", "row"
+    amount_texts = filter(None, (documents_text, systems_text, count_text(n_outputs, unit_noun)))
+    return f"{', '.join(amount_texts)} of {short_name(label_counts.name, 40)}"
 
 
 def floors_advice(scorecard: Scorecard, command: str = "") -> str:
@@ -374,7 +370,7 @@ def labels_advice(scorecard: Scorecard, where_text: str) -> str:
         return ""
     interval, documents_text = scorecard.share_right.interval, count_text(n_documents, "document")
     if interval is None:
-        return f"Label more documents: {documents_text} are too few for an interval, or too alike."
+        return f"Label more documents: too few for an interval ({documents_text}), or too alike."
     if interval.half_width > WIDE_HALF_WIDTH:
         return f"Label more documents: with {documents_text} the interval is still wide."
     return ""

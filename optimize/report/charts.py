@@ -57,8 +57,8 @@ def interval_charts(figure_by_name: Mapping[str, Figure], figure_name: str) -> l
         return []
     points = np.array([*points_by_name.values()])
     positions, ticks = _positions(points, points)
-    values = [number_text(figure_by_name[name].value) for name in points_by_name]
-    rows = [*zip(points_by_name, values, positions.tolist(), strict=True)]
+    figure_texts = [number_text(figure_by_name[name].value) for name in points_by_name]
+    rows = [*zip(points_by_name, figure_texts, positions.tolist(), strict=True)]
     caption = f"Each judge's {figure_name} with its 95% interval."
     return [IntervalChart(rows=rows, ticks=ticks, caption=caption)]
 
@@ -88,10 +88,10 @@ def _system_charts(scored_items: ScoredItems) -> list[DotChart]:
     means_by_system = {}
     for name in scored_items.items.systems:
         # Both means are over the outputs that the judge has scored, as in the system-level rho.
-        rows = (systems == name) & ~np.isnan(judge)
-        if rows.any():
-            weights = scored_items.items.weights[rows]
-            means_by_system[name] = np.average(values[:, rows], axis=1, weights=weights)
+        is_drawn = (systems == name) & ~np.isnan(judge)
+        if is_drawn.any():
+            weights = scored_items.items.weights[is_drawn]
+            means_by_system[name] = np.average(values[:, is_drawn], axis=1, weights=weights)
     if len(means_by_system) < 2:
         return []
     human_means, judge_means = np.transpose([*means_by_system.values()])
@@ -122,10 +122,10 @@ def _positions(values: Vector, value_range: Vector) -> tuple[Vector, Ticks]:
     """Return the positions of values, in percent of an axis over `value_range`, and its ticks."""
     margin = AXIS_MARGIN * np.ptp(value_range) or 0.5
     start, end = value_range.min() - margin, value_range.max() + margin
-    min_step = (end - start) / 5
-    power_of_ten = 10.0 ** np.floor(np.log10(min_step))
-    step = next(power_of_ten * k for k in (1, 2, 5, 10) if power_of_ten * k >= min_step)
-    tick_values = np.arange(np.ceil(start / step), np.floor(end / step) + 1) * step
+    min_tick_step = (end - start) / 5
+    power_of_ten = 10.0 ** np.floor(np.log10(min_tick_step))
+    tick_step = next(power_of_ten * k for k in (1, 2, 5, 10) if power_of_ten * k >= min_tick_step)
+    tick_values = np.arange(np.ceil(start / tick_step), np.floor(end / tick_step) + 1) * tick_step
     percent_per_unit = 100 / (end - start)
     tick_positions = np.round((tick_values - start) * percent_per_unit, 2).tolist()
     tick_texts = [f"{round(value, 6) + 0.0:g}" for value in tick_values.tolist()]
@@ -151,20 +151,20 @@ def count_table(scored_items: ScoredItems) -> ReportTable:
 
 def _pair_table(scored_items: ScoredItems) -> ReportTable:
     """Return how often the judge prefers what people prefer, for each of four sets of pairs."""
-    human, majority = scored_items.human, np.abs(scored_items.human)
+    human, majority_size = scored_items.human, np.abs(scored_items.human)
     preferences = [pair for pair in scored_items.judgements if isinstance(pair, Preference)]
     margins_ab, margins_ba = np.array([(pair.margin_ab, pair.margin_ba) for pair in preferences]).T
     subsets = {
-        "annotators agree": (scored_items.scores, majority == 1),
-        "annotators differ": (scored_items.scores, (majority > 0) & (majority < 1)),
-        "A shown first": (margins_ab, majority > 0),
-        "B shown first": (margins_ba, majority > 0),
+        "annotators agree": (scored_items.scores, majority_size == 1),
+        "annotators differ": (scored_items.scores, (majority_size > 0) & (majority_size < 1)),
+        "A shown first": (margins_ab, majority_size > 0),
+        "B shown first": (margins_ba, majority_size > 0),
     }
     rows = []
     for name, (margins, is_in_subset) in subsets.items():
         is_counted = is_in_subset & ~np.isnan(margins)
         if is_counted.any():
-            credit = (1 + np.sign(margins[is_counted] * human[is_counted])) / 2
-            rows.append((name, share_text(credit.mean()), f"{credit.size:,}"))
+            credits = (1 + np.sign(margins[is_counted] * human[is_counted])) / 2
+            rows.append((name, share_text(credits.mean()), f"{credits.size:,}"))
     caption = "Pairs decided as people do; a tie is half right, and a coin reaches 50%."
     return ReportTable(("subset of pairs", "decided as people do", "pairs"), rows, caption)

@@ -11,7 +11,7 @@ from optimize.report.answer import Fact, ReportAnswer, ReportTable
 
 TABLE_NOTE = (
     "Differences are over the same documents; their intervals hold for all judges together. "
-    "$/1,000: the price of 1,000 rows at list price."
+    "$/1,000: for 1,000 rows at list price."
 )
 # For two relations of a judge to the best judge: a title, and the sentence before judges' names.
 RELATION_TEXTS = (
@@ -37,9 +37,9 @@ def comparison_answer(result: JudgeComparison) -> ReportAnswer:
     for judge in result.judges:
         warnings += card.tuning_warnings(judge.overlap, scorecard.unit, judge.name)
     for relation, title, text in RELATION_TEXTS:
-        names = [judge.name for judge in result.judges if judge.relation_to_best == relation]
-        if names:
-            facts.append((title, f"{text} {', '.join(names)}."))
+        judge_names = [judge.name for judge in result.judges if judge.relation_to_best == relation]
+        if judge_names:
+            facts.append((title, f"{text} {', '.join(judge_names)}."))
     side_by_side = " side by side" if len(result.judges) > 1 else ""
     return ReportAnswer(
         title=f"{result.dimension}: {count_text(len(result.judges), 'judge')}{side_by_side}",
@@ -55,10 +55,10 @@ def comparison_answer(result: JudgeComparison) -> ReportAnswer:
 def _tables(result: JudgeComparison) -> list[ReportTable]:
     """Return a table of figures and prices, and for judges of pass or fail a table of rates."""
     rows, rate_rows = list[Sequence[str]](), list[Sequence[str]]()
-    best_text = "best" if len(result.judges) > 1 else ""
+    text_of_best = "best" if len(result.judges) > 1 else ""
     for judge in result.judges:
         difference, price = judge.difference, judge.judge_entry.usage.cost_per_1000_rows
-        difference_text = figure_text(difference, signed=True) if difference else best_text
+        difference_text = figure_text(difference, signed=True) if difference else text_of_best
         price_text = "unknown" if price is None else cost_text(price)
         headline_text = figure_text(judge.scorecard.headline)
         rows.append((judge.name, headline_text, difference_text, price_text))
@@ -72,7 +72,6 @@ def _tables(result: JudgeComparison) -> list[ReportTable]:
 
 
 def cost_table(result: JudgeComparison) -> ReportTable:
-    """Return a table of each judge's failures and ties, and of its calls, time and cost."""
     column_names = ("judge", "failed", "ties", "seconds for 1,000", "calls", "spent", "plan")
     rows = []
     for judge in result.judges:
@@ -90,15 +89,15 @@ def cost_table(result: JudgeComparison) -> ReportTable:
 def judge_to_use(result: JudgeComparison) -> ComparedJudge:
     """Return the cheapest judge as good as the best; the best itself if its price is unknown."""
 
-    def price(judge: ComparedJudge) -> float:
+    def price_or_infinity(judge: ComparedJudge) -> float:
         known_price = judge.judge_entry.usage.cost_per_1000_rows
         return math.inf if known_price is None else known_price
 
     best = result.judges[0]
-    if math.isinf(price(best)):
+    if math.isinf(price_or_infinity(best)):
         return best
     candidates = [judge for judge in result.judges if judge.relation_to_best in ("best", "as good")]
-    return min(candidates, key=price)
+    return min(candidates, key=price_or_infinity)
 
 
 def comparison_headline(result: JudgeComparison) -> str:

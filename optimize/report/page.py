@@ -1,8 +1,7 @@
 """A self-contained HTML page on a run, a verification, a comparison or a panel.
 
 One template makes every page. The template escapes all texts and loads nothing from elsewhere. A
-page with misses has one script, which filters the misses. The page's security policy allows only
-this script, by its digest.
+page with misses has a script that filters them; the page's security policy allows no other script.
 """
 
 import difflib
@@ -90,7 +89,7 @@ def write_page(
 ) -> None:
     """Write a page as HTML; invisible and text-reversing characters are made visible."""
     script = files("optimize.report").joinpath("templates/misses.js").read_text(encoding="utf-8")
-    digest = b64encode(sha256(script.encode()).digest()).decode()
+    script_digest = b64encode(sha256(script.encode()).digest()).decode()
     environment = Environment(
         loader=PackageLoader("optimize.report"),
         autoescape=True,
@@ -105,7 +104,7 @@ def write_page(
         groups=groups,
         groups_title=groups_title,
         script=Markup(script),
-        digest=digest,
+        digest=script_digest,
     )
     write_atomically(path, utf8_text(escape_invisible(html)).encode(), overwrite=True)
 
@@ -138,8 +137,7 @@ def write_verification(path: Path, result: Verification, scored_items: ScoredIte
     caption = f"Every level and coefficient. {card.unweighted_sentence(counts)}"
     correlation_table = ReportTable(("level and coefficient",), rows, caption)
     figures = _figures_section(answer, scorecard, scored_items, correlation_table)
-    # The name of the page is part of the name of the table of misses, so that the table never
-    # replaces the misses.csv of a run.
+    # The table of misses is named after the page, so that it never replaces a run's misses.csv.
     _write_misses(path.with_suffix(f".{MISSES_FILE}"), scored_items)
     write_page(path, answer, [figures, source_section(counts)], miss_groups(scored_items))
 
@@ -154,7 +152,6 @@ def _figures_section(
 
 
 def _write_misses(path: Path, scored_items: ScoredItems) -> None:
-    """Write the table of all misses, if people and the judge pass or fail outputs."""
     if not scored_items.has_verdicts:
         return
     rows = [miss.to_json() for miss in list_misses(scored_items)]
@@ -186,14 +183,13 @@ def write_comparison(path: Path, result: JudgeComparison) -> None:
     write_page(path, answer, [section, source_section(result.data_counts)])
 
 
-def source_section(counts: DataCounts) -> Section:
-    """Return the section that gives the name and the digest of the file of labels."""
-    facts = [("Labels", f"{counts.name}, sha256 {counts.sha256}")]
+def source_section(label_counts: DataCounts) -> Section:
+    facts = [("Labels", f"{label_counts.name}, sha256 {label_counts.sha256}")]
     return Section(title="Where it comes from", facts=facts)
 
 
 def _probe_table(probes: ProbeResult) -> ReportTable:
-    """Return a table of how scores change if an added line asks the judge for a better score."""
+    """Return a table of how scores change if a line in the output asks for a better score."""
     rows = []
     for title, shift in probes.shifts.items():
         if shift.n_outputs:
@@ -220,7 +216,7 @@ def _failure_table(scored_items: ScoredItems) -> ReportTable:
 def _prompt_section(result: TuningResult, prompts: ByJudge[Prompt]) -> Section:
     """Return the section on the prompt that ships: its changes, demonstrations and questions."""
     untuned, tuned, shipped = prompts.untuned, prompts.tuned, prompts.for_judge(result.shipped)
-    instruction = sentence_difference(untuned.instruction, shipped.instruction)
+    marked_text = sentence_difference(untuned.instruction, shipped.instruction)
     change_text = "sentences that tuning deleted are struck through, new ones are marked"
     folded: dict[str, NamedTexts] = {}
     if untuned.instruction == tuned.instruction:
@@ -235,7 +231,7 @@ def _prompt_section(result: TuningResult, prompts: ByJudge[Prompt]) -> Section:
         title="The prompt that ships",
         facts=[("Instruction", change_text)],
         tables=_answer_tables(result),
-        texts=[("instruction", instruction)],
+        texts=[("instruction", marked_text)],
         folded=folded,
     )
 
@@ -247,8 +243,8 @@ def _answer_tables(result: TuningResult) -> list[ReportTable]:
     rows = []
     for answer in result.answers:
         change = "" if answer.loss is None else number_text(-answer.loss, signed=True)
-        options = " or ".join(map(str, answer.answers))
-        rows.append((answer.name, answer.text, options, f"{answer.share:.0%}", change))
+        options_text = " or ".join(map(str, answer.answers))
+        rows.append((answer.name, answer.text, options_text, f"{answer.share:.0%}", change))
     figure_name = "balanced accuracy" if result.objective == "balanced" else "rho"
     caption = (
         "The questions that the judge answers in one reply. Their shares were learned from "
@@ -268,12 +264,12 @@ def sentence_difference(before: str, after: str) -> Markup:
     """Mark the sentences that were deleted from `before` and inserted into `after`, as HTML."""
     old, new = (re.findall(r".+?(?:[.!?:]\s+|\n+|$)", text, re.DOTALL) for text in (before, after))
     stripped_old, stripped_new = [*map(str.strip, old)], [*map(str.strip, new)]
-    pieces: list[Markup] = []
+    html_parts: list[Markup] = []
     matcher = difflib.SequenceMatcher(None, stripped_old, stripped_new, autojunk=False)
     for change, start, end, new_start, new_end in matcher.get_opcodes():
         if change == "equal":
-            pieces += map(escape, new[new_start:new_end])
+            html_parts += map(escape, new[new_start:new_end])
             continue
-        pieces += [Markup("<del>{}</del> ").format(text) for text in stripped_old[start:end]]
-        pieces += [Markup("<ins>{}</ins>").format(text) for text in new[new_start:new_end]]
-    return Markup("").join(pieces)
+        html_parts += [Markup("<del>{}</del> ").format(text) for text in stripped_old[start:end]]
+        html_parts += [Markup("<ins>{}</ins>").format(text) for text in new[new_start:new_end]]
+    return Markup("").join(html_parts)

@@ -29,15 +29,15 @@ MAX_PRINTED_ROWS = 3
 
 
 def changed_swap_lines(result: ChangedRowsSwap) -> list[str]:
-    """Return which changed outputs to label, or the decision on a swap if they have labels."""
+    """Return lines on a swap with labels only where judges differ: what to label, or a verdict."""
     n_changed, n_outputs = result.n_changed, count_text(result.n_outputs, "output")
     new, old = short_name(result.new_judge), short_name(result.old_judge)
     changes_text = f"{new} and {old} differ on {n_changed:,} of {n_outputs}"
     if (difference := result.difference) is None:
         what_to_label = (
-            f"{result.file_to_label}: {count_text(result.n_drawn, 'changed output')} to label. If "
-            f"both judges are equally good, {result.n_needed:,} labels of independent outputs show "
-            "it in 80% of cases."
+            f"{result.file_to_label}: {count_text(result.n_drawn, 'changed output')} to label. "
+            f"{result.n_needed:,} labels of independent outputs show in 80% of cases that an "
+            "equally good judge is no worse."
         )
         if result.n_needed > max(n_changed, MIN_ROWS_TO_LABEL):
             n_to_bring = round_up_to_two_digits(result.n_outputs * result.n_needed / n_changed)
@@ -83,26 +83,26 @@ def swap_lines(result: SwapResult, report_path: str | None = None) -> list[str]:
 def write_swap(path: Path, result: SwapResult) -> None:
     """Write the page on a swap, with the rows on which the judges differ most."""
     answer, units = swap_answer(result), f"{result.comparison.scorecard.unit}s"
-    group = MissGroup(
+    changes_group = MissGroup(
         title=f"Changes: {result.n_changed:,}",
         caption=f"The {units} on which the judges differ, old → new; {MAX_CHANGED_ROWS} at most.",
         misses=[row.change for row in result.changed_rows],
     )
     figures = Section(title="Figures", facts=answer.facts)
     sections = [figures, source_section(result.comparison.data_counts)]
-    write_page(path, answer, sections, [group], "What changes")
+    write_page(path, answer, sections, [changes_group], "What changes")
 
 
 def swap_answer(result: SwapResult) -> ReportAnswer:
     """Return the answer on a swap: verdict, both judges' figures, changes, and next step."""
     comparison, scorecard = result.comparison, result.comparison.scorecard
     new, old = short_name(result.new_judge), short_name(result.old_judge)
-    named_judges = [*zip((new, old), comparison.judges, strict=True)]
+    judges_with_names = [*zip((new, old), comparison.judges, strict=True)]
     reasons: list[Fact] = [("", _changes_sentence(result, new, old))]
-    n_failed = [(judge.scorecard.rho.n_failed, name) for name, judge in named_judges]
-    if failed_text := ", ".join(f"{number:,} of {name}" for number, name in n_failed if number):
+    failures = [(judge.scorecard.rho.n_failed, name) for name, judge in judges_with_names]
+    if failed_text := ", ".join(f"{number:,} of {name}" for number, name in failures if number):
         reasons.append(("Failed and left out", f"{failed_text}."))
-    for name, judge in named_judges:
+    for name, judge in judges_with_names:
         reasons += tuning_warnings(judge.overlap, scorecard.unit, name)
     n_text = count_text(result.difference.n_documents, interval_unit(comparison.level))
     interval_note = TOO_FEW_FOR_INTERVAL
@@ -113,13 +113,13 @@ def swap_answer(result: SwapResult) -> ReportAnswer:
         headline=result.sentence,
         reasons=reasons,
         tiles=[
-            *(_judge_tile(name, judge.scorecard) for name, judge in named_judges),
+            *(_judge_tile(name, judge.scorecard) for name, judge in judges_with_names),
             Tile(
                 "Difference", result.difference, f"{interval_note}, n={n_text}", is_difference=True
             ),
         ],
         measured_on=measured_sentence(scorecard, comparison.data_counts),
-        facts=[*_judge_facts(named_judges)],
+        facts=[*_judge_facts(judges_with_names)],
         next_steps=[swap_step(result)],
     )
 
@@ -133,10 +133,10 @@ def _judge_tile(name: str, scorecard: Scorecard) -> Tile:
     return Tile(f"{scorecard.headline_name.capitalize()} of {name}", scorecard.headline, rates_text)
 
 
-def _judge_facts(named_judges: Sequence[tuple[str, ComparedJudge]]) -> Iterator[Fact]:
+def _judge_facts(judges_with_names: Sequence[tuple[str, ComparedJudge]]) -> Iterator[Fact]:
     """Yield both judges' missed fails and false alarms, and the costs of judges that were asked."""
     missed_fails, false_alarms, costs = [], [], []
-    for name, judge in named_judges:
+    for name, judge in judges_with_names:
         if figures := judge.scorecard.verdict_figures:
             confusion, tpr, tnr = figures.judge.confusion, figures.judge.tpr, figures.judge.tnr
             missed_fails.append(f"{name} {confusion['fail_pass']:,}/{tnr.n:,}")
@@ -161,8 +161,8 @@ def _changes_sentence(result: SwapResult, new_name: str, old_name: str) -> str:
     verb = "changes" if n_changed == 1 else "change"
     text = f"{count_text(n_changed, scorecard.unit)} {verb}"
     if scorecard.verdict_figures:
-        n_up, n_down = result.n_by_direction["up"], result.n_by_direction["down"]
-        text += f" ({n_up:,} fail → pass, {n_down:,} pass → fail)"
+        n_to_pass, n_to_fail = result.n_by_direction["up"], result.n_by_direction["down"]
+        text += f" ({n_to_pass:,} fail → pass, {n_to_fail:,} pass → fail)"
     elif not scorecard.is_pairwise:
         text += " rank"
     n_new, n_old = result.n_by_side["new"], result.n_by_side["old"]
@@ -185,6 +185,6 @@ def swap_step(result: SwapResult) -> str:
     if not result.documents_to_decide:
         return f"Label more {unit}s."
     advice = "Keep the old judge, or label" if result.is_interval_negative else "Label"
-    n_text = count_text(result.documents_to_decide, unit)
-    advice += f" more: about {n_text} in all would decide, if the difference stays"
+    amount_text = count_text(result.documents_to_decide, unit)
+    advice += f" more: about {amount_text} in all would decide, if the difference stays"
     return f"{advice}; {LOOKS_ADVICE}." if result.looks == 1 else f"{advice}."

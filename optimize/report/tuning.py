@@ -100,11 +100,11 @@ def gain_sentence(result: TuningResult, test: SplitResult) -> str:
         return "It is not known whether tuning helped: the gain on test is undefined."
     if result.shipped != "tuned" and result.tuned_file is None:
         return "The search found nothing better than the untuned judge, so nothing was gained."
-    figure_name, values = f"{result.level}-level rho", [untuned.rho.value, tuned.rho.value]
+    figure_name, figure_values = f"{result.level}-level rho", [untuned.rho.value, tuned.rho.value]
     if test.balanced_gain:
         figure_name = "balanced accuracy"
-        values = [untuned.share_right.value, tuned.share_right.value]
-    untuned_text, tuned_text = map(number_text, values)
+        figure_values = [untuned.share_right.value, tuned.share_right.value]
+    untuned_text, tuned_text = map(number_text, figure_values)
     meaning = _gain_meaning(test, count_text(tuned.rho.n_documents, "document"))
     is_contradicted = gain.value < 0 if result.shipped == "tuned" else test.is_gain_confirmed
     if is_contradicted:
@@ -115,8 +115,8 @@ def gain_sentence(result: TuningResult, test: SplitResult) -> str:
     if result.unseen and not math.isnan(result.unseen.objective_gain.value):
         unseen_gain = figure_text(result.unseen.objective_gain, signed=True)
         gain_text += f"; on unseen systems {unseen_gain}"
-    both_texts = f"{untuned_text} untuned and {tuned_text} tuned"
-    return f"On test {figure_name} is {both_texts}: {gain_text}. {meaning}"
+    figures_text = f"{untuned_text} untuned and {tuned_text} tuned"
+    return f"On test {figure_name} is {figures_text}: {gain_text}. {meaning}"
 
 
 def _gain_meaning(test: SplitResult, documents_text: str) -> str:
@@ -182,8 +182,8 @@ def tuning_steps(result: TuningResult, folder: str = "FOLDER") -> list[str]:
         steps += [obstacle.remedy or labels_step or card.LABEL_MORE, *gain_steps]
     if not obstacle:
         command = f"dspy-judges verify {shlex.quote(folder)} --data FILE"
-        advice = card.floors_advice(scorecard, command)
-        steps.append(f"Load it with `judges.load({json.dumps(folder)})`. {advice}")
+        floors_text = card.floors_advice(scorecard, command)
+        steps.append(f"Load it with `judges.load({json.dumps(folder)})`. {floors_text}")
     return [*filter(None, steps)][:MAX_STEPS]
 
 

@@ -35,8 +35,8 @@ def verification_lines(
         return lines
     scorecard, counts = result.scorecard, result.data_counts
     facts = [*card.order_facts(scorecard), *card.annotator_facts(scorecard, counts.n_tied or 0)]
-    remarks = wrap_lines(card.unweighted_sentence(counts), *fact_lines(facts))
-    return [*lines, "", *card.correlation_lines(scorecard, counts.n_systems), *remarks]
+    remark_lines = wrap_lines(card.unweighted_sentence(counts), *fact_lines(facts))
+    return [*lines, "", *card.correlation_lines(scorecard, counts.n_systems), *remark_lines]
 
 
 def verification_answer(result: Verification, *, with_faults: bool = True) -> ReportAnswer:
@@ -73,8 +73,8 @@ def _association_warnings(associations: Associations) -> Iterator[Fact]:
     if length and exceeds_people(length.judge_rho, length.interval, length.people_rho):
         own_rho = number_text(length.judge_rho, signed=True)
         people_rho = number_text(length.people_rho, signed=True)
-        follows = "The judge's scores follow length more than people's labels do"
-        yield "Length", f"{follows}: rho {own_rho} against {people_rho}."
+        finding = "The judge's scores follow length more than people's labels do"
+        yield "Length", f"{finding}: rho {own_rho} against {people_rho}."
     if position and exceeds_people(position.value, position.interval):
         side, share = "first" if position.value > 0 else "second", (1 + abs(position.value)) / 2
         yield "Order", f"It prefers the output shown {side} in {share:.0%} of cases (a coin: 50%)."

@@ -39,9 +39,9 @@ def balanced_accuracy(judge_verdicts: ArrayLike, human: ArrayLike) -> float:
     Verdicts and people's labels have shape (outputs,) and are 1 for a pass and 0 for a fail. Failed
     judgements (NaN) are left out. The result is NaN if all labels are equal.
     """
-    passes, labels = np.asarray(judge_verdicts, dtype=float), np.asarray(human, dtype=float)
-    has_verdict = ~np.isnan(passes)
-    return float(0.5 + passes[has_verdict] @ _gain_by_passing(labels[has_verdict]))
+    verdict_values, labels = np.asarray(judge_verdicts, dtype=float), np.asarray(human, dtype=float)
+    has_verdict = ~np.isnan(verdict_values)
+    return float(0.5 + verdict_values[has_verdict] @ _gain_by_passing(labels[has_verdict]))
 
 
 def best_threshold(scores: ArrayLike, human: ArrayLike) -> float:
@@ -110,11 +110,11 @@ def contrast_balanced_accuracy(
 
 def _gain_by_passing(labels: Vector) -> Vector:
     """Return what a pass on each output adds to balanced accuracy; NaN if all labels are equal."""
-    passes = labels == 1
-    n_passes = int(passes.sum())
+    is_pass = labels == 1
+    n_passes = int(is_pass.sum())
     if not 0 < n_passes < labels.size:
         return np.full(labels.size, np.nan)
-    return np.where(passes, 0.5 / n_passes, -0.5 / (labels.size - n_passes))
+    return np.where(is_pass, 0.5 / n_passes, -0.5 / (labels.size - n_passes))
 
 
 def _size_of_smaller_class(labels: Vector) -> int:

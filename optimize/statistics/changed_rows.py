@@ -25,11 +25,11 @@ MIN_ROWS_TO_LABEL = 30
 def gain_contributions(
     gain: ArrayLike, is_changed: Mask, document: ArrayLike
 ) -> tuple[Vector, float]:
-    """Return the documents' contributions to the difference in accuracy, and a typical size.
+    """Return the documents' contributions to the difference in accuracy, and a possible one.
 
     `gain` is -1, 0 or 1 for labelled rows and NaN for others; gains of unchanged rows are ignored.
     The mean of the contributions is the new judge's accuracy minus the old judge's; it is NaN if no
-    changed row has a label. The size is the `possible_contribution` of `cautious_interval`.
+    changed row has a label. `cautious_interval` takes both as its first two arguments.
     """
     gains = np.asarray(gain, dtype=float)
     document_codes = np.unique(np.asarray(document), return_inverse=True)[1]
@@ -37,21 +37,21 @@ def gain_contributions(
     mean_gain = np.nan if is_changed.any() else 0.0
     if is_labelled.any():
         mean_gain = float(gains[is_labelled].mean())
-    row_excess = np.where(is_labelled, gains - mean_gain, 0)
+    excess_gain_by_row = np.where(is_labelled, gains - mean_gain, 0)
     # Sums over each document: of rows, changed rows, labelled changed rows, and excess gains.
-    columns = np.ones(gains.size), is_changed, is_labelled, row_excess
+    columns = np.ones(gains.size), is_changed, is_labelled, excess_gain_by_row
     sums = (np.bincount(document_codes, column) for column in columns)
-    n_rows, n_changed, n_labelled, excess_gains = sums
-    n_documents, total_labelled = n_rows.size, max(n_labelled.sum(), 1)
+    n_rows, n_changed, n_labelled, excess_gain_sums = sums
+    n_documents, n_labelled_in_all = n_rows.size, max(n_labelled.sum(), 1)
     changed_share = n_changed.sum() / n_rows.sum()
     contributions = (
         changed_share * mean_gain
         + n_documents / n_rows.sum() * mean_gain * (n_changed - changed_share * n_rows)
-        + changed_share * n_documents / total_labelled * excess_gains
+        + changed_share * n_documents / n_labelled_in_all * excess_gain_sums
     )
     if not is_changed.any():
         return contributions, n_documents * float(((n_rows / n_rows.sum()) ** 2).sum())
-    squared_label_shares = (n_labelled / total_labelled) ** 2
+    squared_label_shares = (n_labelled / n_labelled_in_all) ** 2
     return contributions, float(changed_share * n_documents * squared_label_shares.sum())
 
 
@@ -72,8 +72,8 @@ def interval_on_these_rows(gain: ArrayLike, is_changed: Mask) -> Interval | None
     error_factor = math.sqrt((1 - n_labelled / n_changed) / n_labelled)
     quantile = student_quantile(n_labelled, confidence=0.95)
     half_width = quantile * changed_share * gain_sd * error_factor
-    difference = changed_share * float(known_gains.mean())
-    return Interval(difference - half_width, difference + half_width)
+    accuracy_difference = changed_share * float(known_gains.mean())
+    return Interval(accuracy_difference - half_width, accuracy_difference + half_width)
 
 
 def rows_to_label(n_changed: int, n_rows: int, margin: float) -> int:

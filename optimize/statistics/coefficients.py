@@ -38,8 +38,8 @@ def _scale_rows(values: Matrix, weight: Vector | float) -> Matrix:
     # Divide first, because squares of very large or very small scores overflow or underflow.
     largest_deviation = np.abs(deviations).max(axis=-1, keepdims=True)
     deviations = deviations / np.where(largest_deviation > 0, largest_deviation, 1)
-    norm = np.sqrt((deviations**2 * weight).sum(axis=-1, keepdims=True))
-    return np.asarray(deviations / np.where(norm > 0, norm, 1))
+    row_norms = np.sqrt((deviations**2 * weight).sum(axis=-1, keepdims=True))
+    return np.asarray(deviations / np.where(row_norms > 0, row_norms, 1))
 
 
 def _kendall(scores: Matrix, ratings: Matrix) -> Vector:
@@ -47,9 +47,9 @@ def _kendall(scores: Matrix, ratings: Matrix) -> Vector:
     # Three counts of pairs of outputs, for each row: concordant minus discordant pairs, pairs with
     # different scores, and pairs with different ratings.
     concordance, n_untied_scores, n_untied_ratings = np.zeros((3, len(scores)))
-    for distance in range(1, scores.shape[-1]):
-        score_signs = np.sign(scores[:, distance:] - scores[:, :-distance])
-        rating_signs = np.sign(ratings[:, distance:] - ratings[:, :-distance])
+    for column_offset in range(1, scores.shape[-1]):
+        score_signs = np.sign(scores[:, column_offset:] - scores[:, :-column_offset])
+        rating_signs = np.sign(ratings[:, column_offset:] - ratings[:, :-column_offset])
         concordance += (score_signs * rating_signs).sum(axis=-1)
         n_untied_scores += np.abs(score_signs).sum(axis=-1)
         n_untied_ratings += np.abs(rating_signs).sum(axis=-1)

@@ -77,7 +77,7 @@ def _contrast_at_system_level(
         return contrast_from_documents(np.empty(0), ())
     n_documents = rows_a.n_documents
     summands_a, summands_b = _summands_of_system_means(rows_a), _summands_of_system_means(rows_b)
-    mean_of_judges = (summands_a + summands_b).sum(axis=0) / 2
+    means_of_both_judges = (summands_a + summands_b).sum(axis=0) / 2
 
     def rho_of_means(means: Matrix) -> Vector:
         # Round, so that rounding errors break no ties. Means of standardised scores are near 1.
@@ -86,8 +86,8 @@ def _contrast_at_system_level(
 
     def rho_differences(signs: Matrix) -> Vector:
         half_difference = signs @ (summands_a - summands_b) / 2
-        rho_a = rho_of_means(mean_of_judges + half_difference)
-        return rho_a - rho_of_means(mean_of_judges - half_difference)
+        rho_a = rho_of_means(means_of_both_judges + half_difference)
+        return rho_a - rho_of_means(means_of_both_judges - half_difference)
 
     standard_error = np.inf
     if n_documents > 1:

@@ -55,8 +55,7 @@ class Correlation:
         n_undefined: At summary level, on how many documents the coefficient is undefined.
         n_failed: How many outputs have no score because the judge failed.
         n_zero: How many of the `n_undefined` documents count as 0.
-        undefined: What undefined documents count as: "judge_zero" or "left_out" (see
-            `summary_level`).
+        undefined: "judge_zero" or "left_out": how undefined documents count (see `summary_level`).
     """
 
     coefficient: str
@@ -181,7 +180,7 @@ def _correlation(
 ) -> Correlation:
     _check_name("coefficient", coefficient, COEFFICIENTS)
     _check_name("undefined", undefined, get_args(UndefinedRule))
-    result = partial(
+    build_correlation = partial(
         Correlation,
         coefficient=coefficient,
         level=level,
@@ -196,21 +195,21 @@ def _correlation(
             interval = system_interval(value, rows.n_systems)
         elif coefficient == "spearman" and rows.has_enough_untied_documents:
             interval = correlation_interval(value, rho_contributions(rows, "dataset"))
-        return result(value=value, interval=interval, n_documents=rows.n_documents)
+        return build_correlation(value=value, interval=interval, n_documents=rows.n_documents)
     coefficients = _coefficients_within_documents(rows, coefficient)
     n_defined = int((~np.isnan(coefficients)).sum())
     if undefined == "judge_zero":
         coefficients = _with_zeros(coefficients, rows)
     is_counted = ~np.isnan(coefficients)
-    values, mean = coefficients[is_counted], np.nan
+    values, mean_coefficient = coefficients[is_counted], np.nan
     if values.size:
         weights = rows.weights[rows.first_output_rows][is_counted]
-        mean = float(np.average(values, weights=weights))
+        mean_coefficient = float(np.average(values, weights=weights))
         # Shift the coefficients so that their unweighted mean is their weighted mean.
-        values += (weights / weights.mean() - 1) * (values - mean)
-    return result(
-        value=mean,
-        interval=correlation_interval(mean, values),
+        values += (weights / weights.mean() - 1) * (values - mean_coefficient)
+    return build_correlation(
+        value=mean_coefficient,
+        interval=correlation_interval(mean_coefficient, values),
         n_documents=values.size,
         n_undefined=rows.n_documents - n_defined + rows.n_unscored_documents,
         n_zero=values.size - n_defined,
@@ -277,9 +276,9 @@ def _coefficients_within_documents(rows: ScoredRows, coefficient: str) -> Vector
     """Return the coefficient within each document; NaN if all scores or all labels are equal."""
     n_outputs = np.bincount(rows.document_codes, minlength=rows.n_documents)
     coefficients = np.full(n_outputs.size, np.nan)
-    for size in np.unique(n_outputs[n_outputs > 1]):
-        documents_of_size = np.flatnonzero(n_outputs == size)
-        output_rows = rows.first_output_rows[documents_of_size, None] + np.arange(size)
+    for document_size in np.unique(n_outputs[n_outputs > 1]):
+        documents_of_size = np.flatnonzero(n_outputs == document_size)
+        output_rows = rows.first_output_rows[documents_of_size, None] + np.arange(document_size)
         coefficients[documents_of_size] = COEFFICIENTS[coefficient].of_rows(
             rows.scores[output_rows], rows.labels[output_rows]
         )
@@ -290,8 +289,8 @@ def _with_zeros(coefficients: Vector, rows: ScoredRows) -> Vector:
     """Return the coefficients, with 0 for documents on which only the scores are constant."""
     first_labels = rows.labels[rows.first_output_rows]
     is_other_label = rows.labels != first_labels[rows.document_codes]
-    is_varied = rows.document_sums(is_other_label) > 0
-    return np.where(np.isnan(coefficients) & is_varied, 0.0, coefficients)
+    has_varied_labels = rows.document_sums(is_other_label) > 0
+    return np.where(np.isnan(coefficients) & has_varied_labels, 0.0, coefficients)
 
 
 def _effect_through_ranks(scores: Vector, rho_per_rank: Vector, weight: Vector) -> Vector:
@@ -300,5 +299,5 @@ def _effect_through_ranks(scores: Vector, rho_per_rank: Vector, weight: Vector) 
     deviations = ranks - np.average(ranks, weights=weight)
     rank_sd = np.sqrt(np.average(deviations**2, weights=weight))
     # An output raises the ranks of outputs with higher scores by 1, and with equal scores by .5.
-    effect = sums_above(scores, rho_per_rank * weight) / rank_sd
-    return np.asarray(effect - np.average(effect, weights=weight))
+    effects = sums_above(scores, rho_per_rank * weight) / rank_sd
+    return np.asarray(effects - np.average(effects, weights=weight))

@@ -6,8 +6,7 @@ A floor is the lowest acceptable value of a figure, such as a judge's TPR, TNR o
 A judge that stays as good as today holds a suggested floor on as many new labels with a probability
 of 90 %. With a probability of 10 %, the figure on new labels is below a certain value. The
 suggested floor is the low end of the interval around this value. The figures on today's and on new
-labels have the same standard error around the same true value, so their difference has twice the
-variance.
+labels have the same standard error, so their difference has twice the variance.
 """
 
 import math
@@ -30,8 +29,7 @@ PLANNED_POWER, ERROR_RATIOS = 0.9, (0.5, 0.75)
 QUANTILE_OF_ONE_FLOOR, QUANTILE_OF_TWO_FLOORS = 1.281552, 1.632219
 # The width of an interval is itself an estimate. Its relative error is 1 / sqrt(2 f), where f is
 # the effective number of outputs divided by (1 + the design effect). To first order, the variance
-# of a new figure's distance from its floor is 1 + 4.5 / f times as large, with two floors
-# 1 + 5.5 / f times.
+# of a figure's distance from its floor is 1 + 4.5 / f times as large (two floors: 1 + 5.5 / f).
 WIDTH_NOISE = 5
 
 
@@ -59,7 +57,7 @@ def suggested_rate_floor(rate: float, interval_low: float, n_outputs: int) -> fl
 
 
 def interval_for_looks(figure: Correlation | Rate, looks: int) -> Interval | None:
-    """Return a figure's 95 % interval, widened to hold at each of `looks` looks at more labels."""
+    """Return a figure's 95 % interval, widened to hold at all `looks` looks at growing labels."""
     value, interval = figure.value, figure.interval
     if interval is None or looks == 1:
         return interval
@@ -141,8 +139,8 @@ def labels_to_decide(
 
     def probability_above(n: Codes, floor: float) -> Vector:
         margin = student_quantile(math.inf) * np.sqrt(n * floor * (1 - floor))
-        fewest_right = np.ceil(n * floor + margin - 1e-9) if floor < 1 else n + 1
-        probabilities = bdtrc(np.minimum(fewest_right - 1, n), n, 1 - error_ratio * (1 - floor))
+        min_n_right = np.ceil(n * floor + margin - 1e-9) if floor < 1 else n + 1
+        probabilities = bdtrc(np.minimum(min_n_right - 1, n), n, 1 - error_ratio * (1 - floor))
         return np.where(n >= MIN_OUTPUTS_FOR_RATES, probabilities, 0.0)
 
     def probability_above_all(n: int) -> float:

@@ -93,21 +93,21 @@ def annotator_agreement(
     if judge is not None:
         raters.insert(0, (-1, np.asarray(judge, dtype=float)))
     agreements = []
-    for (first, ratings_a), (second, ratings_b) in itertools.combinations(raters, 2):
+    for (column_a, ratings_a), (column_b, ratings_b) in itertools.combinations(raters, 2):
         both_rated = ~np.isnan(ratings_a + ratings_b)
         if not both_rated.any():
             continue
         rho = _rho(level, ratings_a, ratings_b, *ids)
         labels_a, labels_b = ratings_a[both_rated], ratings_b[both_rated]
-        if first >= 0:
+        if column_a >= 0:
             # If one annotator gives all outputs of a document the same rating, rho on this document
             # is 0 or NaN, depending on the order of the arguments. So both orders are averaged.
             rho = (rho + _rho(level, ratings_b, ratings_a, *ids)) / 2
         elif scale is not None:
             labels_a = nearest_ratings(labels_a, scale)
         agreement = AnnotatorAgreement(
-            first=first if first >= 0 else None,
-            second=second,
+            first=column_a if column_a >= 0 else None,
+            second=column_b,
             equal=float(np.isclose(labels_a, labels_b).mean()),
             kappa=quadratic_kappa(labels_a, labels_b),
             rho=rho,
@@ -171,12 +171,12 @@ def one_annotator(
     if not rhos:
         return None
     judge_rho, annotator_rho = np.mean(rhos, axis=0).tolist()
-    of_judge, of_annotator = _mean_over_annotators(np.array(contributions))
-    annotator_interval = correlation_interval(annotator_rho, of_annotator)
-    gap_interval = interval_of_mean(of_judge - of_annotator, bound=2)
+    judge_parts, annotator_parts = _mean_over_annotators(np.array(contributions))
+    annotator_interval = correlation_interval(annotator_rho, annotator_parts)
+    gap_interval = interval_of_mean(judge_parts - annotator_parts, bound=2)
     return OneAnnotatorComparison(
         annotator=IntervalEstimate(annotator_rho, annotator_interval),
-        judge=IntervalEstimate(judge_rho, correlation_interval(judge_rho, of_judge)),
+        judge=IntervalEstimate(judge_rho, correlation_interval(judge_rho, judge_parts)),
         gap=IntervalEstimate(judge_rho - annotator_rho, gap_interval),
         n_outputs=scores.size,
         n_documents=int(document_codes.max()) + 1,
@@ -195,15 +195,15 @@ def _contributions(level: Level, judge: Vector, human: Vector, document_codes: C
 
 def _mean_over_annotators(contributions: NDArray[np.float64]) -> Matrix:
     """Return the means of contributions over annotators; none if an annotator has only NaN."""
-    is_known = ~np.isnan(contributions)
-    if not is_known.any(axis=-1).all():
+    is_rated = ~np.isnan(contributions)
+    if not is_rated.any(axis=-1).all():
         return np.empty((2, 0))
-    is_document_known = is_known.any(axis=(0, 1))
+    is_rated_document = is_rated.any(axis=(0, 1))
     means = np.nanmean(contributions, axis=-1, keepdims=True)
     # A document that an annotator did not rate adds nothing to the error of that annotator's mean.
-    scale_factors = is_document_known.sum() / is_known.sum(axis=-1, keepdims=True)
-    scaled = means + np.where(is_known, contributions - means, 0) * scale_factors
-    return np.asarray(scaled.mean(axis=0)[:, is_document_known])
+    scale_factors = is_rated_document.sum() / is_rated.sum(axis=-1, keepdims=True)
+    scaled_contributions = means + np.where(is_rated, contributions - means, 0) * scale_factors
+    return np.asarray(scaled_contributions.mean(axis=0)[:, is_rated_document])
 
 
 def reliability(
@@ -227,9 +227,9 @@ def reliability(
     # and so on. The ratings in a column may come from different annotators.
     sorted_ratings = np.take_along_axis(matrix, np.argsort(np.isnan(matrix), axis=1), axis=1)
     rating_columns = sorted_ratings.T[: rating_counts.max(initial=0)]
-    pairs = [*itertools.permutations(rating_columns, 2)]
-    rhos = np.array([_rho(level, *pair, *ids) for pair in pairs])
-    n_shared_outputs = np.array([(~np.isnan(a + b)).sum() for a, b in pairs])
+    column_pairs = [*itertools.permutations(rating_columns, 2)]
+    rhos = np.array([_rho(level, *columns, *ids) for columns in column_pairs])
+    n_shared_outputs = np.array([(~np.isnan(a + b)).sum() for a, b in column_pairs])
     is_defined = ~np.isnan(rhos)
     if not is_defined.any():
         return np.nan

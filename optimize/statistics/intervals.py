@@ -8,9 +8,8 @@ would cover the true value in fewer than 93 or more than 97 of 100 samples (benc
 
 If a user looks at a statistic several times while labels are added (interim analyses), all `looks`
 have the same critical value, so that their intervals hold simultaneously (Pocock 1977). The error
-rate of a look is Sidak's (1967), 1 - (1 - e)^(1 / looks). Pocock's constants are valid only if as
-many labels are added before each look. If labels double before each of eight looks, an error rate
-of .025 becomes .036.
+rate of a look is Sidak's (1967), 1 - (1 - e)^(1 / looks). Pocock's constants assume equally many
+labels for each look: if labels double before each of eight looks, a rate of .025 becomes .036.
 """
 
 import hashlib
@@ -113,9 +112,9 @@ def cautious_interval(
     contributions are 0, the sample may by chance lack differences that the population has. So two
     made-up contributions are added, a positive and a negative one. They are as large as the largest
     absolute contribution, and at least as large as `possible_contribution`, which a document could
-    make. If both are 0, they are as large as the range of rho, 2. The degrees of freedom depend on
-    the kurtosis of the contributions (O'Neill 2014), and the centre of the interval on their
-    skewness (Johnson 1978). The interval is None for fewer than 15 documents.
+    make. They are 2 and -2 if all contributions are 0. The degrees of freedom depend on the
+    kurtosis of the contributions (O'Neill 2014), and the centre of the interval on their skewness
+    (Johnson 1978). The interval is None for fewer than 15 documents.
     """
     if contributions.size < MIN_DOCUMENTS_FOR_INTERVAL:
         return None
@@ -167,9 +166,9 @@ def _fisher_interval(value: float, half_width: float) -> Interval:
 class Contrast:
     """A statistic of judge A minus the same statistic of judge B, with data for a test.
 
-    The test is the paired permutation test of Deutsch et al. (2021, arXiv:2104.00054). If both
-    judges are equally good, swapping their scores on a document is as likely to raise the
-    difference as to lower it. So the test is valid even if the judges differ on few documents.
+    The test is the paired permutation test of Deutsch et al. (2021, arXiv:2104.00054). It is valid
+    even if the judges differ on few documents: if both judges are equally good, swapping their
+    scores on a document is as likely to raise the difference as to lower it.
 
     Attributes:
         value: The difference; NaN if it is undefined.
@@ -210,7 +209,7 @@ def contrast_from_documents(differences: Vector, documents: Sequence[str]) -> Co
 
 
 def contrast_from_outputs(summands: Vector, document: NDArray[np.generic]) -> Contrast:
-    """Return the contrast whose value is the sum of `summands`, which are one for each output."""
+    """Return the contrast whose value is the sum of `summands`, one for each output."""
     document_names, document_codes = np.unique(document, return_inverse=True)
     n_documents = document_names.size
     # The factor `n_documents` makes the mean over documents equal to the sum over outputs.

@@ -102,14 +102,14 @@ def estimate_mean(
     correction_variance = float((correction_errors**2).sum())
     best_weight = -float(label_errors @ correction_errors) / (correction_variance or 1.0)
     judge_weight = min(max(best_weight, 0.0), largest_weight)
-    label_error = float(np.linalg.norm(label_errors))
-    estimate_error = float(np.linalg.norm(label_errors + judge_weight * correction_errors))
+    label_se = float(np.linalg.norm(label_errors))
+    estimate_se = float(np.linalg.norm(label_errors + judge_weight * correction_errors))
     # Each document's probability of being drawn for labelling follows from its weight. The error
     # of the mean over the given outputs comes from the documents that were not drawn.
     label_weights = np.where(all_sums.weights, all_sums.weights, 1)
     probabilities = np.minimum(labelled_share * all_sums.n_labels / label_weights, 1)
     omission_errors = label_errors - judge_weight * labelled_score_errors
-    given_error = float(np.linalg.norm(np.sqrt(1 - probabilities) * omission_errors))
+    given_se = float(np.linalg.norm(np.sqrt(1 - probabilities) * omission_errors))
     lowest, highest = bounds or (-np.inf, np.inf)
     estimate = label_mean + judge_weight * (score_mean - labelled_score_mean)
     value = float(np.clip(estimate, lowest, highest))
@@ -131,16 +131,16 @@ def estimate_mean(
 
     # A finite population correction, because the ratings of the labelled outputs are known.
     given_centre = value + (1 - labelled_share) * (centre - value)
-    label_half_width = student_quantile(label_degrees_of_freedom, n_comparisons) * label_error
+    label_half_width = student_quantile(label_degrees_of_freedom, n_comparisons) * label_se
     label_interval = clipped_interval(label_mean, label_centre, label_half_width)
     agreement = 0.0
-    if label_error > 0 and n_labels < n_outputs:
-        reduction = (1 - (estimate_error / label_error) ** 2) * largest_weight
-        agreement = float(np.sqrt(np.clip(reduction, 0, 1)))
+    if label_se > 0 and n_labels < n_outputs:
+        variance_reduction = (1 - (estimate_se / label_se) ** 2) * largest_weight
+        agreement = float(np.sqrt(np.clip(variance_reduction, 0, 1)))
     return MeanEstimate(
         value=value,
-        interval=clipped_interval(value, centre, quantile * estimate_error),
-        given_interval=clipped_interval(value, given_centre, quantile * given_error),
+        interval=clipped_interval(value, centre, quantile * estimate_se),
+        given_interval=clipped_interval(value, given_centre, quantile * given_se),
         labels_only=IntervalEstimate(float(label_mean), label_interval),
         judge_only=float(score_mean),
         weight=judge_weight / largest_weight,
@@ -148,7 +148,7 @@ def estimate_mean(
         n_judgements=n_outputs - n_labels,
         n_documents=sums.n_labels.size,
         n_failed=np.size(score) - n_outputs,
-        label_sd=label_error * np.sqrt(n_labels),
+        label_sd=label_se * np.sqrt(n_labels),
         agreement=agreement,
     )
 
@@ -206,8 +206,7 @@ def _document_sums(
 def _relative_variance(labels: Vector, weights: Vector, bounds: tuple[float, float]) -> float:
     """Return the labels' variance as a share of the largest variance possible with their mean."""
     lowest, highest = bounds
-    # A label at each end of the scale is added, because a few equal labels do not show that all
-    # labels are equal.
+    # A label at each end is added, because a few equal labels do not show that all are equal.
     labels, weights = np.append(labels, bounds), np.append(weights, [1, 1])
     mean = np.average(labels, weights=weights)
     variance = np.average((labels - mean) ** 2, weights=weights)
@@ -297,8 +296,8 @@ def labels_needed(estimate: MeanEstimate, width: float) -> int | None:
     variance_factor = 1 - estimate.agreement**2 * (n_outputs - n_labels) / n_outputs
     quantiles = stdtrit(np.maximum(n_labels - 2, 1), 0.975)
     widths = 2 * quantiles * estimate.label_sd * np.sqrt(variance_factor / n_labels)
-    sufficient_numbers = n_labels[widths <= width]
-    return int(sufficient_numbers[0]) if sufficient_numbers.size else None
+    sufficient_n_labels = n_labels[widths <= width]
+    return int(sufficient_n_labels[0]) if sufficient_n_labels.size else None
 
 
 def _means_and_errors(sums: _DocumentSums) -> tuple[Vector, Matrix]:
@@ -307,10 +306,10 @@ def _means_and_errors(sums: _DocumentSums) -> tuple[Vector, Matrix]:
     The errors, of shape (3, documents), are the documents' parts in the error of each mean. The sum
     of squares of a row is an unbiased estimate of the variance of its mean.
     """
-    counts = np.array([sums.weights, sums.n_outputs, sums.weights])
-    values = np.array([sums.labels, sums.all_scores, sums.scores])
-    totals = counts.sum(axis=1, keepdims=True)
-    means = values.sum(axis=1, keepdims=True) / totals
-    n_documents = np.maximum((counts > 0).sum(axis=1, keepdims=True), 2)
-    errors = np.sqrt(n_documents / (n_documents - 1)) * (values - means * counts) / totals
+    weight_sums = np.array([sums.weights, sums.n_outputs, sums.weights])
+    value_sums = np.array([sums.labels, sums.all_scores, sums.scores])
+    totals = weight_sums.sum(axis=1, keepdims=True)
+    means = value_sums.sum(axis=1, keepdims=True) / totals
+    n_documents = np.maximum((weight_sums > 0).sum(axis=1, keepdims=True), 2)
+    errors = np.sqrt(n_documents / (n_documents - 1)) * (value_sums - means * weight_sums) / totals
     return means[:, 0], errors

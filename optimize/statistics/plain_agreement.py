@@ -54,8 +54,8 @@ def preference_accuracy(
     vectors = np.asarray(margin, dtype=float), human_margins, np.asarray(document)
     rows = scored_rows(*(vector[is_decided] for vector in vectors))
     credits = (1 + np.sign(rows.scores) * np.sign(rows.labels)) / 2
-    counted_values = credits, np.ones(credits.size), rows.scores == 0
-    return _accuracy_from_counts(*map(rows.document_sums, counted_values))
+    values_to_sum = credits, np.ones(credits.size), rows.scores == 0
+    return _accuracy_from_counts(*map(rows.document_sums, values_to_sum))
 
 
 def contrast_pair_accuracy(
@@ -92,7 +92,7 @@ def pairwise_accuracy(
     group_starts, partner_weights = rows.first_output_rows, np.ones(rows.scores.size)
     documents_per_pair = 1
     if is_across_documents:
-        # All outputs are one group, and each pair is in the sums of two documents.
+        # Any two outputs form a pair, and each pair counts in the sums of both its documents.
         group_starts, partner_weights, documents_per_pair = group_starts[:1], rows.weights, 2
     groups = np.split(np.arange(rows.scores.size), group_starts[1:])
     pair_weights = np.hstack(
@@ -109,13 +109,13 @@ def pairwise_accuracy(
 def _pair_weights(scores_and_ratings: Matrix, weight: Vector) -> Matrix:
     """Return the weight of each output's pairs: ordered as by people, counted, judge's ties."""
     pair_sums = np.empty((3, weight.size))
-    for output in range(weight.size):
-        score_signs, rating_signs = np.sign(scores_and_ratings[:, [output]] - scores_and_ratings)
-        is_decided = rating_signs != 0
-        decided_weight = is_decided @ weight
-        same_order_weight = (decided_weight + (score_signs * rating_signs) @ weight) / 2
-        tied_weight = (is_decided & (score_signs == 0)) @ weight
-        pair_sums[:, output] = same_order_weight, decided_weight, tied_weight
+    for row in range(weight.size):
+        score_signs, rating_signs = np.sign(scores_and_ratings[:, [row]] - scores_and_ratings)
+        is_untied = rating_signs != 0
+        untied_weight = is_untied @ weight
+        same_order_weight = (untied_weight + (score_signs * rating_signs) @ weight) / 2
+        tied_weight = (is_untied & (score_signs == 0)) @ weight
+        pair_sums[:, row] = same_order_weight, untied_weight, tied_weight
     return pair_sums
 
 
@@ -146,8 +146,7 @@ class ScaleComparison:
     """Means and standard deviations of a judge's scores and people's ratings of the same outputs.
 
     `shift` is the judge's mean score minus people's mean rating. `is_shifted` says whether the
-    shift is clear: its interval excludes 0, and its size is at least a quarter of the ratings'
-    standard deviation.
+    interval of the shift excludes 0, and its size is at least a quarter of the ratings' deviation.
     """
 
     judge_mean: float
@@ -174,13 +173,13 @@ def compare_scales(
     document_sums = rows.document_sums(differences - shift)
     interval = interval_of_mean(shift + document_sums * rows.n_documents / n)
     human_sd = float(rows.labels.std())
-    excludes_zero = interval is not None and 0 not in interval
+    is_zero_excluded = interval is not None and 0 not in interval
     return ScaleComparison(
         judge_mean=float(rows.scores.mean()),
         human_mean=float(rows.labels.mean()),
         shift=shift,
         shift_interval=interval,
-        is_shifted=excludes_zero and abs(shift) >= MIN_SHIFT_IN_SDS * human_sd,
+        is_shifted=is_zero_excluded and abs(shift) >= MIN_SHIFT_IN_SDS * human_sd,
         judge_sd=float(rows.scores.std()),
         human_sd=human_sd,
         n_outputs=n,
@@ -189,7 +188,7 @@ def compare_scales(
 
 
 def nearest_ratings(values: ArrayLike, scale: ArrayLike) -> Vector:
-    """Round each value to the nearest rating, of two to the higher rating; NaN stays NaN."""
+    """Round values to the nearest rating, and midpoints to the higher rating; NaN stays NaN."""
     scores, ratings = np.asarray(values, dtype=float), np.unique(np.asarray(scale, dtype=float))
     midpoints = (ratings[1:] + ratings[:-1]) / 2
     nearest_index = np.searchsorted(midpoints, np.nan_to_num(scores), side="right")
@@ -199,8 +198,8 @@ def nearest_ratings(values: ArrayLike, scale: ArrayLike) -> Vector:
 def quadratic_kappa(ratings_a: Vector, ratings_b: Vector) -> float:
     """Return Cohen's (1968) kappa with quadratic weights; NaN if all ratings are equal.
 
-    Kappa is 1 - d / e. Here d is the mean squared difference of the ratings, and e is its expected
-    value if the ratings are paired at random: var(a) + var(b) + (mean(a) - mean(b))^2.
+    Kappa is 1 minus the mean squared difference of the ratings, divided by its expectation if the
+    ratings are paired at random. The expectation is var(a) + var(b) + (mean(a) - mean(b))^2.
     """
     if not ratings_a.size or np.ptp([ratings_a, ratings_b]) == 0:
         return np.nan

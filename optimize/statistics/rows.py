@@ -54,7 +54,7 @@ class ScoredRows:
 
     @property
     def has_enough_untied_documents(self) -> bool:
-        """Whether enough documents are untied for an interval of rho over all outputs."""
+        """Whether `n_untied_documents` is enough for an interval of rho over all outputs."""
         return self.n_untied_documents >= MIN_DOCUMENTS_FOR_INTERVAL
 
 

@@ -7,8 +7,7 @@ A rate has Wilson's (1927) interval for the effective number of outputs: the num
 divided by the design effect of documents (Korn and Graubard 1998). Because few documents give a
 poor estimate, the design effect is shrunk towards a prior: the square root of the number of outputs
 per document, times Kish's design effect of unequal weights. The interval for the balanced accuracy
-follows from those for TPR and TNR (MOVER, Zou and Donner 2008). The interval for kappa is computed
-on Fisher's z.
+follows from those for TPR and TNR (MOVER, Zou and Donner 2008). Kappa's is based on Fisher's z.
 """
 
 from collections.abc import Mapping
@@ -133,8 +132,8 @@ def _rate(is_hit: Vector, rows: ScoredRows, is_selected: Mask) -> Rate:
         document_errors = rows.document_sums((is_hit - share) * weights) * n / weights.sum()
         variance = n_documents / (n_documents - 1) * float(document_errors @ document_errors)
         estimated_effect = variance / (n * share * (1 - share))
-        weighted_sum = n_documents * estimated_effect + PRIOR_DOCUMENTS * design_effect
-        design_effect = weighted_sum / (n_documents + PRIOR_DOCUMENTS)
+        weighted_effects = n_documents * estimated_effect + PRIOR_DOCUMENTS * design_effect
+        design_effect = weighted_effects / (n_documents + PRIOR_DOCUMENTS)
     return Rate(share, wilson_interval(share, n / design_effect), n, n_documents)
 
 
@@ -151,22 +150,22 @@ def wilson_interval(share: float, n: float, looks: int = 1) -> Interval:
 
 def _mean_of_rates(tpr: Rate, tnr: Rate, is_right: Vector, rows: ScoredRows) -> Rate:
     """Return the mean of TPR and TNR, with an interval that allows for their correlation."""
-    value = (tpr.value + tnr.value) / 2
+    mean_rate = (tpr.value + tnr.value) / 2
     if tpr.interval is None or tnr.interval is None:
-        return Rate(value, None, is_right.size)
+        return Rate(mean_rate, None, is_right.size)
     is_pass = rows.labels == 1
     tpr_errors = rows.document_sums((is_right - tpr.value) * is_pass * rows.weights)
     tnr_errors = rows.document_sums((is_right - tnr.value) * ~is_pass * rows.weights)
-    norm = np.sqrt((tpr_errors @ tpr_errors) * (tnr_errors @ tnr_errors))
-    correlation = float(tpr_errors @ tnr_errors / norm) if norm > 0 else 0.0
+    error_norm = np.sqrt((tpr_errors @ tpr_errors) * (tnr_errors @ tnr_errors))
+    correlation = float(tpr_errors @ tnr_errors / error_norm) if error_norm > 0 else 0.0
 
     def half_width(tpr_width: float, tnr_width: float) -> float:
-        variance = tpr_width**2 + tnr_width**2 + 2 * correlation * tpr_width * tnr_width
-        return float(np.sqrt(max(0.0, variance))) / 2
+        squared_width = tpr_width**2 + tnr_width**2 + 2 * correlation * tpr_width * tnr_width
+        return float(np.sqrt(max(0.0, squared_width))) / 2
 
-    low = value - half_width(tpr.value - tpr.interval.low, tnr.value - tnr.interval.low)
-    high = value + half_width(tpr.interval.high - tpr.value, tnr.interval.high - tnr.value)
-    return Rate(value, Interval(low, high), is_right.size)
+    low = mean_rate - half_width(tpr.value - tpr.interval.low, tnr.value - tnr.interval.low)
+    high = mean_rate + half_width(tpr.interval.high - tpr.value, tnr.interval.high - tnr.value)
+    return Rate(mean_rate, Interval(low, high), is_right.size)
 
 
 def _kappa(verdicts: Vector, rows: ScoredRows, *, has_interval: bool) -> Rate:
@@ -182,12 +181,12 @@ def _kappa(verdicts: Vector, rows: ScoredRows, *, has_interval: bool) -> Rate:
     chance = label_rate * verdict_rate + (1 - label_rate) * (1 - verdict_rate)
     if chance == 1:
         return Rate(np.nan, None, n)
-    value = (agreement - chance) / (1 - chance)
+    kappa = (agreement - chance) / (1 - chance)
     if not has_interval or verdict_rate in (0, 1):
-        return Rate(value, None, n)
+        return Rate(kappa, None, n)
     # Each output's influence on kappa, from the derivatives of kappa by agreement and both rates.
     chance_influence = (labels - label_rate) * (2 * verdict_rate - 1)
     chance_influence += (verdicts - verdict_rate) * (2 * label_rate - 1)
-    influence = (is_agreement - agreement - (1 - value) * chance_influence) / (1 - chance)
+    influence = (is_agreement - agreement - (1 - kappa) * chance_influence) / (1 - chance)
     document_sums = rows.document_sums(influence * rows.weights)
-    return Rate(value, correlation_interval(value, document_sums * document_sums.size / n), n)
+    return Rate(kappa, correlation_interval(kappa, document_sums * document_sums.size / n), n)

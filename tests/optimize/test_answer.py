@@ -71,7 +71,7 @@ def test_for_pass_or_fail_the_answer_counts_misses_and_the_gain_in_balanced_accu
 
 
 NOT_SHIPPED = {"shipped": "seed", "tuned_file": "tuned.json"}
-DECIDES = "The gate, over the other 60 documents, decides."
+DECIDES = "Which judge ships was decided on the other 60 documents."
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def test_changed_outputs_are_written_for_labelling_and_always_the_same_ones():
     assert "no changed output has a label yet" in first.err
     # A twentieth changes: (2.486 * .05 / .01)^2 = 155 labels, and 20 of 400 outputs change.
     more = run(command, *words[:-1], "more.jsonl", "--margin", "0.01").out
-    assert "about 3,100 have that many changes" in " ".join(more.split())
+    assert "about 3,100 outputs have that many changes" in " ".join(more.split())
     # A quarter of 800 changes: (2.486 * .25 / .1)^2 = 39 labels, so 39 of 200 are drawn.
     new = [1 - label if n % 8 in (0, 3) else label for n, label in enumerate(PEOPLE * 2)]
     run(command, *flags(new, PEOPLE * 2), "--changed", "drawn.jsonl", "--margin", "0.1")

@@ -64,7 +64,7 @@ def test_a_floor_that_holds_for_one_look_may_be_undecided_for_four():
     # The figure's own interval is that of one look.
     assert one["tpr"] == four["tpr"]
     assert "of 4 looks, --min-tpr 0.895: about " in result.err
-    assert "Label more; add --looks 2 then" in run(verify, *gate[:-1], "0.91").out
+    assert "Label more; then verify again with --looks 2" in run(verify, *gate[:-1], "0.91").out
 
 
 def test_looks_widen_the_interval_of_a_swap():
