@@ -132,12 +132,12 @@ class Preference:
 
     @property
     def score(self) -> float:
-        """The margin, under the name that a Judgement uses for its score."""
+        """The same as `margin`, since a Judgement has a `score`, too."""
         return self.margin
 
     @property
     def rationale(self) -> str | None:
-        """The comparison, under the name that a Judgement uses for its reasons."""
+        """The same as `comparison`, since a Judgement has a `rationale`, too."""
         return self.comparison
 
     @property

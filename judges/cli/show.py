@@ -153,7 +153,7 @@ def export(flags: argparse.Namespace) -> int:
     request_format = RequestFormat(judge.lm.removeprefix("openai/"))
     request = request_format.make_body(messages, sampling_for(plan, judge.prompt))
     print(json.dumps({"n": 1, **request}, indent=1))
-    warning = f"texts are inserted unchanged, and you have to apply the plan {plan.kind} yourself"
+    warning = f"other programs insert texts unchanged, and you have to apply the plan {plan.kind}"
     if judge.kind == "pairwise":
         warning += "; the judge asks in both orders, and counts choices that differ as a tie"
     if judge.weights:

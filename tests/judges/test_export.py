@@ -40,7 +40,7 @@ def test_a_judge_is_a_valid_request_of_its_own_messages_and_plan(judge, fields, 
     assert complaints(request) == []
     assert request["messages"] == judge.prompt.template()
     assert request.items() >= fields.items()
-    assert "texts are inserted unchanged" in output.err
+    assert "other programs insert texts unchanged" in output.err
     assert ("both orders" in output.err) == (judge.kind == "pairwise")
 
 
