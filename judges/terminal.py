@@ -133,9 +133,9 @@ class Progress:
         self._refresh(self)
         bar, budget, bar_notes = self._bar, self._budget, []
         bar.total, bar.desc = max(self.n_total, self.n_done), escape_invisible(self.title)
-        if budget is not None and (budget.total.spent or budget.max_cost):
+        if budget is not None and (budget.spent or budget.max_cost):
             limit_text = f" of {dollars_text(budget.max_cost)}" if budget.max_cost else ""
-            bar_notes.append(dollars_text(budget.total.spent) + limit_text)
+            bar_notes.append(dollars_text(budget.spent) + limit_text)
         if self.n_failed:
             bar_notes.append(f"{self.n_failed:,} failed")
         bar.set_postfix_str(", ".join(bar_notes), refresh=False)

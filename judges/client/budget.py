@@ -146,6 +146,16 @@ class Budget:
         # The lists are copies, since another thread may add an account or a purpose meanwhile.
         return Counts.sum(c for account in [*self.counts.values()] for c in [*account.values()])
 
+    @property
+    def calls(self) -> int:
+        """The calls so far, over all accounts and purposes."""
+        return self.total.calls
+
+    @property
+    def spent(self) -> float:
+        """The US dollars spent, including the worst-case cost of unanswered requests."""
+        return self.total.spent
+
     def set_aside(self, calls: float = 0.0, cost: float = 0.0) -> None:
         """Reserve calls and US dollars for a later step, in place of what was reserved before."""
         with self.lock:

@@ -90,10 +90,18 @@ class Client:
     """Sends requests to one model within a budget, from any thread.
 
     If a request fails, its Response says why in `failure`. A run ends if FatalModelError or
-    BudgetSpentError is raised. Unless `keep_going` is true, a run also ends if almost all requests
-    fail, or if the model stops answering. An unanswered request is sent again after `timeout`
-    seconds. `max_tokens` and `reasoning_effort`, unless None, replace the values in each request's
-    `sampling`. `open_client_for` opens a client for another model and address with the same budget.
+    BudgetSpentError is raised. A client need not be closed.
+
+    Args:
+        model: The model that answers the requests.
+        account: The account of the budget that counts the requests. Default: one without limits.
+        cache: The cache of replies that all runs share; None means no cache.
+        concurrency: The most requests in flight.
+        timeout: The seconds after which an unanswered request is sent again.
+        keep_going: If false, a run also ends if almost all requests fail, or if the model stops
+            answering.
+        max_tokens, reasoning_effort: Replace the values in each request's `sampling`, unless None.
+        open_client_for: Opens a client for another model and address with the same budget.
     """
 
     model: Model
@@ -147,9 +155,13 @@ class Client:
     def run(self, requests: Iterable[Request]) -> Generator[Response, None, None]:
         """Yield a response for each request, in order; only a few requests are read ahead.
 
-        On Ctrl-C, `run` waits a few seconds for the answers to requests in flight, and stores them.
-        Raises FatalModelError if no request can be answered, for example because the key is wrong.
-        If the budget is spent, raises BudgetSpentError after the responses to all sent requests.
+        The method also works in a notebook, where an event loop is running. On Ctrl-C, it waits a
+        few seconds for the answers to requests in flight, and stores them.
+
+        Raises:
+            FatalModelError: No request can be answered, for example because the key is wrong.
+            BudgetSpentError: A limit of the budget is reached. The responses to all requests that
+                were sent have been yielded.
         """
         if self.is_in_process:
             for request in requests:

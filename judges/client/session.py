@@ -71,9 +71,13 @@ class Options(ModelOptions, total=False):
 class Session:
     """Opens clients for several models; the clients share one budget and one store.
 
-    The limits among the options hold for all clients together. `keep_going` is passed to each
-    `Client`. `models` maps names or roles to models that are already open. `lms` are the names of
-    all models of the run; `choose_price` needs them to apply the option `price`.
+    Args:
+        keep_going: If false, a run also ends if almost all requests fail, or if a model stops
+            answering.
+        models: Models that are already open, by their names or roles.
+        lms: The names of all models of the run; the option `price` is for some of them (see
+            `choose_price`). By default the price is for every model.
+        **options: The `ModelOptions`. The limits hold for all clients of the session together.
     """
 
     def __init__(

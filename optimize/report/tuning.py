@@ -139,7 +139,8 @@ def _cost_text(result: TuningResult) -> str:
     if result.proposer_calls:
         calls_text += f" and {count_text(result.proposer_calls, 'proposal')}"
     if result.cached_calls:
-        calls_text += f" ({result.cached_calls:,} more from the reply cache)"
+        note = "; the limit of the search counts them, too" if result.limit_reached else ""
+        calls_text += f" ({result.cached_calls:,} more from the reply cache{note})"
     limit_text = f" of at most ${result.max_cost:.2f}" if result.max_cost else ""
     spent_text = f"{cost_text(result.spending.cost_usd)}{limit_text}"
     text = f"{spent_text}, {calls_text} in {result.seconds:,.0f} s."

@@ -57,7 +57,7 @@ class ActiveRun:
         prepared_run, clients = self.prepared_run, self.clients
         native_n, train = clients.judge.model.native_n, prepared_run.train
         budget = plan_budget(prepared_run, native_n)
-        for note in tuning_notes(prepared_run.settings):  # before the first call is paid for
+        for note in tuning_notes(budget):  # before the first call is paid for
             self.print_line(f"note: {note}")
         if not budget.pricing.is_free:
             stride = max(1, len(train) // ITEMS_FOR_MEAN_COST)

@@ -98,10 +98,14 @@ class RunBudget:
         """The expected duration of the run in minutes."""
         calls_by_purpose = {row.purpose: row.calls for row in self.expected_by_purpose}
         n_proposals = calls_by_purpose.pop(PROPOSALS, 0)
-        n_in_flight = min(self.run.settings.concurrency, MAX_IN_FLIGHT)
-        judge_seconds = sum(calls_by_purpose.values()) / n_in_flight * CALL_SECONDS
+        judge_seconds = sum(calls_by_purpose.values()) / self.calls_in_flight * CALL_SECONDS
         proposal_seconds = n_proposals / self.search_options.n_proposals * PROPOSAL_SECONDS
         return (judge_seconds + proposal_seconds) / 60
+
+    @property
+    def calls_in_flight(self) -> int:
+        """The expected average number of calls in flight."""
+        return min(self.run.settings.concurrency, MAX_IN_FLIGHT)
 
     @property
     def limit_in_dollars(self) -> float | None:

@@ -1,6 +1,7 @@
 """The planned spending of a tuning run, as lines for a terminal and as JSON for a dry run."""
 
 from dspy_judges.errors import option_name
+from judges.catalog import candidate_questions
 from judges.client import Spending
 from judges.protocol import is_decision_model
 from judges.terminal import dollars_text
@@ -9,7 +10,6 @@ from optimize.figures.as_text import wrap_lines
 from optimize.search.power import power_text
 from optimize.tuning.budget import CALL_SECONDS, PROPOSAL_SECONDS, RunBudget
 from optimize.tuning.preparation import PreparedRun
-from optimize.tuning.settings import Settings
 
 # A row of the table of expected spending: a purpose and four figures.
 TABLE_ROW = "{:<12}{:>14}{:>14}{:>14}{:>14}"
@@ -31,13 +31,14 @@ def budget_lines(budget: RunBudget) -> list[str]:
         sentences.append(f"How many calls {name} makes is not known in advance; at most {amount}.")
     elif not budget.pricing.is_free:
         sentences.append(
-            f"It takes about {budget.expected_minutes:.1f} minutes if a call takes "
-            f"{CALL_SECONDS:g} s, and a proposal {PROPOSAL_SECONDS} s."
+            f"It takes about {budget.expected_minutes:.1f} minutes if {budget.calls_in_flight} "
+            f"calls are in flight, a call takes {CALL_SECONDS:g} s, and a proposal "
+            f"{PROPOSAL_SECONDS} s."
         )
     return [
         *table_lines,
         f"at most: {_limit_text(budget) or 'no limit is given (--max-cost, --max-calls)'}",
-        *wrap_lines(*sentences, *tuning_notes(budget.run.settings), _chance_sentence(budget.run)),
+        *wrap_lines(*sentences, *tuning_notes(budget), _chance_sentence(budget.run)),
         "One token is assumed per four characters. Nothing has been sent or spent.",
     ]
 
@@ -50,13 +51,20 @@ def planned_line(budget: RunBudget) -> str:
     return f"{line}, at most {limits}" if (limits := _limit_text(budget)) else line
 
 
-def tuning_notes(settings: Settings) -> list[str]:
-    """Return a note if no instruction is tuned, since no chat model writes instructions."""
+def tuning_notes(budget: RunBudget) -> list[str]:
+    """Return a note on what can be tuned if no chat model writes instructions."""
+    run, settings = budget.run, budget.run.settings
     if not is_decision_model(settings.lm) or settings.proposer_lm:
         return []
+    can_be_tuned = {
+        "questions": bool(candidate_questions(run.subject, 1)),
+        "demonstrations": budget.search_options.max_demos > 0,
+        "the threshold": run.goal == "balanced",
+    }
+    names = " and ".join(name for name, is_tunable in can_be_tuned.items() if is_tunable)
     return [
-        f"{settings.lm} writes no instruction, so the instruction is not tuned. Name a chat model "
-        f"with {option_name('proposer_lm')} for instructions and questions."
+        f"{settings.lm} writes no instruction: {names or 'nothing'} can be tuned. "
+        f"Name a chat model with {option_name('proposer_lm')} for instructions and questions."
     ]
 
 

@@ -89,7 +89,7 @@ def tune_and_save(
 
         def refresh(progress: Progress) -> None:
             purpose = PROPOSALS if proposer_account.total.open_calls else account.purpose
-            progress.title, progress.n_done = purpose or progress.title, budget.total.calls
+            progress.title, progress.n_done = purpose or progress.title, budget.calls
 
         expected = plan_budget(prepared_run, clients.judge.model.native_n).expected_total
         n_calls = expected.calls if expected else 0
@@ -100,7 +100,7 @@ def tune_and_save(
             search_result = run.search()
             scored_splits = run.measure(search_result)
             probes = _probe(run, search_result, scored_splits)
-            progress.n_total = budget.total.calls  # so that the line ends at 100 %
+            progress.n_total = budget.calls  # so that the line ends at 100 %
         seconds = time.monotonic() - start_time
         tuning_result = summarize_run(run, search_result, scored_splits, seconds)
         if note := budget.total.cache_note:

@@ -37,6 +37,9 @@ def test_the_answer_on_a_run_says_what_ships_the_gain_and_the_cost():
     assert answer["Gain"].endswith("So tuning helped: these 20 documents had no part in it.")
     assert answer["Cost"].startswith("$0.0375, 1,200 judge calls and 1 proposal in 12 s.")
     assert answer["Cost"].endswith("will cost $0.5000, untuned $0.2000 (2.5 times).")
+    # A limit may be reached although little was paid.
+    limited = answer_to(cached_calls=9, limit_reached=True)["Cost"]
+    assert "(9 more from the reply cache; the limit of the search counts them, too)" in limited
     screen = " ".join(tuning_lines(run_result()))
     assert "Measured on 60 outputs of 20 documents that tuning did not" in screen
     assert screen.count("95%") == 1

@@ -77,13 +77,18 @@ def test_with_max_calls_alone_the_budget_is_in_calls():
     assert plan(lm="systemone/x", price="0,1.6").pricing.is_free
 
 
-def test_a_plan_and_a_run_say_that_a_decision_model_writes_no_instruction(
-    here, short_waits, capsys
+def test_a_plan_and_a_run_say_what_can_be_tuned_with_a_decision_model(
+    here, short_waits, capsys, monkeypatch
 ):
     note = "systemone/x writes no instruction"
-    settings = {"lm": "systemone/x", "price": "0.1,0"}
-    assert note in " ".join(budget_lines(plan(**settings)))
+    settings: dict[str, object] = {"lm": "systemone/x", "price": "0.1,0"}
+    both = f"{note}: questions and demonstrations can be tuned. Name a chat model"
+    assert both in " ".join(budget_lines(plan(**settings)))
     assert note not in " ".join(budget_lines(plan(**settings, proposer_lm=LM)))
+    with monkeypatch.context() as patch:
+        patch.setattr("optimize.tuning.budget_text.candidate_questions", lambda *_: ())
+        lines = budget_lines(plan(**settings, max_demos=0))
+    assert f"{note}: nothing can be tuned" in " ".join(lines)
     lm = ["--lm", "systemone/x", "--api-base", "http://127.0.0.1:9/v1", "--price", "0.1,0"]
     assert command([*RUN[:2], *lm]) == 1
     # The note comes before a call is paid for.
@@ -99,6 +104,7 @@ def test_a_dry_run_needs_no_key_and_sends_and_writes_nothing(
     out = capsys.readouterr().out
     for word in ("search", "proposals", "test", "expected", "at most: $2.00", "A gain of 0.1 rho"):
         assert word in out
+    assert "if 24 calls are in flight" in " ".join(out.split())
     assert max(map(len, out.splitlines())) <= 80
     assert command([*RUN, "--dry-run", "--json"]) == 0
     estimate = json.loads(capsys.readouterr().out)
