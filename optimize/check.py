@@ -121,8 +121,8 @@ def _problem_lines(problems: Sequence[Problem]) -> list[str]:
         if n_by_kind_and_column[kind_and_column] <= MAX_PROBLEMS_OF_A_KIND:
             lines.append(str(problem))
     last_line = count_text(len(problems), "problem")
-    if n_more := len(problems) - len(lines):
-        last_line += f"; {n_more:,} of them, which are like these, are printed only with --json"
+    if n_hidden := len(problems) - len(lines):
+        last_line += f"; {n_hidden:,} of them, which are like these, are printed only with --json"
     return [*lines, last_line]
 
 
@@ -149,8 +149,8 @@ def _document_notes(labels: AnyLabels) -> Iterator[str]:
     n_all_rows = len(labels.items)
     n_rows_by_document = Counter(item.document_id for item in labels.items)
     for document, n_rows in n_rows_by_document.most_common(1):
-        is_large = n_rows > MAX_DOCUMENT_SHARE * n_all_rows
-        if is_large and len(n_rows_by_document) >= MIN_DOCUMENTS_TO_SPLIT:
+        has_large_share = n_rows > MAX_DOCUMENT_SHARE * n_all_rows
+        if has_large_share and len(n_rows_by_document) >= MIN_DOCUMENTS_TO_SPLIT:
             yield (
                 f"{n_rows:,} of {count_text(n_all_rows, 'row')} are of document {document!r}, so "
                 "intervals are too narrow; if it is several documents, give each its own group"
@@ -169,8 +169,8 @@ def mapping_yaml(reading: FileReading, options: ReadOptions) -> str:
     unusual_texts = [*filterfalse(is_source_or_output, reading.texts)]
     mapping |= {**without_keys(reading.texts, unusual_texts), **options.mapping}
     if options.values:
-        values = options.values.items()
-        mapping[VALUES_KEY] = {word: "" if value is None else value for word, value in values}
+        word_values = options.values.items()
+        mapping[VALUES_KEY] = {word: "" if value is None else value for word, value in word_values}
     for lowest, highest in options.scales.values():
         mapping[SCALE_KEY] = f"{lowest:g}:{highest:g}"
     return str(yaml.safe_dump(mapping, allow_unicode=True, sort_keys=False))
@@ -188,18 +188,18 @@ def _reading_lines(labels: AnyLabels, options: ReadOptions) -> Iterator[TitledLi
     """Yield lines on the labels and columns that were read, and on the columns that were not."""
     yield "documents", labels.grouped_by
     reading = labels.reading
-    read_names = [*reading.texts]
+    read_texts = [*reading.texts]
     if isinstance(labels, LabelledSet):
         for dimension in labels.dimensions:
             yield "ratings", f"{dimension}: {_ratings_text(labels, dimension)}"
         with suppress(LabelError):  # it is not clear which text is judged, so all are listed
-            read_names = new_judge_texts(labels, options)
+            read_texts = new_judge_texts(labels, options)
     else:
-        read_names = [*shared_texts(labels), *RESPONSE_NAMES]
+        read_texts = [*shared_texts(labels), *RESPONSE_NAMES]
         n_by_vote = Counter(vote for pair in labels.pairs for vote in pair.votes)
-        ties = f"{count_text(n_by_vote['tie'], 'tie')}, which count half for each side"
-        yield "votes", f"{n_by_vote['A']:,} for A, {n_by_vote['B']:,} for B, and {ties}"
-    texts = {name: column for name, column in reading.texts.items() if name in read_names}
+        ties_text = f"{count_text(n_by_vote['tie'], 'tie')}, which count half for each side"
+        yield "votes", f"{n_by_vote['A']:,} for A, {n_by_vote['B']:,} for B, and {ties_text}"
+    texts = {name: column for name, column in reading.texts.items() if name in read_texts}
     column_phrases = [_columns_text(name, columns) for name, columns in reading.rows.items()]
     column_phrases += [f"text {_columns_text(name, [column])}" for name, column in texts.items()]
     column_phrases += [f"ratings {_columns_text(*ratings)}" for ratings in reading.ratings.items()]
@@ -207,8 +207,8 @@ def _reading_lines(labels: AnyLabels, options: ReadOptions) -> Iterator[TitledLi
     if reading.comments:
         comment_columns = ", ".join(reading.comments)
         yield "comments", f"{comment_columns}: people's comments on their labels; tuning uses them"
-    if unread := unread_columns(reading, texts):
-        yield "not read", unread
+    if unread_text := unread_columns(reading, texts):
+        yield "not read", unread_text
 
 
 def _columns_text(name: str, columns: Sequence[str]) -> str:
@@ -230,12 +230,12 @@ def _ratings_text(labelled_set: LabelledSet, dimension: str) -> str:
     if dimension not in labelled_set.words:
         return text
     labels = [labelled_set.label(output, dimension) for output in outputs]
-    phrases = []
+    count_phrases = []
     for label, word in zip((1.0, 0.0), labelled_set.words[dimension], strict=True):
         # If the words are 1 and 0, write "12 times 1", because "12 1" would be unclear.
         times_text = "times " if word.isdigit() else ""
-        phrases.append(f"{labels.count(label):,} {times_text}{word}")
-    return f"{text}: {', '.join(phrases)}"
+        count_phrases.append(f"{labels.count(label):,} {times_text}{word}")
+    return f"{text}: {', '.join(count_phrases)}"
 
 
 def _wrap_titled_lines(titled_lines: Iterable[TitledLine]) -> Iterator[str]:

@@ -88,16 +88,16 @@ def command(arguments: Sequence[str]) -> int:
 
 def label(flags: Namespace) -> int:
     """Serve the label page until Ctrl-C, and print the command that tunes on its labels."""
-    source = LabelSource.of(flags.file, map=flags.map, scale=flags.scale)
-    flags.scale, are_pairs = source.scale, flags.pairwise is not None
-    items_to_label = read_items(flags.file, map=source.options.mapping, pairwise=are_pairs)
+    label_source = LabelSource.of(flags.file, map=flags.map, scale=flags.scale)
+    flags.scale, are_pairs = label_source.scale, flags.pairwise is not None
+    items_to_label = read_items(flags.file, map=label_source.options.mapping, pairwise=are_pairs)
     if isinstance(items_to_label, LabelledPairs):
         text_names = usable_texts(items_to_label.reading.texts, items_to_label)
-        inputs, field_by_output = text_names, {"A": "response_a", "B": "response_b"}
+        input_names, field_by_output = text_names, {"A": "response_a", "B": "response_b"}
     else:
-        text_names = new_judge_texts(items_to_label, source.options)
-        *inputs, output = text_names
-        field_by_output = {output: output}
+        text_names = new_judge_texts(items_to_label, label_source.options)
+        *input_names, output_name = text_names
+        field_by_output = {output_name: output_name}
     subject = _subject_to_label(flags, items_to_label, text_names)
     label_rows = _label_file_rows(items_to_label, flags.seed)
     label_path = _label_file_path(flags, items_to_label.name, subject)
@@ -106,7 +106,7 @@ def label(flags: Namespace) -> int:
         session = LabelSession(
             subject=subject,
             rows=label_rows,
-            text_fields=inputs,
+            text_fields=input_names,
             output_fields=field_by_output,
             path=label_path,
             seed=flags.seed,
@@ -117,8 +117,8 @@ def label(flags: Namespace) -> int:
             if judge:
                 session.judge_answers = _ask_judge(judge, label_rows, flags, subject)
             with LabelServer(session, flags.port) as server, suppress(KeyboardInterrupt):
-                answers = ", ".join(map(str, answer_numbers(subject)))
-                print_output(f"{subject.name}: {answers}", f"labels go to {label_path}")
+                answers_text = ", ".join(map(str, answer_numbers(subject)))
+                print_output(f"{subject.name}: {answers_text}", f"labels go to {label_path}")
                 print_output(f"open {server.address}")
                 print_output("Ctrl-C ends; run the same command again to continue")
                 server.serve_forever()
@@ -130,10 +130,10 @@ def label(flags: Namespace) -> int:
     labels_text = f"{count_text(n_labels, 'label')} in {label_path}"
     if n_labels < MIN_LABELS_TO_TUNE:
         labels_text += f"; {MIN_LABELS_TO_TUNE} labels on 20 documents are enough to start tuning"
-    next_step = _tune_command(flags, subject, label_path)
+    next_step_text = _tune_command(flags, subject, label_path)
     if SWAP_SAMPLE_COLUMN in label_rows[0]:
-        next_step = f"run verify --against with --changed {shlex.quote(str(label_path))}"
-    print_output("", labels_text, f"next: {next_step}")
+        next_step_text = f"run verify --against with --changed {shlex.quote(str(label_path))}"
+    print_output("", labels_text, f"next: {next_step_text}")
     return DONE_EXIT_CODE
 
 
@@ -175,7 +175,7 @@ def _subject_to_label(flags: Namespace, items: AnyLabels, text_names: Sequence[s
     subject = None if definition else find_subject(written_name) or find_subject(name)
     if subject is None:
         subject = _new_subject(name, definition, items, text_names, flags.scale)
-    subject = fit_subject(subject, flags.scale, pairwise=flags.pairwise is not None)
+    subject = fit_subject(subject, flags.scale, is_pairwise=flags.pairwise is not None)
     if (n_answers := len(answer_numbers(subject))) > MAX_ANSWERS:
         raise SettingsError(
             f"{subject.name} has {n_answers} answers, and the page has keys for {MAX_ANSWERS}; "
@@ -185,18 +185,18 @@ def _subject_to_label(flags: Namespace, items: AnyLabels, text_names: Sequence[s
 
 
 def _new_subject(
-    name: str, definition: str, items: AnyLabels, text_names: Sequence[str], scale: str | None
+    name: str, definition: str, items: AnyLabels, text_names: Sequence[str], scale_text: str | None
 ) -> Subject:
     """Make a comparison or dimension that is not in the catalogue; its default is pass or fail."""
     known_names = {*catalog.SUBJECT_BY_NAME, *items.reading.ratings, *items.reading.unread}
     suggestion = similar_name(name, known_names)
-    is_known = name in map(judge_name, known_names)
-    if suggestion and not definition and not is_known:
+    is_known_name = name in map(judge_name, known_names)
+    if suggestion and not definition and not is_known_name:
         advice = f"did you mean {suggestion}? If not, say what it means: '{name}=...'"
         raise SettingsError(f"{name}: {advice}")
     if isinstance(items, LabelledPairs):
         return make_comparison(name, text_names, items.candidate, definition)
-    return make_dimension(name, judge_scale(scale) or PASS_FAIL, text_names, definition)
+    return make_dimension(name, judge_scale(scale_text) or PASS_FAIL, text_names, definition)
 
 
 def _load_judge(flags: Namespace, subject: Subject) -> AnyJudge | None:
@@ -220,13 +220,13 @@ def _ask_judge(
 ) -> dict[str, JudgeAnswer]:
     """Return the judge's answers by row id; a limit on calls or cost may leave out rows."""
     text_columns = find_columns(judge.subject, {}, label_rows[0]).items()
-    texts = ({name: row.get(column) for name, column in text_columns} for row in label_rows)
+    texts_by_row = ({name: row.get(column) for name, column in text_columns} for row in label_rows)
     answer_by_id: dict[str, JudgeAnswer] = {}
     with (
         judge.open_client(keep_going=False, **asking_options(flags)) as client,
         Progress(judge.name, len(label_rows), sys.stderr, budget=client.account.budget) as progress,
     ):
-        judgements = judge.judge_rows(texts, client, seed=flags.seed)
+        judgements = judge.judge_rows(texts_by_row, client, seed=flags.seed)
         try:
             for row, judgement in zip(label_rows, judgements, strict=True):
                 progress.step(failed=judgement.failure is not None)
@@ -243,8 +243,8 @@ def _page_answer(judgement: AnyJudgement, subject: Subject) -> JudgeAnswer:
     if isinstance(judgement, Preference):
         return JudgeAnswer(judgement.preferred, score, rationale)
     number_by_answer = answer_numbers(subject)
-    nearest = min(number_by_answer, key=lambda answer: abs(number_by_answer[answer] - score))
-    return JudgeAnswer(nearest, score, rationale)
+    nearest_answer = min(number_by_answer, key=lambda answer: abs(number_by_answer[answer] - score))
+    return JudgeAnswer(nearest_answer, score, rationale)
 
 
 def _label_file_path(flags: Namespace, file_name: str, subject: Subject) -> Path:

@@ -215,11 +215,11 @@ def _read_labels(label_source: LabelSource, dimension: str, subject: Subject | N
     holds_pairs = subject is None and isinstance(label_source.data, LabelledPairs)
     is_pairwise = isinstance(subject, Comparison) or holds_pairs
     try:
-        return load_labels(label_source, dimension, None, pairwise=is_pairwise)
+        return load_labels(label_source, dimension, None, is_pairwise=is_pairwise)
     except LabelError as error:
         if subject is not None or {problem.kind for problem in error.problems} != {"pairs"}:
             raise
-    labelled_pairs = load_labels(label_source, dimension, None, pairwise=True)
+    labelled_pairs = load_labels(label_source, dimension, None, is_pairwise=True)
     if dimension in labelled_pairs.reading.unread:
         votes_column = ", ".join(labelled_pairs.reading.ratings["votes"])
         raise LabelError(

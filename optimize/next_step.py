@@ -32,9 +32,9 @@ def arguments_by_dimension(flags: Namespace) -> dict[str, str]:
 def dimensions_to_tune(labelled_set: LabelledSet, options: ReadOptions) -> Sequence[str]:
     """Return the dimensions that flags name, else all; those that need no definition are first."""
     mapped_names = [name for name in options.mapping if name in labelled_set.dimensions]
-    names = options.dimensions or mapped_names or labelled_set.dimensions
+    dimension_names = options.dimensions or mapped_names or labelled_set.dimensions
     known_names, words = catalog.SUBJECT_BY_NAME, labelled_set.words
-    return sorted(names, key=lambda name: (name not in known_names, name not in words))
+    return sorted(dimension_names, key=lambda name: (name not in known_names, name not in words))
 
 
 def next_step_lines(
@@ -51,28 +51,29 @@ def next_step_lines(
         yield COMMAND_TITLE, _command_text("--pairwise", subject_text, flags)
         yield "define", "replace the definition by yours, or name a judge of `dspy-judges list`"
         return
-    column = dimensions_to_tune(labelled_items, options)[0]
+    dimension = dimensions_to_tune(labelled_items, options)[0]
     # If all ratings are equal, no judge can be tuned, and `check` prints a note that says so.
-    if len({*ratings_on(labelled_items, column)}) > 1:
-        yield from _lines_of_column(labelled_items, column, flags, options)
+    if len({*ratings_on(labelled_items, dimension)}) > 1:
+        yield from _dimension_lines(labelled_items, dimension, flags, options)
 
 
-def _lines_of_column(
-    labelled_set: LabelledSet, column: str, flags: Namespace, options: ReadOptions
+def _dimension_lines(
+    labelled_set: LabelledSet, dimension: str, flags: Namespace, options: ReadOptions
 ) -> Iterator[TitledLine]:
     """Yield the command that tunes on a column's ratings, and advice if it has no definition."""
-    argument = arguments_by_dimension(flags).get(column, column)
-    is_defined = column in catalog.SUBJECT_BY_NAME or argument != column
-    good_label = "a pass" if column in labelled_set.words else "a high rating"
+    dimension_argument = arguments_by_dimension(flags).get(dimension, dimension)
+    is_defined = dimension in catalog.SUBJECT_BY_NAME or dimension_argument != dimension
+    good_label = "a pass" if dimension in labelled_set.words else "a high rating"
     definition = f"one line that says what earns {good_label}"
-    draft, map_text = f"{column}={definition}", ""
-    subject_texts = [argument] if is_defined else [column, draft]
-    if not (is_defined or VALID_NAME.match(judge_name(column))):
-        # A judge's name has Latin letters, so a judge of another column gets a name to replace.
-        draft, map_text = f"quality={definition}", f" {map_flag('quality', [column])}"
-        subject_texts = [draft]
-        options = replace(options, columns_by_name={**options.columns_by_name, "quality": column})
-    ratings = ratings_on(labelled_set, column)
+    draft_argument, map_text = f"{dimension}={definition}", ""
+    subject_texts = [dimension_argument] if is_defined else [dimension, draft_argument]
+    if not (is_defined or VALID_NAME.match(judge_name(dimension))):
+        # A judge's name must have Latin letters, so the command has another name for the column.
+        draft_argument, map_text = f"quality={definition}", f" {map_flag('quality', [dimension])}"
+        subject_texts = [draft_argument]
+        columns_by_name = {**options.columns_by_name, "quality": dimension}
+        options = replace(options, columns_by_name=columns_by_name)
+    ratings = ratings_on(labelled_set, dimension)
     command = reason = ""
     for subject_text in subject_texts:
         command, reason = _tune_command(subject_text, ratings, flags, options)
@@ -80,8 +81,8 @@ def _lines_of_column(
             break
     yield (COMMAND_TITLE, command + map_text) if command else ("judge", reason)
     if command and not is_defined:
-        definition_advice = f"--dimension {shlex.quote(draft)}"
-        if subject_text == draft:
+        definition_advice = f"--dimension {shlex.quote(draft_argument)}"
+        if subject_text == draft_argument:
             definition_advice = "your own line there"
         yield "define", f"a definition is worth about as much as tuning; write {definition_advice}"
 

@@ -83,7 +83,7 @@ def read_task(
     dimension, subject, is_pairwise = _find_subject(flags, judges)
     if flags.changed is None:
         known_subject, label_source = subject if judges else None, LabelSource.from_flags(flags)
-        labels = load_labels(label_source, dimension, known_subject, pairwise=is_pairwise)
+        labels = load_labels(label_source, dimension, known_subject, is_pairwise=is_pairwise)
         task = Task.from_labels(labels, dimension, flags.level)
     elif is_pairwise or isinstance(subject, Comparison):
         raise SettingsError(NEEDS_VERDICTS_MESSAGE)

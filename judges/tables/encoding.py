@@ -28,11 +28,11 @@ def open_text(path: Path, problems: Problems, *, may_be_windows_1252: bool) -> T
             encoding = "utf-16"
         else:
             file.seek(0)
-            encoding = _utf8_or_windows_1252(file, problems, may_be_windows_1252)
+            encoding = _detect_encoding(file, problems, may_be_windows_1252)
     return path.open(encoding=encoding, newline="")
 
 
-def _utf8_or_windows_1252(file: BinaryIO, problems: Problems, may_be_windows_1252: bool) -> str:
+def _detect_encoding(file: BinaryIO, problems: Problems, may_be_windows_1252: bool) -> str:
     """Return UTF-8 if all lines are valid UTF-8; else add a note, and return Windows-1252."""
     lines = iter(lambda: file.readline(bounds.MAX_BYTES + 1), b"")
     for line_number, line in enumerate(lines, 1):

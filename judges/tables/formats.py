@@ -77,7 +77,7 @@ def read_table_rows(path: Path, notes: list[str] | None = None) -> Iterator[Tabl
     problems.notes = [] if notes is None else notes
     row_number = 0
     with _collect_errors(problems):
-        rows = _bounded_rows(_format_of(path).read_rows(path, problems), in_memory=False)
+        rows = _limit_rows(_find_format(path).read_rows(path, problems), are_kept=False)
         for row_number, row in enumerate(rows, start=1):
             yield row._replace(row_number=row_number)
     if row_number == 0:
@@ -95,12 +95,12 @@ def read_table(path: "str | Path | Rows", problems: Problems) -> Table | None:
             rows: Iterable[TableRow] = starmap(TableRow, enumerate(records, start=1))
         else:
             path_with_sheet = Path(str(path))
-            table_format = _format_of(path_with_sheet)
+            table_format = _find_format(path_with_sheet)
             file, _ = split_sheet(path_with_sheet)
             with file.open("rb") as stream:
                 sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
             name, is_typed = file.stem, table_format.is_typed
-            rows = _bounded_rows(table_format.read_rows(path_with_sheet, problems), in_memory=True)
+            rows = _limit_rows(table_format.read_rows(path_with_sheet, problems), are_kept=True)
         numbered_rows = tuple(map(_numbered_row, count(1), rows))
         if numbered_rows:
             columns = dict.fromkeys(chain.from_iterable(row.cells for row in numbered_rows))
@@ -127,7 +127,7 @@ def _numbered_row(row_number: int, row: TableRow) -> TableRow:
     return TableRow(row.line, cells, row_number)
 
 
-def _bounded_rows(rows: Iterable[TableRow], *, in_memory: bool) -> Iterator[TableRow]:
+def _limit_rows(rows: Iterable[TableRow], *, are_kept: bool) -> Iterator[TableRow]:
     """Yield the rows; raises UnreadableError if they have too many columns or are too large."""
     columns, n_bytes = set[str](), 0
     for row in rows:
@@ -136,7 +136,7 @@ def _bounded_rows(rows: Iterable[TableRow], *, in_memory: bool) -> Iterator[Tabl
         if max([len(columns), *nested_key_counts]) > bounds.MAX_COLUMNS:
             raise size_error(f"has more than {bounds.MAX_COLUMNS:,} columns", row.line)
         n_bytes += 2 * bounds.BYTES_PER_VALUE + bounds.estimate_memory(row.cells)
-        if in_memory and n_bytes > bounds.MAX_BYTES:
+        if are_kept and n_bytes > bounds.MAX_BYTES:
             raise size_error(f"takes more than {bounds.MAX_BYTES >> 20} MiB of memory", row.line)
         yield row
 
@@ -154,7 +154,7 @@ def _collect_errors(problems: Problems) -> Iterator[None]:
         problems.add("unreadable", f"cannot be read ({error.strerror})", "check its permissions")
 
 
-def _format_of(path: Path) -> Format:
+def _find_format(path: Path) -> Format:
     """Return a file's format; raises UnreadableError for a missing file or an unknown ending."""
     file, _ = split_sheet(path)
     if not file.exists():

@@ -47,8 +47,8 @@ def rows_in_memory(table: Any) -> list[Record]:
         has_new_index_name = index_name is not None and index_name not in table.columns
         frame = table.reset_index() if has_new_index_name else table
         if not frame.columns.is_unique:
-            duplicate = frame.columns[frame.columns.duplicated()][0]
-            raise RowsError(f"{name}: two columns are called {duplicate!r}; rename one")
+            repeated_name = frame.columns[frame.columns.duplicated()][0]
+            raise RowsError(f"{name}: two columns are called {repeated_name!r}; rename one")
         rows = frame.to_dict("records")
     records: list[Record] = []
     for row_number, row in enumerate(map(plain_value, rows), start=1):

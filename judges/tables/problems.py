@@ -57,13 +57,13 @@ class Problem:
     value: str | None = None
 
     def __str__(self) -> str:
-        location = [self.file]
+        location_parts = [self.file]
         if self.line is not None:
-            location.append(f"{self.unit} {self.line}")
+            location_parts.append(f"{self.unit} {self.line}")
         if self.field is not None:
-            location.append(f"field {excerpt(self.field)}")
+            location_parts.append(f"field {excerpt(self.field)}")
         fault = self.fault if self.value is None else f"{self.value} {self.fault}"
-        return f"{', '.join(location)}: {fault}; {self.advice}"
+        return f"{', '.join(location_parts)}: {fault}; {self.advice}"
 
 
 class Problems(list[Problem]):

@@ -48,19 +48,19 @@ def rows_under_header(grid: Iterable[GridRow], problems: Problems) -> Iterator[T
     column_names = ["" if cell is None else str(cell).strip() for cell in header.cells]
     check_unique(filter(None, column_names), header.line)
     # A row must have a cell, which may be empty, in every column up to the last one with a name.
-    min_cells = 1 + max(map(column_names.index, filter(None, column_names)))
+    n_needed_cells = 1 + max(map(column_names.index, filter(None, column_names)))
     unnamed_columns = set[int]()
     for row in chain(first_rows[header_index + 1 :], filled_rows):
         filled_cells = row.filled_cells
-        if len(row.cells) < min_cells or max(filled_cells) >= len(column_names):
+        if len(row.cells) < n_needed_cells or max(filled_cells) >= len(column_names):
             cells_text = count_text(len(row.cells), "cell")
             fault = f"has {cells_text}, but the header has {len(column_names)}"
             problems.add("ragged", fault, f"leave the row out, or {_QUOTING_ADVICE}", line=row.line)
             continue
         # A first column without a name holds row numbers, and is not read.
-        unnamed_columns.update(i for i in filled_cells if i and not column_names[i])
-        named_cells = zip(column_names, row.cells, strict=False)
-        yield TableRow(row.line, {name: cell for name, cell in named_cells if name})
+        unnamed_columns.update(index for index in filled_cells if index and not column_names[index])
+        names_and_cells = zip(column_names, row.cells, strict=False)
+        yield TableRow(row.line, {name: cell for name, cell in names_and_cells if name})
     if unnamed_columns:
         columns_text = count_text(len(unnamed_columns), "column")
         fault = f"has no name above {columns_text} with filled cells"

@@ -55,8 +55,8 @@ def decode_json(text: str) -> object:
     """Decode a JSON text. Raises ValueError if it is invalid, repeats a key, or is too large."""
     max_punctuation = bounds.MAX_JSON_PUNCTUATION
     if len(text) > bounds.MAX_BYTES or sum(map(text.count, ",[{")) > max_punctuation:
-        limits = f"{bounds.MAX_BYTES >> 20} MiB or {max_punctuation:,} commas and brackets"
-        raise ValueError(f"has more than {limits}")
+        limits_text = f"{bounds.MAX_BYTES >> 20} MiB or {max_punctuation:,} commas and brackets"
+        raise ValueError(f"has more than {limits_text}")
     try:
         value = json.loads(text, object_pairs_hook=_object_with_unique_keys)
     except RecursionError as error:

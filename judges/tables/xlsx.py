@@ -61,13 +61,13 @@ def _check_size(file: Path) -> None:
     with zipfile.ZipFile(file) as archive:
         n_bytes = sum(zip_entry.file_size for zip_entry in archive.infolist())
         if n_bytes > bounds.MAX_BYTES:
-            limit = bounds.MAX_BYTES >> 20
-            raise size_error(f"unpacks to {n_bytes >> 20:,} MiB, more than {limit}")
-        for name in archive.namelist():
-            max_tags = _MAX_TAGS.get(name.lower(), 4 * bounds.MAX_CELLS)
-            n_tags = archive.read(name).count(b"<")
+            max_mib = bounds.MAX_BYTES >> 20
+            raise size_error(f"unpacks to {n_bytes >> 20:,} MiB, more than {max_mib}")
+        for file_name in archive.namelist():
+            max_tags = _MAX_TAGS.get(file_name.lower(), 4 * bounds.MAX_CELLS)
+            n_tags = archive.read(file_name).count(b"<")
             if n_tags > max_tags:
-                raise size_error(f"has {n_tags:,} XML tags in {name}, more than {max_tags:,}")
+                raise size_error(f"has {n_tags:,} XML tags in {file_name}, more than {max_tags:,}")
 
 
 def _read_grid(workbook: Any, sheet_name: str | None, problems: Problems) -> list[GridRow]:
@@ -98,26 +98,26 @@ def _filled_rows(sheet: Any) -> list[GridRow]:
     """Return the rows of a sheet that are not empty, padded with None to the same length."""
     # Without this call, openpyxl would rely on the dimensions in the file, which may be wrong.
     sheet.reset_dimensions()
-    grid: list[tuple[int, list[object]]] = []
+    rows: list[tuple[int, list[object]]] = []
     n_columns = n_cells = 0
     for row_number, row in enumerate(sheet.iter_rows(max_row=bounds.MAX_CELLS), 1):
         cells = [_shown_value(cell) for cell in row]
         while cells and is_blank(cells[-1]):
             cells.pop()
         if cells:
-            grid.append((row_number, cells))
+            rows.append((row_number, cells))
         n_columns, n_cells = max(n_columns, len(cells)), n_cells + len(row)
-        if n_columns > bounds.MAX_COLUMNS or max(n_cells, len(grid) * n_columns) > bounds.MAX_CELLS:
-            limits = f"{bounds.MAX_COLUMNS:,} columns or {bounds.MAX_CELLS:,} cells"
-            raise size_error(f"has more than {limits}", row_number)
-    return [GridRow(line, cells + [None] * (n_columns - len(cells))) for line, cells in grid]
+        if n_columns > bounds.MAX_COLUMNS or max(n_cells, len(rows) * n_columns) > bounds.MAX_CELLS:
+            limits_text = f"{bounds.MAX_COLUMNS:,} columns or {bounds.MAX_CELLS:,} cells"
+            raise size_error(f"has more than {limits_text}", row_number)
+    return [GridRow(line, cells + [None] * (n_columns - len(cells))) for line, cells in rows]
 
 
 def _fill_merged_cells(sheet: Any, grid: list[GridRow]) -> list[GridRow]:
     """Copy the value of each merged range into all rows of the range."""
     from openpyxl.utils import range_boundaries
 
-    n_columns, n_lines = (len(grid[0].cells), grid[-1].line) if grid else (0, 0)
+    n_columns, last_line_of_grid = (len(grid[0].cells), grid[-1].line) if grid else (0, 0)
     with sheet._get_source() as sheet_file:
         range_names = _MERGED_RANGE.findall(sheet_file.read())
     merged_ranges = [range_boundaries(name.decode()) for name in range_names]
@@ -126,7 +126,7 @@ def _fill_merged_cells(sheet: Any, grid: list[GridRow]) -> list[GridRow]:
         if column > n_columns or first_line not in cells_by_line:
             continue
         merged_value = cells_by_line[first_line][column - 1]
-        for line in range(first_line + 1, min(last_line, n_lines) + 1):
+        for line in range(first_line + 1, min(last_line, last_line_of_grid) + 1):
             cells = cells_by_line.get(line)
             if cells and is_blank(cells[column - 1]):
                 cells[column - 1] = merged_value

@@ -87,10 +87,10 @@ def rescale_subject(subject: Subject, scale_text: str | None) -> Subject:
     return subject.on_scale(*scale) if scale and isinstance(subject, Dimension) else subject
 
 
-def fit_subject(subject: Subject, scale_text: str | None, *, pairwise: bool) -> Subject:
+def fit_subject(subject: Subject, scale_text: str | None, *, is_pairwise: bool) -> Subject:
     """Return the subject on the scale of --scale; raises SettingsError if a flag does not fit."""
     is_comparison = isinstance(subject, Comparison)
-    if is_comparison != pairwise:
+    if is_comparison != is_pairwise:
         right_flag = "--pairwise" if is_comparison else "--dimension"
         raise SettingsError(f"{subject.name}: name it by {right_flag}")
     if is_comparison and scale_text is not None:
@@ -103,8 +103,8 @@ def usual_scale(ratings: Sequence[float]) -> tuple[int, int] | None:
     for lowest, highest in USUAL_SCALES:
         if lowest <= min(ratings) and max(ratings) <= highest:
             # A judge with only two or three ratings could not tell apart ratings with fractions.
-            has_enough = highest - lowest > 2 or all(rating.is_integer() for rating in ratings)
-            return (lowest, highest) if has_enough else None
+            is_fine_enough = highest - lowest > 2 or all(rating.is_integer() for rating in ratings)
+            return (lowest, highest) if is_fine_enough else None
     return None
 
 

@@ -82,7 +82,7 @@ class LabelSource:
         return cls.of(flags.data or None, **settings)
 
     def read(
-        self, name: str, subject: Subject | None, *, pairwise: bool, texts: Sequence[str] | None
+        self, name: str, subject: Subject | None, *, is_pairwise: bool, texts: Sequence[str] | None
     ) -> AnyLabels:
         """Read the labels on one dimension, or the votes on pairs; return a set as it is."""
         data = self.data
@@ -93,18 +93,18 @@ class LabelSource:
                     f"({option_name('data')})"
                 )
             if data is None:
-                return starter_pairs() if pairwise else starter()
-            if pairwise != isinstance(data, LabelledPairs):
-                nouns = ("outputs", "pairs") if pairwise else ("pairs", "outputs")
-                raise LabelError(f"{data.name} has {nouns[0]}, but {name} is judged on {nouns[1]}")
+                return starter_pairs() if is_pairwise else starter()
+            if is_pairwise != isinstance(data, LabelledPairs):
+                noun, judged_noun = ("outputs", "pairs") if is_pairwise else ("pairs", "outputs")
+                raise LabelError(f"{data.name} has {noun}, but {name} is judged on {judged_noun}")
             return data
-        if pairwise and self.options.annotations is not None:
+        if is_pairwise and self.options.annotations is not None:
             raise SettingsError(
                 f"{self.options.annotations}: votes on pairs are read only from the pairs' own "
                 "file: add them to it as a column votes, and leave out "
                 f"{option_name('annotations')}"
             )
-        if pairwise:
+        if is_pairwise:
             options = replace(self.options, texts=texts)
             return read_labelled_items(self.file_or_rows, options, item_kind="pairs")
         label_source = self
@@ -179,17 +179,17 @@ def verdict_words(labelled_items: AnyLabels, dimension: str) -> tuple[str, str] 
 
 
 def load_labels(
-    label_source: LabelSource, name: str, subject: Subject | None, *, pairwise: bool = False
+    label_source: LabelSource, name: str, subject: Subject | None, *, is_pairwise: bool = False
 ) -> AnyLabels:
     """Read the labels on one dimension or comparison; labels on other dimensions are left out.
 
     `subject` is the dimension or comparison called `name`. It may be None for recorded scores,
-    whose judge is unknown; `pairwise` then says whether they compare pairs. Raises LabelError if no
+    whose judge is unknown; `is_pairwise` says whether they compare pairs. Raises LabelError if no
     label is on the subject, or if labels are on outputs instead of pairs or the reverse.
     """
-    pairwise = pairwise or isinstance(subject, Comparison)
+    is_pairwise = is_pairwise or isinstance(subject, Comparison)
     texts = tuple(subject.inputs) if subject else ()
-    labelled_items = label_source.read(name, subject, pairwise=pairwise, texts=texts)
+    labelled_items = label_source.read(name, subject, is_pairwise=is_pairwise, texts=texts)
     if isinstance(labelled_items, LabelledPairs):
         return labelled_items
     if label_source.data is None and name not in labelled_items.dimensions:
@@ -221,14 +221,14 @@ def agreement_text(labelled_set: LabelledSet, dimension: str) -> str:
     if len(annotators) > MAX_NAMED_ANNOTATORS:
         # Each output's labels are moved to the left of its row: the columns of the matrix are now
         # the first label of each output, the second label and so on, by whichever annotator.
-        labels_first = np.argsort(np.isnan(ratings), axis=1, kind="stable")
-        ratings = np.take_along_axis(ratings, labels_first, axis=1)[:, :MAX_NAMED_ANNOTATORS]
-    agreements = annotator_agreement(ratings)
-    n_shared_outputs = np.array([pair.n_outputs for pair in agreements])
+        labels_first_order = np.argsort(np.isnan(ratings), axis=1, kind="stable")
+        ratings = np.take_along_axis(ratings, labels_first_order, axis=1)[:, :MAX_NAMED_ANNOTATORS]
+    pair_agreements = annotator_agreement(ratings)
+    n_shared_outputs = np.array([pair.n_outputs for pair in pair_agreements])
     if not n_shared_outputs.any():
         return ""
     # The mean of a coefficient leaves out pairs of annotators for which it is undefined.
-    figures = np.ma.masked_invalid([(pair.equal, pair.kappa, pair.rho) for pair in agreements])
+    figures = np.ma.masked_invalid([(pair.equal, pair.kappa, pair.rho) for pair in pair_agreements])
     share_equal, *coefficients = np.ma.average(figures, axis=0, weights=n_shared_outputs)
     undefined = np.ma.masked
     kappa, rho = ("undefined" if mean is undefined else f"{mean:.2f}" for mean in coefficients)
@@ -285,10 +285,10 @@ def _read_on_scale(
     except LabelError as error:
         if {problem.kind for problem in error.problems} != {"off-scale"}:
             raise
-        on_any_scale = read_outputs()
-        if isinstance(subject, Dimension) and not on_any_scale.words.get(name, "1")[0].isdecimal():
-            return on_any_scale  # two words, which `_as_ratings` refuses
-        ratings = ratings_on(on_any_scale, name)
+        unscaled_set = read_outputs()
+        if isinstance(subject, Dimension) and not unscaled_set.words.get(name, "1")[0].isdecimal():
+            return unscaled_set  # two words, which `_as_ratings` refuses
+        ratings = ratings_on(unscaled_set, name)
         advice = _scale_advice(ratings)
         if isinstance(subject, Dimension) and subject.words:
             advice = f"say what counts as {subject.words[0]}, as in --values {max(ratings):g}=1"

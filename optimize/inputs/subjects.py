@@ -48,7 +48,7 @@ def dimension_name(subject_text: str) -> str:
 
 
 def subject_from_labels(
-    subject_text: str, label_source: LabelSource, *, pairwise: bool = False
+    subject_text: str, label_source: LabelSource, *, is_pairwise: bool = False
 ) -> tuple[Subject, AnyLabels]:
     """Read labels and make a dimension or comparison from them.
 
@@ -68,12 +68,12 @@ def subject_from_labels(
             f"{written_name!r} cannot be a judge's name: name it in Latin letters, as in {flag}"
         )
     has_other_name = name_key(name) != name_key(written_name)
-    if has_other_name and not pairwise and written_name not in options.columns_by_name:
+    if has_other_name and not is_pairwise and written_name not in options.columns_by_name:
         columns_by_name = {name: written_name, **options.columns_by_name}
         options = replace(options, columns_by_name=columns_by_name)
-    on_any_scale = replace(label_source, options=options, scale=None)
+    unscaled_source = replace(label_source, options=options, scale=None)
     try:
-        labelled_items = on_any_scale.read(name, None, pairwise=pairwise, texts=None)
+        labelled_items = unscaled_source.read(name, None, is_pairwise=is_pairwise, texts=None)
     except LabelError as error:
         problem_kinds = {problem.kind for problem in error.problems}
         if definition or not problem_kinds <= MISSING_LABEL_PROBLEMS:
@@ -148,11 +148,11 @@ def _judged_output(
     column_by_text = labelled_set.reading.texts
     possible_outputs = output_names or [*column_by_text]
     named_outputs = [text for text in output_names if text in options.columns_by_name]
-    outputs = named_outputs or possible_outputs
-    if len(outputs) == 1 and VALID_NAME.match(outputs[0]):
-        return outputs[0]
-    flags = [map_flag("output", [column_by_text[text]]) for text in possible_outputs]
-    raise LabelError(f"{labelled_set.name}: say which text is judged: {' or '.join(flags)}")
+    likely_outputs = named_outputs or possible_outputs
+    if len(likely_outputs) == 1 and VALID_NAME.match(likely_outputs[0]):
+        return likely_outputs[0]
+    map_flags = [map_flag("output", [column_by_text[text]]) for text in possible_outputs]
+    raise LabelError(f"{labelled_set.name}: say which text is judged: {' or '.join(map_flags)}")
 
 
 def usable_texts(names: Iterable[str], labelled_items: AnyLabels) -> list[str]:
@@ -174,8 +174,8 @@ def missing_input_flag(labelled_items: AnyLabels, text_names: Collection[str]) -
 
 def unread_columns(reading: FileReading, texts: Collection[str], *, is_new: bool = True) -> str:
     """Return the columns that a judge does not read, and flags that let a new judge read them."""
-    only_name = only_text_name(reading.texts, texts)
-    unread_texts = without_keys(reading.texts, texts if only_name is None else [only_name])
+    only_text = only_text_name(reading.texts, texts)
+    unread_texts = without_keys(reading.texts, texts if only_text is None else [only_text])
     columns = [*unread_texts.values(), *reading.unread]
     name_by_column = {**dict.fromkeys(unread_texts.values(), "input"), **reading.likely_names}
     column_by_name: dict[str, str] = {}

@@ -109,8 +109,8 @@ class LabelLog:
         if subject.kind == "pairwise":
             self._value_key, self._common_fields = "preferred", {}
         if subject.kind == "rating":
-            low, high = min(subject.scale), max(subject.scale)
-            self._common_fields["rating_scale"] = f"{low}-{high}"
+            lowest, highest = min(subject.scale), max(subject.scale)
+            self._common_fields["rating_scale"] = f"{lowest}-{highest}"
         self._read_file()
 
     def _read_file(self) -> None:
@@ -157,9 +157,9 @@ class LabelLog:
         """Return a phrase on how a line contradicts this session; "" if it does not."""
         expected_row = {**self._common_fields, **({} if item is None else self.rows[item])}
         for name in sorted(expected_row.keys() & row.keys() - {*SAMPLING_COLUMNS}):
-            value, expected = row[name], expected_row[name]
-            if value != expected:
-                return f"{name} is {value!r:.40}, but in this session {expected!r:.40}"
+            value, expected_value = row[name], expected_row[name]
+            if value != expected_value:
+                return f"{name} is {value!r:.40}, but in this session {expected_value!r:.40}"
         if record.value is not None and record.value not in self._possible_answers:
             return f"{record.value!r:.40} is not a possible answer"
         return ""
@@ -170,8 +170,8 @@ class LabelLog:
         with self._lock:
             is_unchanged = False
             with suppress(OSError, ValueError):  # the file was deleted or closed
-                opened, now = os.fstat(self._file.fileno()), self.path.stat()
-                is_unchanged = os.path.samestat(opened, now) and now.st_size == self._n_bytes
+                opened_stat, stat = os.fstat(self._file.fileno()), self.path.stat()
+                is_unchanged = os.path.samestat(opened_stat, stat) and stat.st_size == self._n_bytes
             if not is_unchanged:
                 problem = "another program changed it, or the command has ended"
                 raise ClickError(f"{self.path}: {problem}; start the command again", 507)
@@ -206,11 +206,11 @@ class LabelLog:
 
     def labels_of_others(self, annotator: str) -> dict[str, AnnotatorLabels]:
         """Return the labels of all other annotators, by name in alphabetical order."""
-        by_name = sorted(self.by_annotator.items())
-        return {name: labels for name, labels in by_name if name != annotator}
+        sorted_labels = sorted(self.by_annotator.items())
+        return {name: labels for name, labels in sorted_labels if name != annotator}
 
     def name_in_file(self, annotator: str) -> str:
         """Return the annotator's name as the file spells it, ignoring case and extra spaces."""
         name = unicodedata.normalize("NFC", " ".join(annotator.split()))
-        same_names = (other for other in self.by_annotator if other.casefold() == name.casefold())
+        same_names = (known for known in self.by_annotator if known.casefold() == name.casefold())
         return next(same_names, name)

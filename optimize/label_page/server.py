@@ -100,8 +100,8 @@ class _Handler(BaseHTTPRequestHandler):
         token, _, action = self.path.partition("?")[0][1:].partition("/")
         host, origin = self.headers.get("Host"), self.headers.get("Origin")
         is_same_origin = host in self.server.hosts and origin in (None, f"http://{host}")
-        has_token = compare_digest(token.encode(), self.server.token.encode())
-        return action if has_token and is_same_origin else None
+        has_valid_token = compare_digest(token.encode(), self.server.token.encode())
+        return action if has_valid_token and is_same_origin else None
 
     def _respond_json(self, status: int, value: object) -> None:
         self._respond(status, json.dumps(value).encode(), "application/json")

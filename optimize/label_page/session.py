@@ -90,14 +90,14 @@ class LabelSession:
         return name
 
     def _item_json(self, item: int) -> JsonObject:
-        row, number = self.rows[item], self._document_numbers[item]
-        outputs = [{"name": name, "text": row[f]} for name, f in self.output_fields.items()]
+        row, document_number = self.rows[item], self._document_numbers[item]
+        outputs = [{"name": name, "text": row[field]} for name, field in self.output_fields.items()]
         return {
             "item": item,
-            "document": number,
+            "document": document_number,
             "documents": self._document_numbers[-1],
-            "place": item - self._document_numbers.index(number) + 1,
-            "of_document": self._document_numbers.count(number),
+            "place": item - self._document_numbers.index(document_number) + 1,
+            "of_document": self._document_numbers.count(document_number),
             "texts": [{"name": name, "text": row[name]} for name in self.text_fields],
             "judged": outputs,
         }
@@ -135,10 +135,10 @@ class LabelSession:
             is_answer = click.mark is not None or value in self._number_by_answer
             if not is_answer or not 0 <= item < len(self.rows):
                 raise ClickError(f"{click.value!r:.40} is no answer, or the item does not exist")
-            newest = self.label_log.labels_of(name).labels.get(item)
-            if newest and (newest.value, newest.comment) == (value, comment):
+            newest_label = self.label_log.labels_of(name).labels.get(item)
+            if newest_label and (newest_label.value, newest_label.comment) == (value, comment):
                 return self.state(name)
-            if (newest and newest.value) != click.before:
+            if (newest_label and newest_label.value) != click.before:
                 raise ClickError("this label was given or changed in another window meanwhile", 409)
             record = LabelRecord(name, datetime.now(UTC), value, comment, click.after)
             record.skipped, record.unsure = click.mark == "skipped", click.mark == "unsure"
@@ -151,9 +151,9 @@ class LabelSession:
             name = self._checked_name(click.annotator)
             if not (records := self.label_log.labels_of(name).records):
                 return self.state(name)
-            item, newest = [*records.items()][-1]
+            item, newest_record = [*records.items()][-1]
             self.label_log.append(item, LabelRecord(name, datetime.now(UTC), None))
-            undone_label = {"undone": newest.value_and_comment}
+            undone_label = {"undone": newest_record.value_and_comment}
             return self.state(name) | {"item": self._item_json(item) | undone_label}
 
     def review(self, annotator: str) -> JsonObject:
@@ -161,12 +161,12 @@ class LabelSession:
         with self.label_log.locked():
             annotator = self.label_log.name_in_file(annotator)
             own_labels, items = self.label_log.labels_of(annotator).labels, list[JsonObject]()
-            for whose, disagreements in self._disagreements(annotator).items():
+            for source, disagreements in self._disagreements(annotator).items():
                 for item in disagreements:
-                    others = self._labels_by_others(item, annotator) if whose != "judge" else []
-                    judge_answer = self._judge_answer(item) if whose == "judge" else None
+                    others = self._labels_by_others(item, annotator) if source != "judge" else []
+                    judge_answer = self._judge_answer(item) if source == "judge" else None
                     answers = {"others": others, "judge": msgspec.to_builtins(judge_answer)}
-                    answers |= {"own": own_labels[item].value_and_comment, "after": whose}
+                    answers |= {"own": own_labels[item].value_and_comment, "after": source}
                     items.append(self._item_json(item) | answers)
             return {"items": items}
 

@@ -79,8 +79,8 @@ class ActiveRun:
         """What the optimizer gets: labels, questions, models and budget."""
         prepared_run = self.prepared_run
         # The embedded model is no language model, and cannot answer questions.
-        can_ask = self.may_add_questions and not is_embedded(prepared_run.settings.lm)
-        questions = candidate_questions(prepared_run.subject, MAX_QUESTIONS) if can_ask else ()
+        may_ask = self.may_add_questions and not is_embedded(prepared_run.settings.lm)
+        questions = candidate_questions(prepared_run.subject, MAX_QUESTIONS) if may_ask else ()
         return SearchProblem(
             evaluator=Evaluator(
                 untuned_prompt=prepared_run.untuned_prompt,

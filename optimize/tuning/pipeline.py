@@ -62,8 +62,8 @@ def tune_in_folder(
         # A file of pairs may name the two outputs otherwise than the comparison does.
         text_names = {*subject.texts, *(RESPONSE_NAMES if subject.kind == "pairwise" else ())}
         reading = labelled_items.reading
-        if columns := unread_columns(reading, text_names, is_new=is_new_judge):
-            print_line(f"columns not read: {columns}")
+        if unread_text := unread_columns(reading, text_names, is_new=is_new_judge):
+            print_line(f"columns not read: {unread_text}")
         for note in labelled_items.notes:
             print_line(f"note: {note}")
         if subject.questions and is_new_judge and is_embedded(settings.lm):
@@ -91,15 +91,15 @@ def tune_and_save(
             purpose = PROPOSALS if proposer_account.total.open_calls else account.purpose
             progress.title, progress.n_done = purpose or progress.title, budget.calls
 
-        expected = plan_budget(prepared_run, clients.judge.model.native_n).expected_total
-        n_calls = expected.calls if expected else 0
+        expected_total = plan_budget(prepared_run, clients.judge.model.native_n).expected_total
+        n_calls = expected_total.calls if expected_total else 0
         progress = Progress(SEARCH, n_calls, stderr, unit="calls", budget=budget, refresh=refresh)
         with progress:
             judge_items = make_item_judge(prepared_run, clients, progress)
             run = ActiveRun(prepared_run, folder, clients, judge_items, print_line)
             search_result = run.search()
             scored_splits = run.measure(search_result)
-            probes = _probe(run, search_result, scored_splits)
+            probe_result = _probe(run, search_result, scored_splits)
             progress.n_total = budget.calls  # so that the line ends at 100 %
         seconds = time.monotonic() - start_time
         tuning_result = summarize_run(run, search_result, scored_splits, seconds)
@@ -112,8 +112,8 @@ def tune_and_save(
     # This import is slow, and a run that fails before its report does not need it.
     from optimize.report.page import write_run
 
-    shipped = scored_splits.test.for_judge(search_result.shipped)
-    write_run(folder / run_folder.REPORT_FILE, tuning_result, shipped, prompts, probes)
+    shipped_items = scored_splits.test.for_judge(search_result.shipped)
+    write_run(folder / run_folder.REPORT_FILE, tuning_result, shipped_items, prompts, probe_result)
     return tuning_result
 
 

@@ -95,10 +95,10 @@ def prepare_run(
     notes = []
     subject = subject or find_subject(subject_text)
     if subject is None:
-        subject, labels_read = subject_from_labels(subject_text, label_source, pairwise=is_pairwise)
-        label_source = LabelSource(data=labels_read, scale=settings.scale)
+        subject, labels = subject_from_labels(subject_text, label_source, is_pairwise=is_pairwise)
+        label_source = LabelSource(data=labels, scale=settings.scale)
         notes = [_new_judge_note(subject, subject_text)]
-    subject = fit_subject(subject, settings.scale, pairwise=is_pairwise)
+    subject = fit_subject(subject, settings.scale, is_pairwise=is_pairwise)
     labelled_items = load_labels(label_source, subject.name, subject)
     labelled_items = replace(labelled_items, notes=(*labelled_items.notes, *notes))
     splits = split(labelled_items, seed=settings.seed)
@@ -106,17 +106,17 @@ def prepare_run(
     if is_decision_model(settings.lm):  # a decision model cannot write its reasoning
         reasoning = "none"
     judge = Judge.of(subject, reasoning=reasoning, lm=settings.lm)
-    items_of = partial(make_items, dimension=subject.name, subject=subject)
+    as_items = partial(make_items, dimension=subject.name, subject=subject)
     run = PreparedRun(
         settings=settings,
         subject=subject,
         untuned_prompt=judge.prompt,
         is_choice=is_pairwise,
         labelled_items=labelled_items,
-        all_items=items_of(labelled_items),
-        train=items_of(splits.train),
-        dev=items_of(splits.dev),
-        held_out=HeldOut(splits.test, splits.test_unseen_systems).map(items_of),
+        all_items=as_items(labelled_items),
+        train=as_items(splits.train),
+        dev=as_items(splits.dev),
+        held_out=HeldOut(splits.test, splits.test_unseen_systems).map(as_items),
         splits=splits,
     )
     _check_labels_differ(run)
@@ -144,17 +144,17 @@ def _check_labels_differ(run: PreparedRun) -> None:
 
 def _new_judge_note(subject: Subject, subject_text: str) -> str:
     """Return a note on the definition, texts and answers of a judge made from the labels."""
-    answers, setting_name = "which is better", "pairwise"
+    answers_text, setting_name = "which is better", "pairwise"
     if isinstance(subject, Dimension):
         lowest, highest = subject.scale[0], subject.scale[-1]
-        rating = f"a rating from {lowest} to {highest} ({option_name('scale')})"
-        answers, setting_name = " or ".join(subject.words or [rating]), "dimension"
-    reads_and_answers = f"it reads {' and '.join(subject.texts)}, and answers {answers}"
+        rating_text = f"a rating from {lowest} to {highest} ({option_name('scale')})"
+        answers_text, setting_name = " or ".join(subject.words or [rating_text]), "dimension"
+    task_text = f"it reads {' and '.join(subject.texts)}, and answers {answers_text}"
     if "=" in subject_text:
-        return f"{subject.name} is judged by your definition; {reads_and_answers}"
+        return f"{subject.name} is judged by your definition; {task_text}"
     return (
         f"{subject.name} has no definition, so the judge is only told: {subject.definition}; "
-        f"{reads_and_answers}. A definition of one line helps about as much as tuning: "
+        f"{task_text}. A definition of one line helps about as much as tuning: "
         + option_name(setting_name, f"'{subject.name}=...'")
     )
 

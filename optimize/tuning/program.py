@@ -65,14 +65,14 @@ def _only_predictor(module: dspy.Module) -> dspy.Predict:
     )
 
 
-def _input_names(module: dspy.Module, inputs: Mapping[str, FieldInfo]) -> tuple[str, ...]:
+def _input_names(module: dspy.Module, predictor_inputs: Mapping[str, FieldInfo]) -> tuple[str, ...]:
     """Return the names of the program's inputs, from `forward` or from the predictor."""
     _, *parameters = inspect.signature(type(module).forward).parameters.values()
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
-        return tuple(inputs)
-    used_parameters = [p for p in parameters if p.default is p.empty or p.name in inputs]
+        return tuple(predictor_inputs)
+    used_parameters = [p for p in parameters if p.default is p.empty or p.name in predictor_inputs]
     names = [parameter.name for parameter in used_parameters]
-    return tuple(inputs if {*names} == {*inputs} else names)
+    return tuple(predictor_inputs if {*names} == {*predictor_inputs} else names)
 
 
 class UserProgram:
@@ -107,18 +107,18 @@ class UserProgram:
         computes_inputs = {*self.input_names} != {*self.signature.input_fields}
         return len(self.answers) == 1 and not computes_inputs
 
-    def check_decisions(self, lm: str) -> None:
+    def check_decisions(self, model_name: str) -> None:
         """Raise ProgramError if DSPy cannot ask this model for the program's outputs."""
         # A judge's program already leaves out the fields that a decision model cannot write.
         if any(isinstance(module, JudgeModule) for _, module in self.module.named_sub_modules()):
             return
-        is_decision = is_decision_model(lm)
+        is_decision = is_decision_model(model_name)
         try:
             state = DecisionState(self.signature, self.predictor.fields, system_one=is_decision)
             for name, output_type in state.types.items():
                 state._question(name, self.signature.output_fields[name], output_type)
         except ValueError as error:
-            raise ProgramError(f"this program cannot be tuned with {lm}: {error}") from None
+            raise ProgramError(f"this program cannot be tuned with {model_name}: {error}") from None
 
     def read_examples(self, examples: list[Example], label: str | None, group: str | None) -> Items:
         """Convert the examples to items, and keep their inputs for calls of the program."""
@@ -134,13 +134,13 @@ class UserProgram:
                 "DataFrame trainset=frame.to_dict('records')"
             )
         needed_names = [*self.input_names, label, *([group] if group else [])]
-        if missing := [name for name in needed_names if example.get(name) is None]:
+        if missing_names := [name for name in needed_names if example.get(name) is None]:
             raise LabelError(
-                f"example {number} has no {missing[0]!r}; an example needs "
+                f"example {number} has no {missing_names[0]!r}; an example needs "
                 f"{', '.join(needed_names)}; name others by RankOptimizer(label=..., group=...)"
             )
         try:
-            human = self.rated_answer.label_score(example[label])
+            human_score = self.rated_answer.label_score(example[label])
         except (TypeError, ValueError) as error:
             raise LabelError(f"example {number}: {label}: {error}") from None
         input_values = {name: example[name] for name in self.input_names}
@@ -151,7 +151,7 @@ class UserProgram:
             document_id=str(example[group]) if group else texts_digest(texts),
             system=example.get("system"),
             texts=texts,
-            human=human,
+            human=human_score,
         )
 
     def describe_judge(self, items: Items) -> tuple[Dimension, Prompt]:
@@ -160,8 +160,8 @@ class UserProgram:
         choice_fields = []
         for answer in self.answers:
             field = field_by_name[answer.name]
-            meaning = " (1 = {}, 0 = {})".format(*answer.values) if answer.is_choice else ""
-            description = f"{field.description}{meaning}"
+            meaning_text = " (1 = {}, 0 = {})".format(*answer.values) if answer.is_choice else ""
+            description = f"{field.description}{meaning_text}"
             field = replace(field, description=description, choices=answer.scale(items))
             choice_fields.append(field)
         input_fields = [
@@ -185,7 +185,7 @@ class UserProgram:
         lm = as_lm(client, temperature=temperature, max_tokens=MAX_REPLY_TOKENS, seed=settings.seed)
         # The embedded model answers one request at a time, in order.
         n_threads = 1 if is_embedded(client.model.endpoint) else settings.concurrency
-        monitor = FailureMonitor()
+        failure_monitor = FailureMonitor()
 
         def judge_items(prompt: Prompt, items: Sequence[Item]) -> Iterator[ItemJudgement]:
             module = self.tuned_copy(prompt)
@@ -193,13 +193,13 @@ class UserProgram:
             lm.engine.stop_error = None
             pool = ThreadPoolExecutor(min(n_threads, len(items)), "program")
             # Each thread gets a copy of this thread's DSPy settings.
-            context = contextvars.copy_context()
+            dspy_context = contextvars.copy_context()
             try:
                 judge_item = partial(self._judge_item, module, prompt)
-                futures = [pool.submit(context.copy().run, judge_item, item) for item in items]
+                futures = [pool.submit(dspy_context.copy().run, judge_item, item) for item in items]
                 for future in futures:
                     item_judgement = future.result()
-                    monitor.record(item_judgement.judgement.failure)
+                    failure_monitor.record(item_judgement.judgement.failure)
                     yield item_judgement
             finally:  # after an error, items whose thread has not begun are not judged
                 pool.shutdown(wait=True, cancel_futures=True)
@@ -209,10 +209,10 @@ class UserProgram:
     def _judge_item(self, module: dspy.Module, prompt: Prompt, item: Item) -> ItemJudgement:
         """Judge one item; errors that do not end the run become failed judgements."""
         trace: list[tuple[dspy.Predict, Example, dspy.Prediction]] = []
-        predictor, usage = _only_predictor(module), UsageTracker()
+        predictor, usage_tracker = _only_predictor(module), UsageTracker()
         try:
             # This call gets its own usage tracker and trace, to leave the user's unchanged.
-            with dspy.context(trace=trace, usage_tracker=usage, disable_history=True):
+            with dspy.context(trace=trace, usage_tracker=usage_tracker, disable_history=True):
                 module(**self._inputs_by_key[_inputs_key(item.texts.values())])
             predictions = [prediction for caller, _, prediction in trace if caller is predictor]
             if not predictions:
@@ -231,7 +231,7 @@ class UserProgram:
             if isinstance(fatal_error, FatalModelError | BudgetSpentError):
                 raise fatal_error from None
             judgement = Judgement.failed(quote(f"{type(error).__name__}: {error}"))
-        token_counts = usage.get_total_tokens().values()
+        token_counts = usage_tracker.get_total_tokens().values()
         tokens_in = sum(counts.get("prompt_tokens", 0) for counts in token_counts)
         tokens_out = sum(counts.get("completion_tokens", 0) for counts in token_counts)
         return ItemJudgement(judgement, tokens_in, tokens_out)

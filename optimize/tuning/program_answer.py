@@ -113,18 +113,18 @@ def read_answers(signature: dspy.Signature) -> list[ProgramAnswer]:
     return [answer for answer in answers if answer is not None]
 
 
-def _read_answer(name: str, info: FieldInfo) -> ProgramAnswer | None:
+def _read_answer(name: str, field_info: FieldInfo) -> ProgramAnswer | None:
     """Return an output field as an answer; None if it is neither a rating nor a choice of two."""
-    if info.annotation in (int, float):
+    if field_info.annotation in (int, float):
         return ProgramAnswer(name=name)
-    decision = decision_type(info)  # a bool or a Literal has a decision type, too
-    if decision is None:
+    decision_class = decision_type(field_info)  # a bool or a Literal has a decision type, too
+    if decision_class is None:
         return None
-    if issubclass(decision, Score):
-        return ProgramAnswer(name=name, values=_ratings_of_levels(decision.criteria()))
-    if issubclass(decision, Noul):
+    if issubclass(decision_class, Score):
+        return ProgramAnswer(name=name, values=_ratings_of_levels(decision_class.criteria()))
+    if issubclass(decision_class, Noul):
         return ProgramAnswer(name=name, values=(True, False), is_choice=True)
-    values = get_args(decision.model_fields["value"].annotation)
+    values = get_args(decision_class.model_fields["value"].annotation)
     if len(values) > 1 and all(re.fullmatch(r"-?\d+", str(value)) for value in values):
         return ProgramAnswer(name=name, values=tuple(sorted(values, key=int)))
     if len(values) != 2:

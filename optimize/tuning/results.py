@@ -35,13 +35,13 @@ def summarize_run(
     judge, proposer, decision = run.clients.judge, run.clients.proposer, search_result.decision
     splits: HeldOut[SplitResult | None] = HeldOut(None)
     if scored_splits:
-        shipped, objective = (
+        shipped_items, objective = (
             scored_splits.test.for_judge(search_result.shipped),
             prepared_run.objective,
         )
-        splits = scored_splits.map(lambda scored: _split_result(scored, objective, shipped))
-    has_limit, last_round = settings.max_cost or settings.max_calls, search_result.last_round
-    limit_ended_rounds = bool(has_limit and last_round and not last_round.is_final)
+        splits = scored_splits.map(lambda scored: _split_result(scored, objective, shipped_items))
+    limit, last_round = settings.max_cost or settings.max_calls, search_result.last_round
+    limit_ended_rounds = bool(limit and last_round and not last_round.is_final)
     cost_per_1000_rows = None
     if settings.judge_model.price is not None and not run.budget.pricing.is_free:
         item_prices = search_result.judges.map(search_problem.evaluator.item_price)
@@ -83,24 +83,24 @@ def summarize_run(
 
 
 def _split_result(
-    scored_by_judge: ByJudge[ScoredItems], objective: Objective, shipped: ScoredItems
+    scored_by_judge: ByJudge[ScoredItems], objective: Objective, shipped_items: ScoredItems
 ) -> SplitResult:
     """Return both judges' scorecards and the gain; only the shipped one has people's figures."""
-    untuned, tuned = scored_by_judge.untuned, scored_by_judge.tuned
-    human, documents, balanced_gain = untuned.human, untuned.document_ids, None
+    untuned_items, tuned_items = scored_by_judge.untuned, scored_by_judge.tuned
+    human, document_ids, balanced_gain = untuned_items.human, untuned_items.document_ids, None
     if objective == "balanced":
         # Each judge's verdicts are decided at its own threshold.
-        verdicts = tuned.verdicts, untuned.verdicts
-        balanced_gain = contrast_balanced_accuracy(*verdicts, human, documents)
-    scores, systems = (tuned.scores, untuned.scores), untuned.system_ids
-    gain = contrast_judges(*scores, human, documents, systems, level=untuned.level)
-    cards = scored_by_judge.map(
+        verdicts = tuned_items.verdicts, untuned_items.verdicts
+        balanced_gain = contrast_balanced_accuracy(*verdicts, human, document_ids)
+    scores, system_ids = (tuned_items.scores, untuned_items.scores), untuned_items.system_ids
+    gain = contrast_judges(*scores, human, document_ids, system_ids, level=untuned_items.level)
+    scorecards = scored_by_judge.map(
         lambda scored: Scorecard.from_scores(
-            scored, has_verdicts=shipped.has_verdicts, with_people=scored is shipped
+            scored, has_verdicts=shipped_items.has_verdicts, with_people=scored is shipped_items
         )
     )
     return SplitResult(
-        untuned=cards.untuned, tuned=cards.tuned, gain=gain, balanced_gain=balanced_gain
+        untuned=scorecards.untuned, tuned=scorecards.tuned, gain=gain, balanced_gain=balanced_gain
     )
 
 
@@ -115,7 +115,7 @@ def save_judges(
     labelled_items, splits = prepared_run.labelled_items, prepared_run.splits
     assert splits
     copied_keys = ("shipped", "why", "risk", "ship", "seed_judge", "tuned_judge", "gain")
-    summary = tuning_result.to_json()
+    summary_json = tuning_result.to_json()
     provenance = {
         "data": {
             "name": labelled_items.name,
@@ -133,9 +133,9 @@ def save_judges(
         "level": prepared_run.level,
         "versions": package_versions(),
         "started": first_start_time(run.folder),
-        **{key: summary[key] for key in copied_keys},
+        **{key: summary_json[key] for key in copied_keys},
         "candidates_tried": search_result.n_tried,
-        "budget": {key: summary[key] for key in ("lm_calls", "proposer_calls", "cost_usd")},
+        "budget": {key: summary_json[key] for key in ("lm_calls", "proposer_calls", "cost_usd")},
     }
     answers_entry = {"answers": to_json(tuning_result.answers)} if tuning_result.answers else {}
     own_provenance = ByJudge(

@@ -109,8 +109,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         writes_text = not is_embedded(self.lm) and not is_decision_model(self.lm)
         if self.reasoning != "auto" or self.optimizer != "rank" or not writes_text:
             return ()
-        default = "brief" if self.pairwise else "none"
-        return tuple(form for form in get_args(Reasoning) if form != default)
+        default_form = "brief" if self.pairwise else "none"
+        return tuple(form for form in get_args(Reasoning) if form != default_form)
 
     @property
     def judge_model(self) -> ModelSettings:
@@ -189,8 +189,8 @@ def _split_map(value_by_setting: Mapping[str, object]) -> dict[str, object]:
     if isinstance(mapping, list):  # the arguments of --map
         mapping = read_map_flags([str(argument) for argument in mapping])
     assert isinstance(mapping, Mapping | None)
-    words = parse_values(value_by_setting.get("values", {}))
-    options = read_options(mapping, words)
+    value_by_word = parse_values(value_by_setting.get("values", {}))
+    options = read_options(mapping, value_by_word)
     scale_setting = {} if options.scale is None else {"scale": options.scale}
     columns_and_words = {"map": options.mapping, "values": options.values}
     return {**scale_setting, **value_by_setting, **columns_and_words}
@@ -258,8 +258,8 @@ def _check_settings(settings: Settings) -> None:
 
 def _check_model(settings: Settings, prefix: Literal["", "proposer_"]) -> None:
     """Raise SettingsError if a setting of one model is wrong: the judge's if `prefix` is ""."""
-    names = ("lm", "api_key_env", "price", "api_base")
-    lm, key_variable, price, api_base = (getattr(settings, prefix + name) for name in names)
+    field_names = ("lm", "api_key_env", "price", "api_base")
+    lm, key_variable, price, api_base = (getattr(settings, prefix + name) for name in field_names)
     redactor = Redactor()
     if redactor.has_secret(lm or ""):
         raise SettingsError(f"{option_name(prefix + 'lm')} {KEY_IN_NAME_PROBLEM}")

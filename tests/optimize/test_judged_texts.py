@@ -63,7 +63,7 @@ def test_check_names_the_texts_that_a_new_judge_of_pairs_reads(here):
     out = " ".join(output_of(check.command, file).split())
     assert f"read {read}" in out
     assert "not read app, input" in out
-    subject, _ = subject_from_labels("better=Which?", LabelSource(data=file), pairwise=True)
+    subject, _ = subject_from_labels("better=Which?", LabelSource(data=file), is_pairwise=True)
     assert subject.inputs.keys() == {"instruction"}
 
 
