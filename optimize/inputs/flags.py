@@ -28,11 +28,11 @@ INTERRUPTED_MESSAGE = "interrupted: run the same command again to continue"
 ANNOTATIONS_HELP = "read ratings from this file: one in each row, with id, dimension and annotator"
 DATA_HELP = f"human labels: {READABLE_ENDINGS}, or hf:owner/name (the starter set)"
 MAP_HELP = """\
-read NAME (a dimension, a text, id, group, system) from this column; repeatable; or
-the FILE.yaml that check --write-map wrote"""
+read NAME (a dimension, text, id, group or system) from COLUMN; repeatable; or
+check's FILE.yaml"""
 VALUES_HELP = (
-    "the number that a word in labels or replies stands for: up=1,down=0 (n/a= for no label; in "
-    "pairs: left=A,C=tie)"
+    "numbers that words in labels or replies mean: up=1,down=0 (n/a= for no label; pairs: "
+    "left=A,C=tie)"
 )
 # A floor is the lowest figure that a user accepts. The values are the name of the figure, the label
 # of the outputs over which it is computed ("" for all), and the figure's lowest possible value.
@@ -148,7 +148,7 @@ def add_turns_flag(group: FlagGroup) -> None:
             raise ArgumentTypeError(f"{turns!r}: must be last or all")
         return f"turns={turns}"
 
-    help_text = "judge the last or all turns of a conversation (default: last)"
+    help_text = "judge last or all turns of a conversation (last)"
     add_repeatable = partial(group.add_argument, action="append", default=[])
     add_repeatable("--turns", dest="map", metavar="TURNS", type=as_map_argument, help=help_text)
 
@@ -156,9 +156,9 @@ def add_turns_flag(group: FlagGroup) -> None:
 def add_floor_flags(group: FlagGroup) -> None:
     """Add --min-spearman, --min-tpr, --min-tnr and --looks."""
     for name, (figure, *_) in FLOOR_FIGURES.items():
-        help_text = f"exit with 1 if {figure}'s interval is below X, with 3 if it holds X"
+        help_text = f"exit 1 if {figure}'s interval is below X, 3 if it holds X"
         group.add_argument(f"--min-{name}", type=float, metavar="X", help=help_text)
-    help_text = "how many times you will check the labels as they grow (default: 1)"
+    help_text = "number of checks that you plan as labels grow (1)"
     group.add_argument("--looks", type=parse_count, default=1, metavar="N", help=help_text)
 
 
