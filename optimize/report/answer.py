@@ -9,7 +9,7 @@ from optimize.statistics.intervals import Figure
 
 # A fact is a pair of texts: a short title, which may be empty, and a sentence.
 Fact = tuple[str, str]
-# Upper bounds on the lines that a tuning run and `verify` print in the terminal.
+# A tuning run and `verify` print at most this many lines in the terminal.
 MAX_RUN_LINES, MAX_VERIFY_LINES = 24, 12
 
 

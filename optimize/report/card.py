@@ -140,8 +140,8 @@ def _quality_texts(scorecard: Scorecard) -> tuple[str, str]:
     if scorecard.verdict_figures:
         return _verdict_quality_texts(scorecard.verdict_figures)
     if scorecard.is_pairwise:
-        share = _pairs_tile(scorecard).figure_text
-        return f"It decides {share} of pairs as people do, more than a coin's 50%", ""
+        accuracy_text = _pairs_tile(scorecard).figure_text
+        return f"It decides {accuracy_text} of pairs as people do, more than a coin's 50%", ""
     rho_tile, people = _rho_tile(scorecard), scorecard.people_figures
     strength = f"{rho_tile.title} is {rho_tile.figure_text}: it beats a coin"
     gap = people.one_annotator.gap.interval if people and people.one_annotator else None
@@ -302,7 +302,7 @@ def unweighted_sentence(label_counts: DataCounts) -> str:
 
 
 def annotator_facts(scorecard: Scorecard | None, n_tied: int) -> Iterator[Fact]:
-    """Yield the agreement of judge and annotators, or that left-out ties do not allow figures."""
+    """Yield how well the judge and the annotators agree, or why this is not known."""
     if n_tied:
         yield (
             "annotators",
@@ -338,7 +338,7 @@ def labels_text(label_counts: DataCounts, unit_noun: str) -> str:
 
 
 def floors_advice(scorecard: Scorecard, command: str = "") -> str:
-    """Return which floors to set in CI, by flags that are added to `command` if it is given."""
+    """Return advice on which floors to set in CI, with their flags, after `command` if given."""
     figures = scorecard.verdict_figures
     flags_text = "--min-tpr X --min-tnr X" if figures else "--min-spearman X"
     if command:

@@ -87,7 +87,7 @@ def _system_charts(scored_items: ScoredItems) -> list[DotChart]:
     values, systems = np.stack([scored_items.human, judge]), np.array(scored_items.system_ids)
     means_by_system = {}
     for name in scored_items.items.systems:
-        # Both means are over the outputs that the judge has scored, as in the system-level rho.
+        # People's mean, too, is over outputs that the judge has scored, as in system-level rho.
         is_drawn = (systems == name) & ~np.isnan(judge)
         if is_drawn.any():
             weights = scored_items.items.weights[is_drawn]
@@ -103,12 +103,12 @@ def _dot_chart(
     scored_items: ScoredItems, human: Vector, judge: Vector, names: Sequence[str], caption: str
 ) -> DotChart:
     """Return a chart with a dot for each name, at the values of people and of the judge."""
-    x_range, y_range = human, judge
+    x_values, y_values = human, judge
     has_diagonal = scored_items.has_verdicts or scored_items.is_within_scale
     if has_diagonal:
-        x_range = y_range = np.concatenate([human, judge])
+        x_values = y_values = np.concatenate([human, judge])
         caption += " On the line, judge and people agree."
-    (x, x_ticks), (y, y_ticks) = _positions(human, x_range), _positions(judge, y_range)
+    (x, x_ticks), (y, y_ticks) = _positions(human, x_values), _positions(judge, y_values)
     return DotChart(
         dots=[*zip(x.tolist(), y.tolist(), names, strict=True)],
         x_ticks=x_ticks,

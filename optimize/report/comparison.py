@@ -13,7 +13,7 @@ TABLE_NOTE = (
     "Differences are over the same documents; their intervals hold for all judges together. "
     "$/1,000: for 1,000 rows at list price."
 )
-# For two relations of a judge to the best judge: a title, and the sentence before judges' names.
+# A title and the beginning of a sentence, for two relations of a judge to the best judge.
 RELATION_TEXTS = (
     ("as good", "As good", "within one standard error of the best judge:"),
     ("unclear", "Not known", "whether it is better than"),
@@ -48,11 +48,11 @@ def comparison_answer(result: JudgeComparison) -> ReportAnswer:
         tiles=card.main_tiles(scorecard),
         measured_on=card.measured_sentence(scorecard, counts),
         facts=[*facts, ("Labels", card.labels_text(counts, scorecard.unit))],
-        tables=_tables(result),
+        tables=_figure_tables(result),
     )
 
 
-def _tables(result: JudgeComparison) -> list[ReportTable]:
+def _figure_tables(result: JudgeComparison) -> list[ReportTable]:
     """Return a table of figures and prices, and for judges of pass or fail a table of rates."""
     rows, rate_rows = list[Sequence[str]](), list[Sequence[str]]()
     text_of_best = "best" if len(result.judges) > 1 else ""

@@ -46,8 +46,8 @@ from optimize.report.comparison import comparison_answer, cost_table
 from optimize.report.tuning import tuning_answer
 from optimize.report.verification import MISSES_FILE, verification_answer
 
-# The largest numbers that a page shows: failures, characters of the reason for a failure,
-# demonstrations, and characters of a text.
+# A page shows at most this many failures, characters of a failure's reason, demonstrations, and
+# characters of a text.
 MAX_FAILURES, MAX_REASON, MAX_DEMOS, MAX_TEXT = 20, 300, 5, 1500
 SUREST_FIRST, WORST_FIRST = "The judge's surest verdicts come first.", "The worst come first."
 KIND_TITLES: dict[MissKind, tuple[str, str]] = {
@@ -145,7 +145,7 @@ def write_verification(path: Path, result: Verification, scored_items: ScoredIte
 def _figures_section(
     answer: ReportAnswer, scorecard: Scorecard | None, scored_items: ScoredItems, table: ReportTable
 ) -> Section:
-    """Return the section with the answer's facts and tables, `table`, failures and charts."""
+    """Return the section of figures: the answer's facts and tables, one more table, and charts."""
     facts = [*answer.facts, *card.annotator_facts(scorecard, scored_items.labels.n_tied)]
     tables = [*answer.tables, count_table(scored_items), table, _failure_table(scored_items)]
     return Section(title="Figures", facts=facts, charts=dot_charts(scored_items), tables=tables)

@@ -24,7 +24,7 @@ from optimize.report.page import MissGroup, Section, source_section, write_page
 from optimize.statistics.changed_rows import MIN_ROWS_TO_LABEL
 from optimize.statistics.floor import round_up_to_two_digits
 
-# The largest number of rows on which two judges differ that the terminal shows.
+# The terminal shows at most this many of the rows on which two judges differ.
 MAX_PRINTED_ROWS = 3
 
 
@@ -153,7 +153,7 @@ def _judge_facts(judges_with_names: Sequence[tuple[str, ComparedJudge]]) -> Iter
 
 
 def _changes_sentence(result: SwapResult, new_name: str, old_name: str) -> str:
-    """Return on how many outputs or pairs the judges differ, and whom people agree with there."""
+    """Return on how many outputs or pairs judges differ, and with which judge people agree."""
     n_changed, scorecard = result.n_changed, result.comparison.scorecard
     if not n_changed:
         unit = scorecard.unit
@@ -175,7 +175,7 @@ def swap_step(result: SwapResult) -> str:
     if comparison.data_counts.is_constructed:
         return "Measure both judges on labels that people gave (--data FILE)."
     if any(judge.overlap.tuned_on_these_labels for judge in comparison.judges):
-        return "Bring labels that neither judge was tuned on (--data FILE): too few are left."
+        return "Bring labels that neither judge was tuned on (--data FILE): there are too few."
     if result.outcome == "worse":
         return "Keep the old judge, or tune the new one on other labels (dspy-judges tune)."
     if result.outcome in ("better", "not worse"):

@@ -17,7 +17,7 @@ MISSES_FILE = "misses.csv"
 def verification_lines(
     result: Verification, *, with_all_levels: bool = False, page_path: str | None = None
 ) -> list[str]:
-    """Return a verification in at most twelve lines, then all coefficients if these are wanted."""
+    """Return a verification in at most twelve lines, then its details if `with_all_levels`."""
     footer = "Its errors: --report FILE.html shows them."
     if page_path:  # terminals make a link of a URI
         footer = f"Its errors: {Path(page_path).resolve().as_uri()}"

@@ -14,8 +14,8 @@ from optimize.statistics.intervals import Contrast, Vector, contrast_from_output
 
 # The probability that a judge is called clearly worse although both judges are equally good.
 SIGN_TEST_LEVEL = 0.05
-# At least this many outputs must be passed by people, and as many failed: for an interval, and to
-# learn a threshold.
+# People must pass, and fail, at least this many outputs: the first number for an interval, the
+# second to learn a threshold.
 MIN_OUTPUTS_FOR_INTERVAL, MIN_OUTPUTS_TO_LEARN = 10, 5
 # A difference between two judges has an interval only if their verdicts differ on this many
 # documents. Five differences all have the same sign by chance in 1 of 16 cases, six differences in
@@ -48,10 +48,10 @@ def best_threshold(scores: ArrayLike, human: ArrayLike) -> float:
     """Return the lowest score that is to count as a pass, so that verdicts agree best with labels.
 
     The threshold is the midpoint of two neighbouring scores. The accuracy at a single threshold
-    depends on the luck of a few outputs. So balanced accuracy is averaged over all thresholds up to
-    a third of the scores' standard deviation away (a smoothed maximum score estimator, Horowitz
-    1992). Of equally good midpoints, the midpoint nearest to .5 is returned. The threshold is .5 if
-    fewer than five outputs have the rarer label.
+    depends on the luck of a few outputs. So balanced accuracy is averaged over all thresholds that
+    are at most a third of the scores' standard deviation away (a smoothed maximum score estimator,
+    Horowitz 1992). Of equally good midpoints, the midpoint nearest to .5 is returned. The threshold
+    is .5 if fewer than five outputs have the rarer label.
     """
     scores_array, labels = np.asarray(scores, dtype=float), np.asarray(human, dtype=float)
     has_score = ~np.isnan(scores_array)
@@ -90,9 +90,9 @@ def contrast_balanced_accuracy(
 
     The mean difference between the judges' verdicts is subtracted from each output's difference.
     This leaves the value as it is, and narrows the interval if documents differ in their share of
-    passes. If fewer than ten outputs have the rarer label, the mean is not subtracted: the
-    permutation test then stays exact. The interval is None for fewer than ten such outputs, and if
-    the judges differ on fewer than six documents.
+    passes. If fewer than ten outputs have the rarer label, the mean is not subtracted, so that the
+    permutation test stays exact, and the interval is None. The interval is also None if the judges
+    differ on fewer than six documents.
     """
     differences = np.asarray(verdicts_a, dtype=float) - np.asarray(verdicts_b, dtype=float)
     both_judged = ~np.isnan(differences)

@@ -25,11 +25,11 @@ MIN_ROWS_TO_LABEL = 30
 def gain_contributions(
     gain: ArrayLike, is_changed: Mask, document: ArrayLike
 ) -> tuple[Vector, float]:
-    """Return the documents' contributions to the difference in accuracy, and a possible one.
+    """Return the documents' contributions to the difference in accuracy, and their possible size.
 
     `gain` is -1, 0 or 1 for labelled rows and NaN for others; gains of unchanged rows are ignored.
     The mean of the contributions is the new judge's accuracy minus the old judge's; it is NaN if no
-    changed row has a label. `cautious_interval` takes both as its first two arguments.
+    changed row has a label. `cautious_interval` takes the contributions and their possible size.
     """
     gains = np.asarray(gain, dtype=float)
     document_codes = np.unique(np.asarray(document), return_inverse=True)[1]
@@ -77,5 +77,5 @@ def interval_on_these_rows(gain: ArrayLike, is_changed: Mask) -> Interval | None
 
 
 def rows_to_label(n_changed: int, n_rows: int, margin: float) -> int:
-    """Return how many changed rows show in 80 % of cases that an equally good judge is no worse."""
+    """Return how many labels show in 80 % of cases that an equally good judge is no worse."""
     return max(MIN_ROWS_TO_LABEL, math.ceil((MARGIN_IN_SE * n_changed / n_rows / margin) ** 2))

@@ -79,7 +79,7 @@ def annotator_agreement(
             or "system" (over the systems' means).
         system: (outputs,) system ids, for the system level.
         judge: (outputs,) the judge's scores, NaN for failed judgements.
-        scale: All possible ratings. Scores are rounded to these for `equal` and `kappa`.
+        scale: All possible ratings. Scores are rounded to these ratings for `equal` and `kappa`.
 
     Returns:
         The agreement of the judge with each annotator, then of annotators who share an output.
@@ -194,7 +194,7 @@ def _contributions(level: Level, judge: Vector, human: Vector, document_codes: C
 
 
 def _mean_over_annotators(contributions: NDArray[np.float64]) -> Matrix:
-    """Return the means of contributions over annotators; none if an annotator has only NaN."""
+    """Average contributions (annotators, 2, documents); empty if an annotator has only NaN."""
     is_rated = ~np.isnan(contributions)
     if not is_rated.any(axis=-1).all():
         return np.empty((2, 0))

@@ -110,11 +110,11 @@ def cautious_interval(
 
     At most 5 % of such intervals lie above the true mean, and at most 5 % below it. If most
     contributions are 0, the sample may by chance lack differences that the population has. So two
-    made-up contributions are added, a positive and a negative one. They are as large as the largest
-    absolute contribution, and at least as large as `possible_contribution`, which a document could
-    make. They are 2 and -2 if all contributions are 0. The degrees of freedom depend on the
-    kurtosis of the contributions (O'Neill 2014), and the centre of the interval on their skewness
-    (Johnson 1978). The interval is None for fewer than 15 documents.
+    made-up contributions are added, a positive and a negative one. Their size is the larger of two
+    numbers: the largest absolute contribution, and `possible_contribution`, which a document could
+    make. If both numbers are 0, their size is 2, the range of rho. The degrees of freedom depend
+    on the kurtosis of the contributions (O'Neill 2014), and the centre of the interval on their
+    skewness (Johnson 1978). The interval is None for fewer than 15 documents.
     """
     if contributions.size < MIN_DOCUMENTS_FOR_INTERVAL:
         return None
@@ -166,9 +166,9 @@ def _fisher_interval(value: float, half_width: float) -> Interval:
 class Contrast:
     """A statistic of judge A minus the same statistic of judge B, with data for a test.
 
-    The test is the paired permutation test of Deutsch et al. (2021, arXiv:2104.00054). It is valid
-    even if the judges differ on few documents: if both judges are equally good, swapping their
-    scores on a document is as likely to raise the difference as to lower it.
+    The test is the paired permutation test of Deutsch et al. (2021, arXiv:2104.00054). The test is
+    valid even if the judges differ on few documents: if both judges are equally good, swapping
+    their scores on a document is as likely to raise the difference as to lower it.
 
     Attributes:
         value: The difference; NaN if it is undefined.
@@ -176,12 +176,12 @@ class Contrast:
             two documents.
         documents: The documents from which the difference is computed.
         terms: (documents,) each document's contribution to the difference; at system level,
-            (systems,) each system's contribution. Their mean is the difference.
+            (systems,) each system's contribution. The mean of `terms` is the difference.
         interval: The 95 % interval; None for fewer than 15 documents (or systems).
         swapped: Returns the difference in each random permutation of the judges. The argument, of
             shape (permutations, documents), is -1 where the judges' scores are swapped, else 1.
-        n_untied: At dataset level, on how many documents labels and both judges' scores are not
-            all equal to the most common value; infinite at other levels.
+        n_untied: At dataset level, `ScoredRows.n_untied_documents` of the judge for which it is
+            smaller; infinite at other levels.
     """
 
     value: float

@@ -206,7 +206,7 @@ def _document_sums(
 def _relative_variance(labels: Vector, weights: Vector, bounds: tuple[float, float]) -> float:
     """Return the labels' variance as a share of the largest variance possible with their mean."""
     lowest, highest = bounds
-    # A label at each end is added, because a few equal labels do not show that all are equal.
+    # Add a label at each end of the scale: a few equal labels do not show that all are equal.
     labels, weights = np.append(labels, bounds), np.append(weights, [1, 1])
     mean = np.average(labels, weights=weights)
     variance = np.average((labels - mean) ** 2, weights=weights)
@@ -218,8 +218,8 @@ class SystemDifference:
     """The mean human rating of one system minus the mean human rating of another system.
 
     In `estimate` each document counts as one output, whose label and score are differences between
-    the two systems. Its interval is for this pair of systems alone; the simultaneous intervals hold
-    for all pairs together.
+    the two systems. The interval of `estimate` is for this pair of systems alone; the simultaneous
+    intervals hold for all pairs together.
     """
 
     system: str

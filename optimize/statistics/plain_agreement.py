@@ -46,8 +46,8 @@ def preference_accuracy(
 ) -> PairwiseAccuracy:
     """Return the share of pairs on which a pairwise judge has the same preference as people.
 
-    A margin is positive if A is preferred, negative if B is, and 0 for a tie. Pairs are left out if
-    people tied, or if the judge's margin is NaN. The vectors have shape (pairs,).
+    A margin is positive if A is preferred, negative if B is preferred, and 0 for a tie. Pairs are
+    left out if people tied them, or if the judge's margin is NaN. The vectors have shape (pairs,).
     """
     human_margins = np.asarray(human, dtype=float)
     is_decided = human_margins != 0
@@ -107,7 +107,7 @@ def pairwise_accuracy(
 
 
 def _pair_weights(scores_and_ratings: Matrix, weight: Vector) -> Matrix:
-    """Return the weight of each output's pairs: ordered as by people, counted, judge's ties."""
+    """Return for each output the weights of its concordant, its counted and its tied pairs."""
     pair_sums = np.empty((3, weight.size))
     for row in range(weight.size):
         score_signs, rating_signs = np.sign(scores_and_ratings[:, [row]] - scores_and_ratings)
@@ -146,7 +146,7 @@ class ScaleComparison:
     """Means and standard deviations of a judge's scores and people's ratings of the same outputs.
 
     `shift` is the judge's mean score minus people's mean rating. `is_shifted` says whether the
-    interval of the shift excludes 0, and its size is at least a quarter of the ratings' deviation.
+    interval of the shift excludes 0, and the size of the shift is at least a quarter of `human_sd`.
     """
 
     judge_mean: float

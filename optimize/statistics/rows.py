@@ -13,8 +13,8 @@ class ScoredRows:
     """The outputs that have a score, sorted by document: vectors of shape (outputs,) and counts.
 
     `labels` are people's ratings, or 1 for a pass and 0 for a fail. `weights` have a mean of 1.
-    Documents and systems are numbered from 0. `n_documents` and `n_systems` count only those that
-    have a score. `n_failed` outputs have no score, and are not in the vectors.
+    Documents and systems are numbered from 0. `n_documents` and `n_systems` count only documents
+    and systems with a score. `n_failed` outputs have no score, and are not in the vectors.
     """
 
     scores: Vector
@@ -38,7 +38,7 @@ class ScoredRows:
 
     @property
     def n_untied_documents(self) -> int:
-        """The number of documents with an output that has not the most common label or score.
+        """The number of documents with an output whose label or score is not the most common one.
 
         Documents are counted once by labels and once by scores. The smaller number limits the
         precision of rho over all outputs: if 27 of 30 outputs pass, only 3 outputs are informative.
@@ -82,10 +82,10 @@ def scored_rows(
             )
     for name, vector in (("human", labels), ("judge", np.where(np.isnan(scores), 0, scores))):
         if not np.isfinite(vector).all():
-            index = int(np.isfinite(vector).argmin())
+            bad_row = int(np.isfinite(vector).argmin())
             raise ValueError(
-                f"{name}[{index}] is {vector[index]}: every output needs a rating, and a failed "
-                "judgement is NaN"
+                f"{name}[{bad_row}] is {vector[bad_row]}: every output needs a rating, and a "
+                "failed judgement is NaN"
             )
     has_score = ~np.isnan(scores)
     document_names, document_codes = np.unique(documents[has_score], return_inverse=True)
