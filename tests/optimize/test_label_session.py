@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonl import read_jsonl, write_jsonl
-from label_sessions import N, label, session_in
+from label_sessions import MARKUP, N, label, session_in
 
 from judges.labels.readers import read_labels, read_pairs
 from judges.labels.types import LabelError
@@ -180,7 +180,7 @@ def test_a_line_of_the_log_has_the_output_and_the_label(start):
     (row,) = read_jsonl(session.path)
     n = int(row["id"][1])
     output = {"id": f"o{n}", "group": f"d{n // 2}", "system": f"s{n % 2}"}
-    output |= {"document": f"Text {n // 2}.", "summary": f"<b>summary</b> {n}."}
+    output |= {"document": f"Text {n // 2}.", "summary": f"{MARKUP} summary {n}."}
     fields = {"dimension": "helpful", "rating_scale": "1-5", "annotator": "Anna", "rating": 4}
     assert datetime.fromisoformat(row.pop("labelled_at")) <= datetime.now(UTC)
     assert row == output | fields | {"comment": "Fine."}
@@ -230,7 +230,7 @@ def test_the_review_shows_annotators_first_and_the_judge_only_to_those_who_diffe
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"summary": "Another."}, "summary is 'Another.', but in this session '<b>s"),
+        ({"summary": "Another."}, "summary is 'Another.', but in this session \"<script>"),
         ({"rating": 9}, "9 is not a possible answer"),
         ({"rating_scale": "1-7"}, "rating_scale is '1-7', but in this session '1-5'"),
         ({"annotator": None}, "is not a label"),

@@ -8,6 +8,8 @@ from optimize.label_page.session import Click, LabelSession
 
 TEXTS = ["document", "summary"]
 N = 6
+# Every output begins with a text that must not become a part of the page.
+MARKUP = "<script>alert('x')</script> &amp; {{nonce}}"
 SUBJECTS: dict[str, Any] = {
     "rating": definition.make_dimension("helpful", (1, 5), TEXTS, "<i>It helps.</i>"),
     "pairwise": definition.make_comparison("better", ["document"], "response"),
@@ -21,7 +23,7 @@ def session_in(folder: Path, kind: str = "rating", **more: Any) -> LabelSession:
     if kind == "pairwise":
         fields = {"A": "response_a", "B": "response_b"}
     for i, row in enumerate(rows):
-        row |= {field: f"<b>{name}</b> {i}." for name, field in fields.items()}
+        row |= {field: f"{MARKUP} {name} {i}." for name, field in fields.items()}
         row |= {"system": f"s{i % 2}", "dimension": "helpful"} if kind == "rating" else {}
     about: Any = {"rows": rows, "text_fields": TEXTS[:1], "output_fields": fields, **more}
     return LabelSession(subject=SUBJECTS[kind], path=folder / "labels.jsonl", **about)
