@@ -122,7 +122,7 @@ def _problem_lines(problems: Sequence[Problem]) -> list[str]:
             lines.append(str(problem))
     last_line = count_text(len(problems), "problem")
     if n_hidden := len(problems) - len(lines):
-        last_line += f"; {n_hidden:,} of them, which are like these, are printed only with --json"
+        last_line += f"; --json also prints the {n_hidden:,} that are not shown"
     return [*lines, last_line]
 
 
@@ -165,7 +165,7 @@ def mapping_yaml(reading: FileReading, options: ReadOptions) -> str:
     ratings = without_keys(reading.ratings, NESTED_COLUMNS)
     for name, columns in {**reading.rows, **ratings}.items():
         mapping[name] = columns[0] if len(columns) == 1 else [*columns]
-    # A judge reads every text that the file names, so it leaves out texts without a usual name.
+    # A judge reads every text in a mapping, so texts without a usual name are not in the mapping.
     unusual_texts = [*filterfalse(is_source_or_output, reading.texts)]
     mapping |= {**without_keys(reading.texts, unusual_texts), **options.mapping}
     if options.values:
@@ -219,17 +219,17 @@ def _columns_text(name: str, columns: Sequence[str]) -> str:
 def _ratings_text(labelled_set: LabelledSet, dimension: str) -> str:
     """Return a phrase with the range of ratings, and the numbers of outputs and annotators."""
     ratings = ratings_on(labelled_set, dimension)
-    outputs = [output for output in labelled_set.outputs if dimension in output.ratings]
-    text = f"{min(ratings):g} to {max(ratings):g}, {count_text(len(outputs), 'output')} rated"
-    annotators_by_output = [output.annotators.get(dimension, ()) for output in outputs]
+    rated_outputs = [output for output in labelled_set.outputs if dimension in output.ratings]
+    text = f"{min(ratings):g} to {max(ratings):g}, {count_text(len(rated_outputs), 'output')} rated"
+    annotators_by_output = [output.annotators.get(dimension, ()) for output in rated_outputs]
     if n_with_annotators := sum(map(bool, annotators_by_output)):
-        if n_with_annotators < len(outputs):
+        if n_with_annotators < len(rated_outputs):
             text += f", {n_with_annotators:,} of them"
         annotators = {*chain.from_iterable(annotators_by_output)}
         text += f" by {count_text(len(annotators), 'annotator')}"
     if dimension not in labelled_set.words:
         return text
-    labels = [labelled_set.label(output, dimension) for output in outputs]
+    labels = [labelled_set.label(output, dimension) for output in rated_outputs]
     count_phrases = []
     for label, word in zip((1.0, 0.0), labelled_set.words[dimension], strict=True):
         # If the words are 1 and 0, write "12 times 1", because "12 1" would be unclear.

@@ -63,10 +63,11 @@ def parser() -> CommandParser:
     command_parser = CommandParser(prog=COMMAND_NAME, description=ABOUT, epilog=EXAMPLES)
     add = command_parser.add_argument
     add("file", metavar="FILE", help=f"a file, hf:owner/name, {' or '.join(STARTER_FILE_BY_NAME)}")
-    group = command_parser.add_mutually_exclusive_group(required=True)
+    subject_flags = command_parser.add_mutually_exclusive_group(required=True)
     help_text = "a catalogue name, FILE.yaml, or any name: NAME or 'NAME=what it means'"
-    group.add_argument("--dimension", metavar="NAME", help=help_text)
-    group.add_argument("--pairwise", metavar="NAME", help="the same, to choose the better of pairs")
+    subject_flags.add_argument("--dimension", metavar="NAME", help=help_text)
+    help_text = "the same, to choose the better of pairs"
+    subject_flags.add_argument("--pairwise", metavar="NAME", help=help_text)
     add("--out", type=Path, metavar="FILE.jsonl", help="file of labels (default: FILE.NAME.jsonl)")
     add_repeatable = partial(add, action="append", default=[])
     add_repeatable("--map", metavar="NAME=COLUMN", help=MAP_HELP)

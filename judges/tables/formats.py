@@ -101,7 +101,7 @@ def read_table(path: "str | Path | Rows", problems: Problems) -> Table | None:
                 sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
             name, is_typed = file.stem, table_format.is_typed
             rows = _limit_rows(table_format.read_rows(path_with_sheet, problems), are_kept=True)
-        numbered_rows = tuple(map(_numbered_row, count(1), rows))
+        numbered_rows = tuple(map(_number_row, count(1), rows))
         if numbered_rows:
             columns = dict.fromkeys(chain.from_iterable(row.cells for row in numbered_rows))
             return Table(
@@ -117,7 +117,7 @@ def read_table(path: "str | Path | Rows", problems: Problems) -> Table | None:
     return None
 
 
-def _numbered_row(row_number: int, row: TableRow) -> TableRow:
+def _number_row(row_number: int, row: TableRow) -> TableRow:
     """Number a row, and remove its cells in columns without a name or that a library added."""
     cells = {
         column: cell

@@ -119,7 +119,7 @@ def check_unique(names: Iterable[str], line: int | None = None) -> None:
     """Raise UnreadableError if two columns have the same name."""
     for name, n_columns in Counter(names).most_common(1):
         if n_columns > 1:
-            advice = "give every column its own name, in one row"
+            advice = "give every column its own name, in one header row"
             raise UnreadableError("twice", "names two columns", advice, name, line)
 
 

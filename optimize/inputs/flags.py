@@ -102,7 +102,7 @@ def usual_scale(ratings: Sequence[float]) -> tuple[int, int] | None:
     """Return the narrowest usual scale that has all ratings; None if no usual scale fits them."""
     for lowest, highest in USUAL_SCALES:
         if lowest <= min(ratings) and max(ratings) <= highest:
-            # A judge with only two or three ratings could not tell apart ratings with fractions.
+            # A judge with two or three ratings would tie outputs that people rate with fractions.
             is_fine_enough = highest - lowest > 2 or all(rating.is_integer() for rating in ratings)
             return (lowest, highest) if is_fine_enough else None
     return None
@@ -116,31 +116,31 @@ class CommandParser(Parser):
         self.add_argument("--quiet", action="store_true", help=QUIET_HELP)
 
 
-def add_label_flags(group: FlagGroup) -> None:
+def add_label_flags(flag_group: FlagGroup) -> None:
     """Add the flags that name the labels and say how to read them."""
-    group.add_argument("--data", metavar="FILE", help=DATA_HELP)
-    add_reading_flags(group)
+    flag_group.add_argument("--data", metavar="FILE", help=DATA_HELP)
+    add_reading_flags(flag_group)
 
 
-def add_reading_flags(group: FlagGroup) -> None:
+def add_reading_flags(flag_group: FlagGroup) -> None:
     """Add the flags that say how the columns, words and conversations of a file are read."""
-    add_repeatable = partial(group.add_argument, action="append", default=[])
+    add_repeatable = partial(flag_group.add_argument, action="append", default=[])
     add_repeatable("--map", metavar="NAME=COLUMN", help=MAP_HELP)
     add_repeatable("--values", metavar="WORD=N,...", help=VALUES_HELP)
-    add_turns_flag(group)
+    add_turns_flag(flag_group)
 
 
-def add_estimate_flags(group: FlagGroup, *, needs_scores: bool) -> None:
+def add_estimate_flags(flag_group: FlagGroup, *, needs_scores: bool) -> None:
     """Add the flags that say how the labels are read, and where the judge's scores are."""
-    add = group.add_argument
+    add = flag_group.add_argument
     add("--scores", metavar="FILE", required=needs_scores, help="a judge's scores for all outputs")
     add("--dimension", metavar="NAME", help="the dimension to read, if there are several")
     add("--scale", metavar="LOW-HIGH", help="the labels' scale, if the file does not say it")
-    add_reading_flags(group)
+    add_reading_flags(flag_group)
     add("--json", action="store_true", help="print everything as JSON")
 
 
-def add_turns_flag(group: FlagGroup) -> None:
+def add_turns_flag(flag_group: FlagGroup) -> None:
     """Add the flag --turns: `--turns all` is short for `--map turns=all`."""
 
     def as_map_argument(turns: str) -> str:
@@ -149,17 +149,17 @@ def add_turns_flag(group: FlagGroup) -> None:
         return f"turns={turns}"
 
     help_text = "judge last or all turns of a conversation (last)"
-    add_repeatable = partial(group.add_argument, action="append", default=[])
+    add_repeatable = partial(flag_group.add_argument, action="append", default=[])
     add_repeatable("--turns", dest="map", metavar="TURNS", type=as_map_argument, help=help_text)
 
 
-def add_floor_flags(group: FlagGroup) -> None:
+def add_floor_flags(flag_group: FlagGroup) -> None:
     """Add --min-spearman, --min-tpr, --min-tnr and --looks."""
     for name, (figure, *_) in FLOOR_FIGURES.items():
         help_text = f"exit 1 if {figure}'s interval is below X, 3 if it holds X"
-        group.add_argument(f"--min-{name}", type=float, metavar="X", help=help_text)
+        flag_group.add_argument(f"--min-{name}", type=float, metavar="X", help=help_text)
     help_text = "number of checks that you plan as labels grow (1)"
-    group.add_argument("--looks", type=parse_count, default=1, metavar="N", help=help_text)
+    flag_group.add_argument("--looks", type=parse_count, default=1, metavar="N", help=help_text)
 
 
 def read_floors(flags: Namespace) -> dict[str, float]:

@@ -123,7 +123,7 @@ class LabelLog:
             is_last_line_complete = True
         if is_last_line_complete:
             lines.append(last_line)
-        were_added = [self._add_line(line, n) for n, line in enumerate(lines, 1) if line.strip()]
+        was_added = [self._add_line(line, n) for n, line in enumerate(lines, 1) if line.strip()]
         self._file = self.path.open("ab", buffering=0)  # each line is a single write
         self._n_bytes = sum(len(line) + 1 for line in lines)
         if is_last_line_complete:
@@ -131,12 +131,12 @@ class LabelLog:
         elif last_line:
             self._file.truncate(self._n_bytes)
             self.notes.append("removed the last line, which was incomplete")
-        if n_ignored := were_added.count(False):
+        if n_ignored := was_added.count(False):
             lines_text = count_text(n_ignored, "line")
             self.notes.append(f"ignored {lines_text} on other outputs or dimensions")
 
     def _add_line(self, line: bytes, number: int) -> bool:
-        """Add the label in a line; return False if it is on another output or dimension."""
+        """Read one line of the file; return False if it is on another output or dimension."""
         try:
             row = msgspec.json.decode(line, type=dict[str, object])
             record = msgspec.convert({**row, "value": row[self._value_key]}, LabelRecord)

@@ -57,7 +57,7 @@ class Click(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(kw_only=True, eq=False)
 class LabelSession:
-    """Items in a random order, and the file with their labels. All methods are thread-safe.
+    """The items to label, in a random order, and the label file. All methods are thread-safe.
 
     `rows` has the fields of each item. `text_fields` are the fields that the page shows above the
     outputs. `output_fields` maps the name of each output on the page to its field. `path` is the
@@ -157,7 +157,7 @@ class LabelSession:
             return self.state(name) | {"item": self._item_json(item) | undone_label}
 
     def review(self, annotator: str) -> JsonObject:
-        """Return the items on which the annotator disagrees, with others first, then the judge."""
+        """Return the items on which the annotator disagrees with others, then with the judge."""
         with self.label_log.locked():
             annotator = self.label_log.name_in_file(annotator)
             own_labels, items = self.label_log.labels_of(annotator).labels, list[JsonObject]()
@@ -230,7 +230,7 @@ def answer_numbers(subject: Subject) -> Mapping[LabelValue | None, float]:
 
 
 def _task_json(subject: Subject) -> JsonObject:
-    """Return what the page says about the task; each answer gets a key of the keyboard."""
+    """Return what the page says about the task; each answer gets a key on the keyboard."""
     number_by_answer = answer_numbers(subject)
     key_position = -1 if subject.kind == "rating" else 0
     keys = [str(answer)[key_position].casefold() for answer in number_by_answer]

@@ -38,7 +38,7 @@ class ProgramAnswer:
     is_choice: bool = False
 
     def score(self, value: Any) -> float:
-        """Convert a value that the program wrote to a score; raises ValueError if it cannot."""
+        """Return the score of a value that the program wrote; raises ValueError for any other."""
         if probability_by_value := choice_probabilities(value, self.values):
             return math.fsum(p * self.score(option) for option, p in probability_by_value.items())
         if self.is_choice:

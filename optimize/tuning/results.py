@@ -49,11 +49,11 @@ def summarize_run(
     request_changes = [*read_summary(run.folder).request_changes]
     for model in (judge.model, proposer.model):
         request_changes += [f"{model.name} takes {one}" for one in getattr(model, "changes", ())]
-    answers, candidate = None, search_result.tuned_candidate
+    answer_descriptions, candidate = None, search_result.tuned_candidate
     if candidate.weights:
         loss_by_question = question_losses(search_problem, candidate, prepared_run.train_and_dev)
         choice_fields = candidate.prompt(prepared_run.untuned_prompt).choices
-        answers = candidate.weights.describe(choice_fields, loss_by_question)
+        answer_descriptions = candidate.weights.describe(choice_fields, loss_by_question)
     return TuningResult(
         dimension=prepared_run.subject.name,
         lm=settings.lm,
@@ -78,7 +78,7 @@ def summarize_run(
         max_cost=run.budget.limit_in_dollars,
         cost_per_1000_rows=cost_per_1000_rows,
         request_changes=list(dict.fromkeys(request_changes)) or None,
-        answers=answers,
+        answers=answer_descriptions,
     )
 
 
@@ -139,8 +139,8 @@ def save_judges(
     }
     answers_entry = {"answers": to_json(tuning_result.answers)} if tuning_result.answers else {}
     own_provenance = ByJudge(
-        untuned=_test_errors(scored_splits.test.untuned),
-        tuned=answers_entry | _test_errors(scored_splits.test.tuned),
+        untuned=_errors_on_test(scored_splits.test.untuned),
+        tuned=answers_entry | _errors_on_test(scored_splits.test.tuned),
     )
     shipped_judge = search_result.judges.for_judge(search_result.shipped)
     judge = run.freeze(shipped_judge, provenance | own_provenance.for_judge(search_result.shipped))
@@ -155,7 +155,7 @@ def save_judges(
     return replace(tuning_result, tuned_file=TUNED_FILE)
 
 
-def _test_errors(test: ScoredItems) -> JsonObject:
+def _errors_on_test(test: ScoredItems) -> JsonObject:
     """Return a verdict judge's errors on test, by which `score` corrects its rate of passes."""
     if not test.has_verdicts:
         return {}

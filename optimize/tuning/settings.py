@@ -135,12 +135,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         api_base = self.proposer_api_base or (None if is_decision else self.api_base)
         has_judges_provider = lm.partition("/")[0] == self.lm.partition("/")[0]
         has_judges_key = has_judges_provider and api_base == self.api_base
-        own_price = self.proposer_price or (self.price if lm == self.lm else None)
+        price_text = self.proposer_price or (self.price if lm == self.lm else None)
         return ModelSettings(
             lm=lm,
             api_base=api_base,
             api_key_env=self.proposer_api_key_env or (self.api_key_env if has_judges_key else None),
-            price=_model_price(own_price, lm),
+            price=_model_price(price_text, lm),
             max_tokens=self.proposer_max_tokens,
             reasoning_effort=self.proposer_reasoning_effort,
         )
@@ -257,7 +257,7 @@ def _check_settings(settings: Settings) -> None:
 
 
 def _check_model(settings: Settings, prefix: Literal["", "proposer_"]) -> None:
-    """Raise SettingsError if a setting of one model is wrong: the judge's if `prefix` is ""."""
+    """Raise SettingsError for a wrong setting of the judge's model, or of the proposer's."""
     field_names = ("lm", "api_key_env", "price", "api_base")
     lm, key_variable, price, api_base = (getattr(settings, prefix + name) for name in field_names)
     redactor = Redactor()
