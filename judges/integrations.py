@@ -31,21 +31,19 @@ from judges.tables.in_memory import Rows, rows_in_memory
 class OpenJudge:
     """A judge that stays open for the rows of another tool; any thread may call it.
 
-    `output_key` and `input_key` are the keys of the output and the input in a row. The attribute
+    `output` and `input` are the keys of the output and the input in a row. The attribute
     `lm` is the name of the model that is asked.
     """
 
-    def __init__(
-        self, judge: AnyJudge, options: Options, *, output_key: str, input_key: str = ""
-    ) -> None:
+    def __init__(self, judge: AnyJudge, options: Options, *, output: str, input: str = "") -> None:
         judge_options, key_by_text = read_options(options, judge.texts)
         _refuse_pairwise(judge)
         self.judge = judge
         self.lm = judge_options.get("lm") or getattr(judge.configured_model(), "name", judge.lm)
         *other_names, output_name = judge.texts
         # If the judge reads one other text and the row lacks it, the tool's input is that text.
-        self._default_key_by_text = {other_names[0]: input_key} if len(other_names) == 1 else {}
-        self._key_by_text = {output_name: output_key, **key_by_text}
+        self._default_key_by_text = {other_names[0]: input} if len(other_names) == 1 else {}
+        self._key_by_text = {output_name: output, **key_by_text}
         # The judge stays open as long as this object exists.
         self._exit_stack = ExitStack()
         self._judge_rows = self._exit_stack.enter_context(judge.open(**judge_options))
@@ -82,7 +80,7 @@ def mlflow_scorer(judge: AnyJudge, **options: Unpack[Options]) -> Any:
     """
     genai = _import_library("mlflow.genai", "mlflow")
     entities = _import_library("mlflow.entities", "mlflow")
-    open_judge = OpenJudge(judge, options, output_key="outputs", input_key="inputs")
+    open_judge = OpenJudge(judge, options, output="outputs", input="inputs")
     source_id = f"{judge.name} by {open_judge.lm}"
     feedback_source = entities.AssessmentSource(source_type="LLM_JUDGE", source_id=source_id)
 
@@ -106,7 +104,7 @@ def inspect_scorer(judge: AnyJudge, **options: Unpack[Options]) -> Any:
     from anyio import to_thread
 
     scoring = _import_library("inspect_ai.scorer", "inspect")
-    open_judge = OpenJudge(judge, options, output_key="output", input_key="input")
+    open_judge = OpenJudge(judge, options, output="output", input="input")
     is_verdict = judge.kind == "verdict"
 
     async def score(state: Any, target: Any) -> object:
@@ -138,7 +136,7 @@ def deepeval_metric(
     min_score = _min_score(judge, threshold)
     deepeval_metrics = _import_library("deepeval.metrics", "deepeval")
     test_case_fields = ("input", "actual_output", "expected_output", "context", "retrieval_context")
-    open_judge = OpenJudge(judge, options, output_key="actual_output", input_key="input")
+    open_judge = OpenJudge(judge, options, output="actual_output", input="input")
 
     class JudgeMetric(deepeval_metrics.BaseMetric):  # type: ignore[name-defined]
         threshold, evaluation_model = min_score, open_judge.lm
@@ -174,7 +172,7 @@ def dspy_metric(
     """
     import dspy
 
-    open_judge = OpenJudge(judge, options, output_key="prediction")
+    open_judge = OpenJudge(judge, options, output="prediction")
     every_score_passes = threshold is None and judge.kind == "rating"
     min_score = -math.inf if every_score_passes else _min_score(judge, threshold)
 
@@ -204,7 +202,7 @@ def promptfoo_assertion(
     that `dspy-judges verify` counts it as missing.
     """
     min_score = _min_score(judge, threshold)
-    open_judge = OpenJudge(judge, options, output_key="output", input_key="prompt")
+    open_judge = OpenJudge(judge, options, output="output", input="prompt")
 
     def get_assert(output: str, context: Mapping[str, object]) -> dict[str, object]:
         judgement = open_judge({**context, **_as_dict(context["vars"]), "output": output})

@@ -75,7 +75,7 @@ def test_demonstrations_pass_the_threshold_on_the_judge_s_own_scale(openai_serve
 
 
 def asking(row: Any, judge: Judge = JUDGE, **options: Any) -> Any:
-    return tools.OpenJudge(judge, options, output_key="out", input_key="in")(row)
+    return tools.OpenJudge(judge, options, output="out", input="in")(row)
 
 
 ROW: Any = {"in": "The council closed the bridge.", "out": "The bridge is closed."}
@@ -125,7 +125,7 @@ def test_a_judge_that_rates_needs_the_score_that_passes(adapter):
 
 def test_one_budget_holds_for_a_scorers_life(openai_server):
     judge = Judge.of(RELEVANCE, lm="openai/judge-1")
-    ask = tools.OpenJudge(judge, {"max_calls": 1}, output_key="out", input_key="in")  # type: ignore[typeddict-item]
+    ask = tools.OpenJudge(judge, {"max_calls": 1}, output="out", input="in")  # type: ignore[typeddict-item]
     assert ask(ROW).failure is None
     other = {**ROW, "in": "Another text."}
     assert "not asked: the budget of 1 calls is spent" in str(ask(other).failure)

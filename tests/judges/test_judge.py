@@ -92,7 +92,7 @@ def test_a_mapping_of_a_text_that_the_judge_does_not_read_is_refused(stub):
         lambda: next(judge.judge_all(TEXTS, **options)),
         lambda: judge.open(**options).__enter__(),
         lambda: JudgeBatch(judge, workers=1, **options),
-        lambda: OpenJudge(judge, options, output_key="out"),
+        lambda: OpenJudge(judge, options, output="out"),
     ]
     for use in uses:
         with pytest.raises(OptionError, match="reads document, summary, and no 'sumary'"):
