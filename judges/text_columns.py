@@ -1,4 +1,4 @@
-"""Find the columns of a table that hold the texts that a judge reads."""
+"""Finds the columns of a table that hold the texts that a judge reads."""
 
 from collections.abc import Collection, Mapping
 
@@ -6,8 +6,7 @@ from dspy_judges.errors import JudgesError
 from judges.dimension import Comparison, Subject
 from judges.labels.names import name_key
 
-# Common column names in label files of pairs: the text that both outputs answer, and the two
-# outputs, whose columns end in _a and _b.
+# Usual column names in files of pairs: the text that both outputs answer; outputs before _a or _b.
 SHARED_TEXT_COLUMNS = ("prompt", "document", "post", "query")
 OUTPUT_COLUMN_PREFIXES = ("response", "output")
 
@@ -21,25 +20,30 @@ def match_columns(
 ) -> dict[str, str]:
     """Map the name of each text to its column; texts without a column are left out.
 
-    `column_by_name` has the columns that the user chose, by an accepted name of the text. The user
-    may also choose `a.b`, the key `b` of the objects in the column `a`. If the user chose none, the
-    text is in the first column with an accepted name, or in the only column with a similar name.
+    `column_by_name` maps accepted names of texts to the columns that the user chose. The user may
+    also choose `a.b`, the key `b` of the objects in the column `a`. If the user chose no column for
+    a text, it is the first column with an accepted name, or the only one with a similar name.
     """
     column_by_text: dict[str, str] = {}
     for text_name in subject.texts:
         accepted_names = accepted_column_names(subject, text_name)
-        choices = [column_by_name[name] for name in accepted_names if name in column_by_name]
-        column_names = choices[:1] or accepted_names
-        similar_keys = {*map(name_key, column_names)}
-        similar_columns = [column for column in table_columns if name_key(column) in similar_keys]
-        possible_columns = [name for name in column_names if name in table_columns]
-        if not possible_columns and len(similar_columns) == 1:
-            possible_columns = similar_columns
-        if not possible_columns and choices and choices[0].partition(".")[0] in table_columns:
-            possible_columns = choices
-        if possible_columns:
-            column_by_text[text_name] = possible_columns[0]
+        chosen_columns = [column_by_name[name] for name in accepted_names if name in column_by_name]
+        column = _find_similar_column(chosen_columns[:1] or accepted_names, table_columns)
+        if column is not None:
+            column_by_text[text_name] = column
+        elif chosen_columns and chosen_columns[0].partition(".")[0] in table_columns:
+            column_by_text[text_name] = chosen_columns[0]
     return column_by_text
+
+
+def _find_similar_column(names: Collection[str], table_columns: Collection[str]) -> str | None:
+    """Return the column with the first possible name, else the only column with a similar name."""
+    for name in names:
+        if name in table_columns:
+            return name
+    name_keys = {*map(name_key, names)}
+    similar_columns = [column for column in table_columns if name_key(column) in name_keys]
+    return similar_columns[0] if len(similar_columns) == 1 else None
 
 
 def find_columns(

@@ -22,7 +22,7 @@ def without_keys(mapping: Mapping[str, AnyValue], keys: Container[str]) -> dict[
 
 
 def value_at(record: Mapping[str, object], path: str) -> object:
-    """Return the value at a path of keys such as `a.b` in a row or object; None without a value."""
+    """Return the value at a path of keys, such as `a.b`, in a row or an object, else None."""
     # A key may itself contain a dot, so look for the whole path first.
     if path in record or KEY_SEPARATOR not in path:
         return record.get(path)
@@ -32,13 +32,13 @@ def value_at(record: Mapping[str, object], path: str) -> object:
 
 
 def first_value(record: Mapping[str, object], paths: Iterable[str]) -> object:
-    """Return the first value at these paths that is not blank; None if all are blank."""
+    """Return the value at the first of these paths that is not blank; None if all are blank."""
     values = (value_at(record, path) for path in paths)
     return next((value for value in values if not is_blank(value)), None)
 
 
 def as_list(value: object) -> list[object]:
-    """Return the list in a cell. A blank cell gives [], and any other value a list of one."""
+    """Return the list in a cell; [] for a blank cell, and a list of one for any other value."""
     value = decode_if_json(value)
     if isinstance(value, list):
         return value
@@ -58,7 +58,7 @@ def is_id_or_name(value: object) -> bool:
 def holds_ratings(value: object, *, parse_strings: bool) -> bool:
     """Return whether a cell looks like a rating, or like a list with one rating per annotator.
 
-    With `parse_strings`, a string such as "4" also looks like a rating, but not within a list.
+    With `parse_strings`, a string such as "4" also looks like a rating. In a list, only numbers do.
     """
     value = decode_if_json(value)
     if not isinstance(value, list | tuple):
@@ -69,7 +69,7 @@ def holds_ratings(value: object, *, parse_strings: bool) -> bool:
 
 
 def as_object(value: object) -> Mapping[str, object] | None:
-    """Return the object in a cell, also from a string of JSON; None for any other cell."""
+    """Return the JSON object in a cell, also if it is written as a string; None without one."""
     value = decode_if_json(value)
     return value if isinstance(value, Mapping) else None
 
@@ -92,7 +92,7 @@ def decode_if_json(value: object, *, strict: bool = False) -> object:
 def split_by_annotator(value: object) -> list[tuple[str | None, object]]:
     """Split a cell with ratings or votes into pairs (annotator, rating or vote).
 
-    The keys of an object are the annotators' names. The annotators of a list are called 1, 2, and
+    In an object, the keys are the annotators' names. In a list, the annotators are called 1, 2, and
     so on. A single rating has the annotator None. Raises UnreadableError for invalid JSON.
     """
     value = decode_if_json(value, strict=True)
@@ -116,7 +116,8 @@ def as_text(cell: object) -> object:
 def join_texts(value: object) -> str | None:
     """Join a list of texts, such as reviews, into one text with blank lines between them.
 
-    An object with only one key gives the text at this key. Returns None for any other cell.
+    If the cell is an object with one key, the value at this key is read. Returns None if the cell
+    holds anything else.
     """
     elements = [*value.values()] if isinstance(value, Mapping) and len(value) == 1 else value
     if not isinstance(elements, list | tuple):

@@ -9,13 +9,7 @@ from typing import Literal
 from judges.labels.cells import holds_ratings, is_blank, join_texts
 from judges.labels.names import OUTPUT_NAMES, is_id_name, is_reference_name, name_words
 from judges.labels.rating_reader import is_rating_word
-from judges.labels.values import (
-    NUMBER,
-    is_missing_value,
-    is_yes_or_no,
-    normalize_word,
-    parse_cell,
-)
+from judges.labels.values import NUMBER, is_missing_value, is_yes_or_no, normalize_word, parse_cell
 
 # A date, a time, or both, such as `2026-11-01T09:00Z`, `11/1/2026 9:00:11 AM` and `01.11.2026`.
 _TIMESTAMP = re.compile(
@@ -23,28 +17,28 @@ _TIMESTAMP = re.compile(
     r"\d{1,2}:\d\d(?::\d\d)?",
     re.IGNORECASE,
 )
-# An identifier or a web address, but not a text in a script without spaces, such as Chinese.
+# Matches identifiers and web addresses. Texts in Chinese, which has no spaces, do not match.
 _IDENTIFIER = re.compile(r"[!-~]+")
-# A label or a name has at most 40 characters and five spaces. A column has few different labels.
+# Labels and names have at most 40 characters. A column of labels has at most 12 different ones.
 _SHORT_TEXT = re.compile(r"(?=.{0,40}\Z)[^ ]*(?: [^ ]*){0,5}", re.DOTALL)
 _MAX_DISTINCT_LABELS = 12
-# People rarely rate on a scale that goes beyond this number.
+# A number above 100 is rarely a rating.
 _MAX_RATING = 100
-# Fewer numbers than this may all differ without being row numbers.
+# Up to five ratings may all differ by chance. Six different whole numbers are row numbers.
 _MIN_ROW_NUMBERS = 6
 
-# What the cells of a column are. Labels are short, with few different values, such as `good` or
-# `bad`. Names are identifiers with more different values. The empty string means anything else.
+# What the cells of a column hold. Labels are short and have few different values, such as `good`
+# and `bad`. Names are identifiers with more different values. The kind "" is for anything else.
 ColumnKind = Literal["rating", "text", "label", "name", ""]
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table, or one key of the objects in a column, with its cells.
+    """One column of a table with its cells, or one key of the objects in a column.
 
-    The name of a key is a path such as `metadata.author`. If `is_text`, the column holds texts,
-    whatever its cells are. Without `parse_strings`, a string is never read as a number. The user's
-    `rating_words` are read as ratings, as yes and no are.
+    A key's name is a path such as `metadata.author`. If `is_text`, the column counts as texts
+    whatever its cells hold. Without `parse_strings`, a string is never read as a number. A cell
+    with one of the user's `rating_words` counts as a rating, like a cell with yes or no.
     """
 
     name: str
@@ -55,7 +49,7 @@ class Column:
 
     @cached_property
     def n_distinct(self) -> int:
-        """The number of different cells."""
+        """The number of different values in the cells."""
         return len({*map(str, self.cells)})
 
     @cached_property
@@ -68,29 +62,29 @@ class Column:
 
     @cached_property
     def kind(self) -> ColumnKind:
-        """What the cells of the column are."""
-        are_few = len(self._distinct_texts) <= _MAX_DISTINCT_LABELS
-        if self.is_text or (is_reference_name(self.name) and not are_few):
+        """What the cells hold: ratings, texts, labels, names or, for the kind "", anything else."""
+        has_few_values = len(self._distinct_texts) <= _MAX_DISTINCT_LABELS
+        if self.is_text or (is_reference_name(self.name) and not has_few_values):
             return "text"
-        are_identifiers = all(map(_IDENTIFIER.fullmatch, self._distinct_texts))
-        if is_id_name(self.name) and are_identifiers:
+        holds_identifiers = all(map(_IDENTIFIER.fullmatch, self._distinct_texts))
+        if is_id_name(self.name) and holds_identifiers:
             return "name"
         if self._holds_ratings:
             return "rating"
         holds_texts = any(isinstance(cell, str) or join_texts(cell) for cell in self._present_cells)
         if not holds_texts or all(map(_TIMESTAMP.fullmatch, self._distinct_texts)):
             return ""
-        if are_few and self.has_short_cells:
+        if has_few_values and self.has_short_cells:
             return "label"
-        return "name" if are_identifiers else "text"
+        return "name" if holds_identifiers else "text"
 
     @property
     def _holds_ratings(self) -> bool:
         """Whether at least half of the cells are numbers, or three quarters say yes or no."""
         cells = self._present_cells
         n_numbers = sum(holds_ratings(cell, parse_strings=self.parse_strings) for cell in cells)
-        n_words = sum(is_yes_or_no(cell, self.rating_words) for cell in cells)
-        return bool(cells) and (2 * n_numbers >= len(cells) or 4 * n_words >= 3 * len(cells))
+        n_yes_no = sum(is_yes_or_no(cell, self.rating_words) for cell in cells)
+        return bool(cells) and (2 * n_numbers >= len(cells) or 4 * n_yes_no >= 3 * len(cells))
 
     @property
     def has_short_cells(self) -> bool:
@@ -99,12 +93,12 @@ class Column:
 
     @property
     def is_category(self) -> bool:
-        """Whether the column holds short values, each of which occurs twice or more on average."""
+        """Whether the column holds short values that occur at least twice on average."""
         return self.kind == "label" and 2 * self.n_distinct <= len(self.cells)
 
     @property
     def holds_rating_words(self) -> bool:
-        """Whether the column is a category, and half of its labels are words such as good."""
+        """Whether the labels repeat, and at least half of them are words such as good."""
         labels = {*map(normalize_word, self._present_cells)}
         return self.is_category and 2 * sum(map(is_rating_word, labels)) >= len(labels)
 
@@ -112,13 +106,13 @@ class Column:
     def holds_scale_numbers(self) -> bool:
         """Whether the numbers in the cells are at most 100, and are not row numbers."""
         numbers = [cell.number for cell in map(parse_cell, self.cells) if cell.kind == NUMBER]
-        all_differ = len(numbers) >= _MIN_ROW_NUMBERS and len({*numbers}) == len(numbers)
-        are_row_numbers = all_differ and all(map(float.is_integer, numbers))
+        never_repeat = len(numbers) >= _MIN_ROW_NUMBERS and len({*numbers}) == len(numbers)
+        are_row_numbers = never_repeat and all(map(float.is_integer, numbers))
         return max(map(abs, numbers), default=0) <= _MAX_RATING and not are_row_numbers
 
     @property
     def name_to_suggest(self) -> str:
-        """The NAME that --map NAME=COLUMN probably needs if the column was not read; else ""."""
+        """The NAME to suggest in --map NAME=COLUMN if the column was not read; "" for none."""
         if self.kind == "name":
             return "id" if self.n_distinct == len(self.cells) else "group"
         return "input" if self.kind == "text" else ""
@@ -129,15 +123,16 @@ class Column:
         return self.n_distinct > 1 and not any(map(is_blank, self.cells))
 
     def may_be_source(self, max_distinct_texts: int) -> bool:
-        """Return whether the column may hold the source texts although its name is unusual.
+        """Return whether the cells look like source texts, for a column with an unusual name.
 
-        A source text is repeated for each of its outputs. Its column therefore has fewer different
-        cells than the column of outputs, which has `max_distinct_texts`. Most source texts have
-        three words or more.
+        A source text is repeated for each of its outputs. A column of source texts therefore has
+        fewer than `max_distinct_texts` different cells, the number in the column of outputs. Most
+        source texts have three words or more.
         """
         if not 1 < self.n_distinct < max_distinct_texts:
             return False
         repeats_texts = 3 * self.n_distinct <= 2 * len(self.cells)
         is_named_like_output = not {*name_words(self.name)}.isdisjoint(OUTPUT_NAMES)
-        n_words = sorted(len(str(cell).split()) for cell in self.cells)
-        return repeats_texts and not is_named_like_output and n_words[len(n_words) // 2] > 2
+        word_counts = sorted(len(str(cell).split()) for cell in self.cells)
+        has_long_texts = word_counts[len(word_counts) // 2] > 2
+        return repeats_texts and not is_named_like_output and has_long_texts

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from judges.tables.formats import Table
 
 CONVERSATION = "conversation"
-# The speakers before an assistant's turns in a text: for its messages, and for its tool calls.
+# How an assistant's turns begin in a text: its messages, and its tool calls.
 _ASSISTANT_SPEAKERS = _ASSISTANT, _TOOL_CALL = "Assistant", "Assistant calls"
 _SPEAKER_BY_ROLE = {
     **dict.fromkeys(("assistant", "gpt", "chatgpt", "bot", "chatbot", "model", "ai"), _ASSISTANT),
@@ -42,8 +42,8 @@ Turn = tuple[str, str]
 def read_turns(value: object) -> list[Turn]:
     """Return the turns of the conversation in a cell; [] for a cell without a conversation.
 
-    A conversation is one message, a list of messages, or an object with such a list. It may also be
-    a string of JSON, or a list that was printed by Python.
+    A conversation is one message, a list of messages, or an object with such a list. The cell may
+    also hold it as a string of JSON, or as a list that Python printed.
     """
     if hasattr(value, "tolist"):
         # pandas reads a list in a Parquet file as a NumPy array.
@@ -72,7 +72,7 @@ def _message_turns(message: object) -> list[Turn]:
     text = _content_text(first_value(message, _CONTENT_KEYS))
     tool_calls = _content_text([*filter(None, map(message.get, _TOOL_CALL_KEYS))])
     turns = (speaker, text), (_TOOL_CALL, tool_calls)
-    # A message without any text is one empty turn.
+    # A message without text and without tool calls is one empty turn.
     return [turn for turn in turns if turn[1]] or [(speaker, "")]
 
 
@@ -93,34 +93,34 @@ def _content_text(content: object) -> str:
 
 def format_turns(turns: Iterable[Turn]) -> str:
     """Return turns as lines `SPEAKER: TEXT`, without the middle of a very long conversation."""
-    # Every later line of a turn is indented, so that it cannot look like the start of another turn.
+    # All lines of a turn but the first are indented, so that no line looks like another turn.
     text = "\n".join(
         f"{speaker}: {_INDENTED_NEWLINE.join(content.splitlines())}" for speaker, content in turns
     )
     if (n_omitted := len(text) - _MAX_CHARACTERS) <= 0:
         return text
     n_at_start = _MAX_CHARACTERS // 4
-    end = text[n_at_start - _MAX_CHARACTERS :]
-    return f"{text[:n_at_start]} [... {n_omitted:,}{_OMISSION_END}{end}"
+    text_end = text[n_at_start - _MAX_CHARACTERS :]
+    return f"{text[:n_at_start]} [... {n_omitted:,}{_OMISSION_END}{text_end}"
 
 
 def _format_answer(turns: list[Turn]) -> str:
-    """Return the plain text of a single assistant turn; other turns as lines `SPEAKER: TEXT`."""
+    """Return one assistant turn as plain text, and any other turns as lines `SPEAKER: TEXT`."""
     (speaker, text), *other_turns = turns
     if other_turns or speaker != _ASSISTANT:
         return format_turns(turns)
     # A line that begins with `Assistant` could be read as another turn.
-    imitates_turns = any(line.lstrip().startswith(_ASSISTANT) for line in text.splitlines())
-    return format_turns(turns) if imitates_turns else text
+    looks_like_turns = any(line.lstrip().startswith(_ASSISTANT) for line in text.splitlines())
+    return format_turns(turns) if looks_like_turns else text
 
 
 def cells_with_texts(cells: Mapping[str, object]) -> Record:
-    """Return a row's cells, with every text that a judge may read from its conversations.
+    """Return a row's cells, and the texts in the row's conversations that a judge may read.
 
-    Two conversations in columns such as `chat_a` and `chat_b` give `prompt` (the first turns, which
-    are the same in both), `response_a` and `response_b`. Otherwise the first conversation gives
-    `conversation` and, if no column holds outputs, `output` (the last assistant turn) and `input`
-    (all earlier turns). Raises TypeError if `cells` is not a mapping.
+    Of two conversations in columns such as `chat_a` and `chat_b`, the shared first turns become
+    `prompt`, and the other turns `response_a` and `response_b`. In other rows, the first of the
+    conversations becomes `conversation`. If no column holds outputs, its last assistant turn also
+    becomes `output`, and its earlier turns `input`. Raises TypeError if `cells` is no mapping.
     """
     if not hasattr(cells, "items"):
         raise TypeError(
@@ -158,7 +158,7 @@ def _pair_texts(turns_a: list[Turn], turns_b: list[Turn]) -> Record:
 def _single_texts(cells: Mapping[str, object], conversations: Mapping[str, list[Turn]]) -> Record:
     """Return the texts that a judge may read from the first of a row's conversations."""
     turns = next(iter(conversations.values()))
-    # Outputs in other columns continue the conversation.
+    # An output in another column is a further turn of the conversation.
     output_turns = [
         (_ASSISTANT, str(cell))
         for column, cell in cells.items()
@@ -167,13 +167,13 @@ def _single_texts(cells: Mapping[str, object], conversations: Mapping[str, list[
     texts: Record = {CONVERSATION: format_turns([*turns, *output_turns])}
     if any(map(is_output_name, cells)):
         return texts
-    # The answer is all of the assistant's turns after the last turn of another speaker.
+    # The answer is the assistant's last turns. Any later turns of other speakers are dropped.
     earlier_turns, answer_turns = [*turns], list[Turn]()
     while earlier_turns and earlier_turns[-1][0] not in _ASSISTANT_SPEAKERS:
         earlier_turns.pop()
     while earlier_turns and earlier_turns[-1][0] in _ASSISTANT_SPEAKERS:
         answer_turns.insert(0, earlier_turns.pop())
-    # If the file has a column `input`, that column keeps the name.
+    # If the file has its own column `input`, the earlier turns get the name `dialogue`.
     input_name = "dialogue" if "input" in cells.keys() - conversations else "input"
     texts[input_name] = format_turns(earlier_turns) or "[the conversation begins here]"
     texts["output"] = _format_answer(answer_turns) if answer_turns else None
@@ -181,26 +181,26 @@ def _single_texts(cells: Mapping[str, object], conversations: Mapping[str, list[
 
 
 def columns_with_texts(columns: "Columns") -> "Columns":
-    """Return the columns with texts in place of conversations; a note says what is judged."""
+    """Return the columns with texts in place of conversations; note which turns are judged."""
     table, notes = columns.table, columns.problems.notes
     chat_columns = [column for column in table.columns if any(_turns_in(table, column))]
     if not chat_columns and {"role", "content"} <= {*table.columns}:
         notes.append(_SINGLE_MESSAGES_NOTE)
     if not chat_columns:
         return columns
-    read_columns, text_names, judged_text = _judged_texts(table, chat_columns, columns.options)
-    notes.append(f"{joined_names(read_columns)} holds conversations: {judged_text}")
+    read_columns, text_names, judged_note = _judged_texts(table, chat_columns, columns.options)
+    notes.append(f"{joined_names(read_columns)} holds conversations: {judged_note}")
     if unread_columns := chat_columns[len(read_columns) :]:
-        unread_text = joined_names(unread_columns)
-        notes.append(f"only one conversation per row is read: {unread_text} is left out")
-    kept_names = text_names | {*table.columns}.difference(chat_columns)
+        unread_names = joined_names(unread_columns)
+        notes.append(f"only one conversation per row is read: {unread_names} is left out")
+    kept_columns = text_names | {*table.columns}.difference(chat_columns)
     rows: list[TableRow] = []
     for row in table.rows:
         cells = cells_with_texts(without_keys(row.cells, unread_columns))
-        rows.append(row._replace(cells=without_keys(cells, cells.keys() - kept_names)))
+        rows.append(row._replace(cells=without_keys(cells, cells.keys() - kept_columns)))
     if n_shortened := sum(_OMISSION_END in str(row.cells) for row in rows):
-        n_rows_text = count_text(n_shortened, "row")
-        notes.append(f"the middle of a long conversation is left out in {n_rows_text}")
+        rows_text = count_text(n_shortened, "row")
+        notes.append(f"the middle of a long conversation is left out in {rows_text}")
     return columns.with_rows(rows, dict.fromkeys(chain.from_iterable(row.cells for row in rows)))
 
 
@@ -211,7 +211,7 @@ def _turns_in(table: "Table", column: str) -> Iterator[list[Turn]]:
 def _judged_texts(
     table: "Table", chat_columns: list[str], options: "ReadOptions"
 ) -> tuple[list[str], set[str], str]:
-    """Return the columns to read, the names of their texts, and a sentence on what is judged."""
+    """Return the columns to read, the names of their texts, and a note on the judged turns."""
     if _pair_columns(chat_columns) is not None:
         note = "the turns that both share are the prompt, and the later turns are the responses"
         return chat_columns, {"prompt", "response_a", "response_b"}, note

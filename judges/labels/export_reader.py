@@ -1,4 +1,4 @@
-"""Converts a file that another tool exported, such as Langfuse, to a table of people's labels.
+"""Converts the export of another tool, such as Langfuse, to a table of people's labels.
 
 `judges.labels.tool_exports` declares how each tool's export is recognised and where its labels are.
 """
@@ -26,26 +26,26 @@ _NON_DIMENSION_NAMES = {"id", "group", "system", "annotator", "judge"}
 def convert_tool_export(columns: Columns) -> Columns:
     """Return a tool's export as a long table: id, dimension, annotator, rating, comment, texts.
 
-    A table that is not a known export is returned unchanged. Raises UnreadableError if there are no
-    texts, if neither the export nor another file has labels by people, or if it is unknown whether
+    A table that is not a known export is returned unchanged. Raises UnreadableError if the export
+    has no texts, if neither it nor another file has labels by people, or if it is unknown whether
     people gave a label.
     """
-    # The last declaration in the list is tried first.
+    # Users append declarations of their own to the list, so its end is tried first.
     for export in reversed(LABEL_EXPORTS):
-        if all(_has_matching_cell(columns.table, *each) for each in export.columns.items()):
+        if all(_has_matching_cell(columns.table, *patterns) for patterns in export.columns.items()):
             return _ExportReader(export, columns).read()
     return columns
 
 
 def _has_matching_cell(table: Table, column_pattern: str, cell_pattern: str) -> bool:
-    """Return whether a column whose name matches has a cell that matches; "" matches any cell."""
+    """Return whether a cell matches in a column whose name matches; "" matches any cell."""
     columns = [column for column in table.columns if re.fullmatch(column_pattern, column)]
     match_cell = re.compile(cell_pattern or ".*", re.DOTALL).fullmatch
     return any(match_cell(str(row.cells.get(column))) for column in columns for row in table.rows)
 
 
 def _field_of(record: Record, field_name: str) -> object:
-    """Return a field of a label or output, such as `rating`: the first one that is not blank."""
+    """Return a field of a label or output, such as `rating`, from the first filled place for it."""
     return first_value(record, PLACES[field_name])
 
 
@@ -59,11 +59,11 @@ class _ExportReader:
         self._rows = [*filter(self._keep_row, columns.table.rows)]
         columns = columns.without_missing_columns()
         self._user_names = columns.columns_by_name.keys()
-        # The columns that the user names keep their names and cells.
+        # The columns that the user names with --map keep their names and cells.
         user_columns = {*map(columns.outer_column, columns.mapped_columns)}
         self._user_columns = user_columns.intersection(columns.table.columns)
         # Maps each column that may hold texts to the name under which the texts are read.
-        self._text_names: dict[str, str] = {}
+        self._name_by_column: dict[str, str] = {}
         for column in columns.columns_except(self._user_columns):
             if re.fullmatch(export.unread, column):
                 continue
@@ -71,12 +71,12 @@ class _ExportReader:
             for pattern, other_name in export.names.items():
                 if match := re.fullmatch(pattern, column):
                     name = match.expand(other_name)
-            # If `Input.summary` is a text, `Answer.summary` rates it, and so keeps its own name.
-            is_rating_of_text = is_source_or_output(name) and name in self._text_names.values()
-            self._text_names[column] = column if is_rating_of_text else name
+            # If `Input.summary` is a text, `Answer.summary` has ratings of it and keeps its name.
+            is_rating_of_text = is_source_or_output(name) and name in self._name_by_column.values()
+            self._name_by_column[column] = column if is_rating_of_text else name
 
     def _keep_row(self, row: TableRow) -> bool:
-        """Return whether a row is read; a row that the declaration leaves out is counted."""
+        """Return whether a row is read. Rows that the declaration leaves out are counted."""
         for column, pattern in self._export.omitted.items():
             if match := re.fullmatch(pattern, str(row.cells.get(column))):
                 self._n_left_out[f"with {column} {match[0]}"] += 1
@@ -87,7 +87,7 @@ class _ExportReader:
         """Return a long table with one row per label, and one row per output without a label."""
         rows_are_labels = "" in self._export.labels
         output_rows = [] if rows_are_labels else [*map(self._output_row, self._rows)]
-        # A trace of Langfuse has labels on itself and on the observations in it.
+        # In Langfuse, people label a trace and also the observations in the trace.
         observations = [
             self._output_row(row._replace(cells=observation))
             for row in self._rows
@@ -96,14 +96,8 @@ class _ExportReader:
         output_by_id = {str(row.cells.get("id")): row for row in (*observations, *output_rows)}
         label_rows = self._label_rows(output_by_id)
         labelled_ids = {row.cells["id"] for row in label_rows}
-        rows = [*label_rows]
-        for row in output_rows:
-            if row.cells.get("id") in labelled_ids:
-                continue
-            if self._export.labels and any(map(is_blank, row.cells.values())):
-                self._n_left_out["outputs without a label and without a text"] += 1
-            else:
-                rows.append(row)
+        unlabelled_rows = [row for row in output_rows if row.cells.get("id") not in labelled_ids]
+        rows = [*label_rows, *filter(self._keep_unlabelled_row, unlabelled_rows)]
         note = self._note(len(label_rows))
         if not label_rows and self._needs_labels():
             reason = "" if self._export.labels else ", which does not say who rated"
@@ -116,6 +110,13 @@ class _ExportReader:
             (row._replace(row_number=n) for n, row in enumerate(rows, 1)),
             dict.fromkeys(chain.from_iterable(row.cells for row in rows)),
         )
+
+    def _keep_unlabelled_row(self, row: TableRow) -> bool:
+        """Return whether an output without a label has its text. Outputs without are counted."""
+        is_incomplete = self._export.labels != {} and any(map(is_blank, row.cells.values()))
+        if is_incomplete:
+            self._n_left_out["outputs without a label and without a text"] += 1
+        return not is_incomplete
 
     def _note(self, n_labels: int) -> str:
         """Return a note with the tool's name, and the numbers of labels read and left out."""
@@ -130,8 +131,8 @@ class _ExportReader:
     def _output_row(self, row: TableRow) -> TableRow:
         """Return a row with only an output's id, its texts and the columns that the user names."""
         if self._export.texts == "*":
-            text_names = self._text_names.items()
-            cells = {name: _unwrap_rating(row.cells.get(column)) for column, name in text_names}
+            names = self._name_by_column.items()
+            cells = {name: _unwrap_rating(row.cells.get(column)) for column, name in names}
         elif self._export.texts:
             cells = {}
             for texts_by_name in objects_in(row.cells[self._export.texts]):
@@ -151,24 +152,25 @@ class _ExportReader:
 
     def _label_rows(self, output_by_id: Mapping[str, TableRow]) -> list[TableRow]:
         """Return the rows of people's labels, with the outputs' texts and the comments."""
-        rows, multiple_choice_dimensions = list[TableRow](), set[object]()
+        found_rows, multiple_choice_dimensions = list[TableRow](), set[object]()
+        # Maps the id of an output and an annotator to the annotator's comments on this output.
         comments: dict[object, list[object]] = defaultdict(list)
         for row, label in self._labels():
             cells = self._label_cells(row, label, output_by_id)
             if cells is None:
                 continue
             comments_of_annotator = comments[cells["id"], cells["annotator"]]
-            # In some exports, a comment is written like a label.
+            # Some exports have comments as labels on a dimension such as `comment`.
             if is_comment_name(str(cells["dimension"])) and isinstance(cells["rating"], str):
                 comments_of_annotator.append(cells["rating"])
             else:
-                rows.append(row._replace(cells=cells))
+                found_rows.append(row._replace(cells=cells))
             if isinstance(cells["rating"], list):
                 multiple_choice_dimensions.add(cells["dimension"])
         label_rows: list[TableRow] = []
-        for row in rows:
+        for row in found_rows:
             cells = row.cells
-            # Several choices at once, as in a multiple-choice question, are not a rating.
+            # Several answers to a multiple-choice question are not a rating.
             if cells["dimension"] in multiple_choice_dimensions:
                 self._n_left_out[f"multiple choices on {cells['dimension']}"] += 1
                 continue
@@ -179,7 +181,7 @@ class _ExportReader:
         return label_rows
 
     def _labels(self) -> Iterator[tuple[TableRow, Record]]:
-        """Yield each label in the export with its row; its key `source` says who gave it."""
+        """Yield each label with its row. The key `source` of a label says who gave the label."""
         for row in self._rows:
             for place, source in self._export.labels.items():
                 for label in _labels_at(row.cells, place):
@@ -252,7 +254,7 @@ def _labels_in_column(cells: Record, column: str, dimension: str) -> Iterator[Re
 
 
 def _rating_of(label: Record) -> object:
-    """Return a label's rating, also from a list of one; None for an object or without a rating."""
+    """Return a label's rating, which may be in a list of one; None for an object or nothing."""
     rating = _field_of(label, "rating")
     if isinstance(rating, list) and len(rating) == 1:
         rating = rating[0]
@@ -260,6 +262,6 @@ def _rating_of(label: Record) -> object:
 
 
 def _unwrap_rating(cell: object) -> object:
-    """Return the rating in a cell with a list of one object, as in Label Studio; else the cell."""
+    """Return the rating in a list of one object, as Label Studio writes it; else the cell."""
     ratings = [_rating_of({"value": rated_object}) for rated_object in objects_in(cell)]
     return cell if len(ratings) != 1 or ratings[0] is None else ratings[0]

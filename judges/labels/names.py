@@ -22,20 +22,20 @@ OUTPUT_NAMES = (
     *("generation", "zusammenfassung", "antwort", "ausgabe", "résumé", "réponse", "sortie"),
     *("resumen", "respuesta", "salida", "assistantmessage", "botmessage"),
 )
-# Words that may stand beside one of these names, as in `model_answer` or `User Input`.
+# Words that may stand beside the usual name of a text, as in `model_answer` or `User Input`.
 _QUALIFIERS = {
     *("user", "customer", "student", "model", "assistant", "bot", "chatbot", "agent", "llm", "ai"),
     *("system", "candidate", "final", "generated", "retrieved", "original", "text", "source"),
 }
 # Usual names of reference answers.
 _REFERENCE_NAMES = {"reference", "expected", "groundtruth", "ideal", "referenz", "erwartet"}
-# Words that turn the name of an output into one of a reference answer, as in `gold answer`.
+# Words that make the name of an output the name of a reference answer, as in `gold answer`.
 _REFERENCE_WORDS = {
     *("reference", "expected", "ideal", "gold", "golden", "correct", "true", "desired", "ground"),
     *("truth", "target", "soll"),
 }
-# Words that name a column of people's comments on their labels. The pattern is compiled when it is
-# first used, since judging rows does not need it.
+# Matches words that name a column of people's comments on their labels. The pattern is compiled
+# when it is first used, since a judge does not need it.
 _COMMENT_WORDS = (
     r"(?:comment|note|critique|explanation|reason|feedback|remark|rationale|why|justification|"
     r"\w*(?:kommentar|begr(?:ü|ue)ndung|anmerkung|bemerkung|kritik|erkl(?:ä|ae)rung)|"
@@ -59,16 +59,16 @@ def name_words(name: str) -> tuple[str, ...]:
 
 
 def judge_name(text: str) -> str:
-    """Convert a column's name to a judge's: ASCII letters in lower case, `_` between words."""
-    letters = unicodedata.normalize("NFKD", text.casefold()).encode("ascii", "ignore").decode()
-    return re.sub("[^a-z0-9]+", "_", letters).strip("_")
+    """Convert a column's name to a judge's name: lower-case ASCII letters, `_` between words."""
+    ascii_text = unicodedata.normalize("NFKD", text.casefold()).encode("ascii", "ignore").decode()
+    return re.sub("[^a-z0-9]+", "_", ascii_text).strip("_")
 
 
 @cache
 def known_text_name(column: str) -> str:
-    """Return the name of a source text or output in a column's name; "" if there is none.
+    """Return the usual name of a source text or output that a column's name contains, else "".
 
-    For example, `model_answer` gives `answer`, because `model` is one of the `_QUALIFIERS`.
+    For `model_answer`, this is `answer`, because `model` is one of the `_QUALIFIERS`.
     """
     main_words = [word for word in name_words(column) if word not in _QUALIFIERS]
     possible_names = {name_key(column), *(main_words if len(main_words) == 1 else ())}
@@ -111,16 +111,16 @@ def is_comment_name(column: str) -> bool:
 
 
 def source_name(names: Iterable[str]) -> str | None:
-    """Return the name that comes first in SOURCE_NAMES; None if no name is in it."""
-    sources = [name for name in names if known_text_name(name) in SOURCE_NAMES]
-    return min(sources, key=lambda name: SOURCE_NAMES.index(known_text_name(name)), default=None)
+    """Return the one of `names` that is first in SOURCE_NAMES; None if none of them is there."""
+    known_names = [name for name in names if known_text_name(name) in SOURCE_NAMES]
+    return min(known_names, key=lambda n: SOURCE_NAMES.index(known_text_name(n)), default=None)
 
 
 def only_text_name(file_texts: Iterable[str], judge_texts: Collection[str]) -> str | None:
     """Return the name of the file's only text if a judge reads only one text, else None.
 
-    If any of the file's texts is named like a source text or an output, all other texts are
-    ignored. Returns None, too, if the file has a source text and the judge reads an output.
+    If any of the file's texts is named like a source text or an output, all texts with other names
+    are ignored. Also returns None if one of the two texts is a source text and the other an output.
     """
     names = [*filter(is_source_or_output, file_texts)] or [*file_texts]
     if len(names) != 1 or len(judge_texts) != 1:
@@ -133,10 +133,10 @@ def only_text_name(file_texts: Iterable[str], judge_texts: Collection[str]) -> s
 def split_at_commas(text: str) -> list[str]:
     """Split a text at its commas as CSV does, so that double quotes protect a comma."""
     try:
-        parts = next(csv.reader([text], skipinitialspace=True), [])
+        fields = next(csv.reader([text], skipinitialspace=True), [])
     except csv.Error:
         return [text]
-    return [part.strip() for part in parts if part.strip()]
+    return [field.strip() for field in fields if field.strip()]
 
 
 def map_flag(name: str, columns: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Literal
@@ -21,7 +21,7 @@ from judges.tables.text import read_yaml_file
 ColumnNames = str | Sequence[str]
 # With `--scale any`, a judge need not use the scale of the labels: only their order counts.
 ANY_SCALE = "any"
-# The keys of a mapping that name no column: the numbers for words, the scale, and --turns.
+# Three keys of a mapping name no column: the numbers for words, the scale, and --turns.
 VALUES_KEY, SCALE_KEY, TURNS_KEY = "values", "scale", "turns"
 # A value in a mapping: one or several columns or, for the key `values`, the number for each word.
 # In a data frame, a column's name may be a number.
@@ -41,10 +41,10 @@ class ReadOptions:
         dimensions: The dimensions to read; None for all.
         scales: Maps dimensions to their scales; the key "*" is for all other dimensions.
         scale: The scale in a mapping file as it is written there: `1-5`, for example, or `any`.
-        texts: The names of the texts that every row must have; None for those with known names.
+        texts: The names of the texts that every row must have; None for those with usual names.
         annotations: A second file, which holds the ratings.
         values: Maps words in lower case to the numbers or votes that they stand for.
-        reads_labels: Whether labels are read. A file that is read without labels need not have any.
+        reads_labels: Whether labels are read. If they are not, the file need not have labels.
     """
 
     columns_by_name: Mapping[str, ColumnNames] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class ReadOptions:
 
     @property
     def mapping(self) -> dict[str, ColumnNames]:
-        """The columns by name and `turns` in one mapping, such as `read_labels` takes."""
+        """The mapping that `read_labels` takes: columns by name and, if it is "all", `turns`."""
         turns = {} if self.turns == "last" else {TURNS_KEY: self.turns}
         return {**self.columns_by_name, **turns}
 
@@ -67,9 +67,9 @@ class ReadOptions:
         return self.dimensions is None or dimension in self.dimensions
 
     def dimension_in(self, cell: object) -> str:
-        """Return the dimension that a cell of a long file names.
+        """Return the dimension that a cell of a long table names.
 
-        If `coherent` is one of the dimensions to read, then it may also be written as `COHERENT`.
+        If `coherent` is one of the dimensions to read, the cell may also be `COHERENT`.
         """
         name = str(cell).strip()
         return next(filter(self.includes_dimension, (name, judge_name(name))), name)
@@ -79,14 +79,14 @@ class ReadOptions:
 
     @property
     def number_by_word(self) -> dict[str, float]:
-        """The user's words for numbers, with their numbers."""
+        """Maps the user's words that stand for numbers to these numbers."""
         return {word: n for word, n in self.values.items() if isinstance(n, int | float)}
 
 
 def read_mapping(arguments: Iterable[str]) -> dict[str, MappingValue]:
     """Return the mapping that the arguments of --map give: NAME=COLUMN, or a mapping file.
 
-    A repeated NAME has several columns. NAME=COLUMN replaces the columns for NAME in a
+    A repeated NAME is mapped to several columns. NAME=COLUMN replaces the columns for NAME in a
     mapping file. Raises LabelError for any other argument, and for an invalid mapping file.
     """
     mapping: dict[str, MappingValue] = {}
@@ -109,7 +109,7 @@ def read_mapping(arguments: Iterable[str]) -> dict[str, MappingValue]:
 def read_map_file(path: str | Path) -> dict[str, MappingValue]:
     """Return the mapping in a file: the columns for each name, `values` and `scale`.
 
-    Raises LabelError if the file cannot be read or holds anything else.
+    Raises LabelError if the file cannot be read or does not hold a mapping.
     """
     try:
         # Every scalar is read as a string, since `no`, `1` and `null` may be labels.
@@ -142,29 +142,26 @@ def read_options(
     """
     if isinstance(mapping, str | Path):
         mapping = read_map_file(mapping)
-    columns: dict[str, ColumnNames] = {}
-    value_by_word: WordValues = {}
-    turns: Literal["last", "all"] = "last"
-    scale: str | None = None
+    columns_by_name: dict[str, ColumnNames] = {}
+    options = ReadOptions()
     for name, value in (mapping or {}).items():
         if isinstance(value, Mapping):
-            value_by_word = read_values(value)
+            options = replace(options, values=read_values(value))
+        # Any other value of `turns` or `scale` is the column of a dimension with this name.
         elif name == TURNS_KEY and value in ("last", "all"):
-            turns = "all" if value == "all" else "last"
+            options = replace(options, turns="all" if value == "all" else "last")
         elif name == SCALE_KEY and (value == ANY_SCALE or read_scale(str(value))):
-            # Any other value is the column of a dimension with the name `scale`.
-            scale = str(value)
+            options = replace(options, scale=str(value))
         else:
-            columns[str(name)] = str(value) if isinstance(value, int) else value
-    value_by_word = {**value_by_word, **read_values(values or {})}
+            columns_by_name[str(name)] = str(value) if isinstance(value, int) else value
     if scales is None:
-        low_and_high = read_scale(scale or "")
-        scales = {"*": low_and_high} if low_and_high else {}
-    return ReadOptions(
-        columns_by_name=columns,
-        turns=turns,
+        scale = read_scale(str(options.scale))
+        scales = {} if scale is None else {"*": scale}
+    value_by_word = {**options.values, **read_values(values or {})}
+    return replace(
+        options,
+        columns_by_name=columns_by_name,
         scales=scales,
-        scale=scale,
         values={normalize_word(word): value for word, value in value_by_word.items()},
     )
 
@@ -174,14 +171,14 @@ def read_values(meanings: Iterable[str] | Mapping[str, object]) -> WordValues:
 
     `meanings` is a mapping, or the arguments of --values. An argument is `WORD=NUMBER,...`, and
     `WORD=` means a missing rating. A word that contains a comma is quoted as in CSV. Raises
-    LabelError for another form of argument, and if a word stands for two different numbers.
+    LabelError for an argument of another form, and if a word stands for two different numbers.
     """
     pairs: Iterable[tuple[object, object]]
     if isinstance(meanings, Mapping):
         pairs = meanings.items()
     else:
-        parts = chain.from_iterable(map(split_at_commas, meanings))
-        words_and_meanings = [part.rpartition("=")[::2] for part in parts]
+        equations = chain.from_iterable(map(split_at_commas, meanings))
+        words_and_meanings = [equation.rpartition("=")[::2] for equation in equations]
         pairs = [(word.strip(), meaning.strip()) for word, meaning in words_and_meanings]
     value_by_word: dict[str, float | Vote | None] = {}
     for word, meaning in ((str(word), meaning) for word, meaning in pairs):

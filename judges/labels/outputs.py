@@ -27,7 +27,7 @@ from judges.tables.problems import Problems, UnreadableError, count_text, excerp
 
 
 def read_outputs(columns: Columns, annotation_ratings: TableRatings | None = None) -> LabelledSet:
-    """Read labelled outputs from a wide or long table, and add its problems.
+    """Return the labelled outputs in a wide or long table, and add a problem for each bad row.
 
     If a second file has the labels (`annotation_ratings`), labels in this table are not read.
     """
@@ -94,35 +94,36 @@ def _make_output(
 def _read_comments(rating_columns: RatingColumns) -> dict[str, dict[str, tuple[str, ...]]]:
     """Return people's comments on each output, by the output's id and the dimension.
 
-    A comment is on the dimensions in its column's name, or else on all.
+    A comment is on the dimensions that its column's name contains, or else on all dimensions.
     """
     columns, options = rating_columns.columns, rating_columns.columns.options
     all_dimensions = options.dimensions or (
         *rating_columns.by_dimension,
         *columns.nested_dimensions,
     )
-    # Maps the words of each dimension, and of its columns, to the dimension; "" if it is not read.
+    # Maps the words in names of dimensions and their columns to dimensions; "" for an unread one.
     dimension_by_words = dict.fromkeys(map(name_words, columns.number_columns), "")
     dimension_by_words |= {name_words(name): name for name in all_dimensions}
     for name, dimension_columns in rating_columns.by_dimension.items():
         dimension_by_words |= dict.fromkeys(map(name_words, dimension_columns), name)
-    comments: dict[str, dict[str, tuple[str, ...]]] = {}
+    comments_by_output: dict[str, dict[str, tuple[str, ...]]] = {}
     for row, column, comment in read_comments(columns):
         column_words = {*name_words(column)}
-        names = {name for words, name in dimension_by_words.items() if column_words >= {*words}}
-        dimensions: Collection[str] = sorted(names - {""}) if names else all_dimensions
+        named = {name for words, name in dimension_by_words.items() if column_words >= {*words}}
+        dimensions: Collection[str] = sorted(named - {""}) if named else all_dimensions
         if columns.is_long_table:
             dimensions = [options.dimension_in(columns.find_cell(row, "dimension"))]
-        by_dimension = comments.setdefault(columns.item_id(row), {})
+        comments_by_dimension = comments_by_output.setdefault(columns.item_id(row), {})
         for dimension in dimensions:
-            by_dimension[dimension] = (*by_dimension.get(dimension, ()), comment)
-    return comments
+            earlier_comments = comments_by_dimension.get(dimension, ())
+            comments_by_dimension[dimension] = (*earlier_comments, comment)
+    return comments_by_output
 
 
 def _check_rated_ids(
     outputs: Iterable[LabelledOutput], problems: Problems, annotation_ratings: TableRatings | None
 ) -> None:
-    """Add a note if some rated outputs are not in the file, and a problem if none of them is."""
+    """Add a note if the file lacks some of the rated outputs, and a problem if it lacks all."""
     rated_ids = set(annotation_ratings.by_output) if annotation_ratings else set()
     unknown_ids = sorted(rated_ids - {output.id for output in outputs})
     if unknown_ids and len(unknown_ids) == len(rated_ids):
@@ -130,15 +131,15 @@ def _check_rated_ids(
         advice = "give the file with the outputs that people rated"
         problems.add("no-output", fault, advice, field="id", value=unknown_ids[0])
     elif unknown_ids:
-        n_unknown = count_text(len(unknown_ids), "rated id")
-        note = f"left out {n_unknown} without an output, such as {excerpt(unknown_ids[0])}"
+        ids_text = count_text(len(unknown_ids), "rated id")
+        note = f"left out {ids_text} without an output, such as {excerpt(unknown_ids[0])}"
         problems.notes.append(note)
 
 
 def _check_has_ratings(
     outputs: Iterable[LabelledOutput], ratings: TableRatings, problems: Problems, file_text: str
 ) -> None:
-    """Add a problem for each requested dimension without ratings, or if there are no ratings."""
+    """Add a problem for each requested dimension without ratings, or if nothing is rated."""
     dimensions, columns = rated_dimensions(outputs), ratings.rating_columns.columns
     rated_names = {*columns.number_columns, *columns.nested_dimensions.values()}
     if columns.is_long_table:
@@ -157,7 +158,7 @@ def _check_has_ratings(
 def no_labels_error(columns: Columns) -> UnreadableError:
     """Return the error for a table without a column of labels; the error names all columns.
 
-    Its advice is to name the column of labels, or to say which of its two words is good.
+    The error advises the user to name a column of labels, or to say which of two words is good.
     """
     used_columns = columns.columns_in_use(OUTPUT_ROLES).union(columns.comment_columns)
     label_columns = columns.columns_of_kind(columns.nested_key_paths, "rating")
@@ -166,10 +167,10 @@ def no_labels_error(columns: Columns) -> UnreadableError:
     flags, two_word_flags = list[str](), list[str]()
     for name in label_columns:
         cells = columns.cells_in(name)
-        better_columns = [column for column in columns.table.columns if column in cells]
-        if len(better_columns) == 2:
-            fault = f"{name} names the better of two columns, so these are pairs"
-            column_a, column_b = better_columns
+        preferred_columns = [column for column in columns.table.columns if column in cells]
+        if len(preferred_columns) == 2:
+            fault = f"{name} names the better of two columns, so each row is a pair"
+            column_a, column_b = preferred_columns
             vote_columns = [other for other in label_columns if column_a in columns.cells_in(other)]
             pair_columns = (vote_columns, [column_a], [column_b])
             flags = [*map(map_flag, ("votes", *RESPONSE_NAMES), pair_columns)]
@@ -180,8 +181,8 @@ def no_labels_error(columns: Columns) -> UnreadableError:
         flags.append(map_flag("label", [name]) + values_flag)
         if reader.has_two_unknown_words:
             two_word_flags.append(reader.values_flag)
-    examples = " or ".join(flags[:3] or [map_flag("label", ["COLUMN"])])
-    advice = f"name one, as in {examples}, or give labels: dspy-judges label FILE --dimension NAME"
+    flag_text = " or ".join(flags[:3] or [map_flag("label", ["COLUMN"])])
+    advice = f"name one, as in {flag_text}, or give labels: dspy-judges label FILE --dimension NAME"
     if len(two_word_flags) == 1:
         advice = f"say which word is good, as in {two_word_flags[0]} (or the other way round)"
     names_text = joined_names(columns.table.columns) + _judge_scores_text(columns)
@@ -190,6 +191,6 @@ def no_labels_error(columns: Columns) -> UnreadableError:
 
 
 def _judge_scores_text(columns: Columns) -> str:
-    """Return a remark, for a list of columns, on those with a judge's scores."""
-    scores = joined_names(sorted(columns.judge_score_columns))
-    return f" (a judge's scores, not labels: {scores})" if columns.judge_score_columns else ""
+    """Return a remark that names the columns with a judge's scores; "" if there are none."""
+    score_names = joined_names(sorted(columns.judge_score_columns))
+    return f" (a judge's scores, not labels: {score_names})" if columns.judge_score_columns else ""

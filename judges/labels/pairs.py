@@ -26,7 +26,7 @@ _SYSTEM_WORDS = frozenset({"system", "model", "generator", "modell", "modèle", 
 _VOTE_BY_WORD: dict[str, Vote] = {"a": "A", "b": "B", "model_a": "A", "model_b": "B"}
 _TIE_WORDS = "tie draw equal same both neither both_bad bothbad unentschieden gleich égalité empate"
 _VOTE_BY_WORD |= dict.fromkeys(_TIE_WORDS.split(), "tie")
-# AlpacaEval's files write votes as these numbers.
+# AlpacaEval writes votes as these numbers.
 _VOTE_BY_NUMBER: dict[float, Vote] = {1: "A", 2: "B", 1.5: "tie"}
 # In a column with negative numbers, the sign of a number is the vote.
 _VOTE_BY_SIGN: dict[int, Vote] = {-1: "A", 0: "tie", 1: "B"}
@@ -39,15 +39,16 @@ NamePair = tuple[str | None, str | None]
 class VoteReader:
     """Reads the votes in one column.
 
-    The number 1 is a vote for A, 2 for B, and 1.5 is a tie. If any number is negative, its sign is
-    the vote. A column of only 0 and 1 cannot be read, because either number may mean A.
-    `value_by_word` has the user's votes for words in lower case.
+    The number 1 is a vote for A, 2 for B, and 1.5 is a tie. If the column has a negative number,
+    the sign of each number is the vote. A column of only 0 and 1 cannot be read, because either
+    number may mean A. `value_by_word` has the user's votes for words in lower case.
     """
 
     def __init__(
         self, cells: Iterable[object], value_by_word: WordValues, response_columns: NamePair
     ) -> None:
-        self._user_votes = {w: v for w, v in value_by_word.items() if isinstance(v, str | None)}
+        user_values = value_by_word.items()
+        self._user_votes = {word: v for word, v in user_values if isinstance(v, str | None)}
         self._response_columns, self._usual_votes = response_columns, {**_VOTE_BY_WORD}
         words: set[str] = set()
         for cell in cells:
@@ -85,12 +86,12 @@ class VoteReader:
         fault = "is not a vote"
         if votes:
             fault = f"may be a system's name ({vote_by_name}) or a usual vote ({usual_vote})"
-        what_to_say = "what it means, as in --values WORD=A"
+        meaning_advice = "what it means, as in --values WORD=A"
         if self._numbers and self._numbers <= {0, 1}:
-            what_to_say = "which is which: --values 0=A,1=B (or 0=B,1=A)"
+            meaning_advice = "which is which: --values 0=A,1=B (or 0=B,1=A)"
         elif self._numbers == {0, 1, 2}:
-            what_to_say = "which is which: --values 0=tie,1=A,2=B"
-        advice = f"write A, B or tie, or say {what_to_say}"
+            meaning_advice = "which is which: --values 0=tie,1=A,2=B"
+        advice = f"write A, B or tie, or say {meaning_advice}"
         raise UnreadableError("no-vote", fault, advice, value)
 
 
@@ -110,11 +111,11 @@ class ResponseColumns(NamedTuple):
 
 
 def find_response_columns(columns: Columns) -> ResponseColumns | None:
-    """Return the columns of a pair's outputs, such as `answer_a` and `answer_b`; else None."""
+    """Return the columns of pairs' outputs, such as `answer_a` and `answer_b`; None without any."""
     if columns.columns_by_name.keys() >= {*RESPONSE_NAMES}:
         column_a, column_b = (columns.columns_by_name[name][0] for name in RESPONSE_NAMES)
         return ResponseColumns("response", column_a, column_b)
-    other_pair: ResponseColumns | None = None
+    unusual_pair: ResponseColumns | None = None
     for match in filter(None, map(_COLUMN_A_NAME.fullmatch, columns.table.columns)):
         shared_name, separator, suffix_a = match.groups()
         column_b = f"{shared_name}{separator}{_SUFFIX_B_BY_SUFFIX_A[suffix_a]}"
@@ -126,12 +127,12 @@ def find_response_columns(columns: Columns) -> ResponseColumns | None:
         names_systems = not _SYSTEM_WORDS.isdisjoint(name_words(shared_name))
         holds_ratings = "rating" in map(columns.kind_of, pair[1:])
         if not (names_systems or holds_ratings or pair.column_a in columns.comment_columns):
-            other_pair = other_pair or pair
-    return other_pair
+            unusual_pair = unusual_pair or pair
+    return unusual_pair
 
 
 def _find_vote_columns(columns: Columns) -> tuple[str, ...]:
-    """Return the user's columns of votes, else the first column with a name such as `winner`."""
+    """Return the columns that the user names as votes, else the first one such as `winner`."""
     for name in VOTE_COLUMNS:
         if name in columns.columns_by_name:
             return tuple(filter(columns.has_column, columns.columns_by_name[name]))
@@ -139,7 +140,7 @@ def _find_vote_columns(columns: Columns) -> tuple[str, ...]:
 
 
 def holds_pairs(columns: Columns) -> bool:
-    """Return whether a table has two columns of outputs, and also votes or at least no ratings."""
+    """Return whether a table has two columns of outputs, and has votes or at least no ratings."""
     if find_response_columns(columns) is None or columns.has_nested_or_long_ratings:
         return False
     return _find_vote_columns(columns) != () or not find_rating_columns(columns, None).by_dimension
@@ -197,10 +198,10 @@ def _pair_columns(columns: Columns) -> tuple[ResponseColumns, tuple[str, ...]]:
         raise UnreadableError("no-column", fault, advice)
     other_columns = {*columns.table.columns}.difference(vote_columns)
     for column in vote_columns if columns.options.reads_labels else ():
-        # A column such as `rank_a` is on output A alone: with `rank_b`, it may say that they tie.
+        # A column such as `rank_a` rates output A alone. If `rank_b` has the same rank, they tie.
         if (other_column := re.sub("_a$", "_b", column)) in other_columns:
             fault = f"rates only output A of each pair, and {other_column} rates output B"
-            advice = "write one column of votes from both: A, B or, if they are equal, tie"
+            advice = "make one column of votes from both: A, B or, if they are equal, tie"
             raise UnreadableError("no-vote", fault, advice, column)
     return responses, vote_columns
 
@@ -227,7 +228,7 @@ def _read_votes(
     for column in vote_columns if columns.options.reads_labels else ():
         reader = VoteReader(columns.cells_in(column), columns.options.values, responses[1:])
         if reader.has_negative_numbers:
-            note = "negative numbers are A, positive B, 0 is a tie; --values reverses it"
+            note = "negative numbers are A, positive are B, and 0 is a tie; --values reverses this"
             columns.problems.notes.append(f"{column}: {note}")
         for row in columns.table.rows:
             system_names = (columns.find_cell(row, role) for role in ("system_a", "system_b"))

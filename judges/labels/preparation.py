@@ -22,15 +22,15 @@ from judges.labels.values import (
 from judges.tables.problems import Problems, count_text, excerpt, joined_names
 from judges.tables.text import TableRow
 
-# The columns that say how a document was sampled: 1 / its probability, and the number of documents
-# from which it was drawn.
+# The columns that say how a document was sampled: 1 divided by its probability, and the number of
+# documents from which it was drawn.
 SAMPLING_COLUMNS = ("sampling_weight", "sampling_from")
 # The column that `verify --changed` adds to rows on which two judges differ, for people to label.
 SWAP_SAMPLE_COLUMN = "drawn_for_swap"
 # The columns that the page of `dspy-judges label` adds: the label's time, whether the annotator
 # changed it after seeing others' labels, and the scale.
 _TIME_COLUMN, _CHANGE_COLUMN, _SCALE_COLUMN = "labelled_at", "changed_after", "rating_scale"
-# The columns in which this page says that the annotator skipped an output or was unsure of it.
+# The columns in which that page notes that the annotator skipped an output, or was unsure of it.
 _FLAG_COLUMNS = ("skipped", "unsure")
 # Matches the name of a row of means or sums at the end of a sheet.
 _FOOTER_NAME = re.compile(
@@ -38,19 +38,19 @@ _FOOTER_NAME = re.compile(
     r"moyenne|somme|media|promedio|suma|std|sd|stdev)\b|ø",
     re.IGNORECASE,
 )
-# The names for columns with an output's document and system, or with a pair's two systems.
+# The roles of the columns with an output's document and system, or with a pair's two systems.
 _ORIGIN_ROLES = ("group", "system", "system_a", "system_b")
 
 
 def without_footers(columns: Columns) -> Columns:
-    """Leave out the rows of means or sums at the table's end; a note names each such row."""
+    """Leave out rows of means or sums at the end of the table, with a note on each such row."""
     rows = [*columns.table.rows]
     while not columns.table.is_typed and len(rows) > 1:
         present_values = [str(value) for value in rows[-1].cells.values() if not is_blank(value)]
-        words = [value for value in present_values if not looks_like_number(value)]
-        if len(words) != 1 or not _FOOTER_NAME.match(words[0].strip()):
+        texts = [value for value in present_values if not looks_like_number(value)]
+        if len(texts) != 1 or not _FOOTER_NAME.match(texts[0].strip()):
             break
-        note = f"{excerpt(words[0])} in the last row is not an output: it is left out"
+        note = f"the last row ({excerpt(texts[0])}) is not an output and is left out"
         columns.problems.notes.append(note)
         rows.pop()
     return columns.with_rows(rows)
@@ -59,21 +59,21 @@ def without_footers(columns: Columns) -> Columns:
 def with_latest_labels(columns: Columns) -> Columns:
     """Return a table's columns with only the latest label of each annotator on each output.
 
-    In a table with the column `labelled_at`, a later row is a later label. The columns that the
-    page of `dspy-judges label` adds are no longer listed, but the rows keep their cells.
+    Without the column `labelled_at`, all rows stay. With it, a later row is a later label. The
+    columns that the page of `dspy-judges label` adds are dropped, but the rows keep their cells.
     """
     rows = columns.table.rows
     removed_columns = {_TIME_COLUMN, _CHANGE_COLUMN, _SCALE_COLUMN, *SAMPLING_COLUMNS}
     if _TIME_COLUMN in columns.table.columns:
         removed_columns.update(_FLAG_COLUMNS)
-        latest_rows: dict[tuple[str, str, str], TableRow] = {}
+        latest_row_by_label: dict[tuple[str, str, str], TableRow] = {}
         for row in rows:
             # If a row names no annotator, its number makes it differ from all other rows.
             annotator = columns.find_cell(row, "annotator") or f"{ROW_NUMBER_COLUMN} {row.line}"
             dimension = columns.find_cell(row, "dimension")
-            owner = columns.item_id(row), str(annotator).strip(), str(dimension).strip()
-            latest_rows[owner] = row
-        rows = tuple(latest_rows.values())
+            label = columns.item_id(row), str(annotator).strip(), str(dimension).strip()
+            latest_row_by_label[label] = row
+        rows = tuple(latest_row_by_label.values())
     if n_changed := sum(not is_blank(row.cells.get(_CHANGE_COLUMN)) for row in rows):
         labels_text = count_text(n_changed, "label")
         reason = "after the annotator saw others' labels: agreement is not blind"
@@ -82,28 +82,29 @@ def with_latest_labels(columns: Columns) -> Columns:
 
 
 def merge_rows_by_id(
-    columns: Columns, label_columns: Collection[str], texts: Collection[str]
+    columns: Columns, label_columns: Collection[str], text_columns: Collection[str]
 ) -> Columns:
     """Merge the rows with the same id into one row, and return the new columns.
 
-    A column whose cells differ between rows with the same id is left out, with a note. If the
-    column is one of the `texts`, or holds documents or systems, a problem is added instead.
+    A column whose cells differ between rows with the same id is left out, with a note. If such a
+    column is one of `text_columns`, or holds documents or systems, a problem is added instead.
     """
     label_columns = {*label_columns, *columns.find_columns(("dimension", "annotator", "rating"))}
     outer_columns = map(columns.outer_column, label_columns)
     dropped_columns = label_columns.union(columns.comment_columns, outer_columns)
     item_columns = columns.columns_except(dropped_columns)
-    constant_columns, problems = {*texts, *columns.find_columns(_ORIGIN_ROLES)}, columns.problems
+    constant_columns = {*text_columns, *columns.find_columns(_ORIGIN_ROLES)}
+    problems = columns.problems
     merged_rows: dict[str, TableRow] = {}
     varying_columns: dict[str, None] = {}
     for row in columns.table.rows:
-        item_id, first_row = columns.item_id(row), row._replace(cells=dict.fromkeys(item_columns))
-        first_cells = merged_rows.setdefault(item_id, first_row).cells
+        item_id, empty_row = columns.item_id(row), row._replace(cells=dict.fromkeys(item_columns))
+        merged_cells = merged_rows.setdefault(item_id, empty_row).cells
         for name in item_columns:
             cell = row.cells.get(name)
-            if is_blank(first_cells[name]):
-                first_cells[name] = cell
-            elif is_blank(cell) or cell == first_cells[name]:
+            if is_blank(merged_cells[name]):
+                merged_cells[name] = cell
+            elif is_blank(cell) or cell == merged_cells[name]:
                 continue
             elif name in constant_columns:
                 fault = f"differs from another row with the id {item_id!r:.60}"
@@ -112,8 +113,8 @@ def merge_rows_by_id(
             else:
                 varying_columns[name] = None
     dropped_columns |= varying_columns.keys()
-    columns_by_name = columns.columns_by_name.items()
-    user_columns = {n: names for n, names in columns_by_name if dropped_columns.isdisjoint(names)}
+    mapped_columns = columns.columns_by_name.items()
+    user_columns = {name: c for name, c in mapped_columns if dropped_columns.isdisjoint(c)}
     if varying_columns:
         names_text = joined_names([f"column {name!r}" for name in varying_columns])
         problems.notes.append(f"left out {names_text}, since rows of one id differ in it")
@@ -125,16 +126,16 @@ def merge_rows_by_id(
 
 
 def check_repeated_rows(
-    columns: Columns, texts: Collection[str], label_columns: Collection[str]
+    columns: Columns, text_columns: Collection[str], label_columns: Collection[str]
 ) -> None:
     """Add a note on rows with the same texts and systems, and on differences in their labels.
 
-    Adds a problem if such rows are probably annotators' ratings of one output.
+    Adds a problem if rows with the same texts are probably annotators' ratings of one output.
     """
     rows, problems = columns.table.rows, columns.problems
-    if not texts or len({*map(columns.item_id, rows)}) < len(rows):
-        return  # the file says itself which rows are of one output
-    row_groups = columns.group_rows([*columns.find_columns(_ORIGIN_ROLES), *texts])
+    if not text_columns or len({*map(columns.item_id, rows)}) < len(rows):
+        return  # the ids in the file say which rows are of one output
+    row_groups = columns.group_rows([*columns.find_columns(_ORIGIN_ROLES), *text_columns])
     repeated_rows = [same_rows for same_rows in row_groups if len(same_rows) > 1]
     lines = sorted(row.line for same_rows in repeated_rows for row in same_rows[1:])
     if not lines:
@@ -162,7 +163,7 @@ def check_repeated_rows(
 
 
 def _label_difference(problems: Problems, rows: Sequence[TableRow], column: str) -> str:
-    """Return the different labels of these rows, with the rows; "" if there is only one label.
+    """Return the different labels of rows, and the rows' numbers; "" if there is only one label.
 
     Lists of several annotators' labels are skipped.
     """
@@ -174,7 +175,7 @@ def _label_difference(problems: Problems, rows: Sequence[TableRow], column: str)
 
 
 class DocumentSampling(NamedTuple):
-    """How a document was sampled: 1 / its probability, and from how many documents."""
+    """How a document was sampled: 1 divided by its probability, and from how many documents."""
 
     weight: float
     n_in_pool: float
@@ -189,34 +190,34 @@ def document_weights(sampling_by_document: Mapping[str, DocumentSampling]) -> di
     """Return the weight of each labelled document in a mean over all documents, 1 on average.
 
     Documents that were drawn from equally many documents were sampled in one round. Each round
-    gives an estimate of the mean over all documents: the documents that were labelled in earlier
-    rounds stand for themselves only, and the documents of this round for all that they were drawn
-    from. The final estimate is the mean of the rounds' estimates. Each round counts in proportion
-    to the number of documents that were drawn in it.
+    gives an estimate of the mean over all documents. In this estimate, a document from an earlier
+    round stands for itself only, and the documents drawn in the round stand for all from which they
+    were drawn. The final estimate is a mean of these estimates, weighted by the number of documents
+    that were drawn in each round.
     """
     weights, earlier_documents = dict.fromkeys(sampling_by_document, 0.0), list[str]()
     rounds: dict[float, dict[str, float]] = defaultdict(dict)
     for document, (weight, n_in_pool) in sampling_by_document.items():
         rounds[n_in_pool][document] = weight
     for n_in_pool in sorted(rounds, reverse=True):
-        drawn_in_round = rounds[n_in_pool]
-        total_weight = sum(drawn_in_round.values())
-        round_share = 1 / (1 + len(earlier_documents) / n_in_pool)
+        weight_by_document = rounds[n_in_pool]
+        n_drawn, total_weight = len(weight_by_document), sum(weight_by_document.values())
+        pool_share = 1 / (1 + len(earlier_documents) / n_in_pool)
         for document in earlier_documents:
-            weights[document] += len(drawn_in_round) * (1 - round_share) / len(earlier_documents)
-        for document, weight in drawn_in_round.items():
-            weights[document] += len(drawn_in_round) * round_share * weight / total_weight
-        earlier_documents += drawn_in_round
+            weights[document] += n_drawn * (1 - pool_share) / len(earlier_documents)
+        for document, weight in weight_by_document.items():
+            weights[document] += n_drawn * pool_share * weight / total_weight
+        earlier_documents += weight_by_document
     return weights
 
 
 def with_weights_and_scales(labelled_set: LabelledSet, columns: Columns) -> LabelledSet:
-    """Return the outputs with the weights and scales in the columns of a label page, if any."""
+    """Return the labelled set with the weights and scales that a label page wrote into columns."""
     labelled_set = replace(labelled_set, scales=_label_page_scales(columns))
     document_by_output = {o.id: o.document_id for o in labelled_set.outputs if o.ratings}
     sampling_by_document, problems = dict[str, DocumentSampling](), columns.problems
-    both_columns = " and ".join(SAMPLING_COLUMNS)
-    advice = f"correct {both_columns}, or remove both: then all documents count alike"
+    column_names = " and ".join(SAMPLING_COLUMNS)
+    advice = f"correct {column_names}, or remove both: then all documents count alike"
     for row in columns.table.rows:
         sampling_cells = [row.cells.get(column) for column in SAMPLING_COLUMNS]
         document = document_by_output.get(columns.item_id(row))

@@ -5,7 +5,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import NamedTuple
 
 from judges import catalog
 from judges.labels.cells import KEY_SEPARATOR, without_keys
@@ -20,8 +19,7 @@ _ANNOTATOR_COLUMN_NAME = re.compile(
     r"evaluador|evaluadora|anotador|anotadora)(?:in)?(?:[\W_]|\d).*",
     re.IGNORECASE,
 )
-# Words that name a column of labels, and further words that such a name may have, as in `human
-# label`.
+# Words that name a column of labels, and words that may stand beside them, as in `human label`.
 _LABEL_WORDS = {
     *("label", "verdict", "rating", "grade", "score", "judgement", "judgment", "correct", "pass"),
     *("passed", "ok", "thumbs", "truth", "accepted", "approved", "bewertung", "urteil"),
@@ -52,17 +50,10 @@ class RatingColumns:
     uncertain_columns: Mapping[str, ColumnTuple] = field(default_factory=dict)
 
     def listed_columns(self) -> dict[str, ColumnTuple]:
-        """Map each dimension to its columns for `check`. A column of objects has its own name."""
+        """Map each dimension to its columns, and each column of objects to itself, for `check`."""
         if self.columns.is_long_table:
             return {"rating": self.columns.find_columns(["rating"])}
         return {name: (name,) for name in self.columns.nested_columns} | dict(self.by_dimension)
-
-
-class FoundColumns(NamedTuple):
-    """The columns that may hold the ratings on a dimension, and whether they certainly do."""
-
-    names: ColumnTuple
-    is_certain: bool = True
 
 
 def find_rating_columns(columns: Columns, dimensions: Collection[str] | None) -> RatingColumns:
@@ -71,43 +62,49 @@ def find_rating_columns(columns: Columns, dimensions: Collection[str] | None) ->
         return RatingColumns(columns=columns)
     if dimensions is None:
         return _find_all_rating_columns(columns)
-    found = {dimension: _find_columns(columns, dimension) for dimension in dimensions}
-    uncertain = {name: names for name, (names, is_certain) in found.items() if not is_certain}
+    certain_columns, uncertain_columns = dict[str, ColumnTuple](), dict[str, ColumnTuple]()
+    for dimension in dimensions:
+        column_names, is_certain = _find_columns(columns, dimension)
+        if not is_certain:
+            uncertain_columns[dimension] = column_names
+        elif column_names:
+            certain_columns[dimension] = column_names
     return RatingColumns(
         columns=columns,
-        by_dimension={name: f.names for name, f in found.items() if f.is_certain and f.names},
-        uncertain_columns={} if columns.nested_columns else uncertain,
+        by_dimension=certain_columns,
+        uncertain_columns={} if columns.nested_columns else uncertain_columns,
     )
 
 
-def _find_columns(columns: Columns, dimension: str) -> FoundColumns:
+def _find_columns(columns: Columns, dimension: str) -> tuple[ColumnTuple, bool]:
+    """Return the columns that may hold ratings on a dimension, and whether they certainly do."""
     for name, user_columns in columns.columns_by_name.items():
         if dimension in (name, judge_name(name)):
-            return FoundColumns(user_columns)
-    named_columns, words = _named_columns(columns, dimension), {*name_words(dimension)}
+            return user_columns, True
+    named_columns, dimension_words = _named_columns(columns, dimension), {*name_words(dimension)}
     for name, annotator_columns in _annotator_columns(columns).items():
         if name_key(name) == name_key(dimension) and not named_columns:
-            return FoundColumns(annotator_columns)
-    similar_columns = [name for name in columns.number_columns if words <= {*name_words(name)}]
+            return annotator_columns, True
+    similar_columns = [c for c in columns.number_columns if dimension_words <= {*name_words(c)}]
     possible_columns = tuple(dict.fromkeys((*sorted(named_columns), *similar_columns)))
     if named_columns or len(possible_columns) > 1:
-        return FoundColumns(possible_columns, len(possible_columns) == 1)
+        return possible_columns, len(possible_columns) == 1
     label_columns = _label_columns(columns, dimension)
     is_in_catalogue = dimension in catalog.SUBJECT_BY_NAME
     other_names = {*catalog.SUBJECT_BY_NAME, *columns.table.columns}.difference(label_columns)
     if not is_in_catalogue and similar_name(dimension, other_names):
-        return FoundColumns(())  # the dimension is probably misspelt
+        return (), True  # the dimension is probably misspelt
     if label_columns or is_in_catalogue:
-        return FoundColumns(label_columns, len(label_columns) < 2)
-    return FoundColumns(columns.number_columns, not columns.number_columns)
+        return label_columns, len(label_columns) < 2
+    return columns.number_columns, not columns.number_columns
 
 
 def _named_columns(columns: Columns, dimension: str) -> set[str]:
-    """Return the column with a dimension's name, else those from which its name was made."""
+    """Return the column with a dimension's name, else those whose `judge_name` is this name."""
     exact_name = columns.exact_name(dimension)
     if columns.has_column(exact_name):
         return {exact_name} - columns.judge_score_columns
-    # A judge's name is made from a column's name, such as `helpful` from `Helpful?`.
+    # The judge `helpful` may have been named after a column `Helpful?`.
     return {name for name in columns.table.columns if judge_name(name) == dimension}
 
 
@@ -126,8 +123,8 @@ def _annotator_columns(columns: Columns) -> dict[str, ColumnTuple]:
 def _find_all_rating_columns(columns: Columns) -> RatingColumns:
     """Return the columns that the user names, else those that certainly or possibly have ratings.
 
-    It is certain that columns have ratings if all of them are named after judges of the catalogue,
-    or if it is one column of numbers up to 100 and no column has labels in words.
+    Columns certainly have ratings if all of them are named after judges of the catalogue. One
+    column of numbers up to 100 certainly has ratings if no column has labels in words.
     """
     by_dimension = _user_rating_columns(columns)
     if by_dimension or columns.nested_columns:
@@ -137,23 +134,22 @@ def _find_all_rating_columns(columns: Columns) -> RatingColumns:
     other_columns = [name for name in columns.number_columns if name not in annotator_columns]
     label_columns = _label_columns(columns, "label")
     named_columns = [name for name in other_columns if name in label_columns]
-    guess = named_columns if len(named_columns) == 1 else other_columns
-    word_columns = [] if {*guess} == {*label_columns} else _word_columns(columns, label_columns)
-    is_certain = {*map(str.casefold, guess)} <= {*catalog.SUBJECT_BY_NAME}
-    if len(guess) == 1 and not (word_columns or by_dimension):
-        is_certain |= columns.describe_column(guess[0]).holds_scale_numbers
-    if not is_certain:
-        guess = named_columns or guess
-    possible_columns = tuple(dict.fromkeys((*word_columns, *guess)))
+    likely_columns = named_columns or other_columns
+    has_all_labels = {*likely_columns} == {*label_columns}
+    word_columns = [] if has_all_labels else _word_columns(columns, label_columns)
+    is_certain = {*map(str.casefold, likely_columns)} <= {*catalog.SUBJECT_BY_NAME}
+    if len(likely_columns) == 1 and not (word_columns or by_dimension):
+        is_certain |= columns.describe_column(likely_columns[0]).holds_scale_numbers
+    possible_columns = tuple(dict.fromkeys((*word_columns, *likely_columns)))
     return RatingColumns(
         columns=columns,
-        by_dimension=by_dimension | {name: (name,) for name in guess},
+        by_dimension=by_dimension | {name: (name,) for name in likely_columns},
         uncertain_columns={} if is_certain else {"": possible_columns},
     )
 
 
 def _word_columns(columns: Columns, label_columns: ColumnTuple) -> list[str]:
-    """Return the columns of labels in words: those named like labels, else of words like good."""
+    """Return the columns of words that are named like labels, else those of words such as good."""
     unused_columns = columns.columns_except(columns.columns_in_use(OUTPUT_ROLES))
     return columns.columns_of_kind(label_columns, "label") or [
         name for name in unused_columns if columns.describe_column(name).holds_rating_words
@@ -166,7 +162,7 @@ def _user_rating_columns(columns: Columns) -> dict[str, ColumnTuple]:
     user_columns = without_keys(columns.columns_by_name, {*OUTPUT_ROLES, *VOTE_COLUMNS})
     for name, (first_column, *other_columns) in user_columns.items():
         is_text = not other_columns and columns.kind_of(first_column) in ("text", "name")
-        # Texts count as ratings only if the user names them like labels or after a judge.
+        # A column of texts has ratings only if the user calls it a label or names it after a judge.
         is_label = name in catalog.SUBJECT_BY_NAME or _has_label_name(name, _LABEL_WORDS)
         if not is_source_or_output(name) and (is_label or not is_text):
             by_dimension[name] = user_columns[name]
@@ -194,7 +190,7 @@ def _has_label_name(column: str, label_words: set[str]) -> bool:
 
 
 def similar_name(name: str, names: Iterable[str]) -> str | None:
-    """Return the one of `names` that is spelt almost like `name`; None if there is none."""
+    """Return the one of `names` that is spelt almost like `name`; None if no name is."""
     return next(iter(get_close_matches(name, [*names], 1, 0.85)), None)
 
 
@@ -222,14 +218,14 @@ def check_rating_columns(rating_columns: RatingColumns) -> None:
                 advice = f"say which, as in {' or '.join(flags[:3])}"
             shared_name = _shared_name(names)
             joined_flag = map_flag(dimension or shared_name or "NAME", names)
-            joining_advice = f"if each is one annotator's, join them by {joined_flag}"
+            joining_advice = f"if each column is one annotator's, join them by {joined_flag}"
             # Columns are probably different annotators' if their names share a word.
-            both = (joining_advice, advice) if shared_name else (advice, joining_advice)
-            advice = "; or ".join(both)
+            both_advice = (joining_advice, advice) if shared_name else (advice, joining_advice)
+            advice = "; or ".join(both_advice)
         fault = f"{joined_names(names)} {fault}"
         problems.add("labels", fault, advice, field=dimension or None)
-    other_columns = without_keys(rating_columns.by_dimension, columns.columns_by_name)
-    for dimension, names in other_columns.items():
+    unmapped_columns = without_keys(rating_columns.by_dimension, columns.columns_by_name)
+    for dimension, names in unmapped_columns.items():
         if len(names) > 1:
             note = f"{dimension} is read from {joined_names(names)}: one annotator per column"
             problems.notes.append(note)

@@ -48,7 +48,7 @@ _STANDARD_NUMBER = re.compile(r"-?\d+(\.\d+)?|True|False|nan|-?inf", re.ASCII)
 # Matches a number such as 1,234, whose comma or point may be a decimal mark or separate thousands.
 _AMBIGUOUS_NUMBER = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}(?!\d)", re.ASCII)
 _DECIMAL_COMMA = re.compile(r"[+-]?(\d+,(\d{1,2}|\d{4,})|0,\d+)", re.ASCII)
-# The largest number of words in a message, and of different ratings in a flag to reverse them.
+# The largest number of words in a message, and of ratings in a flag --values that reverses them.
 _MAX_LISTED_WORDS, _MAX_REVERSED_RATINGS = 6, 11
 
 
@@ -57,9 +57,9 @@ class RatingReader:
 
     All cells of a column must be of the same kind: numbers such as `4` or `4 - good`, fractions
     with the same denominator, percentages, or one pair of words for yes (1) and no (0). `read`
-    raises an error for a cell of any other kind than the most frequent one, and for a number whose
-    comma or point may separate thousands. `value_by_word` has the user's numbers for words in lower
-    case. `may_have_decimal_commas` is true for a file in which decimal commas are likely.
+    raises an error for a cell that is not of the most frequent kind, and for a number whose comma
+    or point may separate thousands. `value_by_word` has the user's numbers for words in lower case.
+    `may_have_decimal_commas` says that decimal commas are likely in the file.
     """
 
     def __init__(
@@ -74,23 +74,24 @@ class RatingReader:
             word: float(n) for word, n in self._user_values.items() if isinstance(n, int | float)
         }
         self._may_have_decimal_commas = may_have_decimal_commas
-        counts = Counter(map(_hashable_key, values))
-        self._has_plus_signs = any(normalize_word(key[1]) in ("+", "++") for key in counts)
-        cells = {
-            key: replace(self._parse(key[1]), value=key[1], count=n) for key, n in counts.items()
+        n_cells_by_key = Counter(map(_hashable_key, values))
+        self._has_plus_signs = any(normalize_word(key[1]) in ("+", "++") for key in n_cells_by_key)
+        cell_by_key = {
+            key: replace(self._parse_value(key[1]), value=key[1], count=n_cells)
+            for key, n_cells in n_cells_by_key.items()
         }
-        # If the user gives a word another number than 0 or 1, then good is not 1, nor bad 0.
-        has_own_scale = any(c.kind == MAPPED and not 0 <= c.number <= 1 for c in cells.values())
-        self._yes_no_words = set[str]() if has_own_scale else _find_yes_no_words(cells.values())
-        for key, cell in cells.items():
+        self._cell_by_key, self._cells = cell_by_key, cell_by_key.values()
+        # If the user gives a word a number outside 0 to 1, then `good` is not 1, nor is `bad` 0.
+        has_own_scale = any(c.kind == MAPPED and not 0 <= c.number <= 1 for c in self._cells)
+        self._yes_no_words = set[str]() if has_own_scale else _find_yes_no_words(self._cells)
+        for key, cell in cell_by_key.items():
             if cell.kind == YES_NO and cell.word not in self._yes_no_words:
-                cells[key] = replace(cell, kind=WORD)
-        self._cell_by_key, self._cells = cells, cells.values()
+                cell_by_key[key] = replace(cell, kind=WORD)
         self._kinds = {cell.kind for cell in self._cells}
-        numbers = [cell for cell in self._cells if cell.kind == NUMBER]
-        self._plain_numbers = sorted(numbers, key=lambda cell: cell.number)
+        plain_numbers = [cell for cell in self._cells if cell.kind == NUMBER]
+        self._plain_numbers = sorted(plain_numbers, key=lambda cell: cell.number)
 
-    def _parse(self, value: object) -> CellValue:
+    def _parse_value(self, value: object) -> CellValue:
         """Return the meaning that the user gives to a value, else its most common meaning."""
         word = normalize_word(value)
         if word in self._user_numbers:
@@ -104,12 +105,13 @@ class RatingReader:
     @cached_property
     def _main_kind(self) -> str:
         """The most frequent kind of cells, such as fractions; "" for words of unknown meaning."""
-        counts = Counter[str]()
+        n_by_kind = Counter[str]()
         for cell in self._cells:
-            counts[cell.kind] += cell.count
-        del counts[MAPPED], counts[MISSING]
-        default = YES_NO if MAPPED in self._kinds else WORD
-        main_kind = max(counts, key=lambda kind: (counts[kind], kind != WORD), default=default)
+            n_by_kind[cell.kind] += cell.count
+        del n_by_kind[MAPPED], n_by_kind[MISSING]
+        if not n_by_kind:
+            return YES_NO if MAPPED in self._kinds else ""
+        main_kind = max(n_by_kind, key=lambda kind: (n_by_kind[kind], kind != WORD))
         return "" if main_kind == WORD else main_kind
 
     @cached_property
@@ -118,8 +120,9 @@ class RatingReader:
         number_texts = [cell.text.rstrip("% ") for cell in self._cells]
         if any(map(_DECIMAL_COMMA.fullmatch, number_texts)):
             return True
-        decimals = filter(lambda text: "." in text, number_texts)
-        return self._may_have_decimal_commas and all(map(_AMBIGUOUS_NUMBER.fullmatch, decimals))
+        texts_with_points = [text for text in number_texts if "." in text]
+        may_be_thousands = all(map(_AMBIGUOUS_NUMBER.fullmatch, texts_with_points))
+        return self._may_have_decimal_commas and may_be_thousands
 
     @cached_property
     def _codes_for_missing(self) -> set[float]:
@@ -130,12 +133,12 @@ class RatingReader:
             return set()
         # On a scale that begins at 0 or has few ratings, -1 may be a rating, too.
         min_rating = -1 if min(ratings) < 1 or max(ratings) < 3 else 0
-        codes = numbers & _MISSING_CODES
-        return {code for code in codes if not min_rating <= code <= 3 * max(ratings)}
+        possible_codes = numbers & _MISSING_CODES
+        return {code for code in possible_codes if not min_rating <= code <= 3 * max(ratings)}
 
     @cached_property
     def _lowest_is_best(self) -> bool:
-        """Whether the word beside the lowest number means good, and that of the highest bad."""
+        """Whether the word beside the lowest number means good, and that beside the highest bad."""
         words = [cell.word for cell in self._plain_numbers if cell.word]
         return bool(words and _GOOD_WORDS.search(words[0]) and _BAD_WORDS.search(words[-1]))
 
@@ -154,7 +157,7 @@ class RatingReader:
         """
         if not self._kinds <= {NUMBER, YES_NO, MAPPED, MISSING}:
             return None
-        # Maps each rating to the number of cells with each of its words; 0 for an added word.
+        # Maps each rating to its words, each with the number of cells. An added word has no cells.
         word_counts: dict[float, Counter[str]] = defaultdict(Counter)
         for word, number in self.number_by_word.items():
             word_counts[number][word] = 0
@@ -169,11 +172,11 @@ class RatingReader:
     @property
     def reversal_text(self) -> str:
         """How the user can reverse the column's numbers: with a flag --values, or in the file."""
-        numbers = {normalize_word(cell.value): cell.number for cell in self._plain_numbers}
-        if not self._kinds <= {NUMBER, MISSING} or len(numbers) > _MAX_REVERSED_RATINGS:
+        number_by_text = {normalize_word(cell.value): cell.number for cell in self._plain_numbers}
+        if not self._kinds <= {NUMBER, MISSING} or len(number_by_text) > _MAX_REVERSED_RATINGS:
             return " in the file"
-        total = min(numbers.values()) + max(numbers.values())
-        meanings = [f"{word}={total - number:g}" for word, number in numbers.items()]
+        lowest_plus_highest = min(number_by_text.values()) + max(number_by_text.values())
+        meanings = [f"{text}={lowest_plus_highest - n:g}" for text, n in number_by_text.items()]
         return f": --values {shlex.quote(','.join(meanings))}"
 
     @property
@@ -235,31 +238,31 @@ class RatingReader:
 
         The flag has known words, too, because `good` is not 1 if the column also has `excellent`.
         """
-        counts = Counter[str]()
+        n_by_word = Counter[str]()
         for cell in self._cells:
             if cell.kind == YES_NO or self._find_fault(cell):
-                counts[normalize_word(cell.value)] += cell.count
+                n_by_word[normalize_word(cell.value)] += cell.count
         words = [
             f'"{word}"' if "," in word else word
-            for word, _ in counts.most_common()
+            for word, _ in n_by_word.most_common()
             if word.isprintable() and len(word) <= MAX_WORD_LENGTH and "'" not in word
         ]
         numbers = ["1", "0"] if self.has_two_unknown_words else ["NUMBER"] * _MAX_LISTED_WORDS
-        pairs = zip(words or ["WORD"], numbers, strict=False)
-        meanings = [f"{word}={number}" for word, number in pairs]
+        number_by_word = dict(zip(words or ["WORD"], numbers, strict=False))
+        meanings = [f"{word}={number}" for word, number in number_by_word.items()]
         # After a space, argparse would read a word such as -99 as another flag.
         flag = "--values=" if meanings[0].startswith("-") else "--values "
         return f"{flag}'{','.join(meanings)}{'...' * (len(words) > len(meanings))}'"
 
     def notes(self) -> Iterator[str]:
-        """Yield notes on cells whose meaning is not obvious, and on missing ratings."""
+        """Yield notes on values whose meaning is not obvious, and on missing ratings."""
         readings, missing_words, n_missing = list[str](), list[str](), 0
         for cell in self._cells:
             is_plain = _STANDARD_NUMBER.fullmatch(str(cell.value)) is not None
             if cell.kind == MISSING and normalize_text(cell.value):
                 missing_words.append(excerpt(str(cell.value)))
                 n_missing += cell.count
-            # A plain number is worth a note only if the user gave it another number.
+            # A plain number needs a note only if the user gave it another meaning.
             elif cell.kind != MISSING and is_plain == (cell.kind == MAPPED):
                 readings.append(f"{excerpt(str(cell.value))} as {cell.number:.12g}")
         if words := self.words_for_1_and_0:
@@ -283,16 +286,16 @@ def is_rating_word(word: str) -> bool:
 
 
 def _find_yes_no_words(cells: Collection[CellValue]) -> set[str]:
-    """Return the most frequent pair of words for yes and no in a column, or several such pairs."""
+    """Return the words of a column's most frequent yes/no pairs; none if many words are others."""
     n_by_word = Counter[str]()
     for cell in cells:
         if cell.kind == YES_NO:
             n_by_word[cell.word] += cell.count
     n_by_pair = {(yes, no): n_by_word[yes] + n_by_word[no] for yes, no in YES_NO_PAIRS}
-    n_most = max(n_by_pair.values())
-    if n_most < max(1, 3 * n_by_word.total() / 4):
+    max_count = max(n_by_pair.values())
+    if max_count < max(1, 3 * n_by_word.total() / 4):
         return set()
-    return {word for pair in YES_NO_PAIRS if n_by_pair[pair] == n_most for word in pair}
+    return {word for pair in YES_NO_PAIRS if n_by_pair[pair] == max_count for word in pair}
 
 
 def _hashable_key(value: object) -> tuple[type, object]:

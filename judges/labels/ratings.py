@@ -43,7 +43,7 @@ _BAD_DIMENSION_NAME = re.compile(
     r"erreur|contresens|tóxic|peligro|dañin|nsfw|jailbreak|\bpii\b|misleading|\boff topic|reject|"
     r"penalty)"
 )
-# A column of ratings with one of these words in its name usually has 1 for the best.
+# If a column's name has one of these words, 1 is usually its best rating.
 _LOW_IS_BEST_WORDS = {
     *("rank", "ranking", "rang", "platz", "severity", "schweregrad"),
     *("note", "noten", "schulnote", "zensur"),
@@ -130,7 +130,7 @@ def _annotator_name(columns: Columns, cell: RatingCell, ratings: RatingsByAnnota
 
 
 def _check_user_words(columns: Columns, cells: Iterable[RatingCell]) -> None:
-    """Add a note if no label is a word of --values; a problem, too, if the labels are words."""
+    """Add a note if no label is one of the words in --values, and a problem if labels are words."""
     options, problems = columns.options, columns.problems
     words = dict(options.number_by_word.items() - NUMBER_BY_YES_NO_WORD.items()).keys()
     labels = {normalize_word(cell.value) for cell in cells if not is_missing_value(cell.value)}
@@ -168,7 +168,7 @@ def _check_scale_direction(columns: Columns, names: ColumnTuple, reader: RatingR
         if good_number <= bad_number:
             meanings = f"{good!r} counts {good_number:g} and {bad!r} {bad_number:g}"
             fault = f"{meanings} by --values, but the good word must count more"
-            advice = "leave these --values out: TNR is the share of failures that a judge finds"
+            advice = "leave --values out: then TNR is the share of failures that a judge finds"
             problems.add("turned", fault, advice)
     bad_names = [name for name in names if _BAD_DIMENSION_NAME.match(" ".join(name_words(name)))]
     if verdict_words := reader.words_for_1_and_0:
@@ -186,7 +186,7 @@ def _check_scale_direction(columns: Columns, names: ColumnTuple, reader: RatingR
 
 
 def _rating_cells(rating_columns: RatingColumns) -> Iterator[RatingCell]:
-    """Yield each rating in the table; a list or object of several annotators' ratings is split."""
+    """Yield each rating in the table. Lists and objects of annotators' ratings are split."""
     columns, options = rating_columns.columns, rating_columns.columns.options
     for row in columns.table.rows if options.reads_labels else ():
         output_id, row_annotator = columns.item_id(row), columns.find_cell(row, "annotator")
@@ -208,7 +208,7 @@ def _rating_cells(rating_columns: RatingColumns) -> Iterator[RatingCell]:
 
 
 def _cells_of_long_row(columns: Columns, row: TableRow) -> CellsByDimension:
-    """Return the cell with a row's rating; adds a problem if it has no id or no dimension."""
+    """Return the cell with a row's rating; adds a problem if the row has no id or no dimension."""
     dimension, rating = columns.find_cell(row, "dimension"), columns.find_cell(row, "rating")
     if is_blank(dimension) and is_blank(rating):
         return {}  # an output without a label
@@ -221,7 +221,7 @@ def _cells_of_long_row(columns: Columns, row: TableRow) -> CellsByDimension:
 
 
 def _cells_of_wide_row(rating_columns: RatingColumns, row: TableRow) -> CellsByDimension:
-    """Return the cells of ratings in a row, without comments and other columns of the user's."""
+    """Return a row's cells with ratings, but no comments and no other columns of --map."""
     columns, cells_by_dimension = rating_columns.columns, CellsByDimension()
     excluded_paths = {*columns.mapped_columns, *columns.comment_columns}
     for column in columns.nested_columns:

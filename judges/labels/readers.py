@@ -16,11 +16,7 @@ from judges.labels.export_reader import convert_tool_export
 from judges.labels.options import MappingValue, ReadOptions, read_options
 from judges.labels.outputs import no_labels_error, read_outputs
 from judges.labels.pairs import find_response_columns, holds_pairs, read_pair_rows
-from judges.labels.preparation import (
-    with_latest_labels,
-    with_weights_and_scales,
-    without_footers,
-)
+from judges.labels.preparation import with_latest_labels, with_weights_and_scales, without_footers
 from judges.labels.rating_columns import find_rating_columns
 from judges.labels.ratings import TableRatings, read_ratings
 from judges.labels.rows import check_unique_ids
@@ -114,10 +110,10 @@ def read_pairs(
 def read_items(
     path: FileOrRows, *, map: ColumnMapping | None = None, pairwise: bool = False
 ) -> AnyLabels:
-    """Read outputs, or pairs if `pairwise`, that people have yet to label, as by `read_labels`.
+    """Read outputs, or pairs if `pairwise`, that people have yet to label.
 
-    Labels in the file are not read. Columns of labels, of comments and of reference answers are not
-    among the texts, since they may reveal the label.
+    `path` and `map` are as for `read_labels`. Labels in the file are not read. Columns of labels,
+    comments and reference answers are not among the texts, since they may reveal the label.
     """
     options = replace(read_options(map), reads_labels=False)
     return read_labelled_items(path, options, item_kind="pairs" if pairwise else "outputs")
@@ -136,7 +132,7 @@ def read_labelled_items(
     shown_problems = [problem for problem in problems if problem.line is None] or problems[:1]
     message = "; ".join(map(str, shown_problems))
     if n_more := len(problems) - len(shown_problems):
-        # If the user asks for certain texts, `check` would read other texts of the file.
+        # If the user asks for certain texts, `check` would not report the same problems.
         can_check = not (options.texts or is_in_memory(path))
         command = f": dspy-judges check {shlex.quote(str(path))}" if can_check else ""
         message += f" (and {n_more:,} more{command})"
@@ -178,13 +174,14 @@ def check_file(
 def _read_table(
     columns: Columns, item_kind: ItemKind, annotation_ratings: TableRatings | None
 ) -> AnyLabels:
-    """Read a table as outputs or as pairs. Raises UnreadableError for pairs, if outputs are due."""
+    """Read a table as outputs or pairs; raises UnreadableError for pairs in place of outputs."""
     columns, options = _prepare_table(columns), columns.options
     if annotation_ratings is not None:
         # With --map, the user may name columns of both files. Leave out those of the second file.
-        second_columns = annotation_ratings.rating_columns.columns.columns_by_name
-        only_second = second_columns.keys() - columns.without_missing_columns().columns_by_name
-        columns = columns.with_user_columns(without_keys(columns.columns_by_name, only_second))
+        second_file_columns = annotation_ratings.rating_columns.columns.columns_by_name
+        file_columns = columns.without_missing_columns().columns_by_name
+        excluded_names = second_file_columns.keys() - file_columns
+        columns = columns.with_user_columns(without_keys(columns.columns_by_name, excluded_names))
     columns = with_latest_labels(columns)
     response_columns, are_pairs = find_response_columns(columns), holds_pairs(columns)
     if item_kind == "pairs" or (not item_kind and are_pairs):
@@ -209,7 +206,7 @@ def _read_table(
 
 
 def _prepare_table(columns: Columns) -> Columns:
-    """Convert an export of a tool and conversations to plain rows, and remove footers."""
+    """Convert a tool's export and conversations to plain rows; leave out rows of means or sums."""
     return columns_with_texts(without_footers(convert_tool_export(columns)))
 
 
@@ -239,7 +236,7 @@ def _read_annotations_file(options: ReadOptions, problems: Problems) -> TableRat
 
 _STARTER_FOLDER = PROJECT_FOLDER / "data" / "starter"
 
-# Maps names that a user may give in place of a path to the files of the starter set.
+# The files of the starter set, by names that a user may give in place of a path.
 STARTER_FILE_BY_NAME = {
     "starter": _STARTER_FOLDER / "outputs.jsonl",
     "starter_pairs": _STARTER_FOLDER / "pairs.jsonl",

@@ -53,7 +53,7 @@ _ADVICE_IF_EMPTY = {"id": "give every row an id", "group": "name the document in
 
 @dataclass(frozen=True, slots=True)
 class ItemFields:
-    """The id, document, systems, texts and sampling of an output or a pair, as its row has them."""
+    """The id, document, systems and texts of an output or a pair, and how it was sampled."""
 
     id: str
     document_id: str
@@ -65,44 +65,46 @@ class ItemFields:
 class RowReader:
     """Reads the id, document, systems and texts of each output or pair, and adds problems.
 
-    `ratings` maps each dimension to its columns of ratings (`votes` for pairs), which are no texts.
-    Every row must have the texts that a judge reads or, by default, the source text and the
-    outputs. In a table of pairs, `response_columns` maps `response_a` and `response_b` to their
-    columns. Rows with the same id are merged.
+    `rating_columns` maps each dimension to its columns and, for pairs, `votes` to its columns.
+    `response_columns` maps `response_a` and `response_b` to their columns; it is empty unless the
+    table holds pairs. Every row must have the texts that a judge reads or, by default, the source
+    text and the outputs. Rows with the same id are merged if each has one annotator's labels.
     """
 
     def __init__(
         self,
         columns: Columns,
-        ratings: Mapping[str, tuple[str, ...]],
+        rating_columns: Mapping[str, tuple[str, ...]],
         response_columns: Mapping[str, str],
     ) -> None:
-        self._file_columns, self._problems, self._ratings = columns, columns.problems, ratings
-        self._responses = response_columns.keys()
-        label_columns = set[str]().union(*ratings.values())
+        self._file_columns, self._problems = columns, columns.problems
+        self._rating_columns, self._response_names = rating_columns, response_columns.keys()
+        label_columns = set[str]().union(*rating_columns.values())
         self._roles: tuple[str, ...] = PAIR_ROLES if response_columns else OUTPUT_ROLES
         if response_columns:
             label_columns.update(columns.find_columns(VOTE_COLUMNS))
         elif columns.is_long_table:
             self._roles += ("dimension", "rating")
         used_columns = columns.columns_in_use(self._roles).union(response_columns.values())
-        texts = columns.find_text_columns(used_columns, label_columns) | dict(response_columns)
+        column_by_text = columns.find_text_columns(used_columns, label_columns)
+        column_by_text |= response_columns
         certain_texts = {*response_columns, *columns.columns_by_name}
-        certain_texts.update(filter(columns.must_hold_text, texts))
-        certain_columns = {column for name, column in texts.items() if name in certain_texts}
+        certain_texts.update(filter(columns.must_hold_text, column_by_text))
+        certain_columns = {c for name, c in column_by_text.items() if name in certain_texts}
         if not self._problems:
-            compared_columns = certain_columns if len(certain_columns) > 1 else {*texts.values()}
+            has_several = len(certain_columns) > 1
+            compared_columns = certain_columns if has_several else {*column_by_text.values()}
             check_repeated_rows(columns, compared_columns, label_columns)
         if columns.has_row_per_annotator:
             columns = merge_rows_by_id(columns, label_columns, certain_columns)
         # From here on, the table has one row for each output or pair.
         self._columns = columns
-        self._text_columns = {n: c for n, c in texts.items() if columns.has_column(c)}
+        self._text_columns = {n: c for n, c in column_by_text.items() if columns.has_column(c)}
         other_texts = without_keys(self._text_columns, response_columns)
         self._source_text = columns.find_source_text(other_texts)
         self._required_texts = self._find_required_texts(other_texts).union(response_columns)
-        # A row in which one of these texts is empty is left out and counted. If another required
-        # text is empty, that is a problem.
+        # A row without its output is left out and counted. A row without another required text is a
+        # problem.
         self._output_texts = {*filter(is_output_name, self._required_texts), *response_columns}
         if not other_texts and columns.options.texts != ():
             advice = "name the columns that hold the texts, as in --map document=COLUMN"
@@ -112,13 +114,13 @@ class RowReader:
             self._problems.add("no-text", f"no column holds texts; the columns are {names}", advice)
 
     def _find_required_texts(self, texts: Mapping[str, str]) -> set[str]:
-        """Return the texts that every row must have; add a problem for each that is missing."""
+        """Return the texts that every row must have; add a problem for each without a column."""
         judge_texts = self._columns.options.texts
         if judge_texts is None:
             # All other texts may be empty, such as the `input` that belongs to an instruction.
             return {name for name in texts if is_output_name(name) or name == self._source_text}
-        if (text := only_text_name(texts, judge_texts)) is not None:
-            return {text}
+        if (only_text := only_text_name(texts, judge_texts)) is not None:
+            return {only_text}
         for name in judge_texts:
             if name not in texts:
                 _add_missing_column(self._columns, name, name, ", but the judge reads it")
@@ -140,25 +142,25 @@ class RowReader:
         """Return what each column was read as."""
         columns = self._file_columns
         roles = [role for role in self._roles if role not in (*NESTED_COLUMNS, "rating")]
-        columns_by_role = {role: found for role in roles if (found := columns.find_columns([role]))}
+        columns_by_role = {role: columns.find_columns([role]) for role in roles}
         read_columns = [*self._text_columns.values(), *columns.comment_columns]
-        read_columns += chain(*columns_by_role.values(), *self._ratings.values())
+        read_columns += chain(*columns_by_role.values(), *self._rating_columns.values())
         if columns.ids_are_row_numbers:
             columns_by_role["id"] = (ROW_NUMBER_COLUMN,)
-        unread = columns.columns_except({*map(columns.outer_column, read_columns)})
-        likely_names = {name: columns.describe_column(name).name_to_suggest for name in unread}
-        known_names = (*self._roles, "input")
+        unread_columns = columns.columns_except({*map(columns.outer_column, read_columns)})
+        likely_names = {c: columns.describe_column(c).name_to_suggest for c in unread_columns}
+        possible_names = (*self._roles, "input")
         return FileReading(
-            rows=columns_by_role,
+            rows={role: names for role, names in columns_by_role.items() if names},
             texts=self._text_columns,
-            ratings=self._ratings,
+            ratings=self._rating_columns,
             comments=columns.comment_columns,
-            unread=tuple(unread),
-            likely_names={c: name for c, name in likely_names.items() if name in known_names},
+            unread=tuple(unread_columns),
+            likely_names={c: name for c, name in likely_names.items() if name in possible_names},
         )
 
     def read_rows(self) -> Iterator[ItemFields]:
-        """Yield the fields of each row with an output and no problem; add notes on empty texts."""
+        """Yield the fields of each row that has an output and no problem; note empty texts."""
         check_unique_ids(self._columns)
         lines_by_empty_text: dict[str, list[int]] = defaultdict(list)
         for row in self._columns.table.rows:
@@ -208,7 +210,7 @@ class RowReader:
         source = self._source_text
         if source is None or source not in texts:
             return item_id
-        # Two documents may have the same instruction as source text, but different `input`s.
+        # The source text may be an instruction that several documents share; `input` differs.
         hashed_text = f"{texts[source]}\0{texts.get('input', '')}"
         return f"{source}-{hashlib.sha256(hashed_text.encode()).hexdigest()[:16]}"
 
@@ -235,7 +237,7 @@ class RowReader:
         value = as_text(value_at(row.cells, column))
         # In a pair that people voted on, a system may have written nothing, and the prompt may be
         # white space. An empty cell in a CSV file is None, and may have been forgotten.
-        may_be_blank = name in self._responses or (self._responses and value)
+        may_be_blank = name in self._response_names or (self._response_names and value)
         if isinstance(value, str) and (may_be_blank or not is_blank(value)):
             return self._check_unicode(value, row, column)
         counts_as_empty = is_blank(value) and name in self._output_texts
@@ -243,8 +245,8 @@ class RowReader:
             fault, advice = "is not a text", "write the text, or remove the row"
             if is_blank(value):
                 fault, value = "is missing" if value is None else "is empty", NO_VALUE
-            if keys := [*(as_object(value) or ())]:
-                flag = map_flag(name, [f"{column}{KEY_SEPARATOR}{keys[0]}"])
+            if object_keys := [*(as_object(value) or ())]:
+                flag = map_flag(name, [f"{column}{KEY_SEPARATOR}{object_keys[0]}"])
                 advice = f"name the key with the text, as in {flag}"
             self._problems.add("no-text", fault, advice, line=row.line, field=column, value=value)
         return None
@@ -258,15 +260,15 @@ class RowReader:
 
 
 def check_user_columns(columns: Columns) -> None:
-    """Add a problem for each name that is mapped to a missing column, or to too many columns."""
+    """Add a problem for each name that --map maps to a missing column, or to too many columns."""
     for name, user_columns in columns.columns_by_name.items():
         for column in user_columns:
             are_row_numbers = (name, column) == ("id", ROW_NUMBER_COLUMN)
-            exists = column in columns.table.columns or are_row_numbers
-            if not exists and all(cell is None for cell in columns.cells_in(column)):
+            is_known = column in columns.table.columns or are_row_numbers
+            if not is_known and all(cell is None for cell in columns.cells_in(column)):
                 _add_missing_column(columns, column, name)
-        needs_one = is_source_or_output(name) or name in ROLE_NAMES.difference(VOTE_COLUMNS)
-        if needs_one and len(user_columns) > 1:
+        has_one_column = is_source_or_output(name) or name in ROLE_NAMES.difference(VOTE_COLUMNS)
+        if has_one_column and len(user_columns) > 1:
             fault = f"is mapped to {len(user_columns)} columns ({joined_names(user_columns)})"
             advice = f"give one --map {name}=COLUMN; only ratings and votes may have several"
             columns.problems.add("two-columns", fault, advice, field=name)
@@ -274,8 +276,8 @@ def check_user_columns(columns: Columns) -> None:
 
 def _add_missing_column(columns: Columns, column: str, name: str, reason: str = "") -> None:
     """Add the problem that the column for `name` is missing or holds no texts."""
-    exists = columns.has_column(column) and None not in columns.cells_in(column)
-    fault = "this column is not read as a text" if exists else "there is no such column"
+    column_exists = columns.has_column(column) and None not in columns.cells_in(column)
+    fault = "this column is not read as a text" if column_exists else "there is no such column"
     fault += f"{reason}; the columns are {columns.column_names_text}"
     columns.problems.add("no-column", fault, map_flag_advice(columns, name), field=column)
 
@@ -296,9 +298,9 @@ def map_flag_advice(columns: Columns, name: str) -> str:
 
 
 def check_unique_ids(columns: Columns, advice: str = "give every row an id of its own") -> None:
-    """Add a problem for each id that two rows have, unless they are of different annotators.
+    """Add a problem for each id that two rows have, unless each row has one annotator's labels.
 
-    The problem's `advice` is for rows that are not of different annotators.
+    `advice` is what the user can do if the two rows are not of different annotators.
     """
     annotator_flag = map_flag("annotator", ["COLUMN"])
     line_by_id, problems = dict[str, int](), columns.problems

@@ -48,8 +48,9 @@ def with_ratings(labelled: LabelledSet, dimension: str) -> LabelledSet:
         )
     distinct_labels = {labelled.label(output, dimension) for output in untied_outputs}
     if len(distinct_labels) == 1:
-        word = labelled.words[dimension][0.0 in distinct_labels]
-        notes.append(f"every label on {dimension} is {word}: there is nothing to learn or measure")
+        only_word = labelled.words[dimension][0.0 in distinct_labels]
+        note = f"every label on {dimension} is {only_word}: there is nothing to learn or measure"
+        notes.append(note)
     return replace(labelled, outputs=untied_outputs, notes=tuple(notes), n_tied=n_tied)
 
 
@@ -63,9 +64,8 @@ class Splits(Generic[AnyLabelledItems]):
         test: The split for the report on the tuned judge.
         test_unseen_systems: The outputs of the held-out systems for the test documents; None if no
             system is held out.
-        held_out_systems: The systems whose outputs are in no other split.
-        n_unused: The number of outputs of held-out systems for train and dev documents, which are
-            in no split.
+        held_out_systems: The systems whose outputs are in no split but `test_unseen_systems`.
+        n_unused: The number of outputs in no split: those of held-out systems for other documents.
     """
 
     train: AnyLabelledItems
@@ -83,8 +83,8 @@ class Splits(Generic[AnyLabelledItems]):
     def ids(self) -> dict[str, list[str]]:
         """Return the ids in every split, by the split's name."""
         split_names = ("train", "dev", "test", "test_unseen_systems")
-        splits = {name: part for name in split_names if (part := getattr(self, name)) is not None}
-        return {name: [item.id for item in part.items] for name, part in splits.items()}
+        splits = {name: split for name in split_names if (split := getattr(self, name)) is not None}
+        return {name: [item.id for item in split.items] for name, split in splits.items()}
 
     @property
     def sha256(self) -> str:
@@ -96,8 +96,8 @@ def split(labelled: AnyLabelledItems, *, seed: int) -> Splits[AnyLabelledItems]:
     """Split a labelled set into train, dev and test, by document.
 
     Documents with the same source text are put into the same split. If every output names its
-    system and there are 8 systems or more, about a quarter of the systems are held out: their
-    outputs for test documents are in `test_unseen_systems`, and all others in no split.
+    system and there are 8 systems or more, about a quarter of the systems are held out. Their
+    outputs for test documents are in `test_unseen_systems`; their other outputs are in no split.
 
     Args:
         labelled: The outputs or pairs to split.
@@ -122,7 +122,7 @@ def split(labelled: AnyLabelledItems, *, seed: int) -> Splits[AnyLabelledItems]:
         held_out_ids = {output.id for output in labelled.outputs if output.system in held_out}
         seen_splits = [labelled.subset(ids - held_out_ids) for ids in ids_by_split]
         unseen_test = labelled.subset(ids_by_split[2] & held_out_ids)
-        # If systems wrote for different documents, a split may be too small to hold out systems.
+        # If each system wrote for few documents, a split may be too small to hold out systems.
         if all(len(split_items.documents) >= 2 for split_items in (*seen_splits, unseen_test)):
             n_unused = len(held_out_ids) - len(unseen_test.outputs)
             train, dev, test = seen_splits
@@ -132,7 +132,7 @@ def split(labelled: AnyLabelledItems, *, seed: int) -> Splits[AnyLabelledItems]:
 
 
 def _split_documents(labelled: LabelledItems, rng: np.random.Generator) -> list[set[str]]:
-    """Return the documents of train, dev and test, drawn at random by clusters of equal texts."""
+    """Draw the documents of train, dev and test at random; equal source texts stay together."""
     cluster_by_document = _cluster_by_document(labelled.items)
     clusters = sorted({*cluster_by_document.values()})
     n_clusters = len(clusters)
@@ -155,7 +155,7 @@ def _split_documents(labelled: LabelledItems, rng: np.random.Generator) -> list[
 
 
 def _cluster_by_document(items: Sequence[LabelledItem]) -> dict[str, str]:
-    """Map each document to the first document with the same source text, which names both."""
+    """Map each document to its cluster: the first document that has the same source text."""
     documents_by_texts: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for item in items:
         documents_by_texts[_source_texts(item)].add(item.document_id)

@@ -18,20 +18,20 @@ class LabelExport:
     Attributes:
         tool: The tool's name, for messages.
         columns: Maps regular expressions for names of columns to regular expressions for cells; ""
-            matches any cell. A file of this kind has, for each, a column with a matching cell.
+            matches any cell. A file of this kind has a match for each column, in at least one cell.
         advice: What the user can do if the file has no texts, or if no label says who gave it.
         labels: Maps each place in a row that has labels to the tool's word for who gave them, or to
             "" if each label has this word. A place is a path of keys such as `annotations.result`,
             or "" if the row itself is a label. A place may also be a regular expression for columns
-            of lists, whose group is the dimension.
-        sources: Maps the tool's words for who gave a label, such as `HUMAN`, to True for people who
-            submitted the label, else to False.
+            of lists; its group is the dimension.
+        sources: Maps the tool's words for who gave a label, such as `HUMAN`, to True if people gave
+            and submitted it, else to False.
         texts: The column of objects {name: text}; "*" if every column may be a text; "" if each row
             has one input and one output.
-        unread: If every column may be a text, a regular expression for the columns that are not.
+        unread: A regular expression for the columns that are no texts, if `texts` is "*".
         names: Maps regular expressions for names of columns to other names for these columns. If
-            two columns get the same name, the first one is read if it is named like a text, such
-            as `input`, else the last one.
+            two columns get one name, the first of them is read for the name of a text, such as
+            `input`, and the last of them for any other name.
         omitted: Maps columns to regular expressions for cells. A row with such a cell is left out.
     """
 

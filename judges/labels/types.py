@@ -15,7 +15,7 @@ class LabelError(JudgesError, ValueError):
     """Raised if a label file cannot be used.
 
     The message describes the problems of the whole file, or else the first problem of a row with
-    file, line, field, value and advice. It counts the other problems.
+    file, line, field, value and advice. The message also counts the other problems.
 
     Attributes:
         problems: All problems in the file.
@@ -41,8 +41,8 @@ class LabelledOutput:
         comments: Maps each dimension to what people wrote about their ratings.
         weight: The document's weight in means over documents, 1 on average. The weights differ if
             documents were sampled with unequal probabilities.
-        draw: The cells in the columns `sampling_weight`, `sampling_from` and `drawn_for_swap`, by
-            column, which say how the document was sampled.
+        draw: How the document was sampled: the cells in the columns `sampling_weight`,
+            `sampling_from` and `drawn_for_swap`, by column.
 
     Example:
         >>> texts = {"document": "It rained.", "summary": "Rain."}
@@ -140,8 +140,8 @@ def rated_dimensions(outputs: Iterable[LabelledOutput]) -> tuple[str, ...]:
 
 
 def _select_items(items: Iterable[AnyItem], ids: Collection[str]) -> tuple[AnyItem, ...]:
-    selected = (item for item in items if item.id in ids)
-    return tuple(sorted(selected, key=lambda item: (item.document_id, item.id)))
+    selected_items = (item for item in items if item.id in ids)
+    return tuple(sorted(selected_items, key=lambda item: (item.document_id, item.id)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +173,7 @@ class LabelledItems:
         raise NotImplementedError
 
     def subset(self, ids: Collection[str]) -> Self:
-        """Return the set with only these items, sorted so that the file's order has no effect."""
+        """Return the items with these ids, sorted so that the order of the file has no effect."""
         raise NotImplementedError
 
     @property
@@ -202,7 +202,7 @@ class LabelledSet(LabelledItems):
         return replace(self, outputs=_select_items(self.outputs, ids))
 
     def label(self, output: LabelledOutput, dimension: str) -> float:
-        """Return an output's mean rating; for two words, the majority's: 1, 0, or 0.5 if tied."""
+        """Return an output's mean rating; if labels are two words, 1, 0 or (for a tie) 0.5."""
         mean = output.rating(dimension)
         return mean if dimension not in self.words or mean == 0.5 else float(mean > 0.5)
 

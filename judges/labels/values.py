@@ -26,7 +26,7 @@ def _word_pairs(*slashed_pairs: str) -> list[tuple[str, str]]:
     return [(good, bad) for good, _, bad in (pair.partition("/") for pair in slashed_pairs)]
 
 
-# Pairs of words for a verdict, the good word first. Yes and no are no verdict: either may be good.
+# Pairs of words for a verdict, the good word first. Yes and no are not here: either may be good.
 VERDICT_PAIRS = _word_pairs(
     *("pass/fail", "passed/failed", "good/bad", "correct/incorrect", "right/wrong", "ok/not ok"),
     *("richtig/falsch", "gut/schlecht", "bestanden/durchgefallen", "bestanden/nicht bestanden"),
@@ -39,7 +39,7 @@ YES_NO_PAIRS = VERDICT_PAIRS + _word_pairs(
     *("verdadero/falso", "sí/no", "si/no"),
 )
 NUMBER_BY_YES_NO_WORD = {yes: 1.0 for yes, _ in YES_NO_PAIRS} | {no: 0.0 for _, no in YES_NO_PAIRS}
-# Words, in place of a rating, that say that there is no rating.
+# Words that people write in place of a missing rating.
 _MISSING_WORDS = frozenset(
     (
         *("", "n/a", "na", "n.a.", "#n/a", "nan", "null", "none", "-", "--", "–", "—", "?"),
@@ -60,13 +60,13 @@ _NUMBER_WITH_WORD = re.compile(
     rf"[(\[]?({_DECIMAL_PATTERN})(?:\s+[-–—]\s|\s*[:=|)\](])\s*([^\W\d][^\d)]*)\)?"
 )
 _CHARACTER_REPLACEMENTS = str.maketrans("−", "-", "\ufeff\u200b\u200e\u200f\u2060")
-# The largest number of characters in a word that stands for a rating.
+# A word that stands for a rating has at most this number of characters.
 MAX_WORD_LENGTH = 40
 
 
 @dataclass(frozen=True, slots=True)
 class CellValue:
-    """One of the different values in a column, with its meaning, and the number of its cells.
+    """A value in a column, with its meaning and with the number of cells that hold it (`count`).
 
     `number` is the rating that the value means, or NaN if it means none. `word` is the value itself
     or a word beside its number, such as `good` in `4 - good`.
@@ -99,7 +99,7 @@ def normalize_word(value: object) -> str:
 
 
 def _short_word(value: object) -> str | None:
-    """Return a short string in lower case; None for a long string or another type of value."""
+    """Return a short string in lower case; None for a long string or a value of another type."""
     is_short = isinstance(value, str) and len(value) < MAX_WORD_LENGTH
     return normalize_word(value) if is_short else None
 

@@ -91,7 +91,7 @@ SHEETS: dict[str, Sheet] = {
     ),
     "annotators of two styles": Sheet(TWO_ANNOTATORS, [(3.5, 3.5), (4.5, 2)], map=["mark=A,B"]),
     "a mean in the last row": Sheet(
-        f"{MEAN_RATINGS}Mittelwert,,,3\n", ones(4, 2), note="'Mittelwert' in"
+        f"{MEAN_RATINGS}Mittelwert,,,3\n", ones(4, 2), note="('Mittelwert')"
     ),
     "an empty answer": Sheet(
         f"{MEAN_RATINGS}r2,V,,1\n",
