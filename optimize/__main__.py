@@ -38,7 +38,7 @@ examples:
 exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted"""
 
 PROPOSER_PREFIX = "proposer="
-# These flags set the judge's model, or the proposer's if their value begins with PROPOSER_PREFIX.
+# These flags are about the judge's model, or the proposer if the value begins with PROPOSER_PREFIX.
 MODEL_FLAGS = ("price", "api_base", "api_key_env", "max_tokens", "reasoning_effort")
 # The flags that are not settings of a run, with their defaults.
 OTHER_FLAGS = {"out": None, "dry_run": False, "json": False, "quiet": False}

@@ -111,15 +111,15 @@ def compare(flags: Namespace) -> CommandOutcome:
     set_only_dimension(flags)
     judges = [split_named_value(argument) for argument in flags.judges]
     # Each model of --lm is asked with the prompt of the subject, or else of the first JUDGE.
-    prompt = flags.dimension or flags.pairwise or ""
-    if flags.lm and not find_subject(prompt):
+    prompt_judge = flags.dimension or flags.pairwise or ""
+    if flags.lm and not find_subject(prompt_judge):
         if not judges:
             raise SettingsError(
                 "--lm MODEL needs a prompt: name a catalogue dimension by --dimension (see "
                 "dspy-judges list), or a JUDGE (a run folder or FILE.yaml)"
             )
-        prompt = judges[0][1].partition("@")[0]
-    models = [(name or lm, f"{prompt}@{lm}") for name, lm in map(split_named_value, flags.lm)]
+        prompt_judge = judges[0][1].partition("@")[0]
+    models = [(name or lm, f"{prompt_judge}@{lm}") for name, lm in map(split_named_value, flags.lm)]
     task, judge_entries = read_task(flags, [*models, *judges])
     check_names(judge_entries)
     if flags.dry_run:
@@ -140,7 +140,7 @@ def compare(flags: Namespace) -> CommandOutcome:
 def open_run_and_ask(
     flags: Namespace, command_name: str, task: Task, judge_entries: Sequence[JudgeEntry]
 ) -> Iterator[tuple[Path, list[JudgeEntry]]]:
-    """Open a new or interrupted run's folder and ask all judges; yields both."""
+    """Open the folder of a new or interrupted run and ask all judges; yields folder and entries."""
     config = RunConfig(
         command=f"optimize.{command_name}",
         settings={"dimension": task.dimension, "seed": flags.seed},

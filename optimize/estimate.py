@@ -120,7 +120,7 @@ def estimate(flags: Namespace) -> CommandOutcome:
             estimate_by_system[name] = estimate_mean(outputs)
     means = {name: one.value for name, one in estimate_by_system.items() if one is not None}
     best_first = sorted(means, key=means.__getitem__, reverse=True)
-    columns = scored_items.human, scored_items.scores, items.document_ids, items.system_ids
+    vectors = scored_items.human, scored_items.scores, items.document_ids, items.system_ids
     result = EstimateResult(
         data_identity={"name": labels.name, "sha256": labels.sha256},
         dimension=task.dimension,
@@ -130,13 +130,13 @@ def estimate(flags: Namespace) -> CommandOutcome:
         overall=overall,
         estimate_by_system=estimate_by_system,
         unlabelled_systems=unlabelled_systems(scored_items),
-        differences=system_differences(best_first, *columns, weight=items.weights, bounds=scale),
+        differences=system_differences(best_first, *vectors, weight=items.weights, bounds=scale),
     )
     return CommandOutcome(result, estimate_lines(result))
 
 
 def _read_scores(flags: Namespace, task: Task) -> ScoredItems:
-    """Return all outputs with a score; most of them have no label."""
+    """Return all outputs that have a score; most of these outputs have no label."""
     judgement_by_id = read_judgements_by_id(flags.scores, task)
     scored_items = task.match_judgements("scores", judgement_by_id, None)
     n_without_score, n_without_output = scored_items.n_unjudged, scored_items.n_unlabelled
@@ -153,7 +153,7 @@ def _read_scores(flags: Namespace, task: Task) -> ScoredItems:
 
 
 def _labels_to_halve_interval(estimate: MeanEstimate) -> int | None:
-    """Return how many more labels halve the interval's width; None if no number is enough."""
+    """Return how many more labels halve the interval's width; None if all are not enough."""
     n_needed = labels_needed(estimate, estimate.interval.half_width)
     return None if n_needed is None else max(n_needed - estimate.n_labels, 0)
 

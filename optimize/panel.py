@@ -66,7 +66,7 @@ ADDS_NOTE = "adds: how much rho a panel loses without the member, ± the standar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PanelSplit:
-    """Figures on one held-out split, of the best single judge and of the judge that ships."""
+    """Figures of the best single judge and of the judge that ships, on one held-out split."""
 
     best_judge: Rate = field(metadata={"json": "own"})
     shipped_judge: Rate = field(metadata={"json": "panel"})
@@ -75,7 +75,7 @@ class PanelSplit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PanelRun:
-    """A run of `panel`: what ships, held-out figures of both judges, and all judges' costs."""
+    """A run of `panel`: which judge ships, its held-out figures, and the costs of all judges."""
 
     command: str = "optimize.panel"
     dimension: str
@@ -96,7 +96,7 @@ class PanelRun:
 
     @property
     def weights(self) -> dict[str, float]:
-        """The weight of each judge, by its name; 0 for a judge that is no part of what ships."""
+        """The weight of each judge, by its name; 0 for a judge that does not ship."""
         weights = {member.name: member.weight for member in self.panel_fit.members}
         return {entry.name: weights.get(entry.name, 0.0) for entry in self.judge_entries}
 
@@ -128,8 +128,8 @@ class PanelRun:
         return {
             **fields_json(self, "judge_entries"),
             "members": members,
-            "cost_per_1000_rows": total_dollars(each.usage.cost_per_1000_rows for each in shipped),
-            "cost_usd": total_dollars(each.usage.cost_usd for each in askable),
+            "cost_per_1000_rows": total_dollars(one.usage.cost_per_1000_rows for one in shipped),
+            "cost_usd": total_dollars(one.usage.cost_usd for one in askable),
             "why_no_judge": self.why_no_judge,
         }
 
@@ -228,7 +228,7 @@ def _shipped_judge(
 def split_held_out(
     task: Task, judge_entries: Sequence[JudgeEntry], seed: int
 ) -> tuple[frozenset[str], HeldOut[frozenset[str]]]:
-    """Return the ids of the labels to learn from, and of those to measure the panel on.
+    """Return the ids of the rows to learn the panel from, and of the rows to measure it on.
 
     Rows that a member was tuned on are left out, since they would flatter that member.
     """

@@ -51,8 +51,8 @@ from optimize.statistics.verdict_rates import MIN_OUTPUTS_FOR_RATES, verdict_agr
 from optimize.task_flags import partial_task, read_judgements_by_id, read_partial_task
 
 COMMAND_NAME = "dspy-judges plan"
-# With fewer labelled documents, figures are too uncertain to plan from. Then a first round of
-# documents is labelled.
+# Figures on fewer labelled documents are too uncertain to plan from. So a first round of so many
+# random documents is labelled.
 MIN_LABELLED_DOCUMENTS, FIRST_ROUND_DOCUMENTS = 20, 30
 # The shares of fails that a plan assumes while the labels are too few to estimate the share.
 ASSUMED_FAIL_SHARES = (0.05, 0.2, 0.5)
@@ -87,7 +87,7 @@ def command(arguments: Sequence[str]) -> int:
 class PlannedFigure:
     """A figure on the labels so far, and how many more labelled documents it needs.
 
-    `n_more_documents` further documents give its interval the target width; or any interval, if the
+    With `n_more_documents` more, its interval has the target width; or it has an interval, if the
     labels so far are too few for one. None means that even all unlabelled documents are too few.
     """
 
@@ -108,8 +108,8 @@ class PlanResult:
     """A labelling plan: how many documents are labelled, how many more are needed, and for what.
 
     `figures` is empty if too few labelled documents have scores. It is also empty if the user set
-    floors: then `labels_needed` says how many labels decide about them. `other_labels` is the file
-    of the labels so far, if the next labels go into another file.
+    floors: then `labels_needed` says how many labels decide about the floors. `other_labels` is the
+    file of the labels so far, if the next labels go into another file.
     """
 
     data: Mapping[str, str]
@@ -140,10 +140,10 @@ def plan(flags: argparse.Namespace) -> CommandOutcome:
     )
     n_labelled = len(labelled_items.items.documents)
     has_score = ~np.isnan(labelled_items.scores)
-    n_complete = np.unique(np.array(labelled_items.document_ids)[has_score]).size
+    n_labelled_and_scored = np.unique(np.array(labelled_items.document_ids)[has_score]).size
     figures, labels_needed = dict[str, PlannedFigure](), list[LabelsNeeded]()
-    n_to_label: float = FIRST_ROUND_DOCUMENTS - n_complete
-    if n_complete >= MIN_LABELLED_DOCUMENTS:
+    n_to_label: float = FIRST_ROUND_DOCUMENTS - n_labelled_and_scored
+    if n_labelled_and_scored >= MIN_LABELLED_DOCUMENTS:
         scale = find_label_scale(scored_items, scale=flags.scale, definition=flags.dimension)
         if floors:
             labels_needed = [_labels_for_floors(labelled_items, scale, floors)]
@@ -266,13 +266,13 @@ def _with_next_step(
 ) -> PlanResult:
     """Write the documents to label, and return the plan with their file and the next command."""
     path: Path = flags.out or Path(flags.file).with_suffix(".next.jsonl")
-    words = _label_words(flags, labels, result.dimension or "NAME")
-    earlier_file, next_file = flags.labels or flags.file, words[-1]
+    label_arguments = _label_words(flags, labels, result.dimension or "NAME")
+    earlier_file, next_file = flags.labels or flags.file, label_arguments[-1]
     return replace(
         result,
         file_to_label=str(path),
         n_outputs_to_label=_write_documents(path, labels, documents),
-        next_command=shlex.join(["dspy-judges", "label", str(path), *words]),
+        next_command=shlex.join(["dspy-judges", "label", str(path), *label_arguments]),
         other_labels=earlier_file if result.n_labelled and next_file != earlier_file else None,
     )
 
@@ -290,18 +290,18 @@ def _write_documents(path: Path, labelled_set: LabelledSet, documents: list[str]
 
 
 def _label_words(flags: argparse.Namespace, labels: LabelledSet, name: str) -> list[str]:
-    """Return the arguments of `label` after the file to label; the last one is for the labels."""
-    words = ["--dimension", flags.dimension or name]
+    """Return further arguments of `dspy-judges label`; the last is the file for the labels."""
+    label_arguments = ["--dimension", flags.dimension or name]
     scale_ends = labels.scales.get(name, ())
     if scale_text := flags.scale or "-".join(f"{end:g}" for end in scale_ends):
-        words += ["--scale", scale_text]
+        label_arguments += ["--scale", scale_text]
     label_file = str(Path(flags.file).with_suffix(f".{name}.jsonl"))
     if flags.labels:
         with Path(flags.labels).open("rb") as lines:
-            # `label` can add labels to a file of its own. Only `label` writes the time of a label.
+            # `label` can add labels to a file that it wrote, in which each label has its time.
             if b'"labelled_at": ' in lines.readline():
                 label_file = flags.labels
-    return [*words, "--out", label_file]
+    return [*label_arguments, "--out", label_file]
 
 
 def plan_lines(result: PlanResult) -> list[str]:

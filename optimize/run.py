@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Run:
-    """A finished tuning run; printing it shows which judge ships, and how both were measured.
+    """A finished tuning run; printing it shows which judge ships, and both judges' figures.
 
     Attributes:
         folder: The path of the run's folder.
@@ -139,7 +139,7 @@ def tune(
         quiet: Whether to leave out the progress on stderr.
         map: The columns of `data` to read, by what they hold: a dimension, a text that the judge
             reads, id, group or system.
-        values: The number that each word among the labels counts; None for a word that is not a
+        values: The number that each word in the labels stands for; None for a word that is not a
             label.
         annotations: A file with the ratings, if `data` has no ratings.
         scale: The labels' scale: "LOW-HIGH", two numbers, or "any" if only their order counts.

@@ -104,7 +104,7 @@ def verify(flags: Namespace) -> CommandOutcome:
 
 
 def _refusals(flags: Namespace, *, has_floors: bool) -> Iterator[str]:
-    """Yield a message for each flag with an unusable value or without the flag that it needs."""
+    """Yield a message for each flag that has an unusable value, or that needs another flag."""
     report, is_swap = flags.report, flags.against is not None
     if flags.looks > MAX_LOOKS or (flags.looks > 1 and not (has_floors or is_swap)):
         needs = f"it needs a floor (--min-...) or --against OLD, and is at most {MAX_LOOKS}"
@@ -133,7 +133,7 @@ def _refusals_of_swap(flags: Namespace, *, has_floors: bool) -> Iterator[str]:
 def _verify_one(
     flags: Namespace, floors: Mapping[str, float]
 ) -> tuple[Verification | SwapDecision, list[str]]:
-    """Measure one judge; JudgesError if TPR or TNR has a floor, but nothing says pass or fail."""
+    """Measure one judge; JudgesError if TPR or TNR has a floor, but the scores are no verdicts."""
     judge_arguments = [*flags.judges, *flags.scores, *flags.replies]
     if len(judge_arguments) != 1:
         raise SettingsError("name one thing to verify: a JUDGE, --replies FILE or --scores FILE")

@@ -1,4 +1,4 @@
-"""Decide a swap of pass/fail judges by labels on the rows whose verdict changes."""
+"""Decide whether one pass/fail judge may replace another, by labels where their verdicts differ."""
 
 import json
 import math
@@ -43,7 +43,7 @@ class ChangedRowsSwap(SwapDecision):
     if the new judge is clearly worse on one class, whose counts are in `clear_loss`. If both judges
     are equally good, `n_needed` labels show in 80 % of cases that the new judge is not worse by the
     margin. If no changed row has a label, `file_to_label` has `n_drawn` rows, and `label_command`
-    labels them.
+    is the command to label them.
     """
 
     dimension: str
@@ -72,7 +72,7 @@ def decide_by_changes(
     looks: int,
     seed: int,
 ) -> ChangedRowsSwap:
-    """Decide by labels on the rows that change; without labels, write a file of rows to label."""
+    """Decide by labels on the rows whose verdict changes; without labels, write rows to label."""
     new_scored, old_scored = paired_scores(new_judge, old_judge)
     # A judge of pass or fail gives verdicts (0 or 1), or probabilities of a pass.
     for scored_items in (new_scored, old_scored):
@@ -110,11 +110,11 @@ def decide_by_changes(
             "--changed, which takes only labels on the rows that verify wrote there"
         )
     human = np.array([label_by_id.get(item.id, math.nan) for item in items])
-    gain = (new_scored.verdicts == human) * 1.0 - (old_scored.verdicts == human)
+    gains = (new_scored.verdicts == human) * 1.0 - (old_scored.verdicts == human)
     # An output shows neither gain nor loss if it has no label, or if its annotators are tied.
-    gain[np.isnan(human) | (human == 0.5)] = np.nan
+    gains[np.isnan(human) | (human == 0.5)] = np.nan
     contributions, possible_contribution = changed_rows.gain_contributions(
-        gain, is_changed, items.document_ids
+        gains, is_changed, items.document_ids
     )
     interval = None
     if not np.isnan(contributions).any():
@@ -124,16 +124,16 @@ def decide_by_changes(
         result,
         outcome=swap_outcome(interval, margin),
         difference=Difference(value=value, interval=interval, n_documents=n_documents),
-        sample_interval=changed_rows.interval_on_these_rows(gain, is_changed),
-        n_labelled=int((~np.isnan(gain[is_changed])).sum()),
-        n_gained=int((gain == 1).sum()),
-        n_lost=int((gain == -1).sum()),
+        sample_interval=changed_rows.interval_on_these_rows(gains, is_changed),
+        n_labelled=int((~np.isnan(gains[is_changed])).sum()),
+        n_gained=int((gains == 1).sum()),
+        n_lost=int((gains == -1).sum()),
     )
-    return result if result.faults else _with_clear_loss(result, gain, human)
+    return result if result.faults else _with_clear_loss(result, gains, human)
 
 
 def _with_clear_loss(result: ChangedRowsSwap, gain: Vector, human: Vector) -> ChangedRowsSwap:
-    """Return an undecided swap if the new judge is clearly worse on people's fails or passes."""
+    """Make the swap undecided if the new judge is clearly worse on people's fails or passes."""
     new, old = short_name(result.new_judge), short_name(result.old_judge)
     for class_name, label in (("fails", 0), ("passes", 1)):
         gains = gain[human == label]
@@ -150,7 +150,7 @@ def _with_clear_loss(result: ChangedRowsSwap, gain: Vector, human: Vector) -> Ch
 
 
 def _read_labels(label_source: LabelSource, dimension: str) -> dict[str, float]:
-    """Return people's labels by id; {} if there is no such file, or no label in it."""
+    """Return people's labels by id; {} if the file does not exist or has no label."""
     path, options = str(label_source.data), label_source.options
     if not Path(path).exists() or not read_items(path, map=options.mapping).reading.ratings:
         return {}
@@ -162,7 +162,7 @@ def _read_labels(label_source: LabelSource, dimension: str) -> dict[str, float]:
 
 
 def _write_rows(path: Path, task: Task, ids: Sequence[str]) -> None:
-    """Write these outputs without labels; SettingsError if the file has other content."""
+    """Write these outputs without labels; raise SettingsError if the file has other content."""
     assert isinstance(task.labels, LabelledSet)
     row_by_id = {output.id: output.row for output in task.labels.outputs}
     rows = ({**row_by_id[output_id], SWAP_SAMPLE_COLUMN: "two judges differ"} for output_id in ids)

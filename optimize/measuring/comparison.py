@@ -48,7 +48,7 @@ class ComparedJudge:
 
     @property
     def relation_to_best(self) -> RelationToBest:
-        """Whether the judge is the best, is as good (within one standard error), or is worse."""
+        """Whether the judge is best, "as good" (within one standard error), or clearly worse."""
         if (difference := self.difference) is None:
             return "best"
         if difference.interval and difference.interval.high < 0:
@@ -61,10 +61,10 @@ class ComparedJudge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeComparison:
-    """Several judges with their figures, the best judge first; `reference` is its name.
+    """Several judges with their figures, the best judge first; `reference` is the best one's name.
 
-    `data_counts` are the counts of the rows on which all judges are compared; `n_labelled` rows
-    have labels. The judges in `left_out` have no figures.
+    `data_counts` are the counts of the rows on which all judges are compared. In all, `n_labelled`
+    rows have labels. The judges in `left_out` have no figures.
     """
 
     dimension: str
@@ -86,7 +86,7 @@ class JudgeComparison:
 def compare_judges(judge_entries: Sequence[JudgeEntry], task: Task) -> JudgeComparison:
     """Compare judges on the rows that all of them judged, and that none of them was tuned on.
 
-    If too few rows would remain without the rows of the tuning, all rows are compared.
+    If too few such rows remain, judges are compared on all rows that all of them judged.
     """
     entry_by_name = {entry.name: _without_failed_scores(entry) for entry in judge_entries}
     entries = entry_by_name.values()
@@ -95,7 +95,7 @@ def compare_judges(judge_entries: Sequence[JudgeEntry], task: Task) -> JudgeComp
         raise JudgesError("; ".join(f"{entry.name}: {entry.why_unscored}" for entry in entries))
     scores_by_name = on_common_rows(all_scores)
     held_out = without_tuned_rows(scores_by_name)
-    # If some judges say pass or fail and others rate, rho ranks all of them.
+    # If some judges say pass or fail and others give ratings, all are compared by rho.
     has_verdicts = all(scores.has_verdicts for scores in held_out.values())
     judges = [
         ComparedJudge(
@@ -126,12 +126,12 @@ def compare_judges(judge_entries: Sequence[JudgeEntry], task: Task) -> JudgeComp
 
 
 def _without_failed_scores(judge_entry: JudgeEntry) -> JudgeEntry:
-    """Return the entry; if all of the judge's judgements failed, it has a reason, not scores."""
+    """Replace an entry's scores by the reason for it, if all of the judge's judgements failed."""
     scores = judge_entry.scored_items
     if scores is None or len(scores.failures) < len(scores.items):
         return judge_entry
-    reason, n = Counter(scores.failures.values()).most_common(1)[0]
-    message = f"none of {len(scores.items):,} judgements has a score; {n:,} of them: {reason}"
+    reason, n_alike = Counter(scores.failures.values()).most_common(1)[0]
+    message = f"none of {len(scores.items):,} judgements has a score; {n_alike:,} of them: {reason}"
     return replace(judge_entry, scored_items=None, why_unscored=message)
 
 
@@ -150,15 +150,15 @@ def without_tuned_rows(scores_by_name: Mapping[str, ScoredItems]) -> dict[str, S
 
 
 def _difference_from_best(contrast: Contrast, n_judges: int) -> Difference:
-    """Return a judge's difference from the best judge, with an interval that holds for all pairs.
+    """Return a judge's difference from the best judge, with a widened interval.
 
-    The best judge was chosen by these very figures, so the interval is widened.
+    The best judge was chosen by these figures, so intervals hold for all pairs of judges at once.
     """
     value, interval = contrast.value, contrast.interval
     if interval is not None:
         freedom, n_pairs = contrast.terms.size - 1, math.comb(n_judges, 2)
-        factor = student_quantile(freedom, n_pairs) / student_quantile(freedom)
-        low, high = (value + factor * (end - value) for end in (interval.low, interval.high))
+        widening = student_quantile(freedom, n_pairs) / student_quantile(freedom)
+        low, high = (value + widening * (end - value) for end in (interval.low, interval.high))
         interval = Interval(float(low), float(high))
     return Difference(
         value=value,

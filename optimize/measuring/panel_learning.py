@@ -1,4 +1,4 @@
-"""How several judges' scores are joined, and whether people's labels show that joining helps.
+"""Join several judges' scores in a panel, and test on people's labels whether joining helps.
 
 The judges are the members of the panel. A linear function brings each member's scores to mean 0
 over all outputs and standard deviation 1 within documents (for pairs: over all pairs). The panel's
@@ -30,16 +30,16 @@ from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import Codes, Mask, Matrix, Vector
 from optimize.statistics.panel_weights import fit_joining_weights, subtract_group_means
 
-# Folds of the cross-validation, which is repeated with other random folds.
+# The numbers of folds in a cross-validation, and of cross-validations with other random folds.
 N_DOCUMENT_FOLDS, N_SYSTEM_FOLDS, N_REPEATS = 5, 4, 3
-# With fewer systems, a fold or the systems outside the fold would be too few to rank.
+# Fewer systems are not divided into folds, since a fold would have too few systems to rank.
 MIN_SYSTEMS_FOR_FOLDS = 6
-# A smaller standard deviation, relative to the largest score, is a rounding error of a sum.
+# Scores are equal but for rounding if their SD, relative to the largest score, is smaller.
 MIN_RELATIVE_SD = 1e-6
 
 
 class WeightedMember(NamedTuple):
-    """A member with its weight; `intercept + slope * score` is its score on the panel's scale."""
+    """A judge in a panel; `intercept + slope * score` is its score on the panel's scale."""
 
     name: str
     weight: float
@@ -85,7 +85,7 @@ class PanelFit:
             member.weight * (member.intercept + member.slope * scored_by_name[member.name].scores)
             for member in self.members
         ]
-        # Rounded, so that equal scores stay equal, whatever the order of summation.
+        # Scores are rounded, so that equal scores stay equal, whatever the order of summation.
         scores = np.round(np.sum(weighted_scores, axis=0), 12).tolist()
         best = scored_by_name[self.best_member]
         judgements = [judgement_of_score(score, is_pairwise=best.is_pairwise) for score in scores]
@@ -93,7 +93,7 @@ class PanelFit:
 
 
 def learn_panel(scored_by_name: Mapping[str, ScoredItems], rng: np.random.Generator) -> PanelFit:
-    """Learn a panel of judges of the same items; the best alone ships if the panel does not help.
+    """Learn a panel of judges; the best judge alone ships if the panel does not help.
 
     For pairs, the panel's scores are margins in favour of A, from -1 to 1.
     """
@@ -117,7 +117,7 @@ def learn_panel(scored_by_name: Mapping[str, ScoredItems], rng: np.random.Genera
     members = [WeightedMember(best_member, 1)]
     if is_learned:
         if is_pairwise:
-            # A margin keeps its sign, since its mean is 0 up to rounding in both orders together.
+            # In both orders of the pairs, margins have mean 0: intercepts are rounding errors.
             slopes, intercepts = slopes / slopes.max(), np.zeros_like(intercepts)
         else:
             # The panel's scores get the mean and standard deviation of people's ratings.
@@ -126,8 +126,8 @@ def learn_panel(scored_by_name: Mapping[str, ScoredItems], rng: np.random.Genera
             slopes = slopes * factor
             intercepts = intercepts * factor + (people.mean() - factor * panel_scores.mean())
         columns = np.stack([weights, slopes, intercepts]).tolist()
-        by_weight = sorted(map(WeightedMember, member_names, *columns), key=lambda one: -one.weight)
-        members = [member for member in by_weight if member.weight > 0]
+        members = sorted(map(WeightedMember, member_names, *columns), key=lambda one: -one.weight)
+        members = [member for member in members if member.weight > 0]
     return PanelFit(
         kind="learned" if is_learned else "own",
         best_member=best_member,
@@ -142,10 +142,10 @@ def learn_panel(scored_by_name: Mapping[str, ScoredItems], rng: np.random.Genera
 def _standardise(
     scored_by_name: Mapping[str, ScoredItems], *, is_pairwise: bool
 ) -> tuple["_MemberScores", Vector, Vector, dict[str, str]]:
-    """Return the members' standardised scores, in the order of names, and how these are computed.
+    """Return the members' standardised scores, slopes and intercepts, in the order of names.
 
-    That is each member's slope and intercept, and why each other judge cannot be a member. A pair
-    is used in both orders, so that it does not matter which output is called A.
+    The fourth value says why each other judge cannot be a member. A pair is used in both orders, so
+    that it does not matter which output is called A.
     """
     any_judge = next(iter(scored_by_name.values()))
     signs = np.array([1, -1] if is_pairwise else [1])
@@ -154,7 +154,7 @@ def _standardise(
     system_codes = np.zeros_like(document_codes) if is_pairwise else _codes(any_judge.system_ids)
     is_dataset_level = any_judge.level == "dataset"
     group_codes = np.zeros_like(document_codes) if is_dataset_level else document_codes
-    columns, lines, why_excluded = list[Vector](), list[tuple[float, float]](), dict[str, str]()
+    columns, linear_maps, why_excluded = list[Vector](), list[list[float]](), dict[str, str]()
     for name in sorted(scored_by_name):
         scores = np.outer(signs, scored_by_name[name].scores).ravel()
         has_score = ~np.isnan(scores)
@@ -165,14 +165,14 @@ def _standardise(
         differences = subtract_group_means(known_scores[:, None], group_codes[has_score])
         sd = float(np.sqrt(np.mean(differences**2)))
         if sd > MIN_RELATIVE_SD * max(1.0, float(np.abs(known_scores).max())):
-            lines.append((1 / sd, -float(known_scores.mean()) / sd))
+            linear_maps.append([1 / sd, -float(known_scores.mean()) / sd])
             columns.append(scores)
         else:
             why_excluded[name] = "tells no two outputs apart"
-    if not lines:
+    if not linear_maps:
         name, reason = next(iter(why_excluded.items()))
         raise SettingsError(f"no judge can be a member: {name} {reason}; give other judges")
-    slopes, intercepts = np.array(lines).T
+    slopes, intercepts = np.array(linear_maps).T
     standardised_scores = np.stack(columns, axis=1) * slopes + intercepts
     has_all_scores = ~np.isnan(standardised_scores).any(axis=1)
     vectors = standardised_scores, human, document_codes, system_codes, group_codes
@@ -217,7 +217,7 @@ class _MemberScores:
         centred_scores = subtract_group_means(scores, group_codes)[has_contrast]
         panel_weights = np.zeros((len(panels), rhos.size))
         for panel, weights in zip(panels, panel_weights, strict=True):
-            # Members that contradict people get no weight, unless no member agrees with them.
+            # Members with a negative rho get no weight, unless no member has a positive rho.
             if (is_positive := panel & (rhos > 0)).any():
                 panel = is_positive
             prior = panel / panel.sum() / 2
@@ -233,7 +233,7 @@ class _MemberScores:
         The gains are means over several random divisions into folds.
         """
         level: Level = "summary" if self.group_codes.any() else "dataset"
-        repeats = []
+        repeat_gains = []
         for _ in range(N_REPEATS):
             scores = np.full((1 + len(panels), self.human.size), np.nan)
             for held_out, learning_rows in self._folds(rng):
@@ -245,12 +245,12 @@ class _MemberScores:
                 contrast_judges(first_panel, baseline, self.human, self.document_codes, level=level)
                 for baseline in (best_member, *further_panels)
             ]
-            repeats.append([(gain.value, gain.error, len(gain.documents)) for gain in contrasts])
-        gains = np.mean(repeats, axis=0).tolist()
+            repeat_gains.append([(one.value, one.error, len(one.documents)) for one in contrasts])
+        gains = np.mean(repeat_gains, axis=0).tolist()
         return [PanelGain(value, error, round(n_documents)) for value, error, n_documents in gains]
 
     def _folds(self, rng: np.random.Generator) -> Iterator[tuple[Mask, Mask]]:
-        """Yield rows to score, and the rows to learn from: other documents and other systems."""
+        """Yield the rows to score, and rows of other documents and systems to learn from."""
         n_documents, n_systems = self.document_codes.max() + 1, self.system_codes.max() + 1
         n_system_folds = 1
         if n_systems >= MIN_SYSTEMS_FOR_FOLDS:

@@ -64,7 +64,7 @@ class PairFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictFigures:
-    """A judge's figures on pass and fail, and those of always saying the more frequent verdict."""
+    """Figures on pass and fail: of the judge, and of always saying the more frequent verdict."""
 
     judge: VerdictAgreement
     constant_judge: VerdictAgreement
@@ -113,7 +113,7 @@ class PeopleFigures:
     def from_scores(cls, scored_items: ScoredItems) -> "PeopleFigures | None":
         """Return the figures; None for pairs, weighted labels, and without annotators' ratings."""
         labels = scored_items.labels
-        # Without the outputs on which they are tied, annotators would seem to agree too well.
+        # If outputs with tied annotators were left out, annotators would seem to agree too well.
         if isinstance(labels, LabelledPairs) or labels.n_tied or scored_items.items.is_weighted:
             return None
         output_by_id = {output.id: output for output in labels.outputs}
@@ -183,9 +183,9 @@ class Scorecard:
     def from_scores(
         cls, scores: ScoredItems, *, has_verdicts: bool, with_people: bool = True
     ) -> "Scorecard":
-        """Return all figures: on pass and fail only if `has_verdicts`, on people `with_people`.
+        """Return the figures; on pass and fail if `has_verdicts`, on annotators if `with_people`.
 
-        Figures on people take minutes if there are a hundred annotators.
+        Figures on annotators take minutes if there are a hundred annotators.
         """
         accuracy = scores.pairwise_accuracy
         return cls(
@@ -224,13 +224,13 @@ class Scorecard:
 
     @property
     def share_right(self) -> Figure:
-        """The figure that is 50 % for a coin: balanced accuracy, else the pairwise accuracy."""
+        """The figure that is 50 % for a random judge: balanced accuracy, else pairwise accuracy."""
         figures = self.verdict_figures
         return figures.judge.balanced_accuracy if figures else self.pairwise_accuracy
 
     @property
     def tie_share(self) -> float | None:
-        """How many pairs of outputs get equal scores, as a share of those that people order."""
+        """The share of pairs with equal scores, among the pairs of outputs that people order."""
         accuracy = self.pairwise_accuracy
         return accuracy.n_ties / accuracy.n_pairs if accuracy.n_pairs else None
 
@@ -247,8 +247,8 @@ def _all_correlations(scored_items: ScoredItems) -> Iterator[Correlation]:
     """Yield every coefficient at every level, the level of the main rho first.
 
     At summary level, each coefficient is computed by both rules for documents on which it is
-    undefined. Pairs have no systems, and a document has few pairs, so they have the dataset level
-    only. For weighted labels, coefficients without a weighted form are left out at dataset level.
+    undefined. Labelled pairs have the dataset level only: they have no systems, and a document has
+    few pairs. For weighted labels, coefficients without weights are left out at dataset level.
     """
     is_weighted, is_pairwise = scored_items.items.is_weighted, scored_items.is_pairwise
     levels = ("dataset",) if is_pairwise else defined_levels(scored_items.items)
@@ -262,7 +262,7 @@ def _all_correlations(scored_items: ScoredItems) -> Iterator[Correlation]:
 
 
 def _compare_with_scale(scored_items: ScoredItems) -> ScaleComparison | None:
-    """Compare means and SDs; None for pairs, weighted labels, and numbers off the judge's scale."""
+    """Compare scores' and labels' means and SDs; None for pairs, weights, or different scales."""
     is_unsuited = scored_items.is_pairwise or scored_items.items.is_weighted
     if is_unsuited or not scored_items.is_within_scale:
         return None

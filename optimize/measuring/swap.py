@@ -1,7 +1,7 @@
 """Decide whether a new judge may replace an old one, and list the rows that change.
 
-The interval of the difference between both judges' figures is compared with a margin. At most 5 of
-100 new judges that are worse by the margin pass as not worse (benchmarks/swaps.py).
+The interval of the new judge's figure minus the old judge's is compared with a margin. Of 100 new
+judges that are worse by the margin, at most 5 pass as not worse (benchmarks/swaps.py).
 """
 
 import math
@@ -36,7 +36,7 @@ from optimize.statistics.rows import scored_rows
 
 SwapOutcome = Literal["better", "not worse", "worse", "undecided"]
 Side = Literal["neither", "new", "old"]
-# Upper bound on the changed rows that JSON lists.
+# JSON lists at most this many changed rows.
 MAX_CHANGED_ROWS = 100
 
 
@@ -44,9 +44,9 @@ MAX_CHANGED_ROWS = 100
 class SwapDecision:
     """The decision whether a new judge may replace an old one.
 
-    `difference` is the new judge's figure minus the old judge's; None if there are no labels yet.
-    Its 90 % interval is widened so that it holds each time that a growing set of labels is looked
-    at, `looks` times in all. `why_undecided` says why labels cannot decide, whatever the figures.
+    `difference` is the new judge's figure minus the old judge's; it is None if there are no labels
+    yet. Its 90 % interval is widened so that it holds at each of `looks` looks at a growing set of
+    labels. `why_undecided` says why labels cannot decide, whatever the figures are.
     """
 
     new_judge: str = field(metadata={"json": "new"})
@@ -88,10 +88,10 @@ class SwapDecision:
                 opposite = "not worse"
             case _:
                 return f"These labels cannot tell whether {new} is worse than {old} {by_more}."
-        looks = f" in any{looks_text(self.looks)}" if self.looks > 1 else ""
+        looks_note = f" in any{looks_text(self.looks)}" if self.looks > 1 else ""
         return (
             f"On documents like these {new} is {claim}. Of judges that are {opposite}, at most 5% "
-            f"would get this verdict{looks}."
+            f"would get this verdict{looks_note}."
         )
 
     @property
@@ -100,7 +100,7 @@ class SwapDecision:
 
     @property
     def faults(self) -> list[str]:
-        """The sentence as a fault for CI; empty if the new judge may replace the old judge."""
+        """The decision as a fault for CI; empty if the new judge may replace the old judge."""
         titles = {"worse": "falls short", "undecided": "undecided"}
         return [f"{titles[self.outcome]}: {self.sentence}"] if self.outcome in titles else []
 
@@ -112,7 +112,7 @@ class SwapDecision:
 class ChangedRow:
     """A row to which two judges give different verdicts, preferences or ranks.
 
-    `change` has the new judge's score, and a text on both judges' verdicts in place of a verdict.
+    `change` describes the row as a miss. Its `verdict` has the verdicts of both judges.
     """
 
     change: Miss
@@ -138,7 +138,7 @@ class SwapResult(SwapDecision):
 
     The new judge comes first in `comparison`. `documents_to_decide` is the total number of
     documents that would decide, or None if that number is too large. `changed_rows` has the
-    rows whose position changed most.
+    rows whose verdict, preferred output or rank changed most.
     """
 
     comparison: JudgeComparison = field(metadata=INLINED_IN_JSON)
@@ -150,7 +150,7 @@ class SwapResult(SwapDecision):
     changed_rows: Sequence[ChangedRow] = field(metadata={"json": "changed"})
 
     def to_json(self) -> JsonObject:
-        """Return all fields, and the sentence in `short` or `undecided` if the swap is refused."""
+        """Return all fields; the sentence is also under "short" (worse) or "undecided"."""
         shortfalls = [self.sentence] if self.outcome == "worse" else []
         undecided = [self.sentence] if self.is_undecided else []
         return {**SwapDecision.to_json(self), "short": shortfalls, "undecided": undecided}
@@ -191,7 +191,7 @@ def decide_swap(
 
 
 def paired_scores(new_judge: JudgeEntry, old_judge: JudgeEntry) -> tuple[ScoredItems, ScoredItems]:
-    """Return both judges on the rows that both scored, without rows that either was tuned on."""
+    """Return both judges' scores on the rows that both scored and that neither was tuned on."""
     scores_by_name: dict[str, ScoredItems] = {}
     for entry in (new_judge, old_judge):
         if (scored_items := entry.scored_items) is None:
@@ -236,7 +236,7 @@ def figure_difference(
 
 
 def _share_of_document(document_ids: Sequence[str], is_counted: Mask) -> float:
-    """Return which share of the counted outputs has the same document as a random one of them."""
+    """Return the share of counted outputs that have the same document as a random one of them."""
     # A judge may err on all outputs of a document at once.
     counts = np.unique(np.asarray(document_ids)[is_counted], return_counts=True)[1]
     shares = counts / counts.sum()
@@ -257,7 +257,7 @@ def _loss_of_document(old_scored: ScoredItems) -> float:
 def documents_needed(
     contributions: Vector, possible_contribution: float, margin: float, looks: int
 ) -> int | None:
-    """Return how many documents would decide, if all are like these; None if that is too many."""
+    """Return how many documents like these would decide about the swap; None for too many."""
     for multiple in range(2, MAX_FURTHER_LABELS // contributions.size + 1):
         further_contributions = np.tile(contributions, multiple)
         interval = cautious_interval(further_contributions, possible_contribution, looks)
@@ -281,7 +281,7 @@ def swap_outcome(interval: Interval | None, margin: float) -> SwapOutcome:
 def list_changed_rows(new_scored: ScoredItems, old_scored: ScoredItems) -> list[ChangedRow]:
     """Return the rows on which the judges differ: in verdict, preferred output, or else rank.
 
-    The largest changes come first; among equals, rows on which people side with the old judge.
+    The largest changes come first. Of equal changes, those come first that people do not share.
     """
     scores = np.stack([new_scored.scores, old_scored.scores, new_scored.human])
     if new_scored.has_verdicts and old_scored.has_verdicts:
@@ -296,13 +296,13 @@ def list_changed_rows(new_scored: ScoredItems, old_scored: ScoredItems) -> list[
     moves = new - old
     # How much closer to people the new judge is than the old judge; negative if it is farther.
     gains = np.abs(old - human) - np.abs(new - human)
-    sides: dict[int, Side] = {0: "neither", 1: "new", -1: "old"}
-    # Scores are verdicts only if both judges give verdicts.
-    scored_alike = old_scored if new_scored.has_verdicts else new_scored
+    side_by_sign: dict[int, Side] = {0: "neither", 1: "new", -1: "old"}
+    # Scores are shown as verdicts only if both judges give verdicts.
+    text_source = old_scored if new_scored.has_verdicts else new_scored
     changed_rows = []
     for row in np.lexsort((gains, -np.abs(moves))).tolist():
         if moves[row]:
-            new_text, old_text, people_text = map(scored_alike.label_text, scores[:, row])
+            new_text, old_text, people_text = map(text_source.label_text, scores[:, row])
             change = replace(
                 Miss.from_row(new_scored, "change", row),
                 label=people_text,
@@ -311,7 +311,7 @@ def list_changed_rows(new_scored: ScoredItems, old_scored: ScoredItems) -> list[
             changed_row = ChangedRow(
                 change=change,
                 direction="up" if moves[row] > 0 else "down",
-                people_side_with=sides[int(np.sign(gains[row]))],
+                people_side_with=side_by_sign[int(np.sign(gains[row]))],
                 old_score=old_scored.scores[row],
                 human=new_scored.human[row],
             )

@@ -18,7 +18,7 @@ from optimize.statistics.intervals import Figure
 class SplitResult(ByJudge[Scorecard]):
     """Both judges' scorecards on one held-out split, and the tuned judge's gain in rho.
 
-    `balanced_gain` is None if the judge was tuned for another objective.
+    `balanced_gain`, the gain in balanced accuracy, is None if the judge was tuned for rho.
     """
 
     gain: Figure
@@ -56,8 +56,8 @@ class TuningResult:
 
     `unseen` has both judges' figures on systems that tuning did not see. `limit_reached` says that
     a limit on calls or cost ended the search, so that a larger limit may find a better judge.
-    `lm_calls` does not count the calls that the reply cache answered. `request_changes` are
-    parameters that an endpoint refused.
+    `lm_calls` does not count the calls that the reply cache answered. `request_changes` names the
+    parameters that requests lack, because an endpoint refused them.
     """
 
     dimension: str

@@ -1,4 +1,4 @@
-"""The verification of one judge: its figures, what else moves its scores, and its floors in CI."""
+"""Verify one judge: its figures, what else moves its scores, and the lowest figures to accept."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ from optimize.statistics.verdict_rates import MIN_OUTPUTS_FOR_RATES, Rate, Verdi
 
 # The influence of length or position on scores is reported if it is at least this large.
 MIN_ASSOCIATION = 0.1
-# The result has at most this many false passes and false alarms each; a report has all of them.
+# The result lists at most this many false passes and this many false alarms; a report lists all.
 MAX_MISSES_SHOWN = 3
 # With fewer documents, dataset-level rho on new labels often has no interval.
 MIN_DOCUMENTS_FOR_DATASET_FLOOR = 100
@@ -59,7 +59,7 @@ class LengthAssociation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Associations:
-    """Influences on the scores other than quality; None if inapplicable or unknown.
+    """Influences on the scores other than quality; an influence is None if it is not known.
 
     `position_bias` is the share of choices for the output shown first, minus the share for the
     second. `repeat_agreement` is how often two replies about the same row give the same verdict.
@@ -119,8 +119,8 @@ class FloorCheck:
     """Whether a judge's figures are at or above the floors that the user set.
 
     Each floor has a text: in `held` if the figure's interval lies above it, in `shortfalls` if the
-    interval lies below it, else in `undecided`. Intervals are widened so that they hold each time
-    that a growing set of labels is looked at, `looks` times in all.
+    interval lies below it, else in `undecided`. Intervals are widened so that they hold at each of
+    `looks` looks at a growing set of labels.
     """
 
     looks: int = 1
@@ -199,15 +199,15 @@ def check_floors(result: Verification, floors: Mapping[str, float], looks: int =
     if floors and result.scorecard.has_same_scores:
         shortfalls.append("outputs that people order all get the same score")
         floors = {}
-    texts = {"falls short": shortfalls, "undecided": list[str](), "holds": list[str]()}
+    texts_by_outcome = {"falls short": shortfalls, "undecided": list[str](), "holds": list[str]()}
     for name, floor_value in floors.items():
         outcome, text = _check_figure(result, name, floor_value, looks)
-        texts[outcome].append(text)
+        texts_by_outcome[outcome].append(text)
     return FloorCheck(
         looks=looks,
-        held=texts["holds"],
-        shortfalls=texts["falls short"],
-        undecided=texts["undecided"],
+        held=texts_by_outcome["holds"],
+        shortfalls=texts_by_outcome["falls short"],
+        undecided=texts_by_outcome["undecided"],
     )
 
 
@@ -237,11 +237,11 @@ def _check_figure(
 def _labels_to_add(
     result: Verification, figure: Correlation | Rate, counted_label: str, floor_value: float
 ) -> str:
-    """Return how many more labels would decide, if the figure stays the same."""
+    """Return how many more labels would decide about the floor, if the figure stays the same."""
     verdict_figures = result.scorecard.verdict_figures
     n_missing = verdict_figures.judge.n_missing_labels if verdict_figures else {}
-    if n := n_missing.get(counted_label):
-        return f"{count_text(n, f'more {counted_label}')} would give an interval"
+    if n_for_interval := n_missing.get(counted_label):
+        return f"{count_text(n_for_interval, f'more {counted_label}')} would give an interval"
     if n_to_add := floor.labels_to_add(figure, floor_value):
         labels_text = count_text(n_to_add, f"more {counted_label or 'document'}")
         return f"about {labels_text} would decide, if the judge does as well on them"
@@ -251,15 +251,15 @@ def _labels_to_add(
 def _reasons_to_fail(result: Verification, *, has_floors: bool) -> Iterator[str]:
     """Yield each reason why the check fails, whatever the figures are."""
     n_outputs, n_failed = result.data_counts.n_outputs, result.scorecard.rho.n_failed
-    at_most = f"at most {MAX_FAILED_SHARE:.0%} may"
+    limit_text = f"at most {MAX_FAILED_SHARE:.0%} may"
     if n_failed > MAX_FAILED_SHARE * n_outputs:
         share = n_failed / n_outputs
-        yield f"{share:.1%} of the judgements failed ({n_failed:,} of {n_outputs:,}); {at_most}"
+        yield f"{share:.1%} of the judgements failed ({n_failed:,} of {n_outputs:,}); {limit_text}"
     if not has_floors:
         return
     n_labels = n_outputs + result.n_unjudged
     if result.n_unjudged > MAX_FAILED_SHARE * n_labels:
-        yield f"{result.n_unjudged:,} of {n_labels:,} labels have no record; {at_most}"
+        yield f"{result.n_unjudged:,} of {n_labels:,} labels have no record; {limit_text}"
     if result.overlap.tuned_on_these_labels:
         yield f"the judge was tuned on {result.overlap.n_rows:,} of these {result.scorecard.unit}s"
 
@@ -267,8 +267,8 @@ def _reasons_to_fail(result: Verification, *, has_floors: bool) -> Iterator[str]
 def suggest_floors(figures: Correlation | VerdictAgreement) -> str:
     """Return the flags --min-... with floors that suit a judge with these figures.
 
-    With as many new labels, an equally good judge passes the floors in nine of ten cases. If labels
-    are so few that figures on new ones may have no interval, the text is empty.
+    On as many new labels, an equally good judge passes the floors in nine of ten cases. The text is
+    empty if labels are so few that figures on as many new labels may have no interval.
     """
     if isinstance(figures, VerdictAgreement):
         tpr, tnr = _rate_floor(figures.tpr), _rate_floor(figures.tnr)
