@@ -127,11 +127,11 @@ def compare(flags: Namespace) -> CommandOutcome:
         return CommandOutcome(lines, lines)
     with open_run_and_ask(flags, "compare", task, judge_entries) as (folder, judge_entries):
         comparison = compare_judges(judge_entries, task)
-        seconds, name = round(time.monotonic() - start_time, 3), str(folder)
-        run = CompareRun(comparison=comparison, seed=flags.seed, seconds=seconds, folder=name)
+        seconds, path = round(time.monotonic() - start_time, 3), str(folder)
+        run = CompareRun(comparison=comparison, seed=flags.seed, seconds=seconds, folder=path)
         write_json(folder / SUMMARY_FILE, to_json(run))
         write_comparison(folder / REPORT_FILE, comparison)
-    lines = comparison_lines(comparison, seconds, name)
+    lines = comparison_lines(comparison, seconds, path)
     faults = [f"not measured: {entry.name}: {entry.why_unscored}" for entry in comparison.left_out]
     return CommandOutcome(run, lines, faults)
 

@@ -19,10 +19,10 @@ from optimize.inputs.flags import CommandOutcome, CommandParser, add_estimate_fl
 from optimize.inputs.labelled import LabelSource
 from optimize.measuring.asking import Task
 from optimize.measuring.partial_labels import (
-    are_verdicts,
     estimate_mean_label,
     find_label_scale,
     label_mask,
+    labels_are_verdicts,
     unlabelled_systems,
 )
 from optimize.measuring.scored import ScoredItems, are_fractions
@@ -33,7 +33,7 @@ from optimize.statistics.mean_estimates import (
     labels_needed,
     system_differences,
 )
-from optimize.task_flags import read_judgements_by_id, read_partial_task
+from optimize.task_flags import read_judgements_by_id, read_task_on_all_outputs
 
 COMMAND_NAME = "dspy-judges estimate"
 
@@ -95,11 +95,11 @@ class EstimateResult:
 
 def estimate(flags: Namespace) -> CommandOutcome:
     """Estimate the mean label, over all outputs and by system, from the files that flags name."""
-    task = read_partial_task(LabelSource.from_flags(flags), flags.dimension)
+    task = read_task_on_all_outputs(LabelSource.from_flags(flags), flags.dimension)
     scored_items = _read_scores(flags, task)
     items, labels = scored_items.items, scored_items.labels
-    scale = find_label_scale(scored_items, scale=flags.scale, definition=flags.dimension)
-    has_rates = are_fractions(scored_items.scores) and are_verdicts(scored_items)
+    scale = find_label_scale(scored_items, scale=flags.scale, dimension_spec=flags.dimension)
+    has_rates = are_fractions(scored_items.scores) and labels_are_verdicts(scored_items)
     is_rate = scale == (0, 1) and has_rates
 
     def estimate_mean(outputs: ScoredItems) -> MeanEstimate:
@@ -118,8 +118,8 @@ def estimate(flags: Namespace) -> CommandOutcome:
         with suppress(ValueError):  # too few labels
             outputs = scored_items.of_ids({item.id for item in items if item.system == name})
             estimate_by_system[name] = estimate_mean(outputs)
-    means = {name: one.value for name, one in estimate_by_system.items() if one is not None}
-    best_first = sorted(means, key=means.__getitem__, reverse=True)
+    mean_by_system = {name: one.value for name, one in estimate_by_system.items() if one}
+    best_first = sorted(mean_by_system, key=mean_by_system.__getitem__, reverse=True)
     vectors = scored_items.human, scored_items.scores, items.document_ids, items.system_ids
     result = EstimateResult(
         data_identity={"name": labels.name, "sha256": labels.sha256},
@@ -154,8 +154,8 @@ def _read_scores(flags: Namespace, task: Task) -> ScoredItems:
 
 def _labels_to_halve_interval(estimate: MeanEstimate) -> int | None:
     """Return how many more labels halve the interval's width; None if all are not enough."""
-    n_needed = labels_needed(estimate, estimate.interval.half_width)
-    return None if n_needed is None else max(n_needed - estimate.n_labels, 0)
+    n_labels_needed = labels_needed(estimate, estimate.interval.half_width)
+    return None if n_labels_needed is None else max(n_labels_needed - estimate.n_labels, 0)
 
 
 def _estimate_json(estimate: MeanEstimate) -> JsonObject:
@@ -206,7 +206,7 @@ def estimate_lines(result: EstimateResult) -> list[str]:
             line += f"; {best} less {name} {figure_text(difference, signed=True)}"
         lines.append(line)
     if differences:
-        lines.append("Differences are on shared documents; their intervals hold for all together.")
+        lines.append("Differences are on shared documents; all their intervals hold at once.")
     return lines
 
 

@@ -168,8 +168,8 @@ def join_judges(flags: argparse.Namespace) -> CommandOutcome:
     ids = learning_ids.union(*held_out_ids.by_name.values())
     judge_entries = [replace(entry, items=entry.items.of_ids(ids)) for entry in judge_entries]
     if flags.dry_run:
-        costs = cost_lines(judge_entries, flags.price)
-        return CommandOutcome(costs, costs)
+        cost_texts = cost_lines(judge_entries, flags.price)
+        return CommandOutcome(cost_texts, cost_texts)
     with open_run_and_ask(flags, "panel", task, judge_entries) as (folder, judge_entries):
         scored_by_name = on_common_rows(_scored_by_name(judge_entries))
         learning = {name: scored.of_ids(learning_ids) for name, scored in scored_by_name.items()}
@@ -263,7 +263,7 @@ def _agreement_rate(scored: ScoredItems) -> Rate:
 
 
 def _make_panel(judges: Mapping[str, Any], weighted_members: Sequence[WeightedMember]) -> Panel:
-    """Return the panel of these members, which judges what its first member judges."""
+    """Return a panel of these members; it judges what its first member judges."""
     members = [Member(judge=judges[member.name], **member._asdict()) for member in weighted_members]
     return Panel.join(members[0].judge.subject, members)
 

@@ -38,17 +38,17 @@ from optimize.measuring.capacity import (
     n_missing_for_intervals,
 )
 from optimize.measuring.partial_labels import (
-    are_verdicts,
     estimate_mean_label,
     find_label_scale,
     label_mask,
+    labels_are_verdicts,
 )
 from optimize.measuring.scored import ScoredItems, are_fractions
 from optimize.statistics.correlations import correlation
 from optimize.statistics.intervals import MIN_DOCUMENTS_FOR_INTERVAL, Figure, random_generator
 from optimize.statistics.mean_estimates import labels_needed as n_labels_for_width
 from optimize.statistics.verdict_rates import MIN_OUTPUTS_FOR_RATES, verdict_agreement
-from optimize.task_flags import partial_task, read_judgements_by_id, read_partial_task
+from optimize.task_flags import read_judgements_by_id, read_task_on_all_outputs, task_on_all_outputs
 
 COMMAND_NAME = "dspy-judges plan"
 # Figures on fewer labelled documents are too uncertain to plan from. So a first round of so many
@@ -144,7 +144,7 @@ def plan(flags: argparse.Namespace) -> CommandOutcome:
     figures, labels_needed = dict[str, PlannedFigure](), list[LabelsNeeded]()
     n_to_label: float = FIRST_ROUND_DOCUMENTS - n_labelled_and_scored
     if n_labelled_and_scored >= MIN_LABELLED_DOCUMENTS:
-        scale = find_label_scale(scored_items, scale=flags.scale, definition=flags.dimension)
+        scale = find_label_scale(scored_items, scale=flags.scale, dimension_spec=flags.dimension)
         if floors:
             labels_needed = [_labels_for_floors(labelled_items, scale, floors)]
             n_labels = next(iter(labels_needed[0].n_labels.values())) or math.inf
@@ -198,7 +198,7 @@ def _labels_for_floors(
     labelled_items: ScoredItems, label_scale: Scale, floors: Mapping[str, float]
 ) -> LabelsNeeded:
     """Return how many labels decide about the floors, if fails stay as frequent as so far."""
-    if label_scale != (0, 1) or not are_verdicts(labelled_items):
+    if label_scale != (0, 1) or not labels_are_verdicts(labelled_items):
         raise SettingsError("--min-tpr and --min-tnr need labels that say pass or fail")
     is_decided = labelled_items.human != 0.5
     return labels_needed_for_floors(floors, float(1 - labelled_items.human[is_decided].mean()))
@@ -214,8 +214,8 @@ def _read_labels_so_far(flags: argparse.Namespace) -> Task:
         assert isinstance(outputs, LabelledSet)
         if not outputs.reading.ratings:
             dimension = dimension_name(flags.dimension) if flags.dimension else ""
-            return partial_task(outputs, dimension)
-    return read_partial_task(label_source, flags.dimension)
+            return task_on_all_outputs(outputs, dimension)
+    return read_task_on_all_outputs(label_source, flags.dimension)
 
 
 def plan_figures(
@@ -225,7 +225,7 @@ def plan_figures(
     labelled_items = scored_items.of_rows(np.flatnonzero(label_mask(scored_items)).tolist())
     n_labelled = len(labelled_items.items.documents)
     n_unlabelled = len(scored_items.items.documents) - n_labelled
-    is_rate = label_scale == (0, 1) and are_verdicts(scored_items)
+    is_rate = label_scale == (0, 1) and labels_are_verdicts(scored_items)
     mean = estimate_mean_label(scored_items, label_scale)
     figures: dict[str, Figure] = {"true rate" if is_rate else "true mean": mean}
     n_missing_by_figure, n_for_interval = dict[str, int](), MIN_DOCUMENTS_FOR_INTERVAL
@@ -254,8 +254,8 @@ def plan_figures(
         elif n_missing := n_missing_by_figure.get(name):
             n_more = n_missing * n_labelled / max(1, n_for_interval - n_missing)
         if figure is mean and n_more > 0:
-            n_needed = n_labels_for_width(mean, target_width) or math.inf
-            n_more = max(1, n_needed * n_labelled / mean.n_labels - n_labelled)
+            n_labels_needed = n_labels_for_width(mean, target_width) or math.inf
+            n_more = max(1, n_labels_needed * n_labelled / mean.n_labels - n_labelled)
         n_more_documents = None if n_more > n_unlabelled else max(0, math.ceil(n_more))
         planned_figures[name] = PlannedFigure(figure=figure, n_more_documents=n_more_documents)
     return planned_figures

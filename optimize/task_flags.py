@@ -95,7 +95,7 @@ def read_task(
     return task, [*entries, *_read_recordings(flags, subject, task)]
 
 
-def read_partial_task(label_source: LabelSource, dimension_spec: str | None) -> Task:
+def read_task_on_all_outputs(label_source: LabelSource, dimension_spec: str | None) -> Task:
     """Return a task on all outputs, some of them with labels on one dimension.
 
     The dimension is that of --dimension, else the only dimension of the labels. An output whose
@@ -107,7 +107,7 @@ def read_partial_task(label_source: LabelSource, dimension_spec: str | None) -> 
         scales=label_scale and {"*": label_scale},
     )
     dimension = only_dimension(labelled_set)
-    task, notes = partial_task(labelled_set, dimension), [*labelled_set.notes]
+    task, notes = task_on_all_outputs(labelled_set, dimension), [*labelled_set.notes]
     n_tied = int((task.items().human == 0.5).sum())
     if n_tied and dimension in labelled_set.words:
         outputs_text = count_text(n_tied, "output")
@@ -117,7 +117,7 @@ def read_partial_task(label_source: LabelSource, dimension_spec: str | None) -> 
     return task
 
 
-def partial_task(labelled_set: LabelledSet, dimension: str) -> Task:
+def task_on_all_outputs(labelled_set: LabelledSet, dimension: str) -> Task:
     """Return a task on all outputs of the set, labelled or not."""
     return Task(dimension=dimension, labels=labelled_set, level="dataset", with_unlabelled=True)
 
@@ -168,7 +168,7 @@ def _unlabelled_task(flags: Namespace, dimension: str, judges: list[NamedJudge])
     assert isinstance(labelled_set, LabelledSet)
     outputs = tuple(replace(output, ratings={}) for output in labelled_set.outputs)
     labelled_set = replace(labelled_set, outputs=outputs)
-    task = partial_task(labelled_set, dimension)
+    task = task_on_all_outputs(labelled_set, dimension)
     ids_tuned_on = {row_id for _, judge in judges for row_id in tuned_ids(judge, task.items(judge))}
     new_outputs = tuple(output for output in outputs if output.id not in ids_tuned_on)
     if not new_outputs:

@@ -140,9 +140,9 @@ def _with_clear_loss(result: ChangedRowsSwap, gain: Vector, human: Vector) -> Ch
         n_gained, n_lost = int((gains == 1).sum()), int((gains == -1).sum())
         if is_clearly_worse(n_lost, n_gained):
             reason = (
-                f"{new} is clearly worse on {class_name}: of those labelled, only {old} gets "
-                f"{n_lost:,} right, and only {new} {n_gained:,}. To decide about balanced "
-                "accuracy, label outputs at random and leave out --changed."
+                f"{new} is clearly worse on {class_name}: of the labelled {class_name}, "
+                f"{n_lost:,} are right only by {old}, {n_gained:,} only by {new}. To decide about "
+                "balanced accuracy, label outputs at random and leave out --changed."
             )
             clear_loss = {"word": class_name, "n_gained": n_gained, "n_lost": n_lost}
             return replace(result, outcome="undecided", why_undecided=reason, clear_loss=clear_loss)

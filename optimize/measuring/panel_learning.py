@@ -104,7 +104,7 @@ def learn_panel(scored_by_name: Mapping[str, ScoredItems], rng: np.random.Genera
     member_names = [name for name in sorted(scored_by_name) if name not in why_excluded]
     whole_panel = np.ones(len(member_names), bool)
     smaller_panels = list(~np.eye(len(member_names), dtype=bool)) if len(member_names) > 1 else []
-    gain, *losses = member_scores.held_out_gains([whole_panel, *smaller_panels], rng)
+    gain, *other_gains = member_scores.held_out_gains([whole_panel, *smaller_panels], rng)
     if not np.isfinite(gain.standard_error):
         raise SettingsError(
             "label more documents: weights cannot be learned, because people rate outputs "
@@ -134,7 +134,7 @@ def learn_panel(scored_by_name: Mapping[str, ScoredItems], rng: np.random.Genera
         members=tuple(members),
         gain=gain,
         rho_alone=dict(zip(member_names, rhos.tolist(), strict=True)),
-        rho_added=dict(zip(member_names, losses or [gain], strict=True)),
+        rho_added=dict(zip(member_names, other_gains or [gain], strict=True)),
         why_excluded=why_excluded,
     )
 

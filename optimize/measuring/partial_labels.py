@@ -23,7 +23,7 @@ def label_mask(scored_items: ScoredItems) -> Mask:
     return ~np.isnan(scored_items.human)
 
 
-def are_verdicts(scored_items: ScoredItems) -> bool:
+def labels_are_verdicts(scored_items: ScoredItems) -> bool:
     """Return whether labels are passes (1), fails (0) and ties of annotators (0.5) only."""
     return bool(np.isin(scored_items.human[label_mask(scored_items)], (0, 0.5, 1)).all())
 
@@ -49,17 +49,17 @@ def estimate_mean_label(scored_items: ScoredItems, scale: Scale) -> MeanEstimate
 
 
 def find_label_scale(
-    scored_items: ScoredItems, *, scale: str | None, definition: str | None
+    scored_items: ScoredItems, *, scale: str | None, dimension_spec: str | None
 ) -> Scale:
     """Return the ends of the scale in --scale, else in the labels' file, else of the dimension.
 
     The ends are 0 and 1 for labels in words. They are not taken from the labels, since all labels
-    may be near one end. `definition` is the argument of --dimension. Raises LabelError if the scale
+    may be near one end. `dimension_spec` is that of --dimension. Raises LabelError if the scale
     is unknown, or if a label lies outside the scale.
     """
     labels, dimension = scored_items.labels, scored_items.dimension
     assert isinstance(labels, LabelledSet)
-    subject = find_subject(definition or dimension)
+    subject = find_subject(dimension_spec or dimension)
     ratings = scored_items.human[label_mask(scored_items)]
     lowest, highest = (ratings.min(), ratings.max()) if ratings.size else (0.0, 0.0)
     ends = parse_scale(scale) or labels.scales.get(dimension)

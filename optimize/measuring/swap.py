@@ -238,8 +238,8 @@ def figure_difference(
 def _share_of_document(document_ids: Sequence[str], is_counted: Mask) -> float:
     """Return the share of counted outputs that have the same document as a random one of them."""
     # A judge may err on all outputs of a document at once.
-    counts = np.unique(np.asarray(document_ids)[is_counted], return_counts=True)[1]
-    shares = counts / counts.sum()
+    n_by_document = np.unique(np.asarray(document_ids)[is_counted], return_counts=True)[1]
+    shares = n_by_document / n_by_document.sum()
     return float(shares @ shares)
 
 
@@ -292,10 +292,10 @@ def list_changed_rows(new_scored: ScoredItems, old_scored: ScoredItems) -> list[
         positions = np.zeros(scores.shape)
         for rows in new_scored.rows_ranked_together:
             positions[:, rows] = midranks(scores[:, rows]) / rows.size
-    new, old, human = positions
-    moves = new - old
+    new_positions, old_positions, human_positions = positions
+    moves = new_positions - old_positions
     # How much closer to people the new judge is than the old judge; negative if it is farther.
-    gains = np.abs(old - human) - np.abs(new - human)
+    gains = np.abs(old_positions - human_positions) - np.abs(new_positions - human_positions)
     side_by_sign: dict[int, Side] = {0: "neither", 1: "new", -1: "old"}
     # Scores are shown as verdicts only if both judges give verdicts.
     text_source = old_scored if new_scored.has_verdicts else new_scored

@@ -130,7 +130,7 @@ class FloorCheck:
 
     @property
     def outcome(self) -> str:
-        """The outcome of the worst floor; empty if no floors were set and nothing is wrong."""
+        """The worst outcome of all floors; "" if there are no floors and no reasons to fail."""
         if self.shortfalls:
             return "falls short"
         return "undecided" if self.undecided else "holds" if self.held else ""
@@ -183,7 +183,7 @@ class Verification:
 
     @property
     def faults(self) -> list[str]:
-        """A line for each floor that the judge falls short of, or that labels cannot decide."""
+        """A line for each floor that a figure is below, or that these labels cannot decide."""
         shortfalls = [f"falls short: {reason}" for reason in self.floor_check.shortfalls]
         return [*shortfalls, *(f"undecided: {reason}" for reason in self.floor_check.undecided)]
 

@@ -122,7 +122,7 @@ def test_a_judge_that_passes_nearly_everything_is_not_certified_by_accuracy() ->
     words = [*flags([1] * 400, old), "--changed", label_file(rows, people)]
     end = run(command, *words, "--margin", ".1")
     assert end.code == 3
-    assert "new is clearly worse on fails: of those labelled, only old gets 40 right" in end.out
+    assert "worse on fails: of the labelled fails, 40 are right only by old" in end.out
     result = json_of(command, *words, code=3)
     assert result["clear_loss"] == {"word": "fails", "n_gained": 0, "n_lost": 40}
 
