@@ -153,7 +153,7 @@ def _read_scores(flags: Namespace, task: Task) -> ScoredItems:
 
 
 def _labels_to_halve_interval(estimate: MeanEstimate) -> int | None:
-    """Return how many more labels halve the interval's width; None if all are not enough."""
+    """Return how many more labels halve the interval's width; None if no number does."""
     n_labels_needed = labels_needed(estimate, estimate.interval.half_width)
     return None if n_labels_needed is None else max(n_labels_needed - estimate.n_labels, 0)
 

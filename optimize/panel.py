@@ -256,14 +256,14 @@ def _measure_split(scored_by_name: ScoredByName, fit: PanelFit, ids: frozenset[s
     )
 
 
-def _agreement_rate(scored: ScoredItems) -> Rate:
+def _agreement_rate(scored_items: ScoredItems) -> Rate:
     """Return a pairwise judge's accuracy, or another judge's rho, with its number of documents."""
-    figure = scored.pairwise_accuracy if scored.is_pairwise else scored.rho
+    figure = scored_items.pairwise_accuracy if scored_items.is_pairwise else scored_items.rho
     return Rate(figure.value, figure.interval, figure.n_documents)
 
 
 def _make_panel(judges: Mapping[str, Any], weighted_members: Sequence[WeightedMember]) -> Panel:
-    """Return a panel of these members; it judges what its first member judges."""
+    """Return a panel of these members, on the subject of the first member."""
     members = [Member(judge=judges[member.name], **member._asdict()) for member in weighted_members]
     return Panel.join(members[0].judge.subject, members)
 

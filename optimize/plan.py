@@ -87,8 +87,8 @@ def command(arguments: Sequence[str]) -> int:
 class PlannedFigure:
     """A figure on the labels so far, and how many more labelled documents it needs.
 
-    With `n_more_documents` more, its interval has the target width; or it has an interval, if the
-    labels so far are too few for one. None means that even all unlabelled documents are too few.
+    `n_more_documents` more documents narrow its interval to the target width, or give an interval
+    where there is none. The number is None if even all unlabelled documents are too few.
     """
 
     figure: Figure
@@ -333,17 +333,17 @@ def plan_lines(result: PlanResult) -> list[str]:
     return [*wrap_lines(*sentences, f"{result.file_to_label}: {drawn_text}"), result.next_command]
 
 
-def _figure_line(name: str, planned: PlannedFigure, n_left: int) -> str:
+def _figure_line(name: str, planned_figure: PlannedFigure, n_unlabelled: int) -> str:
     """Return the line on a figure; `n_left` documents are unlabelled."""
-    width, n_more = planned.width, planned.n_more_documents
+    width, n_more = planned_figure.width, planned_figure.n_more_documents
     width_text = TOO_FEW_FOR_INTERVAL if width is None else f"width {width:.3f}"
     if n_more is None:
-        need_text = f"not by all {n_left:,} left" if n_left else "not reached"
+        need_text = f"not by all {n_unlabelled:,} left" if n_unlabelled else "not reached"
     elif n_more == 0:
         need_text = "reached"
     else:
         need_text = f"about {n_more:,} more" + (" for one" if width is None else "")
-    return f"{name:<17}  {figure_text(planned.figure)}, {width_text}: {need_text}"
+    return f"{name:<17}  {figure_text(planned_figure.figure)}, {width_text}: {need_text}"
 
 
 if __name__ == "__main__":

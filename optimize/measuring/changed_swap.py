@@ -105,7 +105,7 @@ def decide_by_changes(
         return replace(result, why_undecided=reason, file_to_label=file, label_command=command)
     if unexpected_ids := sorted(label_by_id.keys() - {*changed_ids}):
         raise LabelError(
-            f"{file}: {len(unexpected_ids):,} labels are on outputs that do not change, or "
+            f"{file}: {len(unexpected_ids):,} labels are on outputs whose verdict is unchanged, or "
             f"that {task.labels.name} lacks, such as {unexpected_ids[0]!r}; leave out "
             "--changed, which takes only labels on the rows that verify wrote there"
         )

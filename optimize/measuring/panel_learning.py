@@ -80,7 +80,7 @@ class PanelFit:
         return {"own": self.best_member, "shipped": self.kind, "gain": self.gain.to_json()}
 
     def score(self, scored_by_name: Mapping[str, ScoredItems]) -> ScoredItems:
-        """Return the judgements of the judge that ships; they fail where a member's failed."""
+        """Return the judgements of the judge that ships; without a member's score, one fails."""
         weighted_scores = [
             member.weight * (member.intercept + member.slope * scored_by_name[member.name].scores)
             for member in self.members

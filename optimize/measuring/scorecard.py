@@ -64,7 +64,7 @@ class PairFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictFigures:
-    """Figures on pass and fail: of the judge, and of always saying the more frequent verdict."""
+    """Figures of the judge's verdicts, and of a judge that always gives the commoner verdict."""
 
     judge: VerdictAgreement
     constant_judge: VerdictAgreement

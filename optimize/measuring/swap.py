@@ -100,7 +100,7 @@ class SwapDecision:
 
     @property
     def faults(self) -> list[str]:
-        """The decision as a fault for CI; empty if the new judge may replace the old judge."""
+        """The reason to fail in CI; empty if the new judge may replace the old judge."""
         titles = {"worse": "falls short", "undecided": "undecided"}
         return [f"{titles[self.outcome]}: {self.sentence}"] if self.outcome in titles else []
 
@@ -281,7 +281,7 @@ def swap_outcome(interval: Interval | None, margin: float) -> SwapOutcome:
 def list_changed_rows(new_scored: ScoredItems, old_scored: ScoredItems) -> list[ChangedRow]:
     """Return the rows on which the judges differ: in verdict, preferred output, or else rank.
 
-    The largest changes come first. Of equal changes, those come first that people do not share.
+    The largest changes come first. Of equal changes, those away from people's labels come first.
     """
     scores = np.stack([new_scored.scores, old_scored.scores, new_scored.human])
     if new_scored.has_verdicts and old_scored.has_verdicts:

@@ -221,17 +221,17 @@ def _check_figure(
     if counted_label and verdict_figures:
         figure = getattr(verdict_figures.judge, name)
     figure = replace(figure, interval=floor.interval_for_looks(figure, looks))
-    text = f"{figure_name} undefined"
+    figure_text = f"{figure_name} undefined"
     if not math.isnan(figure.value):
         ends_text = f"{interval_text(figure.interval)}{looks_text(looks)}"
-        text = f"{figure_name} {figure.value:.4f} {ends_text}"
+        figure_text = f"{figure_name} {figure.value:.4f} {ends_text}"
     outcome = floor.check_floor(figure.interval, floor_value)
     if outcome == "holds":
-        return outcome, f"{text} >= {floor_value:g}"
-    text += f", --min-{name} {floor_value:g}"
+        return outcome, f"{figure_text} >= {floor_value:g}"
+    figure_text += f", --min-{name} {floor_value:g}"
     if outcome == "undecided":
-        text += f": {_labels_to_add(result, figure, counted_label, floor_value)}"
-    return outcome, text
+        figure_text += f": {_labels_to_add(result, figure, counted_label, floor_value)}"
+    return outcome, figure_text
 
 
 def _labels_to_add(

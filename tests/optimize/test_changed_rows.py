@@ -102,7 +102,7 @@ def test_a_file_that_does_not_hold_the_changed_rows_is_refused():
     label_file([*CHANGED, 1, 2])
     pairwise = ["--pairwise", "safe", *about[2:]]
     for words, file, code, reason in (
-        (about, "labelled.jsonl", 1, "2 labels are on outputs that do not change, or"),
+        (about, "labelled.jsonl", 1, "2 labels are on outputs whose verdict is unchanged, or"),
         (about, "rows.jsonl", 2, "it holds no labels on safe, and its rows are not the rows"),
         (about, "changed.csv", 2, "name a file that ends in .jsonl"),
         (pairwise, "changed.jsonl", 2, "is for judges of pass or fail"),
