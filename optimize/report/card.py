@@ -296,8 +296,8 @@ def unweighted_sentence(label_counts: DataCounts) -> str:
     """Return which coefficients have no weighted form, or "" if the labels are not weighted."""
     if not label_counts.is_weighted:
         return ""
-    names = [name for name in COEFFICIENTS if not COEFFICIENTS[name].of_weighted]
-    symbols = ", ".join(COEFFICIENTS[name].symbol or name for name in names)
+    coefficient_names = [name for name in COEFFICIENTS if not COEFFICIENTS[name].of_weighted]
+    symbols = ", ".join(COEFFICIENTS[name].symbol or name for name in coefficient_names)
     return f"Left out at dataset level: {symbols} (no weighted form)."
 
 

@@ -58,9 +58,9 @@ def gain_contributions(
 def interval_on_these_rows(gain: ArrayLike, is_changed: Mask) -> Interval | None:
     """Return the 90 % interval for the difference in accuracy on exactly these rows.
 
-    The interval covers only one error: that of drawing changed rows for labelling. If all changed
-    rows have a label, the interval is a single point. If no changed row has a label, it is None.
-    Two made-up rows with the gains 1 and -1 are added, as `cautious_interval` explains.
+    The interval covers only one error: that of drawing changed rows for labelling. It is a single
+    point if all changed rows have a label. The interval is None if no changed row has a label. Two
+    made-up rows with the gains 1 and -1 are added, as `cautious_interval` explains.
     """
     gains = np.asarray(gain, dtype=float)
     known_gains = gains[is_changed & ~np.isnan(gains)]

@@ -112,5 +112,5 @@ def _summands_of_system_means(rows: ScoredRows) -> Matrix:
     # Scores are standardised, because a permutation swaps scores of judges with different scales.
     scores, n_cells = standardise(rows.scores, rows.weights), rows.n_documents * rows.n_systems
     cell_codes = rows.document_codes * rows.n_systems + rows.system_codes
-    sums = np.bincount(cell_codes, scores, n_cells).reshape(rows.n_documents, rows.n_systems)
-    return sums / np.bincount(rows.system_codes, minlength=rows.n_systems)
+    cell_sums = np.bincount(cell_codes, scores, n_cells).reshape(rows.n_documents, rows.n_systems)
+    return cell_sums / np.bincount(rows.system_codes, minlength=rows.n_systems)

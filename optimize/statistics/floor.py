@@ -91,7 +91,7 @@ def check_floor(interval: Interval | None, floor: float) -> str:
 def labels_to_add(figure: Correlation | Rate, floor: float) -> int | None:
     """Return about how many more labels would decide whether a judge is above a floor.
 
-    The result counts outputs; for rho, it counts documents. If the figure stays the same, so many
+    The result counts outputs; for rho, it counts documents. If the figure stays the same, this many
     labels move the nearer end of the figure's interval to the floor. On Fisher's z, the width of
     rho's interval is proportional to 1 / sqrt(documents). The result is None if no number of labels
     suffices, or if more than `MAX_FURTHER_LABELS` are needed.
