@@ -46,12 +46,12 @@ MIN_TRAINSET_DOCUMENTS = 10  # so that each half can test the other
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RankResult:
-    """How a program was tuned; printing it shows a report.
+    """How a program was tuned. Printing the result shows a report.
 
     The report has no figures on a test split, because all examples are used to tune.
 
     Attributes:
-        result: The figures of the run and the decision which program was returned.
+        result: The figures of the run, and the decision which program was returned.
         trials: The trials of the search, in order.
     """
 
@@ -92,18 +92,18 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
             document's text, as in group="document". By default "document_id" or "group".
         output: The output that people rated, if several outputs are ratings or choices. If the
             program was made by `judge.program()`, the default is the judge's answer.
-        level: The level of rho: "summary", "dataset", "system", or "auto" (by the examples).
+        level: The level of rho: "summary", "dataset" or "system". "auto" chooses by the examples.
         max_calls: Upper bound on the number of calls to both models together.
         max_cost: Upper bound on the cost of both models together, in US dollars.
         price: The price of `lm`, if the price is not known from the model's name: US dollars per
             million input tokens and per million output tokens.
-        proposer_price: The price of `proposer_lm`, in the same form.
+        proposer_price: The price of `proposer_lm`, in the form of `price`.
         max_demos: Upper bound on the number of demonstrations in a prompt.
         optimizer: "rank", "gepa", or an optimizer function; see `optimize.search.optimizer`.
         risk: The accepted chance that a tuned program is returned although it is no better.
         num_threads: Upper bound on the number of requests in flight.
         seed: The seed for splitting the examples and for the search.
-        folder: A folder that keeps every reply, so that the same compilation is paid for once.
+        folder: A folder that keeps every reply, so that the same compilation is not paid for twice.
         quiet: Whether to leave out the progress on stderr.
 
     Raises:
@@ -208,11 +208,12 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                 search_result = run.search()
                 seconds = time.monotonic() - start_time
                 tuning_result = summarize_run(run, search_result, None, seconds)
-        shipped = search_result.judges.for_judge(search_result.shipped)
-        threshold = shipped.threshold if prepared_run.goal == "balanced" else None
-        compiled = program.tuned_copy(shipped.prompt(untuned_prompt), shipped.weights, threshold)
-        compiled.detailed_results = RankResult(result=tuning_result, trials=run.trials.rows)
-        return compiled
+        candidate = search_result.judges.for_judge(search_result.shipped)
+        threshold = candidate.threshold if prepared_run.goal == "balanced" else None
+        prompt = candidate.prompt(untuned_prompt)
+        tuned_program = program.tuned_copy(prompt, candidate.weights, threshold)
+        tuned_program.detailed_results = RankResult(result=tuning_result, trials=run.trials.rows)
+        return tuned_program
 
     def _split_examples(
         self, program: UserProgram, examples: list[Example], print_line: Callable[[str], None]
@@ -234,10 +235,10 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                 f"document, name the field that has it, as in group={program.input_names[0]!r}"
             )
         indices = random_generator(self.seed, "split").permutation(len(documents))
-        shuffled = [documents[index] for index in indices]
+        shuffled_documents = [documents[index] for index in indices]
         n_train = len(documents) // 2
-        train = all_items.of_documents(shuffled[:n_train])
-        dev = all_items.of_documents(shuffled[n_train:])
+        train = all_items.of_documents(shuffled_documents[:n_train])
+        dev = all_items.of_documents(shuffled_documents[n_train:])
         for items in (train, dev):
             if np.ptp(items.human) == 0:
                 raise LabelError(
@@ -247,7 +248,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         return all_items, train, dev
 
     def _settings_and_models(self, program: UserProgram) -> tuple[Settings, dict[str, Model]]:
-        """Return the settings of the run, and the models that are dspy.LMs, by role."""
+        """Return the settings of the run, and by role the models that were given as dspy.LMs."""
         # The search adds no field for reasoning, because a program with new fields could not load
         # states that were saved before.
         dimension = as_dimension_name(program.rated_answer.name)
@@ -261,12 +262,12 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
             source_judge.check_destination()
             judge_lm, settings["api_base"] = source_judge.lm, source_judge.api_base
         opened_models: dict[str, Model] = {}
-        models = ("judge", "", judge_lm), ("proposer", "proposer_", self.proposer_lm)
-        for role, prefix, lm in models:
+        given_lms = ("judge", "", judge_lm), ("proposer", "proposer_", self.proposer_lm)
+        for role, setting_prefix, lm in given_lms:
             if not isinstance(lm, str | None):
-                opened_models[role], settings[f"{prefix}api_base"] = open_lm(lm)
+                opened_models[role], settings[f"{setting_prefix}api_base"] = open_lm(lm)
                 lm = opened_models[role].name
-            settings[f"{prefix}lm"] = lm
+            settings[f"{setting_prefix}lm"] = lm
         run_settings = read_settings(settings)
         if "judge" in opened_models and run_settings.proposer_model.lm == run_settings.lm:
             opened_models.setdefault("proposer", opened_models["judge"])

@@ -1,9 +1,9 @@
 """Test suites for extensions: pytest runs all tests of a suite on an extension of yours.
 
 A test class inherits a suite, and sets the suite's attribute to the extension. The tests need no
-network: an optimizer tunes a simulated judge. Each text states six qualities as numbers; the judge
-rates it by the qualities that its instruction names, and people by two of the six. `judges.testing`
-has the suites for models and for exports of labels.
+network: an optimizer tunes a simulated judge. Each text states six qualities as numbers. The judge
+rates a text by the qualities that its instruction names, and people rate it by two of the six.
+`judges.testing` has the suites for models and for exports of labels.
 """
 
 import json
@@ -93,7 +93,7 @@ def rate_by_qualities(
 
 @dataclass
 class SimulatedJudge:
-    """A judge that uses `rate_by_qualities`; `judged` has each prompt with the item it judged."""
+    """A judge that uses `rate_by_qualities`; `judged` lists each judged item with its prompt."""
 
     qualities: Sequence[str] = QUALITIES
     judged: list[tuple[Prompt, Item]] = field(default_factory=list)
@@ -183,8 +183,8 @@ class OptimizerContract:
             rhos.append(objective(scores, problem.dev, problem.goal))
         untuned_rho, best_rho, words = rhos[0], max(rhos[1:], default=-1.0), self.qualities
         assert best_rho > untuned_rho, (
-            f"rho is {best_rho:.2f} for the best finalist, {untuned_rho:.2f} for the untuned one; "
-            f"people rate by {words[0]} and {words[4]}, and the judge responds to the words "
+            f"rho is {best_rho:.2f} for the best finalist, and {untuned_rho:.2f} for the untuned "
+            f"judge; people rate by {words[0]} and {words[4]}, and the judge responds to the words "
             f"{', '.join(words)}: set `qualities` to words that your optimizer may write"
         )
 
@@ -199,9 +199,10 @@ class OptimizerContract:
 
     def test_no_document_is_judged_by_a_prompt_that_shows_it(self) -> None:
         _, problem, judge, _ = self.explore()
-        document_of = {item.texts["text"]: item.document_id for item in problem.train_and_dev.items}
+        document_by_text = {item.texts["text"]: item.document_id for item in problem.train_and_dev}
         for prompt, item in judge.judged:
-            assert item.document_id not in {document_of[str(demo["text"])] for demo in prompt.demos}
+            shown_documents = {document_by_text[str(demo["text"])] for demo in prompt.demos}
+            assert item.document_id not in shown_documents
 
     def test_the_same_seed_explores_alike(self) -> None:
         assert self.finalist_ids(seed=1) == self.finalist_ids(seed=1)
@@ -220,7 +221,7 @@ class CoefficientContract:
     coefficient: ClassVar[Coefficient]
 
     def rows(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return a judge's noisy scores and people's ratings, of 20 documents by 6 outputs."""
+        """Return a noisy judge's scores and people's ratings: 20 documents of 6 outputs each."""
         rng = np.random.default_rng(0)
         human = rng.integers(1, 6, (20, 6)).astype(float)
         human[:, :2] = 1, 5  # no document has six equal ratings
@@ -229,8 +230,8 @@ class CoefficientContract:
     def test_each_document_has_its_own_value(self) -> None:
         judge, human = self.rows()
         values = self.coefficient.of_rows(judge, human)
-        for value, x, y in zip(values, judge, human, strict=True):
-            assert np.isclose(self.coefficient.of_rows(x[None], y[None])[0], value)
+        for value, scores, ratings in zip(values, judge, human, strict=True):
+            assert np.isclose(self.coefficient.of_rows(scores[None], ratings[None])[0], value)
 
     def test_values_lie_between_minus_1_and_1_and_agreement_is_1(self) -> None:
         judge, human = self.rows()
@@ -253,9 +254,9 @@ class CoefficientContract:
         if self.coefficient.of_weighted is None:
             return
         weights = np.array([2, 1, 1, 2, 1, 1])
-        for x, y in zip(*self.rows(), strict=True):
-            repeated_rows = [np.repeat(vector, weights)[None] for vector in (x, y)]
-            weighted_value = self.coefficient.of_weighted(x, y, weights / weights.mean())
+        for scores, ratings in zip(*self.rows(), strict=True):
+            repeated_rows = [np.repeat(vector, weights)[None] for vector in (scores, ratings)]
+            weighted_value = self.coefficient.of_weighted(scores, ratings, weights / weights.mean())
             assert np.isclose(weighted_value, self.coefficient.of_rows(*repeated_rows)[0])
 
 
@@ -286,7 +287,7 @@ class ToolContract:
         monkeypatch.setattr("optimize.measuring.exports.TOOLS", [*TOOLS, self.tool])
         path = tmp_path / "results.json"
         path.write_text(json.dumps(self.results), encoding="utf-8")
-        ratings, missing = {self.metric: (1.0,)}, Judgement.failed("not in the file")
+        ratings, no_result = {self.metric: (1.0,)}, Judgement.failed("not in the file")
         for prefix in ("", "not the row's "):
             outputs = tuple(
                 LabelledOutput(
@@ -294,10 +295,10 @@ class ToolContract:
                 )
                 for name, texts in self.texts.items()
             )
-            labelled = LabelledSet(name="labels", sha256="", outputs=outputs)
-            recording = read_tool_results(path, self.metric, labelled)
+            labelled_set = LabelledSet(name="labels", sha256="", outputs=outputs)
+            recording = read_tool_results(path, self.metric, labelled_set)
             assert recording is not None, "not recognised: see `columns`, and `rows` for an object"
             judgements, notes = recording.judgement_by_id, "; ".join(recording.notes)
-            scores = {name: judgements.get(prefix + name, missing).score for name in self.scores}
+            scores = {name: judgements.get(prefix + name, no_result).score for name in self.scores}
             np.testing.assert_equal(scores, dict(self.scores), notes)
             assert f"({self.tool.name}): {self.metric!r}" in notes

@@ -17,7 +17,7 @@ class SearchBudgetSpentError(JudgesError):
 
 
 Tokens = tuple[float, float]  # the numbers of input and output tokens
-# The errors that end a search: the budget of the search, or the budget of the models, is spent.
+# The errors that end a search: its own budget is spent, or the budget of the model clients.
 BUDGET_ERRORS = SearchBudgetSpentError, BudgetSpentError
 
 
@@ -25,9 +25,9 @@ BUDGET_ERRORS = SearchBudgetSpentError, BudgetSpentError
 class Pricing:
     """The prices of a search, and the unit in which its budget is counted: dollars or calls.
 
-    Judging an item takes `calls_per_item` calls with `replies_per_item` replies, and with the
-    untuned judge `untuned_tokens`. A call of a free model has the price 1. A proposal is expected
-    to cost `proposal_cost` in the budget's unit.
+    Judging one item takes `calls_per_item` calls, which return `replies_per_item` replies in total.
+    The untuned judge uses `untuned_tokens` for this. A call to a free model has the price 1. A
+    proposal is expected to cost `proposal_cost`, in dollars or calls as the budget.
     """
 
     is_in_dollars: bool = False
@@ -56,9 +56,9 @@ class Pricing:
         return self.calls_per_item if self.is_free else self.judge_price.cost(*tokens)
 
     def estimate_price(self, prompt: Prompt, untuned_prompt: Prompt) -> float:
-        """Estimate the price of judging an item; never below half the price of `untuned_prompt`."""
-        n_characters = _n_static_characters(prompt) - _n_static_characters(untuned_prompt)
-        extra_tokens_in = n_characters * self.calls_per_item / CHARACTERS_PER_TOKEN
+        """Estimate the price of judging one item: at least half of the untuned judge's price."""
+        n_extra_characters = _n_static_characters(prompt) - _n_static_characters(untuned_prompt)
+        extra_tokens_in = n_extra_characters * self.calls_per_item / CHARACTERS_PER_TOKEN
         extra_reply_tokens = estimate_reply_tokens(prompt) - estimate_reply_tokens(untuned_prompt)
         extra_tokens_out = extra_reply_tokens * self.replies_per_item
         extra_price = self.judge_price.cost(extra_tokens_in, extra_tokens_out)
@@ -78,11 +78,11 @@ class SearchBudget:
 
     Attributes:
         limit: Upper bound on the total cost, without the amounts that are reserved for later.
-        allowed_excess: By how much the estimated cost of a step may exceed what remains.
-        on_reserve: Called with `reserved_cost`, so that the models' budget reserves it, too.
-        total_cost: The cost so far; a run that is resumed counts its earlier cost, too.
+        allowed_excess: A step may begin if it costs at most this much more than what remains.
+        on_reserve: Called with each new `reserved_cost`, so that model clients reserve it, too.
+        total_cost: The cost so far, including the cost from before a run was resumed.
         proposal_cost: The expected cost of asking the proposer for one instruction.
-        has_refused: Whether any step was too expensive for what remained.
+        has_refused: Whether `check_cost` has refused any step.
     """
 
     limit: float
@@ -117,18 +117,18 @@ class SearchBudget:
         self.n_calls += n_calls
 
     def charge_proposal(self, tokens_in: int, tokens_out: int) -> None:
-        """Add the cost of a request that the proposer has answered, but at most what remains."""
+        """Add the cost of one request to the proposer, but no more than the budget still has."""
         cost = 1.0
         if self.pricing.is_in_dollars:
             cost = self.pricing.proposal_price.cost(tokens_in, tokens_out)
         self.total_cost += min(max(0, self.remaining), cost)
         self.n_calls += 1
-        # Expect the largest cost so far, because some models write more reasoning than estimated.
+        # Other proposals may cost as much: some models write more reasoning than was estimated.
         self.proposal_cost = max(self.proposal_cost, cost)
 
     @contextmanager
     def reserving(self, cost: float) -> Iterator[None]:
-        """Lower the limit by `cost` inside a `with` block, to keep the amount for later steps."""
+        """Lower the limit by `cost` inside a `with` block, so that later steps can spend it."""
         self._reserve(cost)
         try:
             yield

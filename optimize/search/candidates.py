@@ -28,7 +28,7 @@ from judges.questions import AnswerWeights
 from optimize.items import Item, Items
 
 MAX_INSTRUCTION_LENGTH = 1500
-MIN_COPIED_WORDS = 8  # in a row; an instruction with as many of a labelled text counts as a copy
+MIN_COPIED_WORDS = 8  # so many consecutive words of a labelled text make an instruction a copy
 DEMOS_OF_ALL_OUTPUTS = "all"  # the `DemoSet.selection` of a set that shows every labelled output
 _WORD_PATTERN = re.compile(r"\w+(?:['’]\w+)?")
 
@@ -39,7 +39,8 @@ Demo = Mapping[str, FieldValue]
 class DemoSet:
     """Demonstrations for a prompt, and the labelled items that they were made from.
 
-    `selection` is "none", `DEMOS_OF_ALL_OUTPUTS`, or "levels N" for a set of at most N items.
+    `selection` is how the items were selected: "none", `DEMOS_OF_ALL_OUTPUTS`, or "levels N" for at
+    most N items that show all ratings about equally often.
     """
 
     demos: tuple[Demo, ...] = ()
@@ -48,7 +49,7 @@ class DemoSet:
 
     @cached_property
     def comments(self) -> list[str]:
-        """Annotators' comments on the items. They replace the judge's reasons in demonstrations."""
+        """Annotators' comments on the items, shown in place of reasons that the judge wrote."""
         return list(map(comment_if_labels_agree, self.items))
 
     @cached_property
@@ -58,11 +59,11 @@ class DemoSet:
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """A judge that the search tries, and never evaluates on the documents of its demonstrations.
+    """A judge that the search tries, but never on documents that its demonstrations show.
 
-    If `reasoning` or `questions` is None, the untuned judge's are used. If `weights` is None, only
-    the judge's own answer counts. `round_number` is the round in which the instruction was written,
-    and 0 for the untuned judge's instruction. `threshold` is the lowest passing score.
+    `reasoning` or `questions` is None if it is the same as the untuned judge's. If `weights` is
+    None, answers to questions do not change the score. `round_number` is the round in which the
+    instruction was written, or 0 for the untuned judge's. A score of `threshold` or more is a pass.
     """
 
     instruction: str
@@ -75,7 +76,7 @@ class Candidate:
 
     @property
     def kind(self) -> str:
-        """How the candidate differs from the untuned judge, in words: many have the same kind."""
+        """The kind of change from the untuned judge, which several candidates may share."""
         instruction_source = "proposed" if self.round_number else "untuned"
         return f"{instruction_source}, {self.demo_set.selection}, {self.reasoning}"
 
@@ -93,7 +94,7 @@ class Candidate:
         return hashlib.sha256(json.dumps(hashed_values, sort_keys=True).encode()).hexdigest()[:12]
 
     def unseen(self, items: Items) -> Items:
-        """Return the items of documents that the demonstrations do not show."""
+        """Return the items whose documents this candidate's demonstrations do not show."""
         shown_documents = self.demo_set.documents
         return Items(tuple(item for item in items if item.document_id not in shown_documents))
 
@@ -118,7 +119,7 @@ def _reason_names(prompt: Prompt) -> list[str]:
 def rejection_reason(
     instruction: str, text_hashes: set[int], earlier_instructions: Iterable[str]
 ) -> str:
-    """Return why the search may not try an instruction; "" if it may.
+    """Return why an instruction must not be tried; "" if it may be.
 
     `text_hashes` are the `word_run_hashes` of all labelled texts.
     """
@@ -154,20 +155,19 @@ def draw_demo_set(
     share: float = 1.0,
     reason_by_id: Mapping[str, str] | None = None,
 ) -> DemoSet:
-    """Draw a set of demonstrations that shows all ratings about equally often.
+    """Draw at most `size` demonstrations that show all ratings about equally often.
 
-    The set has at most `size` demonstrations, with at most `max_characters` of texts and comments,
-    from at most the share `share` of the documents. `reason_by_id` has a judge's reasons for right
-    answers, by item id.
+    Their texts and comments have at most `max_characters` in total. They show at most the share
+    `share` of all documents. `reason_by_id` has a judge's reasons for right answers, by item id.
     """
     if prompt.answer_field.choices == A_OR_B:  # a tied pair demonstrates neither A nor B
         items = items.of_rows(np.flatnonzero(items.human).tolist())
     max_documents = max(1, int(len(items.documents) * share))
     shown_documents, shown_texts = set[str](), set[tuple[str, ...]]()
     characters_left, redactor = max_characters, Redactor()
-    pairs: list[tuple[Item, Demo]] = []
+    items_with_demos: list[tuple[Item, Demo]] = []
     for item in _alternate_choices(items, prompt, rng):
-        if len(pairs) == min(size, MAX_DEMOS):
+        if len(items_with_demos) == min(size, MAX_DEMOS):
             break
         texts, comment = tuple(item.texts.values()), comment_if_labels_agree(item)
         if texts in shown_texts or len(shown_documents | {item.document_id}) > max_documents:
@@ -177,14 +177,16 @@ def draw_demo_set(
         is_safe = can_be_saved(prompt, {**demo, "comment": comment}, redactor)
         if not is_safe or n_characters > characters_left:
             continue
-        pairs.append((item, demo))
+        items_with_demos.append((item, demo))
         shown_documents.add(item.document_id)
         shown_texts.add(texts)
         characters_left -= n_characters
-    rng.shuffle(pairs)
-    shows_everything = pairs and shown_texts == {tuple(item.texts.values()) for item in items}
+    rng.shuffle(items_with_demos)
+    all_texts = {tuple(item.texts.values()) for item in items}
+    shows_everything = items_with_demos and shown_texts == all_texts
     selection = DEMOS_OF_ALL_OUTPUTS if shows_everything else f"levels {size}"
-    return DemoSet(tuple(demo for _, demo in pairs), tuple(item for item, _ in pairs), selection)
+    demos = tuple(demo for _, demo in items_with_demos)
+    return DemoSet(demos, tuple(item for item, _ in items_with_demos), selection)
 
 
 def _demo_of(item: Item, prompt: Prompt, reason_by_id: Mapping[str, str] | None) -> Demo:
@@ -196,19 +198,19 @@ def _demo_of(item: Item, prompt: Prompt, reason_by_id: Mapping[str, str] | None)
 
 
 def comment_if_labels_agree(item: Item) -> str:
-    """Return the comment on an item; "" if labels differ, since it may explain any of them."""
+    """Return the comment on an item; "" if its labels differ: any of them may be meant."""
     return utf8_text(item.comment) if len({*item.ratings}) == 1 else ""
 
 
 def _alternate_choices(items: Items, prompt: Prompt, rng: np.random.Generator) -> Iterator[Item]:
-    """Yield one item for each choice, then another for each, and so on, closest labels first."""
+    """Yield items of each choice in turn; those with the label closest to it come first."""
     field = prompt.answer_field
     items_by_choice = {choice: list[Item]() for choice in sorted(field.allowed_values, key=str)}
     for index in rng.permutation(len(items)):
         item = items[index]
         items_by_choice[field.nearest_choice(item.human)].append(item)
     for choice, items_of_choice in items_by_choice.items():
-        number = field.number_by_choice[choice]
+        choice_number = field.number_by_choice[choice]
         # Distances are rounded to halves, so that items with about the same distance stay shuffled.
-        items_of_choice.sort(key=lambda item: round(2 * abs(item.human - number)))
+        items_of_choice.sort(key=lambda item: round(2 * abs(item.human - choice_number)))
     return filter(None, chain.from_iterable(zip_longest(*items_by_choice.values())))

@@ -1,6 +1,6 @@
 """The cross-validation of a judge that shows all labels of train and dev as demonstrations.
 
-Each fold of documents is scored by a version of the judge that does not show the fold.
+Each fold of documents is scored by a version of the judge without demonstrations of this fold.
 """
 
 from dataclasses import replace
@@ -13,16 +13,15 @@ from optimize.search.problem import SearchProblem
 from optimize.statistics.balanced import best_threshold, verdicts
 from optimize.statistics.intervals import Vector, random_generator
 
-# The number of folds, and of versions of the judge that are tested.
-N_FOLDS = 4
+N_FOLDS = 4  # of documents; one version of the judge is tested on each fold
 
 
 def largest_demo_set(items: Items, problem: SearchProblem) -> DemoSet:
     """Draw as many demonstrations as the prompt may show, with all ratings equally often."""
     prompt, options = problem.evaluator.untuned_prompt, problem.options
     rng = random_generator(options.seed, DEMOS_OF_ALL_OUTPUTS)
-    n_characters = options.max_demo_characters
-    return draw_demo_set(items, prompt, options.max_demos, rng, max_characters=n_characters)
+    max_characters = options.max_demo_characters
+    return draw_demo_set(items, prompt, options.max_demos, rng, max_characters=max_characters)
 
 
 class CrossValidation:
@@ -32,18 +31,18 @@ class CrossValidation:
         self._problem = problem
         documents = problem.train_and_dev.documents
         rng = random_generator(problem.options.seed, "parts", "documents")
-        shuffled = [documents[index] for index in rng.permutation(len(documents))]
-        self._fold_by_document = {name: index % N_FOLDS for index, name in enumerate(shuffled)}
+        shuffled_documents = [documents[index] for index in rng.permutation(len(documents))]
+        self._fold_by_document = {name: i % N_FOLDS for i, name in enumerate(shuffled_documents)}
         self.demo_set = largest_demo_set(problem.train_and_dev, problem)
         shows_everything = self.demo_set.selection == DEMOS_OF_ALL_OUTPUTS
         self.is_feasible = shows_everything and len(documents) >= 2 * N_FOLDS
 
     def _demo_set_without(self, fold: int) -> DemoSet:
-        shown = [name for name, other in self._fold_by_document.items() if other != fold]
-        return largest_demo_set(self._problem.train_and_dev.of_documents(shown), self._problem)
+        names = [name for name, other_fold in self._fold_by_document.items() if other_fold != fold]
+        return largest_demo_set(self._problem.train_and_dev.of_documents(names), self._problem)
 
     def judge(self, candidate: Candidate, items: Items) -> tuple[Candidate, Vector]:
-        """Learn the candidate's threshold; return the candidate, and its scores or verdicts."""
+        """Return the candidate with a learned threshold, and its scores or verdicts."""
         evaluator = self._problem.evaluator
         folds = np.array([self._fold_by_document[name] for name in items.document_ids])
         scores = np.empty(len(items))

@@ -16,12 +16,12 @@ from optimize.search.budget import SearchBudget
 from optimize.search.candidates import Candidate
 from optimize.statistics.intervals import Vector
 
-ITEMS_FOR_MEAN_COST = 12  # then a candidate's price is measured, and no longer estimated
+ITEMS_FOR_MEAN_COST = 12  # judged by a candidate, so that its price is measured, not estimated
 
 
 @dataclass(frozen=True, slots=True)
 class ItemJudgement:
-    """The judgement of an item, and the tokens of its requests and replies, even if cached."""
+    """The judgement of an item, and the tokens of its requests and replies, also cached ones."""
 
     judgement: AnyJudgement
     tokens_in: int = 0
@@ -52,8 +52,8 @@ class Evaluator:
     def item_price(self, candidate: Candidate) -> float:
         """Return the price of judging one item with the candidate, measured or estimated.
 
-        If the price was measured only without the candidate's questions, the price of the questions
-        is estimated and added.
+        If only the same candidate without questions was measured, the estimated price of the
+        questions is added to the measured price.
         """
         judgements = self._judgements[candidate.id].values()
         if len(judgements) >= ITEMS_FOR_MEAN_COST:
@@ -79,7 +79,7 @@ class Evaluator:
         return n_unscored * self.item_cost(candidate) if n_unscored else 0
 
     def scores(self, candidate: Candidate, items: Items) -> Vector:
-        """Return the scores of the candidate's judgements; NaN if the judge failed."""
+        """Return the scores of the candidate's judgements; NaN for a failed judgement."""
         return np.array([judgement.score for judgement in self.judgements(candidate, items)], float)
 
     def scored_items(self, candidate: Candidate, items: Items) -> Items:

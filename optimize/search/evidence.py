@@ -1,8 +1,8 @@
 """Evidence: the part of the proposer's prompt that shows how people and the judge rate documents.
 
-For each output of a document, the evidence shows people's ratings, the judge's score, and the
-output's ranks by both (called "place"). Texts are quoted as JSON strings on one line, so that no
-text can be mistaken for a line of the evidence.
+For each output of a document, the evidence shows people's ratings and the judge's score, and the
+output's rank by each of them, which the proposer knows as its "place". Texts are quoted as JSON
+strings on one line, so that no text can be mistaken for a line of the evidence.
 """
 
 import json
@@ -24,26 +24,25 @@ from optimize.statistics.plain_agreement import pairwise_accuracy
 
 # Upper bounds on the documents that the evidence shows, and on the outputs of each document.
 MAX_DOCUMENTS_SHOWN, MAX_OUTPUTS_OF_DOCUMENT = 12, 5
-MAX_OUTPUTS_SHOWN = 36  # in all, if documents have fewer than three outputs
-MAX_SHARE_SHOWN = 2 / 3  # of all documents, so that the draws for several prompts differ
+MAX_OUTPUTS_SHOWN = 36  # of all documents together, if they have fewer than three outputs each
+MAX_SHARE_SHOWN = 2 / 3  # of all documents, so that different prompts show different documents
 # Upper bounds on the characters of the evidence, and of one text, reason or comment in it.
 MAX_EVIDENCE_LENGTH, MAX_TEXT_LENGTH = 60_000, 2400
 MAX_REASON_LENGTH, MAX_COMMENT_LENGTH = 300, 1200
-# A document's sampling weight grows with this number plus the judge's error on the document (at
-# most 1), so that rightly ranked documents are drawn, too.
+# A document's sampling weight is proportional to this number plus the judge's error on the document
+# (at most 1). So documents that the judge ranks rightly are drawn, too.
 RIGHT_ORDER_WEIGHT = 0.35
-COMMENT_WEIGHT = 2  # how often the judge's error counts on an output with a comment
-# Two ranks count as equal if they differ by less than this share of the number of ranked outputs.
-EQUAL_RANK_SHARE = 0.05
+COMMENT_WEIGHT = 2  # how many times the judge's error on an output with a comment counts
+EQUAL_RANK_SHARE = 0.05  # of the ranked outputs; ranks that differ by less count as equal
 
 
 class JudgedItems:
     """Items and the judgements of one judge on these items, in the same order.
 
-    Outputs are ranked within their documents. If no document has three outputs, and for pairs and
-    verdicts, all outputs are ranked together. `ranks` has the ranks by people's labels (row 0) and
-    by the judge's scores (row 1); 1 is the best. `overratings` says how much the judge overrates
-    each output, in standard deviations of ranks (for pairs, in margins).
+    Outputs are ranked within their documents. But pairs and verdicts are ranked all together, and
+    so are all outputs if no document has three. Row 0 of `ranks` has the ranks by people's labels,
+    and row 1 those by the judge's scores; rank 1 is the best. `overratings` has how far the judge
+    overrates each output, in standard deviations of ranks; for pairs, the difference of margins.
     """
 
     def __init__(self, items: Items, judgements: Sequence[AnyJudgement], prompt: Prompt) -> None:
@@ -52,7 +51,7 @@ class JudgedItems:
         self.answer_field = prompt.answer_field
         self.is_pairwise = self.answer_field.choices == A_OR_B
         self.verdict_words = self.answer_field.verdict_words
-        # Both outputs of a pair are shown with the pair, even if all pairs of a document share one.
+        # Each pair is shown with both outputs, even if all pairs of a document share an output.
         output_fields = prompt.input_fields[-2:] if self.is_pairwise else ()
         self.output_names = {field.name for field in output_fields}
         rows_ranked_together = list(items.rows_by_document.values())
@@ -74,21 +73,21 @@ class JudgedItems:
         self.weighted_overratings: Vector = self.overratings * weights
 
     def write_evidence(self, rngs: Sequence[np.random.Generator]) -> list[str]:
-        """Write one version of the evidence for each generator, which draws the documents."""
+        """Write one text of evidence for each random generator, on documents that it draws."""
         overview = "\n".join(self._pair_overview() if self.is_pairwise else self._overview())
         log_weights = np.log(self._document_weights())
         document_rows = list(self.items.rows_by_document.values())
-        n_shown, evidence_texts = _shown_counts(document_rows)[0], list[str]()
+        n_documents, evidence_texts = _shown_counts(document_rows)[0], list[str]()
         for rng in rngs:
             # Sorting by log weight plus Gumbel noise is a weighted draw without replacement.
             noisy_weights = log_weights + rng.gumbel(size=len(document_rows))
             drawn_indices, text = np.argsort(-noisy_weights, kind="stable"), overview
-            for number, index in enumerate(drawn_indices[:n_shown], start=1):
+            for position, index in enumerate(drawn_indices[:n_documents], start=1):
                 all_rows = document_rows[index]
                 rows, n_outputs = self._select_outputs(all_rows), len(all_rows)
                 selection_note = f" ({len(rows)} of {n_outputs})" if len(rows) < n_outputs else ""
-                document_text = f"Document {number}{selection_note}:\n{self.outputs_text(rows)}"
-                if number > 1 and len(text) + len(document_text) + 2 > MAX_EVIDENCE_LENGTH:
+                document_text = f"Document {position}{selection_note}:\n{self.outputs_text(rows)}"
+                if position > 1 and len(text) + len(document_text) + 2 > MAX_EVIDENCE_LENGTH:
                     break
                 text += f"\n\n{document_text}"
             evidence_texts.append(text)
@@ -111,19 +110,19 @@ class JudgedItems:
         return "\n".join(lines)
 
     def _shared_texts(self, items: Sequence[Item]) -> dict[str, str]:
-        """Return the texts, by name, that several items have in common."""
+        """Return the texts that several items have in common, by name; none for one item."""
         if len(items) == 1:
             return {}
-        common_pairs = set.intersection(*(set(item.texts.items()) for item in items))
+        common_texts = set.intersection(*(set(item.texts.items()) for item in items))
         first_texts = items[0].texts.items()
         return {
             name: text
             for name, text in first_texts
-            if (name, text) in common_pairs and name not in self.output_names
+            if (name, text) in common_texts and name not in self.output_names
         }
 
     def _document_weights(self) -> Vector:
-        """Return each document's sampling weight: large if labels differ or the judge errs."""
+        """Return documents' sampling weights: large if labels differ or the judge is wrong."""
         human = self.items.human
         label_sd = float(human.std()) or 1.0
         weights = []
@@ -136,17 +135,17 @@ class JudgedItems:
         return np.array(weights)
 
     def _select_outputs(self, rows: Indices) -> list[int]:
-        """Choose outputs to show, sorted by people's labels, best first.
+        """Choose the outputs of a document to show; they are sorted by people's labels.
 
-        First come people's best and worst output, and those that the judge overrates most,
-        underrates most, and ranks best.
+        People's best and worst output are always chosen, and so are the outputs that the judge
+        overrates most, underrates most, and ranks with the smallest error.
         """
         overratings = self.weighted_overratings[rows]
-        nearest = np.abs(self.overratings[rows]).argmin()
-        most_telling = rows[[overratings.argmax(), overratings.argmin(), nearest]]
-        best_first = rows[np.argsort(-self.items.human[rows], kind="stable")]
-        by_priority = [best_first[0], best_first[-1], *most_telling, *best_first]
-        rows_shown = list(dict.fromkeys(map(int, by_priority)))[:MAX_OUTPUTS_OF_DOCUMENT]
+        best_ranked = np.abs(self.overratings[rows]).argmin()
+        extreme_rows = rows[[overratings.argmax(), overratings.argmin(), best_ranked]]
+        sorted_rows = rows[np.argsort(-self.items.human[rows], kind="stable")]
+        rows_by_priority = [sorted_rows[0], sorted_rows[-1], *extreme_rows, *sorted_rows]
+        rows_shown = list(dict.fromkeys(map(int, rows_by_priority)))[:MAX_OUTPUTS_OF_DOCUMENT]
         return sorted(rows_shown, key=lambda row: (-self.items.human[row], row))
 
     def _rating_line(self, row: int) -> str:
@@ -199,12 +198,12 @@ class JudgedItems:
         if not self.verdict_words:
             yield from self._order_sentence()
             return
-        good, bad = self.verdict_words
+        good_word, bad_word = self.verdict_words
         judge_passes, people_pass = self.scores[judged_rows] > 0.5, human[judged_rows] > 0.5
         yield (
-            f"Of {np.sum(~people_pass)} that people call {bad}, the judge says {good} of "
+            f"Of {np.sum(~people_pass)} that people call {bad_word}, the judge says {good_word} of "
             f"{np.sum(judge_passes & ~people_pass)}; of {np.sum(people_pass)} that people call "
-            f"{good}, it says {bad} of {np.sum(~judge_passes & people_pass)}."
+            f"{good_word}, it says {bad_word} of {np.sum(~judge_passes & people_pass)}."
         )
 
     def _share_sentence(self, rows: Indices) -> str:
@@ -234,7 +233,7 @@ class JudgedItems:
             )
 
     def _pair_overview(self) -> Iterator[str]:
-        agreement = self.scores * self.items.human  # 0 if people are tied
+        agreement = self.scores * self.items.human  # 0 if people prefer neither output
         n_judged = np.count_nonzero(~np.isnan(self.scores))
         n_preferences = len(np.flatnonzero(self.items.human)) or 1
         yield (
@@ -253,7 +252,7 @@ class JudgedItems:
 def write_evidence(
     evaluator: Evaluator, candidate: Candidate, items: Items, rngs: Sequence[np.random.Generator]
 ) -> list[str]:
-    """Write evidence on the items that the candidate has scored, one version for each generator."""
+    """Write evidence on the items that the candidate has scored, as many texts as generators."""
     items = evaluator.scored_items(candidate, items)
     judgements = evaluator.judgements(candidate, items)
     return JudgedItems(items, judgements, evaluator.untuned_prompt).write_evidence(rngs)
@@ -261,18 +260,21 @@ def write_evidence(
 
 def expected_evidence_length(items: Items) -> int:
     """Return the expected number of characters that texts and comments take up in the evidence."""
-    n_documents, outputs_of_document = _shown_counts(list(items.rows_by_document.values()))
+    n_documents, mean_outputs = _shown_counts(list(items.rows_by_document.values()))
     comment_lengths = [min(len(item.comment), MAX_COMMENT_LENGTH) for item in items]
     text_lengths = [sum(map(len, item.texts.values())) for item in items]
     output_length = float(np.mean(text_lengths) + np.mean(comment_lengths))
-    return min(MAX_EVIDENCE_LENGTH, round(n_documents * outputs_of_document * output_length))
+    return min(MAX_EVIDENCE_LENGTH, round(n_documents * mean_outputs * output_length))
 
 
 def _shown_counts(document_rows: Sequence[Indices]) -> tuple[int, float]:
-    """Return how many documents the evidence shows, and their mean number of shown outputs."""
-    n_outputs = float(np.mean([min(len(rows), MAX_OUTPUTS_OF_DOCUMENT) for rows in document_rows]))
-    n_shown = MAX_DOCUMENTS_SHOWN if n_outputs >= 3 else round(MAX_OUTPUTS_SHOWN / n_outputs)
-    return max(1, min(n_shown, math.ceil(MAX_SHARE_SHOWN * len(document_rows)))), n_outputs
+    """Return how many documents the evidence shows, and with how many outputs on average."""
+    output_counts = [min(len(rows), MAX_OUTPUTS_OF_DOCUMENT) for rows in document_rows]
+    mean_outputs, n_documents = float(np.mean(output_counts)), MAX_DOCUMENTS_SHOWN
+    if mean_outputs < 3:
+        n_documents = round(MAX_OUTPUTS_SHOWN / mean_outputs)
+    max_documents = max(1, math.ceil(MAX_SHARE_SHOWN * len(document_rows)))
+    return min(n_documents, max_documents), mean_outputs
 
 
 def _quote(text: str, max_length: int = MAX_TEXT_LENGTH) -> str:

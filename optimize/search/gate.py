@@ -1,13 +1,13 @@
 """The gate: decide whether the tuned judge ships instead of the untuned judge.
 
 The test uses every labelled document of train and dev, but no judge is tested on a document that it
-learned from. If the search finds no better judge, swapping the two judges on a document is as
-likely to raise the gain as to lower it (`optimize.statistics.intervals`).
+learned from. If the tuned judge is no better, swapping the scores of the two judges on a document
+is as likely to raise the gain as to lower it (`optimize.statistics.intervals`).
 
-The two kinds of change are finalists, and judges that ask questions. For each kind, the gain is
-averaged over its judges from both halves of the labels. The average has a smaller error than a
-single gain, and no selection biases it. The test statistic is the larger average, also in each
-permutation.
+There are two kinds of change: finalists of the search, and judges that ask questions. For each
+kind, the gain is averaged over its judges from both halves of the labels. The mean gain has a
+smaller error than one judge's gain, and choosing the best judge cannot bias it. The test statistic
+is the larger mean gain of the two kinds, also in each permutation.
 """
 
 import math
@@ -27,10 +27,10 @@ from optimize.statistics.intervals import Contrast, Interval, random_generator
 
 # The estimated gains of one kind of change: a list for each half of the labels.
 GainsByHalf = Sequence[Sequence[Contrast]]
-N_PERMUTATIONS = 2000  # of the test, drawn at random
+N_PERMUTATIONS = 2000  # drawn at random for the test
 # This number widens the interval for dataset-level rho, because the permutation test ignores that
-# ranks depend on the sample of documents. Else up to .136 of equal judges would ship at a risk of
-# .10.
+# ranks depend on the sample of documents. Without it, up to .136 of judges that are no better would
+# ship at a risk of .10.
 RANK_CORRECTION = 3
 # A judge that costs n times as much as the untuned judge needs a gain of at least (n - 1) times
 # this number: at 2.5 times the cost, a gain of .03.
@@ -41,8 +41,8 @@ GAIN_PER_EXTRA_COST = 0.02
 class QuestionTest:
     """A judge that asks questions, and the trials of such a judge on both halves of the labels.
 
-    Without `trials`, no questions were tested; `note` may say why, and `limit_reached` is true if
-    the reason is a limit.
+    `trials` is empty if no questions were tested. Then `note` may give the reason, and
+    `limit_reached` is true if the reason is a limit on calls or cost.
     """
 
     candidate: Candidate | None = None
@@ -53,9 +53,10 @@ class QuestionTest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gain:
-    """The mean gain of tuned judges over the untuned judge, by one kind of change.
+    """The mean gain over the untuned judge of all tuned judges with one kind of change.
 
-    `change_index` is the index of this kind. The test is passed if the interval lies above 0.
+    `change_index` is 0 for finalists, and 1 for judges that ask questions. A tuned judge passes the
+    test if the interval lies above 0.
     """
 
     value: float
@@ -96,10 +97,10 @@ def decide(
     n_tried: int,
     question_test: QuestionTest = QuestionTest(),
 ) -> tuple[Candidate, ShipDecision]:
-    """Choose the tuned judge among the finalists of both halves, and decide whether it ships.
+    """Choose the tuned judge, and decide whether it ships.
 
-    The tuned judge is the judge that asks questions, if questions have the largest gain; otherwise
-    the finalist that has the largest gain after a deduction for cost.
+    If questions have a larger gain than finalists, the tuned judge is the one that asks questions.
+    Otherwise it is the finalist with the largest gain after a deduction for its cost.
     """
     trials_by_change = trials_by_half, [[trial] for trial in question_test.trials]
     if not any(chain(*trials_by_change)):
@@ -117,8 +118,8 @@ def decide(
         trials = choose_best_trials(problem, chain(*trials_by_half))
         tuned = trials[-1].candidate
     if decision.ships and (objection := _objection(problem, tuned, trials)):
-        way_out = f"{option_name('ship', 'tuned')} ships the judge nevertheless."
-        reason = f"Tuning passed the test, but {objection} {way_out}"
+        advice_text = f"{option_name('ship', 'tuned')} ships the judge nevertheless."
+        reason = f"Tuning passed the test, but {objection} {advice_text}"
         decision = replace(decision, ships=False, reason=reason)
     figures = {"figures": figure_json(gain), "n_documents": gain.n_documents, "risk": risk}
     problem.record("gate", None, candidate=tuned.id, **figures, ship=decision.ships)
@@ -134,7 +135,7 @@ def _objection(
     required_gain = GAIN_PER_EXTRA_COST * (cost_ratio - 1)
     if gain < required_gain:
         return (
-            f"the tuned judge costs {cost_ratio:.1f} times as much a row: its gain of {gain:.3f} "
+            f"the tuned judge costs {cost_ratio:.1f} times as much per row: its gain of {gain:.3f} "
             f"{metric_name(problem.goal)} is below the {required_gain:.3f} that this cost requires "
             f"({GAIN_PER_EXTRA_COST:g} for each further multiple of the untuned judge's cost)."
         )
@@ -144,24 +145,24 @@ def _objection(
 def rate_objection(trials: Sequence[CandidateTrial]) -> str | None:
     """Return an objection if the tuned judge's TPR or TNR is clearly too low; else None.
 
-    A rate is too low if it is clearly below the same rate of the untuned judge, by a sign test on
-    the outputs on which the judges differ, and also below the untuned judge's other rate.
+    A rate is too low if it is below both rates of the untuned judge, and a sign test finds it below
+    the untuned judge's same rate. The sign test uses the outputs on which the judges differ.
     """
     human = np.concatenate([trial.items.human for trial in trials])
     verdicts = np.hstack([(trial.scores, trial.reference_scores) for trial in trials])
     tuned_right, untuned_right = verdicts == human
-    both_judged = ~np.isnan(verdicts).any(axis=0)
-    masks = {"fails": both_judged & (human == 0), "passes": both_judged & (human == 1)}
-    rows_by_label = {label: rows for label, rows in masks.items() if rows.any()}
-    untuned_rates = {label: untuned_right[rows].mean() for label, rows in rows_by_label.items()}
-    for label, rows in rows_by_label.items():
-        n_worse = int((rows & untuned_right & ~tuned_right).sum())
-        n_better = int((rows & tuned_right & ~untuned_right).sum())
-        tuned_rate = tuned_right[rows].mean()
+    is_judged = ~np.isnan(verdicts).any(axis=0)
+    masks = {"fails": is_judged & (human == 0), "passes": is_judged & (human == 1)}
+    mask_by_label = {label: mask for label, mask in masks.items() if mask.any()}
+    untuned_rates = {label: untuned_right[mask].mean() for label, mask in mask_by_label.items()}
+    for label, mask in mask_by_label.items():
+        n_worse = int((mask & untuned_right & ~tuned_right).sum())
+        n_better = int((mask & tuned_right & ~untuned_right).sum())
+        tuned_rate = tuned_right[mask].mean()
         if is_clearly_worse(n_worse, n_better) and tuned_rate < min(untuned_rates.values()):
             rate_texts = [f"{rate:.0%} of {name}" for name, rate in untuned_rates.items()]
             return (
-                f"of {rows.sum()} {label}, only the untuned judge gets {n_worse} right, and only "
+                f"of {mask.sum()} {label}, only the untuned judge gets {n_worse} right, and only "
                 f"the tuned judge {n_better}. The tuned judge gets {tuned_rate:.0%} of {label} "
                 f"right; the untuned judge gets {' and '.join(rate_texts)} right."
             )
@@ -213,18 +214,18 @@ def metric_name(search_goal: Goal) -> str:
 def choose_best_trials(
     problem: SearchProblem, all_trials: Iterable[CandidateTrial]
 ) -> list[CandidateTrial]:
-    """Return the trials of the best candidate, after `GAIN_PER_EXTRA_COST` is deducted from gains.
+    """Return the trials of the candidate with the largest gain after a deduction for its cost.
 
-    If any candidate beats the untuned judge, only such candidates are considered. Two candidates
-    are compared on the items that both have scored and that neither has in its demonstrations.
+    If any candidate beats the untuned judge, the candidates that do not are left out. Two
+    candidates are compared on items that both have scored, and that no demonstration shows.
     """
     trials_by_id: dict[str, list[CandidateTrial]] = {}
     for trial in all_trials:
         trials_by_id.setdefault(trial.candidate.id, []).append(trial)
-    lists_with_gain = [trials for trials in trials_by_id.values() if mean_gain(trials) > 0]
-    best_trials, *other_lists = lists_with_gain or trials_by_id.values()
+    trials_with_gain = [trials for trials in trials_by_id.values() if mean_gain(trials) > 0]
+    best_trials, *other_trials = trials_with_gain or trials_by_id.values()
     evaluator, judge_items = problem.evaluator, problem.scores_or_verdicts
-    for trials in other_lists:
+    for trials in other_trials:
         candidate, best = trials[-1].candidate, best_trials[-1].candidate
         items = problem.train_and_dev
         for judge in (candidate, best):
@@ -241,17 +242,17 @@ def choose_best_trials(
 def largest_gain(
     gains_by_change: Sequence[GainsByHalf], rng: np.random.Generator, risk: float = DEFAULT_RISK
 ) -> Gain:
-    """Return the largest mean gain of a kind of change; halves are weighted by their documents.
+    """Return the mean gain of the better kind of change; halves count by their documents.
 
     The interval lies above zero if less than the share `risk` of the random permutations reach the
     gain. The interval is infinite if there are too few documents.
     """
     n_changes = len(gains_by_change)
-    # The first draw swaps no judges, so its gains are the real ones.
+    # The first row is no random draw: it swaps no judges, so it has the actual gains.
     gain_sums = np.zeros((1 + N_PERMUTATIONS, n_changes))
     n_documents, n_untied = np.zeros(n_changes, int), np.zeros(n_changes)
     for gains_of_half in zip_longest(*gains_by_change, fillvalue=()):
-        # A draw swaps the two judges on some documents, on the same ones for each kind of change.
+        # A draw swaps the two judges on random documents, which are the same for both changes.
         documents = _document_ids(chain(*gains_of_half))
         signs = rng.choice([-1.0, 1.0], (N_PERMUTATIONS, len(documents)))
         signs = np.vstack([np.ones(len(documents)), signs])
@@ -273,16 +274,16 @@ def largest_gain(
     mean_gains = gain_sums[:, is_tested] / n_documents[is_tested]
     best_change = int(np.flatnonzero(is_tested)[mean_gains[0].argmax()])
     largest_gains, fewest_untied = mean_gains.max(axis=1), n_untied[is_tested].min()
-    value, n, half_width = float(largest_gains[0]), int(n_documents[best_change]), math.inf
-    if n > 1 and fewest_untied >= MIN_UNTIED_DOCUMENTS:
-        # The half-width is the (1 - risk) quantile of the draws' gains. The factor is for rounding
-        # errors: a gain that equals the quantile must not exceed it.
+    value, n_tested, half_width = float(largest_gains[0]), int(n_documents[best_change]), math.inf
+    if n_tested > 1 and fewest_untied >= MIN_UNTIED_DOCUMENTS:
+        # The half-width is the (1 - risk) quantile of the draws' gains. The factor 1 + 1e-9 keeps
+        # a gain that equals the quantile from exceeding it by a rounding error.
         quantile = float(np.sort(largest_gains)[::-1][int(risk * len(largest_gains))])
         half_width = max(0.0, quantile) * (1 + 1e-9)
-        # `n_untied` is infinite, and this factor 1, unless the goal is dataset-level rho.
+        # If the goal is not dataset-level rho, `n_untied` is infinite, and this factor is 1.
         half_width *= 1 + RANK_CORRECTION / (float(fewest_untied) - RANK_CORRECTION)
     interval = Interval(value - half_width, value + half_width)
-    return Gain(value=value, interval=interval, n_documents=n, change_index=best_change)
+    return Gain(value=value, interval=interval, n_documents=n_tested, change_index=best_change)
 
 
 def _document_ids(gain_estimates: Iterable[Contrast]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The optimizer "gepa": the package gepa, which DSPy also offers, run on the search's objective.
+"""The optimizer "gepa" runs the package gepa, which DSPy also offers, on the search's objective.
 
 Each document is one example for GEPA. The documents of a batch get scores whose mean is the
 objective over the whole batch. GEPA asks the proposer for instructions with evidence on judged
@@ -30,21 +30,20 @@ from optimize.statistics.correlations import rho_contributions
 from optimize.statistics.intervals import Vector, random_generator
 from optimize.statistics.rows import scored_rows
 
-# GEPA writes a proposal from a minibatch, and scores the proposal on it. A minibatch has at least
-# this many documents and about this many outputs; on fewer outputs the objective is too noisy.
+# GEPA writes a proposal from a minibatch of documents, and scores the proposal on the minibatch.
+# With fewer documents or outputs than these in a minibatch, the objective would be too noisy.
 MIN_MINIBATCH_DOCUMENTS, MIN_MINIBATCH_OUTPUTS = 6, 30
-PROPOSER_SEED_STEP = 10_000  # a run has fewer requests, so the requests of two runs share no seed
-# The search ends after this many replies in a row without a new instruction; GEPA would go on.
+PROPOSER_SEED_STEP = 10_000  # more than the requests of a run, so that two runs share no seed
+# The search ends after this many replies in a row without a new instruction. GEPA itself would not.
 MAX_FRUITLESS_REPLIES = 25
-INSTRUCTION_NAME = "instruction"  # of the only text that GEPA tunes
+INSTRUCTION_NAME = "instruction"  # GEPA's name for the only text that it tunes
 
 
 class GepaAdapter:
     """The adapter through which GEPA scores documents, draws minibatches and asks the proposer.
 
-    GEPA learns from `learning_documents`. It selects candidates by their `selection_values`: their
-    objectives on `selection_documents`. `fatal_error` ends the search, because GEPA itself would
-    treat the error as a single bad reply.
+    GEPA learns from `learning_documents`. It selects candidates by `selection_values`, which are
+    their objectives on `selection_documents`. A `fatal_error` ends the search; GEPA would go on.
     """
 
     propose_new_texts = None  # None: GEPA uses its own prompt for proposals
@@ -57,9 +56,9 @@ class GepaAdapter:
         self.learning_documents = documents[:n_learning]
         self.selection_documents = documents[n_learning:]
         outputs_per_document = len(train) / max(1, len(train.documents))
-        n_in_minibatch = round(MIN_MINIBATCH_OUTPUTS / outputs_per_document)
-        self.n_minibatches = max(1, n_learning // max(MIN_MINIBATCH_DOCUMENTS, n_in_minibatch))
-        # The cost of a proposal, and of scoring it on a minibatch and on `selection_documents`.
+        minibatch_size = round(MIN_MINIBATCH_OUTPUTS / outputs_per_document)
+        self.n_minibatches = max(1, n_learning // max(MIN_MINIBATCH_DOCUMENTS, minibatch_size))
+        # `proposal_cost` includes scoring the proposal on a minibatch and `selection_documents`.
         n_documents = n_learning / self.n_minibatches + len(self.selection_documents)
         n_outputs, evaluator = n_documents * outputs_per_document, problem.evaluator
         scoring_cost = n_outputs * evaluator.item_cost(problem.untuned)
@@ -70,7 +69,7 @@ class GepaAdapter:
         self.n_requests = self.n_fruitless = 0
 
     def is_finished(self, state: GEPAState) -> bool:
-        """Return whether no further proposal is possible or worth its cost."""
+        """Return whether GEPA must stop: by a fatal error, fruitless replies or a spent budget."""
         is_fruitless = self.n_fruitless >= MAX_FRUITLESS_REPLIES
         is_spent = self.problem.evaluator.budget.remaining < self.proposal_cost
         return self.fatal_error is not None or is_fruitless or is_spent
@@ -85,7 +84,7 @@ class GepaAdapter:
     def evaluate(
         self, batch: Sequence[str], texts: Mapping[str, str], capture_traces: bool = False
     ) -> EvaluationBatch:
-        """Score the documents of the batch, in order."""
+
         problem = self.problem
         candidate = Candidate(instruction=texts[INSTRUCTION_NAME])
         items = problem.train.of_documents(batch)
@@ -98,7 +97,7 @@ class GepaAdapter:
             value = self.selection_values[candidate] = objective(scores, items, problem.goal)
             problem.record_candidate("stock", candidate, value=value)
         score_by_document = document_scores(scores, items, problem.goal)
-        # Each document's trajectory is all items, because the evidence is written from all items.
+        # GEPA passes trajectories on to `make_reflective_dataset`, which needs all items.
         return EvaluationBatch(
             outputs=list(batch),
             scores=[score_by_document[name] for name in batch],
@@ -148,8 +147,8 @@ def document_scores(scores: Vector, items: Items, search_goal: Goal) -> dict[str
 
     At summary level, the score is the rho within the document. At dataset level, it is a sum over
     outputs of 1 minus half the squared difference of standardised mid-ranks. For balanced accuracy,
-    it is a sum of weights of right verdicts. If the objective is not such a sum, each document gets
-    the objective over all items, or 0 if the objective is undefined.
+    it is a sum of weights of right verdicts. At system level, and where this score is undefined, a
+    document gets the objective over all items, or 0 if the objective is undefined, too.
     """
     objective_value = float(np.nan_to_num(objective(scores, items, search_goal)))
     score_by_document = dict.fromkeys(items.documents, objective_value)
@@ -177,7 +176,7 @@ def document_scores(scores: Vector, items: Items, search_goal: Goal) -> dict[str
 
 
 def explore(problem: SearchProblem) -> Exploration:
-    """Run GEPA on train: it learns from half of the documents, and selects on the other half."""
+    """Run GEPA, which learns from half of train's documents, and selects on the other half."""
     adapter = GepaAdapter(problem)
     n_used = len(adapter.learning_documents) + len(adapter.selection_documents)
     if n_left_out := len(problem.train.documents) - n_used:

@@ -17,14 +17,15 @@ from optimize.search.candidates import Candidate
 from optimize.search.cross_validation import CrossValidation
 from optimize.search.problem import SearchProblem
 
-MAX_FINALISTS = 3  # candidates of one search that are tested on held-out documents
+MAX_FINALISTS = 3  # candidates from one half of the labels that are tested on the other half
 
 
 @dataclass(frozen=True, slots=True)
 class LastRound:
     """How much the last round of a search improved the best candidate, measured on train.
 
-    `standard_error` is the best candidate's. `is_final` is false if a limit ended the search.
+    `standard_error` is that of the best candidate's gain over the untuned judge. `is_final` is
+    false if the search would have gone on, but for a limit.
     """
 
     gain: float
@@ -34,12 +35,12 @@ class LastRound:
 
     @classmethod
     def combine(cls, last_rounds: Iterable["LastRound | None"]) -> "LastRound | None":
-        """Return the halves' mean gain, mean error and summed cost; None if no half had a round."""
+        """Return the mean gain, mean standard error and total cost of both halves' last rounds."""
         rounds = list(filter(None, last_rounds))
         if not rounds:
             return None
-        figures = [(each.gain, each.standard_error) for each in rounds]
-        gain, standard_error = np.mean(figures, axis=0).tolist()
+        gains_and_errors = [(each.gain, each.standard_error) for each in rounds]
+        gain, standard_error = np.mean(gains_and_errors, axis=0).tolist()
         cost = float(sum(each.cost for each in rounds))
         return cls(gain, standard_error, cost, all(each.is_final for each in rounds))
 
@@ -49,8 +50,8 @@ class Exploration:
     """The result of an optimizer: finalists, best first, and the ids of all scored candidates.
 
     `cross_validation` tests a finalist whose demonstrations are from dev as well as train.
-    `questions` are the questions that the proposer wrote from train. `limit_reached` is true if the
-    limit was too small for proposals, or for a test of the better candidates.
+    `questions` are the questions that the proposer wrote. `limit_reached` is true if the limit was
+    too small for any proposal, or for judging dev and test with a better candidate.
     """
 
     finalists: Sequence[Candidate] = ()
@@ -62,7 +63,7 @@ class Exploration:
 
 
 Optimizer = Callable[[SearchProblem], Exploration]
-# The optimizers that ask the proposer for questions. The search reserves the cost of their test.
+# Optimizers that ask the proposer for questions. The search reserves the cost of testing these.
 QUESTION_WRITERS: set[Optimizer] = set()
 
 
@@ -77,7 +78,7 @@ OPTIMIZERS = {"rank": "optimize.search.rank_search:explore", "gepa": "optimize.s
 
 
 def optimizer_name(optimizer: str | Optimizer) -> str:
-    """Return the name by which `find_optimizer` finds this optimizer; else raise SettingsError."""
+    """Return the name by which `find_optimizer` finds it; raise SettingsError if it would not."""
     if isinstance(optimizer, str):
         return optimizer
     module = getattr(optimizer, "__module__", "")
@@ -96,10 +97,10 @@ def find_optimizer(name: str) -> Optimizer:
         optimizer: Optimizer = resolve_name(OPTIMIZERS.get(name, name))
         if callable(optimizer):
             return optimizer
-        problem = f"{name} is not a function"
+        fault = f"{name} is not a function"
     except (ImportError, AttributeError, ValueError) as error:
-        problem = str(error)
-    choices = ", ".join(OPTIMIZERS)
+        fault = str(error)
+    all_names = ", ".join(OPTIMIZERS)
     raise SettingsError(
-        f"{option_name('optimizer', name)}: {problem}; choose {choices}, or name MODULE:FUNCTION"
+        f"{option_name('optimizer', name)}: {fault}; choose {all_names}, or name MODULE:FUNCTION"
     )

@@ -6,17 +6,16 @@ from optimize.items import Items
 from optimize.search.problem import DEFAULT_RISK, Goal
 from optimize.statistics.rows import scored_rows
 
-# For dataset-level rho, the gate needs this many documents without ties
-# (`ScoredRows.n_untied_documents`). With 6, judges that are no better would ship in .12 of runs;
-# without a minimum, in up to .29 of runs (benchmarks/gate.py).
+# For dataset-level rho, the gate needs this many documents with an output that differs from the
+# commonest label and score (`ScoredRows.n_untied_documents`). With a minimum of 6, judges that are
+# no better would ship in .12 of runs; without a minimum, in up to .29 (benchmarks/gate.py).
 MIN_UNTIED_DOCUMENTS = 10
-# Labels are planned so that a true gain in rho or balanced accuracy ships with this probability.
+# `plan` asks for so many labels that a judge with this true gain ships with this probability.
 PLANNED_GAIN, TARGET_POWER = 0.1, 0.8
-DISAGREEMENT_SHARE = 0.25  # assumed, of outputs on which the tuned and untuned verdicts differ
-# The assumed standard deviation, over documents, of the difference between two judges' rho within a
-# document, multiplied by sqrt(outputs in the document - 1). Measured values are .79 to 1.02 on
-# SummEval, and .91 in benchmarks/simulated.py. At dataset level, the factor is sqrt(outputs in the
-# document) (benchmarks/gate.py).
+DISAGREEMENT_SHARE = 0.25  # the assumed share of outputs on which both judges' verdicts differ
+# Within a document with n outputs, the difference between two judges' rho is assumed to have a
+# standard deviation of this number divided by sqrt(n - 1). The number was .79 to 1.02 on SummEval,
+# and .91 in benchmarks/simulated.py. At dataset level, the divisor is sqrt(n) (benchmarks/gate.py).
 RHO_DIFFERENCE_SD = 1.0
 
 
@@ -46,11 +45,11 @@ def power_text(
 ) -> tuple[str, int]:
     """Return a sentence on the chance that a gain of `PLANNED_GAIN` ships, and a document count.
 
-    With as many labelled documents as this count, the chance is `TARGET_POWER`. `all_items` are all
-    labelled items, also those that are held out from the search.
+    The count is the number of labelled documents for a chance of `TARGET_POWER`. `all_items` are
+    all labelled items, also those that are held out from the search.
     """
-    items, metric, n = train_and_dev, "rho", len(train_and_dev.documents)
-    n_outputs = len(items) / n
+    items, metric, n_documents = train_and_dev, "rho", len(train_and_dev.documents)
+    n_outputs = len(items) / n_documents
     if search_goal == "balanced":
         # With a share p of passes, one output contributes a standard deviation of
         # sqrt(DISAGREEMENT_SHARE / (4 p (1 - p))) to the difference in balanced accuracy.
@@ -58,17 +57,17 @@ def power_text(
         n_outputs *= 4 * pass_share * (1 - pass_share) / DISAGREEMENT_SHARE
     elif search_goal != "dataset":
         n_outputs = max(1.0, n_outputs - 1)
-    chance = power(n, n_outputs, PLANNED_GAIN, risk)
+    chance = power(n_documents, n_outputs, PLANNED_GAIN, risk)
     n_needed = fewest_documents(risk)
     while power(n_needed, n_outputs, PLANNED_GAIN, risk) < TARGET_POWER:
         n_needed += 1
     if search_goal == "dataset":
         n_untied = scored_rows(items.human, items.human, items.document_ids).n_untied_documents
         chance *= n_untied >= MIN_UNTIED_DOCUMENTS
-        # Assume that the share of untied documents stays the same, or one if there are none.
-        n_needed = max(n_needed, math.ceil(MIN_UNTIED_DOCUMENTS * n / max(n_untied, 1)))
-    # Only a part of all labelled documents is in train and dev.
-    n_needed = math.ceil(n_needed * len(all_items.documents) / n)
+        # Assume that the share of untied documents stays the same. If none is untied, count one.
+        n_needed = max(n_needed, math.ceil(MIN_UNTIED_DOCUMENTS * n_documents / max(n_untied, 1)))
+    # More documents must be labelled, because some labels are held out from train and dev.
+    n_needed = math.ceil(n_needed * len(all_items.documents) / n_documents)
     text = f"A gain of {PLANNED_GAIN:g} {metric} ships with a chance of {chance:.0%}"
     if n_needed > len(all_items.documents):
         text += f"; with {n_needed:,} labelled documents, {TARGET_POWER:.0%}"

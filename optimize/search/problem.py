@@ -28,8 +28,8 @@ DEFAULT_RISK = 0.1
 # A judge that gives no score for more than this share of the outputs is not measured, does not
 # join a panel and does not ship.
 MAX_FAILED_SHARE = 0.1
-# For each document with the rarer label, at most this many with the commoner label are judged. More
-# would lower the standard error of balanced accuracy by 6 % at most.
+# For each document with the rarer label, at most this many with the commoner label are judged. To
+# judge more would lower the standard error of balanced accuracy by 6 % at most.
 MAX_COMMONER_PER_RARER = 2
 
 
@@ -37,8 +37,8 @@ MAX_COMMONER_PER_RARER = 2
 class SearchOptions:
     """The options of a search, most of which are upper bounds.
 
-    The proposer is asked for `n_proposals` instructions in a round. `max_demo_characters` bounds
-    all demonstrations in a prompt, and `max_item_price` the price of judging one item. `reasoning`
+    The proposer is asked for `n_proposals` instructions in a round. All demonstrations in a prompt
+    have at most `max_demo_characters`. Judging one item costs at most `max_item_price`. `reasoning`
     has the forms of reasoning to try besides the untuned judge's.
     """
 
@@ -56,10 +56,9 @@ class SearchOptions:
 class SearchProblem:
     """The problem that an optimizer solves: find a prompt that judges outputs as people do.
 
-    The optimizer learns from `train`. The finalists are tested on `dev`, for which the part
-    `test_reserve` of the budget is reserved. `proposer` is the language model that writes
-    instructions. Candidates may ask the `questions`, the most promising first; or only the untuned
-    judge's, if not `may_add_questions`.
+    The optimizer learns from `train`, and its finalists are tested on `dev`. `proposer` is the
+    language model that writes instructions. Candidates may ask `questions`, of which the first are
+    the most promising. If `may_add_questions` is false, they ask only the untuned judge's.
     """
 
     evaluator: Evaluator
@@ -70,12 +69,11 @@ class SearchProblem:
     dev: Items
     goal: Goal
     options: SearchOptions = field(default_factory=SearchOptions)
-    test_reserve: float = 0
     add_record: Callable[..., object] = lambda stage, round_number, **fields: None
     print_line: Callable[[str], object] = lambda line: None
 
     def with_threshold(self, candidate: Candidate, items: Items) -> Candidate:
-        """Learn the candidate's threshold from the items if the goal is balanced accuracy."""
+        """Return the candidate; for balanced accuracy, with a threshold learned from the items."""
         if self.goal != "balanced":
             return candidate
         items = self.evaluator.scored_items(candidate, items)
@@ -97,7 +95,7 @@ class SearchProblem:
 
     @cached_property
     def text_hashes(self) -> set[int]:
-        """The hashes of all word runs in the labelled texts, which no instruction may copy."""
+        """The hashes of all word runs in labelled texts; no instruction may have such a run."""
         texts = chain.from_iterable(item.texts.values() for item in self.train_and_dev)
         return set(chain.from_iterable(map(word_run_hashes, set(texts))))
 
@@ -123,29 +121,33 @@ class SearchProblem:
 
 
 def informative_documents(items: Items, search_goal: Goal) -> tuple[str, ...]:
-    """Return the ids of the documents that can tell judges apart, or else of all documents.
+    """Return the ids of the documents that can tell judges apart; all ids if there are none.
 
     At summary level, these are the documents whose outputs have different labels. For balanced
-    accuracy, if every document has only one label, the labels alternate, and at most twice as many
-    documents have the commoner label as the rarer label.
+    accuracy, if every document has a single label, passes and fails alternate in the result, and
+    at most twice as many documents have the commoner label as the rarer label.
     """
-    labels_by_document = {name: items.human[rows] for name, rows in items.rows_by_document.items()}
-    varied_ids = tuple(name for name, labels in labels_by_document.items() if np.ptp(labels) > 0)
+    labels_by_id = {name: items.human[rows] for name, rows in items.rows_by_document.items()}
+    varied_ids = tuple(name for name, labels in labels_by_id.items() if np.ptp(labels) > 0)
     if search_goal == "summary":
         return varied_ids or items.documents
     if search_goal != "balanced" or varied_ids:
         return items.documents
-    fails = [name for name, labels in labels_by_document.items() if labels[0] < 0.5]
-    passes = [name for name, labels in labels_by_document.items() if labels[0] >= 0.5]
-    rarer, commoner = sorted([fails, passes], key=len)
-    alternating = zip_longest(rarer, commoner[: MAX_COMMONER_PER_RARER * len(rarer)])
-    return tuple(filter(None, chain.from_iterable(alternating))) or items.documents
+    failed_ids = [name for name, labels in labels_by_id.items() if labels[0] < 0.5]
+    passed_ids = [name for name, labels in labels_by_id.items() if labels[0] >= 0.5]
+    rarer_ids, commoner_ids = sorted([failed_ids, passed_ids], key=len)
+    commoner_ids = commoner_ids[: MAX_COMMONER_PER_RARER * len(rarer_ids)]
+    alternating_ids = zip_longest(rarer_ids, commoner_ids)
+    return tuple(filter(None, chain.from_iterable(alternating_ids))) or items.documents
 
 
 def first_documents(
     items: Items, search_goal: Goal, limit: float, cost: Callable[[Items], float]
 ) -> Items:
-    """Return items of as many documents as `limit` pays for (at least one), informative first."""
+    """Return the items of the first documents that `limit` pays for, at least one document.
+
+    Documents that can tell judges apart come first.
+    """
     documents = list(dict.fromkeys((*informative_documents(items, search_goal), *items.documents)))
     costs = np.cumsum([cost(items.of_documents([name])) for name in documents])
     return items.of_documents(documents[: max(1, int((costs <= limit).sum()))])
@@ -167,8 +169,8 @@ def objective(scores: Vector, items: Items, search_goal: Goal) -> float:
 class CandidateTrial:
     """The scores of a candidate and of a reference judge on the same items.
 
-    The reference judge is usually the untuned judge. If thresholds were learned on other items, the
-    scores are verdicts.
+    The reference judge is usually the untuned judge. The scores are verdicts if the judges'
+    thresholds were learned on other items.
     """
 
     candidate: Candidate
@@ -210,7 +212,7 @@ class CandidateTrial:
 
     @property
     def is_reliable(self) -> bool:
-        """Whether the candidate fails on few outputs, or on no more than the reference judge."""
+        """Whether the candidate scored nearly all outputs, or as many as the reference judge."""
         n_failed, n_reference_failed = np.isnan([self.scores, self.reference_scores]).sum(axis=1)
         return bool(n_failed <= max(MAX_FAILED_SHARE * len(self.scores), n_reference_failed))
 

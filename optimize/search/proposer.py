@@ -1,7 +1,7 @@
 """The proposer: a language model that writes new instructions for the judge from evidence.
 
-If a reply has no instruction, or one that the search may not try, the model is told the reason and
-asked once more. The search's budget pays for all requests.
+If a reply has no usable instruction, the model is told the reason and asked once more. The search's
+budget pays for all requests.
 """
 
 import json
@@ -33,7 +33,7 @@ MAX_FAULTY_REPLY_LENGTH = 6000  # characters of a faulty reply that are sent bac
 # The search stops asking for instructions after this many rounds in a row without a usable one.
 MAX_FRUITLESS_ROUNDS = 2
 MAX_FAULT_LENGTH = 300  # printed characters of the reason why a proposal was rejected
-MAX_NEW_QUESTIONS = 4  # in one reply, in addition to an instruction
+MAX_NEW_QUESTIONS = 4  # that the proposer may write in one reply, besides an instruction
 QUESTIONS_FIELD = "questions"
 
 # Earlier instructions, each with the objective that it reached, best first.
@@ -117,7 +117,7 @@ _CODE_BLOCK_PATTERN = re.compile(r"^```[\w+-]*[ \t]*\n(.*?)^```[ \t]*$", re.MULT
 
 @dataclass(frozen=True, slots=True)
 class _Proposal:
-    """The outcome of a request: an instruction, or a fault with the faulty reply, if any."""
+    """The outcome of a request: a usable instruction, or a fault and the reply that has it."""
 
     instruction: str = ""
     fault: str = ""
@@ -150,10 +150,10 @@ class Proposer:
         *,
         ask_questions: bool = False,
     ) -> list[str]:
-        """Ask for better instructions by a request for each evidence text; return the usable ones.
+        """Send a request for each evidence text, and return the usable instructions in the replies.
 
-        If `ask_questions`, the requests also ask for `questions`. Raises SearchBudgetSpentError if
-        the requests would cost more than is left of the budget.
+        If `ask_questions`, the requests also ask for questions, which `questions` then holds.
+        Raises SearchBudgetSpentError if the requests cost more than is left of the budget.
         """
         if not evidence_texts or self._n_fruitless_rounds == MAX_FRUITLESS_ROUNDS:
             return []
@@ -195,8 +195,8 @@ class Proposer:
                 n_answered += 1
                 yield self._read(response)
         except BudgetSpentError:
-            # Each request is booked at its worst cost, and all together would exceed the budget.
-            # Sent one by one, some may fit, because each is settled before the next is booked.
+            # The client books each request at its highest possible cost, and the budget does not
+            # cover all of them at once. It may if they are sent one by one, at their real cost.
             for request in requests[n_answered:]:
                 try:
                     yield self._read(self._client.ask(request))
@@ -273,7 +273,7 @@ def questions_field(possible_answers: tuple[str, str]) -> Field:
 
 
 def _split_sections(reply: str) -> tuple[str, dict[str, str]]:
-    """Return a reply without thoughts, and its sections, by their headers in lower case."""
+    """Return a reply without thoughts, and the text under each header, by the header's name."""
     thoughts_end = max((match.end() for match in THOUGHT_END.finditer(reply)), default=0)
     text = reply[thoughts_end:].replace("\r\n", "\n").strip()
     _, *names_and_texts = _HEADER_PATTERN.split(text)
@@ -300,7 +300,7 @@ def read_instruction(reply: str) -> str:
 
 
 def whole_text(reply: Reply) -> str:
-    """Return a reply's text; raise NoScoreError if the reply is cut, so that it is sent again."""
+    """Return a reply's text; raise NoScoreError, which repeats the request, if it is cut short."""
     if reply.is_truncated:
         raise NoScoreError("the reply is cut short")
     return reply.text
@@ -311,5 +311,5 @@ def _with_complaint(messages: Sequence[Message], proposal: _Proposal) -> list[Me
     reply_format = messages[-1]["content"].rpartition("\n\n")[2]
     complaint = f"This cannot be used: {proposal.fault}. Write an instruction without this fault."
     faulty_reply = proposal.faulty_reply[:MAX_FAULTY_REPLY_LENGTH]
-    reply = Message(role="assistant", content=faulty_reply)
-    return [*messages, reply, Message(role="user", content=f"{complaint}\n\n{reply_format}")]
+    answer = Message(role="assistant", content=faulty_reply)
+    return [*messages, answer, Message(role="user", content=f"{complaint}\n\n{reply_format}")]

@@ -2,9 +2,9 @@
 
 For each labelled output, one request asks all questions. The score is a weighted sum of the answers
 and of the judge's own answer, which is its rating, verdict or preference. Weights are learned from
-human labels: they are never negative, and are shrunk towards the judge's own answer
-(`optimize.statistics.panel_weights`). If the goal is summary-level rho, answers and labels are
-centred within each document, otherwise over all outputs. The margins of pairs are not centred.
+human labels. They are never negative, and are shrunk towards the judge's own answer
+(`optimize.statistics.panel_weights`). To learn them, answers and labels are centred: within each
+document if the goal is summary-level rho, otherwise over all outputs. Pairs are not centred.
 
 Each document is scored with questions, weights and a threshold that were learned from other
 documents. Questions and an instruction that came from one half of the labels are tested on the
@@ -31,16 +31,16 @@ from optimize.statistics.balanced import best_threshold, verdicts
 from optimize.statistics.intervals import Codes, Mask, Matrix, Vector, random_generator
 from optimize.statistics.panel_weights import fit_joining_weights, subtract_group_means
 
-MAX_QUESTIONS_TESTED = 12  # in one request; those by the proposer come last
-MAX_OUTPUTS_ASKED = 300  # of each half; more would hardly improve the weights
-# The expected cost of the test, as a multiple of judging the outputs to ask about once with the
-# untuned judge: all questions are asked with the best instruction of each half, and then the useful
-# ones again. At most the share `QUESTION_TEST_SHARE` of the search's budget is reserved for this.
+MAX_QUESTIONS_TESTED = 12  # in one request; if there are more, the proposer's are left out first
+MAX_OUTPUTS_ASKED = 300  # of each half, for the test of questions; more hardly improve the weights
+# The test of questions asks all questions with the best instruction of each half, and then the
+# useful ones again. It costs about this many times as much as judging the same outputs once with
+# the untuned judge. At most the share QUESTION_TEST_SHARE of the search's budget is reserved.
 QUESTION_TEST_COST, QUESTION_TEST_SHARE = 4.5, 0.35
-MIN_ASKED_SHARE = 0.5  # of the outputs to ask about; questions are not tested on fewer
-N_WEIGHT_FOLDS = 5  # folds of documents, whose weights are learned from the other folds
+MIN_ASKED_SHARE = 0.5  # of the outputs for this test; questions are not tested on fewer
+N_WEIGHT_FOLDS = 5  # folds of documents; each is scored with weights learned from the others
 # Questions with a smaller share of the weights are dropped. When questions with random answers were
-# added to recorded judges, one in eighty of these was kept.
+# added to recorded judges, one in eighty of these questions was not dropped.
 MIN_WEIGHT_SHARE = 0.1
 # Lower bound on the slope that maps scores to the rating scale, so that scores stay distinct.
 MIN_SCORE_SLOPE = 0.05
@@ -56,9 +56,9 @@ class LabelledAnswers:
     """A judge's answers and the human labels on the same outputs (or pairs), as arrays.
 
     `answers` has a row for each output (NaN if the judgement failed) and a column for each of the
-    `choice_fields`: the questions, and last the judge's own answer. Outputs with the same group
-    code are ranked together. Outputs of a document have the same fold code. `may_drop` says whether
-    useless questions may be dropped.
+    `choice_fields`: the questions, and last the judge's own answer. Outputs with the same code in
+    `group_codes` are ranked together. All outputs of a document have the same code in `fold_codes`.
+    `may_drop` says whether useless questions may be dropped.
     """
 
     answers: Matrix
@@ -100,7 +100,7 @@ class LabelledAnswers:
         return AnswerWeights(intercept=intercept, slopes=slope_by_name)
 
     def _fit_slopes(self, rows: Mask) -> Vector:
-        """Return the slope of each answer; if labels teach nothing, only the own answer has one."""
+        """Return each answer's slope: 0 for questions if nothing can be learned from the labels."""
         own_answer_only: Vector = np.eye(len(self.choice_fields))[-1]
         answers, human = self.answers[rows], self.human[rows]
         if self.choice_fields[-1].choices != A_OR_B:
@@ -112,16 +112,16 @@ class LabelledAnswers:
         if not is_varied[-1]:
             return own_answer_only
         standardised_answers = answers[:, is_varied] / answer_sd[is_varied]
-        prior = own_answer_only[is_varied]
+        prior_weights = own_answer_only[is_varied]
         has_two_choices = len(self.choice_fields[-1].choices or ()) == 2
         if has_two_choices and standardised_answers[:, -1] @ human <= 0:
             # The answers to questions may be useful even if the judge's verdict is not, for example
             # because the judge passes nearly everything. So all answers get equal prior weights.
-            prior = np.full(is_varied.sum(), 1 / is_varied.sum())
-        if standardised_answers @ prior @ human <= 0:
+            prior_weights = np.full(is_varied.sum(), 1 / is_varied.sum())
+        if standardised_answers @ prior_weights @ human <= 0:
             return own_answer_only
         weights = np.zeros(len(self.choice_fields))
-        weights[is_varied] = fit_joining_weights(standardised_answers, human, prior)
+        weights[is_varied] = fit_joining_weights(standardised_answers, human, prior_weights)
         slopes: Vector = np.divide(weights, answer_sd, out=np.zeros_like(weights), where=is_varied)
         return slopes
 
@@ -132,8 +132,8 @@ class LabelledAnswers:
         return scores
 
     def of_rows(self, rows: Mask) -> "LabelledAnswers":
-        vectors = "answers", "human", "group_codes", "fold_codes"
-        return replace(self, **{name: getattr(self, name)[rows] for name in vectors})
+        array_names = "answers", "human", "group_codes", "fold_codes"
+        return replace(self, **{name: getattr(self, name)[rows] for name in array_names})
 
     def of_questions(self, questions: Sequence[Field]) -> "LabelledAnswers":
         """Select the answers to some of the questions; the judge's own answer is kept."""
@@ -142,7 +142,7 @@ class LabelledAnswers:
         return replace(self, answers=self.answers[:, columns], choice_fields=choice_fields)
 
     def of_useful_questions(self) -> "LabelledAnswers":
-        """Drop questions that have too small a share of the weights, until none has."""
+        """Drop questions until each has at least `MIN_WEIGHT_SHARE` of the weights."""
         questions = self.choice_fields[:-1]
         shares = self.fit_weights().shares(self.choice_fields)
         useful_questions = [each for each in questions if shares[each.name] >= MIN_WEIGHT_SHARE]
@@ -152,7 +152,7 @@ class LabelledAnswers:
 
 
 def collect_answers(problem: SearchProblem, candidate: Candidate, items: Items) -> LabelledAnswers:
-    """Judge the items with the candidate, and return its answers."""
+    """Judge the items with the candidate, and return its answers with people's labels."""
     choice_fields = candidate.prompt(problem.evaluator.untuned_prompt).choices
     judgements = problem.evaluator.judgements(candidate, items)
     answers = [
@@ -173,7 +173,7 @@ def collect_answers(problem: SearchProblem, candidate: Candidate, items: Items) 
 
 
 def question_test_cost(problem: SearchProblem, optimizer: Optimizer) -> float:
-    """Return the cost to reserve for the test of questions; 0 if none will be tested."""
+    """Return the cost to reserve for the test of questions; 0 if there will be no questions."""
     evaluator, writes_questions = problem.evaluator, optimizer in QUESTION_WRITERS
     may_write = writes_questions and problem.may_add_questions and problem.proposer is not None
     if not (may_write or problem.questions or evaluator.untuned_prompt.question_fields):
@@ -190,10 +190,10 @@ def ask_questions(
     """Ask questions with the best judge of each half, and test the judges on unseen documents.
 
     The judge in the result asks only the useful questions, and has judged the outputs again. If the
-    budget cannot pay for that, it asks all questions, of which only the useful ones have a weight.
-
-    The result has no trials if there are no questions. Raises QuestionsNotTestedError if no
-    question helps or the judge fails too often, and SearchBudgetSpentError if a limit is too small.
+    budget does not pay for judging again, the judge asks all questions, but only the useful ones
+    have a weight. The result has no trials if there are no questions. Raises
+    QuestionsNotTestedError if no question helps or the judge fails too often, and
+    SearchBudgetSpentError if a limit is too small.
     """
     problem, evaluator = halves[0], halves[0].evaluator
     candidates = list(map(_best_judge_with_questions, halves, explorations))
@@ -211,11 +211,11 @@ def ask_questions(
         useful_answers.append(answers)
     best_half = max(range(len(trials)), key=lambda index: trials[index].gain)
     candidate, answers = judges[best_half], useful_answers[best_half]
-    useful_only = replace(candidate, questions=answers.choice_fields[:-1])
-    if evaluator.cost(useful_only, items) <= evaluator.budget.remaining:
-        candidate, answers = useful_only, collect_answers(problem, useful_only, items)
+    with_useful = replace(candidate, questions=answers.choice_fields[:-1])
+    if evaluator.cost(with_useful, items) <= evaluator.budget.remaining:
+        candidate, answers = with_useful, collect_answers(problem, with_useful, items)
     if evaluator.item_price(candidate) > problem.options.max_item_price:
-        raise SearchBudgetSpentError("the limit does not pay for asking them on test")
+        raise SearchBudgetSpentError("the limit does not pay for asking questions on test")
     candidate = replace(candidate, weights=answers.fit_weights())
     candidate = problem.with_threshold(candidate, items)
     return QuestionTest(candidate=candidate, trials=tuple(trials))
@@ -235,7 +235,7 @@ def _test_on_half(
             f"judgements failed, for example: {failures[0]}"
         )
     useful_answers = answers.of_useful_questions()
-    if len(useful_answers.choice_fields) == 1:  # the judge's own answer
+    if len(useful_answers.choice_fields) == 1:  # only the judge's own answer is left
         raise QuestionsNotTestedError(f"none of {len(judge.questions or ())} questions helps")
     is_tested = np.isin(items.document_ids, test_items.documents)
     untuned = half.with_threshold(untuned, items.of_rows(np.flatnonzero(~is_tested)))
@@ -249,7 +249,7 @@ def _test_on_half(
 def _affordable_judges(
     problem: SearchProblem, judges: Sequence[Candidate], items: Items
 ) -> tuple[Sequence[Candidate], float]:
-    """Return the judges, without reasoning if it costs too much, and the share of items to ask."""
+    """Return the judges, without reasoning if it costs too much, and the share of items to use."""
     evaluator, budget = problem.evaluator, problem.evaluator.budget
 
     def cost_of(candidates: Sequence[Candidate]) -> float:
@@ -258,10 +258,10 @@ def _affordable_judges(
 
     if cost_of(judges) > budget.remaining:
         # In a candidate, None stands for the untuned judge's form of reasoning.
-        is_default = evaluator.untuned_prompt.reasoning == "none"
-        judges = [replace(judge, reasoning=None if is_default else "none") for judge in judges]
+        is_untuned_form = evaluator.untuned_prompt.reasoning == "none"
+        judges = [replace(judge, reasoning=None if is_untuned_form else "none") for judge in judges]
     cost = cost_of(judges)
-    budget.check_cost(MIN_ASKED_SHARE * cost)  # so that no half is asked in vain
+    budget.check_cost(MIN_ASKED_SHARE * cost)  # before the first half is judged for nothing
     share = budget.remaining / cost if cost else 1.0
     return judges, max(MIN_ASKED_SHARE, min(1.0, share))
 
@@ -281,7 +281,7 @@ def held_out_scores(answers: LabelledAnswers, is_tested: Mask, problem: SearchPr
 
 
 def _items_to_ask(problem: SearchProblem, share: float = 1.0) -> list[Items]:
-    """Select about `MAX_OUTPUTS_ASKED * share` items of dev, and of train, by whole documents."""
+    """Select documents with about `MAX_OUTPUTS_ASKED * share` items, from dev and from train."""
     items_by_half = []
     for items in (problem.dev, problem.train):
         n_outputs = len(first_documents(items, problem.goal, MAX_OUTPUTS_ASKED, len))
@@ -299,8 +299,8 @@ def _best_judge_with_questions(half: SearchProblem, exploration: Exploration) ->
         question_by_name.setdefault(question.name, question)
     max_questions = max(MAX_QUESTIONS_TESTED, len(half.questions))
     # Demonstrations would need answers to the questions, which nobody has given.
-    without_demos = (each for each in exploration.finalists if not each.demo_set.demos)
-    candidate = next(without_demos, half.untuned)
+    finalists_without_demos = (each for each in exploration.finalists if not each.demo_set.demos)
+    candidate = next(finalists_without_demos, half.untuned)
     return replace(candidate, questions=tuple(question_by_name.values())[:max_questions])
 
 
@@ -314,8 +314,8 @@ def question_losses(problem: SearchProblem, candidate: Candidate, items: Items) 
         scores = held_out_scores(answers.of_questions(questions), is_tested, problem)
         return objective(scores, items, problem.goal)
 
-    questions, losses = answers.choice_fields[:-1], dict[str, float]()
+    questions, loss_by_name = answers.choice_fields[:-1], dict[str, float]()
     for question in questions:
-        others = [other for other in questions if other != question]
-        losses[question.name] = objective_with(questions) - objective_with(others)
-    return losses
+        other_questions = [other for other in questions if other != question]
+        loss_by_name[question.name] = objective_with(questions) - objective_with(other_questions)
+    return loss_by_name

@@ -1,7 +1,7 @@
 """A race: compares candidates with the untuned judge by successive halving (arXiv:1502.07943).
 
-A race scores all candidates on some documents and drops the worse half of them. It scores the
-others on about twice as many documents, and so on.
+A race scores all candidates on some documents and drops the worse half of the candidates. It scores
+the remaining candidates on about twice as many documents, and so on.
 """
 
 import math
@@ -15,7 +15,7 @@ from optimize.search.problem import CandidateTrial, SearchProblem, informative_d
 from optimize.statistics.intervals import random_generator
 
 MAX_RACE_DOCUMENTS = 48  # documents of train on which candidates are compared
-# No candidate is dropped before it is scored on this many documents, or on half of all.
+# No candidate is dropped before it is scored on this many documents, or on half of all if fewer.
 MIN_RACE_DOCUMENTS = 20
 
 
@@ -45,18 +45,18 @@ class Race:
         return Items(tuple(item for name in documents for item in self._items_of_document[name]))
 
     def cost(self, candidates: Sequence[Candidate], n_documents: int) -> float:
-        """Return the cost of scoring candidates on `n_documents` each, and the untuned on all."""
+        """Return the cost of scoring candidates, and the untuned judge on all their documents."""
         documents = [self.documents(candidate, n_documents) for candidate in candidates]
         untuned_documents = set().union(*documents) or self.document_ids[:n_documents]
-        judges = [*zip(candidates, documents, strict=True), (self._untuned, untuned_documents)]
-        return sum(self.evaluator.cost(judge, self.items(names)) for judge, names in judges)
+        to_score = [*zip(candidates, documents, strict=True), (self._untuned, untuned_documents)]
+        return sum(self.evaluator.cost(judge, self.items(names)) for judge, names in to_score)
 
     def max_affordable_documents(self, cost: Callable[[int], float], limit: float) -> int:
-        """Return the largest n for which `cost(n)`, the cost of n documents, is within `limit`."""
+        """Return the largest number of documents n for which `cost(n)` is within `limit`."""
         return max(0, bisect_right(range(len(self.document_ids) + 1), limit, key=cost) - 1)
 
     def affordable_entrants(self, candidates: Sequence[Candidate], limit: float) -> list[Candidate]:
-        """Return the first candidates, as many as `limit` pays for on `min_documents` documents."""
+        """Return as many of the first candidates as `limit` can score on `min_documents`."""
         entrants = list(candidates)
         while entrants and self.cost(entrants, self.min_documents) > limit:
             entrants.pop()
@@ -75,7 +75,7 @@ class Race:
         """Race the candidates at a cost of at most `limit`, and return the trials, best first."""
         budget, entrants = self.evaluator.budget, self.affordable_entrants(candidates, limit)
         cost_at_limit, n_documents = budget.total_cost + limit, 0
-        # Each candidate's last trial, with the number of documents of its round.
+        # Each candidate's last trial and its number of documents, by the candidate's id.
         last_trials: dict[str, tuple[int, CandidateTrial]] = {}
         while entrants:
             estimate_cost = partial(self._estimate_cost, entrants)
@@ -83,27 +83,27 @@ class Race:
             n_affordable = self.max_affordable_documents(estimate_cost, remaining)
             if max(n_affordable, self.min_documents) <= n_documents:
                 break
-            # The first comparison may spend most of the limit, but it scores every entrant.
+            # If the limit does not pay for a whole race, it still pays for a first comparison.
             n_documents = max(n_affordable, self.min_documents)
             trials = [self.compare(candidate, n_documents) for candidate in entrants]
             last_trials |= {trial.candidate.id: (n_documents, trial) for trial in trials}
             trials.sort(key=lambda trial: (-trial.gain, trial.candidate.id))
             better_half = trials[: math.ceil(len(trials) / 2)]
             entrants = [trial.candidate for trial in better_half if trial.is_reliable]
-        # Candidates that raced longer come first. Those that raced equally long may have different
-        # documents, because no candidate is scored on its demonstrations. So they are sorted by a
-        # lower bound of the gain, and not by the gain itself.
-        ranked = sorted(
+        # Candidates that raced on more documents come first. Candidates with the same number may
+        # differ in documents, because none is scored on documents that its demonstrations show. So
+        # a lower bound of the gain sorts them, and not the gain itself.
+        ranked_trials = sorted(
             last_trials.values(), key=lambda pair: (-pair[0], pair[1].standard_error - pair[1].gain)
         )
-        return [trial for _, trial in ranked]
+        return [trial for _, trial in ranked_trials]
 
     def _estimate_cost(self, candidates: Sequence[Candidate], n_documents: int) -> float:
-        """Estimate the cost of a race that starts on `n_documents` and doubles the number."""
+        """Estimate the cost of a race on `n_documents` at first, and on twice as many each time."""
         cost = self.cost(candidates, n_documents)
         while len(candidates) > 1 and n_documents < len(self.document_ids):
             candidates = candidates[: math.ceil(len(candidates) / 2)]
-            earlier_cost = self.cost(candidates, n_documents)
+            cost_of_scored = self.cost(candidates, n_documents)
             n_documents = min(2 * n_documents, len(self.document_ids))
-            cost += self.cost(candidates, n_documents) - earlier_cost
+            cost += self.cost(candidates, n_documents) - cost_of_scored
         return cost

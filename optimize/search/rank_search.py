@@ -5,8 +5,8 @@ costs least. Small sets of demonstrations race before large sets. Each round has
 the round before. The search ends at its limit, or when a round gains less than a standard error.
 The same seed, items and replies give the same trials, also in a run that is resumed.
 
-Without a proposer (the embedded model writes no instructions) there is nothing to search. Then the
-only finalist is a judge that shows all labels as demonstrations.
+Without a proposer there is nothing to search: the embedded model, for example, cannot write
+instructions. Then the only finalist is a judge that shows all labels as demonstrations.
 """
 
 import math
@@ -34,20 +34,20 @@ from optimize.statistics.intervals import random_generator
 # The budget of the first round, in multiples of scoring the untuned judge on all race documents.
 FIRST_ROUND_COST = 5.0
 UNTUNED_BUDGET_SHARE = 0.25  # of a round's budget, for scoring the untuned judge
-MIN_ROUND_SHARE = 0.15  # of a round's full budget; the round begins only if so much is left
-MIN_RACE_SHARE = 0.5  # of a round's budget, for the race, whatever the proposals have cost
-MIN_ROUND_DOCUMENTS = 6  # chance would decide a round on fewer
-REASONING_ROUND = 2  # compares forms of reasoning, with the best instruction of round 1
-# The sizes of demonstration sets in round 3. Later, the best size so far and twice this size race.
+MIN_ROUND_SHARE = 0.15  # of a round's full budget; with less left, the round does not begin
+MIN_RACE_SHARE = 0.5  # of a round's budget; the race gets it, whatever the proposals have cost
+MIN_ROUND_DOCUMENTS = 6  # with fewer documents, chance would decide a round
+REASONING_ROUND = 2  # this round compares forms of reasoning, with round 1's best instruction
+# The sizes of demonstration sets in round 3. Later rounds try the best size and twice that size.
 FIRST_DEMO_SIZES = (4, 8)
-DEMO_DOCUMENTS_SHARE = 0.5  # of the documents of train, for one set of demonstrations
+DEMO_DOCUMENTS_SHARE = 0.5  # of train's documents; a set of demonstrations shows no more
 N_LEADERS = 2  # best candidates that race again in the next round
 HISTORY_LENGTH = 5  # earlier instructions that the proposer's prompt shows
-N_LEADERS_MEASURED = 4  # best candidates that are scored on the same documents in the end
+N_LEADERS_MEASURED = 4  # best candidates that are scored on the same documents after all rounds
 MIN_ROUNDS = 3  # so that every kind of change is tried
-# The mean gain of a kind of change is shrunk towards 0 as if this many documents had a gain of 0.
+# The mean gain of a kind of change is shrunk towards 0 as by this many documents with a gain of 0.
 PRIOR_DOCUMENTS = 30
-# The assumed standard deviation of the true gains: instructions differ more than demonstrations.
+# The assumed standard deviation of true gains. It is larger for instructions, which differ more.
 DEMO_GAIN_SD, INSTRUCTION_GAIN_SD = 0.03, 0.08
 
 
@@ -58,22 +58,23 @@ def explore(problem: SearchProblem) -> Exploration:
         return RankSearch(problem, Proposer(problem, problem.proposer)).explore()
     cross_validation = CrossValidation(problem)
     if cross_validation.is_feasible:
-        shows_all = replace(problem.untuned, demo_set=cross_validation.demo_set)
-        return Exploration(finalists=[shows_all], cross_validation=cross_validation)
-    # Not all labels fit into a prompt, so the finalist shows as many of train as it may.
+        finalist = replace(problem.untuned, demo_set=cross_validation.demo_set)
+        return Exploration(finalists=[finalist], cross_validation=cross_validation)
+    # Without a cross-validation, the finalist shows labels of train only, and dev tests it.
     demo_set = largest_demo_set(problem.train, problem)
     finalists = [replace(problem.untuned, demo_set=demo_set)] if demo_set.demos else []
     return Exploration(finalists=finalists)
 
 
 def first_round_cost(train: Items, item_cost: float, proposal_cost: float) -> float:
-    """Return the budget of a half with which a search scores the untuned judge and proposes once.
+    """Return the smallest budget of one half that pays for a first round with one proposal.
 
     `item_cost` is the cost of judging one item with the untuned judge.
     """
     n_items = MIN_ROUND_DOCUMENTS * len(train) / len(train.documents)
-    # If the first half cannot score the untuned judge, it spends nothing, so the second half has
-    # twice as much. A proposal costs at most half of what is left after that.
+    # The score of the untuned judge is divided by 2: if the first half cannot pay for the score, it
+    # spends nothing, and the second half has twice the budget. A proposal costs at most half of
+    # what is left after the score.
     score_cost = n_items * item_cost / UNTUNED_BUDGET_SHARE / 2
     return max(score_cost, 2 * proposal_cost / (1 - UNTUNED_BUDGET_SHARE))
 
@@ -98,10 +99,10 @@ class RankSearch:
         self.first_round_budget = FIRST_ROUND_COST * untuned_cost
 
     def explore(self) -> Exploration:
-        """Run the rounds, and choose the finalists."""
+
         with suppress(*BUDGET_ERRORS):
             self._run_rounds()
-        # Score the best candidates on as many documents as any candidate.
+        # Score the best candidates on as many documents as any candidate was scored on.
         most_documents = max((trial.n_documents for trial in self.trials.values()), default=0)
         with suppress(*BUDGET_ERRORS):
             for candidate in self._candidates_with_gain()[:N_LEADERS_MEASURED]:
@@ -138,13 +139,12 @@ class RankSearch:
     def _run_round(self, round_number: int) -> bool:
         """Run a round of the search; return False if the budget was too small for a race."""
         budget, race = self.budget, self.race
-        # Each round has twice the budget of the round before. Only the round that compares forms of
-        # reasoning has the budget of the first round.
+        # The budget doubles from round to round, except in the round that compares reasoning.
         budget_factor = 1 if round_number == REASONING_ROUND else 2 ** (round_number - 1)
         full_budget = budget_factor * self.first_round_budget
         round_budget = min(full_budget, budget.remaining)
         end_cost = budget.total_cost + round_budget
-        # The untuned judge is scored first.
+
         untuned_budget = UNTUNED_BUDGET_SHARE * round_budget
         n_documents = race.max_affordable_documents(partial(race.cost, []), untuned_budget)
         min_documents = min(MIN_ROUND_DOCUMENTS, len(race.document_ids))
@@ -173,14 +173,14 @@ class RankSearch:
         trials = list(self.trials.values())
         kind_codes = np.unique([trial.candidate.kind for trial in trials], return_inverse=True)[1]
         is_proposed = [trial.candidate.round_number > 0 for trial in trials]
-        columns = [(trial.n_documents, trial.gain, trial.standard_error) for trial in trials]
-        n_documents, gains, standard_errors = np.array(columns).reshape(-1, 3).T
+        figures = [(trial.n_documents, trial.gain, trial.standard_error) for trial in trials]
+        n_documents, gains, standard_errors = np.array(figures).reshape(-1, 3).T
         gain_sums = np.bincount(kind_codes, n_documents * gains)
         kind_means = gain_sums / (np.bincount(kind_codes, n_documents) + PRIOR_DOCUMENTS)
-        means = kind_means[kind_codes]
+        prior_means = kind_means[kind_codes]
         gain_sds = np.where(is_proposed, INSTRUCTION_GAIN_SD, DEMO_GAIN_SD)
         reliabilities = gain_sds**2 / (gain_sds**2 + standard_errors**2)
-        expected_gains = means + reliabilities * (gains - means)
+        expected_gains = prior_means + reliabilities * (gains - prior_means)
         return dict(zip(self.trials, expected_gains.tolist(), strict=True))
 
     def _ranked_trials(self) -> list[CandidateTrial]:
@@ -239,7 +239,7 @@ class RankSearch:
         return [demo_set for demo_set in demo_sets if demo_set.demos]
 
     def _new_candidates(self, round_number: int, parent: Candidate) -> list[Candidate]:
-        """Make new candidates from the best one, `parent`; different kinds of change alternate."""
+        """Make new candidates by changes to `parent`; the list alternates the kinds of change."""
         instructions = self._propose_instructions(round_number, parent)
         # New instructions race without demonstrations, so that only the instruction has an effect.
         without_demos = replace(parent, demo_set=DemoSet())
@@ -277,15 +277,15 @@ class RankSearch:
     def _compare_reasoning(self, round_number: int, end_cost: float) -> None:
         """Compare the forms of reasoning on the best candidate, and set `best_reasoning`.
 
-        This is no race, because effects of reasoning show only on many documents. The cheapest
-        forms are compared if the limit does not pay for all. Of the forms within a standard error
-        of the largest gain, the cheapest is the best.
+        This is no race, because effects of reasoning show only on many documents. If the limit does
+        not pay for all forms, the cheapest are compared. The best form is the cheapest one whose
+        gain is at most a standard error below the largest gain.
         """
         race, leader = self.race, self._best_candidate()
         limit, price = end_cost - self.budget.total_cost, self.evaluator.item_price
         forms = [form for form in self.options.reasoning if form != "questions"]
-        versions = self._affordable_candidates(replace(leader, reasoning=form) for form in forms)
-        entrants = race.affordable_entrants([leader, *sorted(versions, key=price)], limit)
+        candidates = self._affordable_candidates(replace(leader, reasoning=form) for form in forms)
+        entrants = race.affordable_entrants([leader, *sorted(candidates, key=price)], limit)
         n_documents = race.max_affordable_documents(partial(race.cost, entrants), limit)
         for candidate in entrants[1:]:
             self._record_trial(round_number, race.compare(candidate, n_documents))
@@ -300,8 +300,8 @@ class RankSearch:
         leaders = self._candidates_with_gain()
         if not leaders:
             return []
-        # Demonstrations and reasoning add to the cost of every judged row. So the test on dev has
-        # to show that they are worth their cost.
+        # Demonstrations and reasoning add to the cost of every judgement. So the test on dev has to
+        # show that they are worth their cost.
         cheapest = replace(leaders[0], demo_set=DemoSet(), reasoning=None)
         with_reasoning = replace(cheapest, reasoning=self.best_reasoning)
         candidates = [leaders[0], cheapest, with_reasoning, *leaders[1:]]

@@ -22,14 +22,15 @@ from optimize.search.questions import (
 )
 from optimize.statistics.intervals import Vector
 
-# For the test of its finalists, a half reserves this many times the cost of judging the other half
-# with the untuned judge, which is tested, too; but at most this share of its budget.
+# For the test of its finalists, a half reserves FINALISTS_COST times the cost of judging the other
+# half with the untuned judge, but at most the share MAX_TEST_SHARE of its budget. The 1 is for the
+# untuned judge, which is tested, too.
 FINALISTS_COST, MAX_TEST_SHARE = 1 + 1.2 * MAX_FINALISTS, 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResult:
-    """The result of a search: the tuned judge (or the untuned one), whether it ships, and why."""
+    """The result of a search: the best judge that it found, and the decision whether it ships."""
 
     tuned_candidate: Candidate
     untuned_candidate: Candidate
@@ -39,7 +40,7 @@ class SearchResult:
 
     @property
     def shipped(self) -> JudgeName:
-        """The name of the judge that ships, as in JSON: "tuned" or "seed"."""
+        """The name that JSON has for the judge that ships: "tuned", or "seed" if untuned."""
         return "tuned" if self.decision.ships else "seed"
 
     @property
@@ -75,8 +76,9 @@ def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResul
     elif was_cut_short and not decision.ships:
         limit_reached = True
         reason += " The limit was too small to try more candidates."
-    shows_all = any(exploration.cross_validation for exploration in explorations)
-    untuned = problem.with_threshold(problem.untuned, problem.train_and_dev if shows_all else train)
+    is_cross_validated = any(exploration.cross_validation for exploration in explorations)
+    threshold_items = problem.train_and_dev if is_cross_validated else train
+    untuned = problem.with_threshold(problem.untuned, threshold_items)
     return SearchResult(
         tuned_candidate=untuned if tuned.id == untuned.id else tuned,
         untuned_candidate=untuned,
@@ -91,7 +93,7 @@ def _test_questions(
 ) -> QuestionTest:
     """Test questions; if that fails, the result has no trials but a note on the reason."""
     if any(exploration.cross_validation for exploration in explorations):
-        return QuestionTest()  # no half is left that the judge did not learn from
+        return QuestionTest()  # the judge has learned from both halves, so neither can test it
     # If the budget ended before a half was explored, an empty exploration stands for the half.
     n_unexplored = len(halves) - len(explorations)
     try:
@@ -112,7 +114,7 @@ def _explore_halves(
     question_cost = question_test_cost(halves[0], optimizer)
     with budget.reserving(question_cost), suppress(*BUDGET_ERRORS):
         # On the first half, the optimizer may spend half of the budget; on the second half, all
-        # that is left. The test of either half's finalists may spend all that is left.
+        # that is left of it. The test of either half's finalists may spend all that is left, too.
         test_limit = budget.limit
         first_half_limit = budget.total_cost + budget.remaining / 2
         for half, optimizer_limit in zip(halves, (first_half_limit, test_limit), strict=True):
@@ -120,7 +122,7 @@ def _explore_halves(
             untuned_cost = half.evaluator.item_cost(half.untuned) * len(half.dev)
             reserve = min(FINALISTS_COST * untuned_cost, MAX_TEST_SHARE * budget.remaining)
             with budget.reserving(reserve):
-                exploration = optimizer(replace(half, test_reserve=reserve))
+                exploration = optimizer(half)
             if not isinstance(exploration, Exploration):
                 raise SettingsError(
                     f"the optimizer returned {type(exploration)}, not an Exploration"
@@ -130,15 +132,15 @@ def _explore_halves(
             trials_by_half.append(score_finalists(half, exploration))
             if exploration.cross_validation:
                 break
-    budget.limit = initial_limit  # an error may have left the limit of the first half
+    budget.limit = initial_limit  # after an error, the limit may still be that of the first half
     return explorations, trials_by_half
 
 
 def smallest_budget(round_cost: float, finalists_cost: float, questions_cost: float) -> float:
-    """Return the smallest budget that leaves either half `round_cost` after all reserves.
+    """Return the smallest budget that leaves each half `round_cost` after all reserves.
 
-    The reserves are the costs of the tests of finalists, for each half, and of questions; or less,
-    because a reserve is at most a share of the budget.
+    `finalists_cost` is reserved for the test of each half's finalists, and `questions_cost` for the
+    test of questions. A reserve is smaller if it exceeds its largest share of the budget.
     """
     smallest_share = (1 - QUESTION_TEST_SHARE) / 2 * (1 - MAX_TEST_SHARE)
     full_cost = 2 * (round_cost + finalists_cost) + questions_cost
@@ -149,21 +151,21 @@ def score_finalists(half: SearchProblem, exploration: Exploration) -> list[Candi
     """Test the finalists on items that they did not learn from, and return the reliable trials."""
     if not exploration.finalists:
         return []
-    evaluator, validation = half.evaluator, exploration.cross_validation
+    evaluator, cross_validation = half.evaluator, exploration.cross_validation
     candidates = _affordable_finalists(half, exploration.finalists)
     for candidate in candidates:
         items = calibration_items(half, candidate)
-        # If little of the budget is left, the rest is kept for the test, and thresholds are learned
-        # from the scores that are known already.
+        # If little of the budget is left, it is kept for the test, and thresholds are learned only
+        # from items that the candidate has already been scored on.
         if evaluator.cost(candidate, items) <= evaluator.budget.remaining / 2:
             evaluator.scores(candidate, items)
     test_items = first_documents(
-        half.train_and_dev if validation else half.dev,
+        half.train_and_dev if cross_validation else half.dev,
         half.goal,
         evaluator.budget.remaining,
         lambda items: sum(evaluator.cost(candidate, items) for candidate in candidates),
     )
-    judge_items = validation.judge if validation else partial(_judge_items, half)
+    judge_items = cross_validation.judge if cross_validation else partial(_judge_items, half)
     _, untuned_scores = judge_items(half.untuned, test_items)
     trials = []
     for finalist in candidates[1:]:
@@ -175,7 +177,7 @@ def score_finalists(half: SearchProblem, exploration: Exploration) -> list[Candi
 
 
 def _affordable_finalists(half: SearchProblem, finalists: Sequence[Candidate]) -> list[Candidate]:
-    """Return the untuned judge and the first finalist, and others if the budget can score them."""
+    """Return the untuned judge, the first finalist, and any others that the budget can score."""
     evaluator, candidates = half.evaluator, list[Candidate]()
     remaining_budget = evaluator.budget.remaining
     for candidate in (half.untuned, *finalists):
@@ -190,13 +192,13 @@ def _affordable_finalists(half: SearchProblem, finalists: Sequence[Candidate]) -
 def _judge_items(
     half: SearchProblem, candidate: Candidate, items: Items
 ) -> tuple[Candidate, Vector]:
-    """Learn the candidate's threshold; return the candidate, and its scores or verdicts."""
-    calibrated = half.with_threshold(candidate, calibration_items(half, candidate))
-    return calibrated, half.scores_or_verdicts(calibrated, items)
+    """Return the candidate with a threshold learned from train, and its scores or verdicts."""
+    candidate = half.with_threshold(candidate, calibration_items(half, candidate))
+    return candidate, half.scores_or_verdicts(candidate, items)
 
 
 def calibration_items(half: SearchProblem, candidate: Candidate) -> Items:
-    """Return the items of train on which a threshold is learned; none if the goal is rho."""
+    """Return the items of train from which a threshold is learned; none if the goal is rho."""
     if half.goal != "balanced":
         return Items(())
     items = candidate.unseen(half.train)

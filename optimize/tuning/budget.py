@@ -1,9 +1,8 @@
 """Plan what a tuning run spends: the cost of a judgement times the number of judgements.
 
 The cost of the final measurement is reserved first, and the search may spend what remains. The plan
-is made before a run, and again at its start, after the cost of a judgement was measured. One
-estimate of the work of a usual search (`_usual_work`) gives the expected spending and the default
-limit. The smallest useful limit follows from what the search reserves before its first round.
+is made before a run, and again at its start, after the cost of a judgement was measured. The
+expected spending and the default limit follow from the work of a usual search (`_usual_work`).
 """
 
 import math
@@ -31,23 +30,19 @@ from optimize.tuning.models import PROBES, PROPOSALS, SEARCH, TEST, total_spendi
 from optimize.tuning.preparation import PreparedRun
 from optimize.tuning.settings import Settings
 
-# The number of labelled outputs from which the average length of a prompt is estimated.
-N_ITEMS_SAMPLED = 20
-# The length of a proposer's prompt in characters, without the labelled texts that it quotes.
-PROPOSER_CHARACTERS = 10_000
-# The assumed number of reasoning tokens that a reasoning model writes before a proposal.
-PROPOSAL_THOUGHT_TOKENS = 1500
+N_ITEMS_SAMPLED = 20  # labelled outputs from which the average length of a prompt is estimated
+PROPOSER_CHARACTERS = 10_000  # of a proposer's prompt, without the labelled texts that it quotes
+PROPOSAL_THOUGHT_TOKENS = 1500  # assumed, of a reasoning model before it writes a proposal
 # The assumed prices of input and output tokens, relative to each other, if no price is known.
 ASSUMED_TOKEN_PRICE = Price(per_token_in=1.0, per_token_out=4.0)
 # If a free proposer is used with a paid judge, a proposal gets this cost instead of 0, because the
 # search divides by the cost of a proposal.
 MIN_PROPOSAL_COST = 1e-9
-# The usual work of a search with a language model: how often each output that candidates race on is
-# judged, and the number of proposals. A judgement by a candidate usually costs USUAL_PRICE_RATIO
-# times as much as one by the untuned judge, because it has demonstrations or writes its reasoning.
+# In a usual search with a language model, each output that candidates race on is judged USUAL_RACES
+# times, and the proposer is asked USUAL_PROPOSALS times. A judgement by a candidate, which shows
+# demonstrations or reasons, costs USUAL_PRICE_RATIO times as much as one by the untuned judge.
 USUAL_RACES, USUAL_PROPOSALS, USUAL_PRICE_RATIO = 20, 16, 2.5
-# The smallest useful limit pays for this share of the judgements of a usual search.
-MIN_WORK_SHARE = 1 / 6
+MIN_WORK_SHARE = 1 / 6  # of a usual search's judgements; the smallest useful limit pays for these
 # The default limit of a run with a free model, in calls: FREE_CALLS, or FREE_CALLS_PER_OUTPUT times
 # the number of labelled outputs if that is larger.
 FREE_CALLS, FREE_CALLS_PER_OUTPUT = 20_000, 4
@@ -55,15 +50,14 @@ FREE_CALLS, FREE_CALLS_PER_OUTPUT = 20_000, 4
 # calls in flight.
 CALL_SECONDS, PROPOSAL_SECONDS, MAX_IN_FLIGHT = 1.5, 30, 24
 # Upper bounds on the number of demonstrations and on their characters in total, for the embedded
-# model and for all other models. The embedded model has only the bounds of a frozen judge.
+# model and for all other models. For the embedded model, only the format of frozen judges has any.
 EMBEDDED_DEMO_BOUNDS, DEMO_BOUNDS = (MAX_DEMOS, 3_000_000), (64, 120_000)
-# The share of --max-calls that is kept for repeating calls whose replies could not be read, and the
-# share of --max-cost that is kept for prompts that are longer than estimated.
+# The share of --max-calls that is reserved for repeating calls whose replies could not be read, and
+# the share of --max-cost that is reserved for prompts that are longer than estimated.
 SPARE_CALLS_SHARE, SPARE_COST_SHARE = 0.05, 0.06
-# A step of the search may exceed its estimated cost by this share of the limit.
-SLACK_SHARE = 0.02
-# Judging dev and test with a candidate costs at most this share of the limit. But a candidate may
-# always cost MAX_CANDIDATE_RATIO times as much as the untuned judge, so that it can write reasons.
+SLACK_SHARE = 0.02  # of the limit; a step of the search may exceed its estimated cost by this much
+# Judging dev and test with a candidate costs at most MAX_CANDIDATE_SHARE of the limit, or at most
+# MAX_CANDIDATE_RATIO times as much as the untuned judge if that is more, so that it can reason.
 MAX_CANDIDATE_SHARE, MAX_CANDIDATE_RATIO = 0.2, 4.0
 
 
@@ -71,8 +65,8 @@ MAX_CANDIDATE_SHARE, MAX_CANDIDATE_RATIO = 0.2, 4.0
 class RunBudget:
     """What a run may spend, and what it is expected to spend, in the unit of `pricing`.
 
-    The whole run may spend `limit`. `reserved_cost` and `reserved_calls` are kept for the final
-    measurement. `expected_by_purpose` has the expected spending for each purpose.
+    The whole run may spend `limit`. The final measurement may spend `reserved_cost` and make
+    `reserved_calls`. `expected_by_purpose` has the expected spending for each purpose.
     """
 
     run: PreparedRun
@@ -95,7 +89,6 @@ class RunBudget:
 
     @property
     def expected_minutes(self) -> float:
-        """The expected duration of the run in minutes."""
         calls_by_purpose = {row.purpose: row.calls for row in self.expected_by_purpose}
         n_proposals = calls_by_purpose.pop(PROPOSALS, 0)
         judge_seconds = sum(calls_by_purpose.values()) / self.calls_in_flight * CALL_SECONDS
@@ -115,7 +108,7 @@ class RunBudget:
         return self.run.settings.max_cost or round(self.limit, 2)
 
     def reservation(self, cost: float) -> tuple[float, float]:
-        """Return the calls and dollars to set aside: for the final measurement, and for `cost`."""
+        """Return calls and dollars to reserve for the final measurement and for a step's `cost`."""
         calls = cost / self.pricing.untuned_cost * self.pricing.calls_per_item + self.reserved_calls
         return calls, self.reserved_cost + cost if self.pricing.is_in_dollars else 0.0
 
@@ -163,7 +156,7 @@ def plan_budget(
 def _plan_pricing(
     run: PreparedRun, native_n: bool | None = None, measured_tokens: Tokens | None = None
 ) -> Pricing:
-    """Return the prices of a run; for `native_n` and `measured_tokens`, see `plan_budget`."""
+
     settings, (n_calls, n_replies) = run.settings, _calls_and_replies(run.settings, native_n)
     untuned_tokens = measured_tokens or _estimate_tokens(run, n_calls, n_replies)
     judge_price = settings.judge_model.price
@@ -181,7 +174,6 @@ def _plan_pricing(
         judge_price=judge_price or ASSUMED_TOKEN_PRICE,
         untuned_tokens=untuned_tokens,
         calls_per_item=n_calls,
-        # Decision models write no text.
         replies_per_item=0 if is_decision_model(settings.lm) else n_replies,
         proposal_price=proposal_price,
         proposal_cost=proposal_cost,
@@ -189,7 +181,7 @@ def _plan_pricing(
 
 
 def _calls_and_replies(settings: Settings, native_n: bool | None) -> tuple[int, int]:
-    """Return how many calls, and replies to them, it takes to judge one item."""
+    """Return the numbers of calls and of replies that it takes to judge one item."""
     n_orders = 2 if settings.pairwise else 1
     n_replies = n_orders * (settings.samples or 1)
     gives_all_replies = gives_n_replies(settings.lm) if native_n is None else native_n
@@ -240,21 +232,21 @@ def _usual_work(run: PreparedRun) -> tuple[float, float]:
 def _expected_search(run: PreparedRun, budget: SearchBudget) -> tuple[float, float, float]:
     """Return the expected numbers of judgements and proposals, and the price of a judgement.
 
-    The price is in multiples of the untuned judge's. GEPA spends its whole budget. The rank search
-    judges more and with dearer candidates in each round, so if its limit leaves a share of the
-    usual cost, it makes about the square root of this share of the usual judgements.
+    The price is a multiple of the untuned judge's price. GEPA spends its whole budget. In the rank
+    search, later rounds judge more outputs with dearer candidates. So with a share of the usual
+    cost, it makes about the square root of this share of the usual judgements.
     """
     settings, pricing = run.settings, budget.pricing
     untuned_cost, proposal_cost = pricing.untuned_cost, budget.proposal_cost
     n_judgements, n_proposals = _usual_work(run)
-    is_rank, price_ratio = settings.optimizer == "rank", 1.0
-    if is_rank and not is_embedded(settings.lm):
+    is_rank_search, price_ratio = settings.optimizer == "rank", 1.0
+    if is_rank_search and not is_embedded(settings.lm):
         price_ratio = USUAL_PRICE_RATIO
     item_cost = (price_ratio if pricing.is_in_dollars else 1.0) * untuned_cost
     usual_cost = n_judgements * item_cost + n_proposals * proposal_cost
-    search_cost = min(usual_cost, budget.limit) if is_rank else budget.limit
+    search_cost = min(usual_cost, budget.limit) if is_rank_search else budget.limit
     work_share = search_cost / usual_cost
-    if is_rank and pricing.is_in_dollars:
+    if is_rank_search and pricing.is_in_dollars:
         work_share = math.sqrt(work_share)
     n_proposals = min(work_share * n_proposals, search_cost / 2 / proposal_cost)
     judging_cost = search_cost - n_proposals * proposal_cost
@@ -265,7 +257,7 @@ def _expected_search(run: PreparedRun, budget: SearchBudget) -> tuple[float, flo
 
 
 def _expected_by_purpose(run: PreparedRun, budget: SearchBudget, n_probes: int) -> list[Spending]:
-    """Return what a run usually spends for each purpose, without a user's optimizer."""
+    """Return what a run is expected to spend for each purpose; a user's optimizer counts as 0."""
     settings, pricing = run.settings, budget.pricing
     n_judgements, n_proposals, price_ratio = _expected_search(run, budget)
     if settings.optimizer not in OPTIMIZERS:
@@ -273,28 +265,28 @@ def _expected_by_purpose(run: PreparedRun, budget: SearchBudget, n_probes: int) 
     tokens_in, tokens_out = pricing.untuned_tokens
     searched_tokens = price_ratio * tokens_in, price_ratio * tokens_out
 
-    def judging(purpose: str, number: float, tokens: Tokens) -> Spending:
+    def judge_spending(purpose: str, n_items: float, tokens: Tokens) -> Spending:
         price = settings.judge_model.price
-        return _spending(purpose, number, pricing.calls_per_item, tokens, price)
+        return _spending(purpose, n_items, pricing.calls_per_item, tokens, price)
 
     proposer_price = settings.proposer_model.price
-    spending = [
-        judging(SEARCH, n_judgements, searched_tokens),
+    spending_by_purpose = [
+        judge_spending(SEARCH, n_judgements, searched_tokens),
         _spending(PROPOSALS, n_proposals, 1, _proposal_tokens(run), proposer_price),
-        judging(TEST, 2 * run.n_held_out, pricing.untuned_tokens),
-        judging(PROBES, n_probes, pricing.untuned_tokens),
+        judge_spending(TEST, 2 * run.n_held_out, pricing.untuned_tokens),
+        judge_spending(PROBES, n_probes, pricing.untuned_tokens),
     ]
-    return [row for row in spending if row.calls]
+    return [spending for spending in spending_by_purpose if spending.calls]
 
 
 def _spending(
-    purpose: str, number: float, n_calls: int, tokens: Tokens, price: Price | None
+    purpose: str, n_times: float, calls_each: int, tokens_each: Tokens, price: Price | None
 ) -> Spending:
-    """Return the spending on a number of judgements or proposals with the same calls and tokens."""
-    tokens_in, tokens_out = (round(number * n_tokens) for n_tokens in tokens)
+    """Return the spending on `n_times` judgements or proposals of the same calls and tokens."""
+    tokens_in, tokens_out = (round(n_times * n_tokens) for n_tokens in tokens_each)
     return Spending(
         purpose=purpose,
-        calls=round(number * n_calls),
+        calls=round(n_times * calls_each),
         tokens_in=tokens_in,
         tokens_out=tokens_out,
         cost_usd=None if price is None else price.cost(tokens_in, tokens_out),
@@ -305,7 +297,7 @@ def _run_limit(run: PreparedRun, pricing: Pricing, *, has_begun: bool) -> float:
     """Return what a run may spend; SettingsError if the user's limit is too small to be useful."""
     settings, item_cost = run.settings, pricing.untuned_cost
     smallest_limit, default_limit = _planned_limits(run, pricing)
-    # One call and one dollar of the user's limit, less the share that is kept as a reserve.
+    # What a run may spend for each call of the user's limit, after a share of calls is reserved.
     cost_per_call = (1 - SPARE_CALLS_SHARE) * item_cost / pricing.calls_per_item
     max_cost = settings.max_cost if pricing.is_in_dollars else None
     limits = []
@@ -331,7 +323,7 @@ def _planned_limits(run: PreparedRun, pricing: Pricing) -> tuple[float, float]:
     """Return the smallest useful limit, and the default limit.
 
     The default limit pays for a usual search with candidates that cost no more than the untuned
-    judge. Dearer candidates end the search earlier.
+    judge. With dearer candidates, the search ends earlier.
     """
     item_cost = pricing.untuned_cost
     test_cost = run.n_held_out * item_cost
@@ -340,29 +332,29 @@ def _planned_limits(run: PreparedRun, pricing: Pricing) -> tuple[float, float]:
         return test_cost, max(FREE_CALLS, n_calls)
     n_judgements, n_proposals = _usual_work(run)
     proposal_cost = pricing.proposal_cost if n_proposals else 0.0
-    worst_proposal_cost, test_ratio = proposal_cost, 1.0
+    max_proposal_cost, max_cost_ratio = proposal_cost, 1.0
     if pricing.is_in_dollars:
-        worst_proposal_cost = pricing.proposal_price.cost(*_proposal_tokens(run, at_worst=True))
-        test_ratio = MAX_CANDIDATE_RATIO
+        max_proposal_cost = pricing.proposal_price.cost(*_proposal_tokens(run, at_worst=True))
+        max_cost_ratio = MAX_CANDIDATE_RATIO
     round_cost = first_round_cost(run.train, item_cost, proposal_cost)
     n_asked = min(len(run.train_and_dev), 2 * MAX_OUTPUTS_ASKED)
     search_cost = smallest_budget(
-        # A proposal is booked at its worst cost, for which the parts of both halves can be used.
-        max(round_cost, worst_proposal_cost / 2),
+        # A proposal is booked at its largest possible cost; the other half's budget may cover it.
+        max(round_cost, max_proposal_cost / 2),
         FINALISTS_COST * len(run.dev) * item_cost,
         QUESTION_TEST_COST * n_asked * item_cost,
     )
     search_cost = max(search_cost, MIN_WORK_SHARE * n_judgements * item_cost)
-    smallest_limit = (1 + test_ratio) * test_cost + search_cost
+    smallest_limit = (1 + max_cost_ratio) * test_cost + search_cost
     usual_cost = 2 * test_cost + n_judgements * item_cost + n_proposals * proposal_cost
     return smallest_limit, max(smallest_limit, usual_cost)
 
 
 def _search_options(run: PreparedRun, pricing: Pricing, max_item_price: float) -> SearchOptions:
-    """Return the options of a search where judging one item may cost at most `max_item_price`."""
+
     settings = run.settings
-    bounds = EMBEDDED_DEMO_BOUNDS if is_embedded(settings.lm) else DEMO_BOUNDS
-    max_demos, max_demo_characters = bounds
+    demo_bounds = EMBEDDED_DEMO_BOUNDS if is_embedded(settings.lm) else DEMO_BOUNDS
+    max_demos, max_demo_characters = demo_bounds
     if settings.max_demos is not None:
         max_demos = min(max_demos, settings.max_demos)
     price_per_token = pricing.judge_price.per_token_in * pricing.calls_per_item

@@ -27,8 +27,8 @@ def budget_lines(budget: RunBudget) -> list[str]:
     if budget.expected_total is None:
         limit, is_in_dollars = budget.search_budget.limit, budget.pricing.is_in_dollars
         amount = dollars_text(limit) if is_in_dollars else f"{limit:,.0f} calls"
-        name = budget.run.settings.optimizer
-        sentences.append(f"How many calls {name} makes is not known in advance; at most {amount}.")
+        optimizer = budget.run.settings.optimizer
+        sentences = [f"How many calls {optimizer} makes is not known in advance; at most {amount}."]
     elif not budget.pricing.is_free:
         sentences.append(
             f"It takes about {budget.expected_minutes:.1f} minutes if {budget.calls_in_flight} "
@@ -45,14 +45,14 @@ def budget_lines(budget: RunBudget) -> list[str]:
 
 def planned_line(budget: RunBudget) -> str:
     """Return the calls and dollars that a run is expected to take, on one line."""
-    line = f"planned: the calls of {budget.run.settings.optimizer}, not known in advance"
-    if expected := budget.expected_total:
-        line = f"planned: about {_two_digit_text(expected.calls)} calls, {_cost_text(expected)}"
-    return f"{line}, at most {limits}" if (limits := _limit_text(budget)) else line
+    plan_text = f"planned: the calls of {budget.run.settings.optimizer}, not known in advance"
+    if total := budget.expected_total:
+        plan_text = f"planned: about {_two_digit_text(total.calls)} calls, {_cost_text(total)}"
+    return f"{plan_text}, at most {limits}" if (limits := _limit_text(budget)) else plan_text
 
 
 def tuning_notes(budget: RunBudget) -> list[str]:
-    """Return a note on what can be tuned if no chat model writes instructions."""
+    """Return a note on what can be tuned, if no model was named that writes instructions."""
     run, settings = budget.run, budget.run.settings
     if not is_decision_model(settings.lm) or settings.proposer_lm:
         return []
@@ -61,9 +61,9 @@ def tuning_notes(budget: RunBudget) -> list[str]:
         "demonstrations": budget.search_options.max_demos > 0,
         "the threshold": run.goal == "balanced",
     }
-    names = " and ".join(name for name, is_tunable in can_be_tuned.items() if is_tunable)
+    tunable = " and ".join(name for name, is_tunable in can_be_tuned.items() if is_tunable)
     return [
-        f"{settings.lm} writes no instruction: {names or 'nothing'} can be tuned. "
+        f"{settings.lm} writes no instruction: {tunable or 'nothing'} can be tuned. "
         f"Name a chat model with {option_name('proposer_lm')} for instructions and questions."
     ]
 

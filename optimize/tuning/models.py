@@ -44,9 +44,9 @@ class RunClients:
 def open_clients(
     settings: Settings, folder: Path, opened_models: Mapping[str, Model] | None = None
 ) -> Iterator[RunClients]:
-    """Open the models, or take them from `opened_models`, by name or as "judge" and "proposer"."""
+    """Open the models' clients; `opened_models` are used, by their names or their roles."""
     model_by_role = {"judge": settings.judge_model, "proposer": settings.proposer_model}
-    # The embedded model is free, and the search itself keeps to the planned number of calls.
+    # The embedded model needs no limits here: it is free, and the search counts its calls itself.
     is_free = all(is_embedded(model.lm) for model in model_by_role.values())
     with (
         verbose_logging(settings.verbose),
@@ -65,9 +65,9 @@ def open_clients(
             options = model._asdict()
             client_by_role[role] = session.client(options.pop("lm"), role=role, **options)
         client_by_role["proposer"].account.purpose = PROPOSALS
-        plan = read_plan(settings.plan, settings.samples, settings.temperature)
-        plan = plan or default_plan(client_by_role["judge"].model)
-        yield RunClients(**client_by_role, sampling_plan=plan)
+        user_plan = read_plan(settings.plan, settings.samples, settings.temperature)
+        sampling_plan = user_plan or default_plan(client_by_role["judge"].model)
+        yield RunClients(**client_by_role, sampling_plan=sampling_plan)
 
 
 def make_item_judge(run: PreparedRun, clients: RunClients, progress: Progress) -> JudgeItems:
@@ -90,10 +90,10 @@ def make_item_judge(run: PreparedRun, clients: RunClients, progress: Progress) -
 def spending_summary(*accounts: Account) -> RunSpending:
     """Return what the models of these accounts spent, in total and by purpose."""
     spending_by_purpose = [row for account in accounts for row in account.spending()]
-    # A purpose that PURPOSES does not list comes last.
+    # A purpose comes last if PURPOSES does not list it.
     spending_by_purpose.sort(key=lambda row: [*PURPOSES, row.purpose].index(row.purpose))
     total = total_spending(spending_by_purpose, "total")
-    unconfirmed = round(sum(one.total.cost_unconfirmed for one in accounts), JSON_DECIMALS)
+    unconfirmed = round(sum(each.total.cost_unconfirmed for each in accounts), JSON_DECIMALS)
     return RunSpending(
         tokens={"in": total.tokens_in, "out": total.tokens_out},
         cost_usd=total.cost_usd,
@@ -103,7 +103,7 @@ def spending_summary(*accounts: Account) -> RunSpending:
 
 
 def total_spending(spending_by_purpose: Sequence[Spending], total_name: str) -> Spending:
-    """Return the sum, called `total_name`; its cost is None if the cost of a purpose is unknown."""
+    """Return the sum, with `total_name` as its purpose; the cost is None if any cost is unknown."""
     costs = [row.cost_usd for row in spending_by_purpose if row.cost_usd is not None]
     return Spending(
         purpose=total_name,

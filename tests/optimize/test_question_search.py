@@ -266,7 +266,7 @@ def test_questions_that_make_the_judge_fail_or_cost_too_much_on_test_do_not_ship
     with pytest.raises(QuestionsNotTestedError, match=says):
         search(by=watch)
     assert len(watch.requests) == 2 * 192  # they are given up early
-    with pytest.raises(SearchBudgetSpentError, match="does not pay for asking them on test"):
+    with pytest.raises(SearchBudgetSpentError, match="does not pay for asking questions on"):
         search(options=SearchOptions(max_item_price=0.5))
 
 
