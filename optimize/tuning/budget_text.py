@@ -61,9 +61,9 @@ def tuning_notes(budget: RunBudget) -> list[str]:
         "demonstrations": budget.search_options.max_demos > 0,
         "the threshold": run.goal == "balanced",
     }
-    tunable = " and ".join(name for name, is_tunable in can_be_tuned.items() if is_tunable)
+    tunable_text = " and ".join(name for name, is_tunable in can_be_tuned.items() if is_tunable)
     return [
-        f"{settings.lm} writes no instruction: {tunable or 'nothing'} can be tuned. "
+        f"{settings.lm} writes no instruction: {tunable_text or 'nothing'} can be tuned. "
         f"Name a chat model with {option_name('proposer_lm')} for instructions and questions."
     ]
 
