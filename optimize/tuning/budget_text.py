@@ -69,11 +69,15 @@ def tuning_notes(budget: RunBudget) -> list[str]:
 
 
 def _limit_text(budget: RunBudget) -> str:
-    """Return the limits in dollars and in calls; "" if there is no limit."""
+    """Return the limits, and whether the expected spending exceeds them; "" without a limit."""
+    expected = budget.expected_total
     max_cost, max_calls = budget.limit_in_dollars, budget.run.settings.max_calls
     limits = [dollars_text(max_cost)] if max_cost else []
     limits += [f"{max_calls:,} calls"] if max_calls else []
-    return " and ".join(limits)
+    costs_more = expected and max_cost and (expected.cost_usd or 0) > max_cost
+    takes_more_calls = expected and max_calls and expected.calls > max_calls
+    note = "; the search stops at the limit" if costs_more or takes_more_calls else ""
+    return " and ".join(limits) + note
 
 
 def budget_json(budget: RunBudget) -> JsonObject:
