@@ -6,9 +6,9 @@
    "rating" or the dimension's name.
 3. The answer before a reason, such as "4 - clear" or "B: it is precise".
 
-A reply must state exactly one value in these forms, and no other value elsewhere. Any other reply
-raises NoScoreError. The reply is cleaned without moving its characters, so an answer has the same
-position in the original reply.
+A reply must state exactly one value in these forms, and no other value elsewhere; else NoScoreError
+is raised. The reply is cleaned without moving its characters, so an answer has the same position in
+the original reply.
 """
 
 import re

@@ -1,11 +1,11 @@
 """Turn a judge's prompt into typed questions for a decision model, and answers into probabilities.
 
-A decision model writes no text: it answers typed questions with probabilities. Its input is a JSON
-object in the form that DSPy uses, with the instruction, the descriptions of the texts, the
-demonstrations and the texts. A rating is asked for by a question of the type `score`, whose levels
-are the ratings and their anchors. The type of the question is `noul` (yes or no) for a verdict, and
-`choice` for a choice between two outputs. A decision model is not asked for free text, such as a
-rationale. There are two wire formats: System One's and OpenAI's.
+A decision model writes no text, such as a rationale: it answers typed questions with probabilities.
+The input of a decision model is a JSON object in the form that DSPy uses, with the instruction, the
+descriptions of the texts, the demonstrations and the texts. A rating is asked for by a question of
+the type `score`, whose levels are the ratings and their anchors. The type of the question is `noul`
+(yes or no) for a verdict, and `choice` for a choice between two outputs. Decision models use one of
+two wire formats: System One's or OpenAI's.
 """
 
 import json
@@ -60,7 +60,7 @@ class DecisionTask(Struct, kw_only=True):
 
     @classmethod
     def parse(cls, content: str) -> Self:
-        """Read the task from a system message's content; raises ValueError for other content."""
+        """Read the task from a system message's content; raises ValueError if there is none."""
         return msgspec.convert(json.loads(content), cls)
 
     @property
@@ -155,7 +155,7 @@ def _openai_question(name: str, question: TypedQuestion) -> dict[str, object]:
     if question.type == "choice":
         choices = [_option_json("value", option, meaning) for option, meaning in criteria.items()]
         return {"type": "choice", "name": name, "instructions": question_text, "choices": choices}
-    # OpenAI's predicate has no field for what true and false mean, so the instructions say it.
+    # OpenAI's predicate has no field for the meanings of true and false: the instructions say them.
     meanings_text = "; ".join(f"{outcome}: {meaning}" for outcome, meaning in criteria.items())
     if meanings_text:
         question_text = f"{question_text} ({meanings_text})"

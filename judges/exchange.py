@@ -185,7 +185,7 @@ def zip_judgements(
 ) -> Generator[tuple[AnyJudgement, ...], None, None]:
     """Yield the judgements of each row by several judges.
 
-    Read the generator row by row to its end, or close it. At the end, the generator raises
+    The caller reads the generator to its end, or closes it. At its end, the generator raises
     BudgetSpentError if the budget did not allow some repeated request.
     """
     with ExitStack() as stack:

@@ -277,11 +277,11 @@ class ModelTraits:
 
     Attributes:
         in_process: Whether the model answers within this process, at once and for free.
-        identity: Replaces the endpoint in a request's key. Default: the endpoint.
+        identity: What a request's key has in place of the endpoint; None stands for the endpoint.
         cacheable: Whether the user's cache keeps the replies. Default: true unless `in_process`.
         temperature: The temperature for a judge without a plan; None is the model's own.
         timeout: The seconds after which an unanswered request is sent again. Default: 120.
-        max_tokens: The limit of tokens in all requests, unless the user sets one. Default: none.
+        max_tokens: The limit of tokens of a reply, unless the user sets one; None: the usual limit.
     """
 
     in_process: bool = False
