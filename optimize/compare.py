@@ -5,7 +5,7 @@ import sys
 from dspy_judges.startup import run as start
 
 if __name__ == "__main__":
-    # Before the other imports: a file in the working folder must not be imported as a library.
+    # This precedes other imports: no file in the working folder may be imported as a library.
     sys.exit(start("optimize.compare:command"))
 
 import time

@@ -159,10 +159,10 @@ def _labels_to_halve_interval(estimate: MeanEstimate) -> int | None:
 
 
 def _estimate_json(estimate: MeanEstimate) -> JsonObject:
-    figures = fields_json(estimate, "label_sd", "agreement", decimals=None)
+    record = fields_json(estimate, "label_sd", "agreement", decimals=None)
     target_width = estimate.interval.half_width or None
     n_more_labels = _labels_to_halve_interval(estimate) if target_width else None
-    return {**figures, "target_width": target_width, "more_labels_needed": n_more_labels}
+    return {**record, "target_width": target_width, "more_labels_needed": n_more_labels}
 
 
 def estimate_lines(result: EstimateResult) -> list[str]:
@@ -180,10 +180,10 @@ def estimate_lines(result: EstimateResult) -> list[str]:
     if result.is_weighted:
         lines.append("  Weighted: documents were drawn with unequal chances.")
     if n_unlabelled := len(result.unlabelled_systems):
-        systems = count_text(len(result.estimate_by_system), "system")
+        systems_text = count_text(len(result.estimate_by_system), "system")
         lines.append(
-            f"  Warning: {n_unlabelled:,} of {systems} have no label, so this is no random sample: "
-            "trust only the systems' own estimates."
+            f"  Warning: {n_unlabelled:,} of {systems_text} have no label, so this is no random "
+            "sample: trust only the systems' own estimates."
         )
     if overall.interval.half_width:
         line = "  Even labels on all outputs would not halve the interval."

@@ -5,7 +5,7 @@ import sys
 from dspy_judges.startup import run as start
 
 if __name__ == "__main__":
-    # Before the other imports: a file in the working folder must not be imported as a library.
+    # This precedes other imports: no file in the working folder may be imported as a library.
     sys.exit(start("optimize.panel:command"))
 
 import argparse
@@ -305,8 +305,8 @@ def _member_table(panel_run: PanelRun) -> ReportTable:
     entry_by_name = {entry.name: entry for entry in panel_run.judge_entries}
     for name in sorted(fit.rho_alone, key=lambda name: (-weights[name], -fit.rho_alone[name])):
         entry, gain = entry_by_name[name], fit.rho_added[name]
-        cost = cost_text(entry.usage.cost_per_1000_rows) if entry.judge else "recorded"
+        dollars_text = cost_text(entry.usage.cost_per_1000_rows) if entry.judge else "recorded"
         gain_text = f"{number_text(gain.value, signed=True)} ± {number_text(gain.standard_error)}"
         rho_text = number_text(fit.rho_alone[name])
-        rows.append((name, f"{weights[name]:.3f}", rho_text, gain_text, cost))
+        rows.append((name, f"{weights[name]:.3f}", rho_text, gain_text, dollars_text))
     return ReportTable(("member", "weight", "alone", "adds", "1,000 rows"), rows, ADDS_NOTE)

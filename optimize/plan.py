@@ -51,8 +51,8 @@ from optimize.statistics.verdict_rates import MIN_OUTPUTS_FOR_RATES, verdict_agr
 from optimize.task_flags import read_judgements_by_id, read_task_on_all_outputs, task_on_all_outputs
 
 COMMAND_NAME = "dspy-judges plan"
-# Figures on fewer labelled documents are too uncertain to plan from. So a first round of so many
-# random documents is labelled.
+# Figures on fewer labelled documents are too uncertain to plan from. Then the plan is a first round
+# of random documents.
 MIN_LABELLED_DOCUMENTS, FIRST_ROUND_DOCUMENTS = 20, 30
 # The shares of fails that a plan assumes while the labels are too few to estimate the share.
 ASSUMED_FAIL_SHARES = (0.05, 0.2, 0.5)
@@ -266,7 +266,7 @@ def _with_next_step(
 ) -> PlanResult:
     """Write the documents to label, and return the plan with their file and the next command."""
     path: Path = flags.out or Path(flags.file).with_suffix(".next.jsonl")
-    label_arguments = _label_words(flags, labels, result.dimension or "NAME")
+    label_arguments = _label_arguments(flags, labels, result.dimension or "NAME")
     earlier_file, next_file = flags.labels or flags.file, label_arguments[-1]
     return replace(
         result,
@@ -289,7 +289,7 @@ def _write_documents(path: Path, labelled_set: LabelledSet, documents: list[str]
     return len(outputs)
 
 
-def _label_words(flags: argparse.Namespace, labels: LabelledSet, name: str) -> list[str]:
+def _label_arguments(flags: argparse.Namespace, labels: LabelledSet, name: str) -> list[str]:
     """Return further arguments of `dspy-judges label`; the last is the file for the labels."""
     label_arguments = ["--dimension", flags.dimension or name]
     scale_ends = labels.scales.get(name, ())

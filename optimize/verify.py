@@ -5,7 +5,7 @@ import sys
 from dspy_judges.startup import run as start
 
 if __name__ == "__main__":
-    # Before the other imports: a file in the working folder must not be imported as a library.
+    # This precedes other imports: no file in the working folder may be imported as a library.
     sys.exit(start("optimize.verify:command"))
 
 from argparse import ArgumentParser, Namespace
@@ -76,7 +76,7 @@ def parser() -> ArgumentParser:
     add("judges", nargs="*", metavar="JUDGE", help=help_text)
     add_task_flags(command_parser)
     add_floor_flags(command_parser)
-    add("--against", metavar="OLD", help="whether JUDGE may replace OLD, a judge or a recording")
+    add("--against", metavar="OLD", help="decide if JUDGE may replace OLD, a judge or a recording")
     help_text = f"how much worse JUDGE may be than OLD ({DEFAULT_MARGIN})"
     add("--margin", type=float, metavar="X", help=help_text)
     add("--changed", metavar="FILE", help="decide by labels on the outputs whose verdict changes")

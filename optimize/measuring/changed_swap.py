@@ -107,7 +107,7 @@ def decide_by_changes(
         raise LabelError(
             f"{file}: {len(unexpected_ids):,} labels are on outputs whose verdict is unchanged, or "
             f"that {task.labels.name} lacks, such as {unexpected_ids[0]!r}; leave out "
-            "--changed, which takes only labels on the rows that verify wrote there"
+            "--changed, or label only the rows that verify wrote to this file"
         )
     human = np.array([label_by_id.get(item.id, math.nan) for item in items])
     gains = (new_scored.verdicts == human) * 1.0 - (old_scored.verdicts == human)

@@ -108,15 +108,15 @@ def compare_judges(judge_entries: Sequence[JudgeEntry], task: Task) -> JudgeComp
     ]
     # The sort is stable: judges with equal figures keep the order of the command line.
     judges.sort(key=lambda judge: -np.nan_to_num(judge.scorecard.headline.value, nan=-np.inf))
-    best = held_out[judges[0].name]
-    for row, judge in enumerate(judges[1:], start=1):
-        contrast = figure_contrast(held_out[judge.name], best, has_verdicts=has_verdicts)
-        judges[row] = replace(judge, difference=_difference_from_best(contrast, len(judges)))
+    best_scores = held_out[judges[0].name]
+    for index, judge in enumerate(judges[1:], start=1):
+        contrast = figure_contrast(held_out[judge.name], best_scores, has_verdicts=has_verdicts)
+        judges[index] = replace(judge, difference=_difference_from_best(contrast, len(judges)))
     return JudgeComparison(
         dimension=task.dimension,
-        kind="pairwise" if best.is_pairwise else "rating",
+        kind="pairwise" if best_scores.is_pairwise else "rating",
         level=task.level,
-        data_counts=DataCounts.from_items(task.labels, best.items),
+        data_counts=DataCounts.from_items(task.labels, best_scores.items),
         n_labelled=len(task.items()),
         reference=judges[0].name,
         judges=judges,

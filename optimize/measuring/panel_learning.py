@@ -34,7 +34,7 @@ from optimize.statistics.panel_weights import fit_joining_weights, subtract_grou
 N_DOCUMENT_FOLDS, N_SYSTEM_FOLDS, N_REPEATS = 5, 4, 3
 # Fewer systems are not divided into folds, since a fold would have too few systems to rank.
 MIN_SYSTEMS_FOR_FOLDS = 6
-# Scores are equal but for rounding if their SD, relative to the largest score, is smaller.
+# With a smaller SD, relative to the largest score, scores differ by rounding errors only.
 MIN_RELATIVE_SD = 1e-6
 
 
@@ -80,7 +80,7 @@ class PanelFit:
         return {"own": self.best_member, "shipped": self.kind, "gain": self.gain.to_json()}
 
     def score(self, scored_by_name: Mapping[str, ScoredItems]) -> ScoredItems:
-        """Return the judgements of the judge that ships; without a member's score, one fails."""
+        """Return the judgements of the judge that ships; one fails if any member has no score."""
         weighted_scores = [
             member.weight * (member.intercept + member.slope * scored_by_name[member.name].scores)
             for member in self.members

@@ -88,8 +88,8 @@ class VerdictFigures:
         return [self.judge.tpr, self.judge.tnr, self.judge.kappa]
 
     def to_json(self) -> JsonObject:
-        counts = "confusion", "n_missing_labels", "n_documents"
-        rates = fields_json(self.constant_judge, *counts)
+        count_fields = "confusion", "n_missing_labels", "n_documents"
+        rates = fields_json(self.constant_judge, *count_fields)
         return {**to_json(self.judge), "constant": {"word": self.constant_verdict, **rates}}
 
 
@@ -98,8 +98,8 @@ class PeopleFigures:
     """How well the judge agrees with the annotators, and the annotators with each other.
 
     `agreement` has a row for the judge and each annotator, then one for every two annotators.
-    `one_annotator` is None if people rate all outputs alike. `reliability` is the reliability of
-    the mean label; a judge's rho can hardly exceed its square root, `max_rho`.
+    `one_annotator` compares the judge with an annotator; it is None if people rate all outputs
+    alike. A judge's rho can hardly exceed `max_rho`, the root of the mean label's `reliability`.
     """
 
     names: tuple[str, ...]
@@ -183,7 +183,7 @@ class Scorecard:
     def from_scores(
         cls, scores: ScoredItems, *, has_verdicts: bool, with_people: bool = True
     ) -> "Scorecard":
-        """Return the figures; on pass and fail if `has_verdicts`, on annotators if `with_people`.
+        """Return all figures; those on verdicts if `has_verdicts`, on annotators if `with_people`.
 
         Figures on annotators take minutes if there are a hundred annotators.
         """
@@ -208,7 +208,7 @@ class Scorecard:
 
     @property
     def unit(self) -> str:
-        """The noun for what was judged."""
+        """The noun for what was judged: "output" or "pair"."""
         return "pair" if self.is_pairwise else "output"
 
     @property

@@ -200,7 +200,7 @@ def paired_scores(new_judge: JudgeEntry, old_judge: JudgeEntry) -> tuple[ScoredI
         n_labels = len(scored_items.items) + scored_items.n_unjudged
         if n_missing > MAX_FAILED_SHARE * n_labels:
             raise JudgesError(
-                f"no verdict: {entry.name} has no score for {n_missing:,} of {n_labels:,} labels; "
+                f"no decision: {entry.name} has no score for {n_missing:,} of {n_labels:,} labels; "
                 f"at most {MAX_FAILED_SHARE:.0%} may fail or be missing"
             )
         scores_by_name[entry.name] = scored_items
@@ -303,13 +303,13 @@ def list_changed_rows(new_scored: ScoredItems, old_scored: ScoredItems) -> list[
     for row in np.lexsort((gains, -np.abs(moves))).tolist():
         if moves[row]:
             new_text, old_text, people_text = map(text_source.label_text, scores[:, row])
-            change = replace(
+            miss = replace(
                 Miss.from_row(new_scored, "change", row),
                 label=people_text,
                 verdict=f"{old_text} → {new_text}",
             )
             changed_row = ChangedRow(
-                change=change,
+                change=miss,
                 direction="up" if moves[row] > 0 else "down",
                 people_side_with=side_by_sign[int(np.sign(gains[row]))],
                 old_score=old_scored.scores[row],

@@ -253,8 +253,8 @@ def _reasons_to_fail(result: Verification, *, has_floors: bool) -> Iterator[str]
     n_outputs, n_failed = result.data_counts.n_outputs, result.scorecard.rho.n_failed
     limit_text = f"at most {MAX_FAILED_SHARE:.0%} may"
     if n_failed > MAX_FAILED_SHARE * n_outputs:
-        share = n_failed / n_outputs
-        yield f"{share:.1%} of the judgements failed ({n_failed:,} of {n_outputs:,}); {limit_text}"
+        failed_text = f"{n_failed / n_outputs:.1%} of the judgements failed"
+        yield f"{failed_text} ({n_failed:,} of {n_outputs:,}); {limit_text}"
     if not has_floors:
         return
     n_labels = n_outputs + result.n_unjudged
