@@ -85,10 +85,10 @@ def _check(flags: Namespace) -> int:
         # This import is slow, and a file with problems does not need it.
         from optimize.measuring.capacity import capacity_texts
 
-        label_title = "margin for A"
+        label_name = "margin for A"
         if isinstance(labels, LabelledSet):
-            label_title = dimensions_to_tune(labels, options)[0]
-        capacity_by_title = capacity_texts(labels, label_title)
+            label_name = dimensions_to_tune(labels, options)[0]
+        capacity_by_title = capacity_texts(labels, label_name)
         if flags.write_map is not None:
             write_atomically(flags.write_map, mapping_yaml(labels.reading, options).encode())
     if flags.json:
@@ -113,7 +113,7 @@ def _check(flags: Namespace) -> int:
 
 
 def _problem_lines(problems: Sequence[Problem]) -> list[str]:
-    """Return at most ten problems of each kind and column, and a line with the number of all."""
+    """Return lines: at most ten problems of each kind and column, and the number of problems."""
     n_by_kind_and_column, lines = Counter[tuple[str, str | None]](), list[str]()
     for problem in problems:
         kind_and_column = problem.kind, problem.field

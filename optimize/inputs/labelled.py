@@ -66,7 +66,7 @@ class LabelSource:
         annotations: AnyPath | None = None,
         scale: str | None = None,
     ) -> "LabelSource":
-        """Return the source; `map` and `values` are mappings, or the arguments of the flags."""
+        """Return the source; `map` and `values` are mappings, or arguments of these flags."""
         columns = read_map_flags(map) if isinstance(map, list) else map
         options = read_options(columns, parse_values(values))
         if annotations is not None:

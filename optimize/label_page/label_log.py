@@ -25,7 +25,7 @@ from judges.tables.problems import count_text
 # The value of a label: a rating, one of two words, or A, B or tie.
 LabelValue = int | float | str
 # Whose answers an annotator had seen before giving a label.
-AnswersFrom = Literal["annotators", "judge"]
+WhoseAnswer = Literal["annotators", "judge"]
 
 
 class ClickError(JudgesError, ValueError):
@@ -48,7 +48,7 @@ class LabelRecord(msgspec.Struct, omit_defaults=True):
     labelled_at: datetime
     value: LabelValue | None
     comment: str = ""
-    changed_after: AnswersFrom | None = None
+    changed_after: WhoseAnswer | None = None
     skipped: bool = False
     unsure: bool = False
 

@@ -21,7 +21,7 @@ from judges.dimension import Comparison, Subject
 from judges.labels.values import is_missing_value
 from optimize.figures.as_json import JsonObject, json_number
 from optimize.items import MARGIN_OF_VOTE
-from optimize.label_page.label_log import AnswersFrom, ClickError, LabelLog, LabelRecord, LabelValue
+from optimize.label_page.label_log import ClickError, LabelLog, LabelRecord, LabelValue, WhoseAnswer
 from optimize.statistics.plain_agreement import quadratic_kappa
 
 # What an annotator may give instead of a label. A skipped item is shown again at the end; an item
@@ -52,7 +52,7 @@ class Click(msgspec.Struct, forbid_unknown_fields=True):
     mark: Mark | None = None
     comment: str = ""
     before: LabelValue | None = None
-    after: AnswersFrom | None = None
+    after: WhoseAnswer | None = None
 
 
 @dataclass(kw_only=True, eq=False)
@@ -180,9 +180,9 @@ class LabelSession:
     def _judge_answer(self, item: int) -> JudgeAnswer | None:
         return (self.judge_answers or {}).get(str(self.rows[item]["id"]))
 
-    def _disagreements(self, annotator: str) -> dict[AnswersFrom, list[int]]:
+    def _disagreements(self, annotator: str) -> dict[WhoseAnswer, list[int]]:
         """Return the items on which the annotator disagrees with others, and with the judge."""
-        items_by_source: dict[AnswersFrom, list[int]] = {"annotators": [], "judge": []}
+        items_by_source: dict[WhoseAnswer, list[int]] = {"annotators": [], "judge": []}
         min_difference = 2 if len(self._number_by_answer) > 3 else 1
         own_numbers = self._numbers_of(self.label_log.labels_of(annotator).records)
         other_labels = self.label_log.labels_of_others(annotator).values()

@@ -85,7 +85,7 @@ def prepare_run(
 ) -> PreparedRun:
     """Read the subject and the labels of a run, split the labels, and make the untuned judge.
 
-    By default, the settings name the subject and the labels. `rows` are labels in memory. Raises
+    Without `subject` and `rows`, which are labels in memory, the settings name both. Raises
     SettingsError if settings contradict the labels, and LabelError if the labels cannot be used.
     """
     label_source = settings.label_source
