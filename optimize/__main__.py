@@ -60,7 +60,7 @@ def parser() -> CommandParser:
 
     group = parser.add_argument_group("what is judged")
     add("dimension", "NAME", "a catalogue name, FILE.yaml, or 'COLUMN=what it means'")
-    add("pairwise", "NAME", "a comparison of two outputs, named in the same ways")
+    add("pairwise", "NAME", "the comparison of two outputs: a name or FILE.yaml")
     add_label_flags(group)
     add("annotations", "FILE", "the ratings, if they are in a separate file: id, label")
     add("scale", "LOW-HIGH", "the scale of the labels; any: only their order counts")

@@ -88,7 +88,7 @@ def table_lines(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[st
 
 
 def interval_unit(level: str) -> str:
-    """Return the noun for what an interval of rho resamples: systems at system level."""
+    """Return the noun for what an interval of rho is over: "system" at system level."""
     return "system" if level == "system" else "document"
 
 

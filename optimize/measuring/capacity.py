@@ -31,7 +31,7 @@ class LabelsNeeded:
     """How many independent labels show that a judge's TPR and TNR lie above their floors.
 
     `n_labels` maps a judge's true rates to the labels needed, or to None if too many are needed.
-    One judge errs half as often as the floors allow, the other three quarters as often.
+    One such judge errs half as often as the floors allow, the other three quarters as often.
     """
 
     floors: Mapping[str, float]

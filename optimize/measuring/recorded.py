@@ -172,7 +172,7 @@ def _record_on_dimension(row: Record, dimension: str) -> Mapping[str, object] | 
 
 
 def _score_column(record: Mapping[str, object], dimension: str) -> str:
-    """Return the column with the score; the dimension's name if there is none."""
+    """Return the name of the column with the score; without such a column, the dimension's."""
     # `dspy-judges score` writes NAME and NAME_failure, where NAME is the judge's name. If people's
     # ratings are in a column NAME, it writes NAME_judge and NAME_judge_failure.
     for name in (dimension, judge_name(dimension)):

@@ -105,7 +105,7 @@ def read_tool_results(
         notes.append(f"{file_text}: {repeats_text} are averaged")
     if n_other_outputs:
         left_out_text = f"{count_text(n_other_outputs, 'row')} left out"
-        warnings.append(f"{file_text}: {left_out_text}, whose output is not the labelled one")
+        warnings.append(f"{file_text}: {left_out_text}: people labelled another output")
     judgement_by_id = {row_id: _mean_judgement(group) for row_id, group in judgements_by_id.items()}
     return Recording(judgement_by_id, notes=tuple(notes), warnings=tuple(warnings))
 

@@ -207,7 +207,7 @@ def test_scores_of_a_repeated_evaluation_are_averaged_and_the_repetition_is_said
     log["samples"][5]["output"]["completion"] = "Another answer."
     assert read("i.json", log) == {"a": 0.5, "b": 1, "c": 1}
     _, _, (_, note), (warning,) = recording_of("i.json", log)
-    assert warning.endswith("(Inspect): 1 row left out, whose output is not the labelled one")
+    assert warning.endswith("(Inspect): 1 row left out: people labelled another output")
     assert note.endswith("up to 2 scores of one output (epochs, repeats) are averaged")
     rows = promptfoo_rows([0.1, 0.2]) + promptfoo_rows([0.3, None])
     assert read("p.jsonl", rows) == pytest.approx({"a": 0.2, "b": 0.2})
