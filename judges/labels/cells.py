@@ -58,7 +58,7 @@ def is_id_or_name(value: object) -> bool:
 def holds_ratings(value: object, *, parse_strings: bool) -> bool:
     """Return whether a cell looks like a rating, or like a list with one rating per annotator.
 
-    With `parse_strings`, a string such as "4" also looks like a rating. In a list, only numbers do.
+    With `parse_strings`, a string such as "4" also looks like a rating, unless it is in a list.
     """
     value = decode_if_json(value)
     if not isinstance(value, list | tuple):
@@ -116,8 +116,8 @@ def as_text(cell: object) -> object:
 def join_texts(value: object) -> str | None:
     """Join a list of texts, such as reviews, into one text with blank lines between them.
 
-    If the cell is an object with one key, the value at this key is read. Returns None if the cell
-    holds anything else.
+    If the cell is an object with one key, the value at this key is read. Returns None for a cell
+    without a list of texts.
     """
     elements = [*value.values()] if isinstance(value, Mapping) and len(value) == 1 else value
     if not isinstance(elements, list | tuple):

@@ -126,7 +126,7 @@ class Column:
         """Return whether the cells look like source texts, for a column with an unusual name.
 
         A source text is repeated for each of its outputs. A column of source texts therefore has
-        fewer than `max_distinct_texts` different cells, the number in the column of outputs. Most
+        fewer different cells than the column of outputs, which has `max_distinct_texts`. Most
         source texts have three words or more.
         """
         if not 1 < self.n_distinct < max_distinct_texts:

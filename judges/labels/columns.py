@@ -62,8 +62,7 @@ _ALIASES = {
 _MODEL_WORDS = frozenset({"llm", "gpt", "model", "judge", "ai", "claude", "gemini", "auto"})
 # A column that the user maps to one of these names is not a text that a judge reads.
 ROLE_NAMES = frozenset({*_ALIASES, *NESTED_COLUMNS, *VOTE_COLUMNS, "response_a", "response_b"})
-# How many rows at the start of a table are searched for the keys of objects. One row is not enough,
-# because the objects in different rows may have different keys.
+# The keys of objects are looked up in this number of rows, since rows may have different keys.
 MAX_INSPECTED_ROWS = 1000
 
 
@@ -115,8 +114,8 @@ class Columns:
     def with_rows(
         self, rows: Iterable[TableRow], column_names: Iterable[str] | None = None
     ) -> "Columns":
-        names = self.table.columns if column_names is None else tuple(column_names)
-        return replace(self, table=replace(self.table, rows=tuple(rows), columns=names))
+        new_columns = self.table.columns if column_names is None else tuple(column_names)
+        return replace(self, table=replace(self.table, rows=tuple(rows), columns=new_columns))
 
     def with_user_columns(self, columns_by_name: Mapping[str, ColumnNames]) -> "Columns":
         return replace(self, options=replace(self.options, columns_by_name=columns_by_name))
@@ -182,7 +181,7 @@ class Columns:
     def item_id(self, row: TableRow) -> str:
         """Return the id of the output or pair in a row; the row's number if no column holds ids.
 
-        Without ids, all annotators' rows with the same texts get the number of the first of them.
+        Without ids, rows in which annotators label the same texts get the number of the first one.
         """
         if self.find_column("id") is None:
             return str(self._first_row_numbers.get(row.row_number, row.row_number))
@@ -340,8 +339,8 @@ class Columns:
         """Return the name of the source text, by which outputs are grouped; None without one.
 
         `texts` maps the names of texts to columns. The source text is the one whose name is first
-        in `SOURCE_NAMES`, else a text that repeats. A column without blank cells and with at least
-        two different values is preferred.
+        in `SOURCE_NAMES`, else a text that repeats. The source text is preferably in a column
+        without blank cells, and with at least two different values.
         """
         column_by_text = {name: self.describe_column(column) for name, column in texts.items()}
         varied_texts = [name for name, c in column_by_text.items() if c.is_filled_and_varied]
@@ -362,7 +361,7 @@ class Columns:
 
     @cached_property
     def nested_dimensions(self) -> dict[str, str]:
-        """Maps each dimension in objects {dimension: rating} to its path: `ratings.fluency`."""
+        """Maps each dimension of `nested_columns` to its path, such as `ratings.fluency`."""
         paths = [path for path in self._rating_key_paths if path not in self.comment_columns]
         return {path.partition(KEY_SEPARATOR)[2]: path for path in paths}
 

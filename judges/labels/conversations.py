@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from judges.tables.formats import Table
 
 CONVERSATION = "conversation"
-# How an assistant's turns begin in a text: its messages, and its tool calls.
+# A text marks an assistant's messages and its tool calls with these words.
 _ASSISTANT_SPEAKERS = _ASSISTANT, _TOOL_CALL = "Assistant", "Assistant calls"
 _SPEAKER_BY_ROLE = {
     **dict.fromkeys(("assistant", "gpt", "chatgpt", "bot", "chatbot", "model", "ai"), _ASSISTANT),
@@ -99,9 +99,9 @@ def format_turns(turns: Iterable[Turn]) -> str:
     )
     if (n_omitted := len(text) - _MAX_CHARACTERS) <= 0:
         return text
-    n_at_start = _MAX_CHARACTERS // 4
-    text_end = text[n_at_start - _MAX_CHARACTERS :]
-    return f"{text[:n_at_start]} [... {n_omitted:,}{_OMISSION_END}{text_end}"
+    n_start_characters = _MAX_CHARACTERS // 4
+    text_end = text[n_start_characters - _MAX_CHARACTERS :]
+    return f"{text[:n_start_characters]} [... {n_omitted:,}{_OMISSION_END}{text_end}"
 
 
 def _format_answer(turns: list[Turn]) -> str:
@@ -130,15 +130,15 @@ def cells_with_texts(cells: Mapping[str, object]) -> Record:
     conversations = {column: turns for column, cell in cells.items() if (turns := read_turns(cell))}
     if not conversations:
         return dict(cells)
-    if pair_columns := _pair_columns(conversations):
+    if pair_columns := _find_pair_columns(conversations):
         texts = _pair_texts(*(conversations[column] for column in pair_columns))
     else:
-        texts = _single_texts(cells, conversations)
+        texts = _chat_texts(cells, conversations)
     conversation_texts = {column: _format_answer(turns) for column, turns in conversations.items()}
     return {**cells, **conversation_texts, **texts}
 
 
-def _pair_columns(columns: Collection[str]) -> tuple[str, str] | None:
+def _find_pair_columns(columns: Collection[str]) -> tuple[str, str] | None:
     """Return the first two columns called `NAME_a` and `NAME_b`; None without such columns."""
     column_pairs = ((column, f"{column[:-1]}b") for column in columns if column.endswith("_a"))
     return next((pair for pair in column_pairs if pair[1] in columns), None)
@@ -155,7 +155,7 @@ def _pair_texts(turns_a: list[Turn], turns_b: list[Turn]) -> Record:
     return texts
 
 
-def _single_texts(cells: Mapping[str, object], conversations: Mapping[str, list[Turn]]) -> Record:
+def _chat_texts(cells: Mapping[str, object], conversations: Mapping[str, list[Turn]]) -> Record:
     """Return the texts that a judge may read from the first of a row's conversations."""
     turns = next(iter(conversations.values()))
     # An output in another column is a further turn of the conversation.
@@ -188,7 +188,7 @@ def columns_with_texts(columns: "Columns") -> "Columns":
         notes.append(_SINGLE_MESSAGES_NOTE)
     if not chat_columns:
         return columns
-    read_columns, text_names, judged_note = _judged_texts(table, chat_columns, columns.options)
+    read_columns, text_names, judged_note = _choose_texts(table, chat_columns, columns.options)
     notes.append(f"{joined_names(read_columns)} holds conversations: {judged_note}")
     if unread_columns := chat_columns[len(read_columns) :]:
         unread_names = joined_names(unread_columns)
@@ -208,11 +208,11 @@ def _turns_in(table: "Table", column: str) -> Iterator[list[Turn]]:
     return (read_turns(row.cells.get(column)) for row in table.rows)
 
 
-def _judged_texts(
+def _choose_texts(
     table: "Table", chat_columns: list[str], options: "ReadOptions"
 ) -> tuple[list[str], set[str], str]:
     """Return the columns to read, the names of their texts, and a note on the judged turns."""
-    if _pair_columns(chat_columns) is not None:
+    if _find_pair_columns(chat_columns) is not None:
         note = "the turns that both share are the prompt, and the later turns are the responses"
         return chat_columns, {"prompt", "response_a", "response_b"}, note
     judges_all_turns = options.turns == "all" or CONVERSATION in (options.texts or ())

@@ -38,13 +38,13 @@ def convert_tool_export(columns: Columns) -> Columns:
 
 
 def _has_matching_cell(table: Table, column_pattern: str, cell_pattern: str) -> bool:
-    """Return whether a cell matches in a column whose name matches; "" matches any cell."""
+    """Return whether a column's name matches `column_pattern`, and a cell in it `cell_pattern`."""
     columns = [column for column in table.columns if re.fullmatch(column_pattern, column)]
     match_cell = re.compile(cell_pattern or ".*", re.DOTALL).fullmatch
     return any(match_cell(str(row.cells.get(column))) for column in columns for row in table.rows)
 
 
-def _field_of(record: Record, field_name: str) -> object:
+def _read_field(record: Record, field_name: str) -> object:
     """Return a field of a label or output, such as `rating`, from the first filled place for it."""
     return first_value(record, PLACES[field_name])
 
@@ -138,9 +138,9 @@ class _ExportReader:
             for texts_by_name in objects_in(row.cells[self._export.texts]):
                 cells |= texts_by_name
         else:
-            cells = {name: _field_of(row.cells, name) for name in ("input", "output")}
+            cells = {name: _read_field(row.cells, name) for name in ("input", "output")}
         cells |= {column: row.cells.get(column) for column in self._user_columns}
-        output_id = _field_of(row.cells, "id")
+        output_id = _read_field(row.cells, "id")
         return row._replace(cells=cells if output_id is None else {**cells, "id": str(output_id)})
 
     def _needs_labels(self) -> bool:
@@ -152,55 +152,55 @@ class _ExportReader:
 
     def _label_rows(self, output_by_id: Mapping[str, TableRow]) -> list[TableRow]:
         """Return the rows of people's labels, with the outputs' texts and the comments."""
-        found_rows, multiple_choice_dimensions = list[TableRow](), set[object]()
+        unfiltered_rows, multiple_choice_dimensions = list[TableRow](), set[object]()
         # Maps the id of an output and an annotator to the annotator's comments on this output.
-        comments: dict[object, list[object]] = defaultdict(list)
-        for row, label in self._labels():
+        all_comments: dict[object, list[object]] = defaultdict(list)
+        for row, label in self._iterate_labels():
             cells = self._label_cells(row, label, output_by_id)
             if cells is None:
                 continue
-            comments_of_annotator = comments[cells["id"], cells["annotator"]]
+            comments_of_annotator = all_comments[cells["id"], cells["annotator"]]
             # Some exports have comments as labels on a dimension such as `comment`.
             if is_comment_name(str(cells["dimension"])) and isinstance(cells["rating"], str):
                 comments_of_annotator.append(cells["rating"])
             else:
-                found_rows.append(row._replace(cells=cells))
+                unfiltered_rows.append(row._replace(cells=cells))
             if isinstance(cells["rating"], list):
                 multiple_choice_dimensions.add(cells["dimension"])
         label_rows: list[TableRow] = []
-        for row in found_rows:
+        for row in unfiltered_rows:
             cells = row.cells
             # Several answers to a multiple-choice question are not a rating.
             if cells["dimension"] in multiple_choice_dimensions:
                 self._n_left_out[f"multiple choices on {cells['dimension']}"] += 1
                 continue
-            comment_texts = cells.pop("comment"), *comments[cells["id"], cells["annotator"]]
+            comment_texts = (cells.pop("comment"), *all_comments[cells["id"], cells["annotator"]])
             if comment := "\n".join(map(str, filter(None, comment_texts))):
                 cells["comment"] = comment
             label_rows.append(row)
         return label_rows
 
-    def _labels(self) -> Iterator[tuple[TableRow, Record]]:
+    def _iterate_labels(self) -> Iterator[tuple[TableRow, Record]]:
         """Yield each label with its row. The key `source` of a label says who gave the label."""
         for row in self._rows:
             for place, source in self._export.labels.items():
                 for label in _labels_at(row.cells, place):
-                    yield row, {**label, "source": source or _field_of(label, "source")}
+                    yield row, {**label, "source": source or _read_field(label, "source")}
 
     def _label_cells(
         self, row: TableRow, label: Record, output_by_id: Mapping[str, TableRow]
     ) -> Record | None:
         """Return the cells of a label for the long table, or None if the label is left out."""
-        dimension = self._options.dimension_in(_field_of(label, "dimension"))
+        dimension = self._options.dimension_in(_read_field(label, "dimension"))
         if not (self._options.includes_dimension(dimension) or is_comment_name(dimension)):
             return None
         if reason := self._reason_to_leave_out(label, row.line):
             self._n_left_out[reason] += 1
             return None
-        output_id = _field_of(label, "output_id")
+        output_id = _read_field(label, "output_id")
         if not (output_id or "" in self._export.labels):
-            output_id = _field_of(row.cells, "id")
-        rating, comment = _rating_of(label), _field_of(label, "comment")
+            output_id = _read_field(row.cells, "id")
+        rating, comment = _rating_of(label), _read_field(label, "comment")
         is_known_output = str(output_id) in output_by_id if output_by_id else bool(output_id)
         if not is_known_output:
             self._n_left_out["of outputs that are not in the file"] += 1
@@ -208,7 +208,7 @@ class _ExportReader:
             self._n_left_out["without a rating"] += 1
         else:
             texts = output_by_id[str(output_id)].cells if output_by_id else {}
-            cells = {**texts, "comment": comment, "annotator": _field_of(label, "annotator")}
+            cells = {**texts, "comment": comment, "annotator": _read_field(label, "annotator")}
             return cells | {"dimension": dimension, "rating": rating, "id": str(output_id)}
         return None
 
@@ -255,7 +255,7 @@ def _labels_in_column(cells: Record, column: str, dimension: str) -> Iterator[Re
 
 def _rating_of(label: Record) -> object:
     """Return a label's rating, which may be in a list of one; None for an object or nothing."""
-    rating = _field_of(label, "rating")
+    rating = _read_field(label, "rating")
     if isinstance(rating, list) and len(rating) == 1:
         rating = rating[0]
     return None if isinstance(rating, dict) else rating

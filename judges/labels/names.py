@@ -100,9 +100,9 @@ def is_reference_name(column: str) -> bool:
     if name_key(column) in _REFERENCE_NAMES:
         return True
     # In `gold answer`, `gold` is a word for references, and `answer` the name of an output.
-    words = {*name_words(column)}
-    other_words = words - _REFERENCE_WORDS
-    return len(other_words) == 1 and other_words < words and other_words <= {*OUTPUT_NAMES}
+    column_words = {*name_words(column)}
+    other_words = column_words - _REFERENCE_WORDS
+    return len(other_words) == 1 and other_words < column_words and other_words <= {*OUTPUT_NAMES}
 
 
 def is_comment_name(column: str) -> bool:
@@ -122,12 +122,12 @@ def only_text_name(file_texts: Iterable[str], judge_texts: Collection[str]) -> s
     If any of the file's texts is named like a source text or an output, all texts with other names
     are ignored. Also returns None if one of the two texts is a source text and the other an output.
     """
-    names = [*filter(is_source_or_output, file_texts)] or [*file_texts]
-    if len(names) != 1 or len(judge_texts) != 1:
+    text_names = [*filter(is_source_or_output, file_texts)] or [*file_texts]
+    if len(text_names) != 1 or len(judge_texts) != 1:
         return None
-    known_names = filter(is_source_or_output, (*names, *judge_texts))
+    known_names = filter(is_source_or_output, (*text_names, *judge_texts))
     are_same_kind = len({*map(is_output_name, known_names)}) < 2
-    return names[0] if are_same_kind else None
+    return text_names[0] if are_same_kind else None
 
 
 def split_at_commas(text: str) -> list[str]:

@@ -86,8 +86,8 @@ class ReadOptions:
 def read_mapping(arguments: Iterable[str]) -> dict[str, MappingValue]:
     """Return the mapping that the arguments of --map give: NAME=COLUMN, or a mapping file.
 
-    A repeated NAME is mapped to several columns. NAME=COLUMN replaces the columns for NAME in a
-    mapping file. Raises LabelError for any other argument, and for an invalid mapping file.
+    If NAME is repeated, it is mapped to several columns. NAME=COLUMN replaces the columns for NAME
+    in a mapping file. Raises LabelError for any other argument, and for an invalid mapping file.
     """
     mapping: dict[str, MappingValue] = {}
     columns_by_name: dict[str, list[str]] = {}
@@ -173,15 +173,15 @@ def read_values(meanings: Iterable[str] | Mapping[str, object]) -> WordValues:
     `WORD=` means a missing rating. A word that contains a comma is quoted as in CSV. Raises
     LabelError for an argument of another form, and if a word stands for two different numbers.
     """
-    pairs: Iterable[tuple[object, object]]
+    word_items: Iterable[tuple[object, object]]
     if isinstance(meanings, Mapping):
-        pairs = meanings.items()
+        word_items = meanings.items()
     else:
-        equations = chain.from_iterable(map(split_at_commas, meanings))
-        words_and_meanings = [equation.rpartition("=")[::2] for equation in equations]
-        pairs = [(word.strip(), meaning.strip()) for word, meaning in words_and_meanings]
+        assignments = chain.from_iterable(map(split_at_commas, meanings))
+        words_and_meanings = [assignment.rpartition("=")[::2] for assignment in assignments]
+        word_items = [(word.strip(), meaning.strip()) for word, meaning in words_and_meanings]
     value_by_word: dict[str, float | Vote | None] = {}
-    for word, meaning in ((str(word), meaning) for word, meaning in pairs):
+    for word, meaning in ((str(word), meaning) for word, meaning in word_items):
         if not word:
             raise LabelError(f"{meaning!r} is not WORD=NUMBER, as in good=3 (or =A, =B, =tie)")
         if "=" in word and not isinstance(meanings, Mapping):
@@ -200,8 +200,8 @@ def _parse_meaning(meaning: object, word: str) -> float | Vote | None:
     with suppress(ValueError):
         if math.isfinite(number := float(str(meaning))):
             return number
-    problem = f"{word!r} is given the value {meaning!r}, which is not a number, A, B or tie"
-    raise LabelError(f"{problem}; for a cell without a label write '{word}='")
+    fault = f"{word!r} is given the value {meaning!r}, which is not a number, A, B or tie"
+    raise LabelError(f"{fault}; for a cell without a label write '{word}='")
 
 
 def read_scale(text: str) -> Scale | None:

@@ -45,14 +45,14 @@ def read_outputs(columns: Columns, annotation_ratings: TableRatings | None = Non
     ratings = annotation_ratings or read_ratings(rating_columns)
     comments = _read_comments(ratings.rating_columns)
     outputs = tuple(
-        _make_output(fields, ratings.by_output.get(fields.id, {}), comments.get(fields.id, {}))
-        for fields in row_reader.read_rows()
+        _make_output(item, ratings.by_output.get(item.id, {}), comments.get(item.id, {}))
+        for item in row_reader.read_rows()
     )
     if not problems:
         _check_rated_ids(outputs, problems, annotation_ratings)
     if not problems and options.reads_labels:
-        file_text = "" if annotation_ratings is None else " in the file of --annotations"
-        _check_has_ratings(outputs, ratings, problems, file_text)
+        file_phrase = "" if annotation_ratings is None else " in the file of --annotations"
+        _check_has_ratings(outputs, ratings, problems, file_phrase)
     dimensions = rated_dimensions(outputs) if options.dimensions is None else options.dimensions
     n_rated = Counter(name for output in outputs for name in output.ratings)
     for name in dimensions:
@@ -73,21 +73,21 @@ def read_outputs(columns: Columns, annotation_ratings: TableRatings | None = Non
 
 
 def _make_output(
-    fields: ItemFields, ratings: RatingsByDimension, comments: Mapping[str, tuple[str, ...]]
+    item: ItemFields, ratings: RatingsByDimension, comments: Mapping[str, tuple[str, ...]]
 ) -> LabelledOutput:
     return LabelledOutput(
-        id=fields.id,
-        document_id=fields.document_id,
-        system=fields.systems[0],
-        texts=fields.texts,
-        ratings={name: tuple(by_annotator.values()) for name, by_annotator in ratings.items()},
+        id=item.id,
+        document_id=item.document_id,
+        system=item.systems[0],
+        texts=item.texts,
+        ratings={name: tuple(rating_by_name.values()) for name, rating_by_name in ratings.items()},
         annotators={
-            name: tuple(map(str, by_annotator))
-            for name, by_annotator in ratings.items()
-            if None not in by_annotator
+            name: tuple(map(str, rating_by_name))
+            for name, rating_by_name in ratings.items()
+            if None not in rating_by_name
         },
         comments=comments,
-        draw=fields.sampling_cells,
+        draw=item.sampling_cells,
     )
 
 
@@ -109,8 +109,8 @@ def _read_comments(rating_columns: RatingColumns) -> dict[str, dict[str, tuple[s
     comments_by_output: dict[str, dict[str, tuple[str, ...]]] = {}
     for row, column, comment in read_comments(columns):
         column_words = {*name_words(column)}
-        named = {name for words, name in dimension_by_words.items() if column_words >= {*words}}
-        dimensions: Collection[str] = sorted(named - {""}) if named else all_dimensions
+        matches = {name for words, name in dimension_by_words.items() if column_words >= {*words}}
+        dimensions: Collection[str] = sorted(matches - {""}) if matches else all_dimensions
         if columns.is_long_table:
             dimensions = [options.dimension_in(columns.find_cell(row, "dimension"))]
         comments_by_dimension = comments_by_output.setdefault(columns.item_id(row), {})
@@ -137,7 +137,7 @@ def _check_rated_ids(
 
 
 def _check_has_ratings(
-    outputs: Iterable[LabelledOutput], ratings: TableRatings, problems: Problems, file_text: str
+    outputs: Iterable[LabelledOutput], ratings: TableRatings, problems: Problems, file_phrase: str
 ) -> None:
     """Add a problem for each requested dimension without ratings, or if nothing is rated."""
     dimensions, columns = rated_dimensions(outputs), ratings.rating_columns.columns
@@ -146,7 +146,7 @@ def _check_has_ratings(
         rated_names.update(map(str, columns.cells_in(str(columns.find_column("dimension")))))
     for dimension in sorted({*(columns.options.dimensions or ())}.difference(dimensions)):
         names_text = joined_names(sorted(rated_names)) + _judge_scores_text(columns)
-        fault = f"no output has a rating on it{file_text}; there are ratings on {names_text}"
+        fault = f"no output has a rating on it{file_phrase}; there are ratings on {names_text}"
         if similar_column := similar_name(dimension, columns.table.columns):
             fault += f" (did you mean {similar_column}?)"
         problems.add("no-rating", fault, map_flag_advice(columns, dimension), field=dimension)

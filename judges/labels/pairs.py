@@ -28,8 +28,7 @@ _TIE_WORDS = "tie draw equal same both neither both_bad bothbad unentschieden gl
 _VOTE_BY_WORD |= dict.fromkeys(_TIE_WORDS.split(), "tie")
 # AlpacaEval writes votes as these numbers.
 _VOTE_BY_NUMBER: dict[float, Vote] = {1: "A", 2: "B", 1.5: "tie"}
-# In a column with negative numbers, the sign of a number is the vote.
-_VOTE_BY_SIGN: dict[int, Vote] = {-1: "A", 0: "tie", 1: "B"}
+
 _NUMBER_PATTERN = re.compile(r"[+-]?\d+(?:\.\d+)?", re.ASCII)
 
 # The names of the systems that wrote outputs A and B, or of the columns with outputs A and B.
@@ -60,8 +59,8 @@ class VoteReader:
         self.has_negative_numbers = min(self._numbers, default=0) < 0
         if self.has_negative_numbers:
             for word in number_words:
-                sign = (float(word) > 0) - (float(word) < 0)
-                self._usual_votes[word] = _VOTE_BY_SIGN[sign]
+                number = float(word)
+                self._usual_votes[word] = "A" if number < 0 else "B" if number > 0 else "tie"
         elif self._numbers <= _VOTE_BY_NUMBER.keys() and self._numbers != {1}:
             self._usual_votes |= {word: _VOTE_BY_NUMBER[float(word)] for word in number_words}
 
@@ -80,11 +79,11 @@ class VoteReader:
             return self._user_votes[word]
         vote_by_name = _vote_by_name(word, systems) or _vote_by_name(word, self._response_columns)
         usual_vote = self._usual_votes.get("tie" if word.startswith("tie") else word)
-        votes = {vote_by_name, usual_vote} - {None}
-        if len(votes) == 1 or is_missing_value(value):
+        possible_votes = {vote_by_name, usual_vote} - {None}
+        if len(possible_votes) == 1 or is_missing_value(value):
             return usual_vote or vote_by_name
         fault = "is not a vote"
-        if votes:
+        if possible_votes:
             fault = f"may be a system's name ({vote_by_name}) or a usual vote ({usual_vote})"
         meaning_advice = "what it means, as in --values WORD=A"
         if self._numbers and self._numbers <= {0, 1}:
@@ -98,8 +97,8 @@ class VoteReader:
 def _vote_by_name(word: str, names: NamePair) -> Vote | None:
     """Return the vote for the system or column called `word`; None if none or both are."""
     name_a, name_b = (name_key(normalize_word(name or "")) for name in names)
-    votes: dict[str, Vote] = {name_a: "A", name_b: "B"}
-    return votes.get(name_key(word)) if name_a != name_b else None
+    vote_by_key: dict[str, Vote] = {name_a: "A", name_b: "B"}
+    return vote_by_key.get(name_key(word)) if name_a != name_b else None
 
 
 class ResponseColumns(NamedTuple):
@@ -153,20 +152,20 @@ def read_pair_rows(columns: Columns) -> LabelledPairs:
     responses, vote_columns = _pair_columns(columns)
     response_columns = dict(zip(RESPONSE_NAMES, responses[1:], strict=True))
     row_reader = RowReader(columns, {"votes": vote_columns}, response_columns)
-    votes = _read_votes(columns, vote_columns, responses)
-    comments: dict[str, tuple[str, ...]] = defaultdict(tuple)
+    votes_by_pair = _read_votes(columns, vote_columns, responses)
+    comments_by_pair: dict[str, tuple[str, ...]] = defaultdict(tuple)
     for row, _, comment in read_comments(columns):
-        comments[columns.item_id(row)] += (comment,)
+        comments_by_pair[columns.item_id(row)] += (comment,)
     pairs = [
-        _make_pair(fields, votes[fields.id], comments[fields.id])
-        for fields in row_reader.read_rows()
+        _make_pair(item, votes_by_pair[item.id], comments_by_pair[item.id])
+        for item in row_reader.read_rows()
     ]
     if options.reads_labels:
         n_pairs, pairs = len(pairs), [pair for pair in pairs if pair.votes]
         if n_without_votes := n_pairs - len(pairs):
             problems.notes.append(f"left out {count_text(n_without_votes, 'pair')} without a vote")
         if not pairs and not problems:
-            advice = "give people's votes in a column votes or preferred"
+            advice = "give people's votes in a column called votes or preferred"
             problems.add("no-vote", "no pair has a vote", advice)
     return LabelledPairs(
         name=columns.table.name,
@@ -206,15 +205,15 @@ def _pair_columns(columns: Columns) -> tuple[ResponseColumns, tuple[str, ...]]:
     return responses, vote_columns
 
 
-def _make_pair(fields: ItemFields, votes: list[Vote], comments: tuple[str, ...]) -> LabelledPair:
+def _make_pair(item: ItemFields, votes: list[Vote], comments: tuple[str, ...]) -> LabelledPair:
     return LabelledPair(
-        id=fields.id,
-        document_id=fields.document_id,
-        texts=without_keys(fields.texts, RESPONSE_NAMES),
-        response_a=fields.texts["response_a"],
-        response_b=fields.texts["response_b"],
-        system_a=fields.systems[0],
-        system_b=fields.systems[1],
+        id=item.id,
+        document_id=item.document_id,
+        texts=without_keys(item.texts, RESPONSE_NAMES),
+        response_a=item.texts["response_a"],
+        response_b=item.texts["response_b"],
+        system_a=item.systems[0],
+        system_b=item.systems[1],
         votes=tuple(votes),
         comments=comments,
     )

@@ -22,8 +22,7 @@ from judges.labels.values import (
 from judges.tables.problems import Problems, count_text, excerpt, joined_names
 from judges.tables.text import TableRow
 
-# The columns that say how a document was sampled: 1 divided by its probability, and the number of
-# documents from which it was drawn.
+# How a document was sampled: 1 divided by its probability, and from how many documents.
 SAMPLING_COLUMNS = ("sampling_weight", "sampling_from")
 # The column that `verify --changed` adds to rows on which two judges differ, for people to label.
 SWAP_SAMPLE_COLUMN = "drawn_for_swap"
@@ -47,10 +46,10 @@ def without_footers(columns: Columns) -> Columns:
     rows = [*columns.table.rows]
     while not columns.table.is_typed and len(rows) > 1:
         present_values = [str(value) for value in rows[-1].cells.values() if not is_blank(value)]
-        texts = [value for value in present_values if not looks_like_number(value)]
-        if len(texts) != 1 or not _FOOTER_NAME.match(texts[0].strip()):
+        non_numbers = [value for value in present_values if not looks_like_number(value)]
+        if len(non_numbers) != 1 or not _FOOTER_NAME.match(non_numbers[0].strip()):
             break
-        note = f"the last row ({excerpt(texts[0])}) is not an output and is left out"
+        note = f"the last row ({excerpt(non_numbers[0])}) is not an output and is left out"
         columns.problems.notes.append(note)
         rows.pop()
     return columns.with_rows(rows)
@@ -71,8 +70,8 @@ def with_latest_labels(columns: Columns) -> Columns:
             # If a row names no annotator, its number makes it differ from all other rows.
             annotator = columns.find_cell(row, "annotator") or f"{ROW_NUMBER_COLUMN} {row.line}"
             dimension = columns.find_cell(row, "dimension")
-            label = columns.item_id(row), str(annotator).strip(), str(dimension).strip()
-            latest_row_by_label[label] = row
+            label_key = columns.item_id(row), str(annotator).strip(), str(dimension).strip()
+            latest_row_by_label[label_key] = row
         rows = tuple(latest_row_by_label.values())
     if n_changed := sum(not is_blank(row.cells.get(_CHANGE_COLUMN)) for row in rows):
         labels_text = count_text(n_changed, "label")
@@ -117,7 +116,7 @@ def merge_rows_by_id(
     user_columns = {name: c for name, c in mapped_columns if dropped_columns.isdisjoint(c)}
     if varying_columns:
         names_text = joined_names([f"column {name!r}" for name in varying_columns])
-        problems.notes.append(f"left out {names_text}, since rows of one id differ in it")
+        problems.notes.append(f"left out {names_text}, since rows with one id differ in it")
     if columns.ids_are_row_numbers and (n_merged := len(columns.table.rows) - len(merged_rows)):
         rows_text = count_text(n_merged, "row")
         problems.notes.append(f"joined {rows_text} without an id to a row of the same texts")
@@ -196,13 +195,13 @@ def document_weights(sampling_by_document: Mapping[str, DocumentSampling]) -> di
     that were drawn in each round.
     """
     weights, earlier_documents = dict.fromkeys(sampling_by_document, 0.0), list[str]()
-    rounds: dict[float, dict[str, float]] = defaultdict(dict)
-    for document, (weight, n_in_pool) in sampling_by_document.items():
-        rounds[n_in_pool][document] = weight
-    for n_in_pool in sorted(rounds, reverse=True):
-        weight_by_document = rounds[n_in_pool]
+    weights_by_pool_size: dict[float, dict[str, float]] = defaultdict(dict)
+    for document, (weight, pool_size) in sampling_by_document.items():
+        weights_by_pool_size[pool_size][document] = weight
+    for pool_size in sorted(weights_by_pool_size, reverse=True):
+        weight_by_document = weights_by_pool_size[pool_size]
         n_drawn, total_weight = len(weight_by_document), sum(weight_by_document.values())
-        pool_share = 1 / (1 + len(earlier_documents) / n_in_pool)
+        pool_share = 1 / (1 + len(earlier_documents) / pool_size)
         for document in earlier_documents:
             weights[document] += n_drawn * (1 - pool_share) / len(earlier_documents)
         for document, weight in weight_by_document.items():
@@ -242,10 +241,10 @@ def with_weights_and_scales(labelled_set: LabelledSet, columns: Columns) -> Labe
 
 def _label_page_scales(columns: Columns) -> dict[str, Scale]:
     """Map each dimension to its scale, if a label page wrote the same scale into all rows."""
-    scales: dict[str, Scale | None] = {}
+    scale_by_dimension: dict[str, Scale | None] = {}
     for row in columns.table.rows:
         dimension = str(columns.find_cell(row, "dimension")).strip()
         scale = read_scale(str(row.cells.get(_SCALE_COLUMN)))
-        if scales.setdefault(dimension, scale) != scale:
-            scales[dimension] = None
-    return {dimension: scale for dimension, scale in scales.items() if scale}
+        if scale_by_dimension.setdefault(dimension, scale) != scale:
+            scale_by_dimension[dimension] = None
+    return {dimension: scale for dimension, scale in scale_by_dimension.items() if scale}

@@ -91,8 +91,8 @@ def _find_columns(columns: Columns, dimension: str) -> tuple[ColumnTuple, bool]:
         return possible_columns, len(possible_columns) == 1
     label_columns = _label_columns(columns, dimension)
     is_in_catalogue = dimension in catalog.SUBJECT_BY_NAME
-    other_names = {*catalog.SUBJECT_BY_NAME, *columns.table.columns}.difference(label_columns)
-    if not is_in_catalogue and similar_name(dimension, other_names):
+    known_names = {*catalog.SUBJECT_BY_NAME, *columns.table.columns}.difference(label_columns)
+    if not is_in_catalogue and similar_name(dimension, known_names):
         return (), True  # the dimension is probably misspelt
     if label_columns or is_in_catalogue:
         return label_columns, len(label_columns) < 2
@@ -126,11 +126,11 @@ def _find_all_rating_columns(columns: Columns) -> RatingColumns:
     Columns certainly have ratings if all of them are named after judges of the catalogue. One
     column of numbers up to 100 certainly has ratings if no column has labels in words.
     """
-    by_dimension = _user_rating_columns(columns)
-    if by_dimension or columns.nested_columns:
-        return RatingColumns(columns=columns, by_dimension=by_dimension)
-    by_dimension = _annotator_columns(columns)
-    annotator_columns = set[str]().union(*by_dimension.values())
+    columns_by_dimension = _user_rating_columns(columns)
+    if columns_by_dimension or columns.nested_columns:
+        return RatingColumns(columns=columns, by_dimension=columns_by_dimension)
+    columns_by_dimension = _annotator_columns(columns)
+    annotator_columns = set[str]().union(*columns_by_dimension.values())
     other_columns = [name for name in columns.number_columns if name not in annotator_columns]
     label_columns = _label_columns(columns, "label")
     named_columns = [name for name in other_columns if name in label_columns]
@@ -138,12 +138,12 @@ def _find_all_rating_columns(columns: Columns) -> RatingColumns:
     has_all_labels = {*likely_columns} == {*label_columns}
     word_columns = [] if has_all_labels else _word_columns(columns, label_columns)
     is_certain = {*map(str.casefold, likely_columns)} <= {*catalog.SUBJECT_BY_NAME}
-    if len(likely_columns) == 1 and not (word_columns or by_dimension):
+    if len(likely_columns) == 1 and not (word_columns or columns_by_dimension):
         is_certain |= columns.describe_column(likely_columns[0]).holds_scale_numbers
     possible_columns = tuple(dict.fromkeys((*word_columns, *likely_columns)))
     return RatingColumns(
         columns=columns,
-        by_dimension=by_dimension | {name: (name,) for name in likely_columns},
+        by_dimension=columns_by_dimension | {name: (name,) for name in likely_columns},
         uncertain_columns={} if is_certain else {"": possible_columns},
     )
 
@@ -158,15 +158,15 @@ def _word_columns(columns: Columns, label_columns: ColumnTuple) -> list[str]:
 
 def _user_rating_columns(columns: Columns) -> dict[str, ColumnTuple]:
     """Return the columns of ratings that the user names, even if some of their cells are faulty."""
-    by_dimension: dict[str, ColumnTuple] = {}
+    columns_by_dimension: dict[str, ColumnTuple] = {}
     user_columns = without_keys(columns.columns_by_name, {*OUTPUT_ROLES, *VOTE_COLUMNS})
     for name, (first_column, *other_columns) in user_columns.items():
         is_text = not other_columns and columns.kind_of(first_column) in ("text", "name")
         # A column of texts has ratings only if the user calls it a label or names it after a judge.
         is_label = name in catalog.SUBJECT_BY_NAME or _has_label_name(name, _LABEL_WORDS)
         if not is_source_or_output(name) and (is_label or not is_text):
-            by_dimension[name] = user_columns[name]
-    return by_dimension
+            columns_by_dimension[name] = user_columns[name]
+    return columns_by_dimension
 
 
 def _label_columns(columns: Columns, dimension: str) -> ColumnTuple:
@@ -185,8 +185,9 @@ def _label_columns(columns: Columns, dimension: str) -> ColumnTuple:
 
 def _has_label_name(column: str, label_words: set[str]) -> bool:
     """Return whether a name has a word in `label_words`, alone or with words such as `human`."""
-    words = {*name_words(column.rpartition(KEY_SEPARATOR)[2])}
-    return not words.isdisjoint(label_words) and words <= label_words | _LABEL_QUALIFIERS
+    column_words = {*name_words(column.rpartition(KEY_SEPARATOR)[2])}
+    has_label_word = not column_words.isdisjoint(label_words)
+    return has_label_word and column_words <= label_words | _LABEL_QUALIFIERS
 
 
 def similar_name(name: str, names: Iterable[str]) -> str | None:
@@ -209,26 +210,27 @@ def check_rating_columns(rating_columns: RatingColumns) -> None:
     columns, problems = rating_columns.columns, rating_columns.columns.problems
     if columns.is_long_table or not columns.options.reads_labels:
         return
-    for dimension, names in rating_columns.uncertain_columns.items():
-        flags = [map_flag(dimension or name, [name]) for name in names]
-        fault, advice = "may hold the labels", f"if it does, say so with {flags[0]}"
-        if len(names) > 1:
-            fault, advice = "may each hold the labels", f"name those that do: {' '.join(flags)}"
+    for dimension, column_names in rating_columns.uncertain_columns.items():
+        map_flags = [map_flag(dimension or name, [name]) for name in column_names]
+        fault, advice = "may hold the labels", f"if it does, say so with {map_flags[0]}"
+        if len(column_names) > 1:
+            fault, advice = "may each hold the labels", f"name those that do: {' '.join(map_flags)}"
             if dimension:
-                advice = f"say which, as in {' or '.join(flags[:3])}"
-            shared_name = _shared_name(names)
-            joined_flag = map_flag(dimension or shared_name or "NAME", names)
+                advice = f"say which, as in {' or '.join(map_flags[:3])}"
+            shared_name = _shared_name(column_names)
+            joined_flag = map_flag(dimension or shared_name or "NAME", column_names)
             joining_advice = f"if each column is one annotator's, join them by {joined_flag}"
             # Columns are probably different annotators' if their names share a word.
-            both_advice = (joining_advice, advice) if shared_name else (advice, joining_advice)
-            advice = "; or ".join(both_advice)
-        fault = f"{joined_names(names)} {fault}"
+            advice_parts = (joining_advice, advice) if shared_name else (advice, joining_advice)
+            advice = "; or ".join(advice_parts)
+        fault = f"{joined_names(column_names)} {fault}"
         problems.add("labels", fault, advice, field=dimension or None)
     unmapped_columns = without_keys(rating_columns.by_dimension, columns.columns_by_name)
-    for dimension, names in unmapped_columns.items():
-        if len(names) > 1:
-            note = f"{dimension} is read from {joined_names(names)}: one annotator per column"
+    for dimension, column_names in unmapped_columns.items():
+        if len(column_names) > 1:
+            names_text = joined_names(column_names)
+            note = f"{dimension} is read from {names_text}: one annotator per column"
             problems.notes.append(note)
-        elif name_key(dimension) != name_key(names[0]):
-            note = f"no column is called {dimension}: its labels are read from {names[0]!r}"
+        elif name_key(dimension) != name_key(column_names[0]):
+            note = f"no column is called {dimension}: its labels are read from {column_names[0]!r}"
             problems.notes.append(note)

@@ -256,7 +256,7 @@ class RatingReader:
 
     def notes(self) -> Iterator[str]:
         """Yield notes on values whose meaning is not obvious, and on missing ratings."""
-        readings, missing_words, n_missing = list[str](), list[str](), 0
+        values_with_numbers, missing_words, n_missing = list[str](), list[str](), 0
         for cell in self._cells:
             is_plain = _STANDARD_NUMBER.fullmatch(str(cell.value)) is not None
             if cell.kind == MISSING and normalize_text(cell.value):
@@ -264,12 +264,12 @@ class RatingReader:
                 n_missing += cell.count
             # A plain number needs a note only if the user gave it another meaning.
             elif cell.kind != MISSING and is_plain == (cell.kind == MAPPED):
-                readings.append(f"{excerpt(str(cell.value))} as {cell.number:.12g}")
+                values_with_numbers.append(f"{excerpt(str(cell.value))} as {cell.number:.12g}")
         if words := self.words_for_1_and_0:
             note = f"{words[0]!r} is a pass (1), and {words[1]!r} is a fail (0)"
             yield note if words in VERDICT_PAIRS else f"{note}; --values reverses it"
-        elif readings:
-            yield f"read {_join_sorted(readings)}; --values changes this"
+        elif values_with_numbers:
+            yield f"read {_join_sorted(values_with_numbers)}; --values changes this"
         if missing_words:
             cells_text = count_text(n_missing, "cell")
             yield f"{cells_text} without a rating, written {_join_sorted(missing_words)}"

@@ -91,7 +91,7 @@ def read_ratings(rating_columns: RatingColumns) -> TableRatings:
     cells_by_dimension: dict[str, list[RatingCell]] = defaultdict(list)
     for cell in _rating_cells(rating_columns):
         cells_by_dimension[cell.dimension].append(cell)
-    by_output: dict[str, RatingsByDimension] = defaultdict(lambda: defaultdict(dict))
+    ratings_by_output: dict[str, RatingsByDimension] = defaultdict(lambda: defaultdict(dict))
     verdict_words: dict[str, tuple[str, str]] = {}
     for dimension, cells in cells_by_dimension.items():
         reader = _make_reader(columns, dimension, [cell.value for cell in cells])
@@ -99,8 +99,9 @@ def read_ratings(rating_columns: RatingColumns) -> TableRatings:
             with problems.collect(line=cell.line, field=cell.column):
                 rating = reader.read(cell.value, options.scale_of(dimension))
                 if rating is not None:
-                    by_annotator = by_output[cell.output_id][dimension]
-                    by_annotator[_annotator_name(columns, cell, by_annotator)] = rating
+                    rating_by_annotator = ratings_by_output[cell.output_id][dimension]
+                    annotator = _annotator_name(columns, cell, rating_by_annotator)
+                    rating_by_annotator[annotator] = rating
         problems.notes += (f"{dimension}: {note}" for note in reader.notes())
         dimension_columns = rating_columns.by_dimension.get(dimension, ())
         _check_scale_direction(columns, (dimension, *dimension_columns), reader)
@@ -108,13 +109,13 @@ def read_ratings(rating_columns: RatingColumns) -> TableRatings:
             verdict_words[dimension] = words
     if columns.has_row_per_annotator:
         # Sort the ratings by annotator, so that the order of the rows has no effect.
-        for ratings in by_output.values():
-            for dimension, by_annotator in ratings.items():
-                ratings[dimension] = dict(sorted(by_annotator.items(), key=str))
+        for ratings in ratings_by_output.values():
+            for dimension, rating_by_annotator in ratings.items():
+                ratings[dimension] = dict(sorted(rating_by_annotator.items(), key=str))
     if not columns.is_long_table:  # in a long table, --values may say who gave a tool's labels
         all_cells = itertools.chain.from_iterable(cells_by_dimension.values())
         _check_user_words(columns, all_cells)
-    return TableRatings(rating_columns, by_output, verdict_words)
+    return TableRatings(rating_columns, ratings_by_output, verdict_words)
 
 
 def _annotator_name(columns: Columns, cell: RatingCell, ratings: RatingsByAnnotator) -> str | None:
@@ -122,8 +123,8 @@ def _annotator_name(columns: Columns, cell: RatingCell, ratings: RatingsByAnnota
     if not columns.has_row_per_annotator:
         return cell.annotator
     if cell.annotator in ratings:
-        names = map(excerpt, (cell.output_id, cell.dimension, cell.annotator))
-        fault = "is a second rating of {} on {} by {}".format(*names)
+        excerpts = map(excerpt, (cell.output_id, cell.dimension, cell.annotator))
+        fault = "is a second rating of {} on {} by {}".format(*excerpts)
         raise UnreadableError("twice", fault, "keep one of the two ratings", cell.value)
     numbers = map(str, itertools.count(len(ratings) + 1))
     return cell.annotator or next(number for number in numbers if number not in ratings)
@@ -186,7 +187,7 @@ def _check_scale_direction(columns: Columns, names: ColumnTuple, reader: RatingR
 
 
 def _rating_cells(rating_columns: RatingColumns) -> Iterator[RatingCell]:
-    """Yield each rating in the table. Lists and objects of annotators' ratings are split."""
+    """Yield each rating in the table, also from lists and objects with a rating per annotator."""
     columns, options = rating_columns.columns, rating_columns.columns.options
     for row in columns.table.rows if options.reads_labels else ():
         output_id, row_annotator = columns.item_id(row), columns.find_cell(row, "annotator")
@@ -221,7 +222,7 @@ def _cells_of_long_row(columns: Columns, row: TableRow) -> CellsByDimension:
 
 
 def _cells_of_wide_row(rating_columns: RatingColumns, row: TableRow) -> CellsByDimension:
-    """Return a row's cells with ratings, but no comments and no other columns of --map."""
+    """Return a row's cells with ratings, without comments and keys that --map uses otherwise."""
     columns, cells_by_dimension = rating_columns.columns, CellsByDimension()
     excluded_paths = {*columns.mapped_columns, *columns.comment_columns}
     for column in columns.nested_columns:

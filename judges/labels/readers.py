@@ -174,7 +174,7 @@ def check_file(
 def _read_table(
     columns: Columns, item_kind: ItemKind, annotation_ratings: TableRatings | None
 ) -> AnyLabels:
-    """Read a table as outputs or pairs; raises UnreadableError for pairs in place of outputs."""
+    """Read a table as outputs or pairs. Raises UnreadableError for pairs if outputs are needed."""
     columns, options = _prepare_table(columns), columns.options
     if annotation_ratings is not None:
         # With --map, the user may name columns of both files. Leave out those of the second file.

@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 
@@ -103,8 +103,7 @@ class RowReader:
         other_texts = without_keys(self._text_columns, response_columns)
         self._source_text = columns.find_source_text(other_texts)
         self._required_texts = self._find_required_texts(other_texts).union(response_columns)
-        # A row without its output is left out and counted. A row without another required text is a
-        # problem.
+        # A row without its output is left out. A row without another required text is a problem.
         self._output_texts = {*filter(is_output_name, self._required_texts), *response_columns}
         if not other_texts and columns.options.texts != ():
             advice = "name the columns that hold the texts, as in --map document=COLUMN"
@@ -165,14 +164,14 @@ class RowReader:
         lines_by_empty_text: dict[str, list[int]] = defaultdict(list)
         for row in self._columns.table.rows:
             n_problems = len(self._problems)
-            fields = self._read_row(row)
+            item = self._read_row(row)
             if len(self._problems) > n_problems:
                 continue
-            empty_texts = [name for name in self._text_columns if name not in fields.texts]
+            empty_texts = [name for name in self._text_columns if name not in item.texts]
             for name in empty_texts:
                 lines_by_empty_text[name].append(row.line)
             if self._output_texts.isdisjoint(empty_texts):
-                yield fields
+                yield item
         for name, lines in lines_by_empty_text.items():
             rows_text = count_text(len(lines), "row")
             column, n_rows = self._text_columns[name], len(self._columns.table.rows)
@@ -283,16 +282,14 @@ def _add_missing_column(columns: Columns, column: str, name: str, reason: str = 
 
 
 def map_flag_advice(columns: Columns, name: str) -> str:
-    """Return advice to name a column with --map; the advice names the likely column, if any."""
-    key, columns_and_keys = name_key(name), [*columns.nested_key_paths]
-    synonyms: Collection[str] = ()
-    for usual_names in (SOURCE_NAMES, OUTPUT_NAMES):
-        if key in usual_names:
-            synonyms, columns_and_keys = usual_names, [*columns.table.columns, *columns_and_keys]
-    for column in columns_and_keys:
+    """Return advice to name a column with --map. The advice names a likely column, if any."""
+    lookup_key = name_key(name)
+    synonyms = next((names for names in (SOURCE_NAMES, OUTPUT_NAMES) if lookup_key in names), ())
+    possible_columns = [*(columns.table.columns if synonyms else ()), *columns.nested_key_paths]
+    for column in possible_columns:
         column_key = name_key(column.rpartition(KEY_SEPARATOR)[2])
-        # A key such as `rel` may be short for `relevance`.
-        if column_key in synonyms or key.startswith(column_key):
+        # A name such as `rel` may be short for `relevance`.
+        if column_key in synonyms or (column_key and lookup_key.startswith(column_key)):
             return f"name your column with {map_flag(name, [column])}"
     return f"name your column with {map_flag(name, ['COLUMN'])}"
 
@@ -308,9 +305,9 @@ def check_unique_ids(columns: Columns, advice: str = "give every row an id of it
         item_id = columns.item_id(row)
         if (first_line := line_by_id.setdefault(item_id, row.line)) != row.line:
             fault = f"is the id of {problems.unit} {first_line} too"
-            way_out = f"{advice}, or name the column of annotators with {annotator_flag}"
+            full_advice = f"{advice}, or name the column of annotators with {annotator_flag}"
             field = columns.find_column("id")
-            problems.add("twice", fault, way_out, line=row.line, field=field, value=item_id)
+            problems.add("twice", fault, full_advice, line=row.line, field=field, value=item_id)
 
 
 def read_comments(columns: Columns) -> Iterator[tuple[TableRow, str, str]]:

@@ -48,9 +48,8 @@ def with_ratings(labelled: LabelledSet, dimension: str) -> LabelledSet:
         )
     distinct_labels = {labelled.label(output, dimension) for output in untied_outputs}
     if len(distinct_labels) == 1:
-        only_word = labelled.words[dimension][0.0 in distinct_labels]
-        note = f"every label on {dimension} is {only_word}: there is nothing to learn or measure"
-        notes.append(note)
+        word = labelled.words[dimension][0.0 in distinct_labels]
+        notes.append(f"every label on {dimension} is {word}: there is nothing to learn or measure")
     return replace(labelled, outputs=untied_outputs, notes=tuple(notes), n_tied=n_tied)
 
 
@@ -118,15 +117,15 @@ def split(labelled: AnyLabelledItems, *, seed: int) -> Splits[AnyLabelledItems]:
     ):
         # Hold out at least three systems, so that a document's outputs can be ranked.
         n_held_out = max(3, round(len(labelled.systems) / 4))
-        held_out = set(rng.permutation(labelled.systems)[:n_held_out].tolist())
-        held_out_ids = {output.id for output in labelled.outputs if output.system in held_out}
+        unseen_systems = set(rng.permutation(labelled.systems)[:n_held_out].tolist())
+        held_out_ids = {output.id for output in labelled.outputs if output.system in unseen_systems}
         seen_splits = [labelled.subset(ids - held_out_ids) for ids in ids_by_split]
         unseen_test = labelled.subset(ids_by_split[2] & held_out_ids)
         # If each system wrote for few documents, a split may be too small to hold out systems.
         if all(len(split_items.documents) >= 2 for split_items in (*seen_splits, unseen_test)):
             n_unused = len(held_out_ids) - len(unseen_test.outputs)
             train, dev, test = seen_splits
-            return Splits(train, dev, test, unseen_test, tuple(sorted(held_out)), n_unused)
+            return Splits(train, dev, test, unseen_test, tuple(sorted(unseen_systems)), n_unused)
     splits = [*map(labelled.subset, ids_by_split)]
     return Splits(splits[0], splits[1], splits[2])
 
@@ -137,10 +136,10 @@ def _split_documents(labelled: LabelledItems, rng: np.random.Generator) -> list[
     clusters = sorted({*cluster_by_document.values()})
     n_clusters = len(clusters)
     if n_clusters < MIN_DOCUMENTS_TO_SPLIT:
-        documents_are = "1 document is" if n_clusters == 1 else f"{n_clusters} documents are"
+        documents_text = "1 document is" if n_clusters == 1 else f"{n_clusters} documents are"
         grouping_text = f"{labelled.grouped_by}; " if labelled.grouped_by else ""
         raise LabelError(
-            f"{labelled.name}: {documents_are} too few to split into train, dev and test "
+            f"{labelled.name}: {documents_text} too few to split into train, dev and test "
             f"({grouping_text}at least {MIN_DOCUMENTS_TO_SPLIT} are needed, 30 are a fair start); "
             "label more documents, correct the grouping with --map group=COLUMN, or measure a "
             "judge with dspy-judges verify"

@@ -202,7 +202,7 @@ class LabelledSet(LabelledItems):
         return replace(self, outputs=_select_items(self.outputs, ids))
 
     def label(self, output: LabelledOutput, dimension: str) -> float:
-        """Return an output's mean rating; if labels are two words, 1, 0 or (for a tie) 0.5."""
+        """Return an output's mean rating or, for labels of two words, the majority's (tie: 0.5)."""
         mean = output.rating(dimension)
         return mean if dimension not in self.words or mean == 0.5 else float(mean > 0.5)
 
