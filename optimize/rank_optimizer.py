@@ -218,7 +218,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
     def _split_examples(
         self, program: UserProgram, examples: list[Example], print_line: Callable[[str], None]
     ) -> tuple[Items, Items, Items]:
-        """Read the examples as items: all of them, and two halves by document."""
+        """Read the examples as items; return all items, and the items of each half of documents."""
         group_field = self.group or None
         if group_field is None and examples:
             group_field = next((name for name in GROUP_FIELDS if name in examples[0]), None)

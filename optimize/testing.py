@@ -142,7 +142,7 @@ class OptimizerContract:
     def explore(
         self, calls: int = 3000, seed: int = 0, *, people_disagree: bool = False
     ) -> tuple[Exploration, SearchProblem, SimulatedJudge, SimulatedProposer]:
-        """Run the optimizer on 16 documents, and return its result and what it was given.
+        """Run the optimizer on 16 documents; return its result, and the problem and its models.
 
         If `people_disagree`, the ratings of dev are the opposite of what train teaches.
         """
@@ -297,7 +297,7 @@ class ToolContract:
             )
             labelled_set = LabelledSet(name="labels", sha256="", outputs=outputs)
             recording = read_tool_results(path, self.metric, labelled_set)
-            assert recording is not None, "not recognised: see `columns`, and `rows` for an object"
+            assert recording is not None, "the file is not recognised: check `columns` and `rows`"
             judgements, notes = recording.judgement_by_id, "; ".join(recording.notes)
             scores = {name: judgements.get(prefix + name, no_result).score for name in self.scores}
             np.testing.assert_equal(scores, dict(self.scores), notes)

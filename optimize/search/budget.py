@@ -56,7 +56,7 @@ class Pricing:
         return self.calls_per_item if self.is_free else self.judge_price.cost(*tokens)
 
     def estimate_price(self, prompt: Prompt, untuned_prompt: Prompt) -> float:
-        """Estimate the price of judging one item: at least half of the untuned judge's price."""
+        """Estimate the price of judging one item, but never below half of `untuned_price`."""
         n_extra_characters = _n_static_characters(prompt) - _n_static_characters(untuned_prompt)
         extra_tokens_in = n_extra_characters * self.calls_per_item / CHARACTERS_PER_TOKEN
         extra_reply_tokens = estimate_reply_tokens(prompt) - estimate_reply_tokens(untuned_prompt)
@@ -128,7 +128,7 @@ class SearchBudget:
 
     @contextmanager
     def reserving(self, cost: float) -> Iterator[None]:
-        """Lower the limit by `cost` inside a `with` block, so that later steps can spend it."""
+        """Lower the limit by `cost` inside a `with` block, so that `cost` is left after it."""
         self._reserve(cost)
         try:
             yield

@@ -59,7 +59,7 @@ class DemoSet:
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """A judge that the search tries, but never on documents that its demonstrations show.
+    """A judge that the search tries. Documents that its demonstrations show are not used for this.
 
     `reasoning` or `questions` is None if it is the same as the untuned judge's. If `weights` is
     None, answers to questions do not change the score. `round_number` is the round in which the
@@ -152,17 +152,17 @@ def draw_demo_set(
     rng: np.random.Generator,
     *,
     max_characters: int,
-    share: float = 1.0,
+    document_share: float = 1.0,
     reason_by_id: Mapping[str, str] | None = None,
 ) -> DemoSet:
     """Draw at most `size` demonstrations that show all ratings about equally often.
 
-    Their texts and comments have at most `max_characters` in total. They show at most the share
-    `share` of all documents. `reason_by_id` has a judge's reasons for right answers, by item id.
+    The demonstrations have at most `max_characters`, and show at most `document_share` of all
+    documents. `reason_by_id` has a judge's reasons for right answers, by item id.
     """
     if prompt.answer_field.choices == A_OR_B:  # a tied pair demonstrates neither A nor B
         items = items.of_rows(np.flatnonzero(items.human).tolist())
-    max_documents = max(1, int(len(items.documents) * share))
+    max_documents = max(1, int(len(items.documents) * document_share))
     shown_documents, shown_texts = set[str](), set[tuple[str, ...]]()
     characters_left, redactor = max_characters, Redactor()
     items_with_demos: list[tuple[Item, Demo]] = []

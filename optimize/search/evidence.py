@@ -73,7 +73,7 @@ class JudgedItems:
         self.weighted_overratings: Vector = self.overratings * weights
 
     def write_evidence(self, rngs: Sequence[np.random.Generator]) -> list[str]:
-        """Write one text of evidence for each random generator, on documents that it draws."""
+        """Return one text of evidence for each generator, which draws the text's documents."""
         overview = "\n".join(self._pair_overview() if self.is_pairwise else self._overview())
         log_weights = np.log(self._document_weights())
         document_rows = list(self.items.rows_by_document.values())
@@ -135,14 +135,14 @@ class JudgedItems:
         return np.array(weights)
 
     def _select_outputs(self, rows: Indices) -> list[int]:
-        """Choose the outputs of a document to show; they are sorted by people's labels.
+        """Choose which outputs of a document the evidence shows, and sort them by labels.
 
         People's best and worst output are always chosen, and so are the outputs that the judge
         overrates most, underrates most, and ranks with the smallest error.
         """
         overratings = self.weighted_overratings[rows]
-        best_ranked = np.abs(self.overratings[rows]).argmin()
-        extreme_rows = rows[[overratings.argmax(), overratings.argmin(), best_ranked]]
+        smallest_error_index = np.abs(self.overratings[rows]).argmin()
+        extreme_rows = rows[[overratings.argmax(), overratings.argmin(), smallest_error_index]]
         sorted_rows = rows[np.argsort(-self.items.human[rows], kind="stable")]
         rows_by_priority = [sorted_rows[0], sorted_rows[-1], *extreme_rows, *sorted_rows]
         rows_shown = list(dict.fromkeys(map(int, rows_by_priority)))[:MAX_OUTPUTS_OF_DOCUMENT]
@@ -177,14 +177,14 @@ class JudgedItems:
     def _pair_line(self, row: int) -> str:
         item = self.items[row]
         vote_counts = Counter(preferred_output(vote) or "tie" for vote in item.ratings)
-        counts_text = ", ".join(f"{n} {vote}" for vote, n in sorted(vote_counts.items()))
+        votes_text = ", ".join(f"{n} {vote}" for vote, n in sorted(vote_counts.items()))
         line = f"- people {_preference_text(item.human)}"
-        line += f" ({counts_text})" if counts_text else ""
+        line += f" ({votes_text})" if votes_text else ""
         line += f"; judge {_preference_text(self.scores[row])}"
         if order_choices := _choices_by_order(self.judgements[row]):
             line += " ({} where A stands first, {} where B does)".format(*order_choices)
-        agreement = np.sign(item.human * self.scores[row])
-        return line + {1: ": right", -1: ": wrong"}.get(agreement, "")
+        agreement_sign = np.sign(item.human * self.scores[row])
+        return line + {1: ": right", -1: ": wrong"}.get(agreement_sign, "")
 
     def _overview(self) -> Iterator[str]:
         """Yield sentences on how often each rating is given, and how often the judge is wrong."""
@@ -252,7 +252,7 @@ class JudgedItems:
 def write_evidence(
     evaluator: Evaluator, candidate: Candidate, items: Items, rngs: Sequence[np.random.Generator]
 ) -> list[str]:
-    """Write evidence on the items that the candidate has scored, as many texts as generators."""
+    """Return texts of evidence, one for each generator, on items that the candidate has scored."""
     items = evaluator.scored_items(candidate, items)
     judgements = evaluator.judgements(candidate, items)
     return JudgedItems(items, judgements, evaluator.untuned_prompt).write_evidence(rngs)

@@ -162,9 +162,9 @@ def rate_objection(trials: Sequence[CandidateTrial]) -> str | None:
         if is_clearly_worse(n_worse, n_better) and tuned_rate < min(untuned_rates.values()):
             rate_texts = [f"{rate:.0%} of {name}" for name, rate in untuned_rates.items()]
             return (
-                f"of {mask.sum()} {label}, only the untuned judge gets {n_worse} right, and only "
-                f"the tuned judge {n_better}. The tuned judge gets {tuned_rate:.0%} of {label} "
-                f"right; the untuned judge gets {' and '.join(rate_texts)} right."
+                f"of {mask.sum()} {label}, {n_worse} are right only with the untuned judge, and "
+                f"{n_better} only with the tuned judge. The tuned judge gets {tuned_rate:.0%} of "
+                f"{label} right; the untuned judge gets {' and '.join(rate_texts)} right."
             )
     return None
 
@@ -216,8 +216,8 @@ def choose_best_trials(
 ) -> list[CandidateTrial]:
     """Return the trials of the candidate with the largest gain after a deduction for its cost.
 
-    If any candidate beats the untuned judge, the candidates that do not are left out. Two
-    candidates are compared on items that both have scored, and that no demonstration shows.
+    If any candidates beat the untuned judge, only these are compared. Two candidates are compared
+    on items that both have scored, and whose documents no demonstration shows.
     """
     trials_by_id: dict[str, list[CandidateTrial]] = {}
     for trial in all_trials:
@@ -242,7 +242,7 @@ def choose_best_trials(
 def largest_gain(
     gains_by_change: Sequence[GainsByHalf], rng: np.random.Generator, risk: float = DEFAULT_RISK
 ) -> Gain:
-    """Return the mean gain of the better kind of change; halves count by their documents.
+    """Return the mean gain of the better kind of change, weighting halves by their documents.
 
     The interval lies above zero if less than the share `risk` of the random permutations reach the
     gain. The interval is infinite if there are too few documents.
@@ -256,7 +256,7 @@ def largest_gain(
         documents = _document_ids(chain(*gains_of_half))
         signs = rng.choice([-1.0, 1.0], (N_PERMUTATIONS, len(documents)))
         signs = np.vstack([np.ones(len(documents)), signs])
-        for change, all_estimates in enumerate(gains_of_half):
+        for change_index, all_estimates in enumerate(gains_of_half):
             estimates = [estimate for estimate in all_estimates if estimate.documents]
             if not estimates:
                 continue
@@ -265,9 +265,9 @@ def largest_gain(
                 for estimate in estimates
             ]
             n_in_half = len(_document_ids(estimates))
-            gain_sums[:, change] += n_in_half * np.mean(gains_by_draw, axis=0)
-            n_documents[change] += n_in_half
-            n_untied[change] += min(estimate.n_untied for estimate in estimates)
+            gain_sums[:, change_index] += n_in_half * np.mean(gains_by_draw, axis=0)
+            n_documents[change_index] += n_in_half
+            n_untied[change_index] += min(estimate.n_untied for estimate in estimates)
     is_tested = n_documents > 0
     if not is_tested.any():
         return NO_GAIN

@@ -34,8 +34,7 @@ from optimize.statistics.rows import scored_rows
 # With fewer documents or outputs than these in a minibatch, the objective would be too noisy.
 MIN_MINIBATCH_DOCUMENTS, MIN_MINIBATCH_OUTPUTS = 6, 30
 PROPOSER_SEED_STEP = 10_000  # more than the requests of a run, so that two runs share no seed
-# The search ends after this many replies in a row without a new instruction. GEPA itself would not.
-MAX_FRUITLESS_REPLIES = 25
+MAX_FRUITLESS_REPLIES = 25  # in a row without a new instruction; then the search ends
 INSTRUCTION_NAME = "instruction"  # GEPA's name for the only text that it tunes
 
 
@@ -43,7 +42,7 @@ class GepaAdapter:
     """The adapter through which GEPA scores documents, draws minibatches and asks the proposer.
 
     GEPA learns from `learning_documents`. It selects candidates by `selection_values`, which are
-    their objectives on `selection_documents`. A `fatal_error` ends the search; GEPA would go on.
+    their objectives on `selection_documents`. A `fatal_error` ends the search, unlike in GEPA.
     """
 
     propose_new_texts = None  # None: GEPA uses its own prompt for proposals
@@ -52,14 +51,15 @@ class GepaAdapter:
         self.problem, train = problem, problem.train
         documents = list(informative_documents(train, problem.goal))
         random_generator(problem.options.seed, "stock").shuffle(documents)
-        n_learning = len(documents) // 2
-        self.learning_documents = documents[:n_learning]
-        self.selection_documents = documents[n_learning:]
+        n_learning_documents = len(documents) // 2
+        self.learning_documents = documents[:n_learning_documents]
+        self.selection_documents = documents[n_learning_documents:]
         outputs_per_document = len(train) / max(1, len(train.documents))
-        minibatch_size = round(MIN_MINIBATCH_OUTPUTS / outputs_per_document)
-        self.n_minibatches = max(1, n_learning // max(MIN_MINIBATCH_DOCUMENTS, minibatch_size))
+        n_for_outputs = round(MIN_MINIBATCH_OUTPUTS / outputs_per_document)
+        minibatch_size = max(MIN_MINIBATCH_DOCUMENTS, n_for_outputs)
+        self.n_minibatches = max(1, n_learning_documents // minibatch_size)
         # `proposal_cost` includes scoring the proposal on a minibatch and `selection_documents`.
-        n_documents = n_learning / self.n_minibatches + len(self.selection_documents)
+        n_documents = n_learning_documents / self.n_minibatches + len(self.selection_documents)
         n_outputs, evaluator = n_documents * outputs_per_document, problem.evaluator
         scoring_cost = n_outputs * evaluator.item_cost(problem.untuned)
         self.proposal_cost = evaluator.budget.proposal_cost + scoring_cost
@@ -145,10 +145,10 @@ class GepaAdapter:
 def document_scores(scores: Vector, items: Items, search_goal: Goal) -> dict[str, float]:
     """Return a score for each document, by its id, so that the mean score is the objective.
 
-    At summary level, the score is the rho within the document. At dataset level, it is a sum over
-    outputs of 1 minus half the squared difference of standardised mid-ranks. For balanced accuracy,
-    it is a sum of weights of right verdicts. At system level, and where this score is undefined, a
-    document gets the objective over all items, or 0 if the objective is undefined, too.
+    At summary level, the score is the rho within the document. At dataset level, the score is a sum
+    over outputs of 1 minus half the squared difference of standardised mid-ranks. For balanced
+    accuracy, the score is a sum of weights of right verdicts. At system level, and where the score
+    is undefined, a document gets the objective over all items, or 0 if that is undefined, too.
     """
     objective_value = float(np.nan_to_num(objective(scores, items, search_goal)))
     score_by_document = dict.fromkeys(items.documents, objective_value)
@@ -176,7 +176,7 @@ def document_scores(scores: Vector, items: Items, search_goal: Goal) -> dict[str
 
 
 def explore(problem: SearchProblem) -> Exploration:
-    """Run GEPA, which learns from half of train's documents, and selects on the other half."""
+    """Run GEPA, which learns from half of train, and selects candidates by the other half."""
     adapter = GepaAdapter(problem)
     n_used = len(adapter.learning_documents) + len(adapter.selection_documents)
     if n_left_out := len(problem.train.documents) - n_used:

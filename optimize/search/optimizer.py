@@ -25,7 +25,7 @@ class LastRound:
     """How much the last round of a search improved the best candidate, measured on train.
 
     `standard_error` is that of the best candidate's gain over the untuned judge. `is_final` is
-    false if the search would have gone on, but for a limit.
+    false if a limit ended the search.
     """
 
     gain: float
@@ -78,17 +78,17 @@ OPTIMIZERS = {"rank": "optimize.search.rank_search:explore", "gepa": "optimize.s
 
 
 def optimizer_name(optimizer: str | Optimizer) -> str:
-    """Return the name by which `find_optimizer` finds it; raise SettingsError if it would not."""
+    """Return the name by which `find_optimizer` finds the optimizer, or raise SettingsError."""
     if isinstance(optimizer, str):
         return optimizer
-    module = getattr(optimizer, "__module__", "")
-    function = getattr(optimizer, "__qualname__", repr(optimizer))
-    if getattr(sys.modules.get(module), function, None) is not optimizer:
+    module_name = getattr(optimizer, "__module__", "")
+    function_name = getattr(optimizer, "__qualname__", repr(optimizer))
+    if getattr(sys.modules.get(module_name), function_name, None) is not optimizer:
         raise SettingsError(
-            f"optimizer {module}:{function}: define it with def at the top of a module, so that a "
-            "run that continues finds it by this name"
+            f"optimizer {module_name}:{function_name}: define it with def at the top of a module, "
+            "so that a run that continues finds it by this name"
         )
-    return f"{module}:{function}"
+    return f"{module_name}:{function_name}"
 
 
 def find_optimizer(name: str) -> Optimizer:

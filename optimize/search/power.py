@@ -14,8 +14,8 @@ MIN_UNTIED_DOCUMENTS = 10
 PLANNED_GAIN, TARGET_POWER = 0.1, 0.8
 DISAGREEMENT_SHARE = 0.25  # the assumed share of outputs on which both judges' verdicts differ
 # Within a document with n outputs, the difference between two judges' rho is assumed to have a
-# standard deviation of this number divided by sqrt(n - 1). The number was .79 to 1.02 on SummEval,
-# and .91 in benchmarks/simulated.py. At dataset level, the divisor is sqrt(n) (benchmarks/gate.py).
+# standard deviation of this number divided by sqrt(n - 1). Measured numbers are .79 to 1.02 on
+# SummEval, and .91 in benchmarks/simulated.py. At dataset level, the divisor is sqrt(n).
 RHO_DIFFERENCE_SD = 1.0
 
 
@@ -28,8 +28,8 @@ def fewest_documents(risk: float) -> int:
 def power(n_documents: int, n_outputs: float, gain: float, risk: float = DEFAULT_RISK) -> float:
     """Return the probability that a tuned judge with this true gain ships: a t test's power.
 
-    `n_outputs` is the effective number of outputs in a document. At summary level, it is one less
-    than the number of outputs.
+    `n_outputs` is the effective number of outputs in a document. At summary level, this is one less
+    than the actual number.
     """
     from scipy.special import nctdtr, stdtrit
 
@@ -45,8 +45,8 @@ def power_text(
 ) -> tuple[str, int]:
     """Return a sentence on the chance that a gain of `PLANNED_GAIN` ships, and a document count.
 
-    The count is the number of labelled documents for a chance of `TARGET_POWER`. `all_items` are
-    all labelled items, also those that are held out from the search.
+    The count is how many labelled documents give a chance of `TARGET_POWER`. `all_items` are all
+    labelled items, also those that are held out from the search.
     """
     items, metric, n_documents = train_and_dev, "rho", len(train_and_dev.documents)
     n_outputs = len(items) / n_documents
@@ -68,7 +68,7 @@ def power_text(
         n_needed = max(n_needed, math.ceil(MIN_UNTIED_DOCUMENTS * n_documents / max(n_untied, 1)))
     # More documents must be labelled, because some labels are held out from train and dev.
     n_needed = math.ceil(n_needed * len(all_items.documents) / n_documents)
-    text = f"A gain of {PLANNED_GAIN:g} {metric} ships with a chance of {chance:.0%}"
+    sentence = f"A gain of {PLANNED_GAIN:g} {metric} ships with a chance of {chance:.0%}"
     if n_needed > len(all_items.documents):
-        text += f"; with {n_needed:,} labelled documents, {TARGET_POWER:.0%}"
-    return f"{text}.", n_needed
+        sentence += f"; with {n_needed:,} labelled documents, {TARGET_POWER:.0%}"
+    return f"{sentence}.", n_needed

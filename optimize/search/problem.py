@@ -58,7 +58,7 @@ class SearchProblem:
 
     The optimizer learns from `train`, and its finalists are tested on `dev`. `proposer` is the
     language model that writes instructions. Candidates may ask `questions`, of which the first are
-    the most promising. If `may_add_questions` is false, they ask only the untuned judge's.
+    the most promising. If `may_add_questions` is false, only the untuned judge's may be asked.
     """
 
     evaluator: Evaluator
@@ -73,7 +73,7 @@ class SearchProblem:
     print_line: Callable[[str], object] = lambda line: None
 
     def with_threshold(self, candidate: Candidate, items: Items) -> Candidate:
-        """Return the candidate; for balanced accuracy, with a threshold learned from the items."""
+        """Learn the candidate's threshold from the items if the goal is balanced accuracy."""
         if self.goal != "balanced":
             return candidate
         items = self.evaluator.scored_items(candidate, items)
@@ -169,8 +169,8 @@ def objective(scores: Vector, items: Items, search_goal: Goal) -> float:
 class CandidateTrial:
     """The scores of a candidate and of a reference judge on the same items.
 
-    The reference judge is usually the untuned judge. The scores are verdicts if the judges'
-    thresholds were learned on other items.
+    The reference judge is usually the untuned judge. The scores are verdicts, which are 1 or 0, if
+    the judges' thresholds were learned on other items.
     """
 
     candidate: Candidate

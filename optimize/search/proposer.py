@@ -300,7 +300,7 @@ def read_instruction(reply: str) -> str:
 
 
 def whole_text(reply: Reply) -> str:
-    """Return a reply's text; raise NoScoreError, which repeats the request, if it is cut short."""
+    """Return a reply's text. If it is cut short, raise NoScoreError, so that it is asked again."""
     if reply.is_truncated:
         raise NoScoreError("the reply is cut short")
     return reply.text
@@ -311,5 +311,5 @@ def _with_complaint(messages: Sequence[Message], proposal: _Proposal) -> list[Me
     reply_format = messages[-1]["content"].rpartition("\n\n")[2]
     complaint = f"This cannot be used: {proposal.fault}. Write an instruction without this fault."
     faulty_reply = proposal.faulty_reply[:MAX_FAULTY_REPLY_LENGTH]
-    answer = Message(role="assistant", content=faulty_reply)
-    return [*messages, answer, Message(role="user", content=f"{complaint}\n\n{reply_format}")]
+    old_reply = Message(role="assistant", content=faulty_reply)
+    return [*messages, old_reply, Message(role="user", content=f"{complaint}\n\n{reply_format}")]

@@ -92,8 +92,7 @@ class LabelledAnswers:
         if not is_pairwise:
             offset = float(human.mean()) - line_slope * float(scores.mean())
             # Clip the offset, because otherwise a score could leave the rating scale.
-            lowest, highest = lowest_score * (1 - line_slope), highest_score * (1 - line_slope)
-            offset = min(max(offset, lowest), highest)
+            offset = float(np.clip(offset, *(answer_ranges[-1] * (1 - line_slope))))
             intercept = float(offset + line_slope * score_shift)
         fields_with_slopes = zip(self.choice_fields, (line_slope * slopes).tolist(), strict=True)
         slope_by_name = {field.name: slope for field, slope in fields_with_slopes if slope > 0}
@@ -144,8 +143,9 @@ class LabelledAnswers:
     def of_useful_questions(self) -> "LabelledAnswers":
         """Drop questions until each has at least `MIN_WEIGHT_SHARE` of the weights."""
         questions = self.choice_fields[:-1]
-        shares = self.fit_weights().shares(self.choice_fields)
-        useful_questions = [each for each in questions if shares[each.name] >= MIN_WEIGHT_SHARE]
+        weight_shares = self.fit_weights().shares(self.choice_fields)
+        is_useful = {name: share >= MIN_WEIGHT_SHARE for name, share in weight_shares.items()}
+        useful_questions = [question for question in questions if is_useful[question.name]]
         if not self.may_drop or len(useful_questions) == len(questions):
             return self
         return self.of_questions(useful_questions).of_useful_questions()
@@ -270,27 +270,27 @@ def held_out_scores(answers: LabelledAnswers, is_tested: Mask, problem: SearchPr
     """Return cross-validated scores or verdicts of the tested outputs; NaN for the others."""
     scores = np.full(len(answers.human), np.nan)
     for fold in set(answers.fold_codes[is_tested].tolist()):
-        in_fold = is_tested & (answers.fold_codes == fold)
-        weights = answers.of_rows(~in_fold).of_useful_questions().fit_weights()
+        is_in_fold = is_tested & (answers.fold_codes == fold)
+        weights = answers.of_rows(~is_in_fold).of_useful_questions().fit_weights()
         fold_scores = answers.scores_with(weights)
         if problem.goal == "balanced":
-            threshold = best_threshold(fold_scores[~in_fold], answers.human[~in_fold])
+            threshold = best_threshold(fold_scores[~is_in_fold], answers.human[~is_in_fold])
             fold_scores = verdicts(fold_scores, threshold)
-        scores[in_fold] = fold_scores[in_fold]
+        scores[is_in_fold] = fold_scores[is_in_fold]
     return scores
 
 
-def _items_to_ask(problem: SearchProblem, share: float = 1.0) -> list[Items]:
-    """Select documents with about `MAX_OUTPUTS_ASKED * share` items, from dev and from train."""
+def _items_to_ask(problem: SearchProblem, items_share: float = 1.0) -> list[Items]:
+    """Select documents of dev and of train with about `MAX_OUTPUTS_ASKED * items_share` outputs."""
     items_by_half = []
     for items in (problem.dev, problem.train):
         n_outputs = len(first_documents(items, problem.goal, MAX_OUTPUTS_ASKED, len))
-        items_by_half.append(first_documents(items, problem.goal, share * n_outputs, len))
+        items_by_half.append(first_documents(items, problem.goal, items_share * n_outputs, len))
     return items_by_half
 
 
 def _best_judge_with_questions(half: SearchProblem, exploration: Exploration) -> Candidate:
-    """Return the half's best candidate without demonstrations, with all questions added."""
+    """Return the best candidate of a half that has no demonstrations, with questions added."""
     questions = half.evaluator.untuned_prompt.question_fields
     if half.may_add_questions:
         questions = (*questions, *half.questions, *exploration.questions)

@@ -15,7 +15,7 @@ from optimize.search.problem import CandidateTrial, SearchProblem, informative_d
 from optimize.statistics.intervals import random_generator
 
 MAX_RACE_DOCUMENTS = 48  # documents of train on which candidates are compared
-# No candidate is dropped before it is scored on this many documents, or on half of all if fewer.
+# No candidate is dropped before it is scored on this many documents, or on half of the documents.
 MIN_RACE_DOCUMENTS = 20
 
 
@@ -45,18 +45,18 @@ class Race:
         return Items(tuple(item for name in documents for item in self._items_of_document[name]))
 
     def cost(self, candidates: Sequence[Candidate], n_documents: int) -> float:
-        """Return the cost of scoring candidates, and the untuned judge on all their documents."""
+        """Return the cost of scoring candidates, and the untuned judge on the same documents."""
         documents = [self.documents(candidate, n_documents) for candidate in candidates]
         untuned_documents = set().union(*documents) or self.document_ids[:n_documents]
         to_score = [*zip(candidates, documents, strict=True), (self._untuned, untuned_documents)]
         return sum(self.evaluator.cost(judge, self.items(names)) for judge, names in to_score)
 
     def max_affordable_documents(self, cost: Callable[[int], float], limit: float) -> int:
-        """Return the largest number of documents n for which `cost(n)` is within `limit`."""
+        """Return the largest number of documents whose cost, by `cost`, is within `limit`."""
         return max(0, bisect_right(range(len(self.document_ids) + 1), limit, key=cost) - 1)
 
     def affordable_entrants(self, candidates: Sequence[Candidate], limit: float) -> list[Candidate]:
-        """Return as many of the first candidates as `limit` can score on `min_documents`."""
+        """Return the first candidates that can all be scored on `min_documents` within `limit`."""
         entrants = list(candidates)
         while entrants and self.cost(entrants, self.min_documents) > limit:
             entrants.pop()
@@ -99,7 +99,7 @@ class Race:
         return [trial for _, trial in ranked_trials]
 
     def _estimate_cost(self, candidates: Sequence[Candidate], n_documents: int) -> float:
-        """Estimate the cost of a race on `n_documents` at first, and on twice as many each time."""
+        """Estimate the cost of a race that starts on `n_documents`, which double each time."""
         cost = self.cost(candidates, n_documents)
         while len(candidates) > 1 and n_documents < len(self.document_ids):
             candidates = candidates[: math.ceil(len(candidates) / 2)]

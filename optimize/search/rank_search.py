@@ -126,8 +126,8 @@ class RankSearch:
                 return
             # Read the former leader's gain only now, because this round has changed the expected
             # gains of all candidates.
-            gains, leader_id = self._expected_gains(), self._best_candidate().id
-            gain = gains.get(leader_id, 0.0) - gains.get(former_leader_id, 0.0)
+            gain_by_id, leader_id = self._expected_gains(), self._best_candidate().id
+            gain = gain_by_id.get(leader_id, 0.0) - gain_by_id.get(former_leader_id, 0.0)
             leader_trial = self.trials.get(leader_id)
             standard_error = leader_trial.standard_error if leader_trial else math.inf
             is_final = round_number >= MIN_ROUNDS and gain <= standard_error
@@ -185,8 +185,8 @@ class RankSearch:
 
     def _ranked_trials(self) -> list[CandidateTrial]:
         """Return the trials of reliable, affordable candidates, by expected gain, best first."""
-        gains = self._expected_gains()
-        ranked_ids = sorted(sorted(self.trials), key=lambda candidate_id: -gains[candidate_id])
+        gain_by_id = self._expected_gains()
+        ranked_ids = sorted(sorted(self.trials), key=lambda candidate_id: -gain_by_id[candidate_id])
         trials = [self.trials[candidate_id] for candidate_id in ranked_ids]
         return [each for each in trials if each.is_reliable and self._is_affordable(each.candidate)]
 
@@ -221,9 +221,9 @@ class RankSearch:
         options, train = self.options, self.problem.train
         earlier_sizes = (len(trial.candidate.demo_set.demos) for trial in self._ranked_trials())
         best_size = next(filter(None, earlier_sizes), 0)
-        sizes = (best_size, 2 * best_size) if best_size else FIRST_DEMO_SIZES
+        demo_set_sizes = (best_size, 2 * best_size) if best_size else FIRST_DEMO_SIZES
         rng = random_generator(options.seed, "demos", round_number)
-        reasons = {} if parent.reasoning else reasons_when_right(self.evaluator, parent, train)
+        reason_by_id = {} if parent.reasoning else reasons_when_right(self.evaluator, parent, train)
         demo_sets = [
             draw_demo_set(
                 train,
@@ -231,10 +231,10 @@ class RankSearch:
                 size,
                 rng,
                 max_characters=options.max_demo_characters,
-                share=DEMO_DOCUMENTS_SHARE,
-                reason_by_id=reasons,
+                document_share=DEMO_DOCUMENTS_SHARE,
+                reason_by_id=reason_by_id,
             )
-            for size in sorted({min(size, options.max_demos) for size in sizes})
+            for size in sorted({min(size, options.max_demos) for size in demo_set_sizes})
         ]
         return [demo_set for demo_set in demo_sets if demo_set.demos]
 
@@ -292,8 +292,8 @@ class RankSearch:
         trials = [race.compare(each, n_documents, leader) for each in entrants or [leader]]
         best_trial = max(trials, key=lambda trial: trial.gain)
         lowest_gain = best_trial.gain - best_trial.standard_error
-        nearly_best = [trial.candidate for trial in trials if trial.gain >= lowest_gain]
-        self.best_reasoning = min(nearly_best, key=price).reasoning
+        nearly_best_candidates = [trial.candidate for trial in trials if trial.gain >= lowest_gain]
+        self.best_reasoning = min(nearly_best_candidates, key=price).reasoning
 
     def _choose_finalists(self) -> list[Candidate]:
         """Return the best candidate, two cheaper versions of it, and the runners-up."""
@@ -310,7 +310,7 @@ class RankSearch:
 
 def reasons_when_right(evaluator: Evaluator, candidate: Candidate, items: Items) -> dict[str, str]:
     """Return the reasons that the candidate wrote before right answers, by item id."""
-    field, reasons = evaluator.untuned_prompt.answer_field, dict[str, str]()
+    field, reason_by_id = evaluator.untuned_prompt.answer_field, dict[str, str]()
     items = evaluator.scored_items(candidate, items)
     for item, judgement in zip(items, evaluator.judgements(candidate, items), strict=True):
         score = judgement.score
@@ -319,5 +319,5 @@ def reasons_when_right(evaluator: Evaluator, candidate: Candidate, items: Items)
         else:
             is_right = field.nearest_choice(score) == field.nearest_choice(item.human)
         if is_right and not math.isnan(score):
-            reasons[item.id] = judgement.rationale or ""
-    return reasons
+            reason_by_id[item.id] = judgement.rationale or ""
+    return reason_by_id

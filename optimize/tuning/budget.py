@@ -50,7 +50,7 @@ FREE_CALLS, FREE_CALLS_PER_OUTPUT = 20_000, 4
 # calls in flight.
 CALL_SECONDS, PROPOSAL_SECONDS, MAX_IN_FLIGHT = 1.5, 30, 24
 # Upper bounds on the number of demonstrations and on their characters in total, for the embedded
-# model and for all other models. For the embedded model, only the format of frozen judges has any.
+# model and for all other models. The embedded model can use as many as a frozen judge can have.
 EMBEDDED_DEMO_BOUNDS, DEMO_BOUNDS = (MAX_DEMOS, 3_000_000), (64, 120_000)
 # The share of --max-calls that is reserved for repeating calls whose replies could not be read, and
 # the share of --max-cost that is reserved for prompts that are longer than estimated.
@@ -131,7 +131,7 @@ def plan_budget(
     if pricing.is_in_dollars:
         n_judged = max(1, len(run.dev) + n_held_out)
         max_item_price = max(max_item_price, MAX_CANDIDATE_SHARE * limit / n_judged)
-    # The untuned judge and the tuned one judge the held-out items.
+    # Held-out items are judged twice: by the untuned judge and by the tuned judge.
     max_item_cost = max_item_price if pricing.is_in_dollars else item_cost
     reserved_cost = n_held_out * (item_cost + max_item_cost)
     n_probes = len(ATTACKS) * min(N_PROBED_OUTPUTS, len(run.held_out.test))
@@ -201,7 +201,7 @@ def _estimate_tokens(run: PreparedRun, n_calls: int, n_replies: int) -> Tokens:
 
 
 def _proposal_tokens(run: PreparedRun, *, at_worst: bool = False) -> Tokens:
-    """Return the expected tokens of a proposal, or the largest possible number (`at_worst`)."""
+    """Return the expected tokens of a proposal; if `at_worst`, the most that are possible."""
     proposer = run.settings.proposer_model
     if is_embedded(proposer.lm):  # the embedded model writes no proposals
         return 0, 0
@@ -234,7 +234,7 @@ def _expected_search(run: PreparedRun, budget: SearchBudget) -> tuple[float, flo
 
     The price is a multiple of the untuned judge's price. GEPA spends its whole budget. In the rank
     search, later rounds judge more outputs with dearer candidates. So with a share of the usual
-    cost, it makes about the square root of this share of the usual judgements.
+    cost, the search makes about the square root of this share of the usual judgements.
     """
     settings, pricing = run.settings, budget.pricing
     untuned_cost, proposal_cost = pricing.untuned_cost, budget.proposal_cost
@@ -282,7 +282,7 @@ def _expected_by_purpose(run: PreparedRun, budget: SearchBudget, n_probes: int) 
 def _spending(
     purpose: str, n_times: float, calls_each: int, tokens_each: Tokens, price: Price | None
 ) -> Spending:
-    """Return the spending on `n_times` judgements or proposals of the same calls and tokens."""
+    """Return the spending on `n_times` judgements or proposals that cost the same each."""
     tokens_in, tokens_out = (round(n_times * n_tokens) for n_tokens in tokens_each)
     return Spending(
         purpose=purpose,
@@ -297,7 +297,7 @@ def _run_limit(run: PreparedRun, pricing: Pricing, *, has_begun: bool) -> float:
     """Return what a run may spend; SettingsError if the user's limit is too small to be useful."""
     settings, item_cost = run.settings, pricing.untuned_cost
     smallest_limit, default_limit = _planned_limits(run, pricing)
-    # What a run may spend for each call of the user's limit, after a share of calls is reserved.
+    # The cost that each call of the user's limit pays for: a share of the calls is reserved.
     cost_per_call = (1 - SPARE_CALLS_SHARE) * item_cost / pricing.calls_per_item
     max_cost = settings.max_cost if pricing.is_in_dollars else None
     limits = []

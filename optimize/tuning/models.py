@@ -93,17 +93,17 @@ def spending_summary(*accounts: Account) -> RunSpending:
     # A purpose comes last if PURPOSES does not list it.
     spending_by_purpose.sort(key=lambda row: [*PURPOSES, row.purpose].index(row.purpose))
     total = total_spending(spending_by_purpose, "total")
-    unconfirmed = round(sum(each.total.cost_unconfirmed for each in accounts), JSON_DECIMALS)
+    unconfirmed_cost = round(sum(each.total.cost_unconfirmed for each in accounts), JSON_DECIMALS)
     return RunSpending(
         tokens={"in": total.tokens_in, "out": total.tokens_out},
         cost_usd=total.cost_usd,
-        cost_unconfirmed_usd=None if total.cost_usd is None else unconfirmed or None,
+        cost_unconfirmed_usd=None if total.cost_usd is None else unconfirmed_cost or None,
         spending=spending_by_purpose,
     )
 
 
 def total_spending(spending_by_purpose: Sequence[Spending], total_name: str) -> Spending:
-    """Return the sum, with `total_name` as its purpose; the cost is None if any cost is unknown."""
+    """Return the total as a row named `total_name`; its cost is None if any cost is unknown."""
     costs = [row.cost_usd for row in spending_by_purpose if row.cost_usd is not None]
     return Spending(
         purpose=total_name,

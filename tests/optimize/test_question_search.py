@@ -228,7 +228,7 @@ def test_a_rate_clearly_below_both_untuned_rates_is_an_objection(worse, better, 
     candidate = Candidate(instruction="x")
     reason = gate.rate_objection([CandidateTrial(candidate, items, tuned, untuned, "balanced")])
     assert (reason is None) == ships
-    assert reason is None or f"of 40 fails, only the untuned judge gets {worse} right" in reason
+    assert reason is None or f"of 40 fails, {worse} are right only with the untuned" in reason
 
 
 WORDS = world(4).items[0].texts["text"].replace("=", " ").split()
