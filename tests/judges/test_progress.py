@@ -12,7 +12,6 @@ import pytest
 
 import judges
 from judges import terminal
-from judges.client import Counts
 from judges.terminal import Progress, escape_invisible, print_error, print_note, run_command
 
 
@@ -28,7 +27,7 @@ def lines_of(stream: io.StringIO) -> list[str]:
 
 def test_the_line_tells_rows_dollars_limit_and_failures():
     stream = Terminal()
-    budget: Any = SimpleNamespace(total=Counts(answered_cost=0.31), max_cost=2.0)
+    budget: Any = SimpleNamespace(spent=0.31, max_cost=2.0)
     with Progress("search", 4100, stream, unit="calls", budget=budget) as progress:
         progress.n_done = 639
         progress.step(failed=True)
