@@ -153,7 +153,7 @@ def _document_notes(labels: AnyLabels) -> Iterator[str]:
         if has_large_share and len(n_rows_by_document) >= MIN_DOCUMENTS_TO_SPLIT:
             yield (
                 f"{n_rows:,} of {count_text(n_all_rows, 'row')} are of document {document!r}, so "
-                "intervals are too narrow; if it is several documents, give each its own group"
+                "intervals are too narrow; if it is several documents, give each of them a group"
             )
 
 

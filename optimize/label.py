@@ -66,7 +66,7 @@ def parser() -> CommandParser:
     subject_flags = command_parser.add_mutually_exclusive_group(required=True)
     help_text = "a catalogue name, FILE.yaml, or any name: NAME or 'NAME=what it means'"
     subject_flags.add_argument("--dimension", metavar="NAME", help=help_text)
-    help_text = "the same, to choose the better of pairs"
+    help_text = "for pairs: the comparison, named as for --dimension"
     subject_flags.add_argument("--pairwise", metavar="NAME", help=help_text)
     add("--out", type=Path, metavar="FILE.jsonl", help="file of labels (default: FILE.NAME.jsonl)")
     add_repeatable = partial(add, action="append", default=[])
@@ -201,7 +201,7 @@ def _new_subject(
 
 
 def _load_judge(flags: Namespace, subject: Subject) -> AnyJudge | None:
-    """Return the judge of --judge; raises SettingsError if it cannot give people's answers."""
+    """Return the judge of --judge; raises SettingsError if the judge has other answers."""
     if not flags.judge:
         return None
     if len(flags.judge) > 1:

@@ -60,7 +60,7 @@ def next_step_lines(
 def _dimension_lines(
     labelled_set: LabelledSet, dimension: str, flags: Namespace, options: ReadOptions
 ) -> Iterator[TitledLine]:
-    """Yield the command that tunes on a column's ratings, and advice if it has no definition."""
+    """Yield the command that tunes on a dimension, and advice if it lacks a definition."""
     dimension_argument = arguments_by_dimension(flags).get(dimension, dimension)
     is_defined = dimension in catalog.SUBJECT_BY_NAME or dimension_argument != dimension
     good_label = "a pass" if dimension in labelled_set.words else "a high rating"

@@ -70,8 +70,8 @@ class Problems(list[Problem]):
     """The problems of one file, in the order in which they were found.
 
     If `strict` is true, adding a problem raises RowsError. `notes` are messages on how the file was
-    read. `unit` says whether the problems number lines or rows. `delimiter` stands between the
-    cells of a CSV file.
+    read. `unit` says whether a problem's `line` counts lines or rows. `delimiter` stands between
+    the cells of a CSV file.
     """
 
     def __init__(self, file: str, *, strict: bool = False) -> None:

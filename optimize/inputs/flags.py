@@ -135,7 +135,7 @@ def add_estimate_flags(flag_group: FlagGroup, *, needs_scores: bool) -> None:
     add = flag_group.add_argument
     add("--scores", metavar="FILE", required=needs_scores, help="a judge's scores for all outputs")
     add("--dimension", metavar="NAME", help="the dimension to read, if there are several")
-    add("--scale", metavar="LOW-HIGH", help="the labels' scale, if the file does not say it")
+    add("--scale", metavar="LOW-HIGH", help="the labels' scale, if it is not in the file")
     add_reading_flags(flag_group)
     add("--json", action="store_true", help="print everything as JSON")
 

@@ -84,7 +84,7 @@ class LabelSource:
     def read(
         self, name: str, subject: Subject | None, *, is_pairwise: bool, texts: Sequence[str] | None
     ) -> AnyLabels:
-        """Read the labels on one dimension, or the votes on pairs; return a set as it is."""
+        """Read the labels on one dimension, or the votes on pairs, unless they are read already."""
         data = self.data
         if isinstance(data, LabelledSet | LabelledPairs | None):
             if self.options != ReadOptions():
@@ -183,8 +183,8 @@ def load_labels(
 ) -> AnyLabels:
     """Read the labels on one dimension or comparison; labels on other dimensions are left out.
 
-    `subject` is the dimension or comparison called `name`. It may be None for recorded scores,
-    whose judge is unknown; `is_pairwise` says whether they compare pairs. Raises LabelError if no
+    `subject` is the dimension or comparison called `name`. For recorded scores of an unknown judge,
+    `subject` is None, and `is_pairwise` says whether they compare pairs. Raises LabelError if no
     label is on the subject, or if labels are on outputs instead of pairs or the reverse.
     """
     is_pairwise = is_pairwise or isinstance(subject, Comparison)
@@ -240,7 +240,7 @@ def agreement_text(labelled_set: LabelledSet, dimension: str) -> str:
 
 
 def _as_verdicts(labelled_set: LabelledSet, name: str, judge_words: tuple[str, str]) -> LabelledSet:
-    """Return the labels for a judge of two words; raises LabelError if they have other values."""
+    """Return the labels for a judge of two words; raises LabelError for labels of other values."""
     label_words = labelled_set.words.get(name)
     if label_words == judge_words[::-1]:
         raise LabelError(

@@ -62,8 +62,8 @@ class AnnotatorLabels:
     """The labels and marks of one annotator, by the index of the item.
 
     `records` maps each item to its newest label or mark, in the order in which they were given.
-    `exposed_items` are the items on which the annotator has seen the answer of somebody else or of
-    the judge. `blind_records` has the newest records from before the annotator saw such an answer.
+    `exposed_items` are the items on which the annotator has seen an answer of others or of the
+    judge. `blind_records` has the newest records from before the annotator saw others' answers.
     """
 
     records: dict[int, LabelRecord] = field(default_factory=dict)
@@ -116,7 +116,7 @@ class LabelLog:
     def _read_file(self) -> None:
         """Open the label file and read its labels; remove an incomplete last line."""
         *lines, last_line = claim_file(self.path).read_bytes().split(b"\n")
-        # If a last line begins like this page's lines and is not JSON, it was cut off.
+        # A last line that begins like this page's lines, but is not JSON, was cut off.
         is_last_line_complete = not b'{"id": '.startswith(last_line[:7])
         with suppress(ValueError, RecursionError):
             msgspec.json.decode(last_line)
@@ -136,7 +136,7 @@ class LabelLog:
             self.notes.append(f"ignored {lines_text} on other outputs or dimensions")
 
     def _add_line(self, line: bytes, number: int) -> bool:
-        """Read one line of the file; return False if it is on another output or dimension."""
+        """Read one line of the file; return False for a line on another output or dimension."""
         try:
             row = msgspec.json.decode(line, type=dict[str, object])
             record = msgspec.convert({**row, "value": row[self._value_key]}, LabelRecord)
@@ -154,7 +154,7 @@ class LabelLog:
         return True
 
     def _contradiction(self, row: dict[str, object], record: LabelRecord, item: int | None) -> str:
-        """Return a phrase on how a line contradicts this session; "" if it does not."""
+        """Return a phrase on how a line contradicts this session; "" if the line fits."""
         expected_row = {**self._common_fields, **({} if item is None else self.rows[item])}
         for name in sorted(expected_row.keys() & row.keys() - {*SAMPLING_COLUMNS}):
             value, expected_value = row[name], expected_row[name]
@@ -173,7 +173,7 @@ class LabelLog:
                 opened_stat, stat = os.fstat(self._file.fileno()), self.path.stat()
                 is_unchanged = os.path.samestat(opened_stat, stat) and stat.st_size == self._n_bytes
             if not is_unchanged:
-                problem = "another program changed it, or the command has ended"
+                problem = "another program changed the file, or the command has ended"
                 raise ClickError(f"{self.path}: {problem}; start the command again", 507)
             yield
 

@@ -43,7 +43,7 @@ class Click(msgspec.Struct, forbid_unknown_fields=True):
 
     `item` is the index of the item in the session's order. `value` is ignored if there is a `mark`.
     `before` is the annotator's own label that the page showed on the item, if any. `after` says
-    whose other answers the page showed on it, if any.
+    whose other answers on the item the page showed, if any.
     """
 
     annotator: str
@@ -199,7 +199,7 @@ class LabelSession:
         return items_by_source
 
     def _agreement_json(self, annotator: str) -> list[JsonObject]:
-        """Return the agreement with each other annotator, on labels before seeing the other's."""
+        """Return the agreement with each annotator, on labels given before seeing others'."""
         agreements: list[JsonObject] = []
         own_numbers = self._numbers_of(self.label_log.labels_of(annotator).blind_records)
         for name, other_labels in self.label_log.labels_of_others(annotator).items():

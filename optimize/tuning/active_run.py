@@ -109,17 +109,17 @@ class ActiveRun:
             result = replace(result, decision=decision)
         return result
 
-    def measure(self, result: SearchResult) -> ScoredSplits:
+    def measure(self, search_result: SearchResult) -> ScoredSplits:
         """Judge every held-out split with the tuned and the untuned judge, after the decision."""
         # The search left calls and money in reserve for these judgements. The reserve ends here.
-        # If they cost more than the run's limit allows, the judge's client raises an error.
+        # If the judgements cost more than the run's limit, the judge's client raises an error.
         self.clients.judge.account.budget.set_aside()
         self.search_problem.evaluator.budget = SearchBudget(math.inf, self.budget.pricing)
 
         def score_both(items: Items) -> ByJudge[ScoredItems]:
             return ByJudge(
-                untuned=self._score_split("untuned judge", result.untuned_candidate, items),
-                tuned=self._score_split("tuned judge", result.tuned_candidate, items),
+                untuned=self._score_split("untuned judge", search_result.untuned_candidate, items),
+                tuned=self._score_split("tuned judge", search_result.tuned_candidate, items),
             )
 
         with self.clients.judge.account.spending_on(TEST):

@@ -43,8 +43,8 @@ def tune_in_folder(
 ) -> tuple[Path, TuningResult]:
     """Tune a judge, save all results in a run folder, and return the folder and the result.
 
-    `out` is the run's folder, by default one in runs/. `rows` are labels in memory, which are saved
-    in it. `opened_models` maps names to models. Progress is written to `stderr`, if it is given.
+    `out` is the run's folder, by default one in runs/. `rows` are labels in memory, which the
+    folder saves. `opened_models` maps names to models. Progress is written to `stderr`, if given.
     """
     prepared_run = prepare_run(settings, subject, rows)
     subject, labelled_items = prepared_run.subject, prepared_run.labelled_items
@@ -128,14 +128,14 @@ def _write_judgements(path: Path, scored_splits: ScoredSplits) -> None:
 
 def _probe(run: ActiveRun, search_result: SearchResult, scored_splits: ScoredSplits) -> ProbeResult:
     """Try injection attacks on the judge that ships, or return why this was not done."""
-    settings, client = run.prepared_run.settings, run.clients.judge
+    seed, client = run.prepared_run.settings.seed, run.clients.judge
     if not any(row.purpose == PROBES for row in run.budget.expected_by_purpose):
         return ProbeResult(reason="the probes need further calls; add --probes to make them")
-    test = scored_splits.test.for_judge(search_result.shipped)
+    test_items = scored_splits.test.for_judge(search_result.shipped)
     judge = run.freeze(search_result.judges.for_judge(search_result.shipped), {})
     try:
         with client.account.spending_on(PROBES):
-            return probe_judge(judge, client, test.items, test.scores, seed=settings.seed)
+            return probe_judge(judge, client, test_items.items, test_items.scores, seed=seed)
     except (ModelError, BudgetSpentError) as error:
         # The probes are an extra section of the report, so their failure does not end the run.
         return ProbeResult(reason=f"the probes could not be completed: {error}")

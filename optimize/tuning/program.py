@@ -79,8 +79,8 @@ class UserProgram:
     """The user's program in the search: reads examples, judges items, and makes tuned copies.
 
     `rated_answer` is the output that people rated. `answers` has the outputs that are questions,
-    then the rated answer. `reason_name` is the name of the first other output, such as the
-    reasoning of ChainOfThought. `weights` are the program's own weights of its answers.
+    then the rated answer. `reason_name` is the name of the first output that is no answer, such as
+    the reasoning of ChainOfThought. `weights` are the program's own weights of its answers.
     """
 
     def __init__(self, module: dspy.Module, output: str | None = None) -> None:
@@ -137,7 +137,7 @@ class UserProgram:
         if missing_names := [name for name in needed_names if example.get(name) is None]:
             raise LabelError(
                 f"example {number} has no {missing_names[0]!r}; an example needs "
-                f"{', '.join(needed_names)}; name others by RankOptimizer(label=..., group=...)"
+                f"{', '.join(needed_names)}; give other names by RankOptimizer(label=, group=)"
             )
         try:
             human_score = self.rated_answer.label_score(example[label])

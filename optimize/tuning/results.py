@@ -85,7 +85,7 @@ def summarize_run(
 def _split_result(
     scored_by_judge: ByJudge[ScoredItems], objective: Objective, shipped_items: ScoredItems
 ) -> SplitResult:
-    """Return both judges' scorecards and the gain; only the shipped one has people's figures."""
+    """Return both judges' scorecards and the gain; only the shipped judge has figures on people."""
     untuned_items, tuned_items = scored_by_judge.untuned, scored_by_judge.tuned
     human, document_ids, balanced_gain = untuned_items.human, untuned_items.document_ids, None
     if objective == "balanced":

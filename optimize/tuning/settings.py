@@ -173,7 +173,7 @@ def read_settings(value_by_setting: Mapping[str, object]) -> Settings:
     except ValidationError as error:
         raise _wrong_value_error(error, {**plain_values, **value_by_setting}) from None
     if settings.data and not settings.subject_text:
-        # In the setting `dimension`, `=` begins a definition; but a column's name may have one.
+        # In the setting `dimension`, `=` begins a definition. But a column's name may have a `=`.
         dimension = only_dimension(settings.label_source.read_outputs())
         dimension = judge_name(dimension) or dimension
         settings = msgspec.structs.replace(settings, dimension=dimension)

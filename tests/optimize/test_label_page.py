@@ -125,7 +125,7 @@ def test_a_pressed_key_is_saved_once_despite_reloads_windows_faults_and_a_dead_c
         log.append(("Anna", output(second), 5))
         aside = LABELS.rename("aside")
         comment(second, "too long")
-        assert "another program changed it" in fails(second, "5")
+        assert "another program changed the file" in fails(second, "5")
         aside.rename(LABELS)
         second.press("Enter")
         second.until("document.title.startsWith('9 of 10')")

@@ -280,7 +280,7 @@ def test_after_another_program_changed_the_file_nothing_is_saved_or_counted(star
         lambda: session.review("Anna"),
         session.label_log.close,
     ):
-        with pytest.raises(ClickError, match=f"{path}: another program changed it") as error:
+        with pytest.raises(ClickError, match=f"{path}: another program changed the file") as error:
             act()
         assert error.value.status == 507
     assert (path.read_bytes() if path.exists() else None) == left
