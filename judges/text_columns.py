@@ -6,7 +6,7 @@ from dspy_judges.errors import JudgesError
 from judges.dimension import Comparison, Subject
 from judges.labels.names import name_key
 
-# Usual column names in files of pairs: the text that both outputs answer; outputs before _a or _b.
+# Usual column names in files of pairs: for the prompt, and for outputs such as `response_a`.
 SHARED_TEXT_COLUMNS = ("prompt", "document", "post", "query")
 OUTPUT_COLUMN_PREFIXES = ("response", "output")
 
@@ -37,7 +37,7 @@ def match_columns(
 
 
 def _find_similar_column(names: Collection[str], table_columns: Collection[str]) -> str | None:
-    """Return the column with the first possible name, else the only column with a similar name."""
+    """Return the first of `names` that is a column, else the only column with a similar name."""
     for name in names:
         if name in table_columns:
             return name

@@ -11,7 +11,7 @@ from judges.labels.names import OUTPUT_NAMES, is_id_name, is_reference_name, nam
 from judges.labels.rating_reader import is_rating_word
 from judges.labels.values import NUMBER, is_missing_value, is_yes_or_no, normalize_word, parse_cell
 
-# A date, a time, or both, such as `2026-11-01T09:00Z`, `11/1/2026 9:00:11 AM` and `01.11.2026`.
+# Matches dates and times, such as `2026-11-01T09:00Z`, `11/1/2026 9:00:11 AM` and `01.11.2026`.
 _TIMESTAMP = re.compile(
     r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}(?:[T ,]+\d{1,2}:\d\d\S*(?: ?[ap]\.?m\.?)?(?: \S+)?)?|"
     r"\d{1,2}:\d\d(?::\d\d)?",

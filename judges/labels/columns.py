@@ -31,8 +31,8 @@ from judges.tables.text import TableRow
 NESTED_COLUMNS = ("ratings", "annotations")
 # Usual names of a column with people's votes on pairs.
 VOTE_COLUMNS = ("votes", "preferred", "preference", "winner")
-# What columns of a table may hold beside texts and the ratings on one dimension: in a table of
-# outputs, and in a table of pairs.
+# The roles of columns other than texts and ratings on one dimension: in a table of outputs, and in
+# a table of pairs.
 OUTPUT_ROLES = ("id", "group", "system", *NESTED_COLUMNS, "annotator")
 PAIR_ROLES = ("id", "group", "system_a", "system_b", "annotator")
 # With `--map id=#row`, the number of each row is its id.
@@ -142,7 +142,7 @@ class Columns:
 
     @cached_property
     def number_columns(self) -> tuple[str, ...]:
-        """The columns whose cells look like people's ratings; () if each row has one rating."""
+        """The columns whose cells look like people's ratings; () if each row has only a rating."""
         if self.is_long_table:
             return ()
         used_columns = self.columns_in_use(OUTPUT_ROLES) | self.judge_score_columns
@@ -150,7 +150,7 @@ class Columns:
 
     @cached_property
     def nested_columns(self) -> tuple[str, ...]:
-        """The columns of objects {dimension: rating}. If two rate a dimension, the last counts."""
+        """The columns of objects {dimension: rating}. The last column with a dimension counts."""
         return self.find_columns(NESTED_COLUMNS)
 
     def columns_except(self, excluded_columns: Collection[str]) -> list[str]:
@@ -252,7 +252,7 @@ class Columns:
 
     @cached_property
     def column_names_text(self) -> str:
-        """A list for messages: all columns, and the keys of the objects in them."""
+        """The names of all columns, and of the keys in their objects, as a list in a message."""
         return joined_names([*self.table.columns, *self.nested_key_paths])
 
     @cached_property

@@ -42,8 +42,8 @@ Turn = tuple[str, str]
 def read_turns(value: object) -> list[Turn]:
     """Return the turns of the conversation in a cell; [] for a cell without a conversation.
 
-    A conversation is one message, a list of messages, or an object with such a list. The cell may
-    also hold it as a string of JSON, or as a list that Python printed.
+    A conversation is one message, a list of messages, or an object with such a list. Strings of
+    JSON, and lists that Python printed, are read as conversations, too.
     """
     if hasattr(value, "tolist"):
         # pandas reads a list in a Parquet file as a NumPy array.

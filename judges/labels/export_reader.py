@@ -45,7 +45,7 @@ def _has_matching_cell(table: Table, column_pattern: str, cell_pattern: str) -> 
 
 
 def _read_field(record: Record, field_name: str) -> object:
-    """Return a field of a label or output, such as `rating`, from the first filled place for it."""
+    """Return a field such as `rating` of a label or output, from the first place that has it."""
     return first_value(record, PLACES[field_name])
 
 
@@ -98,7 +98,7 @@ class _ExportReader:
         labelled_ids = {row.cells["id"] for row in label_rows}
         unlabelled_rows = [row for row in output_rows if row.cells.get("id") not in labelled_ids]
         rows = [*label_rows, *filter(self._keep_unlabelled_row, unlabelled_rows)]
-        note = self._note(len(label_rows))
+        note = self._summary_note(len(label_rows))
         if not label_rows and self._needs_labels():
             reason = "" if self._export.labels else ", which does not say who rated"
             raise UnreadableError("no-rating", f"is {note}{reason}", self._export.advice)
@@ -112,13 +112,13 @@ class _ExportReader:
         )
 
     def _keep_unlabelled_row(self, row: TableRow) -> bool:
-        """Return whether an output without a label has its text. Outputs without are counted."""
+        """Return whether an unlabelled output has all texts. Outputs that lack one are counted."""
         is_incomplete = self._export.labels != {} and any(map(is_blank, row.cells.values()))
         if is_incomplete:
             self._n_left_out["outputs without a label and without a text"] += 1
         return not is_incomplete
 
-    def _note(self, n_labels: int) -> str:
+    def _summary_note(self, n_labels: int) -> str:
         """Return a note with the tool's name, and the numbers of labels read and left out."""
         note = f"an export of {self._export.tool}"
         if self._export.labels:
@@ -254,7 +254,7 @@ def _labels_in_column(cells: Record, column: str, dimension: str) -> Iterator[Re
 
 
 def _rating_of(label: Record) -> object:
-    """Return a label's rating, which may be in a list of one; None for an object or nothing."""
+    """Return a label's rating, which may be in a list of one; None if it is missing or a dict."""
     rating = _read_field(label, "rating")
     if isinstance(rating, list) and len(rating) == 1:
         rating = rating[0]

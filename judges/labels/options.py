@@ -44,7 +44,7 @@ class ReadOptions:
         texts: The names of the texts that every row must have; None for those with usual names.
         annotations: A second file, which holds the ratings.
         values: Maps words in lower case to the numbers or votes that they stand for.
-        reads_labels: Whether labels are read. If they are not, the file need not have labels.
+        reads_labels: Whether labels are read. A file whose labels are not read need not have any.
     """
 
     columns_by_name: Mapping[str, ColumnNames] = field(default_factory=dict)
@@ -137,8 +137,8 @@ def read_options(
 ) -> ReadOptions:
     """Return how a file is to be read, from a mapping (or mapping file), `values` and `scales`.
 
-    `values` replace the meanings of words in the mapping, and `scales` its scale. Raises LabelError
-    if the mapping file cannot be read, or if a word's number is not valid.
+    `values` replace the meanings of words in the mapping, and `scales` replace its scale. Raises
+    LabelError if the mapping file cannot be read, or if a word's number is not valid.
     """
     if isinstance(mapping, str | Path):
         mapping = read_map_file(mapping)

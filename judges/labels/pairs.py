@@ -180,7 +180,7 @@ def read_pair_rows(columns: Columns) -> LabelledPairs:
 def _pair_columns(columns: Columns) -> tuple[ResponseColumns, tuple[str, ...]]:
     """Return the columns of responses and votes.
 
-    Raises UnreadableError if there are none, or if a column of votes rates only output A.
+    Raises UnreadableError if columns are missing, or if a column of votes rates only output A.
     """
     responses, vote_columns = find_response_columns(columns), _find_vote_columns(columns)
     names_text = joined_names(columns.table.columns)

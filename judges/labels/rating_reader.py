@@ -194,7 +194,7 @@ class RatingReader:
         if cell.kind == MISSING:
             return None
         if fault := self._find_fault(cell):
-            raise UnreadableError("not-a-number", fault, self._advice(), value)
+            raise UnreadableError("not-a-number", fault, self._fault_advice(), value)
         if not math.isfinite(cell.number):
             advice = "leave the cell empty if there is no rating"
             raise UnreadableError("not-finite", "is not a finite number", advice, value)
@@ -221,7 +221,7 @@ class RatingReader:
             return "is on a scale whose lowest number is the best"
         return ""
 
-    def _advice(self) -> str:
+    def _fault_advice(self) -> str:
         if not self._main_kind and len(self._cells) > _MAX_LISTED_WORDS:
             return "the column holds texts; name the column of ratings with --map"
         correction = "correct the word" if self._main_kind == YES_NO else "write a plain number"

@@ -141,7 +141,7 @@ class RowReader:
         """Return what each column was read as."""
         columns = self._file_columns
         roles = [role for role in self._roles if role not in (*NESTED_COLUMNS, "rating")]
-        columns_by_role = {role: columns.find_columns([role]) for role in roles}
+        columns_by_role = {role: names for role in roles if (names := columns.find_columns([role]))}
         read_columns = [*self._text_columns.values(), *columns.comment_columns]
         read_columns += chain(*columns_by_role.values(), *self._rating_columns.values())
         if columns.ids_are_row_numbers:
@@ -150,7 +150,7 @@ class RowReader:
         likely_names = {c: columns.describe_column(c).name_to_suggest for c in unread_columns}
         possible_names = (*self._roles, "input")
         return FileReading(
-            rows={role: names for role, names in columns_by_role.items() if names},
+            rows=columns_by_role,
             texts=self._text_columns,
             ratings=self._rating_columns,
             comments=columns.comment_columns,

@@ -64,7 +64,7 @@ class Splits(Generic[AnyLabelledItems]):
         test_unseen_systems: The outputs of the held-out systems for the test documents; None if no
             system is held out.
         held_out_systems: The systems whose outputs are in no split but `test_unseen_systems`.
-        n_unused: The number of outputs in no split: those of held-out systems for other documents.
+        n_unused: The number of outputs in no split: held-out systems' for train and dev documents.
     """
 
     train: AnyLabelledItems
