@@ -239,15 +239,15 @@ class _Line:
         if heading and patterns.answer_pattern.fullmatch(heading["heading"]):
             heading = None  # "B: it is precise" begins with an answer and not with a heading
         self.heading = heading["heading"] if heading else None
-        start = heading.end() if heading else 0
-        self.is_heading_alone = heading and not line[start:].strip(_SURROUNDING_CHARACTERS)
-        answer = patterns.answer_pattern.match(line, start)
+        answer_start = heading.end() if heading else 0
+        self.is_heading_alone = heading and not line[answer_start:].strip(_SURROUNDING_CHARACTERS)
+        answer = patterns.answer_pattern.match(line, answer_start)
         is_complete = answer and _REASON_PATTERN.match(line, answer.end())
         self.answer = answer if is_complete else None
         self.reason = line[self.answer.end() :] if self.answer else ""
         self.is_answer_alone = self.answer and not self.reason.strip(_AFTER_LONE_ANSWER)
         self.has_incomplete_answer = bool(answer and not is_complete)
-        self.has_unclear_answer = bool(_UNCLEAR_ANSWER.match(line, start))  # "N/A" or "~4"
+        self.has_unclear_answer = bool(_UNCLEAR_ANSWER.match(line, answer_start))  # "N/A" or "~4"
 
     def heading_priority(
         self, answer_names: frozenset[str], priority_above: int | None

@@ -172,8 +172,8 @@ class BaseJudge(ABC):
             expected_endpoints = (None, "", endpoint, endpoint_digest(endpoint))
             if not judge.api_base and judge.provenance_record.endpoint not in expected_endpoints:
                 raise FatalModelError(
-                    f"{judge.name}: it was tuned at another address than {endpoint}, to which "
-                    "requests would go now; give the address: --api-base URL, or in Python "
+                    f"{judge.name}: it was tuned at another address, and requests would now go to "
+                    f"{endpoint}; give the address of its model: --api-base URL, or in Python "
                     "judge.with_model(api_base=...)"
                 )
 

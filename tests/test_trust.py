@@ -95,7 +95,7 @@ def test_a_strangers_judge_that_names_a_host_is_not_asked(lm, stranger):
 def test_a_strangers_judge_that_names_an_endpoint_does_not_send_there(stranger):
     """Nor to the provider's own place in silence: the user says where."""
     judge = judges.load(judge_file("openai/judge-1", stranger))
-    with pytest.raises(FatalModelError, match=r"tuned at another address than .*--api-base URL"):
+    with pytest.raises(FatalModelError, match=r"tuned at another address, .*--api-base URL"):
         judge(**ROW)
 
 
