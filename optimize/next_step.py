@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from dspy_judges.errors import JudgesError
 from judges import catalog
+from judges.dimension import UnknownDimensionError
 from judges.labels.names import judge_name, map_flag
 from judges.labels.options import ANY_SCALE, ReadOptions
 from judges.labels.preparation import SWAP_SAMPLE_COLUMN
@@ -109,6 +110,8 @@ def _tune_command(
         )
         try:
             run = prepare_run(settings)
+        except UnknownDimensionError as error:  # no scale gives the judge a definition
+            return "", str(error)
         except JudgesError as error:
             reasons.append(str(error))
             continue
