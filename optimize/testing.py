@@ -142,7 +142,7 @@ class OptimizerContract:
     def explore(
         self, calls: int = 3000, seed: int = 0, *, people_disagree: bool = False
     ) -> tuple[Exploration, SearchProblem, SimulatedJudge, SimulatedProposer]:
-        """Run the optimizer on 16 documents; return its result, and the problem and its models.
+        """Run the optimizer on 16 documents; return its result, the problem and both models.
 
         If `people_disagree`, the ratings of dev are the opposite of what train teaches.
         """

@@ -27,7 +27,7 @@ class Pricing:
 
     Judging one item takes `calls_per_item` calls, which return `replies_per_item` replies in total.
     The untuned judge uses `untuned_tokens` for this. A call to a free model has the price 1. A
-    proposal is expected to cost `proposal_cost`, in dollars or calls as the budget.
+    proposal is expected to cost `proposal_cost`, in the unit of the budget.
     """
 
     is_in_dollars: bool = False
@@ -128,7 +128,7 @@ class SearchBudget:
 
     @contextmanager
     def reserving(self, cost: float) -> Iterator[None]:
-        """Lower the limit by `cost` inside a `with` block, so that `cost` is left after it."""
+        """Lower the limit by `cost` inside a `with` block, so that its steps leave this amount."""
         self._reserve(cost)
         try:
             yield

@@ -59,7 +59,7 @@ class DemoSet:
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """A judge that the search tries. Documents that its demonstrations show are not used for this.
+    """A judge that the search tries, always on documents that its demonstrations do not show.
 
     `reasoning` or `questions` is None if it is the same as the untuned judge's. If `weights` is
     None, answers to questions do not change the score. `round_number` is the round in which the
@@ -198,7 +198,7 @@ def _demo_of(item: Item, prompt: Prompt, reason_by_id: Mapping[str, str] | None)
 
 
 def comment_if_labels_agree(item: Item) -> str:
-    """Return the comment on an item; "" if its labels differ: any of them may be meant."""
+    """Return an item's comment; "" if its labels differ, since it is unclear which one is meant."""
     return utf8_text(item.comment) if len({*item.ratings}) == 1 else ""
 
 

@@ -42,7 +42,7 @@ class JudgedItems:
     Outputs are ranked within their documents. But pairs and verdicts are ranked all together, and
     so are all outputs if no document has three. Row 0 of `ranks` has the ranks by people's labels,
     and row 1 those by the judge's scores; rank 1 is the best. `overratings` has how far the judge
-    overrates each output, in standard deviations of ranks; for pairs, the difference of margins.
+    overrates each output, in standard deviations of ranks; for pairs, its margin minus people's.
     """
 
     def __init__(self, items: Items, judgements: Sequence[AnyJudgement], prompt: Prompt) -> None:

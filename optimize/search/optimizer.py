@@ -100,7 +100,7 @@ def find_optimizer(name: str) -> Optimizer:
         fault = f"{name} is not a function"
     except (ImportError, AttributeError, ValueError) as error:
         fault = str(error)
-    all_names = ", ".join(OPTIMIZERS)
+    names = ", ".join(OPTIMIZERS)
     raise SettingsError(
-        f"{option_name('optimizer', name)}: {fault}; choose {all_names}, or name MODULE:FUNCTION"
+        f"{option_name('optimizer', name)}: {fault}; choose {names}, or name MODULE:FUNCTION"
     )

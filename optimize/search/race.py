@@ -99,7 +99,7 @@ class Race:
         return [trial for _, trial in ranked_trials]
 
     def _estimate_cost(self, candidates: Sequence[Candidate], n_documents: int) -> float:
-        """Estimate the cost of a race that starts on `n_documents`, which double each time."""
+        """Estimate the cost of a race that halves the candidates and doubles the documents."""
         cost = self.cost(candidates, n_documents)
         while len(candidates) > 1 and n_documents < len(self.document_ids):
             candidates = candidates[: math.ceil(len(candidates) / 2)]

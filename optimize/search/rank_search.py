@@ -47,7 +47,7 @@ N_LEADERS_MEASURED = 4  # best candidates that are scored on the same documents 
 MIN_ROUNDS = 3  # so that every kind of change is tried
 # The mean gain of a kind of change is shrunk towards 0 as by this many documents with a gain of 0.
 PRIOR_DOCUMENTS = 30
-# The assumed standard deviation of true gains. It is larger for instructions, which differ more.
+# The assumed standard deviations of true gains: instructions change more than demonstrations do.
 DEMO_GAIN_SD, INSTRUCTION_GAIN_SD = 0.03, 0.08
 
 
@@ -242,8 +242,8 @@ class RankSearch:
         """Make new candidates by changes to `parent`; the list alternates the kinds of change."""
         instructions = self._propose_instructions(round_number, parent)
         # New instructions race without demonstrations, so that only the instruction has an effect.
-        without_demos = replace(parent, demo_set=DemoSet())
-        new_version = replace(without_demos, round_number=round_number)
+        parent_without_demos = replace(parent, demo_set=DemoSet())
+        instruction_version = replace(parent_without_demos, round_number=round_number)
         reasoning_forms: list[Reasoning | None] = [None, self.best_reasoning]
         if self.best_reasoning == "steps" and "questions" in self.options.reasoning:
             # Reasoning by sub-questions resembles reasoning in steps. So it is tried only if steps
@@ -251,7 +251,7 @@ class RankSearch:
             reasoning_forms.append("questions")
         demo_sets = self._draw_demo_sets(round_number, parent)
         candidates_by_kind = zip_longest(
-            (replace(new_version, instruction=instruction) for instruction in instructions),
+            (replace(instruction_version, instruction=instruction) for instruction in instructions),
             (
                 replace(parent, reasoning=form)
                 for form in reasoning_forms
@@ -259,7 +259,7 @@ class RankSearch:
             ),
             (replace(parent, demo_set=demo_set) for demo_set in demo_sets),
         )
-        candidates = [without_demos, *filter(None, chain.from_iterable(candidates_by_kind))]
+        candidates = [parent_without_demos, *filter(None, chain.from_iterable(candidates_by_kind))]
         return self._affordable_candidates(
             each for each in candidates if each.id not in self.trials
         )
@@ -302,9 +302,9 @@ class RankSearch:
             return []
         # Demonstrations and reasoning add to the cost of every judgement. So the test on dev has to
         # show that they are worth their cost.
-        cheapest = replace(leaders[0], demo_set=DemoSet(), reasoning=None)
-        with_reasoning = replace(cheapest, reasoning=self.best_reasoning)
-        candidates = [leaders[0], cheapest, with_reasoning, *leaders[1:]]
+        cheapest_version = replace(leaders[0], demo_set=DemoSet(), reasoning=None)
+        reasoning_version = replace(cheapest_version, reasoning=self.best_reasoning)
+        candidates = [leaders[0], cheapest_version, reasoning_version, *leaders[1:]]
         return self._affordable_candidates(candidates)[:MAX_FINALISTS]
 
 

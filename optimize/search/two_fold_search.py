@@ -64,7 +64,7 @@ def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResul
     was_tested = len(trials_by_half) == len(explorations)
     tuned, decision = decide(problem, trials_by_half if was_tested else [], n_tried, question_test)
     reason, limit_reached = decision.reason + question_test.note, question_test.limit_reached
-    # A limit that ended a search without finalists was too small, even if no optimizer says so.
+    # If a limit ended the search without finalists, it was too small, even if no optimizer says so.
     refused_all = problem.evaluator.budget.has_refused and not any(trials_by_half)
     was_cut_short = refused_all or all(each.limit_reached for each in explorations)
     if not was_tested and not question_test.trials:
@@ -140,7 +140,7 @@ def smallest_budget(round_cost: float, finalists_cost: float, questions_cost: fl
     """Return the smallest budget that leaves each half `round_cost` after all reserves.
 
     `finalists_cost` is reserved for the test of each half's finalists, and `questions_cost` for the
-    test of questions. But no reserve takes more than its largest share of the budget.
+    test of questions. A reserve is never larger than its largest allowed share of the budget.
     """
     share_for_round = (1 - QUESTION_TEST_SHARE) / 2 * (1 - MAX_TEST_SHARE)
     full_cost = 2 * (round_cost + finalists_cost) + questions_cost

@@ -209,7 +209,7 @@ def _proposal_tokens(run: PreparedRun, *, at_worst: bool = False) -> Tokens:
     if at_worst:  # each character of the prompt is a token
         max_reply_tokens = max_tokens_factor(proposer.lm) * MAX_PROPOSAL_TOKENS
         return n_characters, proposer.max_tokens or max_reply_tokens
-    # A reply usually has half of the tokens that it may have.
+    # A proposal is assumed to be half as long as it may be.
     thought_tokens = PROPOSAL_THOUGHT_TOKENS if is_reasoning_model(proposer.lm) else 0
     reply_tokens = MAX_PROPOSAL_TOKENS / 2 + thought_tokens
     return n_characters / CHARACTERS_PER_TOKEN, reply_tokens
@@ -282,7 +282,7 @@ def _expected_by_purpose(run: PreparedRun, budget: SearchBudget, n_probes: int) 
 def _spending(
     purpose: str, n_times: float, calls_each: int, tokens_each: Tokens, price: Price | None
 ) -> Spending:
-    """Return the spending on `n_times` judgements or proposals that cost the same each."""
+    """Return the spending on `n_times` judgements or proposals, of which each costs the same."""
     tokens_in, tokens_out = (round(n_times * n_tokens) for n_tokens in tokens_each)
     return Spending(
         purpose=purpose,

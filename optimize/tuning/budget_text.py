@@ -69,14 +69,14 @@ def tuning_notes(budget: RunBudget) -> list[str]:
 
 
 def _limit_text(budget: RunBudget) -> str:
-    """Return the limits, and whether the expected spending exceeds them; "" without a limit."""
+    """Return the limits, with a note if a run is expected to reach them; "" without limits."""
     expected = budget.expected_total
     max_cost, max_calls = budget.limit_in_dollars, budget.run.settings.max_calls
     limits = [dollars_text(max_cost)] if max_cost else []
     limits += [f"{max_calls:,} calls"] if max_calls else []
-    costs_more = expected and max_cost and (expected.cost_usd or 0) > max_cost
-    takes_more_calls = expected and max_calls and expected.calls > max_calls
-    note = "; the search stops at the limit" if costs_more or takes_more_calls else ""
+    exceeds_max_cost = expected and max_cost and (expected.cost_usd or 0) > max_cost
+    exceeds_max_calls = expected and max_calls and expected.calls > max_calls
+    note = "; the search stops at the limit" if exceeds_max_cost or exceeds_max_calls else ""
     return " and ".join(limits) + note
 
 
