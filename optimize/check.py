@@ -127,7 +127,6 @@ def _problem_lines(problems: Sequence[Problem]) -> list[str]:
 
 
 def _read_options(flags: Namespace) -> ReadOptions:
-    """Return the options for reading the file, as the flags set them."""
     label_source = LabelSource.from_flags(flags)
     dimensions, scale = [*arguments_by_dimension(flags)] or None, parse_scale(label_source.scale)
     scales = {"*": scale} if scale else {}

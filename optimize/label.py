@@ -139,7 +139,6 @@ def label(flags: Namespace) -> int:
 
 
 def _tune_command(flags: Namespace, subject: Subject, label_path: Path) -> str:
-    """Return the command that tunes a judge of this subject on the label file."""
     subject_flag = "--pairwise" if flags.pairwise else "--dimension"
     subject_text = flags.pairwise or flags.dimension
     if not find_subject(subject_text):
@@ -188,7 +187,7 @@ def _subject_to_label(flags: Namespace, items: AnyLabels, text_names: Sequence[s
 def _new_subject(
     name: str, definition: str, items: AnyLabels, text_names: Sequence[str], scale_text: str | None
 ) -> Subject:
-    """Make a comparison or dimension that is not in the catalogue; its default is pass or fail."""
+    """Make a new comparison, or a new dimension with this scale or, by default, pass and fail."""
     known_names = {*catalog.SUBJECT_BY_NAME, *items.reading.ratings, *items.reading.unread}
     suggestion = similar_name(name, known_names)
     is_known_name = name in map(judge_name, known_names)
@@ -201,7 +200,7 @@ def _new_subject(
 
 
 def _load_judge(flags: Namespace, subject: Subject) -> AnyJudge | None:
-    """Return the judge of --judge; raises SettingsError if the judge has other answers."""
+    """Return the judge of --judge; raises SettingsError if people may give other answers."""
     if not flags.judge:
         return None
     if len(flags.judge) > 1:

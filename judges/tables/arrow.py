@@ -84,7 +84,7 @@ def load_dataset(path: str) -> object:
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     try:
         if not _HUB_NAME.fullmatch(name) or Path(name).exists():
-            # The library would read a URL or a folder, too.
+            # Only a name on the hub may be read, but the library would also read URLs and folders.
             raise ValueError("not the name of a data set on the hub")
         dataset = datasets.load_dataset(name, split=split or None)
     except Exception as error:

@@ -17,7 +17,7 @@ class RowsError(JudgesError, ValueError):
 _SHORT_REPR = reprlib.Repr()
 _SHORT_REPR.maxstring = 60
 _SHORT_REPR.maxother = 60
-# Stands for no faulty value in a problem. None cannot, since None may be the faulty value.
+# Marks a problem without a faulty value. None cannot mark it, since None may be the value.
 NO_VALUE = object()
 
 

@@ -52,7 +52,7 @@ def _object_with_unique_keys(keys_and_values: list[tuple[str, object]]) -> dict[
 
 
 def decode_json(text: str) -> object:
-    """Decode a JSON text. Raises ValueError if the text is invalid or large, or repeats a key."""
+    """Decode JSON. Raises ValueError if the text is invalid or too large, or repeats a key."""
     max_punctuation = bounds.MAX_JSON_PUNCTUATION
     if len(text) > bounds.MAX_BYTES or sum(map(text.count, ",[{")) > max_punctuation:
         limits_text = f"{bounds.MAX_BYTES >> 20} MiB or {max_punctuation:,} commas and brackets"

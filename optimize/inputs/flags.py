@@ -82,7 +82,7 @@ def judge_scale(scale_text: str | None) -> tuple[int, int] | None:
 
 
 def rescale_subject(subject: Subject, scale_text: str | None) -> Subject:
-    """Return a dimension on this scale; a comparison stays, and so does the scale for "any"."""
+    """Return a dimension on this scale; for a comparison or without a scale, the subject itself."""
     scale = judge_scale(scale_text)
     return subject.on_scale(*scale) if scale and isinstance(subject, Dimension) else subject
 

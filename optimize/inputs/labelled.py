@@ -84,7 +84,7 @@ class LabelSource:
     def read(
         self, name: str, subject: Subject | None, *, is_pairwise: bool, texts: Sequence[str] | None
     ) -> AnyLabels:
-        """Read the labels on one dimension, or the votes on pairs, unless they are read already."""
+        """Read the labels on one dimension, or the votes on pairs; `data` may hold them already."""
         data = self.data
         if isinstance(data, LabelledSet | LabelledPairs | None):
             if self.options != ReadOptions():
@@ -275,7 +275,7 @@ def _as_ratings(labelled_set: LabelledSet, subject: Dimension) -> LabelledSet:
 def _read_on_scale(
     label_source: LabelSource, name: str, subject: Subject | None, texts: Sequence[str] | None
 ) -> LabelledSet:
-    """Read the labels on one dimension, which must lie on --scale, else on the judge's scale."""
+    """Read the labels on one dimension; they must lie on the scale of --scale or of the judge."""
     scale = parse_scale(label_source.scale)
     if isinstance(subject, Dimension) and label_source.scale is None:
         scale = subject.scale[0], subject.scale[-1]

@@ -174,14 +174,14 @@ class Trials:
 
 
 def _can_continue(folder: Path, config: RunConfig) -> bool:
-    """Return whether the folder holds this run, unfinished; raises RunFolderError for another."""
+    """Return whether the folder holds this unfinished run; raises RunFolderError for other runs."""
     advice = f"name another {option_name('out')}"
     if not (folder / CONFIG_FILE).exists():
         for path in folder.glob("[!.]*"):
             raise RunFolderError(f"{folder} holds other files ({path.name}): {advice}")
         return False
     # A run writes its report last. But a comparison that left out some judges can continue after
-    # its report. A search that a limit ended cannot: with another limit, its requests differ.
+    # its report. A search that a limit ended cannot continue: another limit changes its requests.
     if (folder / REPORT_FILE).exists() and not read_summary(folder).left_out:
         raise RunFolderError(f"{folder} holds a finished run: {advice}")
     earlier_config = _read_json(folder / CONFIG_FILE, RunConfig)

@@ -43,8 +43,8 @@ def tune_in_folder(
 ) -> tuple[Path, TuningResult]:
     """Tune a judge, save all results in a run folder, and return the folder and the result.
 
-    `out` is the run's folder, by default one in runs/. `rows` are labels in memory, which the
-    folder saves. `opened_models` maps names to models. Progress is written to `stderr`, if given.
+    `out` is the run's folder, by default one in runs/. `rows` are labels in memory, which are saved
+    in the folder. `opened_models` maps names to models. Progress is written to `stderr`, if given.
     """
     prepared_run = prepare_run(settings, subject, rows)
     subject, labelled_items = prepared_run.subject, prepared_run.labelled_items
