@@ -188,8 +188,8 @@ def load_labels(
     label is on the subject, or if labels are on outputs instead of pairs or the reverse.
     """
     is_pairwise = is_pairwise or isinstance(subject, Comparison)
-    texts = tuple(subject.inputs) if subject else ()
-    labelled_items = label_source.read(name, subject, is_pairwise=is_pairwise, texts=texts)
+    input_names = tuple(subject.inputs) if subject else ()
+    labelled_items = label_source.read(name, subject, is_pairwise=is_pairwise, texts=input_names)
     if isinstance(labelled_items, LabelledPairs):
         return labelled_items
     if label_source.data is None and name not in labelled_items.dimensions:

@@ -38,7 +38,7 @@ class ProgramAnswer:
     is_choice: bool = False
 
     def score(self, value: Any) -> float:
-        """Return the score of a value that the program wrote; raises ValueError if it has no score."""
+        """Return the score of an answer of the program; raises ValueError if it has no score."""
         if probability_by_value := choice_probabilities(value, self.values):
             return math.fsum(p * self.score(option) for option, p in probability_by_value.items())
         if self.is_choice:

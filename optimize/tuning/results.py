@@ -33,13 +33,13 @@ def summarize_run(
     prepared_run, search_problem = run.prepared_run, run.search_problem
     settings = prepared_run.settings
     judge, proposer, decision = run.clients.judge, run.clients.proposer, search_result.decision
-    splits: HeldOut[SplitResult | None] = HeldOut(None)
+    split_results: HeldOut[SplitResult | None] = HeldOut(None)
     if scored_splits:
         shipped_items, objective = (
             scored_splits.test.for_judge(search_result.shipped),
             prepared_run.objective,
         )
-        splits = scored_splits.map(lambda scored: _split_result(scored, objective, shipped_items))
+        split_results = scored_splits.map(lambda scored: _split_result(scored, objective, shipped_items))
     limit, last_round = settings.max_cost or settings.max_calls, search_result.last_round
     limit_ended_rounds = bool(limit and last_round and not last_round.is_final)
     cost_per_1000_rows = None
@@ -62,8 +62,8 @@ def summarize_run(
         level=prepared_run.level,
         objective=prepared_run.objective,
         data_counts=DataCounts.from_items(prepared_run.labelled_items, prepared_run.all_items),
-        test=splits.test,
-        unseen=splits.unseen,
+        test=split_results.test,
+        unseen=split_results.unseen,
         shipped=search_result.shipped,
         why=decision.why,
         limit_reached=decision.limit_reached or limit_ended_rounds,
