@@ -35,11 +35,11 @@ def summarize_run(
     judge, proposer, decision = run.clients.judge, run.clients.proposer, search_result.decision
     split_results: HeldOut[SplitResult | None] = HeldOut(None)
     if scored_splits:
-        shipped_items, objective = (
-            scored_splits.test.for_judge(search_result.shipped),
-            prepared_run.objective,
+        objective = prepared_run.objective
+        shipped_items = scored_splits.test.for_judge(search_result.shipped)
+        split_results = scored_splits.map(
+            lambda scored: _split_result(scored, objective, shipped_items)
         )
-        split_results = scored_splits.map(lambda scored: _split_result(scored, objective, shipped_items))
     limit, last_round = settings.max_cost or settings.max_calls, search_result.last_round
     limit_ended_rounds = bool(limit and last_round and not last_round.is_final)
     cost_per_1000_rows = None
