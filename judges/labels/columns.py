@@ -150,7 +150,7 @@ class Columns:
 
     @cached_property
     def nested_columns(self) -> tuple[str, ...]:
-        """The columns of objects {dimension: rating}. The last column with a dimension counts."""
+        """The columns of objects {dimension: rating}. Ratings in later columns replace others."""
         return self.find_columns(NESTED_COLUMNS)
 
     def columns_except(self, excluded_columns: Collection[str]) -> list[str]:
@@ -362,8 +362,8 @@ class Columns:
     @cached_property
     def nested_dimensions(self) -> dict[str, str]:
         """Maps each dimension of `nested_columns` to its path, such as `ratings.fluency`."""
-        paths = [path for path in self._rating_key_paths if path not in self.comment_columns]
-        return {path.partition(KEY_SEPARATOR)[2]: path for path in paths}
+        rating_paths = [path for path in self._rating_key_paths if path not in self.comment_columns]
+        return {path.partition(KEY_SEPARATOR)[2]: path for path in rating_paths}
 
     @cached_property
     def nested_key_paths(self) -> tuple[str, ...]:

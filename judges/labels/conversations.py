@@ -213,7 +213,7 @@ def _choose_texts(
 ) -> tuple[list[str], set[str], str]:
     """Return the columns to read, the names of their texts, and a note on the judged turns."""
     if _find_pair_columns(chat_columns) is not None:
-        note = "the turns that both share are the prompt, and the later turns are the responses"
+        note = "their first turns, if equal, are the prompt, and the others are the responses"
         return chat_columns, {"prompt", "response_a", "response_b"}, note
     judges_all_turns = options.turns == "all" or CONVERSATION in (options.texts or ())
     user_columns = options.columns_by_name.items()

@@ -249,8 +249,9 @@ def _labels_in_column(cells: Record, column: str, dimension: str) -> Iterator[Re
     field_columns = [name for name in cells if name.startswith(prefix)]
     list_by_key = {name.removeprefix(prefix): as_list(cells[name]) for name in field_columns}
     for position, value in enumerate(as_list(cells[column])):
-        fields = {key: cell[position] for key, cell in list_by_key.items() if position < len(cell)}
-        yield {**fields, "name": dimension, "value": value}
+        other_lists = {key: cell for key, cell in list_by_key.items() if position < len(cell)}
+        other_fields = {key: cell[position] for key, cell in other_lists.items()}
+        yield {**other_fields, "name": dimension, "value": value}
 
 
 def _rating_of(label: Record) -> object:

@@ -173,15 +173,15 @@ def read_values(meanings: Iterable[str] | Mapping[str, object]) -> WordValues:
     `WORD=` means a missing rating. A word that contains a comma is quoted as in CSV. Raises
     LabelError for an argument of another form, and if a word stands for two different numbers.
     """
-    word_items: Iterable[tuple[object, object]]
+    words_and_meanings: list[tuple[str, object]]
     if isinstance(meanings, Mapping):
-        word_items = meanings.items()
+        words_and_meanings = [(str(word), meaning) for word, meaning in meanings.items()]
     else:
-        assignments = chain.from_iterable(map(split_at_commas, meanings))
-        words_and_meanings = [assignment.rpartition("=")[::2] for assignment in assignments]
-        word_items = [(word.strip(), meaning.strip()) for word, meaning in words_and_meanings]
+        arguments = chain.from_iterable(map(split_at_commas, meanings))
+        parts = [argument.rpartition("=") for argument in arguments]
+        words_and_meanings = [(word.strip(), meaning.strip()) for word, _, meaning in parts]
     value_by_word: dict[str, float | Vote | None] = {}
-    for word, meaning in ((str(word), meaning) for word, meaning in word_items):
+    for word, meaning in words_and_meanings:
         if not word:
             raise LabelError(f"{meaning!r} is not WORD=NUMBER, as in good=3 (or =A, =B, =tie)")
         if "=" in word and not isinstance(meanings, Mapping):

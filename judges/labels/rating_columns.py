@@ -149,7 +149,7 @@ def _find_all_rating_columns(columns: Columns) -> RatingColumns:
 
 
 def _word_columns(columns: Columns, label_columns: ColumnTuple) -> list[str]:
-    """Return the columns of words that are named like labels, else those of words such as good."""
+    """Return the columns of words: those with names such as `label`, else with words like good."""
     unused_columns = columns.columns_except(columns.columns_in_use(OUTPUT_ROLES))
     return columns.columns_of_kind(label_columns, "label") or [
         name for name in unused_columns if columns.describe_column(name).holds_rating_words

@@ -186,8 +186,8 @@ def _read_table(
     response_columns, are_pairs = find_response_columns(columns), holds_pairs(columns)
     if item_kind == "pairs" or (not item_kind and are_pairs):
         return read_pair_rows(columns)
-    # A table with two columns of responses holds outputs if a second file rates them, or if the
-    # table has ratings but no votes, and the user names columns or dimensions.
+    # A table with two columns of responses is read as outputs if a second file rates them. If the
+    # table has ratings and no votes, the user must name columns or dimensions.
     ratings_are_named = (
         options.dimensions is not None
         or columns.columns_by_name

@@ -116,7 +116,7 @@ class RowReader:
         """Return the texts that every row must have; add a problem for each without a column."""
         judge_texts = self._columns.options.texts
         if judge_texts is None:
-            # All other texts may be empty, such as the `input` that belongs to an instruction.
+            # Texts that are neither outputs nor the source text, such as `input`, may be empty.
             return {name for name in texts if is_output_name(name) or name == self._source_text}
         if (only_text := only_text_name(texts, judge_texts)) is not None:
             return {only_text}
