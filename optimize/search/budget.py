@@ -17,7 +17,7 @@ class SearchBudgetSpentError(JudgesError):
 
 
 Tokens = tuple[float, float]  # the numbers of input and output tokens
-# The errors that end a search: its own budget is spent, or the budget of the model clients.
+# The errors that end a search: its budget is spent, or the budget of the model clients is spent.
 BUDGET_ERRORS = SearchBudgetSpentError, BudgetSpentError
 
 
@@ -26,7 +26,7 @@ class Pricing:
     """The prices of a search, and the unit in which its budget is counted: dollars or calls.
 
     Judging one item takes `calls_per_item` calls, which return `replies_per_item` replies in total.
-    The untuned judge uses `untuned_tokens` for this. A call to a free model has the price 1. A
+    The untuned judge takes `untuned_tokens` for an item. A call to a free model has the price 1. A
     proposal is expected to cost `proposal_cost`, in the unit of the budget.
     """
 

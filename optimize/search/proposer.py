@@ -300,7 +300,7 @@ def read_instruction(reply: str) -> str:
 
 
 def whole_text(reply: Reply) -> str:
-    """Return a reply's text. If it is cut short, raise NoScoreError, so that it is asked again."""
+    """Return a reply's text; NoScoreError, which repeats the request, if the reply is cut short."""
     if reply.is_truncated:
         raise NoScoreError("the reply is cut short")
     return reply.text

@@ -211,9 +211,9 @@ def ask_questions(
         useful_answers.append(answers)
     best_half = max(range(len(trials)), key=lambda index: trials[index].gain)
     candidate, answers = judges[best_half], useful_answers[best_half]
-    with_useful = replace(candidate, questions=answers.choice_fields[:-1])
-    if evaluator.cost(with_useful, items) <= evaluator.budget.remaining:
-        candidate, answers = with_useful, collect_answers(problem, with_useful, items)
+    useful_judge = replace(candidate, questions=answers.choice_fields[:-1])
+    if evaluator.cost(useful_judge, items) <= evaluator.budget.remaining:
+        candidate, answers = useful_judge, collect_answers(problem, useful_judge, items)
     if evaluator.item_price(candidate) > problem.options.max_item_price:
         raise SearchBudgetSpentError("the limit does not pay for asking questions on test")
     candidate = replace(candidate, weights=answers.fit_weights())
