@@ -24,8 +24,7 @@ MAX_FINALISTS = 3  # candidates from one half of the labels that are tested on t
 class LastRound:
     """How much the last round of a search improved the best candidate, measured on train.
 
-    `standard_error` is that of the best candidate's gain over the untuned judge. `is_final` is
-    false if a limit ended the search.
+    `standard_error` is that of the best candidate. `is_final` is false if a limit ended the search.
     """
 
     gain: float
