@@ -28,7 +28,8 @@ _TIE_WORDS = "tie draw equal same both neither both_bad bothbad unentschieden gl
 _VOTE_BY_WORD |= dict.fromkeys(_TIE_WORDS.split(), "tie")
 # AlpacaEval writes votes as these numbers.
 _VOTE_BY_NUMBER: dict[float, Vote] = {1: "A", 2: "B", 1.5: "tie"}
-
+# The votes of negative numbers, zero and positive numbers, in a column with a negative number.
+_VOTE_BY_SIGN: dict[int, Vote] = {-1: "A", 0: "tie", 1: "B"}
 _NUMBER_PATTERN = re.compile(r"[+-]?\d+(?:\.\d+)?", re.ASCII)
 
 # The names of the systems that wrote outputs A and B, or of the columns with outputs A and B.
@@ -59,8 +60,8 @@ class VoteReader:
         self.has_negative_numbers = min(self._numbers, default=0) < 0
         if self.has_negative_numbers:
             for word in number_words:
-                number = float(word)
-                self._usual_votes[word] = "A" if number < 0 else "B" if number > 0 else "tie"
+                sign = (float(word) > 0) - (float(word) < 0)
+                self._usual_votes[word] = _VOTE_BY_SIGN[sign]
         elif self._numbers <= _VOTE_BY_NUMBER.keys() and self._numbers != {1}:
             self._usual_votes |= {word: _VOTE_BY_NUMBER[float(word)] for word in number_words}
 

@@ -133,7 +133,9 @@ class FloorCheck:
         """The worst outcome of all floors; "" if there are no floors and no reasons to fail."""
         if self.shortfalls:
             return "falls short"
-        return "undecided" if self.undecided else "holds" if self.held else ""
+        if self.undecided:
+            return "undecided"
+        return "holds" if self.held else ""
 
     def to_json(self) -> JsonObject:
         passed = self.outcome in ("holds", "")
