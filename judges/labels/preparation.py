@@ -85,8 +85,8 @@ def merge_rows_by_id(
 ) -> Columns:
     """Merge the rows with the same id into one row, and return the new columns.
 
-    A column whose cells differ between rows with the same id is left out, with a note. If such a
-    column is one of `text_columns`, or holds documents or systems, a problem is added instead.
+    A column whose cells differ between rows with the same id is left out, with a note. For a column
+    with documents or systems, and for `text_columns`, a problem is added instead.
     """
     label_columns = {*label_columns, *columns.find_columns(("dimension", "annotator", "rating"))}
     outer_columns = map(columns.outer_column, label_columns)
