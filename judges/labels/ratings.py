@@ -131,7 +131,7 @@ def _annotator_name(columns: Columns, cell: RatingCell, ratings: RatingsByAnnota
 
 
 def _check_user_words(columns: Columns, cells: Iterable[RatingCell]) -> None:
-    """Add a note if --values names no label of the file; if the labels are words, also a problem."""
+    """Add a note if --values names no label in the file; also a problem if labels are words."""
     options, problems = columns.options, columns.problems
     words = dict(options.number_by_word.items() - NUMBER_BY_YES_NO_WORD.items()).keys()
     labels = {normalize_word(cell.value) for cell in cells if not is_missing_value(cell.value)}
