@@ -53,7 +53,7 @@ def load(
         return Judge.of(read_subject(name_or_path)).with_model(lm, api_base)
     path = path / "judge.json" if path.is_dir() else path
     if path.suffix in TABLE_SUFFIXES:
-        advice = f"name a judge, and give --data {path}"
+        advice = f"give labels and rows with --data {path}, recorded scores with --scores {path}"
         raise FrozenJudgeError(f"{path}: a table and no judge; {advice}")
     file_judge: AnyJudge
     try:

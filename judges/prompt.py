@@ -101,8 +101,13 @@ class Field:
         return min(numbers), max(numbers)
 
     def nearest_choice(self, number: float) -> FieldValue:
-        """Return the choice nearest to `number`; if two are equally near, the lower choice."""
-        choices = sorted(self.allowed_values, key=self.number_by_choice.__getitem__)
+        """Return the choice nearest to `number`; if two are equally near, the lower choice.
+
+        Of choices that stand for 0 and 1, .5 is nearest to 1, since a score of .5 is a pass.
+        """
+        is_half_one = self.answer_range == (0, 1)
+        number_of = self.number_by_choice.__getitem__
+        choices = sorted(self.allowed_values, key=number_of, reverse=is_half_one)
         return min(choices, key=lambda choice: abs(self.number_by_choice[choice] - number))
 
 

@@ -43,9 +43,12 @@ class TrueRate:
         judge_phrase = f"the judge passes {self.judge_share:.0%}"
         if self.withheld_reason:
             return f"{judge_phrase}; not corrected for its errors: {self.withheld_reason}"
-        interval = f"[{100 * self.people_low:.0f}, {100 * self.people_high:.0f}]"
+        share_text = f"{self.people_low:.0%} to {self.people_high:.0%}"
+        if 0 < self.people_share < 1:  # an estimate of exactly 0 or 1 was clipped
+            ends_text = f"[{100 * self.people_low:.0f}, {100 * self.people_high:.0f}]"
+            share_text = f"{self.people_share:.0%} {ends_text}"
         condition = "if it errs as often here as on the test labels"
-        return f"{judge_phrase}; people would pass {self.people_share:.0%} {interval}, {condition}"
+        return f"{judge_phrase}; people would pass {share_text}, {condition}"
 
 
 def count_errors(

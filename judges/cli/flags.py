@@ -72,7 +72,7 @@ class Parser(argparse.ArgumentParser):
         for argument in takewhile("--".__ne__, () if self._subparsers else arguments):
             flag = argument.partition("=")[0]
             if flag.startswith("--") and " " not in argument and flag not in known_flags:
-                similar_flags = get_close_matches(flag, known_flags, n=1)
+                similar_flags = get_close_matches(flag, known_flags, n=1, cutoff=0.75)
                 suggestion = f"; did you mean {similar_flags[0]}?" if similar_flags else ""
                 self.error(f"unrecognized arguments: {flag}{suggestion}")
         flags, unknown_arguments = super().parse_known_args(arguments, namespace)

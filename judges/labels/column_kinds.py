@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Literal
 
 from judges.labels.cells import holds_ratings, is_blank, join_texts
@@ -58,7 +59,12 @@ class Column:
 
     @cached_property
     def _distinct_texts(self) -> set[str]:
-        return {str(join_texts(cell) or cell).strip() for cell in self._present_cells}
+        # A list of short texts holds labels, such as the votes of several people.
+        values = chain.from_iterable(
+            cell if isinstance(cell, list) else [join_texts(cell) or cell]
+            for cell in self._present_cells
+        )
+        return {str(value).strip() for value in values}
 
     @cached_property
     def kind(self) -> ColumnKind:

@@ -35,6 +35,8 @@ VOTE_COLUMNS = ("votes", "preferred", "preference", "winner")
 # a table of pairs.
 OUTPUT_ROLES = ("id", "group", "system", *NESTED_COLUMNS, "annotator")
 PAIR_ROLES = ("id", "group", "system_a", "system_b", "annotator")
+# `--map comment=COLUMN` names the columns of people's comments on their labels.
+COMMENT_NAME = "comment"
 # With `--map id=#row`, the number of each row is its id.
 ROW_NUMBER_COLUMN = "#row"
 
@@ -61,7 +63,9 @@ _ALIASES = {
 # The comments in a column such as `llm_feedback` were written by a model and not by a person.
 _MODEL_WORDS = frozenset({"llm", "gpt", "model", "judge", "ai", "claude", "gemini", "auto"})
 # A column that the user maps to one of these names is not a text that a judge reads.
-ROLE_NAMES = frozenset({*_ALIASES, *NESTED_COLUMNS, *VOTE_COLUMNS, "response_a", "response_b"})
+ROLE_NAMES = frozenset(
+    {*_ALIASES, *NESTED_COLUMNS, *VOTE_COLUMNS, "response_a", "response_b", COMMENT_NAME}
+)
 # The keys of objects are looked up in this number of rows, since rows may have different keys.
 MAX_INSPECTED_ROWS = 1000
 
@@ -291,7 +295,8 @@ class Columns:
             for name in filter(is_comment_name, (*self.table.columns, *self._rating_key_paths))
             if name not in excluded_names and model_words.isdisjoint(name_words(name))
         ]
-        return tuple(self.columns_of_kind(comment_columns, "text", "label", "name"))
+        user_columns = self.columns_by_name.get(COMMENT_NAME, ())
+        return user_columns + tuple(self.columns_of_kind(comment_columns, "text", "label", "name"))
 
     def find_text_columns(
         self, used_columns: Collection[str], label_columns: Collection[str]
@@ -308,7 +313,10 @@ class Columns:
             if column not in label_columns and (holds_strings or is_source_or_output(name)):
                 user_texts[name] = column
         outer_columns = {*map(self.outer_column, (*used_columns, *label_columns))}
-        for column in self.columns_except({*used_columns, *label_columns, *self.comment_columns}):
+        # A text by which the user groups the outputs, such as their source, is still a text.
+        group_texts = self.columns_of_kind(self.columns_by_name.get("group", ()), "text")
+        role_columns = {*used_columns}.difference(group_texts)
+        for column in self.columns_except({*role_columns, *label_columns, *self.comment_columns}):
             name = self._text_name(column)
             # If the objects in a column hold ids or labels, the column itself is not a text.
             is_unused = is_text_name(column) or column not in outer_columns

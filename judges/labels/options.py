@@ -44,6 +44,7 @@ class ReadOptions:
         texts: The names of the texts that every row must have; None for those with usual names.
         annotations: A second file, which holds the ratings.
         values: Maps words in lower case to the numbers or votes that they stand for.
+        judge_words: The words in `values` that the judge answers, and that labels need not have.
         reads_labels: Whether labels are read. A file whose labels are not read need not have any.
     """
 
@@ -55,6 +56,7 @@ class ReadOptions:
     texts: Collection[str] | None = None
     annotations: str | Path | None = None
     values: WordValues = field(default_factory=dict)
+    judge_words: Collection[str] = ()
     reads_labels: bool = True
 
     @property

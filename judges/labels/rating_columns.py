@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 from judges import catalog
 from judges.labels.cells import KEY_SEPARATOR, without_keys
-from judges.labels.columns import OUTPUT_ROLES, VOTE_COLUMNS, Columns
+from judges.labels.columns import COMMENT_NAME, OUTPUT_ROLES, VOTE_COLUMNS, Columns
 from judges.labels.names import is_source_or_output, judge_name, map_flag, name_key, name_words
 from judges.tables.problems import joined_names
 
@@ -159,7 +159,8 @@ def _word_columns(columns: Columns, label_columns: ColumnTuple) -> list[str]:
 def _user_rating_columns(columns: Columns) -> dict[str, ColumnTuple]:
     """Return the columns of ratings that the user names, even if some of their cells are faulty."""
     columns_by_dimension: dict[str, ColumnTuple] = {}
-    user_columns = without_keys(columns.columns_by_name, {*OUTPUT_ROLES, *VOTE_COLUMNS})
+    role_names = (*OUTPUT_ROLES, *VOTE_COLUMNS, COMMENT_NAME)
+    user_columns = without_keys(columns.columns_by_name, role_names)
     for name, (first_column, *other_columns) in user_columns.items():
         is_text = not other_columns and columns.kind_of(first_column) in ("text", "name")
         # A column of texts has ratings only if the user calls it a label or names it after a judge.

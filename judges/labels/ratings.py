@@ -133,7 +133,8 @@ def _annotator_name(columns: Columns, cell: RatingCell, ratings: RatingsByAnnota
 def _check_user_words(columns: Columns, cells: Iterable[RatingCell]) -> None:
     """Add a note if --values names no label in the file; also a problem if labels are words."""
     options, problems = columns.options, columns.problems
-    words = dict(options.number_by_word.items() - NUMBER_BY_YES_NO_WORD.items()).keys()
+    user_words = options.number_by_word.items() - NUMBER_BY_YES_NO_WORD.items()
+    words = dict(user_words).keys() - options.judge_words
     labels = {normalize_word(cell.value) for cell in cells if not is_missing_value(cell.value)}
     if not (labels and words and words.isdisjoint(labels)):
         return

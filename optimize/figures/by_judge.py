@@ -38,4 +38,5 @@ class HeldOut(Generic[T]):
         return {name: value for name, value in value_by_name.items() if value is not None}
 
     def map(self, function: Callable[[T], U]) -> "HeldOut[U]":
-        return HeldOut(*map(function, self.by_name.values()))
+        unseen = None if self.unseen is None else function(self.unseen)
+        return HeldOut(function(self.test), unseen)

@@ -111,7 +111,8 @@ class LabelSource:
         if isinstance(subject, Dimension) and subject.words:
             # The judge's own words are read as labels, even if --values does not name them.
             judge_words = dict(zip(map(normalize_word, subject.words), (1, 0), strict=True))
-            options = replace(self.options, values={**judge_words, **self.options.values})
+            values = {**judge_words, **self.options.values}
+            options = replace(self.options, values=values, judge_words=tuple(judge_words))
             label_source = replace(self, options=options)
         return _read_on_scale(label_source, name, subject, texts)
 
@@ -149,8 +150,7 @@ def check_level(level: LevelOrAuto, items: Items, *, are_pairs: bool) -> None:
     """Raise SettingsError if Spearman's rho cannot be computed at this level for these items."""
     levels = ("dataset",) if are_pairs else defined_levels(items)
     if level not in ("auto", *levels):
-        labels_text = "pairs" if are_pairs else "these labels"
-        raise SettingsError(f"level {level}: {labels_text} have the levels {', '.join(levels)}")
+        raise SettingsError(f"level {level}: these labels have the levels {', '.join(levels)}")
 
 
 def new_judge_scale(

@@ -198,13 +198,13 @@ def check_row_numbers(path: Path, labels: AnyLabels) -> str:
     """Check that each row belongs to the label with its row number, and return a note.
 
     The note is empty if texts were compared. Raises RecordingError if a row has another text than
-    its label, or if no text can be compared and there are not as many rows as labels.
+    its label, or if no text can be compared and the ids are not exactly the labels' row numbers.
     """
     texts_by_id = {item.id: item.texts for item in labels.items}
-    n_rows, has_texts = 0, False
+    row_numbers, has_texts = list[str](), False
     for location, row in recorded_rows(path):
-        n_rows += 1
         cells, row_number = cells_with_texts(row), str(row.get("id")).strip()
+        row_numbers.append(row_number)
         for name, text in texts_by_id.get(row_number, {}).items():
             column = labels.reading.texts.get(name, name)
             if not isinstance(cell := cells.get(column), str):
@@ -218,9 +218,10 @@ def check_row_numbers(path: Path, labels: AnyLabels) -> str:
                 )
     if has_texts:
         return ""
-    if n_rows != len(texts_by_id):
+    if {*row_numbers} != texts_by_id.keys():
         raise RecordingError(
-            f"{path.name}: {n_rows:,} rows, but {len(texts_by_id):,} labels without ids or "
-            "texts to join them by; give both files the same ids (--map id=COLUMN)"
+            f"{path.name}: {len(row_numbers):,} rows, the first with the id {row_numbers[0]}; the "
+            f"{len(texts_by_id):,} labels have no ids and are numbered from 1; give both files the "
+            "same ids (--map id=COLUMN)"
         )
     return f"{path.name}: joined to the labels, which have no ids, by row numbers"

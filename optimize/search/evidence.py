@@ -17,6 +17,7 @@ from judges.prompt import A_OR_B, Prompt
 from optimize.items import Indices, Item, Items
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import Evaluator
+from optimize.statistics.balanced import PASS_THRESHOLD
 from optimize.statistics.coefficients import midranks
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import Vector
@@ -199,7 +200,8 @@ class JudgedItems:
             yield from self._order_sentence()
             return
         good_word, bad_word = self.verdict_words
-        judge_passes, people_pass = self.scores[judged_rows] > 0.5, human[judged_rows] > 0.5
+        judge_passes = self.scores[judged_rows] >= PASS_THRESHOLD
+        people_pass = human[judged_rows] >= PASS_THRESHOLD
         yield (
             f"Of {np.sum(~people_pass)} that people call {bad_word}, the judge says {good_word} of "
             f"{np.sum(judge_passes & ~people_pass)}; of {np.sum(people_pass)} that people call "

@@ -1,5 +1,7 @@
 """Which column holds the labels of a dimension that no column is called; outputs without labels."""
 
+import itertools
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -149,6 +151,24 @@ def test_what_may_be_a_label_is_a_text_where_its_user_says_so():
     assert {item.texts["context"] for item in items} == {"news"}
     rows = [row | {"annotator": who, "relevance": 2} for row in ITEMS for who in ("Anna", "Ben")]
     assert [item.id for item in read_items(rows).items] == ["o0", "o1", "o2", "o3"]
+
+
+def test_lists_of_votes_are_no_text_that_an_annotator_sees():
+    rows = [
+        {"prompt": f"Why {n}?", "answer_1": "Yes.", "answer_2": "No.", "stimmen": [*votes]}
+        for n, votes in enumerate(itertools.product(("1", "2", "gleich"), repeat=3))
+    ]
+    assert {*read_items(rows, pairwise=True).items[0].texts} == {"prompt"}
+
+
+def test_a_text_by_which_the_user_groups_outputs_is_still_a_text():
+    rows = [
+        {"artículo": f"Es begann vor {n // 2} Jahren in Rom.", "output": f"Rom {n}.", "tone": 3}
+        for n in range(8)
+    ]
+    labelled = data.read_labels(rows, map={"group": "artículo"})
+    assert len(labelled.documents) == 4
+    assert rows[0]["artículo"] in labelled.outputs[0].texts.values()
 
 
 @pytest.mark.parametrize("vote", [{}, {"votes": ["A", "B"]}, {"preferred": "nobody"}])

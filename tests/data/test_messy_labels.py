@@ -220,6 +220,8 @@ def test_a_comment_is_no_text_to_judge_and_stays_with_the_rating(name):
     # A judge that reads it, or a user who names it, makes a text of it.
     assert data.read_labels(path, texts=(name,)).outputs[0].texts[name] == reasons[0]
     assert data.read_labels(path, map={"reply": name}).outputs[0].texts["reply"] == reasons[0]
+    named = data.read_labels(path, map={"comment": name})
+    assert (named.outputs[0].comments, named.dimensions) == ({"tone": (reasons[0],)}, ("tone",))
 
 
 @pytest.mark.parametrize("texts", [("input", "output"), ("Frage", "Antwort"), ("Was", "Wie")])

@@ -200,7 +200,7 @@ def test_what_is_no_file_or_too_large_is_refused_without_being_read():
     refusals = {
         "none.json": "No such file",
         "./pipe": "not a regular file",
-        "labels.csv": "a table and no judge; name a judge, and give --data labels.csv",
+        "labels.csv": "a table and no judge; give labels and rows with --data labels.csv",
         "./large": "more than 20,000,000 bytes",
     }
     for path, why in refusals.items():

@@ -150,6 +150,12 @@ def test_a_judges_own_words_need_no_flag(here):
     assert measure(own, sheet(here / "own.csv", ("clean", "flagged"))).scored.has_verdicts
 
 
+def test_a_judge_of_some_words_is_measured_on_labels_of_other_words(here):
+    own = judges.Judge.of(replace(VERDICT, words=("aprobado", "suspenso")))
+    for words in (PASS, ("sí", "no")):
+        assert measure(own, sheet(here / "other.csv", words)).scored.has_verdicts
+
+
 def test_zeros_and_ones_on_a_longer_scale_are_ratings(here):
     longer = replace(VERDICT, words=None, anchors=dict.fromkeys(range(11), ""))
     result = measure_labels(["0,1", "1,1"], "a", "b", judge=judges.Judge.of(longer))
@@ -191,14 +197,14 @@ def test_evidence_on_verdict_judges_names_verdicts_and_no_places():
         )
         for n, t in enumerate(texts)
     ]
-    judgements = [Judgement(score=score) for score in (0.9, 0.8, 0.2, 0.1)]
+    judgements = [Judgement(score=score) for score in (0.9, 0.5, 0.2, 0.1)]
     misses = JudgedItems(Items(tuple(items)), judgements, VERDICT.prompt())
     (lesson,) = misses.write_evidence([random_generator(0, "lesson")])
     assert "Of 2 that people call fail, the judge says pass of 1;" in lesson
     assert "of 2 that people call pass, it says fail of 1." in lesson
     lines = [line for line in lesson.splitlines() if line.startswith("- people")]
     assert {line.partition("; ")[2] for line in lines} < {
-        *("judge pass (pass 90%): right", "judge pass (pass 80%): wrong"),
+        *("judge pass (pass 90%): right", "judge pass (pass 50%): wrong"),
         *("judge fail (pass 20%): wrong", "judge fail (pass 10%): right"),
     }
     assert all("(2 of 3 say pass)" in line for line in lines)

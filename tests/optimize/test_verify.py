@@ -334,7 +334,8 @@ def test_scores_join_labels_without_ids_only_if_the_rows_have_the_same_texts(her
     for others, code, says in (
         (swapped, 1, "'output' is not the text of row 1 of the labels"),
         (numbered, 0, "joined to the labels, which have no ids, by row numbers"),
-        (numbered[:19], 1, "19 rows, but 20 labels without ids or texts to join them by"),
+        (numbered[:19], 1, "19 rows, the first with the id 1; the 20 labels have no ids"),
+        ([{**row, "id": row["id"] - 1} for row in numbered], 1, "20 rows, the first with the id 0"),
     ):
         result = run(command, *flags, write_jsonl("other.jsonl", others))
         assert (result.code, says in result.err) == (code, True)
