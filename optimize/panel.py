@@ -273,7 +273,7 @@ def panel_answer(panel_run: PanelRun) -> ReportAnswer:
     fit, unit = panel_run.panel_fit, interval_unit(panel_run.level)
     shipped_text, result_text = "a panel with learned weights", "does better"
     if fit.kind == "own":
-        shipped_text = "no panel, but the best single judge"
+        shipped_text = "the best single judge, and no panel"
         result_text = "does not clearly do better"
     sentences = [
         f"On {count_text(fit.gain.n_documents, 'document')}, each scored with weights learned on "

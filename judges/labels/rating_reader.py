@@ -267,7 +267,7 @@ class RatingReader:
                 values_with_numbers.append(f"{excerpt(str(cell.value))} as {cell.number:.12g}")
         if words := self.words_for_1_and_0:
             note = f"{words[0]!r} is a pass (1), and {words[1]!r} is a fail (0)"
-            yield note if words in VERDICT_PAIRS else f"{note}; --values reverses it"
+            yield note if words in VERDICT_PAIRS else f"{note}; --values can say the reverse"
         elif values_with_numbers:
             yield f"read {_join_sorted(values_with_numbers)}; --values changes this"
         if missing_words:

@@ -117,5 +117,5 @@ def comparison_headline(result: JudgeComparison) -> str:
             "--against tells whether it may replace it."
         )
     if any(judge.relation_to_best != "worse" for judge in other_judges):
-        return f"{best.name} has the best figure; more labels would tell whether it is better."
+        return f"{best.name} has the best figure; more labels would tell whether others are worse."
     return f"{best.name} is the best of these judges."

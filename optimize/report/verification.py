@@ -47,7 +47,7 @@ def verification_answer(result: Verification, *, with_faults: bool = True) -> Re
     measured_on = card.measured_sentence(scorecard, result.data_counts)
     if result.n_unjudged:
         unjudged_text = count_text(result.n_unjudged, f"more labelled {scorecard.unit}")
-        measured_on += f" {unjudged_text} were not scored."
+        measured_on += f" {unjudged_text} got no score."
     gate_texts = [*result.faults] if with_faults else []
     if floor_check.held:
         gate_texts.append(f"holds: {'; '.join(floor_check.held)}")

@@ -30,7 +30,7 @@ def test_a_column_of_two_words_counts_1_and_0_and_knows_its_words(good, bad):
 
 
 PASS = "'{}' is a pass (1), and '{}' is a fail (0)"
-REVERSES = f"{PASS}; --values reverses it"
+REVERSES = f"{PASS}; --values can say the reverse"
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def test_missing_scores_do_not_change_the_level():
     # The printed result says so, too: 6 - 4.
     text = " ".join(str(measure(scores)).split())
     assert "Measured on 4 outputs of 2 documents" in text
-    assert "2 more labelled outputs were not scored." in text
+    assert "2 more labelled outputs got no score." in text
 
 
 FRAME = pd.DataFrame(weather_rows(4, 3)).sample(frac=1, random_state=0)[:10]
