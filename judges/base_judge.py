@@ -122,7 +122,7 @@ class BaseJudge(ABC):
     def uses_constructed_labels(self) -> bool:
         """Whether the judge was tuned on labels that were constructed, not given by people."""
         labels = self.provenance_record.tuning_labels
-        is_tuned = self.provenance_record.shipped_judge != "seed"
+        is_tuned = not self.provenance_record.is_untuned
         return is_tuned and bool(labels and labels.is_constructed)
 
     @cached_property
@@ -132,7 +132,7 @@ class BaseJudge(ABC):
         for judge in (self, *self.single_judges):
             provenance = judge.provenance_record
             # An untuned judge may still have learned its threshold from the labels.
-            if provenance.shipped_judge != "seed" or getattr(judge, "threshold", 0.5) != 0.5:
+            if not provenance.is_untuned or getattr(judge, "threshold", 0.5) != 0.5:
                 digests.update(provenance.tuned_row_digests)
         return frozenset(digests)
 

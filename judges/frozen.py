@@ -104,6 +104,10 @@ class Provenance(Struct, kw_only=True):
     answer_losses: list[_AnswerLoss] = field(default_factory=list, name="answers")
     error_table: list[_ErrorTableRow] = field(default_factory=list, name="tested")
 
+    @property
+    def is_untuned(self) -> bool:
+        return self.shipped_judge == "seed"
+
 
 def texts_digest(texts: Mapping[str, str]) -> str:
     """Return 16 hex digits that identify texts, regardless of their whitespace and order."""
@@ -131,7 +135,7 @@ class JudgeFile(_FileHeader, kw_only=True):
     """
 
     messages: Annotated[list[Message], Meta(min_length=1, max_length=2 + 2 * MAX_DEMOS)]
-    program: Prompt
+    prompt: Prompt = field(name="program")
     sampling: SamplingPlan
     lm: OneLineName
     threshold: Annotated[float, Meta(gt=0, le=1)] | UnsetType = UNSET

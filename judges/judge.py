@@ -332,7 +332,7 @@ class Judge(BaseJudge):
             subject=SubjectEntry.from_subject(self.subject),
             provenance=to_json_data(self.provenance),
             messages=self.template(),
-            program=self.prompt,
+            prompt=self.prompt,
             sampling=self.resolved_plan(),
             lm=self.lm,
             threshold=UNSET if self.threshold == 0.5 else self.threshold,
@@ -344,7 +344,7 @@ class Judge(BaseJudge):
         """Return the judge in a file whose content was checked (see `frozen.loads`)."""
         judge = cls(  # raises an error for a prompt or weights that do not fit the subject
             subject=file.subject.to_subject(),
-            prompt=file.program,
+            prompt=file.prompt,
             plan=file.sampling,
             lm=file.lm,
             provenance=file.provenance,
@@ -352,6 +352,6 @@ class Judge(BaseJudge):
             weights=file.weights or None,
             lm_source="file",
         )
-        if file.messages == template_for_model(file.lm, file.program):
+        if file.messages == template_for_model(file.lm, file.prompt):
             return judge
         return replace(judge, stored_messages=tuple(file.messages))

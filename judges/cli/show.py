@@ -102,7 +102,7 @@ def _description_lines(judge: AnyJudge) -> list[str]:
         lines.append(f"frozen for {judge.lm}, plan {plan.kind}{samples_phrase}")
     if labels := provenance.tuning_labels:
         shipped_judge = provenance.shipped_judge or "tuned, not shipped:"
-        judge_phrase = "untuned" if shipped_judge == "seed" else shipped_judge
+        judge_phrase = "untuned" if provenance.is_untuned else shipped_judge
         remark = ", whose labels no person gave" if labels.is_constructed else ""
         optimizer = provenance.optimizer
         lines.append(f"{judge_phrase} judge of optimizer {optimizer}, on {labels.name}{remark}")

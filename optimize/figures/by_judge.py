@@ -4,8 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeVar
 
-# In JSON, the untuned judge is called "seed".
-JudgeName = Literal["seed", "tuned"]
+JudgeName = Literal["untuned", "tuned"]
 T = TypeVar("T")
 U = TypeVar("U")
 

@@ -172,7 +172,7 @@ def total_dollars(amounts: Iterable[float | None]) -> float | None:
     return None if None in dollars else round(math.fsum(filter(None, dollars)), JSON_DECIMALS)
 
 
-def judge_items(
+def collect_judgements(
     judge: AnyJudge, items: Items, client: Client, seed: int, progress: Progress
 ) -> dict[str, AnyJudgement]:
     """Return the judgement of each item by the item's id, and show the progress."""
@@ -225,7 +225,7 @@ def _ask_judge(entry: JudgeEntry, task: Task, client: Client | None, seed: int) 
     start_time, n_items, why_unscored = time.monotonic(), len(entry.items), ""
     with Progress(entry.name, n_items, sys.stderr, budget=client.account.budget) as progress:
         try:
-            judgement_by_id = judge_items(judge, entry.items, client, seed, progress)
+            judgement_by_id = collect_judgements(judge, entry.items, client, seed, progress)
         except (BudgetSpentError, FatalModelError) as error:
             reason = " ".join(str(error).split())
             why_unscored = f"{reason} ({progress.n_done:,} of {n_items:,} judged)"

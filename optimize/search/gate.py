@@ -224,13 +224,13 @@ def choose_best_trials(
         trials_by_id.setdefault(trial.candidate.id, []).append(trial)
     trials_with_gain = [trials for trials in trials_by_id.values() if mean_gain(trials) > 0]
     best_trials, *other_trials = trials_with_gain or trials_by_id.values()
-    evaluator, judge_items = problem.evaluator, problem.scores_or_verdicts
+    evaluator, score = problem.evaluator, problem.scores_or_verdicts
     for trials in other_trials:
         candidate, best = trials[-1].candidate, best_trials[-1].candidate
         items = problem.train_and_dev
         for judge in (candidate, best):
             items = judge.unseen(evaluator.scored_items(judge, items))
-        both_scores = judge_items(candidate, items), judge_items(best, items)
+        both_scores = score(candidate, items), score(best, items)
         trial = CandidateTrial(candidate, items, *both_scores, problem.goal)
         extra_price = evaluator.item_price(candidate) - evaluator.item_price(best)
         extra_cost = extra_price / evaluator.item_price(problem.untuned)

@@ -40,8 +40,7 @@ class SearchResult:
 
     @property
     def shipped(self) -> JudgeName:
-        """The name that JSON has for the judge that ships: "tuned", or "seed" if untuned."""
-        return "tuned" if self.decision.ships else "seed"
+        return "tuned" if self.decision.ships else "untuned"
 
     @property
     def judges(self) -> ByJudge[Candidate]:
@@ -165,11 +164,11 @@ def score_finalists(half: SearchProblem, exploration: Exploration) -> list[Candi
         evaluator.budget.remaining,
         lambda items: sum(evaluator.cost(candidate, items) for candidate in candidates),
     )
-    judge_items = cross_validation.judge if cross_validation else partial(_judge_items, half)
-    _, untuned_scores = judge_items(half.untuned, test_items)
+    score = cross_validation.judge if cross_validation else partial(_score, half)
+    _, untuned_scores = score(half.untuned, test_items)
     trials = []
     for finalist in candidates[1:]:
-        candidate, scores = judge_items(finalist, test_items)
+        candidate, scores = score(finalist, test_items)
         trial = CandidateTrial(candidate, test_items, scores, untuned_scores, half.goal)
         trial.record(half, "dev")
         trials.append(trial)
@@ -189,9 +188,7 @@ def _affordable_finalists(half: SearchProblem, finalists: Sequence[Candidate]) -
     return candidates
 
 
-def _judge_items(
-    half: SearchProblem, candidate: Candidate, items: Items
-) -> tuple[Candidate, Vector]:
+def _score(half: SearchProblem, candidate: Candidate, items: Items) -> tuple[Candidate, Vector]:
     """Return the candidate with a threshold learned from train, and its scores or verdicts."""
     candidate = half.with_threshold(candidate, calibration_items(half, candidate))
     return candidate, half.scores_or_verdicts(candidate, items)

@@ -73,14 +73,14 @@ def test_for_pass_or_fail_the_answer_counts_misses_and_the_gain_in_balanced_accu
     assert "--min-tpr X --min-tnr X`. Labels are too few, or the judge is too weak, for a" in step
 
 
-NOT_SHIPPED = {"shipped": "seed", "tuned_file": "tuned.json"}
+NOT_SHIPPED = {"shipped": "untuned", "tuned_file": "tuned.json"}
 DECIDES = "Which judge ships was decided on the other 60 documents."
 
 
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"shipped": "seed", "test": gain(0)}, "found nothing better than the untuned"),
+        ({"shipped": "untuned", "test": gain(0)}, "found nothing better than the untuned"),
         # On few outputs, two different judges may have the same figure.
         ({"test": gain(0)}, "On these 20 documents the two judges do equally well."),
         ({"test": gain(0.1)}, "or too alike, for an interval: this may be luck."),
@@ -166,7 +166,7 @@ def test_the_headline_says_whether_to_use_the_judge(own, gate, says):
 
 
 ALL_PASS = of_verdicts([1.0, 0.0] * 20, [1.0] * 40)
-UNTUNED = {"shipped": "seed", "test": on_split(gain(0.3, 0.1, 0.5))}
+UNTUNED = {"shipped": "untuned", "test": on_split(gain(0.3, 0.1, 0.5))}
 PERFECT = card(None, order(1.0, 0.0))
 FEW = on_split(untuned=card(None, order(0.7, None)), tuned=card(None, order(0.7, None)))
 
@@ -187,7 +187,7 @@ FEW = on_split(untuned=card(None, order(0.7, None)), tuned=card(None, order(0.7,
         # The larger limit comes before more labels, also if a tuned judge ships.
         ({"limit_reached": True, "test": FEW}, "The limit ended the search", "Label more"),
         ({"limit_reached": True}, "Load it with", ""),
-        ({"shipped": "seed", "test": on_split(untuned=PERFECT, tuned=PERFECT)}, "Load it with", ""),
+        (UNTUNED | {"test": on_split(untuned=PERFECT, tuned=PERFECT)}, "Load it with", ""),
         ({"unseen": on_split(gain(-0.1, -0.2, 0))}, "Before you judge", "no gain on unseen"),
         ({}, "Load it with `judges.load(", "verify FOLDER --data FILE --min-spearman X"),
         ({"test": None}, "Measure it on labels that it has not seen", ""),
