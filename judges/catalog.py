@@ -19,7 +19,7 @@ SUBJECT_BY_NAME: dict[str, Subject] = {
 
 
 def find_subject(name: str) -> Subject:
-    """Return the dimension or comparison of a catalogue judge; raises UnknownDimensionError."""
+    """Return what the catalogue judge of this name rates, or raise UnknownDimensionError."""
     if name in SUBJECT_BY_NAME:
         return SUBJECT_BY_NAME[name]
     similar_names = difflib.get_close_matches(name.lower(), SUBJECT_BY_NAME, n=3, cutoff=0.5)

@@ -114,7 +114,7 @@ def _parse_ratings(rating_texts: Iterable[str]) -> list[int]:
 def _read_scale(
     scale: Sequence[str], anchors: Mapping[str, str]
 ) -> tuple[list[int], dict[int, str]]:
-    """Return a scale's ratings and anchors; an empty scale is the range that the anchors span."""
+    """Return the ratings and anchors of a scale; without a scale, the anchors give its range."""
     ratings, anchor_ratings = _parse_ratings(scale), _parse_ratings(anchors)
     if not ratings and anchors:
         ratings = sorted({min(anchor_ratings), max(anchor_ratings)})

@@ -180,7 +180,7 @@ class Comparison:
     questions: tuple[Question, ...] = dataclass_field(default=(), compare=False, repr=False)
     kind: ClassVar[Kind] = "pairwise"
     answers: ClassVar[tuple[FieldValue, ...]] = A_OR_B
-    # A comparison has neither ratings nor the two words of a verdict.
+    # Comparing two outputs takes neither ratings nor words such as pass and fail.
     scale: ClassVar[tuple[int, ...]] = ()
     words: ClassVar[None] = None
 
@@ -215,7 +215,7 @@ def check_prompt(subject: Subject, prompt: Prompt) -> None:
 
 
 def _prompt_problems(subject: Subject, prompt: Prompt) -> Iterator[str]:
-    """Yield each reason why the prompt does not fit the subject."""
+    """Yield each reason why the prompt does not fit the dimension or comparison."""
     for field in prompt.input_fields:
         if field.name in RESERVED_TEXT_NAMES:
             advice = "a judge or DSPy uses this name; map the text's column to another name"

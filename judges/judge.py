@@ -110,7 +110,7 @@ class Judge(BaseJudge):
 
         Raises:
             OptionError: The module does not have exactly one predictor, or there is no model.
-            DimensionError: The module's fields are not those of the subject.
+            DimensionError: The module has other fields than `subject` declares.
         """
         from judges.client import configured_lm, open_lm
         from judges.modules import Scoring, prompt_of, scoring_of

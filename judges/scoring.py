@@ -142,7 +142,7 @@ def sampling_for(plan: SamplingPlan, prompt: Prompt, *, seed: int = 0, lm: str =
 
 
 def estimate_reply_tokens(prompt: Prompt, lm: str = "") -> int:
-    """Estimate the tokens of a reply with its thoughts; 0 for a decision model."""
+    """Estimate the tokens of a reply with its thoughts; 0 if the model returns no text."""
     if is_decision_model(lm):
         return 0
     n_tokens = REPLY_TOKENS[prompt.reasoning]

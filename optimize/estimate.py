@@ -198,7 +198,7 @@ def estimate_lines(result: EstimateResult) -> list[str]:
     best = differences[0].system if differences else ""
     pair_by_system = {pair.subtracted_system: pair for pair in differences if pair.system == best}
     for name, system_estimate in result.estimate_by_system.items():
-        line = f"{name}: too few labels (two documents or more are needed)"
+        line = f"{name}: too few labels (at least two documents need labels)"
         if system_estimate is not None:
             line = f"{name}: {figure_text(system_estimate)} n={system_estimate.n_labels} labels"
         if pair := pair_by_system.get(name):

@@ -248,9 +248,9 @@ def _match_score_keys(scores: Any, source: LabelSource, labels: AnyLabels) -> di
             # A score whose key is not in the index gets an id that no labelled row has.
             return {key: id_by_index.get(key, f"{key} (no row)") for key in keys}
     raise LabelError(
-        f"{labels.name}: its rows have no ids, so it is not clear which row a score is of; "
-        "give the scores the rows' index, or ids (map={'id': COLUMN}), or write "
-        "map={'id': '#row'} if the scores have row numbers from 1"
+        f"{labels.name}: its rows have no ids, by which scores could be joined; use the index "
+        "of the rows as the keys of the scores, name a column of ids (map={'id': COLUMN}), or "
+        "write map={'id': '#row'} if the keys are row numbers from 1"
     )
 
 

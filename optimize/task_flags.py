@@ -247,9 +247,10 @@ def load_judges(
         judges.append((name or default_name, judge))
     if len(providers) > 1 and (flags.api_base or flags.api_key_env):
         raise SettingsError(
-            f"--api-base and --api-key-env fit one provider, and {', '.join(sorted(providers))} "
-            "are asked: set the address of each in the environment (OPENAI_BASE_URL, "
-            "SYSTEMONE_BASE_URL), or score with one provider first and add its scores by --scores"
+            "--api-base and --api-key-env are for one provider, but "
+            f"{', '.join(sorted(providers))} are asked: set each provider's address in the "
+            "environment (OPENAI_BASE_URL, SYSTEMONE_BASE_URL), or score with one provider first "
+            "and add its scores by --scores"
         )
     return judges
 

@@ -157,6 +157,6 @@ def export(flags: argparse.Namespace) -> int:
     if judge.kind == "pairwise":
         warning += "; the judge asks in both orders, and counts choices that differ as a tie"
     if judge.weights:
-        warning += "; the score weighs the answers to its questions by the weights in its file"
+        warning += "; the score weighs the answers to questions by the weights in the judge's file"
     print_error(f"warning: {warning}")
     return 0

@@ -158,7 +158,7 @@ def command(flags: argparse.Namespace) -> int:
 
 
 def _check_output(flags: argparse.Namespace) -> None:
-    """Raise an error if --out is missing, cannot be written, or must not be written now."""
+    """Raise an error if no --out is given, or if its file cannot be written or exists."""
     if flags.out is None:
         raise UsageError("--out FILE is needed, except with --dry-run")
     if not flags.out.parent.is_dir():

@@ -277,7 +277,7 @@ class Columns:
 
     @property
     def has_row_per_annotator(self) -> bool:
-        """Whether each row has one annotator's labels: the table is long or names annotators."""
+        """Whether the labels in a row are one annotator's, as in a long table."""
         return self.is_long_table or self.find_column("annotator") is not None
 
     @property

@@ -58,8 +58,9 @@ def without_footers(columns: Columns) -> Columns:
 def with_latest_labels(columns: Columns) -> Columns:
     """Return a table's columns with only the latest label of each annotator on each output.
 
-    Without the column `labelled_at`, all rows stay. With it, a later row is a later label. The
-    columns that the page of `dspy-judges label` adds are dropped, but the rows keep their cells.
+    If the table has the column `labelled_at`, a label in a later row replaces an earlier one; in
+    any other table, all rows stay. The columns that the page of `dspy-judges label` adds are
+    dropped, but the rows keep their cells.
     """
     rows = columns.table.rows
     removed_columns = {_TIME_COLUMN, _CHANGE_COLUMN, _SCALE_COLUMN, *SAMPLING_COLUMNS}

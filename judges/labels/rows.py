@@ -63,7 +63,7 @@ class ItemFields:
 
 
 class RowReader:
-    """Reads the id, document, systems and texts of each output or pair, and adds problems.
+    """Reads the id, document, systems and texts of each output or pair, and reports faults.
 
     `rating_columns` maps each dimension to its columns and, for pairs, `votes` to its columns.
     `response_columns` maps `response_a` and `response_b` to their columns; it is empty unless the

@@ -171,7 +171,7 @@ def _cluster_by_document(items: Sequence[LabelledItem]) -> dict[str, str]:
 
 
 def _source_texts(item: LabelledItem) -> tuple[str, ...]:
-    """Return the texts that all items of a document share: the source text, else all texts."""
+    """Return the item's source text, by which documents are told; without one, all its texts."""
     if (name := source_name(item.texts)) is not None:
         return item.texts[name], item.texts.get("input", "")
     responses = (item.response_a, item.response_b) if isinstance(item, LabelledPair) else ()

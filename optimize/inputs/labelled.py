@@ -147,7 +147,7 @@ class LabelSource:
 
 
 def check_level(level: LevelOrAuto, items: Items, *, are_pairs: bool) -> None:
-    """Raise SettingsError if Spearman's rho cannot be computed at this level for these items."""
+    """Raise SettingsError if the items do not allow Spearman's rho at `level`."""
     levels = ("dataset",) if are_pairs else defined_levels(items)
     if level not in ("auto", *levels):
         raise SettingsError(f"level {level}: these labels have the levels {', '.join(levels)}")
@@ -263,10 +263,10 @@ def _as_ratings(labelled_set: LabelledSet, subject: Dimension) -> LabelledSet:
     (good_word, bad_word), (lowest, *_, highest) = label_words, subject.scale
     if not good_word.isdecimal():
         raise LabelError(
-            f"{labelled_set.name}: {name} is rated from {lowest} to {highest}, and the labels say "
-            f"{good_word!r} or {bad_word!r}; give the labels another name "
-            "(--map NAME=COLUMN --dimension NAME) to tune a judge of these words, or say what "
-            f"they count: --values '{good_word}={highest},{bad_word}={lowest}'"
+            f"{labelled_set.name}: the judge rates {name} from {lowest} to {highest}, but the "
+            f"labels are the words {good_word!r} and {bad_word!r}; for a judge that answers with "
+            "these words, give the labels another name (--map NAME=COLUMN --dimension NAME); else "
+            f"give each word its number: --values '{good_word}={highest},{bad_word}={lowest}'"
         )
     # The two words are numbers: people used only two of the scale's ratings.
     return replace(labelled_set, words=without_keys(labelled_set.words, [name]))

@@ -139,8 +139,8 @@ def n_missing_for_intervals(items: Items, level: Level, *, has_verdicts: bool) -
     if has_verdicts:
         rates = verdict_rates.verdict_agreement(items.human, items.human, items.document_ids)
         return {"TPR": rates.n_missing_labels["pass"], "TNR": rates.n_missing_labels["fail"]}
-    # Some documents add nothing to rho: at summary level a document whose labels are all equal, at
-    # dataset level a document that has only the commonest label.
+    # Some documents do not inform rho. At summary level, their labels are all equal. At dataset
+    # level, all their labels are the commonest label of the whole file.
     labels, counts = np.unique(items.human, return_counts=True)
     n_informative = 0
     for rows in items.rows_by_document.values():
@@ -169,7 +169,7 @@ def _labels_to_add(
 
 
 def _more_documents_text(all_items: Items, n_missing: int) -> str:
-    """Return how many documents to add for `n_missing` more with unequal labels in test."""
+    """Return how many documents add `n_missing` with unequal labels to the test split."""
     n_documents = len(all_items.documents)
     # The test split gets a fixed share of all documents, and all labels of some may be equal.
     n_with_contrast = max(1, MIN_DOCUMENTS_FOR_INTERVAL - n_missing)

@@ -90,8 +90,8 @@ def judgement_of_replies(
 ) -> Judgement:
     """Return the mean of the scores that the replies state; replies without a score are counted.
 
-    Scores between two ratings ("3.5") count, since recorded prompts seldom forbid them. `headings`
-    are names of the dimension, which a reply may put before its score.
+    Scores between two ratings ("3.5") count, since recorded prompts seldom forbid them. A reply
+    may put one of the `headings`, such as the dimension's name, before its score.
     """
     values = (value_by_word or {}).items()
     rating_by_word = {word: value for word, value in values if isinstance(value, int | float)}

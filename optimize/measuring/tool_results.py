@@ -221,7 +221,7 @@ def _choose_metric(
 
 
 def _find_metric(name: str, metrics: Collection[str]) -> str:
-    """Return the metric with this name, else the only one with the same letters; "" for none."""
+    """Return the metric of this name, or the only one whose name differs in case or spacing."""
     # DeepEval adds the kind of metric to its name, as in "Correctness [GEval]".
     key = name_key(name)
     alike_metrics = [metric for metric in metrics if name_key(metric.partition(" [")[0]) == key]

@@ -36,8 +36,8 @@ def changed_swap_lines(result: ChangedRowsSwap) -> list[str]:
     if (difference := result.difference) is None:
         what_to_label = (
             f"{result.file_to_label}: {count_text(result.n_drawn, 'changed output')} to label. "
-            f"{result.n_needed:,} labels of independent outputs show in 80% of cases that an "
-            "equally good judge is no worse."
+            f"{result.n_needed:,} labels of independent outputs are needed, so that an equally "
+            "good judge is found to be no worse in 80% of cases."
         )
         if result.n_needed > max(n_changed, MIN_ROWS_TO_LABEL):
             n_to_bring = round_up_to_two_digits(result.n_outputs * result.n_needed / n_changed)

@@ -244,8 +244,8 @@ def largest_gain(
 ) -> Gain:
     """Return the mean gain of the better kind of change, weighting halves by their documents.
 
-    The interval lies above zero if less than the share `risk` of the random permutations reach the
-    gain. The interval is infinite if there are too few documents.
+    The gain's interval lies above zero if the gain is larger than in a share 1 - `risk` of random
+    permutations. The interval is infinite if there are too few documents.
     """
     n_changes = len(gains_by_change)
     # The first row is no random draw: it swaps no judges, so it has the actual gains.

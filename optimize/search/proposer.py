@@ -264,7 +264,7 @@ def describe_fields(prompt: Prompt) -> str:
 
 
 def questions_field(possible_answers: tuple[str, str]) -> Field:
-    """Return the output field in which the proposer writes questions with these two answers."""
+    """Return the output field for proposed questions that take these two answers."""
     description = (
         f"up to {MAX_NEW_QUESTIONS} questions to the judge, the most important first, one a line "
         f"as 'name: question'. Each is about one thing that {_QUESTION_SUBJECTS[possible_answers]}"

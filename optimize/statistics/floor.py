@@ -76,7 +76,7 @@ def _fisher_z(*correlations: float) -> Vector:
 
 
 def n_outputs_from_interval(share: float, interval_end: float) -> float:
-    """Return for how many independent outputs the 95 % Wilson interval of a share has this end."""
+    """Return the number of outputs with which a share's 95 % Wilson interval ends at `end`."""
     z = student_quantile(math.inf)
     return z**2 * interval_end * (1 - interval_end) / (share - interval_end) ** 2
 

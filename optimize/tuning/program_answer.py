@@ -76,7 +76,7 @@ class ProgramAnswer:
         return next((value for value in self.values if int(value) == rating), rating)
 
     def scale(self, items: Items) -> tuple[int, ...]:
-        """Return the ratings that demonstrations use: the field's values, else people's range."""
+        """Return the ratings in demonstrations: the field's choices, or else people's ratings."""
         if self.is_choice:
             return 0, 1
         if self.values:

@@ -152,7 +152,7 @@ def test_export_asks_all_questions_and_names_the_weights_that_it_leaves_out(caps
     assert main(["export", str(WEIGHED.save("judge.json"))]) == 0
     exported = capsys.readouterr()
     assert json.loads(exported.out)["messages"] == WEIGHED.template()
-    assert "by the weights in its file" in exported.err
+    assert "by the weights in the judge's file" in exported.err
 
 
 def test_score_and_winrate_write_the_answers_into_json_lines_and_on_request_into_columns():

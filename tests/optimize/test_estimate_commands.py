@@ -62,7 +62,7 @@ def test_a_system_without_labels_has_no_mean_and_labels_are_no_random_sample(fil
     relabel(annotations=lambda row: {} if row["system"] == "plain" else row["annotations"])
     result, text = json_of(estimate, *files), output_of(estimate, *files)
     assert (result["systems"]["plain"], result["unlabelled_systems"]) == (None, ["plain"])
-    assert "plain: too few labels (two documents or more" in text
+    assert "plain: too few labels (at least two documents" in text
     # 20 random labels would miss one of two systems with a chance of 2 / 2^20.
     assert "1 of 2 systems have no label" in text
 

@@ -151,7 +151,7 @@ def test_measure_uses_the_lm_configured_in_dspy_and_obeys_max_calls(capsys):
 DOUBLED = pd.Series([1, 2], ["d0s0", "d0s0"])
 # The index of a Series begins at 0, row numbers at 1: joined, scores would be one row off.
 INDEXED = pd.Series(range(10))
-NOT_CLEAR = r"it is not clear which row a score is of; .*'id': '#row'"
+NOT_CLEAR = r"no ids, by which scores could be joined; .*'id': '#row'"
 IN_VOTES = "votes on pairs are in 'votes', not in '(tone|preferred)'; write dimension='votes'"
 
 

@@ -109,7 +109,7 @@ def test_one_line_can_define_a_verdict_or_a_rating_judge(
 
 
 COLUMNS = {"relevance": "label", "document": "input", "summary": "output"}
-WAYS_OUT = r"relevance is rated from 1 to 5, and the labels(?s:.)*"
+WAYS_OUT = r"rates relevance from 1 to 5, but the labels(?s:.)*"
 NEW, VALUES = "--map NAME=COLUMN --dimension NAME", "--values 'pass=5,fail=1'"
 TURNED = {"values": {"pass": 0, "fail": 1}}
 MINE = judges.Judge.of(VERDICT)
