@@ -252,7 +252,7 @@ def _measure_split(scored_by_name: ScoredByName, fit: PanelFit, ids: frozenset[s
     return PanelSplit(
         best_judge=_agreement_rate(best),
         shipped_judge=_agreement_rate(shipped),
-        difference=Rate(contrast.value, contrast.interval, contrast.terms.size),
+        difference=Rate(contrast.value, contrast.interval, contrast.contributions.size),
     )
 
 

@@ -334,7 +334,7 @@ def plan_lines(result: PlanResult) -> list[str]:
 
 
 def _figure_line(name: str, planned_figure: PlannedFigure, n_unlabelled: int) -> str:
-    """Return the line on a figure; `n_left` documents are unlabelled."""
+    """Return the line on a figure; `n_unlabelled` documents have no label."""
     width, n_more = planned_figure.width, planned_figure.n_more_documents
     width_text = TOO_FEW_FOR_INTERVAL if width is None else f"width {width:.3f}"
     if n_more is None:

@@ -156,7 +156,7 @@ def _difference_from_best(contrast: Contrast, n_judges: int) -> Difference:
     """
     value, interval = contrast.value, contrast.interval
     if interval is not None:
-        freedom, n_pairs = contrast.terms.size - 1, math.comb(n_judges, 2)
+        freedom, n_pairs = contrast.contributions.size - 1, math.comb(n_judges, 2)
         widening = student_quantile(freedom, n_pairs) / student_quantile(freedom)
         low, high = (value + widening * (end - value) for end in (interval.low, interval.high))
         interval = Interval(float(low), float(high))

@@ -164,14 +164,15 @@ def decide_swap(
     comparison = compare_judges([new_judge, old_judge], task)
     judges = sorted(comparison.judges, key=lambda judge: judge.name != new_judge.name)
     contrast, interval, possible_contribution = figure_difference(new_scored, old_scored, looks)
-    terms, outcome = contrast.terms, swap_outcome(interval, margin)
+    contributions, outcome = contrast.contributions, swap_outcome(interval, margin)
     why_undecided, documents_to_decide = "", None
     if names := [judge.name for judge in judges if judge.overlap.tuned_on_these_labels]:
         names_text = " and ".join(map(short_name, names))
         why_undecided = f"These labels cannot decide: they were used to tune {names_text}."
         outcome = "undecided"  # more labels like these would not help
     elif interval and outcome == "undecided":
-        documents_to_decide = documents_needed(terms, possible_contribution, margin, looks)
+        documents_to_decide = documents_needed(contributions, possible_contribution, margin, looks)
+    difference = Difference(value=contrast.value, interval=interval, n_documents=contributions.size)
     rows = list_changed_rows(new_scored, old_scored)
     return SwapResult(
         new_judge=new_judge.name,
@@ -181,7 +182,7 @@ def decide_swap(
         why_undecided=why_undecided,
         margin=margin,
         looks=looks,
-        difference=Difference(value=contrast.value, interval=interval, n_documents=terms.size),
+        difference=difference,
         documents_to_decide=documents_to_decide,
         n_changed=len(rows),
         n_by_direction=Counter(row.direction for row in rows),
@@ -218,20 +219,20 @@ def figure_difference(
     has_verdicts = new_scored.has_verdicts and old_scored.has_verdicts
     contrast = figure_contrast(new_scored, old_scored, has_verdicts=has_verdicts)
     document_ids, human = new_scored.document_ids, new_scored.human
-    n_terms, possible_contribution = contrast.terms.size, 0.0
+    n_contributions, possible_contribution = contrast.contributions.size, 0.0
     if has_verdicts:
         labels, counts = np.unique(human, return_counts=True)
         if counts.min() < MIN_OUTPUTS_FOR_INTERVAL:
             return contrast, None, possible_contribution
         is_rarer = human == labels[counts.argmin()]
-        possible_contribution = n_terms / 2 * _share_of_document(document_ids, is_rarer)
-    elif contrast.interval is None and np.unique(contrast.terms).size > 1:
+        possible_contribution = n_contributions / 2 * _share_of_document(document_ids, is_rarer)
+    elif contrast.interval is None and np.unique(contrast.contributions).size > 1:
         return contrast, None, possible_contribution
     elif new_scored.is_pairwise:
-        possible_contribution = n_terms * _share_of_document(document_ids, human != 0)
-    elif new_scored.level != "system" and n_terms:
+        possible_contribution = n_contributions * _share_of_document(document_ids, human != 0)
+    elif new_scored.level != "system" and n_contributions:
         possible_contribution = _loss_of_document(old_scored)
-    interval = cautious_interval(contrast.terms, possible_contribution, looks)
+    interval = cautious_interval(contrast.contributions, possible_contribution, looks)
     return contrast, interval, possible_contribution
 
 

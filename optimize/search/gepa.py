@@ -84,7 +84,6 @@ class GepaAdapter:
     def evaluate(
         self, batch: Sequence[str], texts: Mapping[str, str], capture_traces: bool = False
     ) -> EvaluationBatch:
-
         problem = self.problem
         candidate = Candidate(instruction=texts[INSTRUCTION_NAME])
         items = problem.train.of_documents(batch)

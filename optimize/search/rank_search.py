@@ -99,7 +99,6 @@ class RankSearch:
         self.first_round_budget = FIRST_ROUND_COST * untuned_cost
 
     def explore(self) -> Exploration:
-
         with suppress(*BUDGET_ERRORS):
             self._run_rounds()
         # Score the best candidates on as many documents as any candidate was scored on.

@@ -101,7 +101,7 @@ def _contrast_at_system_level(
         value=float(rho_differences(np.ones((1, n_documents)))[0]),
         error=standard_error,
         documents=document_names,
-        terms=differences,
+        contributions=differences,
         interval=interval_of_mean(differences, bound=2),
         swapped=rho_differences,
     )

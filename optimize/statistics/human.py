@@ -4,8 +4,8 @@
 rate the output.
 """
 
-import itertools
 from dataclasses import dataclass
+from itertools import combinations, permutations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -88,12 +88,12 @@ def annotator_agreement(
         ValueError: The shapes of the arguments do not match.
     """
     matrix, *ids = _read_ratings(ratings, document, system)
-    raters = [*enumerate(matrix.T)]
+    judge_and_annotators = [*enumerate(matrix.T)]
     # The judge comes first, and has -1 in place of an annotator's column in `ratings`.
     if judge is not None:
-        raters.insert(0, (-1, np.asarray(judge, dtype=float)))
+        judge_and_annotators.insert(0, (-1, np.asarray(judge, dtype=float)))
     agreements = []
-    for (column_a, ratings_a), (column_b, ratings_b) in itertools.combinations(raters, 2):
+    for (column_a, ratings_a), (column_b, ratings_b) in combinations(judge_and_annotators, 2):
         both_rated = ~np.isnan(ratings_a + ratings_b)
         if not both_rated.any():
             continue
@@ -159,14 +159,14 @@ def one_annotator(
     rhos, contributions = [], []
     for column, annotator_ratings in enumerate(matrix.T):
         # Round, because rounding errors of the sums must not break ties.
-        mean_of_others: Vector = np.nanmean(np.delete(matrix, column, axis=1), axis=1).round(10)
-        mean_of_others[np.isnan(annotator_ratings)] = np.nan
+        others_mean: Vector = np.nanmean(np.delete(matrix, column, axis=1), axis=1).round(10)
+        others_mean[np.isnan(annotator_ratings)] = np.nan
         pair = scores, annotator_ratings
-        pair_rhos = [_rho(level, rater, mean_of_others, document_codes, systems) for rater in pair]
+        pair_rhos = [_rho(level, vector, others_mean, document_codes, systems) for vector in pair]
         if not np.isnan(pair_rhos).any():
             rhos.append(pair_rhos)
             contributions.append(
-                [_contributions(level, rater, mean_of_others, document_codes) for rater in pair]
+                [_contributions(level, vector, others_mean, document_codes) for vector in pair]
             )
     if not rhos:
         return None
@@ -227,7 +227,7 @@ def reliability(
     # and so on. The ratings in a column may come from different annotators.
     sorted_ratings = np.take_along_axis(matrix, np.argsort(np.isnan(matrix), axis=1), axis=1)
     rating_columns = sorted_ratings.T[: rating_counts.max(initial=0)]
-    column_pairs = [*itertools.permutations(rating_columns, 2)]
+    column_pairs = [*permutations(rating_columns, 2)]
     rhos = np.array([_rho(level, *columns, *ids) for columns in column_pairs])
     n_shared_outputs = np.array([(~np.isnan(a + b)).sum() for a, b in column_pairs])
     is_defined = ~np.isnan(rhos)

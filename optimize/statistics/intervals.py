@@ -7,9 +7,10 @@ contribution; for a correlation, it is computed on Fisher's z. An interval is wi
 would cover the true value in fewer than 93 or more than 97 of 100 samples (benchmarks/coverage.py).
 
 If a user looks at a statistic several times while labels are added (interim analyses), all `looks`
-have the same critical value, so that their intervals hold simultaneously (Pocock 1977). The error
-rate of a look is Sidak's (1967), 1 - (1 - e)^(1 / looks). Pocock's constants assume equally many
-labels for each look: if labels double before each of eight looks, a rate of .025 becomes .036.
+have the same critical value, so that their intervals hold simultaneously (Pocock 1977). If e is the
+error rate of all looks together, the error rate of each is 1 - (1 - e)^(1 / looks) (Sidak 1967).
+Pocock's own constants are not used. They assume that each look adds equally many labels: if labels
+double before each of eight looks, an error rate of .025 becomes .036.
 """
 
 import hashlib
@@ -175,8 +176,8 @@ class Contrast:
         error: The standard error of the difference, clustered by document; infinite for fewer than
             two documents.
         documents: The documents from which the difference is computed.
-        terms: (documents,) each document's contribution to the difference; at system level,
-            (systems,) each system's contribution. The mean of `terms` is the difference.
+        contributions: (documents,) each document's contribution to the difference; at system level,
+            (systems,) each system's contribution. Their mean is the difference.
         interval: The 95 % interval; None for fewer than 15 documents (or systems).
         swapped: Returns the difference in each random permutation of the judges. The argument, of
             shape (permutations, documents), is -1 where the judges' scores are swapped, else 1.
@@ -187,7 +188,7 @@ class Contrast:
     value: float
     error: float
     documents: tuple[str, ...]
-    terms: Vector
+    contributions: Vector
     interval: Interval | None
     swapped: Callable[[Matrix], Vector]
     n_untied: float = np.inf
@@ -202,7 +203,7 @@ def contrast_from_documents(differences: Vector, documents: Sequence[str]) -> Co
         value=float(contributions.mean()) if n else np.nan,
         error=float(contributions.std(ddof=1)) / np.sqrt(n) if n > 1 else np.inf,
         documents=tuple(np.asarray(documents, dtype=object)[is_defined]),
-        terms=contributions,
+        contributions=contributions,
         interval=interval_of_mean(contributions, bound=2),
         swapped=lambda signs: signs @ contributions / max(n, 1),
     )

@@ -156,7 +156,6 @@ def plan_budget(
 def _plan_pricing(
     run: PreparedRun, native_n: bool | None = None, measured_tokens: Tokens | None = None
 ) -> Pricing:
-
     settings, (n_calls, n_replies) = run.settings, _calls_and_replies(run.settings, native_n)
     untuned_tokens = measured_tokens or _estimate_tokens(run, n_calls, n_replies)
     judge_price = settings.judge_model.price
@@ -351,7 +350,6 @@ def _planned_limits(run: PreparedRun, pricing: Pricing) -> tuple[float, float]:
 
 
 def _search_options(run: PreparedRun, pricing: Pricing, max_item_price: float) -> SearchOptions:
-
     settings = run.settings
     demo_bounds = EMBEDDED_DEMO_BOUNDS if is_embedded(settings.lm) else DEMO_BOUNDS
     max_demos, max_demo_characters = demo_bounds

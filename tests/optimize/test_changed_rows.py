@@ -131,14 +131,14 @@ gains = st.lists(st.tuples(st.booleans(), st.sampled_from((-1, 0, 1)), st.intege
 
 
 @given(gains.filter(lambda rows: any(changes for changes, _, _ in rows)))
-def test_with_all_labels_the_mean_of_the_terms_is_the_difference_over_all_rows(rows):
+def test_with_all_labels_the_mean_contribution_is_the_difference_over_all_rows(rows):
     changes, gain, document = (np.array(column) for column in zip(*rows, strict=True))
     difference = float(np.where(changes, gain, 0).mean())
-    terms, least = gain_contributions(gain.astype(float), changes, document)
+    contributions, least = gain_contributions(gain.astype(float), changes, document)
     here: Any = interval_on_these_rows(gain.astype(float), changes)
-    assert terms.mean() == pytest.approx(difference)
+    assert contributions.mean() == pytest.approx(difference)
     assert (here.low, here.high) == (pytest.approx(difference), pytest.approx(difference))
-    assert terms.size == np.unique(document).size
+    assert contributions.size == np.unique(document).size
     assert least > 0
 
 

@@ -45,10 +45,10 @@ def test_the_mean_that_gepa_sees_is_the_objective(goal, values):
         items = rate(items, rng.choice(values, len(items)))
         scores = np.round(rng.normal(size=len(items)), int(rng.integers(0, 3)))
         scores = np.where(rng.random(len(items)) < 0.1, np.nan, scores * (rng.random() < 0.9))
-        terms = document_scores(scores, items, goal)
-        assert list(terms) == list(items.documents)
+        score_by_document = document_scores(scores, items, goal)
+        assert list(score_by_document) == list(items.documents)
         expected = np.nan_to_num(objective(scores, items, goal))
-        assert np.mean(list(terms.values())) == pytest.approx(expected, abs=1e-9)
+        assert np.mean(list(score_by_document.values())) == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize("goal", ["dataset", "balanced"])

@@ -50,8 +50,8 @@ def test_each_looks_error_rate_is_sidaks():
     # On Fisher's z, with t of so many documents about normal.
     ends = (math.atanh(rho.value) - math.atanh(each.low) for each in (one, four))
     assert 1 / np.divide(*ends) == pytest.approx(z / norm.ppf(0.975), rel=0.001)
-    terms = rng.normal(size=4000)
-    reach = [each.half_width for n in (1, 4) if (each := cautious_interval(terms, 1.0, n))]
+    contributions = rng.normal(size=4000)
+    reach = [each.half_width for n in (1, 4) if (each := cautious_interval(contributions, 1.0, n))]
     assert reach[1] / reach[0] == pytest.approx(norm.ppf(0.95**0.25) / norm.ppf(0.95), rel=0.001)
 
 

@@ -238,7 +238,7 @@ def test_a_judge_worse_by_exactly_the_margin_passes_in_at_most_5_percent(change)
     for number in (60, 120, 240):
         draws = rng.random((1000, number))
         worse = (change + 0.03) / 2
-        terms = np.where(draws < worse, -1.0, np.where(draws < change, 1.0, 0.0))
-        intervals = [cautious_interval(row, 1.0) for row in terms]
+        contributions = np.where(draws < worse, -1.0, np.where(draws < change, 1.0, 0.0))
+        intervals = [cautious_interval(row, 1.0) for row in contributions]
         share = np.mean([each is not None and each.low > -0.03 for each in intervals])
         assert share <= 0.05 + 2 * 0.007
