@@ -10,17 +10,16 @@ instructions. Then the only finalist is a judge that shows all labels as demonst
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import chain, zip_longest
 
-import numpy as np
-
 from judges.prompt import A_OR_B, Reasoning
 from optimize.items import Items
-from optimize.search.budget import BUDGET_ERRORS
+from optimize.search.budget import BUDGET_ERRORS, SearchBudgetSpentError
 from optimize.search.candidates import Candidate, DemoSet, draw_demo_set
 from optimize.search.cross_validation import CrossValidation, largest_demo_set
 from optimize.search.evaluator import Evaluator
@@ -105,7 +104,7 @@ class RankSearch:
         most_documents = max((trial.n_documents for trial in self.trials.values()), default=0)
         with suppress(*BUDGET_ERRORS):
             for candidate in self._candidates_with_gain()[:N_LEADERS_MEASURED]:
-                self._record_trial(self.n_rounds, self.race.compare(candidate, most_documents))
+                self._record_trial(self.race.compare(candidate, most_documents))
         finalists, trials = self._choose_finalists(), self.trials.values()
         has_gain = any(trial.gain > 0 and trial.is_reliable for trial in trials)
         return Exploration(
@@ -121,8 +120,7 @@ class RankSearch:
         for round_number in range(1, self.options.max_rounds + 1):
             self.n_rounds = round_number
             former_leader_id, cost_before = self._best_candidate().id, self.budget.total_cost
-            if not self._run_round(round_number):
-                return
+            self._run_round(round_number)
             # Read the former leader's gain only now, because this round has changed the expected
             # gains of all candidates.
             gain_by_id, leader_id = self._expected_gains(), self._best_candidate().id
@@ -135,52 +133,56 @@ class RankSearch:
             if is_final:
                 return
 
-    def _run_round(self, round_number: int) -> bool:
-        """Run a round of the search; return False if the budget was too small for a race."""
-        budget, race = self.budget, self.race
+    def _run_round(self, round_number: int) -> None:
+        """Run a round. Raises SearchBudgetSpentError if the budget is too small for its race."""
+        start_cost, round_budget = self.budget.total_cost, self._begin_round(round_number)
+        end_cost = start_cost + round_budget
+        if round_number == REASONING_ROUND and self.options.reasoning:
+            self._compare_reasoning(end_cost)
+            return
+        parent, leaders = self._best_candidate(), self._candidates_with_gain()[:N_LEADERS]
+        candidates = self._new_candidates(round_number, parent)
+        smallest_limit = min(MIN_RACE_SHARE * round_budget, self.budget.remaining)
+        limit = max(end_cost - self.budget.total_cost, smallest_limit)
+        trials = self.race.run([*leaders, *candidates], limit)
+        for trial in trials:
+            self._record_trial(trial)
+        # Without new candidates, the search goes on, because later rounds may have some.
+        if candidates and not any(trial.candidate in candidates for trial in trials):
+            raise SearchBudgetSpentError("the budget is too small to race new candidates")
+
+    def _begin_round(self, round_number: int) -> float:
+        """Score the untuned judge for a round, and return the round's budget."""
         # The budget doubles from round to round, except in the round that compares reasoning.
         budget_factor = 1 if round_number == REASONING_ROUND else 2 ** (round_number - 1)
         full_budget = budget_factor * self.first_round_budget
-        round_budget = min(full_budget, budget.remaining)
-        end_cost = budget.total_cost + round_budget
-
-        untuned_budget = UNTUNED_BUDGET_SHARE * round_budget
+        round_budget = min(full_budget, self.budget.remaining)
+        untuned_budget, race = UNTUNED_BUDGET_SHARE * round_budget, self.race
         n_documents = race.max_affordable_documents(partial(race.cost, []), untuned_budget)
         min_documents = min(MIN_ROUND_DOCUMENTS, len(race.document_ids))
         if round_budget < MIN_ROUND_SHARE * full_budget or n_documents < min_documents:
-            return False
+            raise SearchBudgetSpentError("the budget is too small for another round")
         race.compare(self.problem.untuned, n_documents)
-        if round_number == REASONING_ROUND and self.options.reasoning:
-            self._compare_reasoning(round_number, end_cost)
-            return True
-        parent, leaders = self._best_candidate(), self._candidates_with_gain()[:N_LEADERS]
-        candidates = self._new_candidates(round_number, parent)
-        smallest_limit = min(MIN_RACE_SHARE * round_budget, budget.remaining)
-        limit = max(end_cost - budget.total_cost, smallest_limit)
-        trials = race.run([*leaders, *candidates], limit)
-        for trial in trials:
-            self._record_trial(round_number, trial)
-        # Without new candidates, the search goes on, because later rounds may have some.
-        return not candidates or any(trial.candidate in candidates for trial in trials)
+        return round_budget
 
-    def _record_trial(self, round_number: int, trial: CandidateTrial) -> None:
+    def _record_trial(self, trial: CandidateTrial) -> None:
         self.trials[trial.candidate.id] = trial
-        trial.record(self.problem, "race", round_number)
+        trial.record(self.problem, "race", self.n_rounds)
 
     def _expected_gains(self) -> dict[str, float]:
         """Return each candidate's gain, shrunk towards the mean gain of candidates of its kind."""
-        trials = list(self.trials.values())
-        kind_codes = np.unique([trial.candidate.kind for trial in trials], return_inverse=True)[1]
-        is_proposed = [trial.candidate.round_number > 0 for trial in trials]
-        figures = [(trial.n_documents, trial.gain, trial.standard_error) for trial in trials]
-        n_documents, gains, standard_errors = np.array(figures).reshape(-1, 3).T
-        gain_sums = np.bincount(kind_codes, n_documents * gains)
-        kind_means = gain_sums / (np.bincount(kind_codes, n_documents) + PRIOR_DOCUMENTS)
-        prior_means = kind_means[kind_codes]
-        gain_sds = np.where(is_proposed, INSTRUCTION_GAIN_SD, DEMO_GAIN_SD)
-        reliabilities = gain_sds**2 / (gain_sds**2 + standard_errors**2)
-        expected_gains = prior_means + reliabilities * (gains - prior_means)
-        return dict(zip(self.trials, expected_gains.tolist(), strict=True))
+        n_documents, gain_sums = defaultdict[str, int](int), defaultdict[str, float](float)
+        for trial in self.trials.values():
+            n_documents[trial.candidate.kind] += trial.n_documents
+            gain_sums[trial.candidate.kind] += trial.n_documents * trial.gain
+        expected_gains: dict[str, float] = {}
+        for candidate_id, trial in self.trials.items():
+            kind = trial.candidate.kind
+            mean_gain = gain_sums[kind] / (n_documents[kind] + PRIOR_DOCUMENTS)
+            gain_sd = INSTRUCTION_GAIN_SD if trial.candidate.round_number > 0 else DEMO_GAIN_SD
+            reliability = gain_sd**2 / (gain_sd**2 + trial.standard_error * trial.standard_error)
+            expected_gains[candidate_id] = mean_gain + reliability * (trial.gain - mean_gain)
+        return expected_gains
 
     def _ranked_trials(self) -> list[CandidateTrial]:
         """Return the trials of reliable, affordable candidates, by expected gain, best first."""
@@ -204,8 +206,8 @@ class RankSearch:
         evidence_texts = write_evidence(self.evaluator, parent, self.problem.train, rngs)
         best_values: dict[str, float] = {}
         for trial in self.trials.values():
-            instruction = trial.candidate.instruction
-            value = float(np.nan_to_num(trial.objective_value, nan=-1))
+            instruction, value = trial.candidate.instruction, trial.objective_value
+            value = -1.0 if math.isnan(value) else value
             best_values[instruction] = max(value, best_values.get(instruction, -1))
         history = sorted(best_values.items(), key=lambda pair: (-pair[1], pair[0]))[:HISTORY_LENGTH]
         ask_questions = round_number == 1 and self.problem.may_add_questions
@@ -243,22 +245,17 @@ class RankSearch:
         # New instructions race without demonstrations, so that only the instruction has an effect.
         parent_without_demos = replace(parent, demo_set=DemoSet())
         instruction_version = replace(parent_without_demos, round_number=round_number)
-        reasoning_forms: list[Reasoning | None] = [None, self.best_reasoning]
+        forms: list[Reasoning | None] = [None, self.best_reasoning]
         if self.best_reasoning == "steps" and "questions" in self.options.reasoning:
             # Reasoning by sub-questions resembles reasoning in steps. So it is tried only if steps
             # were the best form.
-            reasoning_forms.append("questions")
+            forms.append("questions")
         demo_sets = self._draw_demo_sets(round_number, parent)
-        candidates_by_kind = zip_longest(
-            (replace(instruction_version, instruction=instruction) for instruction in instructions),
-            (
-                replace(parent, reasoning=form)
-                for form in reasoning_forms
-                if form != parent.reasoning
-            ),
-            (replace(parent, demo_set=demo_set) for demo_set in demo_sets),
-        )
-        candidates = [parent_without_demos, *filter(None, chain.from_iterable(candidates_by_kind))]
+        with_instruction = [replace(instruction_version, instruction=text) for text in instructions]
+        with_form = [replace(parent, reasoning=form) for form in forms if form != parent.reasoning]
+        with_demos = [replace(parent, demo_set=demo_set) for demo_set in demo_sets]
+        alternating = chain(*zip_longest(with_instruction, with_form, with_demos))
+        candidates = [parent_without_demos, *filter(None, alternating)]
         return self._affordable_candidates(
             each for each in candidates if each.id not in self.trials
         )
@@ -273,7 +270,7 @@ class RankSearch:
         """Return whether the limit pays for judging dev and test with the candidate."""
         return self.evaluator.item_price(candidate) <= self.options.max_item_price
 
-    def _compare_reasoning(self, round_number: int, end_cost: float) -> None:
+    def _compare_reasoning(self, end_cost: float) -> None:
         """Compare the forms of reasoning on the best candidate, and set `best_reasoning`.
 
         This is no race, because effects of reasoning show only on many documents. If the limit does
@@ -287,7 +284,7 @@ class RankSearch:
         entrants = race.affordable_entrants([leader, *sorted(candidates, key=price)], limit)
         n_documents = race.max_affordable_documents(partial(race.cost, entrants), limit)
         for candidate in entrants[1:]:
-            self._record_trial(round_number, race.compare(candidate, n_documents))
+            self._record_trial(race.compare(candidate, n_documents))
         trials = [race.compare(each, n_documents, leader) for each in entrants or [leader]]
         best_trial = max(trials, key=lambda trial: trial.gain)
         lowest_gain = best_trial.gain - best_trial.standard_error
