@@ -30,7 +30,7 @@ from optimize.statistics.intervals import IntervalEstimate
 from optimize.statistics.mean_estimates import (
     MeanEstimate,
     SystemDifference,
-    labels_needed,
+    n_labels_for_width,
     system_differences,
 )
 from optimize.task_flags import read_judgements_by_id, read_task_on_all_outputs
@@ -154,8 +154,8 @@ def _read_scores(flags: Namespace, task: Task) -> ScoredItems:
 
 def _labels_to_halve_interval(estimate: MeanEstimate) -> int | None:
     """Return how many more labels halve the interval's width; None if no number does."""
-    n_labels_needed = labels_needed(estimate, estimate.interval.half_width)
-    return None if n_labels_needed is None else max(n_labels_needed - estimate.n_labels, 0)
+    n_needed = n_labels_for_width(estimate, estimate.interval.half_width)
+    return None if n_needed is None else max(n_needed - estimate.n_labels, 0)
 
 
 def _estimate_json(estimate: MeanEstimate) -> JsonObject:

@@ -61,7 +61,7 @@ exit codes: 0 done; 1 failed; 2 wrong usage; 130 interrupted (run the
 same command again to go on; it pays for no reply twice)"""
 
 ScoredByName = Mapping[str, ScoredItems]
-ADDS_NOTE = "adds: how much rho a panel loses without the member, ± the standard error."
+ADDS_NOTE = "adds: the panel's rho minus its rho without the member, ± the standard error."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,7 +46,7 @@ from optimize.measuring.partial_labels import (
 from optimize.measuring.scored import ScoredItems, are_fractions
 from optimize.statistics.correlations import correlation
 from optimize.statistics.intervals import MIN_DOCUMENTS_FOR_INTERVAL, Figure, random_generator
-from optimize.statistics.mean_estimates import labels_needed as n_labels_for_width
+from optimize.statistics.mean_estimates import n_labels_for_width
 from optimize.statistics.verdict_rates import MIN_OUTPUTS_FOR_RATES, verdict_agreement
 from optimize.task_flags import read_judgements_by_id, read_task_on_all_outputs, task_on_all_outputs
 
@@ -108,7 +108,7 @@ class PlanResult:
     """A labelling plan: how many documents are labelled, how many more are needed, and for what.
 
     `figures` is empty if too few labelled documents have scores. It is also empty if the user set
-    floors: then `labels_needed` says how many labels decide about the floors. `other_labels` is the
+    floors: then `label_needs` says how many labels decide about the floors. `other_labels` is the
     file of the labels so far, if the next labels go into another file.
     """
 
@@ -118,7 +118,7 @@ class PlanResult:
     n_labelled: int
     target_width: float
     figures: Mapping[str, PlannedFigure]
-    labels_needed: list[LabelsNeeded] | None = field(default=None, metadata={"json": "decisions"})
+    label_needs: list[LabelsNeeded] | None = field(default=None, metadata={"json": "decisions"})
     n_documents_to_label: int = field(default=0, metadata={"json": "n_next"})
     draw_method: str = field(default="at random", metadata={"json": "drawn"})
     file_to_label: str | None = field(default=None, metadata={"json": "out"})
@@ -141,13 +141,13 @@ def plan(flags: argparse.Namespace) -> CommandOutcome:
     n_labelled = len(labelled_items.items.documents)
     has_score = ~np.isnan(labelled_items.scores)
     n_labelled_and_scored = np.unique(np.array(labelled_items.document_ids)[has_score]).size
-    figures, labels_needed = dict[str, PlannedFigure](), list[LabelsNeeded]()
+    figures, label_needs = dict[str, PlannedFigure](), list[LabelsNeeded]()
     n_to_label: float = FIRST_ROUND_DOCUMENTS - n_labelled_and_scored
     if n_labelled_and_scored >= MIN_LABELLED_DOCUMENTS:
         scale = find_label_scale(scored_items, scale=flags.scale, dimension_spec=flags.dimension)
         if floors:
-            labels_needed = [_labels_for_floors(labelled_items, scale, floors)]
-            n_labels = next(iter(labels_needed[0].n_labels.values())) or math.inf
+            label_needs = [_labels_for_floors(labelled_items, scale, floors)]
+            n_labels = next(iter(label_needs[0].n_labels.values())) or math.inf
             n_missing = max(0, n_labels - len(labelled_items.items))
             n_documents = n_labelled + unlabelled_documents.size
             n_to_label = n_missing * n_documents / len(scored_items.items)
@@ -156,7 +156,7 @@ def plan(flags: argparse.Namespace) -> CommandOutcome:
             n_more = [planned.n_more_documents for planned in figures.values()]
             n_to_label = max(filter(None, n_more), default=math.inf if None in n_more else 0)
     elif floors:
-        labels_needed = [labels_needed_for_floors(floors, share) for share in ASSUMED_FAIL_SHARES]
+        label_needs = [labels_needed_for_floors(floors, share) for share in ASSUMED_FAIL_SHARES]
     # The order is random, so that the first documents alone are a random sample, too.
     rng = random_generator(flags.seed, "plan", unlabelled_documents.size)
     n_drawn = math.ceil(min(n_to_label, unlabelled_documents.size))
@@ -168,7 +168,7 @@ def plan(flags: argparse.Namespace) -> CommandOutcome:
         n_labelled=n_labelled,
         target_width=flags.target_width,
         figures=figures,
-        labels_needed=labels_needed or None,
+        label_needs=label_needs or None,
         n_documents_to_label=n_drawn,
     )
     if drawn_documents:
@@ -308,16 +308,16 @@ def plan_lines(result: PlanResult) -> list[str]:
     n_left = result.n_documents - result.n_labelled
     documents_text = count_text(result.n_documents, "document")
     sentence = f"{result.n_labelled:,} of {documents_text} labelled"
-    labels_needed = result.labels_needed or ()
+    label_needs = result.label_needs or ()
     if result.figures:
         sentence += f"; how many more give a width of {result.target_width:g}:"
-    elif len(labels_needed) == 1:
+    elif len(label_needs) == 1:
         sentence += "."
     else:
         with_scores = " with scores" if result.n_labelled >= MIN_LABELLED_DOCUMENTS else ""
         need_text = f"a plan needs {MIN_LABELLED_DOCUMENTS}{with_scores}"
         sentence += f"; {need_text}, so a random round comes first."
-    sentences = [sentence, *(f"{needed}." for needed in labels_needed)]
+    sentences = [sentence, *(f"{needed}." for needed in label_needs)]
     sentences += [_figure_line(name, figure, n_left) for name, figure in result.figures.items()]
     if not (result.next_command and result.n_outputs_to_label):
         return wrap_lines(*sentences, f"Nothing {'more' if n_left else 'is left'} to label.")

@@ -190,7 +190,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
             settings=settings,
             subject=subject,
             untuned_prompt=untuned_prompt,
-            is_choice=program.rated_answer.is_choice,
+            has_dataset_level_only=program.rated_answer.is_choice,
             labelled_items=LabelledSet(name="trainset", sha256="", outputs=()),
             all_items=all_items,
             train=train,

@@ -14,8 +14,8 @@ sys.path.insert(0, str(TESTS / "support"))
 
 pytest_plugins = ["openai_server", "decision_server", "table_folder"]
 
-# The same examples at every run, so that a change alone can turn the suite red, and a third of
-# the usual hundred; HYPOTHESIS_PROFILE=random looks further.
+# Hypothesis uses the same 33 examples in each run, so only a change of the code can make a test
+# fail. With HYPOTHESIS_PROFILE=random, it draws 100 other examples in each run.
 settings.register_profile("same", derandomize=True, deadline=None, max_examples=33)
 settings.register_profile("random", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))

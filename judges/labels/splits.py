@@ -116,14 +116,14 @@ def split(labelled: AnyLabelledItems, *, seed: int) -> Splits[AnyLabelledItems]:
         and len(labelled.systems) >= MIN_SYSTEMS_TO_HOLD_OUT
     ):
         # Hold out at least three systems, so that a document's outputs can be ranked.
-        n_held_out = max(3, round(len(labelled.systems) / 4))
-        unseen_systems = set(rng.permutation(labelled.systems)[:n_held_out].tolist())
-        held_out_ids = {output.id for output in labelled.outputs if output.system in unseen_systems}
-        seen_splits = [labelled.subset(ids - held_out_ids) for ids in ids_by_split]
-        unseen_test = labelled.subset(ids_by_split[2] & held_out_ids)
+        n_unseen = max(3, round(len(labelled.systems) / 4))
+        unseen_systems = set(rng.permutation(labelled.systems)[:n_unseen].tolist())
+        unseen_ids = {output.id for output in labelled.outputs if output.system in unseen_systems}
+        seen_splits = [labelled.subset(ids - unseen_ids) for ids in ids_by_split]
+        unseen_test = labelled.subset(ids_by_split[2] & unseen_ids)
         # If each system wrote for few documents, a split may be too small to hold out systems.
         if all(len(split_items.documents) >= 2 for split_items in (*seen_splits, unseen_test)):
-            n_unused = len(held_out_ids) - len(unseen_test.outputs)
+            n_unused = len(unseen_ids) - len(unseen_test.outputs)
             train, dev, test = seen_splits
             return Splits(train, dev, test, unseen_test, tuple(sorted(unseen_systems)), n_unused)
     splits = [*map(labelled.subset, ids_by_split)]

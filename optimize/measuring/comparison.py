@@ -94,9 +94,9 @@ def compare_judges(judge_entries: Sequence[JudgeEntry], task: Task) -> JudgeComp
     if not all_scores:
         raise JudgesError("; ".join(f"{entry.name}: {entry.why_unscored}" for entry in entries))
     scores_by_name = on_common_rows(all_scores)
-    held_out = without_tuned_rows(scores_by_name)
+    rows_by_name = without_tuned_rows(scores_by_name)
     # If some judges say pass or fail and others give ratings, all are compared by rho.
-    has_verdicts = all(scores.has_verdicts for scores in held_out.values())
+    has_verdicts = all(scores.has_verdicts for scores in rows_by_name.values())
     judges = [
         ComparedJudge(
             judge_entry=entry_by_name[name],
@@ -104,13 +104,13 @@ def compare_judges(judge_entries: Sequence[JudgeEntry], task: Task) -> JudgeComp
             scorecard=Scorecard.from_scores(scores, has_verdicts=has_verdicts),
             difference=None,
         )
-        for name, scores in held_out.items()
+        for name, scores in rows_by_name.items()
     ]
     # The sort is stable: judges with equal figures keep the order of the command line.
     judges.sort(key=lambda judge: -np.nan_to_num(judge.scorecard.headline.value, nan=-np.inf))
-    best_scores = held_out[judges[0].name]
+    best_scores = rows_by_name[judges[0].name]
     for index, judge in enumerate(judges[1:], start=1):
-        contrast = figure_contrast(held_out[judge.name], best_scores, has_verdicts=has_verdicts)
+        contrast = figure_contrast(rows_by_name[judge.name], best_scores, has_verdicts=has_verdicts)
         judges[index] = replace(judge, difference=_difference_from_best(contrast, len(judges)))
     return JudgeComparison(
         dimension=task.dimension,

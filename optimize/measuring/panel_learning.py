@@ -49,7 +49,7 @@ class WeightedMember(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PanelGain:
-    """A panel's rho minus another judge's on held-out documents, and its standard error."""
+    """A panel's rho minus another judge's, cross-validated, and its standard error."""
 
     value: float
     standard_error: float = field(metadata={"json": "error"})
@@ -104,7 +104,7 @@ def learn_panel(scored_by_name: Mapping[str, ScoredItems], rng: np.random.Genera
     member_names = [name for name in sorted(scored_by_name) if name not in why_excluded]
     whole_panel = np.ones(len(member_names), bool)
     smaller_panels = list(~np.eye(len(member_names), dtype=bool)) if len(member_names) > 1 else []
-    gain, *other_gains = member_scores.held_out_gains([whole_panel, *smaller_panels], rng)
+    gain, *other_gains = member_scores.gains_on_folds([whole_panel, *smaller_panels], rng)
     if not np.isfinite(gain.standard_error):
         raise SettingsError(
             "label more documents: weights cannot be learned, because people rate outputs "
@@ -226,7 +226,7 @@ class _MemberScores:
             weights[panel] = fit_joining_weights(panel_scores, human_ranks[:, 0], prior[panel])
         return rhos, panel_weights
 
-    def held_out_gains(self, panels: Sequence[Mask], rng: np.random.Generator) -> list[PanelGain]:
+    def gains_on_folds(self, panels: Sequence[Mask], rng: np.random.Generator) -> list[PanelGain]:
         """Return the first panel's rho minus the best member's, then minus each further panel's.
 
         The weights and the best member for an output are learned from other documents and systems.
@@ -236,10 +236,10 @@ class _MemberScores:
         repeat_gains = []
         for _ in range(N_REPEATS):
             scores = np.full((1 + len(panels), self.human.size), np.nan)
-            for held_out, learning_rows in self._folds(rng):
+            for fold_rows, learning_rows in self._folds(rng):
                 rhos, panel_weights = self.fit_weights(learning_rows, panels)
                 weights = np.stack([np.eye(rhos.size)[rhos.argmax()], *panel_weights], axis=1)
-                scores[:, held_out] = np.round(self.standardised_scores[held_out] @ weights, 12).T
+                scores[:, fold_rows] = np.round(self.standardised_scores[fold_rows] @ weights, 12).T
             best_member, first_panel, *further_panels = scores
             contrasts = [
                 contrast_judges(first_panel, baseline, self.human, self.document_codes, level=level)
@@ -259,7 +259,7 @@ class _MemberScores:
         system_folds = rng.permutation(n_systems)[self.system_codes] % n_system_folds
         for document_fold, system_fold in product(range(N_DOCUMENT_FOLDS), range(n_system_folds)):
             is_other_system = (system_folds != system_fold) | (n_system_folds == 1)
-            held_out = (document_folds == document_fold) & (system_folds == system_fold)
+            fold_rows = (document_folds == document_fold) & (system_folds == system_fold)
             learning_rows = (document_folds != document_fold) & is_other_system
-            if held_out.any() and learning_rows.any():
-                yield held_out, learning_rows
+            if fold_rows.any() and learning_rows.any():
+                yield fold_rows, learning_rows

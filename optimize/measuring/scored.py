@@ -193,7 +193,7 @@ class TuningOverlap:
     """How many of the labelled rows a judge was tuned on; figures leave these rows out.
 
     If too few other rows remain, figures are on all rows, and `tuned_on_these_labels` is true.
-    `n_document_rows` measured rows have a new output for a document that the judge was tuned on.
+    `n_document_rows` counts rows with a new output of a document that the judge was tuned on.
     """
 
     n_rows: int = field(metadata={"json": "n_met"})
@@ -201,11 +201,11 @@ class TuningOverlap:
     tuned_on_these_labels: bool
 
     @classmethod
-    def from_scores(cls, scored_items: ScoredItems, held_out: ScoredItems) -> "TuningOverlap":
-        """Count the tuned rows in `scored_items`, and the rows on tuned documents in `held_out`."""
-        new_output_ids = held_out.ids_on_tuned_documents - held_out.tuned_ids
+    def from_scores(cls, scored_items: ScoredItems, figure_rows: ScoredItems) -> "TuningOverlap":
+        """Count tuned rows in `scored_items`, and new rows of tuned documents in `figure_rows`."""
+        new_output_ids = figure_rows.ids_on_tuned_documents - figure_rows.tuned_ids
         return cls(
             n_rows=len(scored_items.tuned_ids & scored_items.ids),
-            n_document_rows=len(new_output_ids & held_out.ids),
-            tuned_on_these_labels=bool(held_out.tuned_ids & held_out.ids),
+            n_document_rows=len(new_output_ids & figure_rows.ids),
+            tuned_on_these_labels=bool(figure_rows.tuned_ids & figure_rows.ids),
         )

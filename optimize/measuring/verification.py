@@ -163,22 +163,22 @@ class Verification:
     floor_check: FloorCheck = field(default=FloorCheck(), metadata=INLINED_IN_JSON)
 
     @classmethod
-    def from_scores(cls, scored_items: ScoredItems, held_out: ScoredItems) -> "Verification":
-        """Return the figures on `held_out`; the other rows were left out."""
-        overlap = TuningOverlap.from_scores(scored_items, held_out)
+    def from_scores(cls, scored_items: ScoredItems, figure_rows: ScoredItems) -> "Verification":
+        """Return the figures on `figure_rows`; the other rows were left out."""
+        overlap = TuningOverlap.from_scores(scored_items, figure_rows)
         is_left_out = overlap.n_rows and not overlap.tuned_on_these_labels
         tuned_rows = scored_items.of_ids(scored_items.tuned_ids)
         result = cls(
             judge=scored_items.judge_name,
             dimension=scored_items.dimension,
-            data_counts=DataCounts.from_items(held_out.labels, held_out.items),
+            data_counts=DataCounts.from_items(figure_rows.labels, figure_rows.items),
             level=scored_items.level,
             n_unjudged=scored_items.n_unjudged,
             overlap=overlap,
             rho_on_tuned_rows=tuned_rows.rho if is_left_out else None,
-            scorecard=Scorecard.from_scores(held_out, has_verdicts=held_out.has_verdicts),
-            associations=Associations.from_scores(held_out),
-            misses=list_misses(held_out, MAX_MISSES_SHOWN) if held_out.has_verdicts else None,
+            scorecard=Scorecard.from_scores(figure_rows, has_verdicts=figure_rows.has_verdicts),
+            associations=Associations.from_scores(figure_rows),
+            misses=list_misses(figure_rows, MAX_MISSES_SHOWN) if figure_rows.has_verdicts else None,
             verdict_words=scored_items.labels.words.get(scored_items.dimension),
         )
         return replace(result, floor_check=check_floors(result, {}))

@@ -40,10 +40,11 @@ EQUAL_RANK_SHARE = 0.05  # of the ranked outputs; ranks that differ by less coun
 class JudgedItems:
     """Items and the judgements of one judge on these items, in the same order.
 
-    Outputs are ranked within their documents. But pairs and verdicts are ranked all together, and
-    so are all outputs if no document has three. Row 0 of `ranks` has the ranks by people's labels,
-    and row 1 those by the judge's scores; rank 1 is the best. `overratings` has how far the judge
-    overrates each output, in standard deviations of ranks; for pairs, its margin minus people's.
+    Outputs are ranked within their documents. But pairs and verdicts are ranked over all documents,
+    and so are ratings if no document has three outputs. Row 0 of `ranks` has the ranks by people's
+    labels, and row 1 the ranks by the judge's scores; rank 1 is the best. `overratings` has how far
+    the judge overrates each output, in standard deviations of ranks; for pairs, its margin minus
+    people's.
     """
 
     def __init__(self, items: Items, judgements: Sequence[AnyJudgement], prompt: Prompt) -> None:

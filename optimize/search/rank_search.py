@@ -71,9 +71,9 @@ def first_round_cost(train: Items, item_cost: float, proposal_cost: float) -> fl
     `item_cost` is the cost of judging one item with the untuned judge.
     """
     n_items = MIN_ROUND_DOCUMENTS * len(train) / len(train.documents)
-    # The score of the untuned judge is divided by 2: if the first half cannot pay for the score, it
-    # spends nothing, and the second half has twice the budget. A proposal costs at most half of
-    # what is left after the score.
+    # The cost of scoring the untuned judge is halved: a first half that cannot pay for it spends
+    # nothing, and then the second half has twice the budget. A proposal costs at most half of what
+    # remains after the scoring.
     score_cost = n_items * item_cost / UNTUNED_BUDGET_SHARE / 2
     return max(score_cost, 2 * proposal_cost / (1 - UNTUNED_BUDGET_SHARE))
 

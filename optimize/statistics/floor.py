@@ -27,9 +27,10 @@ PLANNED_POWER, ERROR_RATIOS = 0.9, (0.5, 0.75)
 # Normal quantiles for a probability of 90 %: that a judge holds its floor for rho, and that it
 # holds both its floors, for TPR and TNR.
 QUANTILE_OF_ONE_FLOOR, QUANTILE_OF_TWO_FLOORS = 1.281552, 1.632219
-# The width of an interval is itself an estimate. Its relative error is 1 / sqrt(2 f), where f is
-# the effective number of outputs divided by (1 + the design effect). To first order, the variance
-# of a figure's distance from its floor is 1 + 4.5 / f times as large (two floors: 1 + 5.5 / f).
+# The width of an interval is itself an estimate, so a figure's distance from its floor varies more:
+# to first order, its variance is 1 + WIDTH_NOISE / f times as large (4.5 for one floor, 5.5 for
+# two). Here, f is the effective number of outputs divided by 1 + the design effect, and the width's
+# relative error is 1 / sqrt(2 f).
 WIDTH_NOISE = 5
 
 

@@ -283,7 +283,7 @@ def system_differences(
     return differences
 
 
-def labels_needed(estimate: MeanEstimate, width: float) -> int | None:
+def n_labels_for_width(estimate: MeanEstimate, width: float) -> int | None:
     """Return the smallest total number of labels for which the interval has at most this width.
 
     The result is None if even labels on all outputs are too few. With n labels on N outputs, the

@@ -42,7 +42,7 @@ MIN_PROPOSAL_COST = 1e-9
 # times, and the proposer is asked USUAL_PROPOSALS times. A judgement by a candidate, which shows
 # demonstrations or reasons, costs USUAL_PRICE_RATIO times as much as one by the untuned judge.
 USUAL_RACES, USUAL_PROPOSALS, USUAL_PRICE_RATIO = 20, 16, 2.5
-MIN_WORK_SHARE = 1 / 6  # of a usual search's judgements; the smallest useful limit pays for these
+MIN_WORK_SHARE = 1 / 6  # the share of a usual search's judgements that the smallest limit buys
 # The default limit of a run with a free model, in calls: FREE_CALLS, or FREE_CALLS_PER_OUTPUT times
 # the number of labelled outputs if that is larger.
 FREE_CALLS, FREE_CALLS_PER_OUTPUT = 20_000, 4

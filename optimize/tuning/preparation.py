@@ -39,7 +39,7 @@ class PreparedRun:
     `labelled_items` are the labels as they were read, and `all_items` the same labels as items. The
     search learns from `train` and `dev`; the untuned and the tuned judge are measured once on
     `held_out`. `splits` has each split's labels as they were read; None if no labels are held out.
-    `is_choice` says whether the judge's answer is one of two outputs or one of two labels.
+    If `has_dataset_level_only`, the dataset level is the only level at which rho is computed.
 
     Raises SettingsError if the level or the objective in the settings does not fit the labels.
     """
@@ -47,7 +47,7 @@ class PreparedRun:
     settings: Settings
     subject: Subject
     untuned_prompt: Prompt
-    is_choice: bool
+    has_dataset_level_only: bool
     labelled_items: AnyLabels
     all_items: Items
     train: Items
@@ -59,10 +59,10 @@ class PreparedRun:
 
     def __post_init__(self) -> None:
         level, objective = self.settings.level, self.settings.objective
-        check_level(level, self.all_items, are_pairs=self.is_choice)
+        check_level(level, self.all_items, are_pairs=self.has_dataset_level_only)
         self.objective = choose_objective(objective, level, self.subject, self.all_items)
         self.level = choose_level(self.train) if level == "auto" else level
-        if self.is_choice:
+        if self.has_dataset_level_only:
             self.level = "dataset"
 
     @property
@@ -111,7 +111,7 @@ def prepare_run(
         settings=settings,
         subject=subject,
         untuned_prompt=judge.prompt,
-        is_choice=is_pairwise,
+        has_dataset_level_only=is_pairwise,
         labelled_items=labelled_items,
         all_items=as_items(labelled_items),
         train=as_items(splits.train),

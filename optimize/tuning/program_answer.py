@@ -17,8 +17,9 @@ from judges.modules import choice_probabilities
 from judges.prompt import A_OR_B, FieldValue
 from optimize.items import Items
 
-# If people's ratings span more than this many whole numbers, demonstrations use a coarser scale.
-MAX_RATINGS = 100
+# If people's ratings span twice this many whole numbers or more, demonstrations use a coarser
+# scale with at least this many steps.
+MIN_COARSE_STEPS = 100
 
 
 class ProgramError(JudgesError, TypeError):
@@ -82,7 +83,7 @@ class ProgramAnswer:
         if self.values:
             return tuple(map(int, self.values))
         lowest, highest = math.floor(items.human.min()), math.ceil(items.human.max())
-        step = max(1, (highest - lowest) // MAX_RATINGS)
+        step = max(1, (highest - lowest) // MIN_COARSE_STEPS)
         return tuple(range(lowest, max(highest, lowest + 1) + 1, step))
 
 

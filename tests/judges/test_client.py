@@ -218,7 +218,7 @@ def test_a_rate_limit_loses_no_row_and_few_requests_are_in_vain():
 
 @pytest.mark.parametrize(("good", "number"), [(0, 48), (6, 60)])
 def test_a_run_that_fails_nearly_all_from_its_beginning_on_ends(good, number):
-    """42 of 48 are less than 90 %, and 54 of 60 are not; until one succeeds, 48 are sent."""
+    """A run ends when 90 % have failed: 54 of 60, not 42 of 48. Before any success, it sends 48."""
     model = Model(failing(RefusedError("400 from somewhere"), first=good), wait=0.001)
     reason = f"{number - good} of the first {number} judgements failed, as in: 400 from"
     with pytest.raises(FailingRunError, match=reason):

@@ -11,7 +11,7 @@ from optimize.statistics.intervals import Interval
 from optimize.statistics.mean_estimates import (
     MeanEstimate,
     estimate_mean,
-    labels_needed,
+    n_labels_for_width,
     system_differences,
 )
 
@@ -29,7 +29,7 @@ def test_sixteen_passing_labels_leave_a_wide_interval():
     )
     assert result.interval.low < 0.85
     assert result.interval.high == 1
-    number = labels_needed(result, (1 - result.interval.low) / 2)
+    number = n_labels_for_width(result, (1 - result.interval.low) / 2)
     assert number > 60
 
 
@@ -50,12 +50,12 @@ def test_with_the_labels_needed_the_interval_has_the_requested_width():
 
     result = estimate_of(100)
     target = result.interval.half_width
-    number = labels_needed(result, target)
+    number = n_labels_for_width(result, target)
     # Half the width takes about four times the labels.
     assert number == pytest.approx(4 * result.n_labels, rel=0.05)
     again = estimate_of(number)
     assert again.interval.high - again.interval.low == pytest.approx(target, rel=0.15)
-    assert labels_needed(result, 1e-6) is None
+    assert n_labels_for_width(result, 1e-6) is None
 
 
 def test_missing_values_are_counted_or_refused_and_a_constant_judge_adds_nothing():
