@@ -111,8 +111,7 @@ class TuningResult:
             return {name: to_json(figures_of(split)) for name, split in self.splits.items()}
 
         record = fields_json(self, "test", "unseen")
-        if self.shipped == "untuned":
-            record["shipped"] = "seed"  # the name of the untuned judge in JSON
+        record["shipped"] = {"untuned": "seed", "tuned": "tuned"}[self.shipped]  # JSON's names
         no_rhos, no_gain = {"test": None, "test_unseen_systems": None}, {"test": None}
         record["seed_judge"] = no_rhos | by_split(lambda split: split.untuned.rho)
         record["tuned_judge"] = no_rhos | by_split(lambda split: split.tuned.rho)

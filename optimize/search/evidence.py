@@ -41,10 +41,9 @@ class JudgedItems:
     """Items and the judgements of one judge on these items, in the same order.
 
     Outputs are ranked within their documents. But pairs and verdicts are ranked over all documents,
-    and so are ratings if no document has three outputs. Row 0 of `ranks` has the ranks by people's
-    labels, and row 1 the ranks by the judge's scores; rank 1 is the best. `overratings` has how far
-    the judge overrates each output, in standard deviations of ranks; for pairs, its margin minus
-    people's.
+    and so are ratings if no document has three outputs. `ranks` has a row by people's labels and a
+    row by the judge's scores; rank 1 is the best. `overratings` has how far the judge overrates
+    each output, in standard deviations of ranks; for pairs, its margin minus people's.
     """
 
     def __init__(self, items: Items, judgements: Sequence[AnyJudgement], prompt: Prompt) -> None:

@@ -240,7 +240,7 @@ def _test_on_half(
     is_tested = np.isin(items.document_ids, test_items.documents)
     untuned = half.with_threshold(untuned, items.of_rows(np.flatnonzero(~is_tested)))
     untuned_scores = half.scores_or_verdicts(untuned, test_items)
-    scores = held_out_scores(answers, is_tested, half)[is_tested]
+    scores = scores_on_folds(answers, is_tested, half)[is_tested]
     trial = CandidateTrial(judge, test_items, scores, untuned_scores, half.goal)
     trial.record(half, "questions")
     return trial, useful_answers
@@ -266,7 +266,7 @@ def _affordable_judges(
     return judges, max(MIN_ASKED_SHARE, min(1.0, share))
 
 
-def held_out_scores(answers: LabelledAnswers, is_tested: Mask, problem: SearchProblem) -> Vector:
+def scores_on_folds(answers: LabelledAnswers, is_tested: Mask, problem: SearchProblem) -> Vector:
     """Return cross-validated scores or verdicts of the tested outputs; NaN for the others."""
     scores = np.full(len(answers.human), np.nan)
     for fold in set(answers.fold_codes[is_tested].tolist()):
@@ -311,7 +311,7 @@ def question_losses(problem: SearchProblem, candidate: Candidate, items: Items) 
     is_tested = np.ones(len(items), bool)
 
     def objective_with(questions: Sequence[Field]) -> float:
-        scores = held_out_scores(answers.of_questions(questions), is_tested, problem)
+        scores = scores_on_folds(answers.of_questions(questions), is_tested, problem)
         return objective(scores, items, problem.goal)
 
     questions, loss_by_name = answers.choice_fields[:-1], dict[str, float]()

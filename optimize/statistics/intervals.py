@@ -8,8 +8,8 @@ would cover the true value in fewer than 93 or more than 97 of 100 samples (benc
 
 If a user looks at a statistic several times while labels are added (interim analyses), all `looks`
 have the same critical value, so that their intervals hold simultaneously (Pocock 1977). If e is the
-error rate of all looks together, the error rate of each is 1 - (1 - e)^(1 / looks) (Sidak 1967).
-Pocock's own constants are not used. They assume that each look adds equally many labels: if labels
+error rate of all looks, that of each look is 1 - (1 - e)^(1 / looks) (Sidak 1967). Pocock's own
+constants are not used, because they assume that each look adds equally many labels: if labels
 double before each of eight looks, an error rate of .025 becomes .036.
 """
 

@@ -17,8 +17,7 @@ from judges.modules import choice_probabilities
 from judges.prompt import A_OR_B, FieldValue
 from optimize.items import Items
 
-# If people's ratings span twice this many whole numbers or more, demonstrations use a coarser
-# scale with at least this many steps.
+# Demonstrations make a wide range of people's ratings coarser, but leave at least this many steps.
 MIN_COARSE_STEPS = 100
 
 

@@ -24,7 +24,7 @@ from optimize.search.questions import (
     QuestionsNotTestedError,
     ask_questions,
     collect_answers,
-    held_out_scores,
+    scores_on_folds,
 )
 from optimize.search.two_fold_search import two_fold_search
 from optimize.statistics.intervals import contrast_from_documents, random_generator
@@ -149,11 +149,11 @@ def test_a_documents_scores_do_not_depend_on_its_own_labels():
     problem = problem_of(items, items, by=judge)
     answers = collect_answers(problem, Candidate(instruction="Rate.", questions=QUESTIONS), items)
     everything = np.ones(len(items), bool)
-    scores = held_out_scores(answers, everything, problem)
+    scores = scores_on_folds(answers, everything, problem)
     for fold in range(5):
         own = answers.fold_codes == fold
         other = replace(answers, human=np.where(own, 6 - answers.human, answers.human))
-        assert held_out_scores(other, everything, problem)[own] == pytest.approx(scores[own])
+        assert scores_on_folds(other, everything, problem)[own] == pytest.approx(scores[own])
 
 
 def test_decisive_questions_are_found_weighted_and_shipped():
