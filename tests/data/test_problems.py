@@ -77,9 +77,9 @@ def test_rows_that_repeat_the_texts_of_another_are_outputs_and_their_labels_are_
     assert alike.notes[0].endswith("repeats another row's texts (line 3)")
     message = refusal_of(*({**row, "annotator": "x"} for row in rows))
     assert message.startswith(", line 4, field 'label': 'pass' is a second rating of '1'")
-    raters = [{**row, "annotator": name} for row in rows[:2] for name in ("x", "y")]
-    assert [len(output.ratings["label"]) for output in data.read_labels(raters).outputs] == [2, 2]
-    numbered = [{**row, "id": f"r{place}"} for place, row in enumerate(raters)]
+    labels = [{**row, "annotator": name} for row in rows[:2] for name in ("x", "y")]
+    assert [len(output.ratings["label"]) for output in data.read_labels(labels).outputs] == [2, 2]
+    numbered = [{**row, "id": f"r{place}"} for place, row in enumerate(labels)]
     with pytest.raises(data.LabelError, match="has the same texts as row 1, so both may"):
         data.read_labels(numbered)
     joined = data.read_labels(numbered, map={"id": "#row"})
