@@ -2,8 +2,7 @@
 
 1. The answer alone, such as "4" or "**(B)**", as the whole text or as one of its lines.
 2. The answer after a heading at the start of a line, such as "Rating: 4". The key of a JSON object
-   is a heading, too. Headings with "final" or "overall" take precedence, then headings with
-   "rating" or the dimension's name.
+   is a heading, too. Headings of the highest kind take precedence (see `Heading`).
 3. The answer before a reason, such as "4 - clear" or "B: it is precise".
 
 A reply must state exactly one value in these forms, and no other value elsewhere; else NoScoreError
@@ -13,6 +12,7 @@ the original reply.
 
 import re
 from collections.abc import Collection
+from enum import IntEnum
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -34,9 +34,8 @@ def _word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Words in the heading of a final answer, which takes precedence over other answers.
+# Words in the heading of a final answer, and in the heading of an answer.
 _FINAL_WORDS = _word_set("final overall revised updated corrected correction edit")
-# Words in the heading of an answer.
 _ANSWER_WORDS = _word_set(
     "rating ratings rate score scores grade mark answer verdict result judgement judgment label"
     " evaluation assessment preferred preference choice winner decision best"
@@ -110,8 +109,6 @@ _HEADING_MARKUP = re.compile(
     rf"{FIELD_HEADER_PATTERN.pattern}|<(\w{{1,30}})>|</\w{{1,30}}>|<\|[a-z_]{{1,20}}\|>|```[a-z]*"
     r"|\}|[{,]\s*(?=([\"'])[\w -]{1,40}\3\s{0,9}:)"
 )
-
-
 # A number as an answer, such as "4", "-1", "four" or "4 stars".
 _NUMBER_ANSWER = (
     rf"(?P<value>-?{NUMBER_REGEX})(?: *(?:(?i:stars?|points?|pts?)|[⭐★分点점]+))?(?!\w)"
@@ -175,15 +172,21 @@ class AnswerPatterns:
 answer_patterns = lru_cache(maxsize=64)(AnswerPatterns)
 
 
-class Answer(NamedTuple):
-    """An answer in a reply, with its position; `value` is None if the answer is unclear.
+class Heading(IntEnum):
+    """The kinds of headings before answers. Only answers of the highest kind in a reply count."""
 
-    `priority` is 3 if the heading says "final" or "overall", 2 if the heading names the answer or
-    the answer is alone on its line, and 1 otherwise. Only answers of the highest priority count.
-    """
+    NONE = 0  # no heading
+    UNRELATED = 1  # such as "Word count"; a value under it makes answers of the kind OTHER unclear
+    OTHER = 2  # such as "Tone"; also an answer that opens the reply
+    ANSWER = 3  # such as "Rating" or the dimension's name; also an answer alone on its line
+    FINAL = 4  # such as "Final rating" or "Overall"
+
+
+class Answer(NamedTuple):
+    """An answer in a reply, with its position; `value` is None if the answer is unclear."""
 
     value: float | str | None
-    priority: int
+    kind: Heading
     position: int
 
 
@@ -197,16 +200,17 @@ def find_answer(
     """
     stripped_text = text.strip(_SURROUNDING_CHARACTERS).rstrip(".*")
     if (choice := patterns.choice_by_text.get(stripped_text.lower())) is not None:
-        return Answer(choice, 2, text.index(stripped_text))
+        return Answer(choice, Heading.ANSWER, text.index(stripped_text))
     if len(text.strip()) > MAX_REPLY_LENGTH:
         raise NoScoreError(f"more than {MAX_REPLY_LENGTH:,} characters: {quote(text)}")
     answer_names = frozenset(re.findall(r"[^\W\d_]+", " ".join(headings).lower()))
-    answers, other_texts = _find_answers(plain_text(text, patterns), patterns, answer_names)
-    priority = max((answer.priority for answer in answers), default=0)
-    if priority < (2 if needs_heading else 1):
+    answers, text_by_position = _find_answers(plain_text(text, patterns), patterns, answer_names)
+    kind = max((answer.kind for answer in answers), default=Heading.NONE)
+    if kind < (Heading.ANSWER if needs_heading else Heading.OTHER):
         return None
-    answers = [answer for answer in answers if answer.priority == priority]
-    text_after = "\n".join(other for start, other in other_texts if start >= answers[-1].position)
+    answers = [answer for answer in answers if answer.kind == kind]
+    position = answers[-1].position
+    text_after = "\n".join(text for start, text in text_by_position.items() if start >= position)
     later_values = map(patterns.stated_value, patterns.later_pattern.finditer(text_after))
     stated_values = {answer.value for answer in answers}.union(set(later_values) - {None})
     if None in stated_values or len(stated_values) > 1 or _WITHDRAWAL_PHRASE.search(text_after):
@@ -249,52 +253,48 @@ class _Line:
         self.has_incomplete_answer = bool(answer and not is_complete)
         self.has_unclear_answer = bool(_UNCLEAR_ANSWER.match(line, answer_start))  # "N/A" or "~4"
 
-    def heading_priority(
-        self, answer_names: frozenset[str], priority_above: int | None
-    ) -> int | None:
-        """Return the priority of this line's heading, or of a heading alone on the line above."""
-        if priority_above == 0:  # the line above says that this is a quotation: "The text says:"
-            return 0
+    def kind(self, answer_names: frozenset[str], kind_above: Heading, is_first: bool) -> Heading:
+        """Return the kind of this line's heading, or of a heading alone on the line above."""
+        if kind_above is Heading.UNRELATED:  # "The text says:"; this line is a quotation
+            return kind_above
         if self.heading is not None:
-            return _heading_priority(self.heading, answer_names)
-        return priority_above if self.is_answer_alone else None
+            return _heading_kind(self.heading, answer_names)
+        if self.is_answer_alone:
+            return kind_above or Heading.ANSWER
+        opens_reply = self.answer and is_first and not self.reason.endswith("?")
+        return Heading.OTHER if opens_reply else Heading.NONE
 
 
 def _find_answers(
     cleaned_text: str, patterns: AnswerPatterns, answer_names: frozenset[str]
-) -> tuple[list[Answer], list[tuple[int, str]]]:
-    """Return all answers in a plain text, and the texts between answers with their positions."""
+) -> tuple[list[Answer], dict[int, str]]:
+    """Return all answers in a plain text, and the texts between answers by their positions."""
     answers: list[Answer] = []
-    other_texts: list[tuple[int, str]] = []
-    priority_above: int | None = None
+    text_by_position: dict[int, str] = {}
+    kind_above = Heading.NONE
     for line_match in re.finditer(r"\S[^\n]*", cleaned_text):
         line_text, position = line_match[0].rstrip(), line_match.start()
         line = _Line(line_text, patterns)
-        priority = heading_priority = line.heading_priority(answer_names, priority_above)
-        priority_above = heading_priority if line.is_heading_alone else None
-        if priority is None and line.is_answer_alone:
-            priority = 2
-        elif priority is None and not other_texts and not line_text.endswith("?"):
-            priority = 1  # the answer opens the reply
-        if line.answer and priority is not None:
-            value = patterns.stated_value(line.answer) if priority else None
+        kind = line.kind(answer_names, kind_above, is_first=not text_by_position)
+        kind_above = kind if line.is_heading_alone else Heading.NONE
+        if line.answer and kind:
+            value = None if kind is Heading.UNRELATED else patterns.stated_value(line.answer)
             value_position = position + line.answer.start("value")
-            answers.append(Answer(value, max(priority, 1), value_position))
-            other_texts.append((position + line.answer.end(), line.reason))
+            answers.append(Answer(value, max(kind, Heading.OTHER), value_position))
+            text_by_position[position + line.answer.end()] = line.reason
             continue
-        other_texts.append((position, line_text))
-        is_unclear = line.has_unclear_answer and (heading_priority or 0) > 1
-        if heading_priority and (line.has_incomplete_answer or is_unclear):
-            answers.append(Answer(None, heading_priority, position))
-    return answers, other_texts
+        text_by_position[position] = line_text
+        is_unclear = line.has_unclear_answer and kind >= Heading.ANSWER
+        if is_unclear or (line.has_incomplete_answer and kind >= Heading.OTHER):
+            answers.append(Answer(None, kind, position))
+    return answers, text_by_position
 
 
-def _heading_priority(heading: str, answer_names: frozenset[str]) -> int:
-    """Return a heading's priority: 3 to 1 (see `Answer`), or 0 if it is not an answer's heading."""
+def _heading_kind(heading: str, answer_names: frozenset[str]) -> Heading:
+    """Return the kind of a heading with this text."""
     words = re.findall(r"[^\W_]+", heading.lower())
     content_words = set(words) - _NEUTRAL_WORDS
-    if not content_words or len(words) > 9 or re.search(r"\d|^[a-z]$", " ".join(words)):
-        return 0
+    is_no_name = not content_words or len(words) > 9 or re.search(r"\d|^[a-z]$", " ".join(words))
     # The head noun is "clarity" in "clarity of terms", and "count" in "word count".
     phrase = re.split(r" (?:of|in|for|to|across|between|from|with)\b", " ".join(words))[0]
     nouns = [word for word in phrase.split() if word not in _NEUTRAL_WORDS]
@@ -304,8 +304,8 @@ def _heading_priority(heading: str, answer_names: frozenset[str]) -> int:
     is_count = head_noun not in answer_words and _PLURAL_NOUN.search(phrase)
     non_answer_words = content_words & _NON_ANSWER_WORDS - answer_names
     is_of_something_else = non_answer_words and head_noun in _NON_ANSWER_WORDS | _ANSWER_WORDS
-    if is_denied or is_count or is_of_something_else:
-        return 0
+    if is_no_name or is_denied or is_count or is_of_something_else:
+        return Heading.UNRELATED
     if content_words & _FINAL_WORDS:
-        return 3
-    return 2 if content_words <= answer_words else 1
+        return Heading.FINAL
+    return Heading.ANSWER if content_words <= answer_words else Heading.OTHER

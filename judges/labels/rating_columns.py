@@ -90,13 +90,13 @@ def _find_columns(columns: Columns, dimension: str) -> tuple[ColumnTuple, bool]:
     if named_columns or len(possible_columns) > 1:
         return possible_columns, len(possible_columns) == 1
     label_columns = _label_columns(columns, dimension)
-    is_in_catalogue = dimension in catalog.SUBJECT_BY_NAME
-    known_names = {*catalog.SUBJECT_BY_NAME, *columns.table.columns}.difference(label_columns)
-    if not is_in_catalogue and similar_name(dimension, known_names):
-        return (), True  # the dimension is probably misspelt
-    if label_columns or is_in_catalogue:
-        return label_columns, len(label_columns) < 2
-    return columns.number_columns, not columns.number_columns
+    if dimension not in catalog.SUBJECT_BY_NAME:
+        known_names = {*catalog.SUBJECT_BY_NAME, *columns.table.columns}.difference(label_columns)
+        if similar_name(dimension, known_names):
+            return (), True  # the dimension is probably misspelt
+        if not label_columns:
+            return columns.number_columns, not columns.number_columns
+    return label_columns, len(label_columns) < 2
 
 
 def _named_columns(columns: Columns, dimension: str) -> set[str]:
