@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 from summeval import MODELS, QUALITIES, SUMMEVAL, recorded_ratings
 
-from optimize.measuring.swap import figure_difference, swap_outcome
+from optimize.measuring.swap import swap_evidence, swap_outcome
 from optimize.statistics.changed_rows import gain_contributions, interval_on_these_rows
 from optimize.statistics.correlations import Level, correlation
 from optimize.statistics.intervals import Interval, cautious_interval
@@ -159,10 +159,8 @@ def lines(simulations: int) -> Iterator[str]:
                     rng, passed = np.random.default_rng([n, round(1000 * margin)]), []
                     for worse in [loss, 0] * simulations:
                         *both, human = world(rng, n, worse)
-                        interval = figure_difference(*(side(each, human, level) for each in both))[
-                            1
-                        ]
-                        passed.append(passes(interval, margin))
+                        sides = (side(each, human, level) for each in both)
+                        passed.append(passes(swap_evidence(*sides).difference.interval, margin))
                     cells.append(f"{np.mean(passed[::2]):.3f} ({np.mean(passed[1::2]):.2f})")
                 yield f"| {margin:g} | {name} | {word} | {' | '.join(cells)} |"
 

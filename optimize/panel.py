@@ -239,9 +239,9 @@ def split_held_out(
     if tuned:
         print_note(f"note: {count_text(len(tuned), 'row')} left out, on which a member was tuned")
     ids = {item.id for item in task.labels.items} - tuned
-    splits = split(task.labels.subset(ids), seed=seed)
-    train, dev, *held_out = map(frozenset, splits.ids().values())
-    return train | dev, HeldOut(*held_out)
+    ids_by_split = split(task.labels.subset(ids), seed=seed).ids()
+    held_out = HeldOut(ids_by_split["test"], ids_by_split.get("test_unseen_systems"))
+    return frozenset(ids_by_split["train"] + ids_by_split["dev"]), held_out.map(frozenset[str])
 
 
 def _measure_split(scored_by_name: ScoredByName, fit: PanelFit, ids: frozenset[str]) -> PanelSplit:

@@ -28,7 +28,7 @@ from optimize.search.problem import MAX_FAILED_SHARE
 from optimize.statistics.contrasts import contrast_judges
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import Codes, Mask, Matrix, Vector
-from optimize.statistics.panel_weights import fit_joining_weights, subtract_group_means
+from optimize.statistics.panel_weights import fit_joining_weights, group_means
 
 # The numbers of folds in a cross-validation, and of cross-validations with other random folds.
 N_DOCUMENT_FOLDS, N_SYSTEM_FOLDS, N_REPEATS = 5, 4, 3
@@ -98,101 +98,103 @@ def learn_panel(scored_by_name: Mapping[str, ScoredItems], rng: np.random.Genera
     For pairs, the panel's scores are margins in favour of A, from -1 to 1.
     """
     is_pairwise = any(scored.is_pairwise for scored in scored_by_name.values())
-    member_scores, slopes, intercepts, why_excluded = _standardise(
-        scored_by_name, is_pairwise=is_pairwise
-    )
-    member_names = [name for name in sorted(scored_by_name) if name not in why_excluded]
-    whole_panel = np.ones(len(member_names), bool)
-    smaller_panels = list(~np.eye(len(member_names), dtype=bool)) if len(member_names) > 1 else []
-    gain, *other_gains = member_scores.gains_on_folds([whole_panel, *smaller_panels], rng)
+    members = _standardise(scored_by_name, is_pairwise=is_pairwise)
+    names = members.names
+    whole_panel = np.ones(len(names), bool)
+    smaller_panels = list(~np.eye(len(names), dtype=bool)) if len(names) > 1 else []
+    gain, *other_gains = members.gains_on_folds([whole_panel, *smaller_panels], rng)
     if not np.isfinite(gain.standard_error):
         raise SettingsError(
             "label more documents: weights cannot be learned, because people rate outputs "
             "differently in fewer than two documents"
         )
-    all_rows = np.full(member_scores.human.size, True)
-    rhos, (weights,) = member_scores.fit_weights(all_rows, [whole_panel])
-    best_member = member_names[rhos.argmax()]
+    rhos, (weights,) = members.fit_weights(np.full(members.human.size, True), [whole_panel])
+    best_member = names[int(rhos.argmax())]
     is_learned = gain.value > gain.standard_error
-    members = [WeightedMember(best_member, 1)]
+    weighted_members = [WeightedMember(best_member, 1)]
     if is_learned:
         if is_pairwise:
             # In both orders of the pairs, margins have mean 0: intercepts are rounding errors.
-            slopes, intercepts = slopes / slopes.max(), np.zeros_like(intercepts)
+            slopes, intercepts = members.slopes / members.slopes.max(), np.zeros(len(names))
         else:
             # The panel's scores get the mean and standard deviation of people's ratings.
-            people, panel_scores = member_scores.human, member_scores.standardised_scores @ weights
+            people, panel_scores = members.human, members.standardised_scores @ weights
             factor = people.std() / panel_scores.std()
-            slopes = slopes * factor
-            intercepts = intercepts * factor + (people.mean() - factor * panel_scores.mean())
+            shift = people.mean() - factor * panel_scores.mean()
+            slopes, intercepts = members.slopes * factor, members.intercepts * factor + shift
         columns = np.stack([weights, slopes, intercepts]).tolist()
-        members = sorted(map(WeightedMember, member_names, *columns), key=lambda one: -one.weight)
-        members = [member for member in members if member.weight > 0]
+        weighted_members = sorted(map(WeightedMember, names, *columns), key=lambda one: -one.weight)
     return PanelFit(
         kind="learned" if is_learned else "own",
         best_member=best_member,
-        members=tuple(members),
+        members=tuple(member for member in weighted_members if member.weight > 0),
         gain=gain,
-        rho_alone=dict(zip(member_names, rhos.tolist(), strict=True)),
-        rho_added=dict(zip(member_names, other_gains or [gain], strict=True)),
-        why_excluded=why_excluded,
+        rho_alone=dict(zip(names, rhos.tolist(), strict=True)),
+        rho_added=dict(zip(names, other_gains or [gain], strict=True)),
+        why_excluded=members.why_excluded,
     )
 
 
-def _standardise(
-    scored_by_name: Mapping[str, ScoredItems], *, is_pairwise: bool
-) -> tuple["_MemberScores", Vector, Vector, dict[str, str]]:
-    """Return the members' standardised scores, slopes and intercepts, in the order of names.
-
-    The fourth value says why each other judge cannot be a member. A pair is used in both orders, so
-    that it does not matter which output is called A.
-    """
+def _standardise(scored_by_name: Mapping[str, ScoredItems], *, is_pairwise: bool) -> "_Members":
+    """Return the judges that can be members, in the order of names; SettingsError if none can."""
     any_judge = next(iter(scored_by_name.values()))
-    signs = np.array([1, -1] if is_pairwise else [1])
-    human, document_codes = np.outer(signs, any_judge.human).ravel(), _codes(any_judge.document_ids)
-    document_codes = np.tile(document_codes, signs.size)
-    system_codes = np.zeros_like(document_codes) if is_pairwise else _codes(any_judge.system_ids)
-    is_dataset_level = any_judge.level == "dataset"
-    group_codes = np.zeros_like(document_codes) if is_dataset_level else document_codes
-    columns, linear_maps, why_excluded = list[Vector](), list[list[float]](), dict[str, str]()
-    for name in sorted(scored_by_name):
-        scores = np.outer(signs, scored_by_name[name].scores).ravel()
+    scores_by_name = {name: scored.scores for name, scored in sorted(scored_by_name.items())}
+    human = any_judge.human
+    document_codes: Codes = np.unique(any_judge.document_ids, return_inverse=True)[1]
+    system_codes: Codes = np.unique(any_judge.system_ids, return_inverse=True)[1]
+    if is_pairwise:
+        # Each pair is used in both orders, so that it does not matter which output is called A.
+        human = np.concatenate([human, -human])
+        scores_by_name = {name: np.concatenate([m, -m]) for name, m in scores_by_name.items()}
+        document_codes = np.tile(document_codes, 2)
+        system_codes = np.zeros_like(document_codes)
+    group_codes = np.zeros_like(document_codes) if any_judge.level == "dataset" else document_codes
+    line_by_member, why_excluded = dict[str, tuple[float, float]](), dict[str, str]()
+    for name, scores in scores_by_name.items():
         has_score = ~np.isnan(scores)
-        failed_share, known_scores = float((~has_score).mean()), scores[has_score]
+        failed_share, known_scores = float((~has_score).mean()), scores[has_score][:, np.newaxis]
         if failed_share > MAX_FAILED_SHARE:
             why_excluded[name] = f"fails on {failed_share:.0%} of the outputs"
             continue
-        differences = subtract_group_means(known_scores[:, None], group_codes[has_score])
+        differences = known_scores - group_means(known_scores, group_codes[has_score])
         sd = float(np.sqrt(np.mean(differences**2)))
         if sd > MIN_RELATIVE_SD * max(1.0, float(np.abs(known_scores).max())):
-            linear_maps.append([1 / sd, -float(known_scores.mean()) / sd])
-            columns.append(scores)
+            line_by_member[name] = 1 / sd, -float(known_scores.mean()) / sd
         else:
             why_excluded[name] = "tells no two outputs apart"
-    if not linear_maps:
+    if not line_by_member:
         name, reason = next(iter(why_excluded.items()))
         raise SettingsError(f"no judge can be a member: {name} {reason}; give other judges")
-    slopes, intercepts = np.array(linear_maps).T
-    standardised_scores = np.stack(columns, axis=1) * slopes + intercepts
+    slopes, intercepts = np.array([*line_by_member.values()]).T
+    member_scores = np.stack([scores_by_name[name] for name in line_by_member], axis=1)
+    standardised_scores = member_scores * slopes + intercepts
     has_all_scores = ~np.isnan(standardised_scores).any(axis=1)
-    vectors = standardised_scores, human, document_codes, system_codes, group_codes
-    member_scores = _MemberScores(*(vector[has_all_scores] for vector in vectors))
-    return member_scores, slopes, intercepts, why_excluded
+    return _Members(
+        names=[*line_by_member],
+        slopes=slopes,
+        intercepts=intercepts,
+        why_excluded=why_excluded,
+        standardised_scores=standardised_scores[has_all_scores],
+        human=human[has_all_scores],
+        document_codes=document_codes[has_all_scores],
+        system_codes=system_codes[has_all_scores],
+        group_codes=group_codes[has_all_scores],
+    )
 
 
-def _codes(names: Sequence[str]) -> Codes:
-    return np.asarray(np.unique(names, return_inverse=True)[1])
-
-
-@dataclass(frozen=True, slots=True)
-class _MemberScores:
-    """The standardised scores of all members, on the labelled outputs that all of them scored.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Members:
+    """The members, with their standardised scores on the labelled outputs that all of them scored.
 
     `standardised_scores` has a row for each output and a column for each member. Outputs with the
     same number in `group_codes` are ranked together: the outputs of a document, or all outputs. A
     panel is given as a boolean mask over the members.
     """
 
+    names: Sequence[str]
+    slopes: Vector
+    intercepts: Vector
+    why_excluded: Mapping[str, str]
     standardised_scores: Matrix
     human: Vector
     document_codes: Codes
@@ -202,28 +204,28 @@ class _MemberScores:
     def fit_weights(self, rows: Mask, panels: Sequence[Mask]) -> tuple[Vector, Matrix]:
         """Return each member's rho on these rows, and a row with the weights for each panel."""
         group_codes, scores = self.group_codes[rows], self.standardised_scores[rows]
-        label_and_scores = pd.DataFrame(np.column_stack([self.human[rows], scores]))
         # Mid-ranks within groups, with mean 0 and variance 1; 0 if all values of a group are equal.
+        label_and_scores = pd.DataFrame(np.column_stack([self.human[rows], scores]))
         ranks = label_and_scores.groupby(group_codes).rank().to_numpy()
-        ranks = subtract_group_means(ranks, group_codes)
-        squares = pd.DataFrame(ranks**2).groupby(group_codes)
-        deviation = np.sqrt(squares.transform("mean").to_numpy())
+        ranks = ranks - group_means(ranks, group_codes)
+        deviation = np.sqrt(group_means(ranks**2, group_codes))
         ranks = np.divide(ranks, deviation, out=np.zeros_like(ranks), where=deviation > 0)
         # Documents whose outputs people rate alike show nothing about the members.
         has_contrast = deviation[:, 0] > 0
         human_ranks, member_ranks = ranks[has_contrast, :1], ranks[has_contrast, 1:]
         products = pd.DataFrame(member_ranks * human_ranks).groupby(group_codes[has_contrast])
         rhos: Vector = np.nan_to_num(products.mean().mean().to_numpy())
-        centred_scores = subtract_group_means(scores, group_codes)[has_contrast]
+        centred_scores = (scores - group_means(scores, group_codes))[has_contrast]
         panel_weights = np.zeros((len(panels), rhos.size))
         for panel, weights in zip(panels, panel_weights, strict=True):
             # Members with a negative rho get no weight, unless no member has a positive rho.
-            if (is_positive := panel & (rhos > 0)).any():
-                panel = is_positive
-            prior = panel / panel.sum() / 2
-            prior[np.argmax(np.where(panel, rhos, -np.inf))] += 0.5
-            panel_scores = centred_scores[:, panel]
-            weights[panel] = fit_joining_weights(panel_scores, human_ranks[:, 0], prior[panel])
+            is_positive = panel & (rhos > 0)
+            has_weight = is_positive if is_positive.any() else panel
+            prior = has_weight / has_weight.sum() / 2
+            prior[np.argmax(np.where(has_weight, rhos, -np.inf))] += 0.5
+            weights[has_weight] = fit_joining_weights(
+                centred_scores[:, has_weight], human_ranks[:, 0], prior[has_weight]
+            )
         return rhos, panel_weights
 
     def gains_on_folds(self, panels: Sequence[Mask], rng: np.random.Generator) -> list[PanelGain]:

@@ -31,7 +31,7 @@ from optimize.statistics.balanced import MIN_OUTPUTS_FOR_INTERVAL, verdicts
 from optimize.statistics.coefficients import midranks
 from optimize.statistics.correlations import rho_contributions
 from optimize.statistics.floor import MAX_FURTHER_LABELS
-from optimize.statistics.intervals import Contrast, Interval, Mask, Vector, cautious_interval
+from optimize.statistics.intervals import Interval, Mask, Vector, cautious_interval
 from optimize.statistics.rows import scored_rows
 
 SwapOutcome = Literal["better", "not worse", "worse", "undecided"]
@@ -69,25 +69,20 @@ class SwapDecision:
         if self.why_undecided:
             return self.why_undecided
         new, old = short_name(self.new_judge), short_name(self.old_judge)
-        margin, by_more = f"{self.margin:g}", f"by more than {self.margin:g}"
+        by_more, loss = f"by more than {self.margin:g}", f"worse by {self.margin:g}"
         # What is claimed of the new judge, and of which judges the claim would be wrong.
-        match self.outcome, self.is_interval_negative:
-            case "better", _:
-                claim, opposite = f"better than {old}", "no better"
-            case "not worse", True:
-                claim, opposite = (
-                    f"worse than {old}, but by less than {margin}",
-                    f"worse by {margin}",
-                )
-            case "not worse", _:
-                claim, opposite = f"not worse than {old} {by_more}", f"worse by {margin}"
-            case "worse", _:
-                claim, opposite = f"worse than {old} {by_more}", f"worse by {margin} or less"
-            case _, True:
-                claim = f"worse than {old}; these labels cannot tell whether {by_more}"
-                opposite = "not worse"
-            case _:
-                return f"These labels cannot tell whether {new} is worse than {old} {by_more}."
+        claims = {
+            "better": (f"better than {old}", "no better"),
+            "not worse": (f"not worse than {old} {by_more}", loss),
+            "worse": (f"worse than {old} {by_more}", f"{loss} or less"),
+        }
+        if self.is_interval_negative:
+            claims["not worse"] = f"worse than {old}, but by less than {self.margin:g}", loss
+            unsure = f"worse than {old}; these labels cannot tell whether {by_more}"
+            claims["undecided"] = unsure, "not worse"
+        if self.outcome not in claims:
+            return f"These labels cannot tell whether {new} is worse than {old} {by_more}."
+        claim, opposite = claims[self.outcome]
         looks_note = f" in any{looks_text(self.looks)}" if self.looks > 1 else ""
         return (
             f"On documents like these {new} is {claim}. Of judges that are {opposite}, at most 5% "
@@ -156,6 +151,18 @@ class SwapResult(SwapDecision):
         return {**SwapDecision.to_json(self), "short": shortfalls, "undecided": undecided}
 
 
+@dataclass(frozen=True, slots=True)
+class SwapEvidence:
+    """The new judge's figure minus the old judge's, and the documents' contributions to it.
+
+    One document could contribute `possible_contribution`, even if none in the sample does.
+    """
+
+    difference: Difference
+    contributions: Vector
+    possible_contribution: float
+
+
 def decide_swap(
     new_judge: JudgeEntry, old_judge: JudgeEntry, task: Task, margin: float, looks: int = 1
 ) -> SwapResult:
@@ -163,16 +170,15 @@ def decide_swap(
     new_scored, old_scored = paired_scores(new_judge, old_judge)
     comparison = compare_judges([new_judge, old_judge], task)
     judges = sorted(comparison.judges, key=lambda judge: judge.name != new_judge.name)
-    contrast, interval, possible_contribution = figure_difference(new_scored, old_scored, looks)
-    contributions, outcome = contrast.contributions, swap_outcome(interval, margin)
+    evidence = swap_evidence(new_scored, old_scored, looks)
+    outcome = swap_outcome(evidence.difference.interval, margin)
     why_undecided, documents_to_decide = "", None
     if names := [judge.name for judge in judges if judge.overlap.tuned_on_these_labels]:
         names_text = " and ".join(map(short_name, names))
         why_undecided = f"These labels cannot decide: they were used to tune {names_text}."
         outcome = "undecided"  # more labels like these would not help
-    elif interval and outcome == "undecided":
-        documents_to_decide = documents_needed(contributions, possible_contribution, margin, looks)
-    difference = Difference(value=contrast.value, interval=interval, n_documents=contributions.size)
+    elif evidence.difference.interval and outcome == "undecided":
+        documents_to_decide = documents_needed(evidence, margin, looks)
     rows = list_changed_rows(new_scored, old_scored)
     return SwapResult(
         new_judge=new_judge.name,
@@ -182,7 +188,7 @@ def decide_swap(
         why_undecided=why_undecided,
         margin=margin,
         looks=looks,
-        difference=difference,
+        difference=evidence.difference,
         documents_to_decide=documents_to_decide,
         n_changed=len(rows),
         n_by_direction=Counter(row.direction for row in rows),
@@ -208,32 +214,28 @@ def paired_scores(new_judge: JudgeEntry, old_judge: JudgeEntry) -> tuple[ScoredI
     return rows_scored_by_both(*without_tuned_rows(on_common_rows(scores_by_name)).values())
 
 
-def figure_difference(
-    new_scored: ScoredItems, old_scored: ScoredItems, looks: int = 1
-) -> tuple[Contrast, Interval | None, float]:
-    """Return the new judge's figure minus the old judge's, and the 90 % interval of the difference.
-
-    The third value is how much one document could contribute to the difference, even if no document
-    in the sample does (see `cautious_interval`).
-    """
+def swap_evidence(new_scored: ScoredItems, old_scored: ScoredItems, looks: int = 1) -> SwapEvidence:
+    """Return the new judge's figure minus the old judge's, with its 90 % interval."""
     has_verdicts = new_scored.has_verdicts and old_scored.has_verdicts
     contrast = figure_contrast(new_scored, old_scored, has_verdicts=has_verdicts)
     document_ids, human = new_scored.document_ids, new_scored.human
-    n_contributions, possible_contribution = contrast.contributions.size, 0.0
+    contributions, possible_contribution = contrast.contributions, 0.0
+    # Equal contributions have no Student's t interval, but a cautious one.
+    has_interval = contrast.interval is not None or np.unique(contributions).size <= 1
     if has_verdicts:
         labels, counts = np.unique(human, return_counts=True)
-        if counts.min() < MIN_OUTPUTS_FOR_INTERVAL:
-            return contrast, None, possible_contribution
+        has_interval = counts.min() >= MIN_OUTPUTS_FOR_INTERVAL
         is_rarer = human == labels[counts.argmin()]
-        possible_contribution = n_contributions / 2 * _share_of_document(document_ids, is_rarer)
-    elif contrast.interval is None and np.unique(contrast.contributions).size > 1:
-        return contrast, None, possible_contribution
+        possible_contribution = contributions.size / 2 * _share_of_document(document_ids, is_rarer)
     elif new_scored.is_pairwise:
-        possible_contribution = n_contributions * _share_of_document(document_ids, human != 0)
-    elif new_scored.level != "system" and n_contributions:
+        possible_contribution = contributions.size * _share_of_document(document_ids, human != 0)
+    elif has_interval and new_scored.level != "system" and contributions.size:
         possible_contribution = _loss_of_document(old_scored)
-    interval = cautious_interval(contrast.contributions, possible_contribution, looks)
-    return contrast, interval, possible_contribution
+    interval = None
+    if has_interval:
+        interval = cautious_interval(contributions, possible_contribution, looks)
+    difference = Difference(value=contrast.value, interval=interval, n_documents=contributions.size)
+    return SwapEvidence(difference, contributions, possible_contribution)
 
 
 def _share_of_document(document_ids: Sequence[str], is_counted: Mask) -> float:
@@ -255,15 +257,13 @@ def _loss_of_document(old_scored: ScoredItems) -> float:
     return float(np.nanquantile(rho_contributions(rows, old_scored.level), 0.9)) / chance_of_loss
 
 
-def documents_needed(
-    contributions: Vector, possible_contribution: float, margin: float, looks: int
-) -> int | None:
+def documents_needed(evidence: SwapEvidence, margin: float, looks: int) -> int | None:
     """Return how many documents like these would decide about the swap; None for too many."""
-    for multiple in range(2, MAX_FURTHER_LABELS // contributions.size + 1):
-        further_contributions = np.tile(contributions, multiple)
-        interval = cautious_interval(further_contributions, possible_contribution, looks)
+    for multiple in range(2, MAX_FURTHER_LABELS // evidence.contributions.size + 1):
+        contributions = np.tile(evidence.contributions, multiple)
+        interval = cautious_interval(contributions, evidence.possible_contribution, looks)
         if swap_outcome(interval, margin) != "undecided":
-            return int(further_contributions.size)
+            return int(contributions.size)
     return None
 
 

@@ -29,7 +29,7 @@ from optimize.search.optimizer import QUESTION_WRITERS, Exploration, Optimizer
 from optimize.search.problem import CandidateTrial, SearchProblem, first_documents, objective
 from optimize.statistics.balanced import best_threshold, verdicts
 from optimize.statistics.intervals import Codes, Mask, Matrix, Vector, random_generator
-from optimize.statistics.panel_weights import fit_joining_weights, subtract_group_means
+from optimize.statistics.panel_weights import fit_joining_weights, group_means
 
 MAX_QUESTIONS_TESTED = 12  # in one request; if there are more, the proposer's are left out first
 MAX_OUTPUTS_ASKED = 300  # of each half, for the test of questions; more hardly improve the weights
@@ -103,9 +103,9 @@ class LabelledAnswers:
         own_answer_only: Vector = np.eye(len(self.choice_fields))[-1]
         answers, human = self.answers[rows], self.human[rows]
         if self.choice_fields[-1].choices != A_OR_B:
-            answers_and_labels = np.column_stack([answers, human])
-            centred_columns = subtract_group_means(answers_and_labels, self.group_codes[rows])
-            answers, human = centred_columns[:, :-1], centred_columns[:, -1]
+            columns = np.column_stack([answers, human])
+            columns -= group_means(columns, self.group_codes[rows])
+            answers, human = columns[:, :-1], columns[:, -1]
         answer_sd = np.sqrt((answers**2).mean(axis=0))
         is_varied = answer_sd > 0
         if not is_varied[-1]:

@@ -20,8 +20,8 @@ def fit_joining_weights(
     positively with the labels.
 
     `answers`, of shape (outputs, answers), and `human` have a mean of 0 within each group of
-    outputs that are ranked together (see `subtract_group_means`). The columns of `answers` have a
-    mean square of about 1.
+    outputs that are ranked together (see `group_means`). The columns of `answers` have a mean
+    square of about 1.
     """
     from scipy.optimize import nnls
 
@@ -35,8 +35,8 @@ def fit_joining_weights(
     return weights / weights.sum() if weights.any() else prior
 
 
-def subtract_group_means(values: Matrix, group_codes: Codes) -> Matrix:
-    """Subtract from each value the mean of its column over the rows of the same group."""
+def group_means(values: Matrix, group_codes: Codes) -> Matrix:
+    """Return for each value the mean of its column over the rows of the same group."""
     group_sizes = np.maximum(np.bincount(group_codes), 1)
     means = [np.bincount(group_codes, column) / group_sizes for column in values.T]
-    return np.asarray(values - np.column_stack(means)[group_codes])
+    return np.asarray(np.column_stack(means)[group_codes])
