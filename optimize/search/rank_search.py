@@ -256,9 +256,8 @@ class RankSearch:
         with_demos = [replace(parent, demo_set=demo_set) for demo_set in demo_sets]
         alternating = chain(*zip_longest(with_instruction, with_form, with_demos))
         candidates = [parent_without_demos, *filter(None, alternating)]
-        return self._affordable_candidates(
-            each for each in candidates if each.id not in self.trials
-        )
+        untried_candidates = [each for each in candidates if each.id not in self.trials]
+        return self._affordable_candidates(untried_candidates)
 
     def _affordable_candidates(self, candidates: Iterable[Candidate]) -> list[Candidate]:
         """Drop duplicates, the untuned judge, and candidates that the limit does not pay for."""

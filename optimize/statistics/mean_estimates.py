@@ -21,6 +21,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -30,7 +31,6 @@ from optimize.statistics.intervals import (
     MIN_DOCUMENTS_FOR_INTERVAL,
     Interval,
     IntervalEstimate,
-    Matrix,
     Vector,
     effective_sample_size,
     student_quantile,
@@ -91,29 +91,20 @@ def estimate_mean(
     sums, pseudo_sums = _document_sums(label, score, document, weight, bounds, pseudo_labels)
     all_sums = _DocumentSums(*np.hstack([sums, pseudo_sums]))
     n_labels, n_outputs = int(sums.n_labels.sum()), int(sums.n_outputs.sum())
-    labelled_share = n_labels / n_outputs
-    (label_mean, score_mean, labelled_score_mean), _ = _means_and_errors(sums)
-    (label_centre, score_centre, labelled_score_centre), errors = _means_and_errors(all_sums)
-    label_errors, all_score_errors, labelled_score_errors = errors
-    correction_errors = all_score_errors - labelled_score_errors
-    # With the largest weight, the correction is the judge's mean over unlabelled outputs minus the
-    # judge's mean over labelled outputs.
+    labelled_share, scale = n_labels / n_outputs, Interval(*(bounds or (-np.inf, np.inf)))
+    means, _ = _means_and_errors(sums)
+    centres, errors = _means_and_errors(all_sums)
+    # The largest weight makes the correction the mean score of unlabelled minus labelled outputs.
     largest_weight = n_outputs / max(n_outputs - n_labels, 1)
-    correction_variance = float((correction_errors**2).sum())
-    best_weight = -float(label_errors @ correction_errors) / (correction_variance or 1.0)
-    judge_weight = min(max(best_weight, 0.0), largest_weight)
-    label_se = float(np.linalg.norm(label_errors))
-    estimate_se = float(np.linalg.norm(label_errors + judge_weight * correction_errors))
-    # Each document's probability of being drawn for labelling follows from its weight. The error
-    # of the mean over the given outputs comes from the documents that were not drawn.
-    label_weights = np.where(all_sums.weights, all_sums.weights, 1)
-    probabilities = np.minimum(labelled_share * all_sums.n_labels / label_weights, 1)
-    omission_errors = label_errors - judge_weight * labelled_score_errors
-    given_se = float(np.linalg.norm(np.sqrt(1 - probabilities) * omission_errors))
-    lowest, highest = bounds or (-np.inf, np.inf)
-    estimate = label_mean + judge_weight * (score_mean - labelled_score_mean)
-    value = float(np.clip(estimate, lowest, highest))
-    centre = label_centre + judge_weight * (score_centre - labelled_score_centre)
+    judge_weight = _tune_weight(errors, largest_weight)
+    label_se = float(np.linalg.norm(errors.label))
+    estimate_se = float(np.linalg.norm(errors.estimate(judge_weight)))
+    omission_errors = errors.label - judge_weight * errors.labelled_judge
+    given_se = _given_error(all_sums, omission_errors, labelled_share)
+    label_mean, centre = float(means.label), float(centres.estimate(judge_weight))
+    value = float(np.clip(means.estimate(judge_weight), scale.low, scale.high))
+    # A finite population correction, because the ratings of the labelled outputs are known.
+    given_centre = value + (1 - labelled_share) * (centre - value)
     is_labelled = sums.n_labels > 0
     document_weights = sums.weights[is_labelled] / sums.n_labels[is_labelled]
     n_effective = effective_sample_size(document_weights) + len(pseudo_sums.n_labels)
@@ -122,27 +113,18 @@ def estimate_mean(
     degrees_of_freedom = max(label_degrees_of_freedom - (judge_weight > 0), 1)
     quantile = student_quantile(degrees_of_freedom, n_comparisons)
     quantile *= math.sqrt(label_degrees_of_freedom / degrees_of_freedom)
-
-    def clipped_interval(estimate: float, middle: float, half_width: float) -> Interval:
-        """Return an interval around `middle` that includes the estimate, within the scale."""
-        ends = min(middle - half_width, estimate), max(middle + half_width, estimate)
-        low, high = np.clip(ends, lowest, highest)
-        return Interval(float(low), float(high))
-
-    # A finite population correction, because the ratings of the labelled outputs are known.
-    given_centre = value + (1 - labelled_share) * (centre - value)
     label_half_width = student_quantile(label_degrees_of_freedom, n_comparisons) * label_se
-    label_interval = clipped_interval(label_mean, label_centre, label_half_width)
+    label_interval = _interval(label_mean, float(centres.label), label_half_width, scale)
     agreement = 0.0
     if label_se > 0 and n_labels < n_outputs:
         variance_reduction = (1 - (estimate_se / label_se) ** 2) * largest_weight
         agreement = float(np.sqrt(np.clip(variance_reduction, 0, 1)))
     return MeanEstimate(
         value=value,
-        interval=clipped_interval(value, centre, quantile * estimate_se),
-        given_interval=clipped_interval(value, given_centre, quantile * given_se),
-        labels_only=IntervalEstimate(float(label_mean), label_interval),
-        judge_only=float(score_mean),
+        interval=_interval(value, centre, quantile * estimate_se, scale),
+        given_interval=_interval(value, given_centre, quantile * given_se, scale),
+        labels_only=IntervalEstimate(label_mean, label_interval),
+        judge_only=float(means.judge),
         weight=judge_weight / largest_weight,
         n_labels=n_labels,
         n_judgements=n_outputs - n_labels,
@@ -188,8 +170,7 @@ def _document_sums(
         )
     labels, weights = np.nan_to_num(labels), np.where(has_label, weights, 0)
     weights = weights * (n_labels / weights.sum())
-    n_outputs = np.ones(scores.size)
-    columns = has_label, weights, weights * labels, weights * scores, n_outputs, scores
+    columns = has_label, weights, weights * labels, weights * scores, np.ones_like(scores), scores
     sums = (np.bincount(document_codes, column).astype(float) for column in columns)
     n_pseudo = N_PSEUDO_DOCUMENTS
     if bounds and not pseudo_labels:
@@ -262,24 +243,19 @@ def system_differences(
     scale_width = bounds[1] - bounds[0]
     squares = label_differences[np.abs(label_differences) > 0] ** 2
     usual_difference = float(np.sqrt(squares.mean())) if squares.size else scale_width
+    estimate_difference = partial(
+        estimate_mean,
+        weight=weights,
+        bounds=(-scale_width, scale_width),
+        pseudo_labels=(-usual_difference, usual_difference),
+    )
     differences = []
     for pair, labels, scores in zip(pairs, label_differences, score_differences, strict=True):
-        if np.isfinite(labels).sum() < MIN_DOCUMENTS_FOR_INTERVAL:
-            continue
-        pair_estimate, joint_estimate = (
-            estimate_mean(
-                labels,
-                scores,
-                weight=weights,
-                bounds=(-scale_width, scale_width),
-                pseudo_labels=(-usual_difference, usual_difference),
-                n_comparisons=n_comparisons,
-            )
-            for n_comparisons in (1, len(pairs))
-        )
-        # Documents without outputs of both systems do not count as failures.
-        pair_estimate = replace(pair_estimate, n_failed=0)
-        differences.append(SystemDifference(*pair, pair_estimate, joint_estimate.interval))
+        if np.isfinite(labels).sum() >= MIN_DOCUMENTS_FOR_INTERVAL:
+            # Documents without outputs of both systems do not count as failures.
+            pair_estimate = replace(estimate_difference(labels, scores), n_failed=0)
+            joint_estimate = estimate_difference(labels, scores, n_comparisons=len(pairs))
+            differences.append(SystemDifference(*pair, pair_estimate, joint_estimate.interval))
     return differences
 
 
@@ -300,16 +276,45 @@ def n_labels_for_width(estimate: MeanEstimate, width: float) -> int | None:
     return int(sufficient_n_labels[0]) if sufficient_n_labels.size else None
 
 
-def _means_and_errors(sums: _DocumentSums) -> tuple[Vector, Matrix]:
-    """Return the mean label, score and score of labelled outputs, and the errors of these means.
+class _Terms(NamedTuple):
+    """Three means over outputs, of shape (), or the documents' parts in their errors."""
 
-    The errors, of shape (3, documents), are the documents' parts in the error of each mean. The sum
-    of squares of a row is an unbiased estimate of the variance of its mean.
-    """
+    label: Vector
+    judge: Vector
+    labelled_judge: Vector
+
+    def estimate(self, judge_weight: float) -> Vector:
+        return self.label + judge_weight * (self.judge - self.labelled_judge)
+
+
+def _means_and_errors(sums: _DocumentSums) -> tuple[_Terms, _Terms]:
+    """Return the means, and errors whose squares sum to unbiased estimates of their variances."""
     weight_sums = np.array([sums.weights, sums.n_outputs, sums.weights])
     value_sums = np.array([sums.labels, sums.all_scores, sums.scores])
     totals = weight_sums.sum(axis=1, keepdims=True)
     means = value_sums.sum(axis=1, keepdims=True) / totals
     n_documents = np.maximum((weight_sums > 0).sum(axis=1, keepdims=True), 2)
     errors = np.sqrt(n_documents / (n_documents - 1)) * (value_sums - means * weight_sums) / totals
-    return means[:, 0], errors
+    return _Terms(*means[:, 0]), _Terms(*errors)
+
+
+def _tune_weight(errors: _Terms, largest_weight: float) -> float:
+    """Return the weight of the judge's scores that minimises the variance of the estimate."""
+    correction_errors = errors.judge - errors.labelled_judge
+    correction_variance = float((correction_errors**2).sum())
+    best_weight = -float(errors.label @ correction_errors) / (correction_variance or 1.0)
+    return min(max(best_weight, 0.0), largest_weight)
+
+
+def _given_error(sums: _DocumentSums, omission_errors: Vector, labelled_share: float) -> float:
+    """Return the error of the mean over the given outputs, due to documents that were not drawn."""
+    # Each document's probability of being drawn for labelling follows from its weight.
+    label_weights = np.where(sums.weights, sums.weights, 1)
+    probabilities = np.minimum(labelled_share * sums.n_labels / label_weights, 1)
+    return float(np.linalg.norm(np.sqrt(1 - probabilities) * omission_errors))
+
+
+def _interval(value: float, centre: float, half_width: float, scale: Interval) -> Interval:
+    """Return an interval around the centre that includes the value, within the scale."""
+    ends = min(centre - half_width, value), max(centre + half_width, value)
+    return Interval(*np.clip(ends, scale.low, scale.high).tolist())
