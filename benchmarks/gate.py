@@ -159,7 +159,7 @@ class World:
                 places = divmod(np.arange(human.size), self.outputs)
                 gap = contrast_judges(tuned, untuned, human, *places, level=self.level)
                 contrasts.append([gap])
-            decisions.append(decide_by_gain([contrasts], self.level, rng, DEFAULT_RISK))
+            decisions.append(decide_by_gain({"finalists": contrasts}, self.level, rng))
         return decisions
 
 

@@ -127,15 +127,13 @@ class SearchBudget:
         self.proposal_cost = max(self.proposal_cost, cost)
 
     @contextmanager
-    def reserving(self, cost: float) -> Iterator[None]:
-        """Lower the limit by `cost` inside a `with` block, so that its steps leave this amount."""
-        self._reserve(cost)
+    def limited_to(self, limit: float, *, reserve: float = 0) -> Iterator[None]:
+        """Set another limit inside a `with` block, whose steps leave `reserve` of it."""
+        outer_limit, outer_reserved_cost = self.limit, self.reserved_cost
+        self.limit, self.reserved_cost = limit - reserve, outer_reserved_cost + reserve
+        self.on_reserve(self.reserved_cost)
         try:
             yield
         finally:
-            self._reserve(-cost)
-
-    def _reserve(self, cost: float) -> None:
-        self.limit -= cost
-        self.reserved_cost += cost
-        self.on_reserve(self.reserved_cost)
+            self.limit, self.reserved_cost = outer_limit, outer_reserved_cost
+            self.on_reserve(self.reserved_cost)

@@ -11,9 +11,11 @@ is the larger mean gain of the two kinds, also in each permutation.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
+from typing import Literal
 
 import numpy as np
 
@@ -25,8 +27,9 @@ from optimize.search.problem import DEFAULT_RISK, CandidateTrial, Goal, SearchPr
 from optimize.statistics.balanced import is_clearly_worse
 from optimize.statistics.intervals import Contrast, Interval, random_generator
 
-# The estimated gains of one kind of change: a list for each half of the labels.
-GainsByHalf = Sequence[Sequence[Contrast]]
+Change = Literal["finalists", "questions"]  # the two kinds of change
+# The estimated gains of each kind of change: a list for each half of the labels.
+GainsByChange = Mapping[Change, Sequence[Sequence[Contrast]]]
 N_PERMUTATIONS = 2000  # drawn at random for the test
 # This number widens the interval for dataset-level rho, because the permutation test ignores that
 # ranks depend on the sample of documents. Without it, up to .136 of judges that are no better would
@@ -55,14 +58,13 @@ class QuestionTest:
 class Gain:
     """The mean gain over the untuned judge of all tuned judges with one kind of change.
 
-    `change_index` is 0 for finalists, and 1 for judges that ask questions. A tuned judge passes the
-    test if the interval lies above 0.
+    A tuned judge passes the test if the interval lies above 0.
     """
 
     value: float
     interval: Interval
     n_documents: int
-    change_index: int = 0
+    change: Change = "finalists"
 
 
 NO_GAIN = Gain(value=math.nan, interval=Interval(math.nan, math.nan), n_documents=0)
@@ -102,17 +104,17 @@ def decide(
     If questions have a larger gain than finalists, the tuned judge is the one that asks questions.
     Otherwise it is the finalist with the largest gain after a deduction for its cost.
     """
-    trials_by_change = trials_by_half, [[trial] for trial in question_test.trials]
-    if not any(chain(*trials_by_change)):
+    gains_by_change: GainsByChange = {
+        "finalists": [[trial.gain_estimate for trial in trials] for trials in trials_by_half],
+        "questions": [[trial.gain_estimate] for trial in question_test.trials],
+    }
+    if not any(chain(*gains_by_change.values())):
         reason = f"No reliable candidate beat the untuned judge on train ({n_tried} tried)."
         return problem.untuned, ShipDecision(ships=False, reason=reason)
-    gains_by_change = [
-        [[trial.gain_estimate for trial in half] for half in halves] for halves in trials_by_change
-    ]
     risk, rng = problem.options.risk, random_generator(problem.options.seed, "gate")
     decision = decide_by_gain(gains_by_change, problem.goal, rng, risk)
     gain = decision.gain
-    if question_test.candidate and (gain.change_index == 1 or not any(trials_by_half)):
+    if question_test.candidate and (gain.change == "questions" or not any(trials_by_half)):
         tuned, trials = question_test.candidate, list(question_test.trials)
     else:
         trials = choose_best_trials(problem, chain(*trials_by_half))
@@ -177,34 +179,31 @@ def mean_gain(trials: Sequence[CandidateTrial]) -> float:
 
 
 def decide_by_gain(
-    gains_by_change: Sequence[GainsByHalf],
-    search_goal: Goal,
-    rng: np.random.Generator,
-    risk: float = DEFAULT_RISK,
+    gains_by_change: GainsByChange, goal: Goal, rng: np.random.Generator, risk: float = DEFAULT_RISK
 ) -> ShipDecision:
     """Decide whether the tuned judge ships, by its gains over the untuned judge."""
     gain = largest_gain(gains_by_change, rng, risk)
-    ships = gain.interval.low > 0
-    n_needed = max(fewest_documents(risk), MIN_UNTIED_DOCUMENTS if search_goal == "dataset" else 0)
+    return ShipDecision(ships=gain.interval.low > 0, reason=_reason(gain, goal, risk), gain=gain)
+
+
+def _reason(gain: Gain, goal: Goal, risk: float) -> str:
+    n_needed = max(fewest_documents(risk), MIN_UNTIED_DOCUMENTS if goal == "dataset" else 0)
     subject_text = f"Cross-validated on {gain.n_documents} documents, tuned prompts"
-    amount_text = f"the untuned judge by {abs(gain.value):.3f} {metric_name(search_goal)}"
+    amount_text = f"the untuned judge by {abs(gain.value):.3f} {metric_name(goal)}"
     gain_text = f"{subject_text} beat {amount_text}. If tuning did nothing,"
-    if ships:
-        reason = f"{gain_text} {100 * risk:g}% of such runs would ship all the same."
-    elif gain.n_documents < n_needed or not math.isfinite(gain.interval.low):
-        reason = (
+    if gain.interval.low > 0:
+        return f"{gain_text} {100 * risk:g}% of such runs would ship all the same."
+    if gain.n_documents < n_needed or not math.isfinite(gain.interval.low):
+        return (
             f"The documents ({gain.n_documents}) are too few, or their labels or scores too alike, "
-            "to compare the tuned with the untuned judge at "
-            f"{option_name('risk', f'{risk:g}')}: labels and scores must differ in at least "
-            f"{n_needed} documents."
+            f"to compare the tuned with the untuned judge at {option_name('risk', f'{risk:g}')}: "
+            f"labels and scores must differ in at least {n_needed} documents."
         )
-    elif abs(gain.value) < 0.0005:
-        reason = f"{subject_text} are as good as the untuned judge ({metric_name(search_goal)})."
-    elif gain.value <= 0:
-        reason = f"{subject_text} fall short of {amount_text}."
-    else:
-        reason = f"{gain_text} over {100 * risk:g}% of runs would show as much."
-    return ShipDecision(ships=ships, reason=reason, gain=gain)
+    if abs(gain.value) < 0.0005:
+        return f"{subject_text} are as good as the untuned judge ({metric_name(goal)})."
+    if gain.value <= 0:
+        return f"{subject_text} fall short of {amount_text}."
+    return f"{gain_text} over {100 * risk:g}% of runs would show as much."
 
 
 def metric_name(search_goal: Goal) -> str:
@@ -240,23 +239,22 @@ def choose_best_trials(
 
 
 def largest_gain(
-    gains_by_change: Sequence[GainsByHalf], rng: np.random.Generator, risk: float = DEFAULT_RISK
+    gains_by_change: GainsByChange, rng: np.random.Generator, risk: float = DEFAULT_RISK
 ) -> Gain:
     """Return the mean gain of the better kind of change, weighting halves by their documents.
 
     The gain's interval lies above zero if the gain is larger than in a share 1 - `risk` of random
     permutations. The interval is infinite if there are too few documents.
     """
-    n_changes = len(gains_by_change)
-    # The first row is no random draw: it swaps no judges, so it has the actual gains.
-    gain_sums = np.zeros((1 + N_PERMUTATIONS, n_changes))
-    n_documents, n_untied = np.zeros(n_changes, int), np.zeros(n_changes)
-    for gains_of_half in zip_longest(*gains_by_change, fillvalue=()):
+    # The first draw is not random: it swaps no judges, so it has the actual gains.
+    gain_sums = {change: np.zeros(1 + N_PERMUTATIONS) for change in gains_by_change}
+    n_documents, n_untied = defaultdict[Change, int](int), defaultdict[Change, float](float)
+    for gains_of_half in zip_longest(*gains_by_change.values(), fillvalue=()):
         # A draw swaps the two judges on random documents, which are the same for both changes.
         documents = _document_ids(chain(*gains_of_half))
         signs = rng.choice([-1.0, 1.0], (N_PERMUTATIONS, len(documents)))
         signs = np.vstack([np.ones(len(documents)), signs])
-        for change_index, all_estimates in enumerate(gains_of_half):
+        for change, all_estimates in zip(gains_by_change, gains_of_half, strict=True):
             estimates = [estimate for estimate in all_estimates if estimate.documents]
             if not estimates:
                 continue
@@ -265,25 +263,24 @@ def largest_gain(
                 for estimate in estimates
             ]
             n_in_half = len(_document_ids(estimates))
-            gain_sums[:, change_index] += n_in_half * np.mean(gains_by_draw, axis=0)
-            n_documents[change_index] += n_in_half
-            n_untied[change_index] += min(estimate.n_untied for estimate in estimates)
-    is_tested = n_documents > 0
-    if not is_tested.any():
+            gain_sums[change] += n_in_half * np.mean(gains_by_draw, axis=0)
+            n_documents[change] += n_in_half
+            n_untied[change] += min(estimate.n_untied for estimate in estimates)
+    if not n_documents:
         return NO_GAIN
-    mean_gains = gain_sums[:, is_tested] / n_documents[is_tested]
-    best_change = int(np.flatnonzero(is_tested)[mean_gains[0].argmax()])
-    largest_gains, fewest_untied = mean_gains.max(axis=1), n_untied[is_tested].min()
-    value, n_tested, half_width = float(largest_gains[0]), int(n_documents[best_change]), math.inf
+    mean_gains = {change: gain_sums[change] / n for change, n in n_documents.items()}
+    best_change = max(mean_gains, key=lambda change: float(mean_gains[change][0]))
+    largest_gains, fewest_untied = np.max([*mean_gains.values()], axis=0), min(n_untied.values())
+    value, n_tested, half_width = float(largest_gains[0]), n_documents[best_change], math.inf
     if n_tested > 1 and fewest_untied >= MIN_UNTIED_DOCUMENTS:
         # The half-width is the (1 - risk) quantile of the draws' gains. The factor 1 + 1e-9 keeps
         # a gain that equals the quantile from exceeding it by a rounding error.
         quantile = float(np.sort(largest_gains)[::-1][int(risk * len(largest_gains))])
         half_width = max(0.0, quantile) * (1 + 1e-9)
         # If the goal is not dataset-level rho, `n_untied` is infinite, and this factor is 1.
-        half_width *= 1 + RANK_CORRECTION / (float(fewest_untied) - RANK_CORRECTION)
+        half_width *= 1 + RANK_CORRECTION / (fewest_untied - RANK_CORRECTION)
     interval = Interval(value - half_width, value + half_width)
-    return Gain(value=value, interval=interval, n_documents=n_tested, change_index=best_change)
+    return Gain(value=value, interval=interval, n_documents=n_tested, change=best_change)
 
 
 def _document_ids(gain_estimates: Iterable[Contrast]) -> list[str]:

@@ -47,6 +47,14 @@ class SearchResult:
         return ByJudge(untuned=self.untuned_candidate, tuned=self.tuned_candidate)
 
 
+@dataclass(slots=True)
+class HalfResult:
+    """The optimizer's finalists from one half, and their trials; None until they are tested."""
+
+    exploration: Exploration
+    trials: Sequence[CandidateTrial] | None = None
+
+
 def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResult:
     """Run the optimizer on both halves, test what it finds, and decide which judge ships."""
     train, dev, add_record = problem.train, problem.dev, problem.add_record
@@ -54,85 +62,84 @@ def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResul
         replace(problem, add_record=partial(add_record, half=1)),
         replace(problem, add_record=partial(add_record, half=2), train=dev, dev=train),
     )
-    explorations, trials_by_half = _explore_halves(optimizer, halves)
-    question_test = _test_questions(halves, explorations)
-    tried_ids = {trial.candidate.id for trial in chain(*trials_by_half, question_test.trials)}
+    results = _search_halves(optimizer, halves)
+    explorations = [result.exploration for result in results]
+    is_cross_validated = any(exploration.cross_validation for exploration in explorations)
+    # A cross-validated judge has learned from both halves, so neither can test it with questions.
+    question_test = QuestionTest() if is_cross_validated else _test_questions(halves, results)
+    all_trials = chain(question_test.trials, *(result.trials or () for result in results))
+    tried_ids = {trial.candidate.id for trial in all_trials}
     tried_ids.update(*(exploration.candidate_ids for exploration in explorations))
     n_tried = len(tried_ids - {problem.untuned.id})
-    # The budget may have ended after an exploration, before its finalists were tested.
-    was_tested = len(trials_by_half) == len(explorations)
-    tuned, decision = decide(problem, trials_by_half if was_tested else [], n_tried, question_test)
-    reason, limit_reached = decision.reason + question_test.note, question_test.limit_reached
-    # If a limit ended the search without finalists, it was too small, even if no optimizer says so.
-    refused_all = problem.evaluator.budget.has_refused and not any(trials_by_half)
-    was_cut_short = refused_all or all(each.limit_reached for each in explorations)
-    if not was_tested and not question_test.trials:
-        limit_reached = True
-        reason = (
-            "The limit ended the search before a candidate was tested on documents held out from "
-            f"it ({n_tried} tried).{question_test.note}"
-        )
-    elif was_cut_short and not decision.ships:
-        limit_reached = True
-        reason += " The limit was too small to try more candidates."
-    is_cross_validated = any(exploration.cross_validation for exploration in explorations)
+    tuned, decision = _decide(problem, results, n_tried, question_test)
     threshold_items = problem.train_and_dev if is_cross_validated else train
     untuned = problem.with_threshold(problem.untuned, threshold_items)
     return SearchResult(
         tuned_candidate=untuned if tuned.id == untuned.id else tuned,
         untuned_candidate=untuned,
-        decision=replace(decision, reason=reason, limit_reached=limit_reached),
+        decision=decision,
         n_tried=n_tried,
         last_round=LastRound.combine([exploration.last_round for exploration in explorations]),
     )
 
 
-def _test_questions(
-    halves: Sequence[SearchProblem], explorations: Sequence[Exploration]
-) -> QuestionTest:
+def _decide(
+    problem: SearchProblem, results: Sequence[HalfResult], n_tried: int, question_test: QuestionTest
+) -> tuple[Candidate, ShipDecision]:
+    """Choose the tuned judge, and decide whether it ships or the limit was too small to say."""
+    trials_by_half = [result.trials for result in results if result.trials is not None]
+    is_tested = len(trials_by_half) == len(results)
+    if not is_tested and not question_test.trials:
+        reason = (
+            "The limit ended the search before a candidate was tested on documents held out from "
+            f"it ({n_tried} tried).{question_test.note}"
+        )
+        return problem.untuned, ShipDecision(ships=False, reason=reason, limit_reached=True)
+    tuned, decision = decide(problem, trials_by_half if is_tested else [], n_tried, question_test)
+    reason, limit_reached = decision.reason + question_test.note, question_test.limit_reached
+    # If a limit ended the search without finalists, it was too small, even if no optimizer says so.
+    has_refused_all = problem.evaluator.budget.has_refused and not any(trials_by_half)
+    is_too_small = has_refused_all or all(each.exploration.limit_reached for each in results)
+    if is_too_small and not decision.ships:
+        limit_reached = True
+        reason += " The limit was too small to try more candidates."
+    return tuned, replace(decision, reason=reason, limit_reached=limit_reached)
+
+
+def _test_questions(halves: Sequence[SearchProblem], results: Sequence[HalfResult]) -> QuestionTest:
     """Test questions. If they cannot be tested, the result has a note on the reason."""
-    if any(exploration.cross_validation for exploration in explorations):
-        return QuestionTest()  # the judge has learned from both halves, so neither can test it
+    explorations = [result.exploration for result in results]
     # If the budget ended before a half was explored, an empty exploration stands for the half.
-    n_unexplored = len(halves) - len(explorations)
+    explorations += [Exploration()] * (len(halves) - len(results))
     try:
-        return ask_questions(halves, [*explorations, *[Exploration()] * n_unexplored])
+        return ask_questions(halves, explorations)
     except QuestionsNotTestedError as error:
         return QuestionTest(note=f" Questions do not ship: {error}.")
     except BUDGET_ERRORS as error:
         return QuestionTest(note=f" Questions were not tested: {error}.", limit_reached=True)
 
 
-def _explore_halves(
-    optimizer: Optimizer, halves: Sequence[SearchProblem]
-) -> tuple[list[Exploration], list[list[CandidateTrial]]]:
+def _search_halves(optimizer: Optimizer, halves: Sequence[SearchProblem]) -> list[HalfResult]:
     """Run the optimizer on each half, and test its finalists, until the budget is spent."""
-    budget = halves[0].evaluator.budget
-    initial_limit = budget.limit
-    explorations, trials_by_half = list[Exploration](), list[list[CandidateTrial]]()
+    budget, results = halves[0].evaluator.budget, list[HalfResult]()
     question_cost = question_test_cost(halves[0], optimizer)
-    with budget.reserving(question_cost), suppress(*BUDGET_ERRORS):
+    with budget.limited_to(budget.limit, reserve=question_cost), suppress(*BUDGET_ERRORS):
         # On the first half, the optimizer may spend half of the budget; on the second half, all
         # that is left of it. The test of either half's finalists may spend all that is left, too.
-        test_limit = budget.limit
         first_half_limit = budget.total_cost + budget.remaining / 2
-        for half, optimizer_limit in zip(halves, (first_half_limit, test_limit), strict=True):
-            budget.limit = optimizer_limit
-            untuned_cost = half.evaluator.item_cost(half.untuned) * len(half.dev)
-            reserve = min(FINALISTS_COST * untuned_cost, MAX_TEST_SHARE * budget.remaining)
-            with budget.reserving(reserve):
+        for half, limit in zip(halves, (first_half_limit, budget.limit), strict=True):
+            dev_cost = half.evaluator.item_cost(half.untuned) * len(half.dev)
+            reserve = min(FINALISTS_COST * dev_cost, MAX_TEST_SHARE * (limit - budget.total_cost))
+            with budget.limited_to(limit, reserve=reserve):
                 exploration = optimizer(half)
             if not isinstance(exploration, Exploration):
-                raise SettingsError(
-                    f"the optimizer returned {type(exploration)}, not an Exploration"
-                )
-            explorations.append(exploration)
-            budget.limit = test_limit
-            trials_by_half.append(score_finalists(half, exploration))
+                fault = f"the optimizer returned {type(exploration)}, not an Exploration"
+                raise SettingsError(fault)
+            results.append(HalfResult(exploration))
+            results[-1].trials = score_finalists(half, exploration)
             if exploration.cross_validation:
                 break
-    budget.limit = initial_limit  # after an error, the limit may still be that of the first half
-    return explorations, trials_by_half
+    return results
 
 
 def smallest_budget(round_cost: float, finalists_cost: float, questions_cost: float) -> float:

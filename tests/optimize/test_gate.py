@@ -35,7 +35,8 @@ def halves(rng, documents, noise, outputs=4):
 def gain_of(differences, rng, risk):
     """The gain of one finalist with these differences, one a document."""
     names = [f"d{number:03}" for number in range(len(differences))]
-    return gate.largest_gain([[[contrast_from_documents(differences, names)]]], rng, risk)
+    contrast = contrast_from_documents(differences, names)
+    return gate.largest_gain({"finalists": [[contrast]]}, rng, risk)
 
 
 def at_most(risk):
@@ -44,9 +45,8 @@ def at_most(risk):
 
 
 def verdict(finalists, goal, rng, risk=DEFAULT_RISK):
-    return gate.decide_by_gain(
-        [[[replace(each, goal=goal).gain_estimate] for each in finalists]], goal, rng, risk
-    )
+    gains = [[replace(each, goal=goal).gain_estimate] for each in finalists]
+    return gate.decide_by_gain({"finalists": gains}, goal, rng, risk)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_judges_that_are_no_better_ship_about_as_often_as_the_risk(goal, documen
         both = map(passing, both) if goal == "balanced" else both
         gains = [[replace(each, goal=goal).gain_estimate] for each in both]
         for risk in ships:
-            ships[risk] += gate.decide_by_gain([gains], goal, rng, risk).ships
+            ships[risk] += gate.decide_by_gain({"finalists": gains}, goal, rng, risk).ships
     assert all(number <= at_most(risk) for risk, number in ships.items())
 
 
@@ -92,7 +92,7 @@ def test_an_equal_judge_with_fewer_ties_ships_about_as_often_as_the_risk():
         for _ in range(2):
             human, *judges = tied_world(rng, 60)
             contrasts.append([contrast_judges(*judges, human, document, level="dataset")])
-        choices.append(gate.decide_by_gain([contrasts], "dataset", rng))
+        choices.append(gate.decide_by_gain({"finalists": contrasts}, "dataset", rng))
     assert sum(choice.ships for choice in choices) <= at_most(DEFAULT_RISK)
     # The gain of a run has a standard deviation of about .06, the mean one of .007.
     gains = [choice.gain.value for choice in choices]
@@ -102,7 +102,7 @@ def test_an_equal_judge_with_fewer_ties_ships_about_as_often_as_the_risk():
 def test_the_gain_over_both_halves_is_weighted_by_documents():
     rows = [0.4], [0.0, 0.1, 0.5], [np.nan]
     contrasts = [[contrast_from_documents(np.array(r), [*map(str, range(len(r)))])] for r in rows]
-    gain = gate.largest_gain([contrasts], random_generator(0))
+    gain = gate.largest_gain({"finalists": contrasts}, random_generator(0))
     assert (gain.value, gain.n_documents) == (pytest.approx(0.25), 4)
 
 
@@ -110,7 +110,7 @@ def test_the_gain_is_the_finalists_mean_and_a_document_is_swapped_for_all_of_the
     """Either finalist's mean: (.2 + .4) / 2 and .6; the second has no figure on document b."""
     rows = np.array([0.2, 0.4]), np.array([0.6, np.nan])
     finalists = [contrast_from_documents(row, ["a", "b"]) for row in rows]
-    gain = gate.largest_gain([[finalists]], random_generator(0), 0.3)
+    gain = gate.largest_gain({"finalists": [finalists]}, random_generator(0), 0.3)
     assert (gain.value, gain.n_documents) == (pytest.approx((0.3 + 0.6) / 2), 2)
     # Document a adds .35 and b .1, so the four swaps are .45, .25, -.25 and -.45: a quarter is
     # .45, and the next one .25.
@@ -123,9 +123,8 @@ def test_nearly_constant_labels_are_too_alike_for_the_gate_at_dataset_level():
         human = (np.arange(30) >= each).astype(float)
         noise = random_generator(0).normal(size=30)
         sides = (human + 0.001 * noise, noise, human, np.arange(30))
-        choice = gate.decide_by_gain(
-            [[[contrast_judges(*sides, level="dataset")]] * 2], "dataset", random_generator(1)
-        )
+        gains = [[contrast_judges(*sides, level="dataset")]] * 2
+        choice = gate.decide_by_gain({"finalists": gains}, "dataset", random_generator(1))
         assert choice.ships == ships
         assert ("scores too alike" in choice.why) != ships
 

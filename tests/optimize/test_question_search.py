@@ -198,10 +198,11 @@ def test_the_better_of_two_kinds_of_change_is_tested_and_an_equal_second_changes
     rng = np.random.default_rng(0)
     names = [f"d{n}" for n in range(30)]
     weak, strong = (contrast_from_documents(rng.normal(mean, 0.2, 30), names) for mean in (0, 0.2))
-    alone = gate.largest_gain([[[strong]]], random_generator(0))
-    assert gate.largest_gain([[[strong]], [[strong]]], random_generator(0)) == alone
-    both = gate.largest_gain([[[weak]], [[strong]]], random_generator(0))
-    assert (both.change_index, both.value) == (1, alone.value)
+    alone = gate.largest_gain({"finalists": [[strong]]}, random_generator(0))
+    gains_by_change = {"finalists": [[strong]], "questions": [[strong]]}
+    assert gate.largest_gain(gains_by_change, random_generator(0)) == alone
+    both = gate.largest_gain(gains_by_change | {"finalists": [[weak]]}, random_generator(0))
+    assert (both.change, both.value) == ("questions", alone.value)
     # The larger of two means is larger by chance as well, so the interval is wider.
     assert both.interval.low <= alone.interval.low
 

@@ -64,9 +64,9 @@ def test_the_next_proposal_is_expected_to_cost_as_much_as_the_last():
 def test_nested_reservations_add_up():
     amounts = []
     budget = SearchBudget(100, on_reserve=amounts.append)
-    with budget.reserving(30):
-        with budget.reserving(20):
-            assert budget.remaining == 50
+    with budget.limited_to(100, reserve=30):
+        with budget.limited_to(60, reserve=20):
+            assert budget.remaining == 40
         assert budget.remaining == 70
     assert (budget.remaining, amounts) == (100, [30, 50, 30, 0])
 
