@@ -115,6 +115,8 @@ def _obstacle_to_verdicts(figures: VerdictFigures) -> Obstacle | None:
         f"Do not use its verdicts yet: it agrees with people on {share_text(agreement.value)}; "
         f"always saying {figures.constant_verdict} would agree on {share_text(constant_share)}."
     )
+    if agreement.value > constant_share:
+        refusal += " The labels are too few to exclude luck."
     if agreement.interval is None or agreement.interval.high >= constant_share:
         return Obstacle(refusal)
     return Obstacle(refusal, "Change its prompt or model; more labels would not help.")

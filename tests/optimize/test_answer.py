@@ -165,6 +165,11 @@ def test_the_headline_says_whether_to_use_the_judge(own, gate, says):
     assert recommendation(own, obstacle_to_use(own, DATA), gate).startswith(says)
 
 
+def test_a_lead_over_a_constant_judge_that_may_be_luck_is_called_so():
+    headline = recommendation(verdicts(62), obstacle_to_use(verdicts(62), DATA), None)
+    assert headline.endswith("would agree on 75%. The labels are too few to exclude luck.")
+
+
 ALL_PASS = of_verdicts([1.0, 0.0] * 20, [1.0] * 40)
 UNTUNED = {"shipped": "untuned", "test": on_split(gain(0.3, 0.1, 0.5))}
 PERFECT = card(None, order(1.0, 0.0))
