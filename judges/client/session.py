@@ -204,6 +204,8 @@ def read_options(
         raise OptionError(f"seed {seed!r}: expected a whole number, 0 or more")
     remaining_options = cast(Options, {**options})
     column_by_text = remaining_options.pop("map", None) or {}
+    if not isinstance(column_by_text, Mapping):
+        raise OptionError(f"map {column_by_text!r}: expected a dict, text name to column")
     for name in column_by_text:
         if name not in (*texts, "id"):
             raise OptionError(f"map: the judge reads {', '.join(texts)}, and no {name!r}")

@@ -97,6 +97,8 @@ def test_a_mapping_of_a_text_that_the_judge_does_not_read_is_refused(stub):
     for use in uses:
         with pytest.raises(OptionError, match="reads document, summary, and no 'sumary'"):
             use()
+    with pytest.raises(OptionError, match="map 'columns': expected a dict"):
+        judge.score(FRAME, map="columns")
 
 
 RELATION = type("DuckDBPyRelation", (), {"__module__": "duckdb"})()
