@@ -16,7 +16,6 @@ from judges.judge import Judge
 from judges.panel import AnyJudge, Panel
 
 DEFINITION_SUFFIXES = (".yaml", ".yml")
-TABLE_SUFFIXES = (".csv", ".jsonl", ".tsv", ".xlsx", ".parquet")
 EMPTY_YAML_VALUES = ("", "null", "~")  # how YAML writes that a key has no value
 
 
@@ -52,16 +51,18 @@ def load(
     if is_definition or name_or_path in SUBJECT_BY_NAME or not may_be_file:
         return Judge.of(read_subject(name_or_path)).with_model(lm, api_base)
     path = path / "judge.json" if path.is_dir() else path
-    if path.suffix in TABLE_SUFFIXES:
-        advice = f"give labels and rows with --data {path}, recorded scores with --scores {path}"
-        raise FrozenJudgeError(f"{path}: a table and no judge; {advice}")
     file_judge: AnyJudge
     try:
         file = frozen.loads(read_bytes(path, MAX_JUDGE_BYTES))
         # A judge refuses a prompt and weights that do not fit its subject.
         file_judge = Panel.from_file(file) if isinstance(file, PanelFile) else Judge.from_file(file)
     except (OSError, ValueError) as error:
-        raise FrozenJudgeError(f"{path}: {one_line_message(error)}") from error
+        from judges.tables.formats import READABLE_FORMATS  # imported late, for this error alone
+
+        message = one_line_message(error)
+        if path.is_file() and path.suffix in {*READABLE_FORMATS} - {".json"}:
+            message = "a table and no judge; give labels by --data, and recorded scores by --scores"
+        raise FrozenJudgeError(f"{path}: {message}") from error
     return file_judge.with_model(lm, api_base)
 
 

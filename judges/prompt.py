@@ -105,10 +105,11 @@ class Field:
 
         Of choices that stand for 0 and 1, .5 is nearest to 1, since a score of .5 is a pass.
         """
-        is_half_one = self.answer_range == (0, 1)
-        number_of = self.number_by_choice.__getitem__
-        choices = sorted(self.allowed_values, key=number_of, reverse=is_half_one)
-        return min(choices, key=lambda choice: abs(self.number_by_choice[choice] - number))
+        number_by_choice, has_pass_and_fail = self.number_by_choice, self.answer_range == (0, 1)
+        # Of equally near choices, `min` returns the first one.
+        number_of = number_by_choice.__getitem__
+        choices = sorted(number_by_choice, key=number_of, reverse=has_pass_and_fail)
+        return min(choices, key=lambda choice: abs(number_by_choice[choice] - number))
 
 
 def are_verdict_words(words: Sequence[object]) -> bool:

@@ -61,7 +61,7 @@ class Column:
     def _distinct_texts(self) -> set[str]:
         # A list of short texts holds labels, such as the votes of several people.
         values = chain.from_iterable(
-            cell if isinstance(cell, list) else [join_texts(cell) or cell]
+            cell if isinstance(cell, list) and join_texts(cell) else [join_texts(cell) or cell]
             for cell in self._present_cells
         )
         return {str(value).strip() for value in values}

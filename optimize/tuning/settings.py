@@ -152,7 +152,7 @@ def _model_price(price_text: str | None, lm: str) -> Price | None:
 
 
 # Types as they are called in messages of msgspec, and as they are called in ours.
-_WORDS_FOR_TYPES = {" | null": "", "int": "a whole number", "float": "a number", "str": "a text"}
+_WORDS_FOR_TYPES = {"`int`": "a whole number", "`float`": "a number", "`str`": "a text"}
 _TYPE_BY_SETTING: Mapping[str, object] = get_type_hints(Settings, include_extras=True)
 # These settings suit a judge's model only if the model writes text.
 TEXT_SETTINGS = ("plan", "samples", "temperature", "max_tokens", "reasoning_effort", "reasoning")
@@ -212,10 +212,11 @@ def _plain_value(setting: str, value: object) -> object:
 
 def _wrong_value_error(error: ValidationError, values: Mapping[str, object]) -> SettingsError:
     """Return the SettingsError for a wrong value; its message begins with the setting's name."""
-    message, _, value_path = str(error).replace("`", "").rpartition(" - at $.")
-    reason, setting = message.partition(", got ")[0], value_path.partition("[")[0]
+    message, _, value_path = str(error).replace(" | null", "").rpartition(" - at `$.")
+    reason, setting = message.partition(", got ")[0], value_path.rstrip("`").partition("[")[0]
     for type_text, words in _WORDS_FOR_TYPES.items():
         reason = reason.replace(type_text, words)
+    reason = reason.replace("`", "")
     choices = [part for part in _type_parts(_TYPE_BY_SETTING[setting]) if isinstance(part, str)]
     reason = f"choose from {', '.join(choices)}" if choices else reason[:1].lower() + reason[1:]
     # The repr of a value such as a DataFrame has several lines, which are joined.

@@ -197,10 +197,11 @@ def test_what_is_no_file_or_too_large_is_refused_without_being_read():
     os.mkfifo("pipe")
     with Path("large").open("wb") as file:
         file.truncate(100_000_000)
+    Path("labels.csv").write_text("id,label\na,pass\n")
     refusals = {
         "none.json": "No such file",
         "./pipe": "not a regular file",
-        "labels.csv": "a table and no judge; give labels and rows with --data labels.csv",
+        "labels.csv": "a table and no judge; give labels by --data",
         "./large": "more than 20,000,000 bytes",
     }
     for path, why in refusals.items():
