@@ -48,7 +48,7 @@ def rung(module: str) -> int:
     return next(LADDER[name] for name in names if name in LADDER)
 
 
-def test_a_file_imports_what_stands_on_its_line_of_the_ladder_or_below_in_no_circle():
+def test_files_import_downwards_and_in_no_circle():
     assert LADDER.keys() <= MODULES.keys()
     # A package's own __init__ only re-exports, lazily: it stands above all its files.
     graph = {module: imports_of(path) - {module} for module, path in MODULES.items()}
@@ -59,13 +59,13 @@ def test_a_file_imports_what_stands_on_its_line_of_the_ladder_or_below_in_no_cir
     TopologicalSorter(graph).prepare()
 
 
-def test_every_file_says_its_job_in_its_first_line_and_is_no_bag_of_odds_and_ends():
+def test_every_file_says_its_job_in_its_first_line():
     silent = [p for p in FILES if not p.read_text(encoding="utf-8").startswith(('"""', 'r"""'))]
     assert silent == []
     assert not {path.stem for path in FILES} & {"utils", "helpers", "common", "base", "misc"}
 
 
-def test_every_error_of_ours_has_a_root_that_commands_tell_in_one_line():
+def test_every_error_has_a_root_that_commands_report():
     values = [value for name in MODULES for value in vars(import_module(name)).values()]
     classes = {value for value in values if isinstance(value, type) and value.__module__ in MODULES}
     errors = {each for each in classes if issubclass(each, Exception) and each.__name__[0] != "_"}

@@ -37,7 +37,7 @@ def test_no_module_of_the_users_hides_the_console_script(line, here):
     assert process.stdout
 
 
-def test_the_words_are_thirteen_with_a_help_of_one_page_each_and_at_most_55_flags():
+def test_thirteen_commands_have_one_page_of_help_each():
     words = "check label plan tune verify compare panel estimate score winrate list show export"
     assert list(COMMANDS) == words.split()
     flags = set[str]()
@@ -127,7 +127,7 @@ def test_what_an_encoding_lacks_is_escaped():
     assert result[1].startswith("kind: \\u7b54\\u3048 \\U0001f600\n")
 
 
-def test_ctrl_c_ends_a_command_that_is_loaded_at_once_and_afterwards_as_ever():
+def test_ctrl_c_ends_a_command_that_is_loading():
     loading = (
         "import os, signal, time\n"
         "from dspy_judges.startup import exit_on_ctrl_c\n"

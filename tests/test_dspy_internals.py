@@ -24,7 +24,7 @@ def test_a_copy_of_a_prediction_can_be_given_its_completions():
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_an_adapter_can_choose_the_adapter_that_follows_an_unreadable_reply(is_async):
+def test_an_adapter_can_choose_its_fallback(is_async):
     """`JudgeAdapter` in judges/modules.py overrides `_make_json_adapter_fallback`."""
 
     class Adapter(dspy.ChatAdapter):
@@ -59,7 +59,7 @@ def test_a_module_says_whether_it_is_compiled():
     assert dict(program.named_predictors()) == {"rate": program.rate}
 
 
-def test_an_output_that_a_decision_model_cannot_be_asked_for_is_a_value_error():
+def test_an_output_that_cannot_be_asked_for_is_a_value_error():
     """`UserProgram.check_decisions` in optimize/tuning/program.py calls `_question`."""
     signature = dspy.Signature("text -> good: bool")
     state = DecisionState(signature, {}, system_one=True)

@@ -74,7 +74,7 @@ def test_a_notebook_prints_what_it_stores(path, tmp_path, refresh):
 
 
 @by_name
-def test_a_notebook_was_stored_by_one_clean_run_and_tells_nothing_of_a_machine(path):
+def test_a_notebook_was_stored_by_one_clean_run(path):
     notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
     counts = [cell.execution_count for cell in notebook.cells if cell.cell_type == "code"]

@@ -117,7 +117,7 @@ scale: [1, 5]
 
 
 @pytest.mark.usefixtures("here")
-def test_the_pages_code_with_questions_runs_alone_and_a_program_is_a_module():
+def test_the_pages_code_with_questions_runs():
     page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"```python\n(import dataclasses\n.*?)```", page, re.DOTALL)
     file_of(TONE, "tone.yaml")

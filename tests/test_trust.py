@@ -92,7 +92,7 @@ def test_a_strangers_judge_that_names_a_host_is_not_asked(lm, stranger):
     assert not Path("out.jsonl").exists()
 
 
-def test_a_strangers_judge_that_names_an_endpoint_does_not_send_there(stranger):
+def test_a_strangers_judge_does_not_choose_the_endpoint(stranger):
     """Nor to the provider's own place in silence: the user says where."""
     judge = judges.load(judge_file("openai/judge-1", stranger))
     with pytest.raises(FatalModelError, match=r"tuned at another address, .*--api-base URL"):

@@ -112,7 +112,7 @@ def test_a_faulty_file_is_one_line_and_leaves_nothing(raw, fault):
         assert content() == before
 
 
-def test_a_number_that_is_none_becomes_null_in_jsonl_and_a_huge_one_is_told_in_parquet():
+def test_jsonl_has_null_for_nan_and_parquet_refuses_huge_numbers():
     write_jsonl("x.jsonl", [ROWS[0] | {"relevance": float("nan")}, *ROWS[1:]])
     assert run_line("score fluency --data x.jsonl --out o.jsonl").code == 0
     assert [row["relevance"] for row in read_jsonl("o.jsonl")].count(None) == 1

@@ -128,9 +128,7 @@ def test_an_area_over_all_cells_is_read_in_little_memory(child):
         ("MAX_BYTES", 2**14, {"x": None}, "line 65: takes more than "),
     ],
 )
-def test_a_table_that_is_held_is_bounded_and_rows_that_are_not_kept_are_any_number(
-    bound, value, row, fault, monkeypatch
-):
+def test_a_table_in_memory_is_bounded_and_a_stream_is_not(bound, value, row, fault, monkeypatch):
     path = lines(*[row] * 120)
     monkeypatch.setattr(f"dspy_judges.bounds.{bound}", value)
     assert sum(1 for _ in read_table_rows(path)) == 120

@@ -161,7 +161,7 @@ def test_a_mapping_is_left_as_a_file_that_every_reader_takes():
     assert (code, err) == (1, message)
 
 
-def test_the_scale_in_a_mapping_file_counts_like_the_flag_which_wins_over_it():
+def test_a_mapping_files_scale_counts_like_the_flag_which_wins():
     path = with_ratings(0, 25, 50, 75, 100, 100)
     assert run(command, path, "--scale", "0-100", "--write-map", "map.yaml").code == 0
     ask = ("relevance", "--data", path, "--json")
@@ -203,7 +203,7 @@ def test_a_command_with_which_tuning_cannot_start_is_not_suggested():
     assert "dspy-judges tune" not in out
 
 
-def test_a_column_whose_name_has_other_letters_is_tuned_on_under_a_name_to_replace():
+def test_a_column_name_in_other_letters_gets_a_name_to_replace():
     rows = [f"Long text {n}.,Short text {n}.,{n % 5 + 1}" for n in range(12)]
     out = run(command, file_of("\n".join(["document,summary,качество", *rows]))).stdout
     words = next_words(out.partition("\ndefine ")[0])

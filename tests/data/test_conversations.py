@@ -55,7 +55,7 @@ CONVERSATIONS: dict[str, tuple[list[Any], str, str]] = {
 
 
 @pytest.mark.parametrize("name", CONVERSATIONS)
-def test_the_last_assistant_turn_is_the_output_and_what_precedes_it_the_input(name):
+def test_the_last_assistant_turn_is_the_output(name):
     turns, before, answer = CONVERSATIONS[name]
     texts = cells_with_texts({"messages": turns})
     assert (texts["input"], texts["output"]) == (before, answer)
@@ -87,7 +87,7 @@ def test_the_whole_conversation_is_one_text_on_demand(how):
     assert data.read_labels(rows, **how).outputs[0].texts == whole
 
 
-def test_a_row_without_the_conversation_that_is_read_is_not_read_from_another_one():
+def test_a_missing_conversation_is_not_replaced_by_another():
     turns = [USER, REPLY]
     rows = [{"old": turns, "new": turns, "label": 1}, {"new": turns, "label": 0}]
     with pytest.raises(data.LabelError, match="row 2, field 'input': is missing"):
@@ -130,7 +130,7 @@ def test_no_line_in_a_turn_passes_for_another_turn(contents):
     assert sum(not line.startswith(" ") for line in lines) == len(turns)
 
 
-def test_a_long_conversation_keeps_its_head_and_tail_and_says_how_much_is_left_out():
+def test_a_long_conversation_loses_its_middle_and_says_so():
     turns = [{**USER, "content": f"{n} " + "x" * 100} for n in range(1000)]
     text = format_turns(read_turns(turns))
     full = sum(len(f"User: {turn['content']}\n") for turn in turns) - 1

@@ -62,7 +62,7 @@ def test_labels_of_no_sure_dimension_are_asked_for(labels, name, message):
         ({"label": ("pass", "fail"), "human_label": ("pass", "fail")}, "label, human_label"),
     ],
 )
-def test_a_column_is_no_guess_beside_another_one_that_may_hold_the_labels(columns, question):
+def test_two_columns_that_may_hold_the_labels_are_asked_about(columns, question):
     table, (name, *_) = rows(**columns, **EMPTY_CELLS), columns
     message = refusal(table)
     assert f"{question} may each hold the labels; " in message
@@ -80,12 +80,12 @@ def test_a_column_is_no_guess_beside_another_one_that_may_hold_the_labels(column
         {"relevance": (4, 2), "embedding": ([0.1] * 101, [0.2] * 101)},
     ],
 )
-def test_other_words_an_embedding_and_the_name_of_a_catalogue_judge_leave_no_doubt(columns):
+def test_other_columns_that_hold_no_labels_leave_no_doubt(columns):
     table, (name, _) = rows(**columns, **EMPTY_CELLS), columns
     assert data.read_labels(table).dimensions == (name,)
 
 
-def test_times_and_an_object_of_labels_are_no_texts_and_its_leaf_is_named():
+def test_a_label_inside_an_object_is_named_by_its_path():
     cells = ('{"user": "a", "feedback": "pass"}', '{"user": "b", "feedback": "fail"}')
     table = rows(metadata=cells, ts=("2024-03-01T10:00:00Z", "2024-03-02"), **EMPTY_CELLS)
     message = refusal(table)
@@ -98,7 +98,7 @@ def test_times_and_an_object_of_labels_are_no_texts_and_its_leaf_is_named():
     assert data.read_labels(table, dimensions=["polite"]).words == {"polite": ("1", "0")}
 
 
-def test_a_column_of_few_values_that_repeat_is_no_text_and_is_a_system_by_its_name():
+def test_a_column_of_few_repeated_values_is_no_text():
     def read(name: str, *values: str) -> data.LabelledSet:
         return data.read_labels(
             [
@@ -144,7 +144,7 @@ def test_outputs_need_no_label_and_labels_in_the_file_are_no_texts(labels):
         assert (item.ratings, item.comments) == ({}, {})
 
 
-def test_what_may_be_a_label_is_a_text_where_its_user_says_so():
+def test_a_mapping_makes_a_text_of_what_may_be_a_label():
     rows = [row | {"genre": "news"} for row in ITEMS]
     assert read_items(rows).reading.unread == ("genre",)
     items = read_items(rows, map={"context": "genre"}).items
@@ -187,7 +187,7 @@ def test_pairs_need_no_vote(vote):
     assert "no two columns hold a pair's outputs" in refusal(ITEMS, read=read_items, pairwise=True)
 
 
-def test_an_output_with_one_rating_counts_for_the_annotator_who_is_named():
+def test_a_lone_rating_counts_for_its_named_annotator():
     ratings = [(0, "Anna", 4), (0, "Ben", 3), (1, "Anna", 2)]
     rated = [
         {"id": n, "input": f"{n}?", "output": f"{n}.", "annotator": name, "tone": rating}

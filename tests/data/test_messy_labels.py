@@ -238,7 +238,7 @@ CELLS = st.text(st.sampled_from("0123456789..,,-+/%★☆ ()[]:=ab'’\u202f５�
 @settings(max_examples=300, deadline=None)
 @example(cells=["５)a"])
 @given(cells=st.lists(CELLS | st.floats() | st.integers() | st.booleans(), max_size=6))
-def test_whatever_a_cell_holds_a_number_read_from_it_has_its_digits(cells):
+def test_a_number_that_is_read_has_the_cells_digits(cells):
     """None is made up: read, refused or empty; whole parts and decimals stand in the cell."""
     reader = RatingReader(cells)
     for cell in cells:

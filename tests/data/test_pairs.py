@@ -92,7 +92,7 @@ def test_an_alpaca_eval_file_reads_as_it_is():
     assert pair.texts == {"instruction": "Name a river."}
 
 
-def test_pairs_without_a_vote_and_forgotten_candidates_are_left_out_and_counted():
+def test_pairs_without_a_vote_or_an_output_are_counted():
     rows = [{**PAIR, "votes": ["A"]}, {**PAIR, "id": "b", "votes": []}, {**PAIR, "id": "c"}]
     labelled = data.read_pairs([*rows, {**rows[0], "id": "d", "response_a": None}])
     assert [pair.id for pair in labelled.pairs] == ["a"]
@@ -135,7 +135,7 @@ def test_votes_of_several_annotators_are_joined_from_columns_and_from_rows():
     assert (pair.votes, pair.comments) == (("A", "tie"), ("plain", "same"))
 
 
-def test_the_words_of_chatbot_arena_are_votes_and_any_other_choice_is_asked_for():
+def test_the_words_of_chatbot_arena_are_votes():
     header, row = "id,question,answer_a,answer_b,{}\n", "a,Ask,Yes,No,model_b\n"
     path = file_of(f"{header.format('winner')}{row}b,Ask,Yes,No,tie (bothbad)\n")
     assert [pair.votes for pair in data.read_pairs(path).pairs] == [("B",), ("tie",)]

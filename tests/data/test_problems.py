@@ -63,7 +63,7 @@ def test_a_missing_column_names_those_there():
     assert "no column holds texts" in refusal_of({"id": "a", "relevance": 3})
 
 
-def test_rows_that_repeat_the_texts_of_another_are_outputs_and_their_labels_are_told():
+def test_rows_with_repeated_texts_are_outputs_and_are_noted():
     cells = {"one": "pass", "two": "fail", "three": "pass"}
     texts = [*cells.items(), ("one", "pass"), ("three", "Fail"), ("four", "pass")]
     rows = [{"input": "Q?", "output": text, "label": label} for text, label in texts]

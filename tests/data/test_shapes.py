@@ -18,7 +18,7 @@ def ratings(source: Any, **how: Any) -> list[Any]:
     return [dict(one.ratings) for one in data.read_labels(source, **how).outputs]
 
 
-def test_annotations_go_before_their_mean_and_null_ones_leave_the_mean():
+def test_annotations_go_before_their_mean():
     first = output("a", ratings={"relevance": 2.0}, annotations={"relevance": [1, 2, 3]})
     second = output("b", ratings={"relevance": 2.5}, annotations=None)
     outputs = data.read_labels([first, second]).outputs
@@ -35,7 +35,7 @@ LONG = [
 ]
 
 
-def test_a_dimension_in_a_long_file_is_found_by_the_name_of_its_judge():
+def test_a_long_files_dimension_is_found_by_its_judges_name():
     rows = [output("a", dimension="Is Coherent?", rating=4, annotator="x", comment="Clear.")]
     (read,) = data.read_labels(rows, dimensions=["is_coherent"]).outputs
     assert (read.ratings, read.comments) == ({"is_coherent": (4.0,)}, {"is_coherent": ("Clear.",)})
@@ -60,7 +60,7 @@ def test_a_long_file_joins_a_file_of_outputs_and_replaces_its_ratings():
     assert "'a' is the id of a rated output, but this file has none of" in message
 
 
-def test_a_mapping_and_the_meaning_of_words_reach_the_file_that_has_them():
+def test_a_mapping_and_values_reach_the_file_that_has_them():
     # Each file has its own name for the ids, and only the second one names who rated.
     texts = {"article": "A long text.", "summary": "Short."}
     items = [{"Item": "a", **texts}, {"Item": "b", **texts}]
@@ -186,7 +186,7 @@ def test_a_comment_of_people_is_on_its_label_and_no_rating(cells):
     [(None, {"fluency": ("It stumbles.",)}), (["fluency"], {"fluency": ("It stumbles.",)}),
      (["relevance"], {})],
 )  # fmt: skip
-def test_a_comment_in_a_second_file_is_on_the_dimension_that_its_column_names(dimensions, comments):
+def test_a_second_files_comment_belongs_to_its_columns_dimension(dimensions, comments):
     rows = [{"id": "a", "relevance": 5, "fluency": 2, "fluency_comment": "It stumbles."}]
     second = write_jsonl("second.jsonl", rows)
     first, *_ = data.read_labels([output("a")], annotations=second, dimensions=dimensions).outputs

@@ -84,7 +84,7 @@ def test_an_export_of_no_certain_meaning_is_refused(content, problem):
     assert problem in read(file_of(content))[1][0]
 
 
-def test_rows_are_known_by_their_numbers_in_a_spreadsheet_whatever_lines_their_cells_have():
+def test_rows_have_the_numbers_that_a_spreadsheet_shows():
     path = file_of('id,document\n"a","Two\nlines, quoted ""so"""\n\nb,x,y\nc\nd,Long\n')
     table, problems, _ = read(path)
     assert table is not None

@@ -227,7 +227,7 @@ def prodigy_row(n: int, who: str, answer: str, **cells: object) -> dict[str, Any
     return {**hashes, "text": f"Answer {n}.", **cells, "answer": answer, "_annotator_id": who}
 
 
-def test_accepted_and_rejected_labels_of_prodigy_are_passes_and_fails_on_the_label():
+def test_labels_accepted_and_rejected_in_prodigy_are_passes_and_fails():
     answers = (("ann", "reject"), ("bob", "accept"), ("cy", "ignore"))
     labels = ("POLITE", "CLEAR")
     tasks = [prodigy_row(n, *each, label=name) for n in N for each in answers for name in labels]

@@ -116,7 +116,7 @@ NO_WORD = "no label is pass, which --values names; correct --values, or leave it
         (YES_NO, {"pass": 0}, [NO_WORD]),
     ],
 )
-def test_words_of_no_sure_meaning_are_refused_with_the_flag_that_reads_them(cells, values, parts):
+def test_words_of_no_sure_meaning_are_refused_with_a_flag(cells, values, parts):
     for how in ({"map": {"label": "label"}}, {"dimensions": ["label"]}):
         message = refusal(sheet(cells), values=values, **how)
         assert [part for part in parts if part not in message] == []

@@ -52,9 +52,7 @@ def test_rays_processor_reads_our_scores(openai_server, expected):
     assert set(openai_server.n_answered.values()) == {1}
 
 
-def test_spark_gives_the_clients_judgements_by_arrow_and_by_pandas(
-    openai_server, expected, monkeypatch
-):
+def test_spark_gives_the_clients_judgements(openai_server, expected, monkeypatch):
     pytest.importorskip("pyspark")
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     names: dict[str, Any] = {}

@@ -48,7 +48,7 @@ def _quiet(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def test_mlflow_gets_the_judge_s_own_scores_also_of_chats_and_none_for_a_failure():
+def test_mlflow_gets_the_judges_scores_and_none_for_a_failure():
     mlflow = pytest.importorskip("mlflow")
     mlflow.set_tracking_uri("sqlite:///mlflow.db")
     mlflow.set_experiment("judges")

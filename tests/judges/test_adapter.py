@@ -79,7 +79,7 @@ SIGNS += ["rating", "RATING", "completed", "think", "Thought", "channel", "final
 
 
 @given(signs=st.lists(st.sampled_from(SIGNS), max_size=14))
-def test_no_text_holds_a_header_or_thought_mark_that_replies_are_read_by(signs):
+def test_no_text_holds_a_mark_that_replies_are_read_by(signs):
     text = break_markup("".join(signs))
     for mark in (FIELD_HEADER_PATTERN, THOUGHT_START, THOUGHT_END):
         assert not mark.search(text)
@@ -99,7 +99,7 @@ def test_prose_code_and_markup_that_is_no_token_stay_as_they_are():
     assert break_markup(text) == text
 
 
-def test_after_a_reply_that_cannot_be_read_a_program_asks_what_its_judge_asks():
+def test_a_program_repeats_an_unreadable_request_as_its_judge_does():
     judge = Judge.of(RELEVANCE)
     again = restate_format(judge.prompt, judge.messages(TEXTS))[-1]["content"]
     engine = Engine(lambda last: "4" if last == again else "between 3 and 4")

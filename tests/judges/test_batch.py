@@ -113,9 +113,7 @@ def test_lines_of_any_shape_lose_no_other_lines(openai_server, tmp_path, monkeyp
 
 
 @pytest.mark.parametrize("was_started", [True, False])
-def test_a_submission_killed_at_any_write_starts_one_batch(
-    was_started, openai_server, tmp_path, monkeypatch
-):
+def test_a_killed_submission_starts_one_batch(was_started, openai_server, tmp_path, monkeypatch):
     old = {"object": "batch", "created_at": 1, "metadata": None, "status": "completed"}
     openai_server.batches = {f"old_{i}": {**old, "id": f"old_{i}"} for i in range(250)}
     writes = count(1)
@@ -153,7 +151,7 @@ def test_a_killed_collection_goes_on_by_the_same_command(openai_server, table_fo
 
 
 @pytest.mark.usefixtures("table_folder")
-def test_a_strangers_state_and_requests_choose_no_file_and_pass_no_limit(openai_server, capsys):
+def test_a_strangers_batch_state_chooses_no_file_and_passes_no_limit(openai_server, capsys):
     Path("private").write_text("kept")
     Path("out.jsonl.batch.jsonl").symlink_to("private")
     state = {"run": "r", "lm": LM, "endpoint": endpoint_of(LM)}
@@ -203,9 +201,7 @@ def test_a_batch_keeps_to_what_the_run_has_left_of_its_limits(openai_server, tmp
     assert cost(tmp_path / "store") == pytest.approx(bill + 0.5 * bill / 5 * 10, rel=0.05)
 
 
-def test_the_command_takes_key_limit_and_effort_and_writes_no_key(
-    openai_server, table_folder, monkeypatch, capsys
-):
+def test_a_batch_uses_the_flags_and_writes_no_key(openai_server, table_folder, monkeypatch, capsys):
     monkeypatch.delenv("OPENAI_API_KEY")
     monkeypatch.setenv("ROUTER_KEY", "sk-router-0123456789abcdef")
     openai_server.batch_delay = 1000

@@ -47,7 +47,7 @@ def test_a_request_is_booked_at_its_worst_and_settled_at_what_it_took():
     assert total.cost_unconfirmed == total.open_calls == 0
 
 
-def test_what_does_not_fit_waits_for_what_is_in_flight_and_then_ends_the_run():
+def test_a_request_over_budget_waits_and_then_ends_the_run():
     account = account_of(390.0)
     account.settle(book(account), took(60, 10))
     first, second = book(account), book(account)
@@ -153,7 +153,7 @@ def test_a_limit_ends_a_run_at_the_first_request_that_does_not_fit():
     assert (values_of(responses), model.calls) == ([1, 2], 2)
 
 
-def test_what_is_in_flight_when_the_budget_ends_is_kept_and_the_same_command_goes_on(tmp_path):
+def test_replies_in_flight_when_the_budget_ends_are_kept(tmp_path):
     model = Model(echo, wait=0.05)
     for limit in (20, 20, 30):
         store = Store(tmp_path / "s")
@@ -179,7 +179,7 @@ def test_what_timed_out_stays_booked_in_the_next_start(tmp_path, short_waits):
         assert budget.total.spent == 6 * 529
 
 
-def test_an_endpoint_that_ignores_max_tokens_is_found_out_before_many_requests_are_sent():
+def test_an_endpoint_that_ignores_max_tokens_is_noticed_early():
     """It bills ten times the 200 dollars at worst; refusals tell nothing of it."""
     account, sampling = account_of(100_000.0), Sampling(max_tokens=100)
     account.settle(book(account, sampling), REFUSED)

@@ -51,7 +51,7 @@ def failing(error, *, times=10**9, first=0, last=10**9):
 
 
 @pytest.mark.parametrize("endpoint", ["test", "embedded"])
-def test_responses_come_in_order_and_no_more_requests_are_in_flight_than_allowed(endpoint):
+def test_responses_come_in_order_within_the_concurrency(endpoint):
     rng = random.Random(1)
 
     async def uneven(prompt, sampling, before):
@@ -63,7 +63,7 @@ def test_responses_come_in_order_and_no_more_requests_are_in_flight_than_allowed
     assert model.max_busy == (16 if endpoint == "test" else 1)
 
 
-def test_a_request_that_hangs_holds_up_no_other_and_few_are_read_ahead():
+def test_a_hanging_request_delays_no_other():
     release, queue = asyncio.Event(), []
 
     async def hang(prompt, sampling, before):
@@ -99,7 +99,7 @@ def test_it_works_where_an_event_loop_is_running_and_leaves_it_free():
     assert list(map(values_of, asyncio.run(notebook()))) == [list(range(10))] * 2
 
 
-def test_a_consumer_that_stops_early_leaves_nothing_running_and_keeps_what_was_sent(tmp_path):
+def test_stopping_early_leaves_nothing_running_and_keeps_replies(tmp_path):
     model = Model(echo, wait=0.02)
     with Session(store=tmp_path / "s", concurrency=4, models={"m": model}) as session:
         for response in session.client("m").run(asks(1000)):
@@ -113,7 +113,7 @@ def test_a_consumer_that_stops_early_leaves_nothing_running_and_keeps_what_was_s
     assert count_answers(tmp_path / "s") == {"m": calls}
 
 
-def test_what_hangs_when_its_user_stops_is_given_up_soon_and_leaves_no_lock(tmp_path, monkeypatch):
+def test_a_request_that_hangs_at_the_end_leaves_no_lock(tmp_path, monkeypatch):
     monkeypatch.setattr("judges.client.request_queue.GRACE_SECONDS", 0.1)
     end = threading.Event()
 
@@ -154,7 +154,7 @@ def test_identical_requests_in_flight_are_sent_once():
         (RefusedError("400: context too long"), 1),
     ],
 )
-def test_what_may_pass_is_asked_again_until_it_does_or_fails_its_row_and_says_why(error, attempts):
+def test_a_passing_fault_is_retried_and_then_fails_its_row(error, attempts):
     times = min(attempts - 1, 3)  # a host that nobody has reached is given up after four
     model = Model(failing(error, times=times))
     assert values_of(run(model, 20)) == list(range(20))
@@ -227,7 +227,7 @@ def test_a_run_that_fails_nearly_all_from_its_beginning_on_ends(good, number):
 
 
 @pytest.mark.parametrize("error", [UnreachableError("no connection"), TransientError("503")])
-def test_a_model_that_stops_answering_ends_a_run_that_is_watched_and_no_other(error):
+def test_a_model_that_stops_answering_ends_only_a_watched_run(error):
     """After 100 answers all 100 of the last rows fail, 24 of them or one where nobody listens."""
     reason = rf"^the endpoint does not answer \({error}\); run the same command again once it"
     model = Model(failing(error, first=100), wait=0.001)
@@ -256,7 +256,7 @@ def test_each_request_is_on_disk_before_it_is_sent(tmp_path):
         assert values_of(list(session.client(LM).run(asks(40)))) == list(range(40))
 
 
-def test_a_reply_that_cannot_be_read_is_asked_afresh_with_other_seeds_and_messages():
+def test_an_unreadable_reply_is_asked_again_with_another_seed():
     def restate(messages):
         return [{"role": "user", "content": messages[0]["content"] + "!"}]
 
@@ -299,7 +299,7 @@ def test_missing_samples_are_asked_singly_as_other_samples(native_n, short, numb
     assert len({sampling.seed for sampling in model.samplings}) == (2 if short == 1 else 5)
 
 
-def test_a_mean_that_goes_on_draws_no_sample_again_where_the_endpoint_ignores_n(tmp_path):
+def test_a_resumed_mean_draws_no_sample_twice(tmp_path):
     """12 rows need 5 samples each: 60 requests, in whichever form the first start asked for them.
 
     Eight rows at a time ask for five samples and get one, before the endpoint is known.
@@ -323,7 +323,7 @@ def test_a_mean_that_goes_on_draws_no_sample_again_where_the_endpoint_ignores_n(
         (400, {"max_tokens": 100}, [100]),  # its user's own limit
     ],
 )
-def test_a_reply_cut_at_its_limit_is_asked_once_more_with_fourfold_room(tokens, options, limits):
+def test_a_cut_reply_is_asked_once_more_with_fourfold_room(tokens, options, limits):
     cut = Reply(text="", finish_reason="length")
     model = Model(lambda p, s, before: p if s.max_tokens >= tokens else cut)
     (response,) = run(model, 1, Sampling(max_tokens=100), **options)

@@ -68,7 +68,7 @@ def test_a_program_asks_what_its_judge_asks_a_decision_model(judge):
     assert lm.requests == [({**head["state"], "inputs": inputs}, head["questions"])] * 2
 
 
-def test_the_prediction_has_the_likeliest_answers_and_the_score_of_their_expectations():
+def test_a_prediction_has_likeliest_answers_and_the_expected_score():
     prediction = ask(JUDGE.program(), DecidingLM(certain))
     score = pytest.approx(0.5 + 0.5 * 4 + 0.7 + 0.3 * 1.5)
     assert prediction.toDict() == {"names_day": "yes", "tone": 1, "rating": 5, "score": score}
@@ -109,7 +109,7 @@ def decision_client(behave, **options):
     return model, Client(model, account=Budget(**options).account())
 
 
-def test_a_decision_model_as_dspy_s_lm_has_its_client_s_store_tokens_and_retries(tmp_path):
+def test_a_decision_model_as_dspys_lm_uses_its_client(tmp_path):
     def behave(prompt, sampling, before):
         return json.dumps({"polite": {"type": "noul", "noul": 0.7 if before else 7}})
 

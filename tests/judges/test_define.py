@@ -85,7 +85,7 @@ def test_a_scale_runs_from_lowest_to_highest_or_is_listed(scale, ratings):
         ({"inputs": ["reply"]}, r"inputs is \['reply'\]; write a dict"),
     ],
 )
-def test_a_dimension_in_python_takes_dicts_and_ratings_that_are_numbers(field, says):
+def test_a_dimension_in_python_takes_dicts_and_numbers(field, says):
     """With "1" to "5" as ratings, a reply of 4 would count as position 4 on a scale turned over."""
     fields = {"inputs": {"reply": "the reply"}, "anchors": {1: "rude", 5: "warm"}, **field}
     with pytest.raises(DimensionError, match=says):

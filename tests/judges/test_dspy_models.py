@@ -77,7 +77,7 @@ def test_other_arguments_are_other_requests_to_a_store(server, tmp_path):
         assert len(server.log) == expected
 
 
-def test_a_temperature_that_is_ours_alone_is_given_up_where_it_is_refused(server, caplog):
+def test_our_own_temperature_is_dropped_if_refused(server, caplog):
     def habit(number, body):
         text = "Unsupported value: 'temperature' does not support 0.0 with this model."
         return error(400, text, "unsupported_value") if "temperature" in body else None
@@ -149,7 +149,7 @@ def test_a_dspy_judge_asks_through_a_client_and_its_store(tmp_path):
     assert model.calls == client.account.total.calls == 1
 
 
-def test_what_is_drawn_at_random_is_drawn_again_and_replayed_in_a_repeated_run(tmp_path):
+def test_random_draws_are_replayed_in_a_repeated_run(tmp_path):
     def run():
         model = Model(lambda prompt, sampling, before: f"said with {sampling.seed}")
         with closing(Store(tmp_path / "store")) as store:

@@ -177,7 +177,7 @@ def test_tokens_of_each_kind_are_read(reply, usage):
         counts("5", [1], 10**9),
     ],
 )
-def test_counts_that_are_lacking_or_cannot_be_true_are_the_most_that_may_be_billed(reply):
+def test_impossible_token_counts_become_the_most_that_may_be_billed(reply):
     # 20 bytes asked, 16 for the message's framing, and thoughts up to the limit of each reply.
     assert usage_of(reply, Sampling(n=2, max_tokens=1000)) == Usage(36, 2000)
     # An endpoint that heeds no limit has written 4 bytes and their framing.

@@ -120,7 +120,7 @@ def test_a_row_that_cannot_be_judged_has_no_request_and_says_why():
     assert judge.request({"query": "When?", "reply": " \u200b"}) is None
 
 
-def test_the_order_of_a_pair_is_the_callers_and_of_one_output_there_is_one():
+def test_the_caller_chooses_the_order_of_a_pair():
     texts = [PAIRED.request(PAIR, order)["messages"][-1]["content"] for order in ("ab", "ba")]
     assert texts[0].index("Good morning") < texts[0].index("\nFriday.")
     assert texts[1].index("\nFriday.") < texts[1].index("Good morning")
@@ -143,7 +143,7 @@ def test_a_reply_may_be_a_text_a_dict_or_an_object():
 
 
 @pytest.mark.parametrize(("lm", "max_tokens"), [("judge-1", 512), ("qwen3-8b", 4096)])
-def test_what_is_left_to_the_model_is_left_out_and_thoughts_get_tokens(lm, max_tokens):
+def test_defaults_are_left_out_and_reasoning_models_get_more_tokens(lm, max_tokens):
     request = load("fluency", lm=f"openai/{lm}").request({"summary": "A dog barks."})
     assert request["sampling"] == {"max_tokens": max_tokens, "temperature": 0.0, "seed": 0}
 

@@ -178,7 +178,7 @@ def test_a_failure_is_no_score_and_keeps_its_reason():
     assert reasons_in("i.json", inspect_log([*"abc"], [1, 2, None]))[2] == "no file"
 
 
-def test_where_people_say_pass_or_fail_a_tools_verdict_goes_before_its_score():
+def test_for_pass_or_fail_a_tools_verdict_goes_before_its_score():
     rows = promptfoo_rows([0.9, 0.6, None])  # 0.6 is below the threshold of the test
     scores = read("p.jsonl", rows, labels(tones=("pass", "fail", "pass")))
     assert scores == pytest.approx({"a": 1, "b": 0, "c": math.nan}, nan_ok=True)
@@ -199,7 +199,7 @@ def test_a_row_that_two_labels_or_two_rows_could_be_is_left_out():
     assert {*read("i.json", inspect_log([*"cxc"], [1, 2, 3]))} >= {"b"}
 
 
-def test_scores_of_a_repeated_evaluation_are_averaged_and_the_repetition_is_said():
+def test_scores_of_a_repeated_evaluation_are_averaged():
     log = inspect_log([*"abcaba"], ["C", "C", "C", "I", math.nan, "C"])
     for sample in log["samples"][3:]:
         n = "abc".index(sample["id"]) + 1
@@ -269,9 +269,7 @@ def test_a_tools_scores_are_not_read_as_votes_on_pairs():
         ({"refusal": "rounds scores"}, "t.json rounds scores"),
     ],
 )
-def test_a_wrong_declaration_of_a_tool_is_refused_by_the_name_that_is_wrong(
-    monkeypatch, declared, reason
-):
+def test_a_wrong_declaration_of_a_tool_is_refused(monkeypatch, declared, reason):
     rows = [{"id": "a", "output": "Answer 1.", "marks": [{"name": "tone", "points": 0}]}]
 
     tool = Tool("Acme", ("output", "marks"), **declared)

@@ -68,7 +68,7 @@ def test_a_judge_whose_prompt_is_not_its_subjects_cannot_be_made():
         reprompt(Judge.of(RELEVANCE), instruction=" \n")
 
 
-def test_the_messages_of_the_file_are_sent_word_for_word_and_saved_so(openai_server):
+def test_the_files_messages_are_sent_and_saved_word_for_word(openai_server):
     system = "Act as a {{strict}} judge. Reply with a number, 1 to 5."
     user = "SUMMARY {{summary}} OF <s> {{document}}. Number:"
     messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
@@ -193,7 +193,7 @@ def test_a_hostile_file_is_refused_with_one_line(raw, why):
 
 
 @pytest.mark.usefixtures("here")
-def test_what_is_no_file_or_too_large_is_refused_without_being_read():
+def test_what_is_no_judge_file_is_refused_without_being_read():
     os.mkfifo("pipe")
     with Path("large").open("wb") as file:
         file.truncate(100_000_000)

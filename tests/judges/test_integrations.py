@@ -43,7 +43,7 @@ def evaluate(rows: Any, **options: Any) -> Any:
     return dspy.Evaluate(devset=examples, metric=tools.dspy_metric(JUDGE), **options)(Echo())
 
 
-def test_dspy_gets_the_place_on_the_scale_and_evaluate_a_share_of_a_hundred():
+def test_dspy_gets_scores_on_its_own_scale():
     result = evaluate(ROWS, num_threads=2)
     expected = [(score - 1) / 4 for score in SCORES]
     assert [score for _, _, score in result.results] == pytest.approx(expected, abs=1e-12)
@@ -140,7 +140,7 @@ is it short: no
 decided by: rating = 2"""
 
 
-def test_gepa_pytest_and_promptfoo_get_what_was_judged_and_what_decided(openai_server):
+def test_tools_are_told_what_decided(openai_server):
     openai_server.judge = lambda body: LOW
     row = (record(document="A text."), record(summary="A."))
     gepa = tools.dspy_metric(ASKS)(*row, [], "judge", None)
@@ -154,7 +154,7 @@ def test_gepa_pytest_and_promptfoo_get_what_was_judged_and_what_decided(openai_s
     assert tools.promptfoo_assertion(ASKS, threshold=1.5)("A.", context) == result
 
 
-def test_pytest_and_promptfoo_fail_what_has_no_score_or_too_low_a_one(openai_server):
+def test_a_missing_or_low_score_fails_in_pytest_and_promptfoo(openai_server):
     with pytest.raises(AssertionError, match="relevance: no score: summary is empty"):
         tools.check(JUDGE, at_least=1, document="A text.", summary=" ")
     openai_server.judge = lambda body: "fail"
@@ -165,7 +165,7 @@ def test_pytest_and_promptfoo_fail_what_has_no_score_or_too_low_a_one(openai_ser
     assert result["metadata"] == {"graderError": True}
 
 
-def test_mlflow_gets_the_model_that_is_asked_and_an_error_for_a_failed_judgement(monkeypatch):
+def test_mlflow_gets_the_model_and_the_error(monkeypatch):
     stand_in(monkeypatch, "mlflow.genai", scorer=lambda score, name: score)
     entities = {
         "AssessmentSource": SimpleNamespace,
@@ -183,7 +183,7 @@ def test_mlflow_gets_the_model_that_is_asked_and_an_error_for_a_failed_judgement
     assert source.source_id == "relevance by acme/chat"
 
 
-def test_inspect_gets_c_or_i_of_a_verdict_and_the_number_of_a_rating(monkeypatch, openai_server):
+def test_inspect_gets_c_or_i_or_a_number(monkeypatch, openai_server):
     class Score(SimpleNamespace):
         unscored = SimpleNamespace
 
@@ -210,9 +210,7 @@ def test_inspect_gets_c_or_i_of_a_verdict_and_the_number_of_a_rating(monkeypatch
     assert (scorers[0], scorers[-1]) == (["accuracy", "stderr"], ["mean", "stderr"])
 
 
-def test_deepeval_gets_a_verdict_s_own_threshold_and_the_model_that_is_asked(
-    monkeypatch, openai_server
-):
+def test_deepeval_gets_the_threshold_and_the_model(monkeypatch, openai_server):
     class BaseMetric:
         def is_successful(self) -> bool:
             self.success = self.score is not None and self.score >= self.threshold  # type: ignore[attr-defined]

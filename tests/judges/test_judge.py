@@ -124,7 +124,7 @@ def test_an_argument_of_a_wrong_kind_is_named_with_what_to_write(use, says):
         use()
 
 
-def test_a_judge_that_was_tuned_for_the_embedded_model_says_so_to_another(stub):
+def test_a_judge_tuned_for_the_embedded_model_warns_another(stub):
     tuned = replace(UNTUNED, provenance={"endpoint": "embedded"})
     says = "tuned for the embedded model: with openai/m its measured figures do not hold"
     with pytest.warns(UserWarning, match=says):
@@ -175,7 +175,7 @@ def test_a_frame_of_conversations_is_scored_by_its_last_turn():
 
 
 @pytest.mark.usefixtures("here")
-def test_load_takes_names_files_folders_and_definitions_and_a_name_before_a_folder():
+def test_load_takes_names_files_folders_and_definitions():
     frozen = Judge.of(FLUENCY).with_plan(ONE_REPLY_PLAN)
     Path("relevance").mkdir()
     frozen.save("relevance/judge.json")

@@ -117,7 +117,7 @@ def test_winrate_writes_verdicts_and_a_win_rate(pairs):
 
 
 @pytest.mark.parametrize(("form", "n_failed"), [("csv", 1), ("parquet", 1), ("jsonl", 0)])
-def test_a_pair_with_an_empty_cell_fails_and_one_with_an_empty_text_is_judged(form, n_failed):
+def test_an_empty_cell_fails_a_pair_and_an_empty_text_does_not(form, n_failed):
     # The empty text can be told from a missing one in JSON Lines only.
     empty = "" if form == "jsonl" else None
     rows = [{"post": f"p{n}", "summary_a": "good", "summary_b": "bad"} for n in range(3)]
@@ -132,7 +132,7 @@ def test_a_pair_with_an_empty_cell_fails_and_one_with_an_empty_text_is_judged(fo
     assert reasons == [None] * 3 + (["no summary_b"] if n_failed else [None])
 
 
-def test_a_missing_column_is_told_beside_the_texts_in_objects_which_map_can_name():
+def test_a_missing_column_is_named_beside_texts_in_objects():
     write_jsonl("in.jsonl", [{"inputs": {"question": "q", "n": 1}, "outputs": {"answer": "a"}}])
     ask = ["score", "fluency", "--data", "in.jsonl", "--out", "o.jsonl"]
     error = run(main, *ask).err
@@ -175,9 +175,7 @@ def test_a_judge_that_constructed_labels_taught_says_so_when_it_is_used(shipped,
     assert ("note: fluency was tuned on constructed labels" in err) == has_note
 
 
-def test_a_taken_column_gets_the_judge_beside_it_and_rows_without_ids_their_number(
-    openai_server, capsys
-):
+def test_a_taken_column_is_kept_and_rows_without_ids_are_numbered(openai_server, capsys):
     Path("in.csv").write_text("text,fluency\ns0,4\n")
     ask = ["score", "fluency", "--data", "in.csv", "--map", "summary=text", *LM, "--out"]
     assert main([*ask, "o.csv"]) == 0

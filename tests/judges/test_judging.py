@@ -44,7 +44,7 @@ def test_a_model_known_to_give_no_probabilities_is_asked_nothing():
     assert not model.calls
 
 
-def test_a_reply_without_probabilities_among_others_with_them_is_a_failed_judgement():
+def test_a_lone_reply_without_probabilities_fails():
     def reply(content: str, *_: object) -> Reply:
         return Reply(text="4", tokens=() if "bare" in content else (Token("4", {"4": 0.0}),))
 
@@ -142,7 +142,7 @@ def test_an_unreadable_reply_is_asked_again_with_the_form_restated(plan, tmp_pat
     assert again.endswith("Reply with the rating alone, without any working: 1, 2, 3, 4 or 5.")
 
 
-def test_a_repetition_that_the_budget_does_not_cover_costs_no_other_row_its_score():
+def test_a_repetition_over_budget_costs_no_other_row_its_score():
     rows = [{"summary": f"{'garble' * (n == 2)} text {n}"} for n in range(10)]
     client = Client(Model(rate, wait=0.1), account=Budget(max_calls=10).account())
     results = []

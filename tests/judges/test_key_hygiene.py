@@ -140,7 +140,7 @@ def test_a_refused_key_is_told_without_it_and_leaves_nothing(careless, lm, run):
     assert "was not accepted" in last or "Incorrect API key provided: [key]" in last
 
 
-def test_an_answer_is_kept_without_the_key_and_without_tokens_that_spell_it():
+def test_a_reply_is_kept_without_the_key():
     tokens = tuple(Token(text, {text: -0.5}) for text in (KEY[:5], KEY[5:], "\n4"))
     reply = Reply(text=f"Key: {KEY}{KEY}\n4", tokens=tokens, finish_reason=KEY)
     other = Reply(text="4", tokens=(Token("4", {"4": -0.1, KEY: -3.0}),))
@@ -152,9 +152,7 @@ def test_an_answer_is_kept_without_the_key_and_without_tokens_that_spell_it():
 
 
 @pytest.mark.parametrize("name", ["ANTHROPIC_API_KEY", "HF_TOKEN", "CLIENT_SECRET"])
-def test_the_environments_keys_are_found_by_their_names_and_no_placeholder_is_one(
-    name, monkeypatch
-):
+def test_keys_are_found_by_their_variables_names(name, monkeypatch):
     monkeypatch.setenv(name, f" {OTHER}\n")
     monkeypatch.setenv("KEYS", "no1key2here")
     assert Redactor().redact(f"{OTHER}, no1key2here") == "[key], no1key2here"
@@ -163,7 +161,7 @@ def test_the_environments_keys_are_found_by_their_names_and_no_placeholder_is_on
         assert not Redactor([placeholder]).has_secret(f"The {placeholder} of it.")
 
 
-def test_a_key_with_a_line_end_is_trimmed_and_one_with_a_gap_refused(monkeypatch):
+def test_a_key_with_a_gap_is_refused(monkeypatch):
     monkeypatch.setenv("NONE_API_KEY", f"{KEY}\n")
     assert read_key("NONE_API_KEY") == KEY
     for value in (f"{KEY[:8]}\n{KEY[8:]}", "“quoted-key”"):
@@ -207,7 +205,7 @@ def test_a_key_in_the_place_of_a_name_is_written_nowhere(name, flag, run):
 ESCAPES = "\x1b[31mred\x1b[0m \x9b2J \u202eevil\u202c \r gone"
 
 
-def test_terminal_escapes_in_a_strangers_judge_are_shown_and_not_sent(capsys):
+def test_a_strangers_terminal_escapes_are_shown_and_not_sent(capsys):
     subject = replace(load("own.yaml").subject, definition=ESCAPES, source=ESCAPES)
     judge = replace(Judge.of(subject), provenance={"note": ESCAPES, "why": ESCAPES})
     judge = reprompt(judge, instruction=f"Judge. {ESCAPES}")

@@ -87,9 +87,7 @@ def test_a_run_killed_at_several_moments_ends_as_if_it_never_was(openai_server, 
 
 
 @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
-def test_a_signal_ends_a_run_with_one_line_and_what_was_under_way_is_kept(
-    openai_server, name, code
-):
+def test_a_signal_ends_a_run_and_keeps_its_replies(openai_server, name, code):
     openai_server.latency = 0.2
     running = start_command(*asking())
     wait_for(openai_server, 2 * AT_ONCE, running)
@@ -110,9 +108,7 @@ def test_a_signal_ends_a_run_with_one_line_and_what_was_under_way_is_kept(
     assert left() == {"out.jsonl"}
 
 
-def test_a_model_that_stops_answering_ends_the_run_and_among_faults_the_same_command_goes_on(
-    openai_server, capsys, short_waits
-):
+def test_a_run_ended_by_faults_goes_on_by_the_same_command(openai_server, capsys, short_waits):
     openai_server.fault = lambda number, body: "503" if number >= 20 else None
     assert main(asking()) == 1
     (line,) = capsys.readouterr().err.splitlines()
@@ -127,9 +123,7 @@ def test_a_model_that_stops_answering_ends_the_run_and_among_faults_the_same_com
     assert {row["judgements"]["relevance"]["failure"] for row in rows} == {None}
 
 
-def test_replies_that_fail_a_run_are_kept_so_it_names_another_output_and_that_one_succeeds(
-    openai_server, capsys
-):
+def test_a_run_of_unreadable_replies_asks_for_another_output(openai_server, capsys):
     rate, openai_server.judge = openai_server.judge, lambda body: "I would rather not."
     assert main(asking()) == 1
     (line,) = capsys.readouterr().err.splitlines()
@@ -138,7 +132,7 @@ def test_replies_that_fail_a_run_are_kept_so_it_names_another_output_and_that_on
     assert main(asking("--out", "another.jsonl")) == 0
 
 
-def test_two_runs_on_one_output_are_refused_and_a_limit_holds_over_a_kill(openai_server, capsys):
+def test_an_output_has_one_run_and_one_limit(openai_server, capsys):
     with kill_after(openai_server, 20, "--max-calls", "30"):
         assert main(asking()) == 1
         assert "out.jsonl is in use by another run" in capsys.readouterr().err
@@ -150,9 +144,7 @@ def test_two_runs_on_one_output_are_refused_and_a_limit_holds_over_a_kill(openai
     assert N_ROWS <= sum(openai_server.n_answered.values()) <= N_ROWS + AT_ONCE
 
 
-def test_a_kill_between_the_output_and_the_end_of_its_store_is_mended_by_the_same_command(
-    openai_server,
-):
+def test_a_store_left_beside_its_output_is_removed(openai_server):
     assert main(asking("--max-calls", str(N_ROWS - 1))) == 1
     store = STORE.read_bytes()
     assert main(asking()) == 0

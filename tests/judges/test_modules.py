@@ -37,7 +37,7 @@ def ask(program: dspy.Module, answers: dict[str, Any], **texts: str) -> dspy.Pre
         return program(**(texts or TEXTS))
 
 
-def test_a_program_asks_what_its_judge_asks_and_gives_every_answer_and_the_score():
+def test_a_program_asks_and_answers_as_its_judge_does():
     model = Engine(lambda _: form(**ANSWERS))
     with dspy.context(lm=lm_of(model)):
         prediction = JUDGE.program()(**TEXTS)
@@ -51,7 +51,7 @@ def test_a_program_asks_what_its_judge_asks_and_gives_every_answer_and_the_score
     assert ask(RatingJudge(RELEVANCE), {"rating": 3}).score == 3.0
 
 
-def test_a_verdict_s_score_is_moved_by_the_threshold_and_its_word_is_not():
+def test_the_threshold_moves_a_verdicts_score_and_not_its_word():
     weights = AnswerWeights(intercept=0.0, slopes={"verdict": 0.6, "thanks": 0.4})
     judge = replace(Judge.of(POLITE, questions=[THANKS]), weights=weights, threshold=0.8)
     prediction = ask(judge.program(), {"thanks": "no", "verdict": "pass"}, answer="Sure.")
@@ -67,7 +67,7 @@ class Outer(dspy.Module):  # type: ignore[misc]
         self.rate = judge.program()
 
 
-def test_a_judge_its_program_the_saved_state_and_the_file_are_of_one_judge(tmp_path):
+def test_program_state_and_file_hold_the_same_judge(tmp_path):
     judge = replace(JUDGE, prompt=replace(JUDGE.prompt, demos=({**TEXTS, **ANSWERS},)))
     judge.program().save(tmp_path / "state.json")
     state = json.loads((tmp_path / "state.json").read_text())
@@ -85,7 +85,7 @@ def test_a_judge_its_program_the_saved_state_and_the_file_are_of_one_judge(tmp_p
     assert Judge.from_program(copy, RELEVANCE).weights == WEIGHTS
 
 
-def test_a_judge_of_a_program_names_the_model_that_the_program_asks(tmp_path):
+def test_a_programs_judge_names_the_programs_model(tmp_path):
     def lm_of(program: dspy.Module) -> str:
         judge = Judge.from_program(program, RELEVANCE)
         return judges.load(judge.save(tmp_path / "judge.json", overwrite=True)).lm

@@ -41,7 +41,7 @@ MEMBERS = [member("relevance", 3.0), member("coherence", 1.0, COHERENT)]
 PANEL = Panel.join(RELEVANCE, MEMBERS)
 
 
-def test_a_score_is_the_weighted_mean_of_the_mapped_scores_and_fails_with_a_member():
+def test_a_panels_score_is_the_weighted_mean_of_its_members():
     # (3 * (2 - 1) / 4 + 1 * (4 - 1) / 4) / 4 = 0.375
     result: Any = PANEL.combine([Judgement(score=2.0), Judgement(score=4.0)])
     assert result.score == pytest.approx(0.375)
@@ -81,7 +81,7 @@ def test_judges_that_cannot_be_joined_are_refused_in_a_line(subject, members, wh
         Panel.join(subject, members)
 
 
-def test_margins_are_joined_in_each_order_and_swapping_the_sides_swaps_the_verdict():
+def test_swapping_the_sides_swaps_a_panels_verdict():
     good, bad = "A fire broke out in the old mill. Nobody was hurt.", "the owner the"
     second = reprompt(COMPARES, instruction="Which is the more precise and concise summary?")
     panel: Any = Panel.join(TLDR_CONCISE, [pair_member("a", 2.0), pair_member("b", 1.0, second)])
@@ -101,7 +101,7 @@ def test_margins_are_joined_in_each_order_and_swapping_the_sides_swaps_the_verdi
         (((1.0, 1.0), (1.0, 1.0)), "A"),
     ],
 )
-def test_a_choice_of_the_members_that_follows_the_position_is_a_tie(margins, preferred):
+def test_members_that_follow_the_position_make_a_tie(margins, preferred):
     verdicts = [Preference(margin=(ab + ba) / 2, margin_ab=ab, margin_ba=ba) for ab, ba in margins]
     panel = Panel.join(TLDR_CONCISE, [pair_member("a"), pair_member("b")])
     result: Any = panel.combine(verdicts)
@@ -124,7 +124,7 @@ def test_members_at_two_addresses_are_not_asked_by_one_client():
         panel.clients(Client(open_model("openai/m", api_base="http://localhost:1/v1")))
 
 
-def test_an_address_for_openais_protocol_gets_no_other_providers_texts_and_key(monkeypatch):
+def test_an_openai_address_gets_no_other_providers_key(monkeypatch):
     monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "https://me.openai.azure.com")
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", "a-key")
     members = [member(lm, judge=RATES.with_model(lm)) for lm in ("openai/own", "azure/other")]

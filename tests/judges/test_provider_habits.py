@@ -166,9 +166,7 @@ def ask(
 
 
 @pytest.mark.parametrize(("respond", "without", "fields"), SPELLINGS.values(), ids=SPELLINGS)
-def test_a_field_that_is_refused_is_left_out_or_spelt_otherwise_and_told_once(
-    respond, without, fields, openai_server, caplog
-):
+def test_a_refused_field_is_left_out_or_respelt(respond, without, fields, openai_server, caplog):
     openai_server.judge = lambda body: "4"
     openai_server.habit = lambda number, body: respond(body)
     model = endpoint(openai_server.url)
@@ -193,9 +191,7 @@ def test_a_reply_of_another_shape_is_read(respond, text, finish, openai_server):
     [*((*case, FatalModelError) for case in FATAL.values()), *PASSING.values()],
     ids=[*FATAL, *PASSING],
 )
-def test_a_failure_is_of_the_right_kind_and_says_so_in_one_line(
-    respond, words, error, openai_server
-):
+def test_a_failure_is_of_the_right_kind(respond, words, error, openai_server):
     openai_server.habit = lambda number, body: respond(body)
     model = endpoint(openai_server.url)
     with refuses(error, words) as failure:

@@ -113,9 +113,7 @@ def offline(judge: Judge, summary: str) -> Any:
 
 @pytest.mark.parametrize("reasoning", ["none", "brief"])
 @pytest.mark.parametrize("name", RATED)
-def test_every_rating_judge_of_the_catalogue_has_questions_which_the_embedded_model_answers(
-    name, reasoning
-):
+def test_catalogue_judges_have_questions_for_the_embedded_model(name, reasoning):
     subject = catalog.find_subject(name)
     assert 4 <= len(subject.questions) <= 8
     questions = candidate_questions(subject, 16)
@@ -155,7 +153,7 @@ def test_export_asks_all_questions_and_names_the_weights_that_it_leaves_out(caps
     assert "by the weights in the judge's file" in exported.err
 
 
-def test_score_and_winrate_write_the_answers_into_json_lines_and_on_request_into_columns():
+def test_score_and_winrate_write_the_answers():
     WEIGHED.with_plan(WEIGHTED_PLAN).save("judge.json")
     replace(PAIRED, plan=WEIGHTED_PLAN).save("pairs.json")
     write_jsonl("rows.jsonl", [ROW, {"query": "When?", "reply": " "}])

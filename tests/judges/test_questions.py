@@ -123,9 +123,7 @@ MEAN = WEIGHED.with_plan(SamplingPlan(kind="mean", samples=2, temperature=1.0))
         (MEAN, [FULL, form(deadline="no", tone=3, rating=3)], 3.5, (0.5, 2.5, 3.5)),
     ],
 )
-def test_a_score_is_the_sum_of_the_mean_answers_and_without_weights_the_rating(
-    judge, replies, score, answers
-):
+def test_a_score_is_the_weighted_sum_of_mean_answers(judge, replies, score, answers):
     result = judge_row(judge, ROW, *replies)
     assert result.score == score
     assert [*result.answers.items()] == [*zip(("deadline", "tone", "rating"), answers, strict=True)]
@@ -156,7 +154,7 @@ def choosing(content: str, *_: Any) -> str:
     return form(briefer=briefer, preferred=kinder)
 
 
-def test_the_answers_to_a_pair_are_weighed_in_both_orders_and_change_sign_with_the_sides():
+def test_a_pairs_answers_are_weighed_in_both_orders():
     # 0.75 * -1 + 0.25 * 1.
     result = judge_row(PAIRED, PAIR, choosing)
     assert (result.margin_ab, result.margin_ba, result.margin) == (-0.5, -0.5, -0.5)
@@ -185,7 +183,7 @@ def test_a_score_never_leaves_the_scale(parts, numbers):
     assert shares == pytest.approx(dict(zip(names, (p / sum(parts) for p in parts), strict=True)))
 
 
-def test_the_decisive_answer_is_the_one_that_moved_the_score_furthest_to_its_side():
+def test_the_decisive_answer_moved_the_score_furthest():
     # From the middles .5, 2 and 3: 1 * .5, 0.5 * 1 * -1 and 0.5 * 2 sum to 1, the upper side.
     assert WEIGHTS.decisive_answer({"deadline": 1, "tone": 1, "rating": 5}, CHOICES) == "rating = 5"
     answers = {"deadline": 0, "tone": 1.5, "rating": 3}

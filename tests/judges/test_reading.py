@@ -113,7 +113,7 @@ def test_a_reply_that_makes_one_choice_gives_it_and_no_other(reply, choice):
 
 
 @given(rating=st.sampled_from(RATING.choices), text=st.text(max_size=200))
-def test_no_text_makes_the_reader_do_anything_but_answer_or_refuse(rating, text):
+def test_every_text_is_read_or_refused(rating, text):
     for reply in (text, f"{text}\n\nFinal score: {rating}"):
         with contextlib.suppress(NoScoreError):
             reading = read(reply, BOTH)
@@ -181,7 +181,7 @@ def test_fields_are_found_by_their_headers_however_decorated(reply, rationale, r
 
 
 @pytest.mark.parametrize("content", ["", "none", "It is good."])
-def test_what_stands_under_the_header_is_not_made_up_for_from_elsewhere(content):
+def test_an_unreadable_answer_is_not_sought_elsewhere(content):
     with pytest.raises(NoScoreError, match="no rating from 1 to 5 in"):
         read(f"[[ ## rationale ## ]]\nScore: 4\n\n[[ ## rating ## ]]\n{content}", BOTH)
 

@@ -70,9 +70,7 @@ SUMMEVAL_RHOS = [
 
 @needs_data
 @pytest.mark.parametrize(("model", "prompt", "rhos", "tolerance", "failed"), SUMMEVAL_RHOS)
-def test_replies_of_gpt4_and_gpt35_read_strictly_give_their_published_rho(
-    model, prompt, rhos, tolerance, failed
-):
+def test_recorded_replies_give_their_published_rho(model, prompt, rhos, tolerance, failed):
     human, values = people("summeval"), LETTERS if "mcq" in prompt else None
     replies = [
         (row, (id_, texts[-1:]))
@@ -112,7 +110,7 @@ def test_twenty_samples_averaged_give_the_published_figures_on_topical_chat(dime
 
 
 @needs_data
-def test_gpt4s_accuracy_on_llmbar_is_the_published_one_but_for_one_reply():
+def test_recorded_choices_give_their_published_accuracy():
     gold = {row["id"]: (row["subset"], row["preferred"]) for row in rows("llmbar")}
     right, total = Counter(), Counter()
     for row, (id_, replies) in with_rows("llmbar/replies_GPT-4.jsonl", is_pairwise=True):

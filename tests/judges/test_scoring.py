@@ -100,7 +100,7 @@ def model(**fields: Any) -> Any:
     return SimpleNamespace(name="silent-1", **{"endpoint": "https://example.org", **fields})
 
 
-def test_a_model_without_probabilities_is_a_wrong_set_up_and_no_fallback():
+def test_without_probabilities_there_is_no_fallback():
     with pytest.raises(NoProbabilitiesError, match=r"'one'.*'mean'"):
         judge_replies(WEIGHTED_PLAN, BARE, Reply(text="4"))
 

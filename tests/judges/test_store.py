@@ -67,7 +67,7 @@ def test_everything_that_determines_a_reply_is_in_its_key():
     assert key("a", temperature=0) == key("a", temperature=0.0) == key("a")
 
 
-def test_what_is_written_is_there_in_the_next_start_and_what_was_under_way_is_lost(path):
+def test_a_restart_finds_answers_and_not_what_was_under_way(path):
     odd = "é\u2028\x00\ud7ff\U0001f600\n"
     reply = Reply(text=odd, tokens=(Token(odd, {"4": -0.1, odd: -1e-300}),), finish_reason="length")
     strange = Completion(7, 2**40, replies=(reply, reply), model=odd, cache_read_tokens=3)
@@ -94,7 +94,7 @@ def test_what_is_written_is_there_in_the_next_start_and_what_was_under_way_is_lo
     assert count_answers(path) == {"judge": 2, "proposer": 1}
 
 
-def test_a_file_in_use_is_refused_to_others_and_leaves_nothing_when_it_is_deleted(path):
+def test_a_store_in_use_is_refused_to_others(path):
     with closing(Store(path)) as store:
         answer(store, b"1", reply_of())
         with pytest.raises(StoreError, match=IN_USE):
@@ -117,7 +117,7 @@ def test_a_file_in_use_is_refused_to_others_and_leaves_nothing_when_it_is_delete
         (lambda path: path.write_text("id,relevance\na,4\n"), "delete the file to start again"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_one_line_that_says_what_to_do(path, damage, problem):
+def test_an_unusable_store_says_what_to_do(path, damage, problem):
     with closing(Store(path)) as store:
         answer(store, b"1", reply_of())
     damage(path)
@@ -154,7 +154,7 @@ def test_a_strangers_journal_deletes_no_file_and_waits_for_nobody(path):
     Store(path).close()
 
 
-def test_a_strangers_numbers_give_no_credit_and_are_summed_as_whole_ones(path):
+def test_a_strangers_negative_costs_give_no_credit(path):
     with closing(Store(path)) as store:
         answer(store, b"1", reply_of())
         answer(store, b"2", reply_of(), cost=-1000.0)
@@ -220,7 +220,7 @@ def test_a_request_of_another_run_is_not_paid_again(tmp_path):
     assert count_answers(tmp_path / "s") == {"m": 8}  # those of the cache among them
 
 
-def test_what_nothing_could_be_read_from_is_asked_again_by_the_next_run(tmp_path):
+def test_an_unreadable_reply_is_asked_again_by_the_next_run(tmp_path):
     first, second = Model(lambda *_: "well"), Model(echo)
     assert values_of(ask_store(tmp_path, first, 3)) == [None] * 3
     assert values_of(ask_store(tmp_path, second, 3)) == [0, 1, 2]
@@ -241,9 +241,7 @@ def test_a_cache_that_cannot_be_opened_is_named_once(tmp_path, monkeypatch, capl
     assert message.startswith(f"the reply cache cannot be used: {file}: file is not a database")
 
 
-def test_the_cache_is_where_the_environment_or_the_user_says_and_its_users_alone(
-    tmp_path, monkeypatch
-):
+def test_the_cache_is_where_it_is_said_and_private(tmp_path, monkeypatch):
     assert open_reply_cache() is None  # DSPY_JUDGES_CACHE=none, as all tests have it
     monkeypatch.setenv("DSPY_JUDGES_CACHE", str(tmp_path / "variable"))
     assert open_reply_cache("none") is None

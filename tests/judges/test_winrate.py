@@ -135,14 +135,14 @@ def test_the_rate_is_what_would_be_passed_so_often_with_these_errors():
         ([], "not tested on labels"),
     ],
 )
-def test_a_rate_that_the_test_labels_do_not_allow_is_withheld_and_says_why(rows, why):
+def test_a_rate_that_labels_do_not_allow_is_withheld(rows, why):
     rate = corrected_rate([1] * 62 + [0] * 38, range(100), rows)
     assert why in rate.withheld_reason
     assert np.isnan([rate.people_share, rate.people_low, rate.people_high]).all()
     assert str(rate).startswith("the judge passes 62%; not corrected for its errors: ")
 
 
-def test_documents_with_the_same_counts_stand_in_one_row_and_failed_judgements_in_none():
+def test_documents_with_the_same_counts_stand_in_one_row():
     passes = [1, 0, 1, 0, np.nan, 1]
     assert count_errors(passes, [1, 0, 1, 0, 1, 0], ["a", "a", "b", "b", "b", "c"]) == [
         [1, 0, 0, 1, 2],
@@ -171,9 +171,7 @@ def test_the_interval_holds_the_truth_in_about_95_of_100_cases(base_rate, output
     assert hits / RUNS >= 0.95 - 0.046
 
 
-def test_a_run_on_passes_and_fails_freezes_its_threshold_and_tells_score_how_the_judge_errs(
-    tmp_path, capsys
-):
+def test_score_corrects_the_pass_rate_by_the_judges_test_errors(tmp_path, capsys):
     rng = np.random.default_rng(0)
     words = {1: "The council met on Monday and closed the bridge for repair works", 0: "Buy now"}
     rows = [

@@ -30,7 +30,7 @@ def text(own: Scorecard) -> str:
     return " ".join(map(str, main_tiles(own)))
 
 
-def test_the_answer_on_a_run_says_what_ships_the_gain_and_the_cost():
+def test_the_answer_says_what_ships_the_gain_and_the_cost():
     answer = answer_to()
     assert [*answer] == ["Shipped", "Gain", "Cost", "Labels"]
     assert "rho is 0.400 untuned and 0.400 tuned: +0.100 [+0.020, +0.180]" in answer["Gain"]
@@ -53,7 +53,7 @@ def of_verdicts(scores: list[float], human: list[float]) -> Scorecard:
     return Scorecard.from_scores(scored, has_verdicts=scored.has_verdicts)
 
 
-def test_for_pass_or_fail_the_answer_counts_misses_and_the_gain_in_balanced_accuracy():
+def test_for_pass_or_fail_the_answer_counts_misses():
     people = [1.0, 0.0] * 40
     own = of_verdicts([1.0, 0.0, 1.0, 1.0] * 20, people)
     untuned = of_verdicts([1.0] * 80, people)
@@ -165,7 +165,7 @@ def test_the_headline_says_whether_to_use_the_judge(own, gate, says):
     assert recommendation(own, obstacle_to_use(own, DATA), gate).startswith(says)
 
 
-def test_a_lead_over_a_constant_judge_that_may_be_luck_is_called_so():
+def test_a_lead_over_a_constant_judge_may_be_luck():
     headline = recommendation(verdicts(62), obstacle_to_use(verdicts(62), DATA), None)
     assert headline.endswith("would agree on 75%. The labels are too few to exclude luck.")
 
@@ -198,9 +198,7 @@ FEW = on_split(untuned=card(None, order(0.7, None)), tuned=card(None, order(0.7,
         ({"test": None}, "Measure it on labels that it has not seen", ""),
     ],
 )
-def test_the_next_steps_follow_from_the_figures_and_never_contradict_the_headline(
-    changes, first, others
-):
+def test_the_next_steps_follow_from_the_figures(changes, first, others):
     if isinstance(changes, Scorecard):
         changes = {"test": on_split(untuned=changes, tuned=changes)}
     answer = tuning_answer(run_result(**changes))

@@ -18,7 +18,7 @@ class Result:
     reason: str | None = None
 
 
-def test_json_has_intervals_as_two_ends_and_missing_values_as_null_or_absent():
+def test_json_has_interval_ends_and_nulls():
     share, part = IntervalEstimate(1 / 3, Interval(0.25, math.inf)), IntervalEstimate(-0.0, None)
     result = Result(share=share, total=None, part=part)
     # Six digits, and no infinity; what is flat stands among the others; the total has another key.

@@ -51,14 +51,12 @@ TEN = [0] * 5 + [1] * 5
         ([0.1] * 4 + [0.2] * 6, [0] * 4 + [1] * 6, 0.5),
     ],
 )
-def test_the_threshold_is_the_best_midpoint_and_of_equal_ones_the_nearest_to_a_half(
-    scores, human, threshold
-):
+def test_the_threshold_is_the_best_midpoint_near_a_half(scores, human, threshold):
     assert best_threshold(scores, human) == pytest.approx(threshold)
     assert verdicts([threshold, threshold - 0.01], threshold).tolist() == [1, 0]
 
 
-def test_the_balanced_contrast_is_the_difference_and_changes_sign_with_the_judges():
+def test_the_balanced_contrast_is_the_difference():
     rng = random_generator(0, "contrast")
     human, document = rng.integers(0, 2, 120), np.repeat(np.arange(30), 4)
     a, b = rng.integers(0, 2, (2, 120)).astype(float)
@@ -115,7 +113,7 @@ def test_a_search_for_balanced_accuracy_finds_instruction_and_threshold():
     assert evaluator.budget.total_cost > 0
 
 
-def test_the_threshold_does_not_depend_on_the_labels_that_it_is_tested_on():
+def test_the_threshold_ignores_the_labels_that_test_it():
     """Dev's labels turned around leave the threshold of what train has taught."""
     train, dev = with_verdicts(world(20)), with_verdicts(world(18, first=100))
     mirror = Items(tuple(replace(item, human=1 - item.human) for item in dev.items))

@@ -46,7 +46,7 @@ def label_file(rows: Sequence[int], people: Sequence[int] = PEOPLE) -> str:
     return write_jsonl("labelled.jsonl", entries)
 
 
-def test_changed_outputs_are_written_for_labelling_and_always_the_same_ones():
+def test_the_same_changed_outputs_are_always_drawn():
     words = [*flags(), "--changed", "changed.jsonl"]
     first, second = (run(command, *words) for _ in range(2))
     rows = read_jsonl("changed.jsonl")
@@ -89,7 +89,7 @@ def test_with_labels_on_all_changed_rows_the_difference_is_exact():
     assert out.endswith("Next: Label the other 13 outputs that were drawn.")
 
 
-def test_a_new_judge_passes_if_it_wins_the_changed_rows_or_changes_none():
+def test_winning_or_no_changed_rows_pass_a_swap():
     out = output_of(command, *flags(PEOPLE, NEW), "--changed", label_file(CHANGED))
     assert out.startswith("On documents like these new is better than old.")
     out = output_of(command, *flags(PEOPLE, PEOPLE), "--changed", "changed.jsonl")
@@ -131,7 +131,7 @@ gains = st.lists(st.tuples(st.booleans(), st.sampled_from((-1, 0, 1)), st.intege
 
 
 @given(gains.filter(lambda rows: any(changes for changes, _, _ in rows)))
-def test_with_all_labels_the_mean_contribution_is_the_difference_over_all_rows(rows):
+def test_the_mean_contribution_is_the_difference_over_all_rows(rows):
     changes, gain, document = (np.array(column) for column in zip(*rows, strict=True))
     difference = float(np.where(changes, gain, 0).mean())
     contributions, least = gain_contributions(gain.astype(float), changes, document)
@@ -148,7 +148,7 @@ def test_a_larger_margin_and_fewer_changes_need_fewer_labels() -> None:
     assert [rows_to_label(*each, 0.03) for each in sizes] == [275, 275, 69, 30, 30]
 
 
-def test_outputs_that_a_judge_was_tuned_on_are_left_out_before_it_is_asked(here):
+def test_tuned_on_outputs_are_left_out_before_a_judge_is_asked(here):
     rows = [{"id": f"r{n}", "document": f"Why {n}?", "summary": f"Because {n}."} for n in range(60)]
     keys = (texts_digest({"d": row["document"], "s": row["summary"]}) for row in rows[:20])
     judge = judges.load(tuned_on(here / "judge.json", keys))

@@ -65,7 +65,7 @@ def test_every_judge_has_the_figures_that_verify_prints():
     assert max(map(len, run(compare.command, *pairs).stdout.splitlines())) <= 80
 
 
-def test_a_difference_at_system_level_is_widened_by_the_systems_degrees_of_freedom():
+def test_system_level_differences_use_students_t():
     rng = np.random.default_rng(0)
     quality = np.arange(16) / 8 + rng.normal(size=(40, 16))
     human, *sides = [quality + noise * rng.normal(size=(40, 16)) for noise in (0, 0.5, 2, 4)]
@@ -83,7 +83,7 @@ def test_a_difference_at_system_level_is_widened_by_the_systems_degrees_of_freed
         assert reach == pytest.approx(wider * (alone.interval.high - alone.value), abs=1e-5)
 
 
-def test_as_good_means_within_one_standard_error_and_worse_means_by_the_interval():
+def test_standings_follow_from_error_and_interval():
     """A document with its last two outputs changed has rho 1 - 6 * 2 / (4 * 15) = .8."""
     unclear = [*GOOD[:17], *[[1.0, 2.0, 4.0, 3.0]] * 3]
     result = compare_json(*records(), *scores_of(twin=GOOD, near=NEAR, unclear=unclear))
@@ -160,7 +160,7 @@ def test_judges_that_cannot_be_compared_are_refused():
     assert not Path("runs").exists()
 
 
-def test_a_bare_model_gets_the_first_judges_prompt_if_no_catalogue_judge_fits():
+def test_a_bare_model_gets_the_first_judges_prompt():
     Path("charm.yaml").write_text("{name: charm, definition: X, scale: [1, 5], inputs: [text]}")
     rows = [{"id": f"{n}", "text": "Good. " * n, "charm": 1 + n % 5} for n in range(1, 20)]
     flags = ["charm.yaml", "--lm", "embedded", "--data", write_jsonl("labels.jsonl", rows)]
@@ -199,7 +199,7 @@ def bill(openai_server: OpenAIServer) -> Bill:
     return Bill(openai_server)
 
 
-def test_the_calls_and_costs_of_each_model_are_those_that_its_server_counts(bill, openai_server):
+def test_calls_and_costs_are_those_that_the_server_counts(bill, openai_server):
     whole = compare_json(*bill.flags, "--out", "whole")
     assert [*openai_server.n_answered.values()] == [1] * 240
     assert whole["cost_usd"] == pytest.approx(bill.dollars, abs=1e-6)
@@ -218,9 +218,7 @@ def test_verify_and_panel_say_what_they_spent(bill):
         assert (result.code, line in result.stderr.splitlines()) == (0, True), result.stderr
 
 
-def test_all_models_share_one_limit_and_the_same_command_continues(
-    bill: Bill, openai_server: OpenAIServer
-) -> None:
+def test_all_models_share_one_limit(bill: Bill, openai_server: OpenAIServer) -> None:
     # 80 calls cost about $0.0016, $0.0065 and $0.032.
     result = compare_json(*bill.flags, "--max-cost", "0.02", "--out", "c", code=1)
     assert {row["name"] for row in result["judges"]} == {"gpt-4.1-nano", "gpt-4.1-mini"}

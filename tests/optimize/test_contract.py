@@ -67,9 +67,7 @@ TRIED = "No reliable candidate beat the untuned judge on train ({} tried)."
 @pytest.mark.parametrize(
     ("max_calls", "why"), [(80, LIMIT), (120, LIMIT), (200, LIMIT), (400, TRIED)]
 )
-def test_a_users_optimizer_runs_from_the_command_line_up_to_its_limit(
-    here, monkeypatch, max_calls, why
-):
+def test_a_users_optimizer_keeps_its_limit(here, monkeypatch, max_calls, why):
     Path("hill.py").write_text(BLOCKS[0], encoding="utf-8")
     monkeypatch.syspath_prepend(here)
     flags = ["--dimension", "relevance", "--max-calls", str(max_calls), "--out", "run"]
@@ -91,7 +89,7 @@ def spend_all(problem):
     return Exploration(finalists=[candidate], candidate_ids=[candidate.id])
 
 
-def test_the_test_of_finalists_stays_paid_if_an_optimizer_spends_its_whole_budget(tmp_path):
+def test_finalists_are_tested_if_an_optimizer_spends_all(tmp_path):
     tune("relevance", optimizer=spend_all, out=tmp_path / "run", max_calls=1000)
     trials = read_jsonl(tmp_path / "run" / "trials.jsonl")
     flags = [trial["n_documents"] > 0 for trial in trials if trial["stage"] == "dev"]

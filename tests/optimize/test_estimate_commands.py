@@ -58,7 +58,7 @@ def test_every_system_has_its_mean_and_their_difference_is_narrower(files):
     assert json_of(estimate, *files)["differences"] == []
 
 
-def test_a_system_without_labels_has_no_mean_and_labels_are_no_random_sample(files):
+def test_a_system_without_labels_has_no_mean(files):
     relabel(annotations=lambda row: {} if row["system"] == "plain" else row["annotations"])
     result, text = json_of(estimate, *files), output_of(estimate, *files)
     assert (result["systems"]["plain"], result["unlabelled_systems"]) == (None, ["plain"])
@@ -108,7 +108,7 @@ def test_equal_labels_do_not_show_their_scale(here):
     assert "true mean of outputs" in text_of("relevance", 5)
 
 
-def test_the_judge_alone_passes_the_share_of_scores_of_at_least_a_half(here):
+def test_the_judge_alone_passes_scores_of_a_half_or_more(here):
     rows = [{"id": str(n), "group": str(n), "output": f"text {n}"} for n in range(100)]
     labelled = [{**row, "ok": "pass" if n % 4 else "fail"} for n, row in enumerate(rows)]
     # Of ten, eight reach a half; their mean is .6 * .8 + .1 * .2 = .5.

@@ -86,7 +86,7 @@ def test_versions_of_the_evidence_show_different_documents():
 
 
 @pytest.mark.parametrize("length", [100, 3000, 30_000])
-def test_long_texts_lose_their_middle_and_the_evidence_has_a_maximal_length(length):
+def test_long_texts_lose_their_middle(length):
     items, texts = world(40), {"text": "word " * (length // 5)}
     long = Items(tuple(replace(item, texts=texts) for item in items))
     (text,) = judged_world(long, items).write_evidence([rng()])

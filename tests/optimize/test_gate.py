@@ -106,7 +106,7 @@ def test_the_gain_over_both_halves_is_weighted_by_documents():
     assert (gain.value, gain.n_documents) == (pytest.approx(0.25), 4)
 
 
-def test_the_gain_is_the_finalists_mean_and_a_document_is_swapped_for_all_of_them():
+def test_finalists_gains_are_averaged_and_swapped_together():
     """Either finalist's mean: (.2 + .4) / 2 and .6; the second has no figure on document b."""
     rows = np.array([0.2, 0.4]), np.array([0.6, np.nan])
     finalists = [contrast_from_documents(row, ["a", "b"]) for row in rows]
@@ -152,7 +152,7 @@ def test_the_decision_gives_a_reason_also_if_the_user_forces_it():
 
 
 @pytest.mark.parametrize(("risk", "fewest"), [(DEFAULT_RISK, 4), (0.025, 6), (0.3, 2)])
-def test_a_gain_ships_only_from_the_fewest_documents_on_that_can_show_it(risk, fewest):
+def test_a_gain_needs_the_fewest_documents_that_can_show_it(risk, fewest):
     # Of n documents all one way one swap in 2 ** n does as well: 2 ** -4 < .10 < 2 ** -3.
     assert power.fewest_documents(risk) == fewest
     for n_documents in (fewest - 1, fewest):
@@ -163,7 +163,7 @@ def test_a_gain_ships_only_from_the_fewest_documents_on_that_can_show_it(risk, f
 
 
 @pytest.mark.parametrize(("documents", "risk"), [(20, 0.1), (3, 0.5), (12, 0.5)])
-def test_the_low_end_is_above_zero_exactly_if_few_permutations_reach_the_gain(documents, risk):
+def test_the_low_end_agrees_with_the_permutation_test(documents, risk):
     rng, shape = random_generator(0, "exact"), (gate.N_PERMUTATIONS, documents)
     for _ in range(40):
         row = rng.normal(0.08, 0.2, documents)
@@ -184,7 +184,7 @@ def test_the_computed_power_equals_the_simulated_power():
     assert power.power(60, 3, 0.1) == pytest.approx(np.mean(clear), abs=0.137)
 
 
-def test_the_chance_of_a_gain_depends_on_the_level_and_is_0_for_nearly_equal_labels():
+def test_the_chance_of_a_gain_depends_on_level_and_labels():
     items = finalist(random_generator(0), 30, 1.0).items
     alike = rate(items, np.arange(len(items)) < 9 * 4)
     # Of four outputs over all four compare, within a document three beyond the first.
@@ -211,7 +211,7 @@ def test_a_finalist_that_often_fails_does_not_ship(share, ships):
 DEMOS_OF_ALL_OUTPUTS = SearchOptions(max_demos=1000)
 
 
-def test_a_judge_that_shows_all_labels_is_tested_by_versions_without_the_document():
+def test_a_judge_showing_all_labels_is_tested_without_the_document():
     watch, train, dev = Watch(), world(16), world(12, first=100)
     whole = train + dev
     document = {item.texts["text"]: item.document_id for item in whole.items}
@@ -231,7 +231,7 @@ def test_a_judge_that_shows_all_labels_is_tested_by_versions_without_the_documen
     assert len(watch.requests) == 2 * len(whole) == evaluator.budget.total_cost
 
 
-def test_if_not_all_labels_can_be_shown_demonstrations_come_from_the_other_half():
+def test_demonstrations_come_from_the_other_half():
     train, dev = world(16), world(12, first=100)
     _, records, _ = search(train, dev, options=SearchOptions(max_demos=16))
     trials = [record for record in records if record["stage"] == "dev"]
@@ -244,7 +244,7 @@ def test_if_not_all_labels_can_be_shown_demonstrations_come_from_the_other_half(
 
 
 @pytest.mark.parametrize("calls", [1, 60, 250])
-def test_a_judge_that_shows_all_labels_is_tested_on_as_many_documents_as_calls_allow(calls):
+def test_the_limit_decides_how_many_documents_are_tested(calls):
     result, _, evaluator = search(
         world(16), world(12, first=100), calls=calls, options=DEMOS_OF_ALL_OUTPUTS
     )

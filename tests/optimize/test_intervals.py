@@ -34,9 +34,7 @@ def worlds():
         ("of_verdicts", ["MOST_PASS"], [1], 120, 100_000),
     ],
 )
-def test_95_percent_intervals_hold_the_truth_in_95_percent_of_simulations(
-    world, cuts, number, size, many, worlds
-):
+def test_intervals_of_95_percent_cover_the_truth_as_often(world, cuts, number, size, many, worlds):
     figures = partial(worlds[world], *(worlds[name] for name in cuts), *number)
     truth = figures(np.random.default_rng(1), many)
     for name, hits in worlds["hits_of"](figures, truth, size, 200).items():

@@ -98,7 +98,7 @@ def comment(page: Page, text: str) -> None:
     page.press("Escape")
 
 
-def test_a_pressed_key_is_saved_once_despite_reloads_windows_faults_and_a_dead_command(browser):
+def test_each_pressed_key_is_saved_once_despite_faults(browser):
     pages = {name: browser.page() for name in ("Anna", "Ben")}
     log: list[tuple[str, str, int]] = []
     with serve(outputs(5, 2)) as (address, running):
@@ -141,7 +141,7 @@ def test_a_pressed_key_is_saved_once_despite_reloads_windows_faults_and_a_dead_c
     assert rows[-1]["comment"] == "too long"
 
 
-def test_the_output_chosen_on_the_page_is_the_preferred_one_of_the_pair(browser):
+def test_the_output_chosen_on_the_page_is_preferred(browser):
     sides = {"response_a": "the first", "response_b": "the second"}
     rows = [{"id": str(n), "prompt": "a question", **sides} for n in range(4)]
     choices = []
@@ -157,7 +157,7 @@ def test_the_output_chosen_on_the_page_is_the_preferred_one_of_the_pair(browser)
     assert {*choices} == {*sides.values()}  # whichever stands first in the file
 
 
-def test_the_keyboard_suffices_and_held_or_modified_keys_and_double_clicks_do_nothing(browser):
+def test_the_keyboard_suffices_and_slips_do_nothing(browser):
     with serve(outputs(2, 2)) as (address, _):
         ben, page = browser.page(), browser.page()
         begin(ben, address, "Ben")
@@ -196,7 +196,7 @@ def test_the_keyboard_suffices_and_held_or_modified_keys_and_double_clicks_do_no
     assert [row.get("changed_after") for row in rows] == [None] * 6 + ["annotators"]
 
 
-def test_every_screen_is_whole_and_the_review_ends_with_the_judges_labels(browser):
+def test_every_screen_is_whole(browser):
     # The judge gives all the same score, and none is near both ends: it differs from two at least.
     rows = outputs(1, 5, f"{TALK}\n{LONG}", "alike")
     n_faults = len(browser.faults)

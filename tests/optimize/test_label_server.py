@@ -105,9 +105,7 @@ def test_labels_can_be_given_and_withdrawn_and_markup_travels_as_json(server):
         *((method, "label", {}) for method in ("PUT", "OPTIONS", "TRACE")),
     ],
 )
-def test_requests_without_the_secret_word_or_to_other_paths_get_an_empty_404(
-    server, method, word, headers
-):
+def test_other_requests_get_an_empty_404(server, method, word, headers):
     body = CLICK if method == "POST" else None
     status, text, head = ask(server, method, word, body, **headers)
     assert (status, text) == (404, "")

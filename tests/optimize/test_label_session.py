@@ -149,7 +149,7 @@ def test_every_acknowledged_label_is_in_the_file(steps, kind):
         assert read_back(path, kind) == {name: sorted(each) for name, each in labels.items()}
 
 
-def test_a_label_is_not_replaced_from_a_window_that_does_not_show_it(start):
+def test_a_window_does_not_replace_a_label_that_it_does_not_show(start):
     session = start()
     label(session, "Anna", 1, 0)
     for before in (None, 3):
@@ -159,7 +159,7 @@ def test_a_label_is_not_replaced_from_a_window_that_does_not_show_it(start):
     assert [row["rating"] for row in read_jsonl(session.path)] == [1]
 
 
-def test_a_documents_outputs_come_together_in_an_order_by_the_seed_without_systems(start):
+def test_a_documents_outputs_come_together_in_seeded_order(start):
     session = start()
     state, places = session.state("Anna"), []
     while (item := state["item"]) is not None:
@@ -206,7 +206,7 @@ def test_agreement_counts_only_labels_given_before_the_review(start):
     assert marks == [None] * 7 + ["annotators"] + [None] * 6
 
 
-def test_the_review_shows_annotators_first_and_the_judge_only_to_those_who_differ(start):
+def test_the_review_shows_annotators_before_the_judge(start):
     judge = {f"o{i}": JudgeAnswer(2, 2.0, "why") for i in range(N)}
     del judge[start().rows[4]["id"]]  # it failed
     session = start(judge_answers=judge)
@@ -264,7 +264,7 @@ def test_labels_of_other_outputs_and_dimensions_stay_and_are_counted(start):
 
 
 @pytest.mark.parametrize("change", ["moved", "deleted", "cut", "grown"])
-def test_after_another_program_changed_the_file_nothing_is_saved_or_counted(start, here, change):
+def test_after_a_foreign_change_nothing_is_saved(start, here, change):
     session = start()
     label_all(session, "Anna", [1, 2])
     path, content = session.path, session.path.read_bytes()

@@ -111,7 +111,7 @@ def test_the_documentation_has_the_computed_numbers_of_labels(page):
         assert cells == [round_up_to_two_digits(number) for number in numbers if number]
 
 
-def test_check_and_plan_give_the_same_number_of_labels_and_plan_draws_it():
+def test_check_and_plan_give_the_same_number_of_labels():
     """A fourth of the labels are fails; the numbers are those of `labels_to_decide`, rounded up."""
     least, more = (labels_to_decide(FLOORS, 0.25, errors) for errors in (0.5, 0.75))
     assert (least, more) == (556, 2483)

@@ -58,7 +58,7 @@ def test_with_the_labels_needed_the_interval_has_the_requested_width():
     assert n_labels_for_width(result, 1e-6) is None
 
 
-def test_missing_values_are_counted_or_refused_and_a_constant_judge_adds_nothing():
+def test_missing_values_are_counted_or_refused():
     result = estimate_mean([1, 2, 3, math.nan], [1, 2, math.nan, 4])
     assert (result.n_labels, result.n_judgements, result.n_failed) == (2, 1, 1)
     with pytest.raises(ValueError, match="1 labels on 1 documents"):
@@ -68,7 +68,7 @@ def test_missing_values_are_counted_or_refused_and_a_constant_judge_adds_nothing
     assert constant.interval == constant.labels_only.interval
 
 
-def test_if_all_outputs_have_labels_the_interval_of_their_mean_has_width_0():
+def test_the_mean_of_fully_labelled_outputs_is_exact():
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 2, 1600).astype(float)
     result = estimate_mean(labels, rng.random(1600), np.repeat(np.arange(100), 16), bounds=(0, 1))

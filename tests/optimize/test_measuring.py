@@ -85,7 +85,7 @@ def test_scores_of_a_frame_without_ids_are_joined_on_its_index(index):
     assert (part.scored.n_unjudged, part.scored.n_unlabelled) == (0, 2)
 
 
-def test_keys_that_the_caller_calls_row_numbers_or_ids_are_joined_as_these():
+def test_scores_are_joined_by_row_numbers_or_ids_on_request():
     people, rows = OTHER_IDS["relevance"], NO_IDS.to_dict("records")
     scores = people.set_axis(range(1, 11))
     for result in (
@@ -106,7 +106,7 @@ MARGINS = {"p0": 1, "p1": -1, "p2": -1, "p3": -0.5}
 
 @pytest.mark.parametrize("form", [pd.DataFrame, list, data.read_pairs])
 @pytest.mark.parametrize("name", ["votes", "kinder", "tldr_concise"])
-def test_scores_of_pairs_are_measured_under_any_name_that_rates_no_outputs(form, name):
+def test_scores_of_pairs_are_measured_under_any_name(form, name):
     result = optimize.measure(MARGINS, form(PAIRS), dimension=name)
     assert (result.summary()["accuracy"], result.summary()["n_pairs"]) == (0.75, 4)
 
@@ -117,7 +117,7 @@ def test_another_column_holds_the_votes_only_if_the_caller_says_so():
     assert result.summary()["accuracy"] == 0.25
 
 
-def test_the_only_text_of_a_labelled_set_may_have_another_name_than_the_judges():
+def test_the_only_text_may_have_another_name():
     rows = [{"output": row["summary"], "fluency": row["relevance"]} for row in weather_rows(4, 3)]
     by_set = optimize.measure("fluency", data.read_labels(rows, dimensions=["fluency"]))
     assert by_set.scored.scores.tolist() == optimize.measure("fluency", rows).scored.scores.tolist()
@@ -194,7 +194,7 @@ def test_scores_are_not_joined_to_labels_that_may_be_others(scores, labelled, na
         (lambda: optimize.measure("fluency", scale=5), TypeError, "'0-100'"),
     ],
 )
-def test_arguments_that_cannot_be_measured_raise_errors_that_say_what_is_needed(call, error, says):
+def test_wrong_arguments_raise_errors_that_say_what_is_needed(call, error, says):
     with pytest.raises(error, match=says):
         call()
 

@@ -40,7 +40,7 @@ OF_THE_PROPOSER = [
 ]
 
 
-def test_judge_and_proposer_are_asked_as_the_flags_say_also_on_resume(folder, openai_server):
+def test_judge_and_proposer_are_asked_as_the_flags_say(folder, openai_server):
     refusal = (400, "Unrecognized request argument supplied: seed", "invalid_request_error")
     openai_server.habit = lambda number, body: error(*refusal) if "seed" in body else None
     flags = ["--dimension", "relevance", "--lm", JUDGE, "--proposer-lm", PROPOSER]

@@ -94,7 +94,7 @@ def test_a_judge_that_could_not_be_frozen_is_refused_before_any_call(folder, cap
     assert not (folder / "run").exists()
 
 
-def test_rows_left_out_are_reported_and_the_plan_flag_is_used_and_frozen(capsys):
+def test_rows_left_out_are_reported_and_the_plan_is_frozen(capsys):
     write_labels(change=lambda n: {"liveliness": None} if n < 8 else {})
     plan = ["--plan", "mean", "--samples", "3"]
     assert command([*OWN, "--max-calls", "300", "--out", "run", *plan]) == 0

@@ -53,7 +53,7 @@ def test_every_optimizer_returns_a_complete_judge_that_can_be_saved(name, tmp_pa
 
 
 @writers
-def test_every_optimizer_finds_the_best_instruction_and_ships_it_by_both_halves(name):
+def test_every_optimizer_finds_the_best_instruction(name):
     outcome = whole(name)[0]
     decision = outcome.result.decision
     assert decision.ships, decision.why
@@ -106,7 +106,7 @@ def test_an_interrupted_search_resumes_to_the_same_trials_and_judge(name):
 
 
 @every
-def test_failed_judgements_are_counted_as_missing_and_never_help_a_judge(name):
+def test_failed_judgements_never_help_a_judge(name):
     outcomes = run(name, by=Watch(lambda _, item: item.document_id == "d100")), whole(name)[0]
     gains = [outcome.result.decision.gain for outcome in outcomes]
     assert gains[0].n_documents == gains[1].n_documents - 1
@@ -124,7 +124,7 @@ def test_a_search_with_unreadable_proposals_ends_without_an_error(name, reply):
 
 
 @writers
-def test_if_the_proposers_budget_is_spent_the_best_candidate_so_far_remains(name):
+def test_a_spent_proposer_leaves_the_best_candidate(name):
     model = Model(write_instruction)
     outcome = run(name, model, account=Budget(max_calls=3).account())
     assert (model.calls, bool(outcome.trials), bool(outcome.result.decision.why)) == (3, True, True)

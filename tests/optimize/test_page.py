@@ -108,7 +108,7 @@ def test_poor_data_give_a_page_without_nan(name, tmp_path):
     assert "Not tried: not now." in text
 
 
-def test_a_miss_shows_its_text_and_every_annotator_s_name_rating_and_comment(tmp_path):
+def test_a_miss_shows_its_text_and_every_annotator(tmp_path):
     names = {"systems": ["old", "new"], "annotators": ("ann", "bob")}
     texts = {"texts": {"document": "Given.", "summary": "s" * 450}}
     comments = ("says it all", "too long")
@@ -158,7 +158,7 @@ def test_verdicts_and_pairs_are_counted_by_peoples_labels():
     assert differ == ("annotators differ", "100%", "1")
 
 
-def test_the_dot_chart_has_a_diagonal_if_judge_and_people_share_a_scale():
+def test_dot_charts_of_one_scale_have_a_diagonal():
     # System x: people say 1 and 5, and the judge scored the first alone.
     dots, systems = charts.dot_charts(
         outputs([1, 2, NAN, 4], [[1], [3], [5], [5]], "aabb", systems="xyxy")

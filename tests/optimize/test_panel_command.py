@@ -59,7 +59,7 @@ def refusal_of(capsys, *arguments, code=2):
     return line
 
 
-def test_a_panel_of_recordings_is_compared_with_the_best_and_freezes_no_judge(capsys):
+def test_a_panel_of_recordings_freezes_no_judge(capsys):
     flags = [*world(), "relevance@embedded", *RECORDED]
     result = join(capsys, *flags)
     assert (result["folder"], result["shipped"]) == ("runs/panel-001", "learned")
@@ -87,7 +87,7 @@ def members(openai_server):
     return [f"{name}=relevance@openai/{name}" for name in openai_server.models]
 
 
-def test_a_shipped_panel_scores_each_output_as_measured_and_is_refused_as_a_member(members, capsys):
+def test_a_shipped_panel_scores_as_it_was_measured(members, capsys):
     flags = [*world(), *members]
     result = join(capsys, *flags, "--price", "1,4")
     assert result["shipped"] == "learned"

@@ -19,7 +19,7 @@ from optimize.statistics.plain_agreement import (
 NAN = math.nan
 
 
-def test_preference_accuracy_counts_ties_half_and_leaves_out_pairs_tied_by_people():
+def test_preference_accuracy_counts_a_judges_ties_half():
     # Five pairs: agreed, opposed, the judge's tie (.5), people's tie (undecided), a failed one.
     judge, human = [1, -0.5, 0, 1, NAN], [0.4, 1, -1, 0, 1]
     result = preference_accuracy(judge, human, [*"abcde"])
@@ -41,7 +41,7 @@ def test_the_interval_of_a_share_is_that_of_the_correlation_2s_minus_1():
     assert (result.interval.low, result.interval.high) == pytest.approx(tuple(ends))
 
 
-def test_pairwise_accuracy_pairs_outputs_of_one_document_and_counts_ties_half():
+def test_pairwise_accuracy_counts_ties_half():
     # Document a: people order 3 pairs; the judge has 1 < 2 right, 1 < 3 right, 2 < 3 as a tie.
     # Document b: people rate both alike, which is no pair. So 2.5 of 3. A failed score: no pair.
     agreement = pairwise_accuracy([1, 2, 2, 5, 1, NAN], [1, 2, 3, 4, 4, 5], list("aaabba"))
@@ -69,7 +69,7 @@ def test_pairwise_accuracy_is_somers_d_mapped_to_the_unit_interval(rows):
     assert agreement.value == pytest.approx((1 + somers) / 2)
 
 
-def test_a_judge_with_lower_scores_is_shifted_and_one_with_equal_scores_is_not():
+def test_a_judge_with_lower_scores_is_shifted():
     rng = np.random.default_rng(0)
     human, documents = rng.normal(3, 1, 200), np.arange(200) // 4
     like, low = (

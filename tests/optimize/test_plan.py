@@ -42,7 +42,7 @@ def lines_of(*words, code=0):
     return [result.last] if code else result.stdout.splitlines()
 
 
-def test_each_figure_has_a_line_and_the_last_line_is_the_label_command():
+def test_each_figure_has_a_line_before_the_label_command():
     write_labels(range(60))
     first, rate, balanced, tpr, tnr, sample, command = lines_of(*LINE)
     assert first == "60 of 200 documents labelled; how many more give a width of 0.15:"
@@ -80,7 +80,7 @@ def test_whole_documents_are_written_together():
     assert groups == [group for group in dict.fromkeys(groups) for _ in range(4)]
 
 
-def test_without_labels_a_random_first_round_is_drawn_and_no_other_file_is_replaced():
+def test_without_labels_a_random_first_round_is_drawn():
     summary, sample, command = first = lines_of()
     assert summary == "0 of 200 documents labelled; a plan needs 20, so a random round comes first."
     assert sample == "outputs.next.jsonl: 30 documents, 30 outputs, drawn at random; next:"
@@ -96,7 +96,7 @@ def test_without_labels_a_random_first_round_is_drawn_and_no_other_file_is_repla
     assert rate.startswith("true rate          0.750 [")
 
 
-def test_nothing_is_planned_if_all_are_labelled_or_the_width_is_reached():
+def test_nothing_is_planned_if_nothing_is_needed():
     write_labels(range(N))
     lines = lines_of(*LINE, "--target-width", "0.01")
     assert lines[1].endswith(": not reached")

@@ -46,7 +46,7 @@ def test_an_attack_that_works_raises_scores_and_the_others_do_not():
     assert model.calls == 6 * len(ATTACKS)
 
 
-def test_in_a_pair_the_attack_is_added_to_the_side_that_the_judge_rejected():
+def test_the_rejected_side_of_a_pair_is_attacked():
     # The judge said A of the first and B of the second, so B and then A asks for more.
     evidence = pairs([("A", "A"), ("B", "B")], [("A",), ("B",)])
     assert probes_of(Model(gullible), evidence, "tldr_concise")["order"].mean > 0

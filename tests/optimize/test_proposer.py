@@ -98,7 +98,7 @@ COPIED = world(1).items[0].texts["text"]
         ("People seem to mind length.", "no instruction stands under the header"),
     ],
 )
-def test_after_a_faulty_reply_the_proposer_is_told_the_fault_and_asked_once_more(faulty, fault):
+def test_a_faulty_proposal_is_asked_once_more_with_its_fault(faulty, fault):
     fresh, faults, model, budget = propose([faulty, reply(TEXT)])
     assert (fresh, faults) == ([TEXT], [])
     *_, second = model.prompts
@@ -114,7 +114,7 @@ def test_after_a_faulty_reply_the_proposer_is_told_the_fault_and_asked_once_more
     assert fault in why
 
 
-def test_a_proposer_without_a_usable_reply_in_two_rounds_is_not_asked_again():
+def test_a_useless_proposer_is_not_asked_again():
     lines = []
     calls = []
     model = Model(lambda *_: "I cannot help with that.")
@@ -135,7 +135,7 @@ def test_if_the_budget_pays_for_some_replies_these_are_read():
     assert fresh
 
 
-def test_a_run_whose_limit_pays_for_no_proposal_continues_with_a_larger_limit():
+def test_a_limit_without_a_proposal_is_called_too_small():
     model = Model(lambda *_: f"{HEADER}\n{TEXT}")
     account = Budget(max_calls=0).account()
     outcome = search(*HALVES, proposer=model, account=account, options=SearchOptions(max_demos=0))

@@ -113,9 +113,7 @@ def test_a_decision_between_two_labels_gets_a_learned_threshold(signature, lm, t
         assert not any(passes(program, VERDICTS))
 
 
-def test_a_verdict_judge_s_program_gets_the_threshold_with_the_judges_own_model(
-    lm, decision_server, monkeypatch
-):
+def test_a_verdict_judges_program_gets_the_threshold(lm, decision_server, monkeypatch):
     monkeypatch.setenv("SYSTEMONE_API_KEY", decision_server.key or "")
     subject = make_dimension("good", ("pass", "fail"), ["document", "summary"], "is it good")
     judge = judges.Judge.of(subject).with_model("systemone/jev", decision_server.url)
@@ -129,9 +127,7 @@ def test_a_verdict_judge_s_program_gets_the_threshold_with_the_judges_own_model(
             assert (result.score >= 0.5) == (row["score"] == 1)
 
 
-def test_a_chat_model_proposes_instructions_for_a_decision_model(
-    lm, decision_server, openai_server
-):
+def test_a_chat_model_proposes_for_a_decision_model(lm, decision_server, openai_server):
     def sees(state, name, options):
         quality = int(re.search(r"of quality (\d)", state["inputs"]["summary"])[1])
         is_tuned = "stated" in state["instructions"]

@@ -180,9 +180,7 @@ def test_a_catalogue_judge_tuned_with_the_embedded_model_shows_labels(capsys):
     assert "Shipped: " in repr(tuned.detailed_results)
 
 
-def test_a_chain_of_thought_is_tuned_by_the_configured_model_and_keeps_its_reasoning(
-    server, tmp_path
-):
+def test_a_tuned_chain_of_thought_keeps_its_reasoning(server, tmp_path):
     program = dspy.ChainOfThought("document, summary -> rating: int", temperature=0.5)
     settings = {"max_calls": 500, "folder": tmp_path / "run"}
     with dspy.context(lm=lm_of(server, temperature=0, top_p=0.9)), dspy.track_usage() as usage:
@@ -242,9 +240,7 @@ def test_a_programs_other_choices_are_questions_that_keep_their_weights(server):
         ),
     ],
 )
-def test_the_compiled_program_scores_by_the_candidates_weights(
-    outputs, answers, intercept, slopes, score
-):
+def test_the_compiled_program_scores_by_weights(outputs, answers, intercept, slopes, score):
     weights = judges.AnswerWeights(intercept=intercept, slopes=slopes)
     program = UserProgram(dspy.Predict(f"text -> {outputs}"), "rating")
     items = program.read_examples(TWO_TEXTS, None, None)

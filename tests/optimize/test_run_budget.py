@@ -46,7 +46,7 @@ def test_a_run_reserves_its_final_measurement_and_plans_judgements_by_purpose():
 @pytest.mark.parametrize(
     ("name", "flag", "step"), [("max_cost", "--max-cost", 0.01), ("max_calls", "--max-calls", 1)]
 )
-def test_the_error_on_a_limit_that_is_too_small_names_the_smallest_useful_limit(name, flag, step):
+def test_a_limit_too_small_names_the_smallest_useful_one(name, flag, step):
     with pytest.raises(SettingsError, match=f"the smallest useful limit is {flag} ") as error:
         plan(**{name: step})
     smallest = float(str(error.value).rpartition(" ")[2])
@@ -77,9 +77,7 @@ def test_with_max_calls_alone_the_budget_is_in_calls():
     assert plan(lm="systemone/x", price="0,1.6").pricing.is_free
 
 
-def test_a_plan_and_a_run_say_what_can_be_tuned_with_a_decision_model(
-    here, short_waits, capsys, monkeypatch
-):
+def test_it_is_said_what_can_be_tuned_with_a_decision_model(here, short_waits, capsys, monkeypatch):
     note = "systemone/x writes no instruction"
     settings: dict[str, object] = {"lm": "systemone/x", "price": "0.1,0"}
     both = f"{note}: questions and demonstrations can be tuned. Name a chat model"
@@ -103,9 +101,7 @@ def test_a_plan_above_the_limit_says_what_happens():
     assert planned_line(plan(max_cost=2.0)).endswith("at most $2.00")
 
 
-def test_a_dry_run_needs_no_key_and_sends_and_writes_nothing(
-    here, openai_server, monkeypatch, capsys
-):
+def test_a_dry_run_needs_no_key_and_sends_nothing(here, openai_server, monkeypatch, capsys):
     monkeypatch.delenv("OPENAI_API_KEY")
     assert command([*RUN, "--max-cost", "2", "--dry-run"]) == 0
     out = capsys.readouterr().out
@@ -160,9 +156,7 @@ def tune(here, short_waits, openai_server):
     return lambda *arguments: run(command, *RUN, "--out", "run", *arguments)
 
 
-def test_a_limit_in_dollars_holds_for_faulty_replies_and_the_cost_is_reported_truly(
-    openai_server, tune
-):
+def test_a_limit_in_dollars_holds_for_faulty_replies(openai_server, tune):
     # Faults of every billed and unbilled kind, the first time only.
     openai_server.fault = some_faults(0.3, (*WITHHELD, "429", "500", "503"))
     openai_server.cached, openai_server.thoughts = 0.5, 30
@@ -175,9 +169,7 @@ def test_a_limit_in_dollars_holds_for_faulty_replies_and_the_cost_is_reported_tr
     assert calls == sum(row["calls"] for row in summary["spending"])
 
 
-def test_a_budget_too_small_for_the_untuned_judge_gives_one_line_and_can_be_raised(
-    openai_server, tune
-):
+def test_a_budget_too_small_can_be_raised(openai_server, tune):
     # Each request is refused eleven times before it is answered: 900 calls bring 75 replies.
     counts = Counter[str]()
 
@@ -197,7 +189,7 @@ def test_a_budget_too_small_for_the_untuned_judge_gives_one_line_and_can_be_rais
     assert Path("run/report.html").exists()
 
 
-def test_a_judge_with_unreadable_replies_ends_the_run_early_and_shows_a_reply(openai_server, tune):
+def test_unreadable_replies_end_a_run_early_and_are_shown(openai_server, tune):
     openai_server.judge = lambda body: "I would rather talk about the weather."
     result = tune()
     assert result.code == 1

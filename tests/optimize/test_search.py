@@ -98,7 +98,7 @@ def run_race(documents, calls, skills=SKILLS):
     return results, race.evaluator.budget.total_cost
 
 
-def test_a_race_with_half_the_calls_finds_the_best_candidate_and_spends_nearly_all():
+def test_a_race_finds_the_best_candidate():
     # The untuned judge and four on s documents, the better two and it on as many more, the best and
     # it on 2s more: 5s + 3s + 4s = 12s of 300 sets of 8 outputs, so s = 25.
     half = 5 * 120 * SYSTEMS // 2
@@ -115,7 +115,7 @@ def test_a_race_never_spends_more_than_its_limit(calls):
     assert run_race(40, calls)[1] <= calls
 
 
-def test_if_the_limit_does_not_pay_for_all_candidates_the_first_ones_race():
+def test_a_limit_too_small_for_all_races_the_first_candidates():
     # Twenty documents for the untuned judge and one candidate: 2 * 20 * 8 = 320 calls.
     results, _ = run_race(40, 330, (0.9, 0.2, 0.2, 0.2))
     assert [result.candidate for result in results] == [of_skill(0.9)]
@@ -205,7 +205,7 @@ def test_a_larger_limit_finds_the_form_that_helps(tmp_path):
         (100, 4, "max_cost", {"proposer_price": "10,40"}),
     ],
 )
-def test_a_run_at_the_smallest_useful_limit_asks_for_an_instruction(
+def test_the_smallest_useful_limit_pays_for_a_proposal(
     tmp_path, documents, outputs, limit, settings
 ):
     run = partial(paid_run, tmp_path, 1, documents=documents, outputs=outputs, **settings)

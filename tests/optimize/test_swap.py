@@ -48,7 +48,7 @@ def test_a_swap_is_decided_by_the_interval_and_the_margin(low, high, outcome):
     assert swap_outcome(None, 0.03) == "undecided"
 
 
-def test_for_pass_or_fail_changed_rows_show_which_judge_agrees_with_people(here):
+def test_changed_verdicts_show_which_judge_agrees_with_people(here):
     """Rows 0 and 2 are passes that the new judge fails, 1 a fail that the old one passes.
 
     Each is one of 200 of its class: balanced accuracy falls by (2 / 200 - 1 / 200) / 2.
@@ -86,7 +86,7 @@ def test_for_pass_or_fail_changed_rows_show_which_judge_agrees_with_people(here)
     assert "\n1 output changes (0 fail" in run(command, *one, *AGAINST).stdout
 
 
-def test_a_judge_that_is_worse_by_more_than_the_margin_exits_with_1():
+def test_a_judge_worse_by_the_margin_exits_with_1():
     flags = verdict_flags(PEOPLE, old=PEOPLE, new=flip(*range(80)))
     result = run(command, *flags, *AGAINST)
     assert (result.code, "Next: Keep the old judge" in result.stdout) == (1, True)
@@ -101,7 +101,7 @@ def test_a_judge_that_is_worse_by_more_than_the_margin_exits_with_1():
     assert json_of(command, *flags, *AGAINST, "--margin", "0.3")["swap"] == "not worse"
 
 
-def test_labels_that_cannot_decide_a_swap_exit_with_3_and_say_how_many_could():
+def test_undecided_swaps_exit_with_3_and_say_how_many_labels_decide():
     """It is the least number of which labels that repeat these decide."""
     old, new = flip(*range(30)), flip(*range(20, 54))
     flags = [*verdict_flags(PEOPLE, new=new, old=old), *AGAINST]
@@ -136,9 +136,7 @@ def test_a_change_in_the_third_decimal_is_shown():
 
 
 @pytest.mark.parametrize(("documents", "each", "code"), [(90, 1, 3), (110, 1, 0), (90, 5, 3)])
-def test_judges_that_never_differ_on_n_pairs_pass_if_3_of_n_is_below_the_margin(
-    documents, each, code
-):
+def test_equal_judges_of_pairs_pass_by_the_rule_of_three(documents, each, code):
     """The rule of three: what was met on none of n may be met on 3 / n; 3 / .03 is 100.
 
     Five pairs of one document may change at once: n counts documents.
@@ -158,9 +156,7 @@ def test_judges_that_never_differ_on_n_pairs_pass_if_3_of_n_is_below_the_margin(
 
 
 @pytest.mark.parametrize(("documents", "code"), [(95, 3), (110, 0)])
-def test_equal_judges_of_ratings_pass_if_3_of_n_lost_documents_stay_below_the_margin(
-    documents, code
-):
+def test_equal_judges_of_ratings_pass_by_the_rule_of_three(documents, code):
     """Where rho falls from 1 to chance it loses 24 / 23 of it: 23 of 24 orders of four are wrong.
 
     What was met on none of n documents may be met on 3 / n: 3 x 24 / 23 / .03 is 104.

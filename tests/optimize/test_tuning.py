@@ -42,7 +42,7 @@ def but_seconds(summary):
     return {**summary, "seconds": 0}
 
 
-def test_a_definition_in_code_is_tuned_and_resumed_and_a_changed_one_starts_anew(labels, capfd):
+def test_a_changed_definition_starts_a_new_run(labels, capfd):
     flags = {"data": labels, "map": NAMED, "max_calls": CALLS}
     plain = optimize.tune(PLAIN, **flags)
     out, err = capfd.readouterr()
@@ -70,7 +70,7 @@ def test_a_comparison_is_tuned_on_pairs():
     assert max(map(len, str(run).splitlines())) <= 80
 
 
-def test_a_run_that_cannot_start_or_got_no_reply_leaves_no_folder(labels, monkeypatch):
+def test_a_run_that_cannot_start_leaves_no_folder(labels, monkeypatch):
     for source in ("nowhere.jsonl", None):
         with pytest.raises((LabelError, FileNotFoundError)):
             optimize.tune(PLAIN, data=source, out="not-begun", quiet=True)
@@ -86,7 +86,7 @@ def test_a_run_that_cannot_start_or_got_no_reply_leaves_no_folder(labels, monkey
     assert not Path("no-answer").exists()
 
 
-def test_if_the_untuned_judge_ships_the_tuned_judge_has_its_own_file(capfd):
+def test_a_tuned_judge_that_does_not_ship_has_its_own_file(capfd):
     flags = {"quiet": True, "max_calls": CALLS, "risk": 1e-6, "out": "kept"}
     run = optimize.tune("fluency", **flags)
     assert capfd.readouterr() == ("", "")
@@ -198,9 +198,7 @@ def test_tune_in_python_returns_what_the_command_writes_and_prints(here, finishe
     assert seconds.sub("", str(run)) == seconds.sub("", repr(run)) == seconds.sub("", out.strip())
 
 
-def test_shuffled_test_labels_change_neither_the_trials_nor_the_decision(
-    here, finished, monkeypatch
-):
+def test_shuffled_test_labels_change_no_decision(here, finished, monkeypatch):
     folder, *_ = finished
     splits = read(folder / "splits.json")
     ids = {*splits["test"], *splits["test_unseen_systems"]}

@@ -94,9 +94,7 @@ def test_a_spreadsheet_of_pass_and_fail_gives_a_judge_with_these_words(tmp_path,
         ("label=whether it repeats", "52", {"scale": "0-10"}, "a rating from 0 to 10", range(11)),
     ],
 )
-def test_one_line_can_define_a_verdict_or_a_rating_judge(
-    here, dimension, words, settings, says, scale
-):
+def test_one_line_can_define_a_judge(here, dimension, words, settings, says, scale):
     file = str(sheet(here / "s.csv", words))
     run = prepare_run(read_settings({"dimension": dimension, "data": file, **settings}))
     notes = " ".join(run.labelled_items.notes)
@@ -137,7 +135,7 @@ UNDEFINED = "label=LINE is for labels of your own"
         (measure, MINE, None, {}, LabelError, "no labels on label: give yours by --data FILE"),
     ],
 )
-def test_labels_that_do_not_fit_a_judge_are_refused_with_advice(
+def test_labels_that_do_not_fit_a_judge_are_refused(
     here, call, judge, words, settings, error, says
 ):
     file = [sheet(here / "sheet.csv", words)] if words else []
@@ -227,7 +225,7 @@ def test_a_program_with_two_answers_is_tuned_on_words_or_numbers():
 @pytest.mark.parametrize(
     ("spec", "question"), [("tone", 'on "tone"'), ("tone=which is kinder", "which is kinder")]
 )
-def test_pairs_without_a_definition_make_a_comparison_from_a_name_or_one_line(here, spec, question):
+def test_a_name_or_one_line_can_define_a_comparison(here, spec, question):
     answers = [{"response_a": f"Answer {n}.", "response_b": f"Reply {n}."} for n in range(40)]
     pairs = [{"prompt": f"Question {n}?", "winner": "AB"[n % 2], **answers[n]} for n in range(40)]
     data = write_jsonl("pairs.jsonl", pairs)

@@ -56,7 +56,7 @@ def test_rates_of_random_tables_equal_sums_over_outputs(a, b, c, d):
     assert card.kappa.value == pytest.approx(expected, nan_ok=True)
 
 
-def test_a_rate_has_an_interval_from_ten_outputs_on_and_says_how_many_are_missing():
+def test_a_rate_has_an_interval_from_ten_outputs_on():
     card = table(30, 10, 2, 4)
     assert card.n_missing_labels == {"pass": 0, "fail": 4}
     assert card.tpr.interval is not None
@@ -106,7 +106,7 @@ def test_an_equally_good_judge_holds_suggested_floors_nine_times_of_ten(share, n
     assert math.atanh(floor) == pytest.approx(z - (1.959964 + 1.281552 * 2**0.5) * sigma)
 
 
-def test_with_the_number_of_further_outputs_the_interval_reaches_the_floor():
+def test_the_outputs_to_add_bring_the_interval_to_the_floor():
     share, n, floor = 0.75, 40, 0.7
     rate = Rate(share, wilson_interval(share, n), n)
     further = labels_to_add(rate, floor)

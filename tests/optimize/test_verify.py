@@ -49,7 +49,7 @@ def test_labels_of_which_1_is_the_best_are_told_and_reversed():
         assert ("Next: If a low label is the best, reverse" in out) is (not flags)
 
 
-def test_the_headline_is_spearmans_rho_by_both_conventions_and_in_plain_words():
+def test_the_headline_is_rho_by_both_conventions():
     code, out, err = run(command, *of_scores(FIVE_SCORES))
     text = " ".join(out.split())
     # Three pairs in order, three reversed, three tied, three in order: 7.5 of 12 alike.
@@ -73,7 +73,7 @@ def test_too_many_failures_fall_short():
     assert run(command, *of_scores(judge)).code == 0
 
 
-def test_the_all_flag_prints_every_level_and_coefficient_below_the_first_screen():
+def test_the_all_flag_prints_every_level_and_coefficient():
     arguments = of_scores(FIVE_SCORES)
     first, everything = (run(command, *arguments, *more).stdout for more in ((), ("--all",)))
     assert everything.startswith(first)
@@ -134,7 +134,7 @@ def test_rows_that_the_judge_was_tuned_on_are_counted_and_left_out(here):
     assert f"It was tuned on {len(first)} further outputs; these are not measured." in out
 
 
-def test_verify_warns_of_new_outputs_on_documents_that_the_judge_was_tuned_on(here, capsys):
+def test_verify_warns_of_new_outputs_on_tuned_documents(here, capsys):
     old = STARTER.of_documents(STARTER.documents[:10])
     path = tuned_on(here / "tuned.json", tuning_digests(old, SUBJECT))
     rows = [
@@ -151,9 +151,7 @@ def test_verify_warns_of_new_outputs_on_documents_that_the_judge_was_tuned_on(he
 
 
 @pytest.mark.parametrize("level", ["summary", "system"])
-def test_a_level_that_the_labels_lack_is_refused_before_a_model_is_asked(
-    level, here, capsys, monkeypatch
-):
+def test_a_level_that_labels_lack_is_refused_first(level, here, capsys, monkeypatch):
     rows = [
         {"id": f"{n}", "document": f"D{n}.", "summary": "S.", "ratings": {"fluency": 1 + n % 5}}
         for n in range(12)
@@ -169,7 +167,7 @@ def test_a_level_that_the_labels_lack_is_refused_before_a_model_is_asked(
     assert not (here / "runs").exists()
 
 
-def test_recorded_replies_need_a_scale_and_words_count_what_values_says():
+def test_recorded_replies_need_a_scale_or_values():
     """On each of three documents people rate three outputs 1, 2 and 3."""
     texts = (["Score: 1", "1"], ["B"], ["3"])
     rows = [{"id": f"d{d}s{s}", "replies": texts[s]} for d in range(3) for s in range(3)]
@@ -205,7 +203,7 @@ def test_pairs_lead_with_accuracy_its_interval_n_and_ties():
     assert result["accuracy_mean_of_orders"] == pytest.approx(0.75)
 
 
-def test_equal_scores_fall_short_of_a_floor_since_more_labels_cannot_help():
+def test_equal_scores_fall_short_of_a_floor():
     flags = [*of_scores([[4] * len(ratings) for ratings in FIVE_PEOPLE]), "--min-spearman", "0.3"]
     code, out, err = run(command, *flags)
     assert code == 1
@@ -311,7 +309,7 @@ def test_scores_of_pairs_are_votes_or_margins_and_no_shares():
     assert (code, "these are 0 to 1: write 1, -1 and 0, or A, B and tie" in err) == (1, True)
 
 
-def test_a_column_of_any_name_is_tuned_and_its_scores_are_found_by_the_judges_name(here):
+def test_scores_are_found_by_the_name_made_of_a_column(here):
     name = "Q3: How useful? (1=bad, 5=great)"
     rows = [{"id": n, "input": f"Q{n}?", "output": f"A{n}.", name: 1 + n % 5} for n in range(40)]
     data_file = write_jsonl("l.jsonl", rows)
@@ -323,7 +321,7 @@ def test_a_column_of_any_name_is_tuned_and_its_scores_are_found_by_the_judges_na
     assert "Measured on 40 rows" in run(command, *flags).out
 
 
-def test_scores_join_labels_without_ids_only_if_the_rows_have_the_same_texts(here):
+def test_scores_join_labels_without_ids_by_equal_texts(here):
     rows = [{"output": f"A{n}.", "charm": 1 + n % 3} for n in range(20)]
     write_jsonl("l.jsonl", rows)
     scores = [{**row, "id": n, "score": n % 4} for n, row in enumerate(rows, 1)]
@@ -362,7 +360,7 @@ def test_a_mark_counts_for_the_scores_that_it_stands_beside(row, is_tuned_on):
     assert (recording.tuned_ids == {"a"}) is is_tuned_on
 
 
-def test_rows_that_the_scoring_judge_was_tuned_on_are_left_out_of_an_estimate():
+def test_tuned_on_rows_are_left_out_of_an_estimate():
     labels = [
         {"id": n, "group": n, "output": f"A{n}.", "charm": 1 + n % 5 if n < 30 else None}
         for n in range(60)

@@ -130,7 +130,7 @@ def measured(weights):
     return measure(scores, rows, dimension="charm", scale="1-5", level="summary")
 
 
-def test_verify_says_that_labels_are_weighted_and_prints_only_weighted_figures():
+def test_verify_prints_only_weighted_figures():
     result = measured((2, 1, 1))
     summary = result.summary()
     # rho is 1, -1, -1 on the documents, of which the first counts 2 of 4; so are pairs.
@@ -180,7 +180,7 @@ def files(here):
     ]
 
 
-def test_estimate_weighs_labels_from_a_file_beside_outputs_that_have_none(files, capsys):
+def test_estimate_weighs_labels_of_a_second_file(files, capsys):
     assert estimate.command([*files, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     mean = result["estimates"]["mean"]
@@ -193,7 +193,7 @@ def test_estimate_weighs_labels_from_a_file_beside_outputs_that_have_none(files,
     assert line in capsys.readouterr().out.splitlines()
 
 
-def test_labels_without_their_outputs_are_refused_by_estimate_and_measured_by_verify(files, capsys):
+def test_verify_measures_labels_without_their_outputs(files, capsys):
     data = ["--data", files[3], *files[4:]]
     assert estimate.command(data) == 1
     err = capsys.readouterr().err
