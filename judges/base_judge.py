@@ -18,7 +18,7 @@ import msgspec
 
 from judges import frozen
 from judges.dimension import Kind, Subject
-from judges.exchange import Judgements, Row, failed_judgement
+from judges.exchange import Judgements, Row
 from judges.frozen import AnyJudgeFile, Provenance, texts_digest, to_json_data
 from judges.judgement import AnyJudgement
 from judges.labels.cells import value_at
@@ -276,7 +276,7 @@ class BaseJudge(ABC):
                     yield judgement
             except BudgetSpentError as error:
                 for _ in unjudged_rows:
-                    yield failed_judgement(self.subject, f"not asked: {error}")
+                    yield self.subject.judgement_class.failed(f"not asked: {error}")
 
         with judge.open_client(**cast("ModelOptions", client_options)) as client:
             yield judge_rows

@@ -117,7 +117,7 @@ def typed_question(field: Field) -> TypedQuestion:
     """Return a field as a typed question; raises FatalModelError if it has too many ratings."""
     text, meaning_by_choice = split_field_description(field)
     text = break_markup(text)
-    if field.choices == A_OR_B:
+    if field.is_pairwise:
         return TypedQuestion(type="choice", instructions=text, criteria=dict.fromkeys(A_OR_B))
     criteria = []
     for choice in map(str, field.allowed_values):

@@ -6,6 +6,7 @@ from dataclasses import field as dataclass_field
 from typing import ClassVar, Literal
 
 from dspy_judges.errors import JudgesError
+from judges.judgement import Judgement, Preference
 from judges.prompt import (
     A_OR_B,
     VALID_NAME,
@@ -85,6 +86,11 @@ class Dimension:
     source: str = ""
     words: tuple[str, str] | None = None
     questions: tuple[Question, ...] = dataclass_field(default=(), compare=False, repr=False)
+    is_pairwise: ClassVar[bool] = False
+    judgement_class: ClassVar[type[Judgement]] = Judgement
+    # One output has no order, and its text is not one of two.
+    orders: ClassVar[tuple[str, ...]] = ("ab",)
+    fields: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         _check_names(self.name, self.inputs)
@@ -179,6 +185,10 @@ class Comparison:
     source: str = ""
     questions: tuple[Question, ...] = dataclass_field(default=(), compare=False, repr=False)
     kind: ClassVar[Kind] = "pairwise"
+    is_pairwise: ClassVar[bool] = True
+    judgement_class: ClassVar[type[Preference]] = Preference
+    # The two orders of a pair: output A or output B is shown first.
+    orders: ClassVar[tuple[str, ...]] = ("ab", "ba")
     answers: ClassVar[tuple[FieldValue, ...]] = A_OR_B
     # Comparing two outputs takes neither ratings nor words such as pass and fail.
     scale: ClassVar[tuple[int, ...]] = ()
@@ -243,7 +253,7 @@ def _question_problems(
             yield f"a question may not be called {question.name!r}; that name is taken"
         if problem := question_problem(question):
             yield f"the question {question.name[:64]!r} {problem}"
-        if (question.choices == A_OR_B) != (subject.kind == "pairwise"):
+        if question.is_pairwise != subject.is_pairwise:
             yield f"the question {question.name!r}: the answers A and B are for comparisons alone"
 
 

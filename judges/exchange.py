@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, cast
 from dspy_judges.errors import OptionError
 from judges import scoring
 from judges.decisions import JSON_ERRORS, DecisionTask, fill_template, reply_from_answers
-from judges.dimension import Subject
-from judges.judgement import AnyJudgement, Judgement, NoScoreError, Preference, quote
+from judges.dimension import Comparison, Subject
+from judges.judgement import AnyJudgement, NoScoreError, Preference, quote
 from judges.labels.cells import as_text
 from judges.prompt import Prompt, restate_format
 from judges.protocol import (
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 Row = Mapping[str, object]
 # Judgements that are made one after another; closing the generator ends the run.
 Judgements = Generator[AnyJudgement, None, None]
-# The two orders of a pair: output A or output B is shown first.
-PAIR_ORDERS = ("ab", "ba")
 # Unicode categories of invisible characters: control, format (zero-width, bidi), and blanks.
 INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
 
@@ -72,16 +70,15 @@ class Exchange:
                 "decision model always gives probabilities; leave the plan out"
             )
         self.has_given_logprobs = False  # whether a reply of the model had log-probabilities
-        self.orders = PAIR_ORDERS if self.subject.kind == "pairwise" else PAIR_ORDERS[:1]
         self.sampling = scoring.sampling_for(self.plan, self.prompt, seed=self.seed, lm=self.lm)
 
     def messages(self, texts: Mapping[str, str], order: str = "ab") -> list[Message]:
         """Return the messages for these texts; the order "ba" shows output B of a pair first."""
-        if order not in self.orders:
-            name, orders = self.subject.name, " or ".join(map(repr, self.orders))
+        if order not in self.subject.orders:
+            name, orders = self.subject.name, " or ".join(map(repr, self.subject.orders))
             raise OptionError(f"{name}: unknown order {order!r}; use {orders}")
         if order == "ba":
-            *_, name_a, name_b = self.subject.texts
+            name_a, name_b = self.subject.fields
             texts = {**texts, name_a: texts[name_b], name_b: texts[name_a]}
         return fill_template(self.lm, self.template, texts)
 
@@ -105,7 +102,7 @@ class Exchange:
     def judgement_from_responses(self, responses: Sequence[Response]) -> AnyJudgement:
         """Return a row's judgement; a pair has two responses, one for each order of the outputs."""
         choice_fields = self.prompt.choices
-        if self.subject.kind == "pairwise":
+        if self.subject.is_pairwise:
             return _preference(responses).rescored(choice_fields, self.weights)
         (response,) = responses
         reply_contents = cast(Sequence[ReplyContent], response.values)
@@ -125,9 +122,9 @@ class Exchange:
         with closing(client.run(requests)) as responses:
             for row_texts in rows_to_judge:
                 if isinstance(row_texts, str):
-                    yield failed_judgement(self.subject, row_texts)
+                    yield self.subject.judgement_class.failed(row_texts)
                 else:
-                    row_responses = list(islice(responses, len(self.orders)))
+                    row_responses = list(islice(responses, len(self.subject.orders)))
                     yield self.judgement_from_responses(row_responses)
             next(responses, None)  # raises BudgetSpentError if some request was not allowed
 
@@ -137,7 +134,7 @@ class Exchange:
         # replies all have to come from the same prompt.
         is_restated = self.plan.kind != "mean" and not self.asks_decision_model
         restate_messages = partial(restate_format, self.prompt) if is_restated else None
-        all_messages = [self.messages(texts, order) for order in self.orders]
+        all_messages = [self.messages(texts, order) for order in self.subject.orders]
         return [Request(m, self.sampling, self._read_reply, restate_messages) for m in all_messages]
 
     def _read_reply(self, reply: Reply) -> ReplyContent:
@@ -174,8 +171,7 @@ def texts_or_reason(subject: Subject, row: Row) -> dict[str, str] | str:
         texts[name] = text
         if all(unicodedata.category(character) in INVISIBLE_CATEGORIES for character in text):
             blank_names.append(name)
-    output_names = subject.texts[-2:] if subject.kind == "pairwise" else ()
-    if len(blank_names) > 1 or not set(blank_names) <= set(output_names):
+    if len(blank_names) > 1 or not set(blank_names) <= set(subject.fields):
         return f"{blank_names[0]} is empty"
     return texts
 
@@ -194,11 +190,6 @@ def zip_judgements(
         yield from zip(*judgement_streams, strict=True)
 
 
-def failed_judgement(subject: Subject, reason: str) -> AnyJudgement:
-    judgement_class = Preference if subject.kind == "pairwise" else Judgement
-    return judgement_class.failed(reason)
-
-
 def _preference(responses: Sequence[Response]) -> Preference:
     """Return the preference from the responses to both orders of a pair."""
     reply_contents = [cast(Sequence[ReplyContent], response.values) for response in responses]
@@ -208,7 +199,7 @@ def _preference(responses: Sequence[Response]) -> Preference:
     margin_ba = [math.nan, *answers_ba.values()][-1]
     free_texts = (content.free_text for content in chain.from_iterable(reply_contents))
     preference = Preference.from_orders(margin_ab, -margin_ba, next(filter(None, free_texts), None))
-    for order, response in zip(PAIR_ORDERS, responses, strict=True):
+    for order, response in zip(Comparison.orders, responses, strict=True):
         if response.failure is not None:
             failure = f"in the order {order}: {response.failure}"
             return replace(preference, preferred=None, failure=failure)

@@ -256,7 +256,7 @@ def evaluation_events(judge: AnyJudge, rows: Rows) -> Iterator[str]:
 
 
 def _refuse_pairwise(judge: AnyJudge) -> None:
-    if judge.kind == "pairwise":
+    if judge.subject.is_pairwise:
         raise OptionError(f"{judge.name} compares two outputs: use judge.score, or winrate")
 
 

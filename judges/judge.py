@@ -12,9 +12,9 @@ from dspy_judges.errors import OptionError
 from judges.base_judge import BaseJudge
 from judges.decisions import DecisionTask, fill_template, template_for_model
 from judges.dimension import Subject, check_prompt
-from judges.exchange import Exchange, Judgements, Row, failed_judgement, texts_or_reason
+from judges.exchange import Exchange, Judgements, Row, texts_or_reason
 from judges.frozen import JudgeFile, SubjectEntry, to_json_data
-from judges.judgement import Preference
+from judges.judgement import AnyJudgement, Preference
 from judges.labels.conversations import cells_with_texts
 from judges.prompt import Field, Prompt, Reasoning, with_questions
 from judges.protocol import EMBEDDED, Message, Model, is_decision_model, max_tokens_factor
@@ -222,9 +222,9 @@ class Judge(BaseJudge):
         exchange = self._exchange(self.resolved_plan(), self.lm)
         texts_or_failure = texts_or_reason(self.subject, cells_with_texts(row))
         if isinstance(texts_or_failure, str):
-            judgement = failed_judgement(self.subject, texts_or_failure)
+            judgement: AnyJudgement = self.subject.judgement_class.failed(texts_or_failure)
         else:
-            outputs_by_order = (outputs, outputs_ba)[: len(exchange.orders)]
+            outputs_by_order = (outputs, outputs_ba)[: len(self.subject.orders)]
             responses = [exchange.response_from_outputs(replies) for replies in outputs_by_order]
             judgement = exchange.judgement_from_responses(responses)
         result_json = {

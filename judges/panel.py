@@ -17,7 +17,7 @@ from msgspec.structs import asdict
 from dspy_judges.errors import JudgesError
 from judges.base_judge import BaseJudge
 from judges.dimension import Comparison, Subject, check_prompt
-from judges.exchange import Judgements, Row, failed_judgement, zip_judgements
+from judges.exchange import Judgements, Row, zip_judgements
 from judges.frozen import MemberEntry, PanelFile, SubjectEntry, to_json_data
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement, Preference
@@ -167,11 +167,12 @@ class Panel(BaseJudge):
             if math.isnan(judgement.score):
                 failures.append(f"member {member.name}: {judgement.failure or 'no score'}")
         if failures:
-            return failed_judgement(self.subject, "; ".join(failures)[:MAX_FAILURE_LENGTH])
+            reason = "; ".join(failures)[:MAX_FAILURE_LENGTH]
+            return self.subject.judgement_class.failed(reason)
         # The panel has the rationale of the member with the largest weight that gives one.
         indexes_by_weight = sorted(range(len(judgements)), key=lambda i: -self.members[i].weight)
         rationale = next(filter(None, (judgements[i].rationale for i in indexes_by_weight)), None)
-        if self.kind == "pairwise":
+        if self.subject.is_pairwise:
             preferences = cast(Sequence[Preference], judgements)
             margin_ab = self._weighted_mean([preference.margin_ab for preference in preferences])
             margin_ba = self._weighted_mean([preference.margin_ba for preference in preferences])
@@ -241,7 +242,7 @@ def _member_problem(panel_subject: Subject, member: Member) -> str | None:
     task_text, panel_task_text = _task_text(member.judge.subject), _task_text(panel_subject)
     if task_text != panel_task_text:
         return f"{task_text}, and the panel {panel_task_text}: leave this member out"
-    max_slope, max_intercept = (1, 0) if panel_subject.kind == "pairwise" else (1e9, 1e9)
+    max_slope, max_intercept = (1, 0) if panel_subject.is_pairwise else (1e9, 1e9)
     has_valid_line = 0 < member.slope <= max_slope and abs(member.intercept) <= max_intercept
     if 1e-100 <= member.weight <= 1e6 and has_valid_line:
         return None

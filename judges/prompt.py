@@ -79,16 +79,21 @@ class Field:
         return self.choices or ()
 
     @property
+    def is_pairwise(self) -> bool:
+        """Whether the answer is one of two outputs, A or B."""
+        return self.choices == A_OR_B
+
+    @property
     def verdict_words(self) -> tuple[FieldValue, ...]:
         """The two words of a verdict, the good one first; empty for any other field."""
-        if self.choices and self.choices != A_OR_B and isinstance(self.choices[0], str):
+        if self.choices and not self.is_pairwise and isinstance(self.choices[0], str):
             return self.choices
         return ()
 
     @property
     def number_by_choice(self) -> dict[FieldValue, float]:
         """The number of each choice: a rating, 1 or 0 for a verdict's words, 1 or -1 for A or B."""
-        if self.choices == A_OR_B:
+        if self.is_pairwise:
             return {"A": 1.0, "B": -1.0}
         if self.verdict_words:
             return dict(zip(self.verdict_words, (1.0, 0.0), strict=True))
@@ -221,10 +226,10 @@ def with_reasoning(prompt: Prompt, reasoning: Reasoning) -> Prompt:
         return prompt
     fields = [field for field in prompt.fields if field.role == "input" or field.choices]
     if reasoning != "none":
-        is_comparison = prompt.answer_field.choices == A_OR_B
+        is_pairwise = prompt.answer_field.is_pairwise
         reasoning_field = Field(
-            name="comparison" if is_comparison else "rationale",
-            description=_REASONING_DESCRIPTIONS[reasoning][is_comparison],
+            name="comparison" if is_pairwise else "rationale",
+            description=_REASONING_DESCRIPTIONS[reasoning][is_pairwise],
             role="output",
         )
         fields.insert(fields.index(prompt.choices[0]), reasoning_field)

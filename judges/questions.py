@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 
 from dspy_judges.errors import JudgesError
-from judges.prompt import A_OR_B, VALID_NAME, Field, FieldValue, are_verdict_words
+from judges.prompt import VALID_NAME, Field, FieldValue, are_verdict_words
 
 # The most questions of a judge, and the most characters of a question. Questions cost tokens, and a
 # stranger's file could make every row expensive.
@@ -74,7 +74,7 @@ def question_problem(field: Field) -> str | None:
     if not field.description.strip() or len(field.description) > MAX_QUESTION_LENGTH:
         return f"has a text of {len(field.description)} characters, not 1 to {MAX_QUESTION_LENGTH}"
     choices = field.allowed_values
-    if choices == A_OR_B or are_verdict_words(choices):
+    if field.is_pairwise or are_verdict_words(choices):
         return None
     # Each rating must be a digit: plans weigh the probabilities of single tokens.
     are_digits = all(type(choice) is int and 0 <= choice <= 9 for choice in choices)
@@ -184,7 +184,7 @@ class AnswerWeights:
         if not scale_min - max_error <= min_score < max_score <= scale_max + max_error:
             scores_text = f"scores from {min_score:g} to {max_score:g}"
             return f"weights with {scores_text}, not {scale_min:g} to {scale_max:g}"
-        if fields[-1].choices == A_OR_B and self.intercept:
+        if fields[-1].is_pairwise and self.intercept:
             return "an intercept, which would prefer one output of every pair"
         return None
 

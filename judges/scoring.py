@@ -12,7 +12,7 @@ from dspy_judges.errors import OptionError
 from judges.answer import answer_patterns
 from judges.decisions import DECISION_SAMPLING, read_option_probabilities, typed_question
 from judges.judgement import Judgement, NoScoreError
-from judges.prompt import A_OR_B, LONG_REASONING, Field, FieldValue, Prompt, Reasoning
+from judges.prompt import LONG_REASONING, Field, FieldValue, Prompt, Reasoning
 from judges.protocol import (
     FatalModelError,
     Model,
@@ -263,8 +263,8 @@ def _choice_of_token(token_text: str, field: Field) -> FieldValue | None:
     """Return the choice that a token states: a digit, a number word, or a verdict's word."""
     text = unicodedata.normalize("NFKC", token_text.translate(_RAW_BLANK_MAP))
     text = text.strip(_TOKEN_PADDING)
-    if field.choices == A_OR_B:  # the token "a" is usually an article
-        return text if text in A_OR_B else None
+    if field.is_pairwise:  # the token "a" is usually an article
+        return text if text in field.allowed_values else None
     text = text.lower()
     choice_by_text = answer_patterns(field.allowed_values).choice_by_text
     if not text or text in choice_by_text:

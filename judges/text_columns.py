@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 
 from dspy_judges.errors import JudgesError
-from judges.dimension import Comparison, Subject
+from judges.dimension import Subject
 from judges.labels.names import name_key
 
 # Usual column names in files of pairs: for the prompt, and for outputs such as `response_a`.
@@ -67,7 +67,7 @@ def find_columns(
 
 def accepted_column_names(subject: Subject, text_name: str) -> list[str]:
     """Return the names that a text's column may have; for pairs, also names such as `prompt`."""
-    if not isinstance(subject, Comparison):
+    if not subject.is_pairwise:
         return [text_name]
     if text_name in subject.fields:
         return [text_name, *(f"{prefix}{text_name[-2:]}" for prefix in OUTPUT_COLUMN_PREFIXES)]

@@ -178,7 +178,7 @@ def mapping_yaml(reading: FileReading, options: ReadOptions) -> str:
 def _counts_text(labels: AnyLabels) -> str:
     """Return the numbers of outputs or pairs, of documents and of systems."""
     n_items, n_documents, n_systems = map(len, (labels.items, labels.documents, labels.systems))
-    item_noun = "pair" if isinstance(labels, LabelledPairs) else "output"
+    item_noun = "pair" if labels.is_pairwise else "output"
     text = f"{count_text(n_items, item_noun)} for {count_text(n_documents, 'document')}"
     return f"{text} by {count_text(n_systems, 'system')}" if n_systems else text
 

@@ -11,7 +11,7 @@ from typing import SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from judges.dimension import Comparison, Subject
+from judges.dimension import Subject
 from judges.frozen import texts_digest
 from judges.labels.names import OUTPUT_NAMES, only_text_name
 from judges.labels.readers import is_constructed
@@ -160,7 +160,7 @@ def _output_item(
 
 def _pair_item(labels: LabelledPairs, pair: LabelledPair, subject: Subject | None) -> Item:
     texts = _texts_for_subject(labels.name, pair.id, pair.texts, subject)
-    name_a, name_b = subject.fields if isinstance(subject, Comparison) else ("A", "B")
+    name_a, name_b = (subject and subject.fields) or ("A", "B")
     return Item(
         id=pair.id,
         document_id=pair.document_id,
@@ -216,7 +216,7 @@ def tuning_digests(items: Items, subject: Subject) -> list[str]:
 
 def input_texts(texts: Mapping[str, str], subject: Subject) -> dict[str, str]:
     """Return the texts that systems got as input: all texts that are not outputs."""
-    output_name = None if isinstance(subject, Comparison) else judged_output_name(subject.texts)
+    output_name = None if subject.is_pairwise else judged_output_name(subject.texts)
     return {name: texts[name] for name in subject.inputs if name != output_name}
 
 

@@ -149,7 +149,7 @@ def _find_subject(flags: Namespace, judges: list[NamedJudge]) -> tuple[str, Subj
     is_pairwise = bool(flags.pairwise) if dimension_argument else isinstance(subject, Comparison)
     all_inputs = dict[str, str]()
     for judge_name, judge in judges:
-        if judge.name != name or (judge.kind == "pairwise") != is_pairwise:
+        if judge.name != name or judge.subject.is_pairwise != is_pairwise:
             raise SettingsError(
                 f"{judge_name} is about {judge.name!r} ({judge.kind}), not {name!r}: leave it out, "
                 "or name what it judges by --dimension or --pairwise"

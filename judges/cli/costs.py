@@ -46,7 +46,7 @@ def estimate_costs(
     judge: AnyJudge, *, n_rows: int, n_characters: int, lms: Collection[str], price: Price | None
 ) -> list[CostEstimate]:
     """Return an estimate for each model that a judge asks; `lms` are all models of the run."""
-    n_orders = 2 if judge.kind == "pairwise" else 1
+    n_orders = len(judge.subject.orders)
     n_prompts, estimates = n_rows * n_orders, []
     text_tokens = n_characters * n_orders // CHARACTERS_PER_TOKEN
     for single_judge in judge.single_judges:

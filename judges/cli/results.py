@@ -203,9 +203,10 @@ def load_judges(flags: argparse.Namespace) -> ResultsByJudge:
     for judge_path in flags.judges:
         loaded_judge = load(judge_path)
         judge = with_model_flags(loaded_judge, judge_path, flags)
-        if judge.kind == "pairwise" and not flags.is_pairwise:
+        is_pairwise = judge.subject.is_pairwise
+        if is_pairwise and not flags.is_pairwise:
             raise UsageError(f"{judge.name} compares two outputs; use: dspy-judges winrate")
-        if judge.kind != "pairwise" and flags.is_pairwise:
+        if not is_pairwise and flags.is_pairwise:
             raise UsageError(f"{judge.name} rates one output; use: dspy-judges score")
         if judge.name in results_by_judge:
             raise UsageError("two judges have the same name; score them in two runs")

@@ -154,7 +154,7 @@ def export(flags: argparse.Namespace) -> int:
     request = request_format.make_body(messages, sampling_for(plan, judge.prompt))
     print(json.dumps({"n": 1, **request}, indent=1))
     warning = f"other programs insert texts unchanged, and you have to apply the plan {plan.kind}"
-    if judge.kind == "pairwise":
+    if judge.subject.is_pairwise:
         warning += "; the judge asks in both orders, and counts choices that differ as a tie"
     if judge.weights:
         warning += "; the score weighs the answers to questions by the weights in the judge's file"

@@ -20,7 +20,7 @@ import numpy as np
 from judges.embedded.facets import FACET_NAMES, FloatArray, facet_weights
 from judges.embedded.features import FACET_OF_FEATURE, FEATURE_SHARES, measure_features
 from judges.embedded.learning import Regression, choice_probabilities, fit_regression, latent_score
-from judges.prompt import A_OR_B, END_HEADER, FIELD_HEADER, MAX_DEMOS, Field, FieldValue, Prompt
+from judges.prompt import END_HEADER, FIELD_HEADER, MAX_DEMOS, Field, FieldValue, Prompt
 from judges.protocol import Completion, FatalModelError, Message, Reply, Sampling, Token
 
 MODEL_NAME = "embedded-1"
@@ -208,7 +208,7 @@ class EmbeddedJudge:
         choices = tuple(map(str, field.allowed_values))
         self.field_name = field.name
         self.choices = choices[::-1] if field.verdict_words else choices
-        self.is_pairwise = choices == A_OR_B and len(prompt.input_fields) > 1
+        self.is_pairwise = field.is_pairwise and len(prompt.input_fields) > 1
         self.roles = TextRoles(prompt.input_fields, is_pairwise=self.is_pairwise)
         self.regression = Regression(prior_weights(prompt, field, self.roles))
         rated_demos = [demo for demo in demos if demo.get(field.name, "").strip() in choices]

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, Self, TypeVar
+from typing import ClassVar, Literal, Self, TypeVar
 
 from dspy_judges.errors import JudgesError
 from judges.tables.problems import Problem
@@ -191,6 +191,7 @@ class LabelledSet(LabelledItems):
         scales: Maps dimensions to the scales (low, high) that the file states.
     """
 
+    is_pairwise: ClassVar[bool] = False
     outputs: tuple[LabelledOutput, ...] = field(repr=False)
     scales: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
@@ -227,6 +228,7 @@ class LabelledPairs(LabelledItems):
             `response_a` and `response_b`.
     """
 
+    is_pairwise: ClassVar[bool] = True
     pairs: tuple[LabelledPair, ...] = field(repr=False)
     candidate: str = "response"
 

@@ -9,7 +9,7 @@ from typing import Any
 from dspy_judges.errors import SettingsError, option_name
 from judges.cli.flags import FlagGroup, Parser, parse_count, read_map_flags
 from judges.client import url_has_secret
-from judges.dimension import MAX_RATINGS, Comparison, Dimension, Subject
+from judges.dimension import MAX_RATINGS, Dimension, Subject
 from judges.labels.options import ANY_SCALE, read_options, read_scale, read_values
 from judges.labels.types import Vote
 from judges.labels.values import USUAL_SCALES, Scale
@@ -89,11 +89,10 @@ def rescale_subject(subject: Subject, scale_text: str | None) -> Subject:
 
 def fit_subject(subject: Subject, scale_text: str | None, *, is_pairwise: bool) -> Subject:
     """Return the subject on the scale of --scale; raises SettingsError if a flag does not fit."""
-    is_comparison = isinstance(subject, Comparison)
-    if is_comparison != is_pairwise:
-        right_flag = "--pairwise" if is_comparison else "--dimension"
+    if subject.is_pairwise != is_pairwise:
+        right_flag = "--pairwise" if subject.is_pairwise else "--dimension"
         raise SettingsError(f"{subject.name}: name it by {right_flag}")
-    if is_comparison and scale_text is not None:
+    if is_pairwise and scale_text is not None:
         raise SettingsError(f"{option_name('scale')}: pairs have votes, not ratings on a scale")
     return rescale_subject(subject, scale_text)
 

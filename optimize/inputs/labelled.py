@@ -94,7 +94,7 @@ class LabelSource:
                 )
             if data is None:
                 return starter_pairs() if is_pairwise else starter()
-            if is_pairwise != isinstance(data, LabelledPairs):
+            if is_pairwise != data.is_pairwise:
                 noun, judged_noun = ("outputs", "pairs") if is_pairwise else ("pairs", "outputs")
                 raise LabelError(f"{data.name} has {noun}, but {name} is judged on {judged_noun}")
             return data

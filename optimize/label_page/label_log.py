@@ -106,7 +106,7 @@ class LabelLog:
         self._possible_answers, self._lock = possible_answers, RLock()
         self._item_by_id = {str(row["id"]): item for item, row in enumerate(rows)}
         self._value_key, self._common_fields = "rating", {"dimension": subject.name}
-        if subject.kind == "pairwise":
+        if subject.is_pairwise:
             self._value_key, self._common_fields = "preferred", {}
         if subject.kind == "rating":
             lowest, highest = min(subject.scale), max(subject.scale)

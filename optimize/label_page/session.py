@@ -221,7 +221,7 @@ class LabelSession:
 
 def answer_numbers(subject: Subject) -> Mapping[LabelValue | None, float]:
     """Map each possible answer to its number: the good one of two words is 1, the bad one 0."""
-    if isinstance(subject, Comparison):
+    if subject.is_pairwise:
         return dict(MARGIN_OF_VOTE.items())
     if subject.words:
         good_word, bad_word = subject.words

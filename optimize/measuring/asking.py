@@ -13,7 +13,7 @@ from judges.dimension import Subject
 from judges.judge import Judge
 from judges.judgement import AnyJudgement
 from judges.labels.names import map_flag
-from judges.labels.types import LabelError, LabelledPairs
+from judges.labels.types import LabelError
 from judges.panel import AnyJudge
 from judges.protocol import FatalModelError, is_embedded
 from judges.tables.problems import excerpt
@@ -43,15 +43,15 @@ class Task:
     def from_labels(cls, labels: AnyLabels, dimension: str, level: LevelOrAuto = "auto") -> "Task":
         """Return a task on these labels; the level "auto" becomes the level that suits them."""
         # The level depends on all labels, judged or not, so that all judges have the same level.
-        items, is_pairwise = make_items(labels, dimension), isinstance(labels, LabelledPairs)
-        check_level(level, items, are_pairs=is_pairwise)
+        items = make_items(labels, dimension)
+        check_level(level, items, are_pairs=labels.is_pairwise)
         if level == "auto":
-            level = "dataset" if is_pairwise else choose_level(items)
+            level = "dataset" if labels.is_pairwise else choose_level(items)
         return cls(dimension=dimension, labels=labels, level=level)
 
     @property
     def is_pairwise(self) -> bool:
-        return isinstance(self.labels, LabelledPairs)
+        return self.labels.is_pairwise
 
     def items(self, judge: AnyJudge | None = None) -> Items:
         """Return all labelled outputs or pairs, with the texts that the judge reads."""

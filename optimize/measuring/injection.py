@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from judges.client import Client
-from judges.dimension import Comparison, Dimension
+from judges.dimension import Dimension
 from judges.panel import AnyJudge
 from optimize.items import Items, judged_output_name
 from optimize.statistics.intervals import Vector, random_generator
@@ -99,7 +99,7 @@ def _rows_to_attack(
     import pandas as pd
 
     rows = np.flatnonzero(~np.isnan(scores))
-    if rows.size and judge.kind != "pairwise":
+    if rows.size and not judge.subject.is_pairwise:
         rows = rows[scores[rows] <= np.median(scores[rows])]
     rows = rng.permutation(rows)
     # The first output of every document comes before the second output of any document.
@@ -111,7 +111,7 @@ def _rows_to_attack(
 
 def _attacked_text(judge: AnyJudge, score: float) -> tuple[str, float]:
     """Return the name of the text to attack, and 1 if a higher score is better for it, else -1."""
-    if isinstance(judge.subject, Comparison):
+    if judge.subject.is_pairwise:
         name_a, name_b = judge.subject.fields
         # An attack can gain most on the output that the judge did not prefer.
         return (name_a, 1.0) if score < 0 else (name_b, -1.0)

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from judges.judgement import AnyJudgement, preferred_output
-from judges.labels.types import LabelledItem, LabelledPairs
+from judges.labels.types import LabelledItem
 from judges.panel import AnyJudge
 from optimize.inputs.labelled import PASS_FAIL, AnyLabels, verdict_words
 from optimize.items import Indices, Items, input_texts, is_two_valued
@@ -76,7 +76,7 @@ class ScoredItems:
 
     @property
     def is_pairwise(self) -> bool:
-        return isinstance(self.labels, LabelledPairs)
+        return self.labels.is_pairwise
 
     @cached_property
     def has_verdicts(self) -> bool:

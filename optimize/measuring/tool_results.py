@@ -52,8 +52,7 @@ def read_scores(
     values: WordValues = value_by_word or {}
     if words := labels.words.get(dimension):
         values = {**SCORE_BY_WORD, words[0]: 1.0, words[1]: 0.0, **values}
-    is_pairwise = isinstance(labels, LabelledPairs)
-    recording = read_own_scores(path, dimension, values, is_pairwise=is_pairwise)
+    recording = read_own_scores(path, dimension, values, is_pairwise=labels.is_pairwise)
     if ids_are_row_numbers(labels) and (note := check_row_numbers(path, labels)):
         return recording._replace(notes=(note,))
     return recording

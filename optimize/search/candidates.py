@@ -13,7 +13,6 @@ import numpy as np
 from judges.client import Redactor
 from judges.frozen import can_be_saved
 from judges.prompt import (
-    A_OR_B,
     MAX_DEMOS,
     NOT_GIVEN_TEXT,
     Field,
@@ -160,7 +159,7 @@ def draw_demo_set(
     The demonstrations have at most `max_characters`, and show at most `document_share` of all
     documents. `reason_by_id` has a judge's reasons for right answers, by item id.
     """
-    if prompt.answer_field.choices == A_OR_B:  # a tied pair demonstrates neither A nor B
+    if prompt.answer_field.is_pairwise:  # a tied pair demonstrates neither A nor B
         items = items.of_rows(np.flatnonzero(items.human).tolist())
     max_documents = max(1, int(len(items.documents) * document_share))
     shown_documents, shown_texts = set[str](), set[tuple[str, ...]]()

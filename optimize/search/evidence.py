@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from judges.judgement import AnyJudgement, Preference, preferred_output
-from judges.prompt import A_OR_B, Prompt
+from judges.prompt import Prompt
 from optimize.items import Indices, Item, Items
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import Evaluator
@@ -50,7 +50,7 @@ class JudgedItems:
         self.items, self.judgements = items, judgements
         self.scores: Vector = np.array([judgement.score for judgement in judgements], float)
         self.answer_field = prompt.answer_field
-        self.is_pairwise = self.answer_field.choices == A_OR_B
+        self.is_pairwise = self.answer_field.is_pairwise
         self.verdict_words = self.answer_field.verdict_words
         # Each pair is shown with both outputs, even if all pairs of a document share an output.
         output_fields = prompt.input_fields[-2:] if self.is_pairwise else ()

@@ -137,7 +137,7 @@ class Proposer:
         self.n_answered = self._n_fruitless_rounds = 0
         self._problem, self._client = problem, client
         self._evaluator, self._budget = problem.evaluator, problem.evaluator.budget
-        is_pairwise = self._evaluator.untuned_prompt.answer_field.choices == A_OR_B
+        is_pairwise = self._evaluator.untuned_prompt.answer_field.is_pairwise
         self._possible_answers = A_OR_B if is_pairwise else ("yes", "no")
         self._earlier_instructions = [problem.untuned.instruction]
 

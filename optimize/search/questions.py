@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dspy_judges.errors import JudgesError
-from judges.prompt import A_OR_B, Field
+from judges.prompt import Field
 from judges.questions import AnswerWeights
 from optimize.items import Items
 from optimize.search.budget import SearchBudgetSpentError
@@ -83,7 +83,7 @@ class LabelledAnswers:
         # Scale the slopes so that the weighted sum has the range of the judge's own answer.
         sum_range = float(slopes @ (answer_ranges[:, 1] - answer_ranges[:, 0]))
         slopes *= (highest_score - lowest_score) / sum_range
-        is_pairwise = self.choice_fields[-1].choices == A_OR_B
+        is_pairwise = self.choice_fields[-1].is_pairwise
         score_shift = 0.0 if is_pairwise else lowest_score - float(slopes @ answer_ranges[:, 0])
         scores, human = score_shift + self.answers[has_answers] @ slopes, self.human[has_answers]
         line_slope, intercept = 1.0, 0.0
@@ -102,7 +102,7 @@ class LabelledAnswers:
         """Return each answer's slope: 0 for questions if nothing can be learned from the labels."""
         own_answer_only: Vector = np.eye(len(self.choice_fields))[-1]
         answers, human = self.answers[rows], self.human[rows]
-        if self.choice_fields[-1].choices != A_OR_B:
+        if not self.choice_fields[-1].is_pairwise:
             columns = np.column_stack([answers, human])
             columns -= group_means(columns, self.group_codes[rows])
             answers, human = columns[:, :-1], columns[:, -1]

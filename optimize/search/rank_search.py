@@ -17,7 +17,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain, zip_longest
 
-from judges.prompt import A_OR_B, Reasoning
+from judges.prompt import Reasoning
 from optimize.items import Items
 from optimize.search.budget import BUDGET_ERRORS, SearchBudgetSpentError
 from optimize.search.candidates import Candidate, DemoSet, draw_demo_set
@@ -309,7 +309,7 @@ def reasons_when_right(evaluator: Evaluator, candidate: Candidate, items: Items)
     items = evaluator.scored_items(candidate, items)
     for item, judgement in zip(items, evaluator.judgements(candidate, items), strict=True):
         score = judgement.score
-        if field.choices == A_OR_B:
+        if field.is_pairwise:
             is_right = score * item.human > 0  # no answer is right for a tied pair
         else:
             is_right = field.nearest_choice(score) == field.nearest_choice(item.human)

@@ -60,7 +60,7 @@ def tune_in_folder(
         print_line(f"{folder}: {metric_name(prepared_run.goal)}, {n_outputs} outputs")
         is_new_judge = subject.name not in SUBJECT_BY_NAME
         # A file of pairs may name the two outputs otherwise than the comparison does.
-        text_names = {*subject.texts, *(RESPONSE_NAMES if subject.kind == "pairwise" else ())}
+        text_names = {*subject.texts, *(RESPONSE_NAMES if subject.is_pairwise else ())}
         reading = labelled_items.reading
         if unread_text := unread_columns(reading, text_names, is_new=is_new_judge):
             print_line(f"columns not read: {unread_text}")

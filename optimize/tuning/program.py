@@ -28,7 +28,7 @@ from judges.frozen import texts_digest
 from judges.judgement import Judgement, quote
 from judges.labels.types import LabelError
 from judges.modules import JudgeModule, ScoredProgram, Scoring, prompt_of, scoring_of
-from judges.prompt import A_OR_B, Field, Prompt, utf8_text
+from judges.prompt import Field, Prompt, utf8_text
 from judges.protocol import FatalModelError, is_decision_model, is_embedded
 from judges.questions import AnswerWeights
 from optimize.items import Item, Items
@@ -254,7 +254,7 @@ class UserProgram:
         scoring = scoring_of(compiled_program)
         if weights:
             # An intercept in the score of a pair would favour one of its sides.
-            if self.rated_answer.values == A_OR_B:
+            if self.rated_answer.is_pairwise:
                 weights = replace(weights, intercept=0.0)
             if scoring is None:
                 # The prompt's answers are numbers, but the program's own answers are its labels.

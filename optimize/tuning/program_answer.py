@@ -37,6 +37,11 @@ class ProgramAnswer:
     values: tuple[FieldValue, ...] = ()
     is_choice: bool = False
 
+    @property
+    def is_pairwise(self) -> bool:
+        """Whether the answer is one of two outputs, A or B."""
+        return self.values == A_OR_B
+
     def score(self, value: Any) -> float:
         """Return the score of an answer of the program; raises ValueError if it has no score."""
         if probability_by_value := choice_probabilities(value, self.values):
@@ -56,18 +61,18 @@ class ProgramAnswer:
         """
         if self.is_choice and label in (*self.values, "tie"):
             return 0.5 if label == "tie" else self.score(label)
-        number, is_pair = math.nan, self.values == A_OR_B
+        number = math.nan
         with suppress(TypeError, ValueError):
             number = float(label)
         is_label, labels_text = math.isfinite(number), "a number"
         if self.is_choice or [*map(str, self.values)] == ["0", "1"]:
-            lowest = -1 if is_pair else 0
+            lowest = -1 if self.is_pairwise else 0
             is_label = lowest <= number <= 1
             labels_text = f"{', '.join(map(repr, self.values))}, or a number from {lowest} to 1"
         if not is_label:
             raise ValueError(f"{label!r} is not a label; write {labels_text}")
         # For pairs, the number is a margin between A and B in [-1, 1].
-        return (number + 1) / 2 if is_pair else number
+        return (number + 1) / 2 if self.is_pairwise else number
 
     def value_for_rating(self, rating: int) -> FieldValue:
         """Return the value that the program writes for this rating."""
