@@ -2,7 +2,7 @@
 
     python benchmarks/engines.py [--rows 1000000] [--engines score ray spark] [--kill]
 
-Ray and Spark run their examples of docs/scoring.md; --kill ends a worker of theirs at half of the
+Ray and Spark run their examples of docs/engines.md; --kill ends a worker of theirs at half of the
 rows. Memory is the most of a process that judges, in each half of the run.
 """
 

@@ -1,4 +1,4 @@
-"""The examples on docs/scoring.md with the real engines: Polars, DuckDB, Ray and local Spark."""
+"""The examples on docs/engines.md with the real engines: Polars, DuckDB, Ray and local Spark."""
 
 import json
 import sys

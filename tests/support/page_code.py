@@ -1,4 +1,4 @@
-"""The code on docs/scoring.md, which tests run as it stands."""
+"""The code on docs/engines.md, which tests run as it stands."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ from openai_server import OpenAIServer
 import judges
 from judges.scoring import ONE_REPLY_PLAN
 
-PAGE = Path(__file__).parents[2] / "docs" / "scoring.md"
+PAGE = Path(__file__).parents[2] / "docs" / "engines.md"
 LM = "openai/gpt-4.1-mini"
 ROWS: list[dict[str, Any]] = [
     {"id": i, "document": f"Room {i} is closed.", "summary": f"It is room {i}."} for i in range(40)
