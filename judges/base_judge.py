@@ -1,9 +1,8 @@
-"""The base class of judges and panels: judge rows and DataFrames, and save the judge to a file."""
+"""The base class of judges and panels: open the model, judge rows, and save the judge."""
 
 import sys
 import warnings
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,14 +18,14 @@ import msgspec
 from judges import frozen
 from judges.dimension import Kind, Subject
 from judges.exchange import Judgements, Row
+from judges.frames import as_pandas, make_series, texts_in_row, texts_of_rows
 from judges.frozen import AnyJudgeFile, Provenance, texts_digest, to_json_data
 from judges.judgement import AnyJudgement
-from judges.labels.cells import value_at
 from judges.labels.conversations import cells_with_texts
 from judges.prompt import Field, Prompt
-from judges.protocol import EMBEDDED, FatalModelError, Model, is_embedded
+from judges.protocol import EMBEDDED, Model, is_embedded
 from judges.tables.atomic_write import write_atomically
-from judges.text_columns import MissingColumnError, find_columns, match_columns
+from judges.text_columns import match_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,10 +35,6 @@ if TYPE_CHECKING:
 # Who chose a judge's model: nobody (it is the default), the judge's file, or the user.
 LmSource = Literal["default", "file", "user"]
 JudgeRowsFunction = Callable[[Iterable[Row]], Iterator[AnyJudgement]]
-
-
-class FailedJudgementWarning(UserWarning):
-    """Warns that some rows of a table got no score."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,31 +146,13 @@ class BaseJudge(ABC):
         return f"<details><summary>{escape(f'{self}')}</summary><pre>{details_html}</pre></details>"
 
     def check_destination(self) -> None:
-        """Raise FatalModelError if a judge's file alone would decide where texts are sent.
-
-        A judge's file may come from a stranger. So the user must name a model whose name could be
-        an address, a path or a program, and must give the address of the model if the judge was
-        tuned at an address other than the default.
-        """
-        from judges.client import endpoint_digest, endpoint_of, is_allowed_in_file
+        """Raise FatalModelError if a judge's file alone would decide where texts are sent."""
+        from judges.client import check_model_of_file
 
         for judge in self.single_judges:
-            if judge.lm_source != "file":
-                continue
-            if not is_allowed_in_file(judge.lm):
-                raise FatalModelError(
-                    f"{judge.name}: the judge's file sets the model {judge.lm[:200]!r}, which is "
-                    "not a plain PROVIDER/NAME of a known provider; if you trust it, name the "
-                    "model yourself: --lm MODEL (lm=...)"
-                )
-            endpoint = endpoint_of(judge.lm)
-            expected_endpoints = (None, "", endpoint, endpoint_digest(endpoint))
-            if not judge.api_base and judge.provenance_record.endpoint not in expected_endpoints:
-                raise FatalModelError(
-                    f"{judge.name}: it was tuned at another address, and requests would now go to "
-                    f"{endpoint}; give the address of its model: --api-base URL, or in Python "
-                    "judge.with_model(api_base=...)"
-                )
+            if judge.lm_source == "file":
+                tuned_endpoint = judge.provenance_record.endpoint
+                check_model_of_file(judge.name, judge.lm, judge.api_base, tuned_endpoint)
 
     def __call__(self, **texts: str) -> AnyJudgement:
         """Judge one output, or one pair in both orders.
@@ -267,7 +244,7 @@ class BaseJudge(ABC):
 
         def judge_rows(rows: Iterable[Row]) -> Iterator[AnyJudgement]:
             text_rows, unjudged_rows = tee(
-                _texts_in(cells, column_by_text(frozenset(map(str, cells))))
+                texts_in_row(cells, column_by_text(frozenset(map(str, cells))))
                 for cells in map(cells_with_texts, rows)
             )
             try:
@@ -316,45 +293,21 @@ class BaseJudge(ABC):
             >>> judge = judges.load("relevance")
             >>> frame["relevance"] = judge.score(frame, lm="openai/gpt-4.1-mini", max_cost=2.0)
         """
-        import pandas as pd
-
         from judges.client import read_options
-        from judges.terminal import Progress
 
         judge_options, column_mapping = read_options(options, self.texts)
-        if not isinstance(frame, pd.DataFrame):
-            library_name = type(frame).__module__.partition(".")[0]
-            if library_name == "polars" and hasattr(frame, "to_pandas"):
-                series = self.score(frame.to_pandas(), **options)
-                return import_module("polars").from_pandas(series)
-            raise TypeError(
-                f"score() takes a DataFrame of pandas or polars, not {library_name}'s "
-                f"{type(frame).__name__}; convert it by to_pandas(), collect() or df(), or give "
-                "rows to judge_all()"
-            )
-        column_names = [str(name) for name in frame.columns]
-        frame_rows = frame.itertuples(index=False, name=None)
+        pandas_frame = as_pandas(frame)
+        column_names = [str(name) for name in pandas_frame.columns]
+        frame_rows = pandas_frame.itertuples(index=False, name=None)
         text_rows = self.row_texts(column_names, frame_rows, column_mapping)
-        scores, failure_counts = [], Counter[str]()
-        with Progress(self.name, len(frame), sys.stderr, interactive_only=True) as progress:
-            for judgement in self.judge_all(text_rows, **judge_options):
-                scores.append(judgement.score)
-                progress.step(failed=judgement.failure is not None)
-                if judgement.failure is not None:
-                    failure_counts[judgement.failure] += 1
-        # If a column had this name, `frame[series.name] = series` could replace people's labels.
-        series_name = f"{self.name}_judge" if self.name in column_names else self.name
-        series = pd.Series(scores, index=frame.index, name=series_name, dtype="float64")
-        n_failed = failure_counts.total()
-        series.attrs.update(n_failed=n_failed, failures=dict(failure_counts.most_common(100)))
+        judgements = self.judge_all(text_rows, **judge_options)
+        series = make_series(self.name, pandas_frame, judgements)
         is_tuned_row = [self.was_tuned_on(texts) for texts in text_rows]
         if any(is_tuned_row):
             series.attrs["tuned_on"] = series.index[is_tuned_row].tolist()
-        if failure_counts:
-            ((reason, n_with_reason),) = failure_counts.most_common(1)
-            message = f"{n_failed} of {len(frame)} judgements failed; {n_with_reason} of them"
-            warnings.warn(f"{self.name}: {message}: {reason}", FailedJudgementWarning, stacklevel=2)
-        return series
+        if frame is pandas_frame:
+            return series
+        return cast("pd.Series[float]", import_module("polars").from_pandas(series))
 
     def row_texts(
         self,
@@ -363,14 +316,7 @@ class BaseJudge(ABC):
         chosen_columns: Mapping[str, str],
     ) -> list[dict[str, object]]:
         """Return each row's texts; raises MissingColumnError if no column has one of the texts."""
-        named_rows = (dict(zip(column_names, cells, strict=True)) for cells in table_rows)
-        rows = [cells_with_texts(row) for row in named_rows]
-        columns = {*column_names, *chain.from_iterable(rows)}
-        column_by_text = find_columns(self.subject, chosen_columns, columns)
-        for column in column_by_text.values():
-            if column_names.count(column) > 1:
-                raise MissingColumnError(f"two columns are called {column!r}; rename one")
-        return [_texts_in(row, column_by_text) for row in rows]
+        return texts_of_rows(self.subject, column_names, table_rows, chosen_columns)
 
     def save(self, path: Path | str, *, overwrite: bool = False) -> Path:
         """Freeze the judge into one JSON file, which is written completely or not at all.
@@ -388,7 +334,3 @@ class BaseJudge(ABC):
     def dumps(self) -> str:
         """Return the JSON that `save` writes; raises FrozenJudgeError if a file cannot hold it."""
         return frozen.dumps(self.freeze())
-
-
-def _texts_in(row: Row, column_by_text: Mapping[str, str]) -> dict[str, object]:
-    return {name: value_at(row, column) for name, column in column_by_text.items()}

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from judges.client.keys import url_has_secret as url_has_secret
     from judges.client.open import add_provider as add_provider
     from judges.client.open import check_model_name as check_model_name
+    from judges.client.open import check_model_of_file as check_model_of_file
     from judges.client.open import configured_lm as configured_lm
     from judges.client.open import is_allowed_in_file as is_allowed_in_file
     from judges.client.open import open_lm as open_lm

@@ -19,6 +19,8 @@ from judges.client.keys import (
     KEY_IN_NAME_PROBLEM,
     PROVIDERS,
     Redactor,
+    endpoint_digest,
+    endpoint_of,
     read_key,
     register_secrets,
     url_has_secret,
@@ -181,3 +183,27 @@ def is_allowed_in_file(lm: str) -> bool:
     # The pattern excludes model names that are addresses, paths or programs.
     has_known_provider = lm.partition("/")[0] in {*PROVIDERS, *DSPY_PROVIDERS}
     return is_embedded(lm) or (has_known_provider and bool(_PLAIN_MODEL_NAME.fullmatch(lm)))
+
+
+def check_model_of_file(
+    judge_name: str, lm: str, api_base: str | None, tuned_endpoint: str | None
+) -> None:
+    """Raise FatalModelError if a judge's file alone would decide where texts are sent.
+
+    A judge's file may come from a stranger. So the user must name a model whose name could be an
+    address, a path or a program. And the user must give the address of the model (`api_base`) if
+    the judge was tuned at an address other than the default (`tuned_endpoint`).
+    """
+    if not is_allowed_in_file(lm):
+        raise FatalModelError(
+            f"{judge_name}: the judge's file sets the model {lm[:200]!r}, which is not a plain "
+            "PROVIDER/NAME of a known provider; if you trust it, name the model yourself: --lm "
+            "MODEL (lm=...)"
+        )
+    endpoint = endpoint_of(lm)
+    if not api_base and tuned_endpoint not in (None, "", endpoint, endpoint_digest(endpoint)):
+        raise FatalModelError(
+            f"{judge_name}: it was tuned at another address, and requests would now go to "
+            f"{endpoint}; give the address of its model: --api-base URL, or in Python "
+            "judge.with_model(api_base=...)"
+        )

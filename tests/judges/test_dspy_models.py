@@ -14,11 +14,11 @@ from dspy.utils.dummies import DummyLM
 from openai_replies import completion, error
 
 import judges
-from judges.base_judge import FailedJudgementWarning
 from judges.client.budget import Budget
 from judges.client.client import Client
 from judges.client.dspy import DspyModel, as_lm, open_dspy
 from judges.client.store import Store
+from judges.frames import FailedJudgementWarning
 from judges.modules import RatingJudge
 from judges.protocol import Sampling, ThrottledError, TransientError, UnreachableError
 

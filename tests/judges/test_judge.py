@@ -19,12 +19,13 @@ from serving import serving
 
 import judges
 from dspy_judges.errors import OptionError
-from judges.base_judge import FailedJudgementWarning, MissingColumnError
 from judges.definition import make_dimension
+from judges.frames import FailedJudgementWarning
 from judges.integrations import OpenJudge
 from judges.judge import Judge
 from judges.ray import JudgeBatch
 from judges.scoring import ONE_REPLY_PLAN
+from judges.text_columns import MissingColumnError
 
 
 @pytest.fixture
