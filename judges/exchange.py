@@ -8,10 +8,10 @@ import math
 import unicodedata
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain, islice, tee
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from dspy_judges.errors import OptionError
 from judges import scoring
@@ -45,32 +45,38 @@ Judgements = Generator[AnyJudgement, None, None]
 INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
 
 
-@dataclass
+class AskedJudge(Protocol):
+    """What an exchange needs to know about the judge that is asked; `Judge` has all of it."""
+
+    @property
+    def subject(self) -> Subject: ...
+    @property
+    def prompt(self) -> Prompt: ...
+    @property
+    def weights(self) -> AnswerWeights | None: ...
+    @property
+    def threshold(self) -> float: ...
+    def template(self) -> Sequence[Message]: ...
+
+
 class Exchange:
-    """Turns rows into a judge's messages, and replies into judgements.
+    """Turns rows into the messages of a judge, and replies into judgements.
 
     `lm` is the model's name or endpoint; for a decision model, it has to be the name. Raises
     NoProbabilitiesError or OptionError if the model cannot follow the sampling plan.
     """
 
-    subject: Subject
-    prompt: Prompt
-    template: Sequence[Message]
-    weights: AnswerWeights | None
-    threshold: float
-    plan: SamplingPlan
-    lm: str
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        self.asks_decision_model = is_decision_model(self.lm)
-        if self.asks_decision_model and self.plan.kind != "weighted":
+    def __init__(self, judge: AskedJudge, plan: SamplingPlan, lm: str, seed: int = 0) -> None:
+        self.asks_decision_model = is_decision_model(lm)
+        if self.asks_decision_model and plan.kind != "weighted":
             raise OptionError(
-                f"{self.subject.name}: the plan {self.plan.kind!r} is not for {self.lm}: a "
-                "decision model always gives probabilities; leave the plan out"
+                f"{judge.subject.name}: the plan {plan.kind!r} is not for {lm}: a decision model "
+                "always gives probabilities; leave the plan out"
             )
+        self.judge, self.subject, self.prompt = judge, judge.subject, judge.prompt
+        self.plan, self.lm, self.template = plan, lm, judge.template()
+        self.sampling = scoring.sampling_for(plan, self.prompt, seed=seed, lm=lm)
         self.has_given_logprobs = False  # whether a reply of the model had log-probabilities
-        self.sampling = scoring.sampling_for(self.plan, self.prompt, seed=self.seed, lm=self.lm)
 
     def messages(self, texts: Mapping[str, str], order: str = "ab") -> list[Message]:
         """Return the messages for these texts; the order "ba" shows output B of a pair first."""
@@ -103,11 +109,11 @@ class Exchange:
         """Return a row's judgement; a pair has two responses, one for each order of the outputs."""
         choice_fields = self.prompt.choices
         if self.subject.is_pairwise:
-            return _preference(responses).rescored(choice_fields, self.weights)
+            return _preference(responses).rescored(choice_fields, self.judge.weights)
         (response,) = responses
         reply_contents = cast(Sequence[ReplyContent], response.values)
         judgement = scoring.judgement_from_contents(self.plan, reply_contents, response.failures)
-        return judgement.rescored(choice_fields, self.weights, self.threshold)
+        return judgement.rescored(choice_fields, self.judge.weights, self.judge.threshold)
 
     def judge_rows(self, rows: Iterable[Row], client: "Client") -> Judgements:
         """Yield a judgement for each row, in order; a pair is asked in both orders."""

@@ -167,7 +167,7 @@ class Judge(BaseJudge):
         if is_decision_model(model.name) != is_decision_model(self.lm):
             judge = self.with_model(model.name)
         lm = model.name if is_decision_model(model.name) else model.endpoint
-        return judge._exchange(judge.plan_for(model), lm, seed).judge_rows(rows, client)
+        return Exchange(judge, judge.plan_for(model), lm, seed).judge_rows(rows, client)
 
     def request(self, row: Row, order: str = "ab") -> dict[str, Any] | None:
         """Return the request for a row, for an inference engine that asks the model itself.
@@ -192,7 +192,7 @@ class Judge(BaseJudge):
             >>> judge = judges.load("fluency", lm="openai/gpt-4.1-mini")
             >>> judge.request({"summary": "The mill burnt down at night."})["messages"]
         """
-        exchange = self._exchange(self.resolved_plan(), self.lm)
+        exchange = Exchange(self, self.resolved_plan(), self.lm)
         texts_or_failure = texts_or_reason(self.subject, cells_with_texts(row))
         if isinstance(texts_or_failure, str):
             return None
@@ -219,7 +219,7 @@ class Judge(BaseJudge):
             questions, the `distribution` over the ratings, the `rationale` and the `failure`. A
             value that does not exist is None, such as the `score` of a failed judgement.
         """
-        exchange = self._exchange(self.resolved_plan(), self.lm)
+        exchange = Exchange(self, self.resolved_plan(), self.lm)
         texts_or_failure = texts_or_reason(self.subject, cells_with_texts(row))
         if isinstance(texts_or_failure, str):
             judgement: AnyJudgement = self.subject.judgement_class.failed(texts_or_failure)
@@ -240,10 +240,6 @@ class Judge(BaseJudge):
         answer = verdict_words[1 - rating] if verdict_words and rating is not None else rating
         distribution = judgement.as_json()["distribution"] or None
         return {**result_json, self.kind: answer, "distribution": distribution}
-
-    def _exchange(self, plan: SamplingPlan, lm: str, seed: int = 0) -> Exchange:
-        attributes = self.subject, self.prompt, self._template, self.weights, self.threshold
-        return Exchange(*attributes, plan, lm, seed)
 
     def template(self) -> list[Message]:
         """Return the judge's messages, with a `{{name}}` slot for each text in the last one.
