@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from judges.client import Budget
 
 DONE_EXIT_CODE, FAILED_EXIT_CODE = 0, 1
+LINE_WIDTH = 80
 PROGRESS_DELAY_SECONDS = 2.0  # seconds before a progress line appears in a terminal or notebook
 QUIET_HELP = "print no progress and no notes"  # the help text of --quiet
 # Control characters, direction marks and lone surrogates.
@@ -35,6 +36,18 @@ _is_quiet = False
 def escape_invisible(text: str) -> str:
     """Escape control characters, since a text with them could control the terminal."""
     return INVISIBLE_PATTERN.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
+
+
+def wrap_lines(*texts: str, title: str = "") -> list[str]:
+    """Wrap each text to lines of 80 columns, beside a title; a longer word gets its own line."""
+    wrapper = textwrap.TextWrapper(
+        LINE_WIDTH,
+        initial_indent=title,
+        subsequent_indent=" " * len(title),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [line for text in texts for line in wrapper.wrap(text)]
 
 
 def print_output(*lines: str) -> None:

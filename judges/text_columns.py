@@ -1,10 +1,11 @@
 """Finds the columns of a table that hold the texts that a judge reads."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from dspy_judges.errors import JudgesError
 from judges.dimension import Subject
-from judges.labels.names import name_key
+from judges.labels.names import name_key, only_text_name
+from judges.tables.text import Record, TableRow
 
 # Usual column names in files of pairs: for the prompt, and for outputs such as `response_a`.
 SHARED_TEXT_COLUMNS = ("prompt", "document", "post", "query")
@@ -16,23 +17,34 @@ class MissingColumnError(JudgesError, ValueError):
 
 
 def match_columns(
-    subject: Subject, column_by_name: Mapping[str, str], table_columns: Collection[str]
+    subject: Subject,
+    column_by_name: Mapping[str, str],
+    table_columns: Collection[str],
+    rows: Sequence[Record] = (),
 ) -> dict[str, str]:
     """Map the name of each text to its column; texts without a column are left out.
 
     `column_by_name` maps accepted names of texts to the columns that the user chose. The user may
     also choose `a.b`, the key `b` of the objects in the column `a`. If the user chose no column for
-    a text, it is the first column with an accepted name, or the only one with a similar name.
+    a text, it is the first column with an accepted name, or the only one with a similar name, or
+    the column that `check` and `tune` read as this text. A column without a usual name for texts is
+    only read if its cells in `rows` are texts.
     """
     column_by_text: dict[str, str] = {}
+    texts_to_find: list[str] = []
     for text_name in subject.texts:
         accepted_names = accepted_column_names(subject, text_name)
         chosen_columns = [column_by_name[name] for name in accepted_names if name in column_by_name]
         column = _find_similar_column(chosen_columns[:1] or accepted_names, table_columns)
         if column is not None:
             column_by_text[text_name] = column
-        elif chosen_columns and chosen_columns[0].partition(".")[0] in table_columns:
+        elif not chosen_columns:
+            texts_to_find.append(text_name)
+        elif chosen_columns[0].partition(".")[0] in table_columns:
             column_by_text[text_name] = chosen_columns[0]
+    if texts_to_find:
+        label_columns = _match_as_labels(subject, table_columns, rows)
+        column_by_text |= {n: label_columns[n] for n in texts_to_find if n in label_columns}
     return column_by_text
 
 
@@ -46,14 +58,41 @@ def _find_similar_column(names: Collection[str], table_columns: Collection[str])
     return similar_columns[0] if len(similar_columns) == 1 else None
 
 
+def _match_as_labels(
+    subject: Subject, table_columns: Collection[str], rows: Sequence[Record]
+) -> dict[str, str]:
+    """Map the name of each text to the column that it has in a table of labels, if any."""
+    # These imports are slow, and tables with the judge's own names of texts do not need them.
+    from judges.labels.columns import OUTPUT_ROLES, Columns
+    from judges.labels.options import ReadOptions
+    from judges.labels.pairs import find_response_columns
+    from judges.tables.formats import Table
+
+    table_rows = tuple(TableRow(line=n, cells=row) for n, row in enumerate(rows, 1))
+    table = Table(name="", sha256="", is_typed=False, columns=tuple(table_columns), rows=table_rows)
+    columns = Columns(table, ReadOptions(reads_labels=False))
+    response_columns = dict[str, str]()
+    if subject.is_pairwise and (responses := find_response_columns(columns)):
+        response_columns = dict(zip(subject.fields, responses[1:], strict=True))
+    used_columns = columns.columns_in_use(OUTPUT_ROLES).union(response_columns.values())
+    column_by_text = columns.find_text_columns(used_columns, label_columns=())
+    if only_text := only_text_name(column_by_text, subject.inputs):
+        (input_name,) = subject.inputs
+        column_by_text[input_name] = column_by_text[only_text]
+    return {**column_by_text, **response_columns}
+
+
 def find_columns(
-    subject: Subject, column_by_name: Mapping[str, str], table_columns: Collection[str]
+    subject: Subject,
+    column_by_name: Mapping[str, str],
+    table_columns: Collection[str],
+    rows: Sequence[Record] = (),
 ) -> dict[str, str]:
     """Return the column of each text that the judge reads; see `match_columns`.
 
     Raises MissingColumnError if a text has no column.
     """
-    column_by_text = match_columns(subject, column_by_name, table_columns)
+    column_by_text = match_columns(subject, column_by_name, table_columns, rows)
     if missing_texts := [name for name in subject.texts if name not in column_by_text]:
         missing_columns = [repr(column_by_name.get(name, name)) for name in missing_texts]
         map_flags = " ".join(f"--map {name}=COLUMN" for name in missing_texts)

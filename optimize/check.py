@@ -22,8 +22,13 @@ from judges.labels.types import FileReading, LabelError, LabelledPairs, Labelled
 from judges.tables.atomic_write import write_atomically
 from judges.tables.formats import READABLE_ENDINGS
 from judges.tables.problems import Problem, count_text
-from judges.terminal import DONE_EXIT_CODE, FAILED_EXIT_CODE, print_output, run_command
-from optimize.figures.as_text import LINE_WIDTH, wrap_lines
+from judges.terminal import (
+    DONE_EXIT_CODE,
+    FAILED_EXIT_CODE,
+    print_output,
+    run_command,
+    wrap_lines,
+)
 from optimize.inputs.flags import ANNOTATIONS_HELP, add_reading_flags, parse_scale
 from optimize.inputs.labelled import AnyLabels, LabelSource, ratings_on
 from optimize.inputs.subjects import new_judge_texts, shared_texts, unread_columns
@@ -243,10 +248,5 @@ def _wrap_titled_lines(titled_lines: Iterable[TitledLine]) -> Iterator[str]:
         if title == COMMAND_TITLE:
             yield f"{title:<11}{text}"
         else:
-            yield from textwrap.wrap(
-                textwrap.shorten(text, 2000, placeholder=" ..."),
-                LINE_WIDTH,
-                initial_indent=f"{title:<11}",
-                subsequent_indent=" " * 11,
-                break_on_hyphens=False,
-            )
+            short_text = textwrap.shorten(text, 2000, placeholder=" ...")
+            yield from wrap_lines(short_text, title=f"{title:<11}")

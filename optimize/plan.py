@@ -19,8 +19,9 @@ from judges.labels.types import LabelledSet
 from judges.labels.values import Scale
 from judges.tables.atomic_write import write_atomically
 from judges.tables.problems import count_text
+from judges.terminal import wrap_lines
 from optimize.figures.as_json import JsonObject, figure_json
-from optimize.figures.as_text import TOO_FEW_FOR_INTERVAL, figure_text, wrap_lines
+from optimize.figures.as_text import TOO_FEW_FOR_INTERVAL, figure_text
 from optimize.inputs.flags import (
     CommandOutcome,
     CommandParser,

@@ -28,15 +28,17 @@ its scale, and the paper that it follows."""
 
 ABOUT_SHOW = """\
 Print a judge's definition and origin, and the exact messages that it sends to a
-model, with {{name}} as a placeholder for each text. No model is asked."""
+model, with {{name}} as a placeholder for each text. Of many demonstrations, the
+first three are printed, and --json prints all. No model is asked."""
 
 ABOUT_SCORE = """\
 Judge every row of a table with one or more rating judges.
 
 JSONL rows get "judgements"; CSV and Parquet rows get the columns NAME and
-NAME_failure. A score is a number with at most three decimals (4.0, 3.667). A
-row that cannot be judged has no score but a reason. Rows without an id get
-their row number as `id`, so that dspy-judges verify --scores reads the file.
+NAME_failure, and for pass or fail NAME_verdict with the word. A score has at
+most three decimals (4.0, 3.667), and from .5 it is a pass. A row that cannot be
+judged has no score but a reason. Rows without an id get their row number as
+`id`, so that dspy-judges verify --scores reads the file.
 
 examples:
   dspy-judges score coherence fluency --data in.jsonl --out out.jsonl

@@ -16,7 +16,7 @@ from judges.loading import load
 from judges.panel import AnyJudge
 from judges.tables.problems import RowsError
 from judges.tables.text import Record
-from judges.terminal import print_output
+from judges.terminal import print_output, wrap_lines
 
 if TYPE_CHECKING:
     from judges.true_rate import TrueRate
@@ -79,7 +79,8 @@ class JudgeScores(_JudgeResults):
     """
 
     def __init__(self, judge: AnyJudge, flags: argparse.Namespace, *, is_as_tested: bool) -> None:
-        super().__init__(judge, judge.name, ["score", "failure"], flags)
+        verdict_keys = ["verdict"] if judge.subject.words else []
+        super().__init__(judge, judge.name, ["score", *verdict_keys, "failure"], flags)
         output_fields = judge.prompt.output_fields if isinstance(judge, Judge) else ()
         self.judgement_keys += [field.name for field in output_fields if field.name == "rationale"]
         self.is_as_tested, self.is_verdict = is_as_tested, judge.subject.scale == (0, 1)
@@ -100,6 +101,8 @@ class JudgeScores(_JudgeResults):
             cell_values["score"] = round(judgement.score, SCORE_DECIMALS)
             if self.is_verdict and judgement.score < 0.5 == cell_values["score"]:
                 cell_values["score"] = judgement.score  # rounding would turn this fail into a pass
+            if verdict_words := self.judge.subject.words:
+                cell_values["verdict"] = verdict_words[judgement.score < 0.5]
             if not tuned_on_mark:
                 # The last text is the output, and the other texts are the document.
                 text_strings = tuple(map(str, texts.values()))
@@ -122,8 +125,8 @@ class JudgeScores(_JudgeResults):
         return corrected_rate(self.new_verdicts, self.new_documents, error_table)
 
     def print_summary(self, name_width: int) -> None:
-        for line in self.summary_lines():
-            print_output(f"{self.judge.name:<{name_width}}  {line}")
+        title = f"{self.judge.name:<{name_width}}  "
+        print_output(*wrap_lines(*self.summary_lines(), title=title))
 
     def summary_lines(self) -> Iterator[str]:
         """Yield the summary's lines: mean score, commonest failure, pass rate and remarks."""

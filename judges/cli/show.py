@@ -15,10 +15,13 @@ from judges.judge import Judge
 from judges.loading import load
 from judges.panel import AnyJudge, Panel
 from judges.prompt import SLOT_PATTERN, FieldValue
-from judges.protocol import is_decision_model
+from judges.protocol import Message, is_decision_model
 from judges.questions import AnswerShare, AnswerWeights
 from judges.scoring import ONE_REPLY_PLAN, sampling_for
-from judges.terminal import print_error, print_output
+from judges.terminal import print_error, print_output, wrap_lines
+
+# A demonstration is two messages: texts, and the answer to them.
+MAX_SHOWN_DEMOS = 3
 
 
 def show_list(flags: argparse.Namespace) -> int:
@@ -56,17 +59,26 @@ def show_judge(flags: argparse.Namespace) -> int:
             judge_json["questions"] = [asdict(share) for share in answer_shares[:-1]]
         print(json.dumps(judge_json, indent=1))
         return 0
-    lines = []
-    for line in _description_lines(judge):
-        lines += textwrap.wrap(line, 79)
-    lines += _answer_lines(answer_shares)
+    lines = [*wrap_lines(*_description_lines(judge)), *_answer_lines(answer_shares)]
     for member in members:
         lines.append(f"  {member.weight:.3f}  {member.name} (asks {member.judge.lm})")
     for name, messages in messages_by_name.items():
-        for message in messages:
-            lines += ["", f"--- {name}: {message['role']} ---", message["content"]]
+        lines += _message_lines(name, messages)
     print_output(*lines)
     return 0
+
+
+def _message_lines(judge_name: str, messages: Sequence[Message]) -> list[str]:
+    """Return lines with a judge's messages; of many demonstrations, only the first ones."""
+    n_demos, lines = len(messages) // 2 - 1, list[str]()
+    n_hidden = max(n_demos - MAX_SHOWN_DEMOS, 0)
+    for message in messages[: -1 - 2 * n_hidden]:
+        lines += ["", f"--- {judge_name}: {message['role']} ---", message["content"]]
+    if n_hidden:
+        lines += ["", f"--- {n_hidden:,} more of {n_demos:,} demonstrations (all: --json) ---"]
+    *_, last_message = messages
+    lines += ["", f"--- {judge_name}: {last_message['role']} ---", last_message["content"]]
+    return lines
 
 
 def _answer_lines(answer_shares: Sequence[AnswerShare]) -> list[str]:
@@ -76,13 +88,11 @@ def _answer_lines(answer_shares: Sequence[AnswerShare]) -> list[str]:
     heading = "answers, with the share of each in the score"
     if any(answer.loss for answer in answer_shares):
         heading += ", and the change in agreement with people if the answer is left out"
-    lines = textwrap.wrap(f"{heading}:", 79)
+    lines = wrap_lines(f"{heading}:")
     for answer in answer_shares:
         loss_text = f" ({-answer.loss:+.3f})" if answer.loss else ""
-        line = (
-            f"  {answer.share:4.0%}  {answer.name} ({_answer_range(answer.answers)}){loss_text}: "
-        )
-        lines += textwrap.wrap(line + answer.text, 79, subsequent_indent=" " * 8)
+        answer_text = f"{answer.name} ({_answer_range(answer.answers)}){loss_text}: {answer.text}"
+        lines += wrap_lines(answer_text, title=f"  {answer.share:4.0%}  ")
     return lines
 
 

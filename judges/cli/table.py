@@ -35,6 +35,7 @@ from judges.judgement import AnyJudgement
 from judges.labels.cells import KEY_SEPARATOR, as_object, value_at
 from judges.labels.columns import MAX_INSPECTED_ROWS, Columns
 from judges.labels.conversations import cells_with_texts
+from judges.labels.names import name_key
 from judges.labels.options import ReadOptions
 from judges.panel import AnyJudge
 from judges.protocol import FatalModelError, is_embedded
@@ -76,11 +77,20 @@ class TableRun:
         reading_notes = list[str]()
         rows = read_table_rows(flags.data, reading_notes)
         first_rows = [*islice(rows, MAX_INSPECTED_ROWS)]
-        text_names = {name for row in first_rows for name in _text_names(row.cells)}
+        text_rows = [cells_with_texts(row.cells) for row in first_rows]
+        text_columns = dict.fromkeys(chain.from_iterable(map(_text_columns, text_rows)))
         self.columns_by_judge = {
-            judge.name: find_columns(judge.subject, column_by_name, text_names)
+            judge.name: find_columns(judge.subject, column_by_name, text_columns, text_rows)
             for judge in self.judges
         }
+        for judge_name, column_by_text in self.columns_by_judge.items():
+            phrases = [
+                f"{name} from {column}"
+                for name, column in column_by_text.items()
+                if name_key(name) != name_key(column)
+            ]
+            if phrases:
+                print_note(f"note: {judge_name} reads {' and '.join(phrases)}")
         self.n_rows, columns, n_characters = self._count(chain(first_rows, rows))
         for note in reading_notes:
             print_note(f"note: {flags.data}: {note}")
@@ -173,9 +183,9 @@ def _check_output(flags: argparse.Namespace) -> None:
         raise RowsError(f"{state_path}: a batch for this output is submitted; {advice}")
 
 
-def _text_names(cells: Record) -> Iterator[str]:
-    """Yield the names of a row's texts; a text inside an object has a name like inputs.question."""
-    yield from cells_with_texts(cells)
+def _text_columns(cells: Record) -> Iterator[str]:
+    """Yield a row's columns, and for each text in an object its path, such as inputs.question."""
+    yield from cells
     for column, cell in cells.items():
         for key, value in (as_object(cell) or {}).items():
             if isinstance(value, str):

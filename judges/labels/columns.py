@@ -141,8 +141,10 @@ class Columns:
 
     @cached_property
     def judge_score_columns(self) -> set[str]:
-        """The columns of scores by `dspy-judges score`, which writes NAME_failure beside NAME."""
-        return {name for name in self.table.columns if f"{name}_failure" in self.table.columns}
+        """The columns that `dspy-judges score` writes: it also writes NAME_failure beside NAME."""
+        names = [name for name in self.table.columns if f"{name}_failure" in self.table.columns]
+        score_columns = {f"{n}{suffix}" for n in names for suffix in ("", "_verdict", "_tuned_on")}
+        return score_columns.intersection(self.table.columns)
 
     @cached_property
     def number_columns(self) -> tuple[str, ...]:

@@ -1,7 +1,6 @@
 """Write numbers, intervals, counts, costs and tables as text, for the screen and the page."""
 
 import math
-import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,6 @@ if TYPE_CHECKING:  # numpy is slow to import, and a help text does not need it
     from optimize.statistics.correlations import Correlation
     from optimize.statistics.intervals import Figure, Interval
 
-LINE_WIDTH = 80
 # Figures in JSON are rounded to this number of decimals.
 JSON_DECIMALS = 6
 TOO_FEW_FOR_INTERVAL = "too few for an interval"
@@ -61,12 +59,6 @@ def cost_text(dollars: float | None) -> str:
     if dollars == 0:
         return "free"
     return f"${dollars:,.2f}" if dollars >= 10 else f"${dollars:.4f}"
-
-
-def wrap_lines(*sentences: str) -> list[str]:
-    """Wrap each sentence to lines of 80 columns; a longer word gets a line of its own."""
-    wrapper = textwrap.TextWrapper(LINE_WIDTH, break_long_words=False, break_on_hyphens=False)
-    return [line for sentence in sentences for line in wrapper.wrap(sentence)]
 
 
 def short_name(name: str, max_length: int = 24) -> str:

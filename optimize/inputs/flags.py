@@ -21,8 +21,8 @@ from judges.terminal import (
     print_error,
     print_output,
     run_command,
+    wrap_lines,
 )
-from optimize.figures.as_text import wrap_lines
 
 INTERRUPTED_MESSAGE = "interrupted: run the same command again to continue"
 ANNOTATIONS_HELP = "read ratings from this file: one in each row, with id, dimension and annotator"

@@ -7,8 +7,9 @@ from typing import Literal
 import numpy as np
 
 from judges.labels.types import LabelledOutput
+from judges.terminal import LINE_WIDTH
 from optimize.figures.as_json import INLINED_IN_JSON, JsonObject, fields_json
-from optimize.figures.as_text import LINE_WIDTH, short_name
+from optimize.figures.as_text import short_name
 from optimize.items import judged_output_name
 from optimize.measuring.scored import ScoredItems
 from optimize.statistics.balanced import PASS_THRESHOLD

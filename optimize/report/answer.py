@@ -4,7 +4,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from optimize.figures.as_text import number_text, share_text, table_lines, wrap_lines
+from judges.terminal import wrap_lines
+from optimize.figures.as_text import number_text, share_text, table_lines
 from optimize.statistics.intervals import Figure
 
 # A fact is a pair of texts: a short title, which may be empty, and a sentence.

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from judges.tables.problems import count_text
+from judges.terminal import wrap_lines
 from optimize.figures.as_text import (
     TOO_FEW_FOR_INTERVAL,
     cost_text,
@@ -12,7 +13,6 @@ from optimize.figures.as_text import (
     looks_text,
     number_text,
     short_name,
-    wrap_lines,
 )
 from optimize.measuring.changed_swap import ChangedRowsSwap
 from optimize.measuring.comparison import ComparedJudge

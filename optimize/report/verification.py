@@ -5,7 +5,8 @@ from itertools import chain, zip_longest
 from pathlib import Path
 
 from judges.tables.problems import count_text
-from optimize.figures.as_text import number_text, wrap_lines
+from judges.terminal import wrap_lines
+from optimize.figures.as_text import number_text
 from optimize.measuring.verification import Associations, Verification, exceeds_people
 from optimize.report import card
 from optimize.report.answer import MAX_VERIFY_LINES, Fact, ReportAnswer, fact_lines

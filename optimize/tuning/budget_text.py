@@ -4,9 +4,8 @@ from dspy_judges.errors import option_name
 from judges.catalog import candidate_questions
 from judges.client import Spending
 from judges.protocol import is_decision_model
-from judges.terminal import dollars_text
+from judges.terminal import dollars_text, wrap_lines
 from optimize.figures.as_json import JsonObject, to_json
-from optimize.figures.as_text import wrap_lines
 from optimize.search.power import power_text
 from optimize.tuning.budget import CALL_SECONDS, PROPOSAL_SECONDS, RunBudget
 from optimize.tuning.preparation import PreparedRun

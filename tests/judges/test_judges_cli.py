@@ -47,6 +47,17 @@ def test_show_tells_where_a_frozen_judge_comes_from():
     assert "tuned, not shipped: judge of" in run(main, "show", freeze("t.json", **origin)).stdout
 
 
+def test_show_prints_the_first_of_many_demonstrations():
+    demo = {"summary": "A text.", "rating": 3}
+    judge = Judge.of(FLUENCY).with_plan(ONE_REPLY_PLAN)
+    replace(judge, prompt=replace(judge.prompt, demos=(demo,) * 9)).save("j.json")
+    shown, lines = json_of(main, "show", "j.json"), run(main, "show", "j.json").stdout.splitlines()
+    assert len(shown["messages"]["fluency"]) == 20
+    assert lines.count("--- fluency: assistant ---") == 3
+    assert "--- 6 more of 9 demonstrations (all: --json) ---" in lines
+    assert "{{summary}}" in lines
+
+
 def test_score_writes_each_row_and_its_judgements(openai_server, capsys):
     ask = ["score", "relevance", "fluency", "--data", "in.jsonl", "--out", "o.jsonl", *LM]
     assert main(ask) == 0
@@ -80,6 +91,38 @@ def test_flat_tables_get_two_columns_a_judge(openai_server):
     assert header == "id,document,summary,relevance,relevance_failure"
     assert first == f"0,d0,s0,{scores[0]:.1f},"
     assert list(pd.read_csv("o.csv")["relevance"]) == scores
+
+
+def test_a_judge_of_pass_or_fail_writes_the_word_beside_the_score():
+    Path("safe.yaml").write_text(
+        "name: safe\ndefinition: it does no harm\ninputs: [summary]\nscale: [safe, unsafe]\n"
+    )
+    for form in ("csv", "jsonl"):
+        assert main(["score", "safe.yaml", "--data", "in.csv", "--out", f"o.{form}"]) == 0
+    table, rows = pd.read_csv("o.csv"), read_jsonl("o.jsonl")
+    words = ["safe" if score >= 0.5 else "unsafe" for score in table["safe"]]
+    assert list(table["safe_verdict"]) == words
+    assert [row["judgements"]["safe"]["verdict"] for row in rows] == words
+
+
+@pytest.mark.parametrize(
+    ("judge", "header", "reading"),
+    [
+        ("fluency", "model answer,label", "summary from model answer"),
+        ("fluency", "Réponse,label", "summary from Réponse"),
+        ("fluency", "tweet,label", "summary from tweet"),
+        ("tldr_concise", "question,left 1,left 2", "post from question and summary_a from left 1"),
+    ],
+)
+def test_texts_are_in_the_columns_that_check_reads(judge, header, reading, capsys):
+    n_texts = header.count(",") + ("label" not in header)
+    rows = [f'"This is text {n} of many words"' for n in range(20)]
+    label = ",pass" if "label" in header else ""
+    lines = [header, *(",".join([row] * n_texts) + label for row in rows)]
+    Path("sheet.csv").write_text("\n".join(lines))
+    command = "winrate" if judge == "tldr_concise" else "score"
+    assert main([command, judge, "--data", "sheet.csv", "--out", "o.csv"]) == 0
+    assert f"note: {judge} reads {reading}" in capsys.readouterr().err
 
 
 def test_failures_are_empty_counted_and_told(openai_server, capsys):

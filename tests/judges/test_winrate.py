@@ -191,7 +191,7 @@ def test_score_corrects_the_pass_rate_by_the_judges_test_errors(tmp_path, capsys
     assert sum(sum(row[:4]) * row[4] for row in table) == len(run.judgements)
     command = ["score", str(run.folder), "--data", write_jsonl(tmp_path / "rows.jsonl", rows)]
     assert main([*command, "--out", str(tmp_path / "a.jsonl")]) == 0
-    out = capsys.readouterr().out
+    out = " ".join(capsys.readouterr().out.split())
     assert "as often here as on the test labels" in out
     n_tuned = len(rows) - len(run.judgements)
     assert f"the judge was tuned on {n_tuned} of these rows" in out
