@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from dspy_judges.errors import option_name
 from judges.client.budget import BudgetSpentError
-from judges.client.event_loop import WAKE_DELAY_SECONDS, event_loop, is_loop_thread
+from judges.client.event_loop import DelayedCall, event_loop, is_loop_thread
 from judges.protocol import FatalModelError, Request, Response
 
-# At most this many times `concurrency` requests are unanswered: some wait for a retry.
+# At most this many times `concurrency` requests are unfinished: some wait for a retry.
 MAX_READ_AHEAD_FACTOR = 3
 # The most requests in a queue; a request stays there until all requests before it are answered.
 MAX_QUEUE_LENGTH = 4096
@@ -87,17 +87,18 @@ class RequestQueue:
     ) -> None:
         self.run_state = RunState()
         self._answer, self._failure_monitor = answer, failure_monitor
-        self._max_unanswered = MAX_READ_AHEAD_FACTOR * concurrency
+        self._max_unfinished = MAX_READ_AHEAD_FACTOR * concurrency
         self._futures: deque[Future[Response]] = deque()
         # These two numbers need no lock, since only one thread changes each of them.
-        self._n_started = self._n_answered = 0
+        self._n_started = self._n_finished = 0
         self._fatal_error: Exception | None = None
-        self._answer_event, self._wake_is_scheduled = threading.Event(), False
+        self._answer_event = threading.Event()
+        self._wake_caller = DelayedCall(self._answer_event.set)
 
     @property
     def _has_room(self) -> bool:
-        n_unanswered, n_pending = self._n_started - self._n_answered, len(self._futures)
-        if n_unanswered >= self._max_unanswered or n_pending >= MAX_QUEUE_LENGTH:
+        n_unfinished, n_pending = self._n_started - self._n_finished, len(self._futures)
+        if n_unfinished >= self._max_unfinished or n_pending >= MAX_QUEUE_LENGTH:
             return False
         return self._failure_monitor is None or self._failure_monitor.may_send_more(n_pending)
 
@@ -108,23 +109,18 @@ class RequestQueue:
                 break
             coroutine = self._answer(request, self.run_state)
             future = asyncio.run_coroutine_threadsafe(coroutine, event_loop())
-            future.add_done_callback(self._count_answer)
+            future.add_done_callback(self._count_finished)
             self._futures.append(future)
             self._n_started += 1
         return bool(self._futures)
 
-    def _count_answer(self, future: Future[Response]) -> None:
+    def _count_finished(self, future: Future[Response]) -> None:
         error = None if future.cancelled() else future.exception()
         if isinstance(error, Exception) and not isinstance(error, BudgetSpentError):
             self._fatal_error = error
-        self._n_answered += 1
-        if is_loop_thread() and not self._wake_is_scheduled:
-            self._wake_is_scheduled = True
-            asyncio.get_running_loop().call_later(WAKE_DELAY_SECONDS, self._wake)
-
-    def _wake(self) -> None:
-        self._wake_is_scheduled = False
-        self._answer_event.set()
+        self._n_finished += 1
+        if is_loop_thread():
+            self._wake_caller.schedule()
 
     def take_response(self) -> Response | None:
         """Remove the first request, and return its response or raise its error.
@@ -148,7 +144,7 @@ class RequestQueue:
     def close(self, max_seconds: float | None) -> None:
         """Send no more requests, and wait up to `max_seconds` (by default 5) for answers."""
         self.run_state.is_stopped = True
-        if self._n_started > self._n_answered:
+        if self._n_started > self._n_finished:
             self.run_state.wait_for_answers(max_seconds or GRACE_SECONDS)
             for future in self._futures:
                 future.cancel()
