@@ -24,10 +24,9 @@ import numpy as np
 from summeval import MODELS, labelled, recorded
 from swaps import ALIKE, draws
 
-from optimize.measuring.verification import suggest_floors
 from optimize.statistics.contrasts import contrast_judges
 from optimize.statistics.correlations import Level, correlation, system_level
-from optimize.statistics.floor import interval_for_looks
+from optimize.statistics.floor import interval_for_looks, suggested_floors
 from optimize.statistics.human import one_annotator
 from optimize.statistics.intervals import Interval, Matrix, Vector
 from optimize.statistics.mean_estimates import MeanEstimate, estimate_mean, system_differences
@@ -184,11 +183,10 @@ def floors_held(of: Callable[[np.random.Generator, int], Any], simulations: int)
     for n in (60, 120, 400):
         rng, held = np.random.default_rng((3, n)), []
         for _ in range(simulations):
-            (flags, _), (_, again) = of(rng, n), of(rng, n)
-            least = [float(word) for word in flags.split()[1::2]]
+            (floors, _), (_, again) = of(rng, n), of(rng, n)
             ends = [each.interval.low if each.interval else -1.0 for each in again]
-            if least:
-                held.append(all(map(operator.ge, ends, least)))
+            if floors:
+                held.append(all(map(operator.ge, ends, floors.values())))
         share = f"{np.mean(held):.3f}" if len(held) >= simulations / 10 else " none"
         texts.append(f"{share} of {len(held) / simulations:4.0%}")
     return "  ".join(texts)
@@ -211,7 +209,7 @@ def ranked(noise: float, cuts: Cuts, outputs: int, rng: np.random.Generator, n: 
     level: Level = "summary" if outputs > 1 else "dataset"
     rho = correlation(level, *rated_judge(noise, cuts, outputs, rng, n))
     shown = rho if rho.interval and rho.interval.low > 0 else replace(rho, interval=None)
-    return suggest_floors(shown), [shown]
+    return suggested_floors(shown), [shown]
 
 
 def passed(
@@ -225,7 +223,7 @@ def passed(
     card = verdict_agreement(judge, people, np.arange(n * outputs) // outputs)
     balanced = card.balanced_accuracy.interval
     is_known = balanced is not None and balanced.low > 0.5
-    return suggest_floors(card) if is_known else "", [card.tpr, card.tnr]
+    return suggested_floors(card) if is_known else {}, [card.tpr, card.tnr]
 
 
 def print_floors(simulations: int) -> None:

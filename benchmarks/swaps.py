@@ -160,7 +160,7 @@ def lines(simulations: int) -> Iterator[str]:
                     for worse in [loss, 0] * simulations:
                         *both, human = world(rng, n, worse)
                         sides = (side(each, human, level) for each in both)
-                        passed.append(passes(swap_evidence(*sides).difference.interval, margin))
+                        passed.append(passes(swap_evidence(*sides).interval(), margin))
                     cells.append(f"{np.mean(passed[::2]):.3f} ({np.mean(passed[1::2]):.2f})")
                 yield f"| {margin:g} | {name} | {word} | {' | '.join(cells)} |"
 

@@ -104,6 +104,7 @@ def command(arguments: Sequence[str]) -> int:
     with exit_on_ctrl_c():
         # These slow imports come after the flags were read, so that wrong flags are refused
         # quickly.
+        from optimize.figures.as_json import to_json
         from optimize.report.tuning import tuning_lines
         from optimize.tuning.budget import plan_budget
         from optimize.tuning.budget_text import budget_json, budget_lines
@@ -118,7 +119,7 @@ def command(arguments: Sequence[str]) -> int:
             budget = plan_budget(prepare_run(settings))
             return CommandOutcome(budget_json(budget), budget_lines(budget))
         path, result = tune_in_folder(settings, flags.out, print_line=print_note, stderr=sys.stderr)
-        return CommandOutcome(result, tuning_lines(result, str(path)))
+        return CommandOutcome(to_json(result), tuning_lines(result, str(path)))
 
     return run_and_print(parser().prog, flags, tune)
 

@@ -129,11 +129,12 @@ def compare(flags: Namespace) -> CommandOutcome:
         comparison = compare_judges(judge_entries, task)
         seconds, path = round(time.monotonic() - start_time, 3), str(folder)
         run = CompareRun(comparison=comparison, seed=flags.seed, seconds=seconds, folder=path)
-        write_json(folder / SUMMARY_FILE, to_json(run))
+        summary = to_json(run)
+        write_json(folder / SUMMARY_FILE, summary)
         write_comparison(folder / REPORT_FILE, comparison)
     lines = comparison_lines(comparison, seconds, path)
     faults = [f"not measured: {entry.name}: {entry.why_unscored}" for entry in comparison.left_out]
-    return CommandOutcome(run, lines, faults)
+    return CommandOutcome(summary, lines, faults)
 
 
 @contextmanager

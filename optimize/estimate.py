@@ -132,7 +132,7 @@ def estimate(flags: Namespace) -> CommandOutcome:
         unlabelled_systems=unlabelled_systems(scored_items),
         differences=system_differences(best_first, *vectors, weight=items.weights, bounds=scale),
     )
-    return CommandOutcome(result, estimate_lines(result))
+    return CommandOutcome(result.to_json(), estimate_lines(result))
 
 
 def _read_scores(flags: Namespace, task: Task) -> ScoredItems:

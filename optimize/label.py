@@ -27,6 +27,7 @@ from judges.tables.problems import count_text
 from judges.tables.xlsx import split_sheet
 from judges.terminal import DONE_EXIT_CODE, Progress, print_note, print_output, run_command
 from judges.text_columns import find_columns
+from optimize.figures.as_text import command_text
 from optimize.inputs.flags import (
     MAP_HELP,
     CommandParser,
@@ -139,13 +140,13 @@ def label(flags: Namespace) -> int:
 
 
 def _tune_command(flags: Namespace, subject: Subject, label_path: Path) -> str:
-    subject_flag = "--pairwise" if flags.pairwise else "--dimension"
+    subject_flag = "pairwise" if flags.pairwise else "dimension"
     subject_text = flags.pairwise or flags.dimension
     if not find_subject(subject_text):
         _, _, definition = subject_text.partition("=")
         subject_text = f"{subject.name}={definition}" if definition else subject.name
-    command = ["dspy-judges", "tune", "--data", str(label_path), subject_flag, subject_text]
-    return shlex.join([*command, "--scale", flags.scale] if flags.scale else command)
+    values = {"data": str(label_path), subject_flag: subject_text, "scale": flags.scale}
+    return command_text("tune", **values)
 
 
 def _label_file_rows(items_to_label: AnyLabels, seed: int) -> list[Mapping[str, object]]:

@@ -20,7 +20,7 @@ from judges.loading import load
 from judges.panel import AnyJudge
 from judges.tables.in_memory import Rows
 from judges.terminal import Progress
-from optimize.figures.as_json import JsonObject, judgement_rows, to_json
+from optimize.figures.as_json import JsonObject, judgement_rows
 from optimize.inputs.flags import refuse_key_in_address
 from optimize.inputs.labelled import AnyLabels, AnyPath, LabelSource, LevelOrAuto, load_labels
 from optimize.inputs.subjects import find_subject
@@ -28,7 +28,7 @@ from optimize.measuring.asking import Task, collect_judgements, on_label_scale, 
 from optimize.measuring.recorded import ids_are_row_numbers, judgement_of_score
 from optimize.measuring.scored import ScoredItems
 from optimize.measuring.verification import Verification
-from optimize.report.verification import verification_lines
+from optimize.report.verification import verification_json, verification_lines
 from optimize.statistics.correlations import (
     DEFAULT_UNDEFINED_RULE,
     Correlation,
@@ -92,7 +92,7 @@ class Measurement:
 
     def summary(self) -> JsonObject:
         """Return the figures as the JSON object that `dspy-judges verify --json` prints."""
-        return dict(to_json(self.result))
+        return verification_json(self.result)
 
     def __str__(self) -> str:
         return "\n".join(verification_lines(self.result))

@@ -15,6 +15,7 @@ from judges.labels.readers import STARTER_FILE_BY_NAME
 from judges.labels.splits import MIN_DOCUMENTS_TO_SPLIT
 from judges.labels.types import LabelledPairs, LabelledSet
 from judges.prompt import VALID_NAME
+from optimize.figures.as_text import command_text
 from optimize.inputs.flags import usual_scale
 from optimize.inputs.labelled import AnyLabels, ratings_on
 from optimize.inputs.subjects import dimension_name, missing_input_flag
@@ -49,7 +50,7 @@ def next_step_lines(
         return
     if isinstance(labelled_items, LabelledPairs):
         subject_text = "preference=which response is better"
-        yield COMMAND_TITLE, _command_text("--pairwise", subject_text, flags)
+        yield COMMAND_TITLE, _tune_command_text("pairwise", subject_text, flags)
         yield "define", "replace the definition by yours, or name a judge of `dspy-judges list`"
         return
     dimension = dimensions_to_tune(labelled_items, options)[0]
@@ -115,23 +116,24 @@ def _tune_command(
         except JudgesError as error:
             reasons.append(str(error))
             continue
-        command = _command_text("--dimension", subject_text, flags, scale)
+        command = _tune_command_text("dimension", subject_text, flags, scale)
         if subject_text not in catalog.SUBJECT_BY_NAME:
             command += missing_input_flag(run.labelled_items, run.subject.texts)
         return command, ""
     return "", reasons[0]
 
 
-def _command_text(
+def _tune_command_text(
     subject_flag: str, subject_text: str, flags: Namespace, scale: str | None = None
 ) -> str:
     """Return a command that tunes a judge, with the flags by which `check` read the labels."""
-    command = ["dspy-judges", "tune", subject_flag, subject_text, "--data", flags.data]
-    if flags.annotations:
-        command += ["--annotations", flags.annotations]
     # The mapping file that --write-map writes has the arguments of --map and --values.
-    for map_argument in [str(flags.write_map)] if flags.write_map else flags.map:
-        command += ["--map", map_argument]
-    for values_argument in [] if flags.write_map else flags.values:
-        command += ["--values", values_argument]
-    return shlex.join([*command, "--scale", scale] if scale else command)
+    values = {
+        subject_flag: subject_text,
+        "data": flags.data,
+        "annotations": flags.annotations,
+        "map": str(flags.write_map) if flags.write_map else flags.map,
+        "values": None if flags.write_map else flags.values,
+        "scale": scale,
+    }
+    return command_text("tune", **values)

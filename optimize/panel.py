@@ -25,6 +25,7 @@ from optimize.compare import add_judges_flags, open_run_and_ask
 from optimize.figures.as_json import INLINED_IN_JSON, JsonObject, fields_json, to_json
 from optimize.figures.as_text import (
     SPLIT_TITLES,
+    command_text,
     cost_text,
     figure_text,
     interval_unit,
@@ -190,12 +191,13 @@ def join_judges(flags: argparse.Namespace) -> CommandOutcome:
         if panel_run.why_no_judge is None:
             judge = _shipped_judge(task, panel_run, judges, learning_ids)
             judge.save(folder / JUDGE_FILE, overwrite=True)
-        write_json(folder / SUMMARY_FILE, to_json(panel_run))
+        summary = to_json(panel_run)
+        write_json(folder / SUMMARY_FILE, summary)
         answer = panel_answer(panel_run)
         section = Section(title="Members", tables=answer.tables)
         write_page(folder / REPORT_FILE, answer, [section])
     footer = f"{ADDS_NOTE}\nReport: {folder}/{REPORT_FILE}"
-    return CommandOutcome(panel_run, answer.lines(footer=footer))
+    return CommandOutcome(summary, answer.lines(footer=footer))
 
 
 def _scored_by_name(judge_entries: Sequence[JudgeEntry]) -> ScoredByName:
@@ -289,13 +291,13 @@ def panel_answer(panel_run: PanelRun) -> ReportAnswer:
             f"{figure_text(difference, signed=True)}."
         )
     sentences += [f"{name} is left out: it {reason}." for name, reason in fit.why_excluded.items()]
-    next_step = f"`dspy-judges score {panel_run.folder} --data rows.jsonl` judges your own rows."
+    score_command = command_text("score", panel_run.folder, data="rows.jsonl")
     return ReportAnswer(
         title=f"A panel for {panel_run.dimension}",
         headline=f"What ships is {shipped_text} ({fit.best_member} is the best alone).",
         reasons=[("", sentence) for sentence in sentences],
         tables=[_member_table(panel_run)],
-        next_steps=[panel_run.why_no_judge or next_step],
+        next_steps=[panel_run.why_no_judge or f"`{score_command}` judges your own rows."],
     )
 
 

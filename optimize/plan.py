@@ -3,7 +3,6 @@
 import argparse
 import json
 import math
-import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,8 +19,8 @@ from judges.labels.values import Scale
 from judges.tables.atomic_write import write_atomically
 from judges.tables.problems import count_text
 from judges.terminal import wrap_lines
-from optimize.figures.as_json import JsonObject, figure_json
-from optimize.figures.as_text import TOO_FEW_FOR_INTERVAL, figure_text
+from optimize.figures.as_json import JsonObject, figure_json, to_json
+from optimize.figures.as_text import TOO_FEW_FOR_INTERVAL, command_text, figure_text
 from optimize.inputs.flags import (
     CommandOutcome,
     CommandParser,
@@ -174,7 +173,7 @@ def plan(flags: argparse.Namespace) -> CommandOutcome:
     )
     if drawn_documents:
         result = _with_next_step(flags, labelled_set, drawn_documents, result)
-    return CommandOutcome(result, plan_lines(result))
+    return CommandOutcome(to_json(result), plan_lines(result))
 
 
 def _read_scores(flags: argparse.Namespace, task: Task) -> ScoredItems:
@@ -267,13 +266,13 @@ def _with_next_step(
 ) -> PlanResult:
     """Write the documents to label, and return the plan with their file and the next command."""
     path: Path = flags.out or Path(flags.file).with_suffix(".next.jsonl")
-    label_arguments = _label_arguments(flags, labels, result.dimension or "NAME")
-    earlier_file, next_file = flags.labels or flags.file, label_arguments[-1]
+    label_flags = _label_flags(flags, labels, result.dimension or "NAME")
+    earlier_file, next_file = flags.labels or flags.file, label_flags["out"]
     return replace(
         result,
         file_to_label=str(path),
         n_outputs_to_label=_write_documents(path, labels, documents),
-        next_command=shlex.join(["dspy-judges", "label", str(path), *label_arguments]),
+        next_command=command_text("label", str(path), **label_flags),
         other_labels=earlier_file if result.n_labelled and next_file != earlier_file else None,
     )
 
@@ -290,19 +289,16 @@ def _write_documents(path: Path, labelled_set: LabelledSet, documents: list[str]
     return len(outputs)
 
 
-def _label_arguments(flags: argparse.Namespace, labels: LabelledSet, name: str) -> list[str]:
-    """Return further arguments of `dspy-judges label`; the last is the file for the labels."""
-    label_arguments = ["--dimension", flags.dimension or name]
-    scale_ends = labels.scales.get(name, ())
-    if scale_text := flags.scale or "-".join(f"{end:g}" for end in scale_ends):
-        label_arguments += ["--scale", scale_text]
+def _label_flags(flags: argparse.Namespace, labels: LabelledSet, name: str) -> dict[str, str]:
+    """Return the values of the flags of `dspy-judges label`; `out` is the file for the labels."""
+    scale_text = flags.scale or "-".join(f"{end:g}" for end in labels.scales.get(name, ()))
     label_file = str(Path(flags.file).with_suffix(f".{name}.jsonl"))
     if flags.labels:
         with Path(flags.labels).open("rb") as lines:
             # `label` can add labels to a file that it wrote, in which each label has its time.
             if b'"labelled_at": ' in lines.readline():
                 label_file = flags.labels
-    return [*label_arguments, "--out", label_file]
+    return {"dimension": flags.dimension or name, "scale": scale_text, "out": label_file}
 
 
 def plan_lines(result: PlanResult) -> list[str]:

@@ -27,12 +27,22 @@ from optimize.inputs.labelled import LabelSource
 from optimize.items import is_two_valued
 from optimize.measurement import Measurement
 from optimize.measuring.asking import ask_judges
-from optimize.measuring.changed_swap import decide_by_changes
-from optimize.measuring.swap import SwapDecision, decide_swap
-from optimize.measuring.verification import Verification, check_floors
+from optimize.measuring.changed_swap import ChangedRowsSwap, decide_by_changes
+from optimize.measuring.swap import SwapResult, decide_swap
+from optimize.measuring.verification import check_floors
 from optimize.report.page import write_verification
-from optimize.report.swap import changed_swap_lines, swap_lines, write_swap
-from optimize.report.verification import verification_lines
+from optimize.report.swap import (
+    changed_swap_lines,
+    swap_faults,
+    swap_json,
+    swap_lines,
+    write_swap,
+)
+from optimize.report.verification import (
+    verification_faults,
+    verification_json,
+    verification_lines,
+)
 from optimize.task_flags import add_task_flags, asking_options, check_names, read_task
 
 COMMAND_NAME = "dspy-judges verify"
@@ -98,9 +108,7 @@ def verify(flags: Namespace) -> CommandOutcome:
     floors = read_floors(flags)
     for refusal in _refusals(flags, has_floors=bool(floors)):
         raise SettingsError(refusal)
-    result, lines = _verify_one(flags, floors) if flags.against is None else _verify_swap(flags)
-    exit_code = UNDECIDED_EXIT_CODE if result.is_undecided else FAILED_EXIT_CODE
-    return CommandOutcome(result, lines, result.faults, exit_code)
+    return _verify_one(flags, floors) if flags.against is None else _verify_swap(flags)
 
 
 def _refusals(flags: Namespace, *, has_floors: bool) -> Iterator[str]:
@@ -130,9 +138,7 @@ def _refusals_of_swap(flags: Namespace, *, has_floors: bool) -> Iterator[str]:
         yield "--report needs labels on random outputs: leave it out with --changed"
 
 
-def _verify_one(
-    flags: Namespace, floors: Mapping[str, float]
-) -> tuple[Verification | SwapDecision, list[str]]:
+def _verify_one(flags: Namespace, floors: Mapping[str, float]) -> CommandOutcome:
     """Measure one judge; JudgesError if TPR or TNR has a floor, but the scores are no verdicts."""
     judge_arguments = [*flags.judges, *flags.scores, *flags.replies]
     if len(judge_arguments) != 1:
@@ -151,10 +157,12 @@ def _verify_one(
     result = replace(result, floor_check=check_floors(result, floors, flags.looks))
     if flags.report:
         write_verification(Path(flags.report), result, measurement.held_out)
-    return result, verification_lines(result, with_all_levels=flags.all, page_path=flags.report)
+    lines = verification_lines(result, with_all_levels=flags.all, page_path=flags.report)
+    fault_code = _fault_code(result.floor_check.outcome)
+    return CommandOutcome(verification_json(result), lines, verification_faults(result), fault_code)
 
 
-def _verify_swap(flags: Namespace) -> tuple[Verification | SwapDecision, list[str]]:
+def _verify_swap(flags: Namespace) -> CommandOutcome:
     """Decide whether the new judge may replace the old one."""
     recordings = [split_named_value(argument) for argument in (*flags.scores, *flags.replies)]
     old_is_recorded = flags.against in [name or Path(file).stem for name, file in recordings]
@@ -182,8 +190,16 @@ def _verify_swap(flags: Namespace) -> tuple[Verification | SwapDecision, list[st
     if flags.changed is not None:
         label_source = replace(LabelSource.from_flags(flags), data=flags.changed)
         changed_swap = decide_by_changes(*both_judges, task, label_source, seed=flags.seed, **rule)
-        return changed_swap, changed_swap_lines(changed_swap)
+        return _swap_outcome(changed_swap, changed_swap_lines(changed_swap))
     swap = decide_swap(*both_judges, task, **rule)
     if flags.report:
         write_swap(Path(flags.report), swap)
-    return swap, swap_lines(swap, flags.report)
+    return _swap_outcome(swap, swap_lines(swap, flags.report))
+
+
+def _swap_outcome(swap: SwapResult | ChangedRowsSwap, lines: Sequence[str]) -> CommandOutcome:
+    return CommandOutcome(swap_json(swap), lines, swap_faults(swap), _fault_code(swap.outcome))
+
+
+def _fault_code(outcome: str | None) -> int:
+    return UNDECIDED_EXIT_CODE if outcome == "undecided" else FAILED_EXIT_CODE

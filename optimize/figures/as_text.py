@@ -1,6 +1,7 @@
 """Write numbers, intervals, counts, costs and tables as text, for the screen and the page."""
 
 import math
+import shlex
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -59,6 +60,19 @@ def cost_text(dollars: float | None) -> str:
     if dollars == 0:
         return "free"
     return f"${dollars:,.2f}" if dollars >= 10 else f"${dollars:.4f}"
+
+
+def command_text(command: str, *arguments: str, **values: str | Sequence[str] | None) -> str:
+    """Return a command line to paste into a shell, such as "dspy-judges label FILE --scale 1-5".
+
+    `values` are by flags' names; a flag with several values is repeated, one without is left out.
+    """
+    words = ["dspy-judges", command, *arguments]
+    for flag, value in values.items():
+        flag_values = [value] if isinstance(value, str) else value or []
+        for flag_value in filter(None, flag_values):
+            words += [f"--{flag}", flag_value]
+    return shlex.join(words)
 
 
 def short_name(name: str, max_length: int = 24) -> str:

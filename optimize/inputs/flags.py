@@ -175,12 +175,12 @@ def read_floors(flags: Namespace) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class CommandOutcome:
-    """What a command returns: `result`, which --json prints, and the lines for the terminal.
+    """What a command returns: the value that --json prints, and the lines for the terminal.
 
     `faults` are messages for stderr; if there are any, the command exits with `fault_code`.
     """
 
-    result: object
+    json_value: object
     lines: Sequence[str]
     faults: Sequence[str] = ()
     fault_code: int = FAILED_EXIT_CODE
@@ -201,9 +201,9 @@ def run_and_print(
         outcome = compute_outcome(flags)
         if flags.json:
             # This import is slow, and --help does not need it.
-            from optimize.figures.as_json import json_text, to_json
+            from optimize.figures.as_json import json_text
 
-            print_output(json_text(to_json(outcome.result), indent=1))
+            print_output(json_text(outcome.json_value, indent=1))
         else:
             print_output(*outcome.lines)
         for line in wrap_lines(*(f"{command_name}: {fault}" for fault in outcome.faults)):

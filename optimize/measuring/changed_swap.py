@@ -2,7 +2,6 @@
 
 import json
 import math
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,8 +13,6 @@ from judges.labels.preparation import SWAP_SAMPLE_COLUMN
 from judges.labels.readers import read_items, read_labelled_items
 from judges.labels.types import LabelError, LabelledSet
 from judges.tables.atomic_write import write_atomically
-from optimize.figures.as_json import JsonObject
-from optimize.figures.as_text import short_name
 from optimize.inputs.labelled import LabelSource, only_dimension
 from optimize.items import make_items
 from optimize.measuring.asking import JudgeEntry, Task
@@ -24,7 +21,13 @@ from optimize.measuring.scored import are_fractions
 from optimize.measuring.swap import SwapDecision, paired_scores, swap_outcome
 from optimize.statistics import changed_rows
 from optimize.statistics.balanced import is_clearly_worse
-from optimize.statistics.intervals import Interval, Vector, cautious_interval, random_generator
+from optimize.statistics.intervals import (
+    Interval,
+    Mask,
+    Vector,
+    cautious_interval,
+    random_generator,
+)
 
 NEEDS_VERDICTS_MESSAGE = (
     "--changed is for judges of pass or fail: for ratings and pairs label documents at random "
@@ -34,16 +37,28 @@ NEEDS_VERDICTS_MESSAGE = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClearLoss:
+    """The class on which the new judge is clearly worse, and on how many of its labelled outputs.
+
+    `word` is "fails" or "passes". Only the new judge is right on `n_gained` outputs, only the old
+    one on `n_lost`.
+    """
+
+    word: str
+    n_gained: int
+    n_lost: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedRowsSwap(SwapDecision):
     """The decision whether to swap judges, by labels on only the rows on which the judges differ.
 
     `difference` is the difference in accuracy over all outputs, and `sample_interval` its 90 %
     interval for these outputs alone. Only the new judge is right on `n_gained` outputs, only the
     old one on `n_lost`. Accuracy hardly shows errors in the rarer class, so the swap is undecided
-    if the new judge is clearly worse on one class, whose counts are in `clear_loss`. If both judges
-    are equally good, `n_needed` labels show in 80 % of cases that the new judge is not worse by the
-    margin. If no changed row has a label, `file_to_label` has `n_drawn` rows, and `label_command`
-    is the command to label them.
+    if the new judge is clearly worse on one class (`clear_loss`). If both judges are equally good,
+    `n_needed` labels show in 80 % of cases that the new judge is not worse by the margin. If no
+    changed row has a label, `file_to_label` has `n_drawn` rows.
     """
 
     dimension: str
@@ -55,11 +70,10 @@ class ChangedRowsSwap(SwapDecision):
     n_labelled: int = 0
     n_gained: int = 0
     n_lost: int = 0
-    clear_loss: JsonObject | None = None
+    clear_loss: ClearLoss | None = None
     n_needed: int = 0
     n_drawn: int = 0
     file_to_label: str | None = field(default=None, metadata={"json": "file"})
-    label_command: str | None = field(default=None, metadata={"json": "next"})
 
 
 def decide_by_changes(
@@ -100,9 +114,7 @@ def decide_by_changes(
     if changed_ids and not label_by_id:
         drawn_ids = random_generator(seed, "changed").permutation(changed_ids)[: result.n_drawn]
         _write_rows(Path(file), task, drawn_ids.tolist())
-        command = shlex.join(["dspy-judges", "label", file, "--dimension", task.dimension])
-        reason = "no changed output has a label yet"
-        return replace(result, why_undecided=reason, file_to_label=file, label_command=command)
+        return replace(result, file_to_label=file)
     if unexpected_ids := sorted(label_by_id.keys() - {*changed_ids}):
         raise LabelError(
             f"{file}: {len(unexpected_ids):,} labels are on outputs whose verdict is unchanged, or "
@@ -113,40 +125,53 @@ def decide_by_changes(
     gains = (new_scored.verdicts == human) * 1.0 - (old_scored.verdicts == human)
     # An output shows neither gain nor loss if it has no label, or if its annotators are tied.
     gains[np.isnan(human) | (human == 0.5)] = np.nan
+    return _decide_by_gains(result, gains, human, is_changed, items.document_ids)
+
+
+def _decide_by_gains(
+    result: ChangedRowsSwap,
+    gains: Vector,
+    human: Vector,
+    is_changed: Mask,
+    document_ids: Sequence[str],
+) -> ChangedRowsSwap:
+    """Return the decision by the new judge's gains: 1 if only it is right, -1 if only the old."""
     contributions, possible_contribution = changed_rows.gain_contributions(
-        gains, is_changed, items.document_ids
+        gains, is_changed, document_ids
     )
     interval = None
     if not np.isnan(contributions).any():
-        interval = cautious_interval(contributions, possible_contribution, looks)
-    value, n_documents = float(contributions.mean()), contributions.size
-    result = replace(
+        interval = cautious_interval(contributions, possible_contribution, result.looks)
+    outcome, clear_loss = swap_outcome(interval, result.margin), None
+    if outcome in ("better", "not worse") and (clear_loss := _find_clear_loss(gains, human)):
+        outcome = "undecided"
+    n_gained, n_lost = _count_gains(gains)
+    return replace(
         result,
-        outcome=swap_outcome(interval, margin),
-        difference=Difference(value=value, interval=interval, n_documents=n_documents),
+        outcome=outcome,
+        difference=Difference(
+            value=float(contributions.mean()), interval=interval, n_documents=contributions.size
+        ),
         sample_interval=changed_rows.interval_on_these_rows(gains, is_changed),
         n_labelled=int((~np.isnan(gains[is_changed])).sum()),
-        n_gained=int((gains == 1).sum()),
-        n_lost=int((gains == -1).sum()),
+        n_gained=n_gained,
+        n_lost=n_lost,
+        clear_loss=clear_loss,
     )
-    return result if result.faults else _with_clear_loss(result, gains, human)
 
 
-def _with_clear_loss(result: ChangedRowsSwap, gain: Vector, human: Vector) -> ChangedRowsSwap:
-    """Make the swap undecided if the new judge is clearly worse on people's fails or passes."""
-    new, old = short_name(result.new_judge), short_name(result.old_judge)
-    for class_name, label in (("fails", 0), ("passes", 1)):
-        gains = gain[human == label]
-        n_gained, n_lost = int((gains == 1).sum()), int((gains == -1).sum())
+def _find_clear_loss(gains: Vector, human: Vector) -> ClearLoss | None:
+    """Return the class of labels on which the new judge is clearly worse; None if there is none."""
+    for word, label in (("fails", 0), ("passes", 1)):
+        n_gained, n_lost = _count_gains(gains[human == label])
         if is_clearly_worse(n_lost, n_gained):
-            reason = (
-                f"{new} is clearly worse on {class_name}: of the labelled {class_name}, "
-                f"{n_lost:,} are right only by {old}, {n_gained:,} only by {new}. To decide about "
-                "balanced accuracy, label outputs at random and leave out --changed."
-            )
-            clear_loss = {"word": class_name, "n_gained": n_gained, "n_lost": n_lost}
-            return replace(result, outcome="undecided", why_undecided=reason, clear_loss=clear_loss)
-    return result
+            return ClearLoss(word=word, n_gained=n_gained, n_lost=n_lost)
+    return None
+
+
+def _count_gains(gains: Vector) -> tuple[int, int]:
+    """Return on how many outputs only the new judge is right, and on how many only the old one."""
+    return int((gains == 1).sum()), int((gains == -1).sum())
 
 
 def _read_labels(label_source: LabelSource, dimension: str) -> dict[str, float]:

@@ -13,8 +13,7 @@ from typing import Literal
 import numpy as np
 
 from dspy_judges.errors import JudgesError
-from optimize.figures.as_json import INLINED_IN_JSON, JsonObject, fields_json, to_json
-from optimize.figures.as_text import looks_text, short_name
+from optimize.figures.as_json import INLINED_IN_JSON, JsonObject, json_number
 from optimize.measuring.asking import JudgeEntry, Task
 from optimize.measuring.comparison import (
     Difference,
@@ -46,7 +45,7 @@ class SwapDecision:
 
     `difference` is the new judge's figure minus the old judge's; it is None if there are no labels
     yet. Its 90 % interval is widened so that it holds at each of `looks` looks at a growing set of
-    labels. `why_undecided` says why labels cannot decide, whatever the figures are.
+    labels.
     """
 
     new_judge: str = field(metadata={"json": "new"})
@@ -55,52 +54,12 @@ class SwapDecision:
     margin: float
     looks: int
     difference: Difference | None
-    why_undecided: str = ""
 
     @property
     def is_interval_negative(self) -> bool:
         """Whether the interval lies below 0, so that the new judge is worse by some amount."""
         interval = self.difference.interval if self.difference else None
         return interval is not None and interval.high < 0
-
-    @property
-    def sentence(self) -> str:
-        """The outcome and its risk of error, in one or two sentences."""
-        if self.why_undecided:
-            return self.why_undecided
-        new, old = short_name(self.new_judge), short_name(self.old_judge)
-        by_more, loss = f"by more than {self.margin:g}", f"worse by {self.margin:g}"
-        # What is claimed of the new judge, and of which judges the claim would be wrong.
-        claims = {
-            "better": (f"better than {old}", "no better"),
-            "not worse": (f"not worse than {old} {by_more}", loss),
-            "worse": (f"worse than {old} {by_more}", f"{loss} or less"),
-        }
-        if self.is_interval_negative:
-            claims["not worse"] = f"worse than {old}, but by less than {self.margin:g}", loss
-            unsure = f"worse than {old}; these labels cannot tell whether {by_more}"
-            claims["undecided"] = unsure, "not worse"
-        if self.outcome not in claims:
-            return f"These labels cannot tell whether {new} is worse than {old} {by_more}."
-        claim, opposite = claims[self.outcome]
-        looks_note = f" in any{looks_text(self.looks)}" if self.looks > 1 else ""
-        return (
-            f"On documents like these {new} is {claim}. Of judges that are {opposite}, at most 5% "
-            f"would get this verdict{looks_note}."
-        )
-
-    @property
-    def is_undecided(self) -> bool:
-        return self.outcome == "undecided"
-
-    @property
-    def faults(self) -> list[str]:
-        """The reason to fail in CI; empty if the new judge may replace the old judge."""
-        titles = {"worse": "falls short", "undecided": "undecided"}
-        return [f"{titles[self.outcome]}: {self.sentence}"] if self.outcome in titles else []
-
-    def to_json(self) -> JsonObject:
-        return fields_json(self, "why_undecided")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,13 +76,14 @@ class ChangedRow:
     human: float
 
     def to_json(self) -> JsonObject:
-        scores = {"new": self.change.score, "old": self.old_score, "human": self.human}
         return {
             "id": self.change.id,
             "moved": self.direction,
             "people_side_with": self.people_side_with,
-            **to_json(scores, decimals=None),
-            **self.change.remarks.to_json(),
+            "new": json_number(self.change.score),
+            "old": json_number(self.old_score),
+            "human": json_number(self.human),
+            **self.change.remarks,
         }
 
 
@@ -144,23 +104,31 @@ class SwapResult(SwapDecision):
     n_by_side: Counter[str] = field(metadata={"json": "people_side_with"})
     changed_rows: Sequence[ChangedRow] = field(metadata={"json": "changed"})
 
-    def to_json(self) -> JsonObject:
-        """Return all fields; the sentence is also under "short" (worse) or "undecided"."""
-        shortfalls = [self.sentence] if self.outcome == "worse" else []
-        undecided = [self.sentence] if self.is_undecided else []
-        return {**SwapDecision.to_json(self), "short": shortfalls, "undecided": undecided}
+    @property
+    def judges_tuned_on_labels(self) -> list[str]:
+        """The judges that were tuned on these labels, which therefore cannot decide."""
+        judges = self.comparison.judges
+        return [judge.name for judge in judges if judge.overlap.tuned_on_these_labels]
 
 
 @dataclass(frozen=True, slots=True)
 class SwapEvidence:
-    """The new judge's figure minus the old judge's, and the documents' contributions to it.
+    """The new judge's figure minus the old judge's, as the mean of the documents' contributions.
 
     One document could contribute `possible_contribution`, even if none in the sample does.
     """
 
-    difference: Difference
+    value: float
     contributions: Vector
     possible_contribution: float
+    has_interval: bool
+
+    def interval(self, looks: int = 1, n_copies: int = 1) -> Interval | None:
+        """Return the 90 % interval, or what it would be with `n_copies` times the documents."""
+        if not self.has_interval:
+            return None
+        contributions = np.tile(self.contributions, n_copies)
+        return cautious_interval(contributions, self.possible_contribution, looks)
 
 
 def decide_swap(
@@ -170,31 +138,28 @@ def decide_swap(
     new_scored, old_scored = paired_scores(new_judge, old_judge)
     comparison = compare_judges([new_judge, old_judge], task)
     judges = sorted(comparison.judges, key=lambda judge: judge.name != new_judge.name)
-    evidence = swap_evidence(new_scored, old_scored, looks)
-    outcome = swap_outcome(evidence.difference.interval, margin)
-    why_undecided, documents_to_decide = "", None
-    if names := [judge.name for judge in judges if judge.overlap.tuned_on_these_labels]:
-        names_text = " and ".join(map(short_name, names))
-        why_undecided = f"These labels cannot decide: they were used to tune {names_text}."
-        outcome = "undecided"  # more labels like these would not help
-    elif evidence.difference.interval and outcome == "undecided":
-        documents_to_decide = documents_needed(evidence, margin, looks)
+    evidence = swap_evidence(new_scored, old_scored)
+    interval, n_documents = evidence.interval(looks), evidence.contributions.size
     rows = list_changed_rows(new_scored, old_scored)
-    return SwapResult(
+    result = SwapResult(
         new_judge=new_judge.name,
         old_judge=old_judge.name,
         comparison=replace(comparison, judges=judges),
-        outcome=outcome,
-        why_undecided=why_undecided,
+        outcome=swap_outcome(interval, margin),
         margin=margin,
         looks=looks,
-        difference=evidence.difference,
-        documents_to_decide=documents_to_decide,
+        difference=Difference(value=evidence.value, interval=interval, n_documents=n_documents),
+        documents_to_decide=None,
         n_changed=len(rows),
         n_by_direction=Counter(row.direction for row in rows),
         n_by_side=Counter(row.people_side_with for row in rows),
         changed_rows=rows[:MAX_CHANGED_ROWS],
     )
+    if result.judges_tuned_on_labels:
+        return replace(result, outcome="undecided")  # more labels like these would not help
+    if interval and result.outcome == "undecided":
+        return replace(result, documents_to_decide=documents_needed(evidence, margin, looks))
+    return result
 
 
 def paired_scores(new_judge: JudgeEntry, old_judge: JudgeEntry) -> tuple[ScoredItems, ScoredItems]:
@@ -214,8 +179,8 @@ def paired_scores(new_judge: JudgeEntry, old_judge: JudgeEntry) -> tuple[ScoredI
     return rows_scored_by_both(*without_tuned_rows(on_common_rows(scores_by_name)).values())
 
 
-def swap_evidence(new_scored: ScoredItems, old_scored: ScoredItems, looks: int = 1) -> SwapEvidence:
-    """Return the new judge's figure minus the old judge's, with its 90 % interval."""
+def swap_evidence(new_scored: ScoredItems, old_scored: ScoredItems) -> SwapEvidence:
+    """Return the new judge's figure minus the old judge's, with its contributions."""
     has_verdicts = new_scored.has_verdicts and old_scored.has_verdicts
     contrast = figure_contrast(new_scored, old_scored, has_verdicts=has_verdicts)
     document_ids, human = new_scored.document_ids, new_scored.human
@@ -231,11 +196,7 @@ def swap_evidence(new_scored: ScoredItems, old_scored: ScoredItems, looks: int =
         possible_contribution = contributions.size * _share_of_document(document_ids, human != 0)
     elif has_interval and new_scored.level != "system" and contributions.size:
         possible_contribution = _loss_of_document(old_scored)
-    interval = None
-    if has_interval:
-        interval = cautious_interval(contributions, possible_contribution, looks)
-    difference = Difference(value=contrast.value, interval=interval, n_documents=contributions.size)
-    return SwapEvidence(difference, contributions, possible_contribution)
+    return SwapEvidence(contrast.value, contributions, possible_contribution, has_interval)
 
 
 def _share_of_document(document_ids: Sequence[str], is_counted: Mask) -> float:
@@ -259,11 +220,10 @@ def _loss_of_document(old_scored: ScoredItems) -> float:
 
 def documents_needed(evidence: SwapEvidence, margin: float, looks: int) -> int | None:
     """Return how many documents like these would decide about the swap; None for too many."""
-    for multiple in range(2, MAX_FURTHER_LABELS // evidence.contributions.size + 1):
-        contributions = np.tile(evidence.contributions, multiple)
-        interval = cautious_interval(contributions, evidence.possible_contribution, looks)
-        if swap_outcome(interval, margin) != "undecided":
-            return int(contributions.size)
+    n_documents = evidence.contributions.size
+    for n_copies in range(2, MAX_FURTHER_LABELS // n_documents + 1):
+        if swap_outcome(evidence.interval(looks, n_copies), margin) != "undecided":
+            return n_copies * n_documents
     return None
 
 

@@ -1,38 +1,40 @@
 """Verify one judge: its figures, what else moves its scores, and the lowest figures to accept."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from math import comb
+from typing import Literal
 
 import numpy as np
 
 from judges.judgement import Judgement, Preference
 from judges.labels.types import LabelledPair
-from judges.tables.problems import count_text
 from judges.winrate import win_rate
-from optimize.figures.as_json import INLINED_IN_JSON, JsonObject, fields_json
-from optimize.figures.as_text import VERDICT_PLURALS, interval_text, looks_text
-from optimize.inputs.flags import FLOOR_FIGURES
+from optimize.figures.as_json import INLINED_IN_JSON
 from optimize.items import DataCounts, judged_output_name
-from optimize.measuring.misses import Miss, list_misses
+from optimize.measuring.misses import Miss, find_misses
 from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.scored import ScoredItems, TuningOverlap
 from optimize.search.problem import MAX_FAILED_SHARE
-from optimize.statistics import floor
 from optimize.statistics.contrasts import contrast_judges
 from optimize.statistics.correlations import Correlation, Level, correlation
-from optimize.statistics.intervals import MIN_DOCUMENTS_FOR_INTERVAL, Interval, IntervalEstimate
-from optimize.statistics.verdict_rates import MIN_OUTPUTS_FOR_RATES, Rate, VerdictAgreement
+from optimize.statistics.floor import (
+    FloorOutcome,
+    check_floor,
+    interval_for_looks,
+    labels_to_add,
+)
+from optimize.statistics.intervals import Interval, IntervalEstimate
+from optimize.statistics.verdict_rates import Rate
 
 # The influence of length or position on scores is reported if it is at least this large.
 MIN_ASSOCIATION = 0.1
 # The result lists at most this many false passes and this many false alarms; a report lists all.
 MAX_MISSES_SHOWN = 3
-# With fewer documents, dataset-level rho on new labels often has no interval.
-MIN_DOCUMENTS_FOR_DATASET_FLOOR = 100
-# With fewer documents that have several outputs, the width of an interval is too uncertain.
-MIN_DOCUMENTS_FOR_FLOOR = 2 * MIN_DOCUMENTS_FOR_INTERVAL
+
+# Reasons why a judge fails its check, whatever its figures are.
+CheckFailure = Literal["failed judgements", "missing judgements", "tuned rows", "equal scores"]
 
 
 def exceeds_people(judge_rho: float, interval: Interval | None, people_rho: float = 0.0) -> bool:
@@ -115,31 +117,38 @@ def _length_association(scored_items: ScoredItems) -> LengthAssociation | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedFloor:
+    """One floor that the user set, and whether the judge's figure is above it.
+
+    `name` is a key of `FLOOR_FIGURES`. The figure's interval is widened for the number of looks.
+    `n_labels_to_add` more labels would decide; it is None if this number is not known.
+    """
+
+    name: str
+    floor: float
+    figure: Correlation | Rate
+    outcome: FloorOutcome
+    n_labels_to_add: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FloorCheck:
     """Whether a judge's figures are at or above the floors that the user set.
 
-    Each floor has a text: in `held` if the figure's interval lies above it, in `shortfalls` if the
-    interval lies below it, else in `undecided`. Intervals are widened so that they hold at each of
-    `looks` looks at a growing set of labels.
+    Intervals are widened so that they hold at each of `looks` looks at a growing set of labels.
     """
 
     looks: int = 1
-    held: Sequence[str] = ()
-    shortfalls: Sequence[str] = field(default=(), metadata={"json": "short"})
-    undecided: Sequence[str] = ()
+    floors: Sequence[CheckedFloor] = ()
+    failures: Sequence[CheckFailure] = ()
 
     @property
-    def outcome(self) -> str:
-        """The worst outcome of all floors; "" if there are no floors and no reasons to fail."""
-        if self.shortfalls:
+    def outcome(self) -> FloorOutcome | None:
+        """The worst outcome of all floors; None if there are no floors and no failures."""
+        outcomes = {checked.outcome for checked in self.floors}
+        if self.failures or "falls short" in outcomes:
             return "falls short"
-        if self.undecided:
-            return "undecided"
-        return "holds" if self.held else ""
-
-    def to_json(self) -> JsonObject:
-        passed = self.outcome in ("holds", "")
-        return {"gate": self.outcome or None, **fields_json(self), "passed": passed}
+        return "undecided" if "undecided" in outcomes else next(iter(outcomes), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,14 +169,16 @@ class Verification:
     associations: Associations
     misses: Sequence[Miss] | None = None
     verdict_words: tuple[str, str] | None = field(metadata={"json": "words"})
-    floor_check: FloorCheck = field(default=FloorCheck(), metadata=INLINED_IN_JSON)
+    floor_check: FloorCheck = FloorCheck()
 
     @classmethod
     def from_scores(cls, scored_items: ScoredItems, figure_rows: ScoredItems) -> "Verification":
         """Return the figures on `figure_rows`; the other rows were left out."""
         overlap = TuningOverlap.from_scores(scored_items, figure_rows)
         is_left_out = overlap.n_rows and not overlap.tuned_on_these_labels
-        tuned_rows = scored_items.of_ids(scored_items.tuned_ids)
+        tuned_rows, misses = scored_items.of_ids(scored_items.tuned_ids), None
+        if figure_rows.has_verdicts:
+            misses = [*chain(*find_misses(figure_rows, MAX_MISSES_SHOWN).values())]
         result = cls(
             judge=scored_items.judge_name,
             dimension=scored_items.dimension,
@@ -178,118 +189,45 @@ class Verification:
             rho_on_tuned_rows=tuned_rows.rho if is_left_out else None,
             scorecard=Scorecard.from_scores(figure_rows, has_verdicts=figure_rows.has_verdicts),
             associations=Associations.from_scores(figure_rows),
-            misses=list_misses(figure_rows, MAX_MISSES_SHOWN) if figure_rows.has_verdicts else None,
+            misses=misses,
             verdict_words=scored_items.labels.words.get(scored_items.dimension),
         )
         return replace(result, floor_check=check_floors(result, {}))
 
-    @property
-    def faults(self) -> list[str]:
-        """A line for each floor that a figure is below, or that these labels cannot decide."""
-        shortfalls = [f"falls short: {reason}" for reason in self.floor_check.shortfalls]
-        return [*shortfalls, *(f"undecided: {reason}" for reason in self.floor_check.undecided)]
-
-    @property
-    def is_undecided(self) -> bool:
-        """Whether labels are too few to tell if the judge's figures are above their floors."""
-        return self.floor_check.outcome == "undecided"
-
 
 def check_floors(result: Verification, floors: Mapping[str, float], looks: int = 1) -> FloorCheck:
     """Compare the judge's figures with the floors that the user set."""
-    shortfalls = [*_reasons_to_fail(result, has_floors=bool(floors))]
-    if floors and result.scorecard.has_same_scores:
-        shortfalls.append("outputs that people order all get the same score")
+    failures = [*_check_failures(result, has_floors=bool(floors))]
+    if "equal scores" in failures:
         floors = {}
-    texts_by_outcome = {"falls short": shortfalls, "undecided": list[str](), "holds": list[str]()}
-    for name, floor_value in floors.items():
-        outcome, text = _check_figure(result, name, floor_value, looks)
-        texts_by_outcome[outcome].append(text)
-    return FloorCheck(
-        looks=looks,
-        held=texts_by_outcome["holds"],
-        shortfalls=texts_by_outcome["falls short"],
-        undecided=texts_by_outcome["undecided"],
+    checked_floors = [_check_floor(result, *entry, looks) for entry in floors.items()]
+    return FloorCheck(looks=looks, floors=checked_floors, failures=failures)
+
+
+def _check_floor(result: Verification, name: str, floor_value: float, looks: int) -> CheckedFloor:
+    verdict_figures = result.scorecard.verdict_figures
+    figure: Correlation | Rate = result.scorecard.rho
+    if verdict_figures and name != "spearman":
+        figure = verdict_figures.judge.tpr if name == "tpr" else verdict_figures.judge.tnr
+    figure = replace(figure, interval=interval_for_looks(figure, looks))
+    return CheckedFloor(
+        name=name,
+        floor=floor_value,
+        figure=figure,
+        outcome=check_floor(figure.interval, floor_value),
+        n_labels_to_add=labels_to_add(figure, floor_value),
     )
 
 
-def _check_figure(
-    result: Verification, name: str, floor_value: float, looks: int
-) -> tuple[str, str]:
-    """Return the outcome for one floor, and a text with the figure, its interval and the floor."""
-    figure_name, counted_label, _ = FLOOR_FIGURES[name]
-    verdict_figures = result.scorecard.verdict_figures
-    figure: Correlation | Rate = result.scorecard.rho
-    if counted_label and verdict_figures:
-        figure = getattr(verdict_figures.judge, name)
-    figure = replace(figure, interval=floor.interval_for_looks(figure, looks))
-    figure_text = f"{figure_name} undefined"
-    if not math.isnan(figure.value):
-        ends_text = f"{interval_text(figure.interval)}{looks_text(looks)}"
-        figure_text = f"{figure_name} {figure.value:.4f} {ends_text}"
-    outcome = floor.check_floor(figure.interval, floor_value)
-    if outcome == "holds":
-        return outcome, f"{figure_text} >= {floor_value:g}"
-    figure_text += f", --min-{name} {floor_value:g}"
-    if outcome == "undecided":
-        figure_text += f": {_labels_to_add(result, figure, counted_label, floor_value)}"
-    return outcome, figure_text
-
-
-def _labels_to_add(
-    result: Verification, figure: Correlation | Rate, counted_label: str, floor_value: float
-) -> str:
-    """Return how many more labels would decide about the floor, if the figure stays the same."""
-    verdict_figures = result.scorecard.verdict_figures
-    n_missing = verdict_figures.judge.n_missing_labels if verdict_figures else {}
-    if n_for_interval := n_missing.get(counted_label):
-        return f"{count_text(n_for_interval, f'more {counted_label}')} would give an interval"
-    if n_to_add := floor.labels_to_add(figure, floor_value):
-        labels_text = count_text(n_to_add, f"more {counted_label or 'document'}")
-        return f"about {labels_text} would decide, if the judge does as well on them"
-    return f"label more {VERDICT_PLURALS.get(counted_label, 'documents')}"
-
-
-def _reasons_to_fail(result: Verification, *, has_floors: bool) -> Iterator[str]:
-    """Yield each reason why the check fails, whatever the figures are."""
-    n_outputs, n_failed = result.data_counts.n_outputs, result.scorecard.rho.n_failed
-    limit_text = f"at most {MAX_FAILED_SHARE:.0%} may"
-    if n_failed > MAX_FAILED_SHARE * n_outputs:
-        failed_text = f"{n_failed / n_outputs:.1%} of the judgements failed"
-        yield f"{failed_text} ({n_failed:,} of {n_outputs:,}); {limit_text}"
+def _check_failures(result: Verification, *, has_floors: bool) -> Iterator[CheckFailure]:
+    n_outputs, n_unjudged = result.data_counts.n_outputs, result.n_unjudged
+    if result.scorecard.rho.n_failed > MAX_FAILED_SHARE * n_outputs:
+        yield "failed judgements"
     if not has_floors:
         return
-    n_labels = n_outputs + result.n_unjudged
-    if result.n_unjudged > MAX_FAILED_SHARE * n_labels:
-        yield f"{result.n_unjudged:,} of {n_labels:,} labels have no record; {limit_text}"
+    if n_unjudged > MAX_FAILED_SHARE * (n_outputs + n_unjudged):
+        yield "missing judgements"
     if result.overlap.tuned_on_these_labels:
-        yield f"the judge was tuned on {result.overlap.n_rows:,} of these {result.scorecard.unit}s"
-
-
-def suggest_floors(figures: Correlation | VerdictAgreement) -> str:
-    """Return the flags --min-... with floors that suit a judge with these figures.
-
-    On as many new labels, an equally good judge passes the floors in nine of ten cases. The text is
-    empty if labels are so few that figures on as many new labels may have no interval.
-    """
-    if isinstance(figures, VerdictAgreement):
-        tpr, tnr = _rate_floor(figures.tpr), _rate_floor(figures.tnr)
-        # A judge that decides at random passes floors whose sum is 1 or less.
-        return f"--min-tpr {tpr:.2f} --min-tnr {tnr:.2f}" if tpr + tnr > 1 else ""
-    is_dataset_level = figures.level == "dataset"
-    n_required = MIN_DOCUMENTS_FOR_DATASET_FLOOR if is_dataset_level else MIN_DOCUMENTS_FOR_FLOOR
-    if figures.interval is None or figures.n_documents < n_required:
-        return ""
-    rho_floor = floor.suggested_rho_floor(figures.value, figures.interval.low)
-    return f"--min-spearman {math.floor(100 * rho_floor) / 100:.2f}" if rho_floor >= 0.01 else ""
-
-
-def _rate_floor(rate: Rate) -> float:
-    """Return the floor to suggest for a rate; 0 if labels are too few to suggest one."""
-    n_documents = rate.n_documents or 0
-    has_single_outputs = n_documents == rate.n
-    n_required = 2 * MIN_OUTPUTS_FOR_RATES if has_single_outputs else MIN_DOCUMENTS_FOR_FLOOR
-    if not rate.interval or rate.interval.low == 0 or n_documents < n_required:
-        return 0.0
-    rate_floor = floor.suggested_rate_floor(rate.value, rate.interval.low, rate.n)
-    return math.floor(100 * rate_floor) / 100
+        yield "tuned rows"
+    if result.scorecard.has_same_scores:
+        yield "equal scores"

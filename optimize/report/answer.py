@@ -4,8 +4,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from judges.terminal import wrap_lines
-from optimize.figures.as_text import number_text, share_text, table_lines
+from judges.terminal import LINE_WIDTH, wrap_lines
+from optimize.figures.as_text import (
+    number_text,
+    share_text,
+    short_name,
+    table_lines,
+)
+from optimize.measuring.misses import Miss
 from optimize.statistics.intervals import Figure
 
 # A fact is a pair of texts: a short title, which may be empty, and a sentence.
@@ -96,3 +102,16 @@ class ReportAnswer:
 def fact_lines(facts: Sequence[Fact]) -> list[str]:
     """Return each fact as one text: its sentence, after its title unless the title is empty."""
     return [f"{title}: {sentence}" if title else sentence for title, sentence in facts]
+
+
+def miss_line(title: str, miss: Miss) -> str:
+    """Return one line with excerpts of the output, people's comment and the judge's reason."""
+    prefix = f"{title} {short_name(miss.id, 16)}: "
+    reason = miss.decided_by or miss.reason
+    text_by_label = {"": miss.output, "people: ": miss.comment, "judge: ": reason}
+    texts = [
+        label + " ".join(text.split()) for label, text in text_by_label.items() if text.strip()
+    ]
+    width = (LINE_WIDTH - len(prefix) - 3 * (len(texts) - 1)) // max(len(texts), 1)
+    excerpts = [text if len(text) <= width else f"{text[: width - 1]}…" for text in texts]
+    return prefix + " | ".join(excerpts)

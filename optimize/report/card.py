@@ -15,9 +15,9 @@ from optimize.figures.as_text import (
 from optimize.items import DataCounts
 from optimize.measuring.scorecard import Scorecard, VerdictFigures
 from optimize.measuring.scored import TuningOverlap
-from optimize.measuring.verification import suggest_floors
 from optimize.report.answer import Fact, Tile
 from optimize.statistics.coefficients import COEFFICIENTS
+from optimize.statistics.floor import FloorOutcome, suggested_floors
 from optimize.statistics.intervals import MIN_DOCUMENTS_FOR_INTERVAL, MIN_PERFECT, IntervalEstimate
 from optimize.statistics.verdict_rates import MIN_DOCUMENTS_FOR_RATES, MIN_OUTPUTS_FOR_RATES
 
@@ -34,7 +34,7 @@ LABEL_MORE = "Label more documents."
 LOOKS_ADVICE = "then verify again with --looks 2, or with as many looks as you plan"
 # What to say for each outcome of checking a judge against its floors. A floor is the lowest TPR,
 # TNR or rho that the user accepts (--min-tpr 0.8).
-FLOOR_SENTENCES = {
+FLOOR_SENTENCES: dict[FloorOutcome | None, str] = {
     "holds": "It is above its floors.",
     "falls short": "It falls short of what is required.",
     "undecided": "Undecided: these labels cannot tell if it is above its floors.",
@@ -122,7 +122,9 @@ def _obstacle_to_verdicts(figures: VerdictFigures) -> Obstacle | None:
     return Obstacle(refusal, "Change its prompt or model; more labels would not help.")
 
 
-def recommendation(scorecard: Scorecard, obstacle: Obstacle | None, floor_outcome: str = "") -> str:
+def recommendation(
+    scorecard: Scorecard, obstacle: Obstacle | None, floor_outcome: FloorOutcome | None = None
+) -> str:
     """Return a sentence on whether to use the judge.
 
     `floor_outcome` is a key of `FLOOR_SENTENCES` if the user has set floors. Only a judge that is
@@ -349,7 +351,8 @@ def floors_advice(scorecard: Scorecard, command: str = "") -> str:
         "Labels are too few, or the judge is too weak, for a floor in CI with a safe margin: "
         "compare it with another judge (`--against`)."
     )
-    if suggested_flags := suggest_floors(figures.judge if figures else scorecard.rho):
+    if floors := suggested_floors(figures.judge if figures else scorecard.rho):
+        suggested_flags = " ".join(f"--min-{name} {floor:.2f}" for name, floor in floors.items())
         ci_advice = f"For CI: `{suggested_flags}` (an equally good judge passes 9 of 10 times)."
     return f"Give the floors that it must stay above: {flags_text}. {ci_advice}"
 

@@ -27,14 +27,7 @@ from optimize.figures.by_judge import ByJudge
 from optimize.items import DataCounts
 from optimize.measuring.comparison import JudgeComparison
 from optimize.measuring.injection import ProbeResult
-from optimize.measuring.misses import (
-    MISS_COLUMNS,
-    Miss,
-    MissKind,
-    NamedTexts,
-    list_misses,
-    rows_by_miss_kind,
-)
+from optimize.measuring.misses import Miss, MissKind, find_misses
 from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.scored import ScoredItems
 from optimize.measuring.tuning_result import TuningResult
@@ -46,6 +39,8 @@ from optimize.report.comparison import comparison_answer, cost_table
 from optimize.report.tuning import tuning_answer
 from optimize.report.verification import MISSES_FILE, verification_answer
 
+NamedTexts = Sequence[tuple[str, str]]
+MissesByKind = Mapping[MissKind, Sequence[Miss]]
 # A page shows at most this many failures, characters of a failure's reason, demonstrations, and
 # characters of a text.
 MAX_FAILURES, MAX_REASON, MAX_DEMOS, MAX_TEXT = 20, 300, 5, 1500
@@ -57,6 +52,11 @@ KIND_TITLES: dict[MissKind, tuple[str, str]] = {
     "too low": ("Too low", f"The judge ranks them far lower than people do. {WORST_FIRST}"),
     "wrong side": ("Wrong side", f"The judge does not prefer what people prefer. {WORST_FIRST}"),
 }
+# The columns of the table of misses, before the further texts that the judge read.
+MISS_COLUMNS = (
+    *("miss", "id", "document_id", "system", "label", "verdict", "score"),
+    *("comment", "reason", "decided_by", "output"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,10 +124,12 @@ def write_run(
     """Write the page on a tuning run; `scored_items` are the test outputs with their scores."""
     answer = tuning_answer(result, str(path.parent))
     figures = _figures_section(answer, result.scorecard, scored_items, _probe_table(probes))
-    # The page is written after the misses, because its file marks the end of a run.
-    _write_misses(path.with_name(MISSES_FILE), scored_items)
+    misses_by_kind = find_misses(scored_items)
+    if scored_items.has_verdicts:
+        # The page is written after the misses, because its file marks the end of a run.
+        _write_misses(path.with_name(MISSES_FILE), misses_by_kind)
     sections = [figures, _prompt_section(result, prompts), source_section(result.data_counts)]
-    write_page(path, answer, sections, miss_groups(scored_items))
+    write_page(path, answer, sections, _miss_groups(misses_by_kind))
 
 
 def write_verification(path: Path, result: Verification, scored_items: ScoredItems) -> None:
@@ -137,9 +139,12 @@ def write_verification(path: Path, result: Verification, scored_items: ScoredIte
     caption = f"Every level and coefficient. {card.unweighted_sentence(counts)}"
     correlation_table = ReportTable(("level and coefficient",), rows, caption)
     figures = _figures_section(answer, scorecard, scored_items, correlation_table)
-    # The table of misses is named after the page, so that it never replaces a run's misses.csv.
-    _write_misses(path.with_suffix(f".{MISSES_FILE}"), scored_items)
-    write_page(path, answer, [figures, source_section(counts)], miss_groups(scored_items))
+    misses_by_kind = find_misses(scored_items)
+    if scored_items.has_verdicts:
+        # The table of misses is named after the page, so that it never replaces a run's misses.csv.
+        _write_misses(path.with_suffix(f".{MISSES_FILE}"), misses_by_kind)
+    sections = [figures, source_section(counts)]
+    write_page(path, answer, sections, _miss_groups(misses_by_kind))
 
 
 def _figures_section(
@@ -151,25 +156,21 @@ def _figures_section(
     return Section(title="Figures", facts=facts, charts=dot_charts(scored_items), tables=tables)
 
 
-def _write_misses(path: Path, scored_items: ScoredItems) -> None:
-    if not scored_items.has_verdicts:
-        return
-    rows = [miss.to_json() for miss in list_misses(scored_items)]
+def _write_misses(path: Path, misses_by_kind: MissesByKind) -> None:
+    rows = [miss.to_json() for miss in chain(*misses_by_kind.values())]
     columns = list(dict.fromkeys([*MISS_COLUMNS, *chain(*rows)]))
     with RowWriter(path, columns=columns) as writer:
         for row in rows:
             writer.write(row)
 
 
-def miss_groups(scored_items: ScoredItems) -> list[MissGroup]:
-    """Return the misses of a judge by kind, the worst of each kind first."""
+def _miss_groups(misses_by_kind: MissesByKind) -> list[MissGroup]:
     groups = []
-    for kind, rows in rows_by_miss_kind(scored_items).items():
+    for kind, misses in misses_by_kind.items():
         kind_title, caption = KIND_TITLES[kind]
-        count = count_text(len(rows), "pair" if scored_items.is_pairwise else "output")
-        misses = [Miss.from_row(scored_items, kind, row) for row in rows]
-        caption = caption if rows else ""
-        groups.append(MissGroup(title=f"{kind_title}: {count}", caption=caption, misses=misses))
+        unit_noun = "pair" if kind == "wrong side" else "output"
+        title = f"{kind_title}: {count_text(len(misses), unit_noun)}"
+        groups.append(MissGroup(title=title, caption=caption if misses else "", misses=misses))
     return groups
 
 

@@ -5,8 +5,10 @@ from pathlib import Path
 
 from judges.tables.problems import count_text
 from judges.terminal import wrap_lines
+from optimize.figures.as_json import JsonObject, fields_json
 from optimize.figures.as_text import (
     TOO_FEW_FOR_INTERVAL,
+    command_text,
     cost_text,
     interval_text,
     interval_unit,
@@ -18,7 +20,7 @@ from optimize.measuring.changed_swap import ChangedRowsSwap
 from optimize.measuring.comparison import ComparedJudge
 from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.swap import MAX_CHANGED_ROWS, SwapResult
-from optimize.report.answer import MAX_VERIFY_LINES, Fact, ReportAnswer, Tile
+from optimize.report.answer import MAX_VERIFY_LINES, Fact, ReportAnswer, Tile, miss_line
 from optimize.report.card import LOOKS_ADVICE, measured_sentence, tuning_warnings
 from optimize.report.page import MissGroup, Section, source_section, write_page
 from optimize.statistics.changed_rows import MIN_ROWS_TO_LABEL
@@ -26,6 +28,64 @@ from optimize.statistics.floor import round_up_to_two_digits
 
 # The terminal shows at most this many of the rows on which two judges differ.
 MAX_PRINTED_ROWS = 3
+
+
+def swap_json(result: SwapResult | ChangedRowsSwap) -> JsonObject:
+    """Return the decision as JSON, with the sentence on it, or with the command to label rows."""
+    record = fields_json(result)
+    if isinstance(result, ChangedRowsSwap):
+        if result.file_to_label:
+            record["next"] = label_command(result)
+        return record
+    sentence = decision_sentence(result)
+    for key, outcome in (("short", "worse"), ("undecided", "undecided")):
+        record[key] = [sentence] if result.outcome == outcome else []
+    return record
+
+
+def swap_faults(result: SwapResult | ChangedRowsSwap) -> list[str]:
+    """Return the reason to fail in CI; none if the new judge may replace the old judge."""
+    title = {"worse": "falls short", "undecided": "undecided"}.get(result.outcome)
+    return [f"{title}: {decision_sentence(result)}"] if title else []
+
+
+def decision_sentence(result: SwapResult | ChangedRowsSwap) -> str:
+    """Return the outcome and its risk of error, or why labels cannot decide."""
+    new, old = short_name(result.new_judge), short_name(result.old_judge)
+    if isinstance(result, SwapResult) and result.judges_tuned_on_labels:
+        names_text = " and ".join(map(short_name, result.judges_tuned_on_labels))
+        return f"These labels cannot decide: they were used to tune {names_text}."
+    if isinstance(result, ChangedRowsSwap) and result.file_to_label:
+        return "no changed output has a label yet"
+    if isinstance(result, ChangedRowsSwap) and (loss := result.clear_loss):
+        return (
+            f"{new} is clearly worse on {loss.word}: of the labelled {loss.word}, {loss.n_lost:,} "
+            f"are right only by {old}, {loss.n_gained:,} only by {new}. To decide about balanced "
+            "accuracy, label outputs at random and leave out --changed."
+        )
+    by_more, loss_text = f"by more than {result.margin:g}", f"worse by {result.margin:g}"
+    # What is claimed of the new judge, and of which judges the claim would be wrong.
+    claims: dict[str, tuple[str, str]] = {
+        "better": (f"better than {old}", "no better"),
+        "not worse": (f"not worse than {old} {by_more}", loss_text),
+        "worse": (f"worse than {old} {by_more}", f"{loss_text} or less"),
+    }
+    if result.is_interval_negative:
+        claims["not worse"] = f"worse than {old}, but by less than {result.margin:g}", loss_text
+        unsure = f"worse than {old}; these labels cannot tell whether {by_more}"
+        claims["undecided"] = unsure, "not worse"
+    if result.outcome not in claims:
+        return f"These labels cannot tell whether {new} is worse than {old} {by_more}."
+    claim, opposite = claims[result.outcome]
+    looks_note = f" in any{looks_text(result.looks)}" if result.looks > 1 else ""
+    return (
+        f"On documents like these {new} is {claim}. Of judges that are {opposite}, at most 5% "
+        f"would get this verdict{looks_note}."
+    )
+
+
+def label_command(result: ChangedRowsSwap) -> str:
+    return command_text("label", str(result.file_to_label), dimension=result.dimension)
 
 
 def changed_swap_lines(result: ChangedRowsSwap) -> list[str]:
@@ -48,9 +108,9 @@ def changed_swap_lines(result: ChangedRowsSwap) -> list[str]:
             what_to_label,
             "Next: label them, then verify again with --changed and the file of the labels:",
         )
-        return [*lines, str(result.label_command)]
+        return [*lines, label_command(result)]
     return wrap_lines(
-        result.sentence,
+        decision_sentence(result),
         f"{changes_text}; {result.n_labelled:,} of these outputs have a label: {new} alone is "
         f"right on {result.n_gained:,}, {old} alone on {result.n_lost:,}.",
         f"Difference in accuracy {number_text(difference.value, signed=True)} on these outputs, "
@@ -73,8 +133,7 @@ def swap_lines(result: SwapResult, report_path: str | None = None) -> list[str]:
     """Return lines on a swap: the verdict first, and last some outputs on which judges differ."""
     changes = [row.change for row in result.changed_rows[:MAX_PRINTED_ROWS]]
     row_lines = [
-        change.remarks.as_line(f"{change.verdict} (people {change.label})", change.id)
-        for change in changes
+        miss_line(f"{change.verdict} (people {change.label})", change) for change in changes
     ]
     footer = f"What changes: {Path(report_path).resolve().as_uri()}" if report_path else ""
     return swap_answer(result).lines(MAX_VERIFY_LINES, details=row_lines, footer=footer)
@@ -110,7 +169,7 @@ def swap_answer(result: SwapResult) -> ReportAnswer:
         interval_note = f"90% interval{looks_text(result.looks)}"
     return ReportAnswer(
         title=f"{comparison.dimension}: may {new} replace {old}?",
-        headline=result.sentence,
+        headline=decision_sentence(result),
         reasons=reasons,
         tiles=[
             *(_judge_tile(name, judge.scorecard) for name, judge in judges_with_names),
@@ -174,7 +233,7 @@ def swap_step(result: SwapResult) -> str:
     comparison, unit = result.comparison, interval_unit(result.comparison.level)
     if comparison.data_counts.is_constructed:
         return "Measure both judges on labels that people gave (--data FILE)."
-    if any(judge.overlap.tuned_on_these_labels for judge in comparison.judges):
+    if result.judges_tuned_on_labels:
         return "Bring labels that neither judge was tuned on (--data FILE): there are too few."
     if result.outcome == "worse":
         return "Keep the old judge, or tune the new one on other labels (dspy-judges tune)."

@@ -2,13 +2,18 @@
 
 import json
 import math
-import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 
 from judges.protocol import is_embedded
 from judges.tables.problems import count_text
-from optimize.figures.as_text import SPLIT_TITLES, cost_text, figure_text, number_text
+from optimize.figures.as_text import (
+    SPLIT_TITLES,
+    command_text,
+    cost_text,
+    figure_text,
+    number_text,
+)
 from optimize.measuring.tuning_result import SplitResult, TuningResult
 from optimize.report import card
 from optimize.report.answer import MAX_RUN_LINES, Fact, ReportAnswer, ReportTable
@@ -156,11 +161,11 @@ def _cost_text(result: TuningResult) -> str:
 def tuning_steps(result: TuningResult, folder: str = "FOLDER") -> list[str]:
     """Return at most three next steps after a tuning run, which saved its judge in `folder`."""
     if result.data_counts.is_constructed:
-        flag = "--pairwise" if result.is_pairwise else "--dimension"
+        subject_flag = "pairwise" if result.is_pairwise else "dimension"
+        command = command_text("tune", **{subject_flag: result.dimension, "data": "FILE"})
         return [
-            "These labels were constructed, not given by people. Tune on labels "
-            f"of your own: `dspy-judges tune {flag} {result.dimension} --data FILE`; 50 labels on "
-            "20 documents are enough to start."
+            "These labels were constructed, not given by people. Tune on labels of your own: "
+            f"`{command}`; 50 labels on 20 documents are enough to start."
         ]
     if not (result.test and (scorecard := result.scorecard)):
         return [
@@ -182,7 +187,7 @@ def tuning_steps(result: TuningResult, folder: str = "FOLDER") -> list[str]:
     else:
         steps += [obstacle.remedy or labels_step or card.LABEL_MORE, *gain_steps]
     if not obstacle:
-        command = f"dspy-judges verify {shlex.quote(folder)} --data FILE"
+        command = command_text("verify", folder, data="FILE")
         floors_text = card.floors_advice(scorecard, command)
         steps.append(f"Load it with `judges.load({json.dumps(folder)})`. {floors_text}")
     return [*filter(None, steps)][:MAX_STEPS]

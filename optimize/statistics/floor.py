@@ -12,12 +12,32 @@ labels have the same standard error, so their difference has twice the variance.
 import math
 from bisect import bisect_left
 from collections.abc import Mapping
+from typing import Literal
 
 import numpy as np
 
 from optimize.statistics.correlations import Correlation
-from optimize.statistics.intervals import MIN_PERFECT, Codes, Interval, Vector, student_quantile
-from optimize.statistics.verdict_rates import MIN_OUTPUTS_FOR_RATES, Rate, wilson_interval
+from optimize.statistics.intervals import (
+    MIN_DOCUMENTS_FOR_INTERVAL,
+    MIN_PERFECT,
+    Codes,
+    Interval,
+    Vector,
+    student_quantile,
+)
+from optimize.statistics.verdict_rates import (
+    MIN_OUTPUTS_FOR_RATES,
+    Rate,
+    VerdictAgreement,
+    wilson_interval,
+)
+
+FloorOutcome = Literal["holds", "falls short", "undecided"]
+# A floor is suggested for at least this many documents. With fewer documents, dataset-level rho on
+# new labels often has no interval; with fewer documents of several outputs, the width of an
+# interval is too uncertain.
+MIN_DOCUMENTS_FOR_DATASET_FLOOR = 100
+MIN_DOCUMENTS_FOR_FLOOR = 2 * MIN_DOCUMENTS_FOR_INTERVAL
 
 # The largest numbers that are reported: of labels to add, and of labels in total.
 MAX_FURTHER_LABELS, MAX_LABELS = 10_000, 100_000
@@ -32,6 +52,38 @@ QUANTILE_OF_ONE_FLOOR, QUANTILE_OF_TWO_FLOORS = 1.281552, 1.632219
 # two). Here, f is the effective number of outputs divided by 1 + the design effect, and the width's
 # relative error is 1 / sqrt(2 f).
 WIDTH_NOISE = 5
+
+
+def suggested_floors(figures: Correlation | VerdictAgreement) -> dict[str, float]:
+    """Return floors for a judge with these figures: "spearman", or "tpr" and "tnr".
+
+    On as many new labels, an equally good judge passes the floors in nine of ten cases. There is no
+    floor if labels are so few that figures on as many new labels may have no interval.
+    """
+    if isinstance(figures, VerdictAgreement):
+        floors = {"tpr": _rate_floor(figures.tpr), "tnr": _rate_floor(figures.tnr)}
+        # A judge that decides at random passes floors whose sum is 1 or less.
+        return floors if sum(floors.values()) > 1 else {}
+    is_dataset_level = figures.level == "dataset"
+    n_required = MIN_DOCUMENTS_FOR_DATASET_FLOOR if is_dataset_level else MIN_DOCUMENTS_FOR_FLOOR
+    if figures.interval is None or figures.n_documents < n_required:
+        return {}
+    rho_floor = _round_down(suggested_rho_floor(figures.value, figures.interval.low))
+    return {"spearman": rho_floor} if rho_floor > 0 else {}
+
+
+def _rate_floor(rate: Rate) -> float:
+    """Return the floor to suggest for a rate; 0 if labels are too few to suggest one."""
+    n_documents = rate.n_documents or 0
+    has_single_outputs = n_documents == rate.n
+    n_required = 2 * MIN_OUTPUTS_FOR_RATES if has_single_outputs else MIN_DOCUMENTS_FOR_FLOOR
+    if not rate.interval or rate.interval.low == 0 or n_documents < n_required:
+        return 0.0
+    return _round_down(suggested_rate_floor(rate.value, rate.interval.low, rate.n))
+
+
+def _round_down(floor: float) -> float:
+    return math.floor(100 * floor) / 100
 
 
 def suggested_rho_floor(rho: float, interval_low: float) -> float:
@@ -82,7 +134,7 @@ def n_outputs_from_interval(share: float, interval_end: float) -> float:
     return z**2 * interval_end * (1 - interval_end) / (share - interval_end) ** 2
 
 
-def check_floor(interval: Interval | None, floor: float) -> str:
+def check_floor(interval: Interval | None, floor: float) -> FloorOutcome:
     """Return whether a judge "holds" a floor, "falls short" of it, or this is "undecided"."""
     if interval is None or interval.low < floor <= interval.high:
         return "undecided"

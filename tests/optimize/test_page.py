@@ -11,7 +11,7 @@ from report_cases import gain, on_split, outputs, pairs, plain, run_page, text_o
 
 from judges.judgement import Judgement
 from optimize.measuring.injection import ProbeResult
-from optimize.measuring.misses import rank_differences, rows_by_miss_kind
+from optimize.measuring.misses import find_misses, rank_differences
 from optimize.measuring.scorecard import Scorecard
 from optimize.report import charts
 from optimize.report.page import sentence_difference
@@ -141,7 +141,9 @@ def test_a_miss_shows_its_text_and_every_annotator(tmp_path):
     ],
 )
 def test_the_worst_miss_comes_first_and_equal_ratings_are_no_miss(evidence, differences, rows):
-    assert rows_by_miss_kind(evidence) == rows
+    misses = find_misses(evidence).items()
+    ids = {kind: [miss.id for miss in listed] for kind, listed in misses}
+    assert ids == {kind: [evidence.items[row].id for row in worst] for kind, worst in rows.items()}
     if differences is not None:
         assert rank_differences(evidence).tolist() == differences
 
