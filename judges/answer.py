@@ -1,21 +1,20 @@
-"""Find the rating or the word that a model's reply states as its answer, in one of three forms.
+"""Find the rating or the word that a model's reply states as its answer.
 
-1. The answer alone, such as "4" or "**(B)**", as the whole text or as one of its lines.
-2. The answer after a heading at the start of a line, such as "Rating: 4". The key of a JSON object
-   is a heading, too. Headings of the highest kind take precedence (see `Heading`).
-3. The answer before a reason, such as "4 - clear" or "B: it is precise".
+The reply is read line by line, and FORMS lists the forms in which a line can state an answer. A
+form says what kind of heading the answer has (see `Heading`), and only answers of the highest kind
+in the reply count. They must have the same value, and no other value may follow; otherwise
+NoScoreError is raised, since asking the model again is better than guessing.
 
-A reply must state exactly one value in these forms, and no other value elsewhere; else NoScoreError
-is raised. The reply is cleaned without moving its characters, so an answer has the same position in
-the original reply.
+The reply is cleaned without moving its characters, so an answer has the same position in the
+original reply.
 """
 
 import re
-from collections.abc import Collection
-from enum import IntEnum
+from collections.abc import Callable, Collection
 from functools import lru_cache
 from typing import NamedTuple
 
+from judges.headings import Heading, heading_kind
 from judges.judgement import NoScoreError, quote
 from judges.prompt import FIELD_HEADER_PATTERN, FieldValue
 
@@ -28,40 +27,6 @@ NUMBER_REGEX = rf"(?:\d{{1,9}}(?:\.\d{{1,6}})?|\b(?i:{'|'.join(NUMBER_WORDS)})\b
 CANDIDATE_NOUN = (
     r"(?i:summary|response|output|answer|option|assistant|candidate|text|model|version|choice)"
 )
-
-
-def _word_set(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-# Words in the heading of a final answer, and in the heading of an answer.
-_FINAL_WORDS = _word_set("final overall revised updated corrected correction edit")
-_ANSWER_WORDS = _word_set(
-    "rating ratings rate score scores grade mark answer verdict result judgement judgment label"
-    " evaluation assessment preferred preference choice winner decision best"
-)
-# Words in a heading that do not tell whether an answer follows.
-_NEUTRAL_WORDS = _word_set(
-    "the a an my your our is i it for of on this here s total would give to level"
-)
-# Words in headings of something other than the answer: "word count", "previous rating".
-_NON_ANSWER_WORDS = _word_set(
-    "number count amount sum mean average percentage ratio confidence certainty probability length"
-    " page chapter section line paragraph sentence step item example case figure question part rule"
-    " criterion id rank position version year month day date time age maximum max minimum min"
-    " highest lowest possible threshold scale baseline first second third draft initial previous"
-    " original expected target reason reasoning explanation feedback document prompt instruction"
-    " user human author annotator expert ideal reference alternative requested error attempt"
-    " priority injected iteration"
-)
-# Words in a heading of an answer that is quoted, denied, hypothetical, or the worse of two.
-_DENYING_WORDS = _word_set(
-    "says say claims claimed states reads wrote asks wants contains ends example if not no never"
-    " less least worse worst weaker loser rejected before after"
-)
-# The end of a heading in the plural, after which a number counts things: "errors", "errors found".
-# "Correctness", "analysis" and "ethics" are not plurals.
-_PLURAL_NOUN = re.compile(r"[^siu]s(?<!ics)(?: \w+ed| found| made)?\Z")
 
 # Maps some white space and characters beyond ASCII to ASCII characters.
 _ASCII_MAP = str.maketrans(
@@ -172,22 +137,81 @@ class AnswerPatterns:
 answer_patterns = lru_cache(maxsize=64)(AnswerPatterns)
 
 
-class Heading(IntEnum):
-    """The kinds of headings before answers. Only answers of the highest kind in a reply count."""
-
-    NONE = 0  # no heading
-    UNRELATED = 1  # such as "Word count"; a value under it makes answers of the kind OTHER unclear
-    OTHER = 2  # such as "Tone"; also an answer that opens the reply
-    ANSWER = 3  # such as "Rating" or the dimension's name; also an answer alone on its line
-    FINAL = 4  # such as "Final rating" or "Overall"
-
-
 class Answer(NamedTuple):
     """An answer in a reply, with its position; `value` is None if the answer is unclear."""
 
     value: float | str | None
     kind: Heading
     position: int
+
+
+class _Line:
+    """A line of a reply: its heading, its answer, and the `reason` after the answer.
+
+    `is_first` says whether the line opens the reply. `kind_above` is the kind of a heading that
+    stands alone on the line above.
+    """
+
+    def __init__(
+        self,
+        line: str,
+        patterns: AnswerPatterns,
+        answer_names: frozenset[str],
+        *,
+        is_first: bool,
+        kind_above: Heading,
+    ) -> None:
+        self.is_first, self.kind_above = is_first, kind_above
+        heading = _HEADING_PATTERN.match(line)
+        if heading and patterns.answer_pattern.fullmatch(heading["heading"]):
+            heading = None  # "B: it is precise" begins with an answer and not with a heading
+        self.heading_kind = heading_kind(heading["heading"], answer_names) if heading else None
+        answer_start = heading.end() if heading else 0
+        self.is_heading_alone = heading and not line[answer_start:].strip(_SURROUNDING_CHARACTERS)
+        answer = patterns.answer_pattern.match(line, answer_start)
+        is_complete = answer and _REASON_PATTERN.match(line, answer.end())
+        self.answer = answer if is_complete else None
+        self.reason = line[self.answer.end() :] if self.answer else ""
+        self.has_incomplete_answer = bool(answer and not is_complete)
+        self.has_unclear_answer = bool(_UNCLEAR_ANSWER.match(line, answer_start))  # "N/A" or "~4"
+
+    @property
+    def kind(self) -> Heading:
+        """The kind of heading that the first form that fits the line gives its answer."""
+        kinds = (form(self) for form in FORMS)
+        return next((kind for kind in kinds if kind is not None), Heading.NONE)
+
+
+def _quoted_value(line: _Line) -> Heading | None:
+    """Return UNRELATED if the line above says that the line is a quotation: "The text says:"."""
+    return Heading.UNRELATED if line.kind_above is Heading.UNRELATED else None
+
+
+def _answer_after_heading(line: _Line) -> Heading | None:
+    """Return the kind of the heading, as in "Rating: 4"; a key of JSON is a heading, too."""
+    return line.heading_kind
+
+
+def _answer_alone(line: _Line) -> Heading | None:
+    """Return ANSWER for an answer that fills its line: "4"; the line above may have the heading."""
+    is_alone = line.answer and not line.reason.strip(_AFTER_LONE_ANSWER)
+    return line.kind_above or Heading.ANSWER if is_alone else None
+
+
+def _answer_before_reason(line: _Line) -> Heading | None:
+    """Return OTHER for an answer that opens the reply, as in "4 - clear" or "B: it is precise"."""
+    opens_reply = line.answer and line.is_first and not line.reason.endswith("?")
+    return Heading.OTHER if opens_reply else None
+
+
+# The forms in which a line states an answer, in the order in which they are tried. Each function
+# returns the kind of heading that the answer has; None if the line does not have the form.
+FORMS: tuple[Callable[[_Line], Heading | None], ...] = (
+    _quoted_value,
+    _answer_after_heading,
+    _answer_alone,
+    _answer_before_reason,
+)
 
 
 def find_answer(
@@ -235,36 +259,6 @@ def plain_text(text: str, patterns: AnswerPatterns) -> str:
     return _HEADING_MARKUP.sub(as_heading, text)
 
 
-class _Line:
-    """A line of a reply: its heading, its answer, and the `reason` after the answer."""
-
-    def __init__(self, line: str, patterns: AnswerPatterns) -> None:
-        heading = _HEADING_PATTERN.match(line)
-        if heading and patterns.answer_pattern.fullmatch(heading["heading"]):
-            heading = None  # "B: it is precise" begins with an answer and not with a heading
-        self.heading = heading["heading"] if heading else None
-        answer_start = heading.end() if heading else 0
-        self.is_heading_alone = heading and not line[answer_start:].strip(_SURROUNDING_CHARACTERS)
-        answer = patterns.answer_pattern.match(line, answer_start)
-        is_complete = answer and _REASON_PATTERN.match(line, answer.end())
-        self.answer = answer if is_complete else None
-        self.reason = line[self.answer.end() :] if self.answer else ""
-        self.is_answer_alone = self.answer and not self.reason.strip(_AFTER_LONE_ANSWER)
-        self.has_incomplete_answer = bool(answer and not is_complete)
-        self.has_unclear_answer = bool(_UNCLEAR_ANSWER.match(line, answer_start))  # "N/A" or "~4"
-
-    def kind(self, answer_names: frozenset[str], kind_above: Heading, is_first: bool) -> Heading:
-        """Return the kind of this line's heading, or of a heading alone on the line above."""
-        if kind_above is Heading.UNRELATED:  # "The text says:"; this line is a quotation
-            return kind_above
-        if self.heading is not None:
-            return _heading_kind(self.heading, answer_names)
-        if self.is_answer_alone:
-            return kind_above or Heading.ANSWER
-        opens_reply = self.answer and is_first and not self.reason.endswith("?")
-        return Heading.OTHER if opens_reply else Heading.NONE
-
-
 def _find_answers(
     cleaned_text: str, patterns: AnswerPatterns, answer_names: frozenset[str]
 ) -> tuple[list[Answer], dict[int, str]]:
@@ -274,8 +268,9 @@ def _find_answers(
     kind_above = Heading.NONE
     for line_match in re.finditer(r"\S[^\n]*", cleaned_text):
         line_text, position = line_match[0].rstrip(), line_match.start()
-        line = _Line(line_text, patterns)
-        kind = line.kind(answer_names, kind_above, is_first=not text_by_position)
+        is_first = not text_by_position
+        line = _Line(line_text, patterns, answer_names, is_first=is_first, kind_above=kind_above)
+        kind = line.kind
         kind_above = kind if line.is_heading_alone else Heading.NONE
         if line.answer and kind:
             value = None if kind is Heading.UNRELATED else patterns.stated_value(line.answer)
@@ -288,24 +283,3 @@ def _find_answers(
         if is_unclear or (line.has_incomplete_answer and kind >= Heading.OTHER):
             answers.append(Answer(None, kind, position))
     return answers, text_by_position
-
-
-def _heading_kind(heading: str, answer_names: frozenset[str]) -> Heading:
-    """Return the kind of a heading with this text."""
-    words = re.findall(r"[^\W_]+", heading.lower())
-    content_words = set(words) - _NEUTRAL_WORDS
-    is_no_name = not content_words or len(words) > 9 or re.search(r"\d|^[a-z]$", " ".join(words))
-    # The head noun is "clarity" in "clarity of terms", and "count" in "word count".
-    phrase = re.split(r" (?:of|in|for|to|across|between|from|with)\b", " ".join(words))[0]
-    nouns = [word for word in phrase.split() if word not in _NEUTRAL_WORDS]
-    head_noun = nouns[-1] if nouns else "number"
-    answer_words = _ANSWER_WORDS | answer_names
-    is_denied = content_words & _DENYING_WORDS - answer_names
-    is_count = head_noun not in answer_words and _PLURAL_NOUN.search(phrase)
-    non_answer_words = content_words & _NON_ANSWER_WORDS - answer_names
-    is_of_something_else = non_answer_words and head_noun in _NON_ANSWER_WORDS | _ANSWER_WORDS
-    if is_no_name or is_denied or is_count or is_of_something_else:
-        return Heading.UNRELATED
-    if content_words & _FINAL_WORDS:
-        return Heading.FINAL
-    return Heading.ANSWER if content_words <= answer_words else Heading.OTHER

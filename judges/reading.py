@@ -58,18 +58,14 @@ def read_reply(
     The value of a free-text field is the text under its header, else the text above the first
     header. A name of the dimension counts as a heading of the answer, as in "Fluency: 4".
     """
-    reply_start, reply_end = reply_text_span(reply)
+    reply_span = reply_start, reply_end = reply_text_span(reply)
     headers = list(_HEADER.finditer(reply, reply_start, reply_end))
-    spans = _section_spans(headers, reply_end)
-    needs_heading = False
-    if prompt.question_fields:
+    spans = _find_spans(reply, reply_span, headers, prompt)
+    is_whole_reply_read = spans[prompt.answer_field.name] == reply_span
+    # Steps of long reasoning may have ratings of their own, so the answer needs a heading.
+    needs_heading = is_whole_reply_read and prompt.reasoning in LONG_REASONING
+    if needs_heading or prompt.question_fields:
         dimension_names = ()
-        spans = _answer_spans(spans, reply, (reply_start, reply_end), prompt)
-    elif prompt.answer_field.name not in spans:
-        spans[prompt.answer_field.name] = reply_start, reply_end
-        # Steps of long reasoning may have ratings of their own, so the answer needs a heading.
-        if prompt.reasoning in LONG_REASONING:
-            needs_heading, dimension_names = True, ()
     text_above = reply[reply_start : headers[0].start() if headers else reply_end].strip()
     rationale = text_above if " " in text_above else ""  # a single word is not a rationale
     values: dict[str, FieldValue] = {}
@@ -93,6 +89,27 @@ def read_reply(
     return ReplyValues(values, choice_positions)
 
 
+def _find_spans(
+    reply: str, reply_span: Span, headers: Sequence[re.Match[str]], prompt: Prompt
+) -> dict[str, Span]:
+    """Return where the fields' values are: the first of three forms that has all answers.
+
+    Each answer is under its header; or, if the judge asks questions, after its field's name; or, if
+    the judge asks none, anywhere in the reply.
+    """
+    spans = _section_spans(headers, reply_span[1])
+    choice_names = [field.name for field in prompt.choices]
+    if spans.keys() >= {*choice_names}:
+        return spans
+    if not prompt.question_fields:
+        return {**spans, prompt.answer_field.name: reply_span}
+    spans = _spans_after_names(reply, reply_span, prompt) or spans
+    for name in choice_names:
+        if name not in spans:
+            raise NoScoreError(f"no answer for {name} in {quote(reply[slice(*reply_span)])}")
+    return spans
+
+
 def _section_spans(headings: Sequence[re.Match[str]], reply_end: int) -> dict[str, Span]:
     """Return the span of the text after each heading, by the name in the heading."""
     section_ends = [*(heading.start() for heading in headings), reply_end][1:]
@@ -100,24 +117,16 @@ def _section_spans(headings: Sequence[re.Match[str]], reply_end: int) -> dict[st
     return {heading[1].lower(): (heading.end(), end) for heading, end in headings_and_ends}
 
 
-def _answer_spans(
-    spans: dict[str, Span], reply: str, reply_span: Span, prompt: Prompt
-) -> dict[str, Span]:
-    """Return the span of each answer: after its header, else after its name, as in "rating: 4"."""
-    choice_names = [field.name for field in prompt.choices]
-    reply_quote = quote(reply[slice(*reply_span)])
-    if not spans.keys() >= set(choice_names):
-        names_pattern = "|".join(re.escape(field.name) for field in prompt.output_fields)
-        heading_pattern = re.compile(
-            rf"(?im)(?:^|[{{,])[\s*_`\"'>#-]{{0,9}}({names_pattern})[*_`\"' ]{{0,5}}[:=]"
-        )
-        headings = list(heading_pattern.finditer(reply, *reply_span))
-        spans = _section_spans(headings, reply_span[1]) or spans
-        if len(spans) < len(headings):
-            raise NoScoreError(f"a question is answered twice in {reply_quote}")
-    for name in choice_names:
-        if name not in spans:
-            raise NoScoreError(f"no answer for {name} in {reply_quote}")
+def _spans_after_names(reply: str, reply_span: Span, prompt: Prompt) -> dict[str, Span]:
+    """Return the span of the text after each field's name as a heading, as in "rating: 4"."""
+    names_pattern = "|".join(re.escape(field.name) for field in prompt.output_fields)
+    heading_pattern = re.compile(
+        rf"(?im)(?:^|[{{,])[\s*_`\"'>#-]{{0,9}}({names_pattern})[*_`\"' ]{{0,5}}[:=]"
+    )
+    headings = list(heading_pattern.finditer(reply, *reply_span))
+    spans = _section_spans(headings, reply_span[1])
+    if len(spans) < len(headings):
+        raise NoScoreError(f"a question is answered twice in {quote(reply[slice(*reply_span)])}")
     return spans
 
 
