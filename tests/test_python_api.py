@@ -1,12 +1,10 @@
 """From Python: labels in memory, frames out, and what a user's own modules hide."""
 
 import re
-from collections.abc import Callable
 from inspect import signature
 from pathlib import Path
 from typing import Any
 
-import datasets
 import dspy
 import numpy as np
 import pandas as pd
@@ -17,7 +15,6 @@ from processes import run_python
 
 import data
 import optimize
-from judges.tables.in_memory import as_json_lines, rows_in_memory
 from optimize.tuning.settings import Settings
 
 ROOT = Path(__file__).parents[1]
@@ -29,29 +26,6 @@ ROWS: list[dict[str, Any]] = [
     for i, text in enumerate(TEXTS)
 ]
 MAP = {"id": "Nr", "relevance": ["Anna", "Ben"]}
-FORMS: dict[str, Callable[[], Any]] = {
-    "a DataFrame": lambda: pd.DataFrame(ROWS),
-    "a DataFrame with an index": lambda: pd.DataFrame(ROWS).set_index("Nr"),
-    "a DataFrame of polars": lambda: pytest.importorskip("polars").DataFrame(
-        ROWS, infer_schema_length=None
-    ),
-    "a Dataset": lambda: datasets.Dataset.from_list(ROWS),
-    "a list of dicts": lambda: ROWS,
-    "a tuple with NumPy's numbers": lambda: tuple(
-        {**row, "Anna": np.int64(row["Anna"]), "Ben": np.float64(row["Ben"])} for row in ROWS
-    ),
-}
-
-
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.usefixtures("here")
-def test_labels_in_memory_are_read_as_those_of_a_file(form):
-    file = file_of(as_json_lines(rows_in_memory(ROWS)), "rows.jsonl")
-    in_memory = data.read_labels(FORMS[form](), map=MAP, dimensions=["relevance"])
-    from_file = data.read_labels(file, map=MAP, dimensions=["relevance"])
-    assert in_memory.outputs == from_file.outputs
-    # The one rating that is missing is not made up.
-    assert in_memory.outputs[4].ratings["relevance"] == (float(ROWS[4]["Anna"]),)
 
 
 def test_a_fault_in_memory_is_told_by_row_column_and_value():

@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 from label_files import edit, file_of, refusal, workbook
 
-from judges.labels.options import read_map_file
 from judges.tables.formats import read_table, read_table_rows
 from judges.tables.problems import Problems, RowsError
 
@@ -135,18 +134,6 @@ def test_a_table_in_memory_is_bounded_and_a_stream_is_not(bound, value, row, fau
     message = refusal(path)
     assert fault in message
     assert SIZE_ADVICE in message
-
-
-@pytest.mark.parametrize(
-    ("text", "fault"),
-    [
-        ("a: &a [x, x]\nb: &b [*a, *a]\n", "has an alias, *a: write out what it stands for"),
-        ("a: " + "[" * 101 + "]" * 101, "nested too deeply"),
-        ("a: " + "x" * 200_000, "more than 200,000 bytes"),
-    ],
-)
-def test_a_mapping_beyond_a_bound_is_refused(text, fault):
-    assert fault in refusal(file_of(text, "map.yaml"), read=read_map_file)
 
 
 def test_problems_without_end_are_no_list(monkeypatch):

@@ -1,10 +1,12 @@
 """The same labels come out of every format."""
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 
 import datasets
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,6 +17,7 @@ from label_files import csv_of, file_of, refusal
 import data
 from judges.__main__ import main
 from judges.labels.readers import read_items
+from judges.tables.in_memory import as_json_lines, rows_in_memory
 from optimize.measuring.recorded import read_own_scores
 
 Rows = list[dict[str, object]]
@@ -73,6 +76,31 @@ def test_every_format_gives_the_same_outputs(write):
     assert [output.id for output in data.read_labels(path).outputs] == [*"123456"]
     assert main(["score", "relevance", "--data", str(path), "--out", "scored.jsonl"]) == 0
     assert [*read_own_scores(Path("scored.jsonl"), "relevance").judgement_by_id] == [*"123456"]
+
+
+IN_MEMORY: dict[str, Callable[[Rows], object]] = {
+    "a DataFrame": pd.DataFrame,
+    "a DataFrame with an index": lambda rows: pd.DataFrame(rows).set_index("id"),
+    "a DataFrame of polars": lambda rows: pytest.importorskip("polars").DataFrame(rows),
+    "a Dataset": datasets.Dataset.from_list,
+    "NumPy's numbers": lambda rows: (
+        [
+            row | {"relevance": np.int64(row["relevance"]), "Ben": np.float64(row["Ben"])}
+            for row in rows
+        ]
+    ),
+}
+
+
+@pytest.mark.parametrize("form", IN_MEMORY.values(), ids=IN_MEMORY)
+def test_labels_in_memory_are_read_as_those_of_a_file(form):
+    rows = [row | {"Ben": math.nan if n == 4 else 2.0} for n, row in enumerate(ROWS)]
+    how = {"map": {"relevance": ["relevance", "Ben"]}, "dimensions": ["relevance"]}
+    file = file_of(as_json_lines(rows_in_memory(rows)), "rows.jsonl")
+    in_memory = data.read_labels(form(rows), **how)
+    assert in_memory.outputs == data.read_labels(file, **how).outputs
+    # The one rating that is missing is not made up.
+    assert in_memory.outputs[4].ratings["relevance"] == (float(rows[4]["relevance"]),)
 
 
 def test_a_parquet_file_with_two_columns_of_a_name_is_refused():

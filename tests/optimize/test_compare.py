@@ -12,7 +12,7 @@ from command_runs import json_of, run
 from jsonl import write_jsonl
 from openai_replies import Body, follow, usage
 from openai_server import OpenAIServer
-from rating_files import weather_rows, write_ratings, write_scores
+from rating_files import rating_flags, score_flags, weather_rows, write_ratings
 from scipy import stats
 
 from data import starter
@@ -40,14 +40,7 @@ POOR = [[4.0, 3.0, 2.0, 1.0]] * 19 + [[1.0, 2.0, 3.0, 4.0]]
 
 def records() -> list[str]:
     """Flags for three recorded judges of known order."""
-    scores = scores_of(good=GOOD, fair=FAIR, poor=POOR)
-    return ["--dimension", "charm", "--data", write_ratings("labels.jsonl", HUMAN), *scores]
-
-
-def scores_of(**judges: Any) -> list[str]:
-    """Flags for recorded judges, each in a file of its name."""
-    files = (write_scores(f"{name}.jsonl", judge) for name, judge in judges.items())
-    return [word for file in files for word in ("--scores", file)]
+    return rating_flags(HUMAN, good=GOOD, fair=FAIR, poor=POOR)
 
 
 def test_every_judge_has_the_figures_that_verify_prints():
@@ -70,7 +63,7 @@ def test_system_level_differences_use_students_t():
     quality = np.arange(16) / 8 + rng.normal(size=(40, 16))
     human, *sides = [quality + noise * rng.normal(size=(40, 16)) for noise in (0, 0.5, 2, 4)]
     human, by_name = np.clip(human, -4, 9), dict(zip("abc", sides, strict=True))
-    flags = scores_of(**{name: side.tolist() for name, side in by_name.items()})
+    flags = score_flags(**{name: side.tolist() for name, side in by_name.items()})
     data = write_ratings("labels.jsonl", human.tolist())
     best, *others = compare_json("--data", data, *flags, "--level", "system")["judges"]
     codes = np.repeat(np.arange(40), 16), np.tile(np.arange(16), 40)
@@ -86,7 +79,7 @@ def test_system_level_differences_use_students_t():
 def test_standings_follow_from_error_and_interval():
     """A document with its last two outputs changed has rho 1 - 6 * 2 / (4 * 15) = .8."""
     unclear = [*GOOD[:17], *[[1.0, 2.0, 4.0, 3.0]] * 3]
-    result = compare_json(*records(), *scores_of(twin=GOOD, near=NEAR, unclear=unclear))
+    result = compare_json(*records(), *score_flags(twin=GOOD, near=NEAR, unclear=unclear))
     rows = {row["name"]: row for row in result["judges"]}
     # "near" loses .2 twice and gains it once: .57 standard errors; "unclear" loses it twice: 1.45.
     assert [(name, row["standing"]) for name, row in rows.items()] == [
@@ -98,14 +91,14 @@ def test_standings_follow_from_error_and_interval():
     assert difference["error"] == pytest.approx(((0.2**2 * 3 / 20 - 0.01**2) / 19) ** 0.5, abs=1e-6)
     fair = rows["fair"]["difference"]
     assert fair["low"] < fair["value"] < fair["high"] < 0
-    flags = scores_of(first=GOOD[:14], second=POOR[:14])
+    flags = score_flags(first=GOOD[:14], second=POOR[:14])
     result = compare_json("--dimension", "charm", "--data", "labels.jsonl", *flags)
     assert [row["standing"] for row in result["judges"]] == ["best", "unclear"]
     assert result["judges"][1]["difference"]["low"] is None
 
 
 def test_judges_are_compared_on_outputs_that_all_have_scored():
-    result = compare_json(*records(), *scores_of(short=FAIR[:17]))
+    result = compare_json(*records(), *score_flags(short=FAIR[:17]))
     assert (result["data"]["n_outputs"], result["n_labelled"]) == (68, 80)
     assert {row["correlations"][0]["n_outputs"] for row in result["judges"]} == {68}
 
@@ -252,7 +245,7 @@ def test_several_metrics_in_one_result_file_are_compared_by_name():
         for d, row in enumerate(GOOD)
         for s, score in enumerate(row)
     ]
-    flags = ["--dimension", "charm", "--data", write_ratings("labels.jsonl", HUMAN)]
+    flags = rating_flags(HUMAN)
     file = write_jsonl("ragas.jsonl", rows)
     result = compare_json(*flags, "--scores", f"good={file}", "--scores", f"poor={file}")
     assert [row["name"] for row in result["judges"]] == ["good", "poor"]

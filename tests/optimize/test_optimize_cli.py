@@ -1,8 +1,10 @@
 """dspy-judges tune from the outside: flags, folders, one clear line for whatever fails."""
 
 import re
+from pathlib import Path
 
 import pytest
+from command_runs import run
 from jsonl import write_jsonl
 from rating_files import weather_rows
 
@@ -29,9 +31,8 @@ def write_labels(documents=12, systems=4, change=lambda n: {}):
 
 @pytest.fixture(autouse=True)
 def folder(here):
-    (here / "own.yaml").write_text(DIMENSION, encoding="utf-8")
+    Path("own.yaml").write_text(DIMENSION, encoding="utf-8")
     write_labels()
-    return here
 
 
 @pytest.mark.parametrize(
@@ -45,13 +46,11 @@ def folder(here):
     ],
     ids=["one document", "constant", "outside the scale", "a missing text", "no such rating"],
 )
-def test_labels_that_cannot_be_tuned_on_give_one_line_and_no_folder(folder, capsys, labels, says):
+def test_labels_that_cannot_be_tuned_on_give_one_line_and_no_folder(labels, says):
     write_labels(**labels)
-    assert command(OWN) == 1
-    out, err = capsys.readouterr()
-    assert (out, err.count("\n")) == ("", 1)
-    assert says in err
-    assert not (folder / "runs").exists()
+    code, out, err = run(command, *OWN)
+    assert (code, out, err.count("\n"), says in err) == (1, "", 1, True)
+    assert not Path("runs").exists()
 
 
 @pytest.mark.parametrize(
@@ -79,26 +78,25 @@ def test_labels_that_cannot_be_tuned_on_give_one_line_and_no_folder(folder, caps
         ([*OWN, "--proposer-lm", "openai/m"], 2, "--proposer-lm: the embedded model cannot follow"),
     ],
 )
-def test_what_a_user_can_mend_is_said_in_one_line(capsys, arguments, code, says):
-    assert command(arguments) == code
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert says in err.splitlines()[-1], err
-    assert not re.search("Traceback|secret", err)
+def test_what_a_user_can_mend_is_said_in_one_line(arguments, code, says):
+    result = run(command, *arguments)
+    assert (result.code, result.stdout) == (code, "")
+    assert says in result.last, result.stderr
+    assert not re.search("Traceback|secret", result.stderr)
 
 
-def test_a_judge_that_could_not_be_frozen_is_refused_before_any_call(folder, capsys):
+def test_a_judge_that_could_not_be_frozen_is_refused_before_any_call():
     write_labels(change=lambda n: {"liveliness": 2000 + n % 3})
-    assert command([*OWN, "--scale", "2000-2005", "--out", "run"]) in (1, 2)
-    assert "1000" in capsys.readouterr().err
-    assert not (folder / "run").exists()
+    result = run(command, *OWN, "--scale", "2000-2005", "--out", "run")
+    assert (result.code in (1, 2), "1000" in result.err) == (True, True)
+    assert not Path("run").exists()
 
 
-def test_rows_left_out_are_reported_and_the_plan_is_frozen(capsys):
+def test_rows_left_out_are_reported_and_the_plan_is_frozen():
     write_labels(change=lambda n: {"liveliness": None} if n < 8 else {})
     plan = ["--plan", "mean", "--samples", "3"]
-    assert command([*OWN, "--max-calls", "300", "--out", "run", *plan]) == 0
-    assert "note: no rating on liveliness: 8 of 48 outputs" in capsys.readouterr().err
+    result = run(command, *OWN, "--max-calls", "300", "--out", "run", *plan)
+    assert "note: no rating on liveliness: 8 of 48 outputs" in result.err
     assert load("run").plan == SamplingPlan(kind="mean", samples=3, temperature=1.0)
 
 
@@ -147,14 +145,17 @@ def test_every_command_takes_numbers_as_people_write_them(flag, value, words):
         assert {getattr(settings, flag) for settings in results} == {value}
 
 
-def test_columns_can_be_mapped_by_flags_or_by_a_mapping_file(folder):
+def test_columns_can_be_mapped_by_flags_or_by_a_mapping_file():
     ask = {"dimension": "relevance", "map": ["map.yaml", "id=key"], "scale": (0, 100)}
-    (folder / "map.yaml").write_text("votes: [ann, bob]\nsummary: text\n", encoding="utf-8")
+    file = Path("map.yaml")
+    file.write_text("votes: [ann, bob]\nsummary: text\n", encoding="utf-8")
     settings = read_settings(ask)
     assert settings.map == {"votes": ["ann", "bob"], "summary": "text", "id": "key"}
     assert settings.scale == "0:100"
-    (folder / "map.yaml").write_text("- a\n", encoding="utf-8")
-    with pytest.raises(
-        UsageError, match=r"--map map\.yaml: holds no mapping; write one `name: column` per line"
+    for text, fault in (
+        ("- a\n", "holds no mapping; write one `name: column`"),
+        ("[" * 101, "YAML"),
     ):
-        read_settings(ask)
+        file.write_text(text, encoding="utf-8")
+        with pytest.raises(UsageError, match=rf"--map map\.yaml: .*{fault}"):
+            read_settings(ask)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command_runs import json_of
+from command_runs import json_of, output_of, run
 from jsonl import read_jsonl, write_jsonl
 from tuned_judges import tuned_on
 
@@ -45,23 +45,16 @@ def world():
 RECORDED = ["--scores", "a.jsonl", "--scores", "b.jsonl"]
 
 
-def join(capsys, *arguments):
-    capsys.readouterr()
-    assert panel.command([*arguments, "--json"]) == 0, capsys.readouterr().err
-    return json.loads(capsys.readouterr().out)
+def refusal_of(*arguments, code=2):
+    result = run(panel.command, *arguments)
+    assert result.code == code, result.stderr
+    assert result.last.startswith("dspy-judges panel")
+    return result.last
 
 
-def refusal_of(capsys, *arguments, code=2):
-    assert panel.command(list(arguments)) == code, capsys.readouterr().err
-    err = capsys.readouterr().err
-    assert "Traceback" not in err
-    (line,) = (line for line in err.splitlines() if line.startswith("dspy-judges panel"))
-    return line
-
-
-def test_a_panel_of_recordings_freezes_no_judge(capsys):
+def test_a_panel_of_recordings_freezes_no_judge():
     flags = [*world(), "relevance@embedded", *RECORDED]
-    result = join(capsys, *flags)
+    result = json_of(panel.command, *flags)
     assert (result["folder"], result["shipped"]) == ("runs/panel-001", "learned")
     assert result["gain"]["value"] > result["gain"]["error"]
     test = result["test"]
@@ -72,8 +65,7 @@ def test_a_panel_of_recordings_freezes_no_judge(capsys):
     assert (test["own"]["n"], test["difference"]["low"]) == (6, None)
     assert sum(member["weight"] for member in result["members"]) == pytest.approx(1, abs=1e-5)
     assert not Path("runs/panel-001/judge.json").exists()
-    assert panel.command([*flags, "--out", "again"]) == 0
-    words = " ".join(capsys.readouterr().out.split())
+    words = output_of(panel.command, *flags, "--out", "again")
     page = Path("again/report.html").read_text(encoding="utf-8")
     rho = f"{test['panel']['value']:.3f}"
     for part in ("No judge.json was written", rho, "relevance@embedded"):
@@ -87,9 +79,9 @@ def members(openai_server):
     return [f"{name}=relevance@openai/{name}" for name in openai_server.models]
 
 
-def test_a_shipped_panel_scores_as_it_was_measured(members, capsys):
+def test_a_shipped_panel_scores_as_it_was_measured(members):
     flags = [*world(), *members]
-    result = join(capsys, *flags, "--price", "1,4")
+    result = json_of(panel.command, *flags, "--price", "1,4")
     assert result["shipped"] == "learned"
     assert result["cost_usd"] == pytest.approx(sum(m["cost_usd"] for m in result["members"]))
     assert result["cost_per_1000_rows"] > 2 * result["members"][0]["cost_per_1000_rows"]
@@ -100,22 +92,21 @@ def test_a_shipped_panel_scores_as_it_was_measured(members, capsys):
     write_jsonl("test.jsonl", test)
     rho = json_of(verify.command, "runs/panel-001", "--data", "test.jsonl")["correlations"][0]
     assert rho["value"] == pytest.approx(result["test"]["panel"]["value"])
-    assert "holds a finished run" in refusal_of(capsys, *flags, "--out", "runs/panel-001", code=1)
-    line = refusal_of(capsys, *flags[:4], "runs/panel-001", members[0], code=1)
+    assert "holds a finished run" in refusal_of(*flags, "--out", "runs/panel-001", code=1)
+    line = refusal_of(*flags[:4], "runs/panel-001", members[0], code=1)
     assert "not a Judge; join the members of a panel" in line
 
 
-def test_rows_that_a_member_was_tuned_on_are_not_used(capsys):
+def test_rows_that_a_member_was_tuned_on_are_not_used():
     start = [*world(), *RECORDED]
     rows = read_jsonl("labels.jsonl")
     # A newline more makes no other text of it.
     keys = [texts_digest({"d": f"{row['document']}\n", "s": row["summary"]}) for row in rows]
     n_met = DOCUMENTS // 3 * SYSTEMS
-    assert panel.command([*start, tuned_on(Path("tuned.json"), keys[:n_met]), "--json"]) == 0
-    out, err = capsys.readouterr()
-    assert f"{n_met} rows left out, on which a member was tuned" in err
-    assert json.loads(out)["data"]["n_outputs"] == len(rows) - n_met
-    line = refusal_of(capsys, *start, tuned_on(Path("all.json"), keys[:-20]), code=1)
+    result = run(panel.command, *start, tuned_on(Path("tuned.json"), keys[:n_met]), "--json")
+    assert f"{n_met} rows left out, on which a member was tuned" in result.err
+    assert json.loads(result.stdout)["data"]["n_outputs"] == len(rows) - n_met
+    line = refusal_of(*start, tuned_on(Path("all.json"), keys[:-20]), code=1)
     assert "4 documents are too few to split" in line
 
 
@@ -131,20 +122,20 @@ def test_rows_that_a_member_was_tuned_on_are_not_used(capsys):
         (["--replies", "mute.jsonl", "--replies", "too=mute.jsonl"], "no judge can be a member"),
     ],
 )
-def test_judges_that_cannot_be_joined_give_one_line(capsys, flags, message):
+def test_judges_that_cannot_be_joined_give_one_line(flags, message):
     start = world()
     write_jsonl("huge.jsonl", [{"id": "d0s0", "score": 1e308}])
     write_jsonl("strange.jsonl", [{"id": "x", "score": 3}])
     mute = [{"id": row["id"], "replies": ["no idea"]} for row in read_jsonl("labels.jsonl")]
     write_jsonl("mute.jsonl", mute)
     is_read = {"huge.jsonl", "strange.jsonl", "a\tb=relevance@openai/m"} & set(flags)
-    assert message in refusal_of(capsys, *start, *flags, code=1 if is_read else 2)
-    no_labels = refusal_of(capsys, *start[:2], "relevance", "mine=relevance")
+    assert message in refusal_of(*start, *flags, code=1 if is_read else 2)
+    no_labels = refusal_of(*start[:2], "relevance", "mine=relevance")
     assert "without labels nobody knows whether a panel is better" in no_labels
     assert not Path("runs/panel-001").exists()
 
 
-def test_pairs_are_joined_by_their_margins_and_measured_by_accuracy(capsys):
+def test_pairs_are_joined_by_their_margins_and_measured_by_accuracy():
     rng = np.random.default_rng(3)
     pairs, replies, margins = [], [], []
     for n in range(60):
@@ -158,7 +149,7 @@ def test_pairs_are_joined_by_their_margins_and_measured_by_accuracy(capsys):
     flags = ["--pairwise", "tldr_concise", "--data", write_jsonl("pairs.jsonl", pairs)]
     flags += ["--replies", write_jsonl("r.jsonl", replies)]
     flags += ["--scores", write_jsonl("s.jsonl", margins), "tldr_concise@embedded"]
-    result = join(capsys, *flags)
+    result = json_of(panel.command, *flags)
     assert result["kind"] == "pairwise"
     # Of 15 pairs held out, each is right, wrong or half right.
     share = 30 * result["test"]["panel"]["value"]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from command_runs import json_of, run
 from jsonl import read_jsonl, write_jsonl
-from rating_files import verdict_flags, write_ratings, write_scores
+from rating_files import rating_flags, verdict_flags
 from tuned_judges import tuned_on
 
 import data
@@ -18,13 +18,6 @@ pytestmark = pytest.mark.usefixtures("here")
 
 AGAINST = ("--against", "old")
 PEOPLE = [1, 0] * 200
-
-
-def of_ratings(new, old):
-    """Flags of recorded judges beside people who rate documents as the old judge does."""
-    flags = ["--dimension", "charm", "--data", write_ratings("labels.jsonl", old)]
-    flags += ["--scores", write_scores("new.jsonl", new)]
-    return [*flags, "--scores", write_scores("old.jsonl", old)]
 
 
 def flip(*rows):
@@ -119,7 +112,7 @@ def test_undecided_swaps_exit_with_3_and_say_how_many_labels_decide():
 def test_for_ratings_the_rows_with_the_largest_changes_are_shown():
     """In twenty documents of four the new judge turns the order of the last one round."""
     people = [[1, 2, 3, 4]] * 20
-    flags = [*of_ratings([*people[:19], [4, 3, 2, 1]], people), *AGAINST]
+    flags = [*rating_flags(people, new=[*people[:19], [4, 3, 2, 1]], old=people), *AGAINST]
     result = json_of(command, *flags, code=3)
     # Rho is -1 in place of 1 in one document of twenty.
     assert result["difference"]["value"] == pytest.approx(-0.1)
@@ -131,7 +124,8 @@ def test_for_ratings_the_rows_with_the_largest_changes_are_shown():
 
 def test_a_change_in_the_third_decimal_is_shown():
     people = [[0.911, 0.912, 0.913, 0.914]] * 20
-    flags = [*of_ratings([*people[:19], [0.914, 0.912, 0.913, 0.911]], people), *AGAINST]
+    new = [*people[:19], [0.914, 0.912, 0.913, 0.911]]
+    flags = [*rating_flags(people, new=new, old=people), *AGAINST]
     assert "0.911 → 0.914 (people 0.911)" in run(command, *flags).stdout
 
 
@@ -162,7 +156,7 @@ def test_equal_judges_of_ratings_pass_by_the_rule_of_three(documents, code):
     What was met on none of n documents may be met on 3 / n: 3 x 24 / 23 / .03 is 104.
     """
     people = [[1, 2, 3, 4]] * documents
-    result = json_of(command, *of_ratings(people, people), *AGAINST, code=code)
+    result = json_of(command, *rating_flags(people, new=people, old=people), *AGAINST, code=code)
     assert result["difference"]["low"] == pytest.approx(-3 * 24 / 23 / documents, rel=0.05)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from command_runs import json_of, run
 from jsonl import read_jsonl, write_jsonl
-from rating_files import write_ratings, write_scores
+from rating_files import rating_flags, write_ratings, write_scores
 from tuned_judges import tuned_on
 
 import data
@@ -23,12 +23,6 @@ pytestmark = pytest.mark.usefixtures("here")
 
 FIVE_PEOPLE = [[1, 2, 3], [1, 2, 3], [1, 2, 3], [1, 2, 3], [2, 2, 2]]
 FIVE_SCORES = [[1, 2, 3], [3, 2, 1], [2, 2, 2], [1, 4, 5], [1, 2, 3]]
-
-
-def of_scores(judge, people=FIVE_PEOPLE):
-    """Arguments that verify these scores against people's."""
-    flags = ["--scores", write_scores("s.jsonl", judge), "--dimension", "charm"]
-    return [*flags, "--data", write_ratings("l.jsonl", people)]
 
 
 def test_labels_of_which_1_is_the_best_are_told_and_reversed():
@@ -50,7 +44,7 @@ def test_labels_of_which_1_is_the_best_are_told_and_reversed():
 
 
 def test_the_headline_is_rho_by_both_conventions():
-    code, out, err = run(command, *of_scores(FIVE_SCORES))
+    code, out, err = run(command, *rating_flags(FIVE_PEOPLE, s=FIVE_SCORES))
     text = " ".join(out.split())
     # Three pairs in order, three reversed, three tied, three in order: 7.5 of 12 alike.
     assert "ordered as people do: 62%; 25% tied, which count half; a coin" in text
@@ -64,17 +58,17 @@ def test_the_headline_is_rho_by_both_conventions():
 def test_too_many_failures_fall_short():
     judge = [list(row) for row in FIVE_SCORES]
     judge[0][0] = judge[1][0] = None
-    result = run(command, *of_scores(judge))
+    result = run(command, *rating_flags(FIVE_PEOPLE, s=judge))
     assert (result.code, "2 outputs got no score." in result.stdout) == (1, True)
     assert "13.3% of the judgements failed (2 of 15); at most 10% may" in result.err
-    assert json_of(command, *of_scores(judge), code=1)["short"]
+    assert json_of(command, *rating_flags(FIVE_PEOPLE, s=judge), code=1)["short"]
     # One of 15 is within a tenth.
     judge[1][0] = 3
-    assert run(command, *of_scores(judge)).code == 0
+    assert run(command, *rating_flags(FIVE_PEOPLE, s=judge)).code == 0
 
 
 def test_the_all_flag_prints_every_level_and_coefficient():
-    arguments = of_scores(FIVE_SCORES)
+    arguments = rating_flags(FIVE_PEOPLE, s=FIVE_SCORES)
     first, everything = (run(command, *arguments, *more).stdout for more in ((), ("--all",)))
     assert everything.startswith(first)
     rest = everything.removeprefix(first).splitlines()
@@ -88,13 +82,13 @@ def test_the_all_flag_prints_every_level_and_coefficient():
 def test_agreement_is_printed_for_judge_and_annotators_and_among_annotators():
     """The judge gives ann's labels; bob's are larger by one."""
     labels = [[1.0 + (d + s) % 4 for s in range(3)] for d in range(16)]
-    flags = of_scores(labels, labels)
+    flags = rating_flags(labels, s=labels)
     rows = [
         {**row, "ratings": {}, "annotations": {"charm": {"ann": label, "bob": label + 1}}}
-        for row in read_jsonl("l.jsonl")
+        for row in read_jsonl("labels.jsonl")
         for label in row["ratings"].values()
     ]
-    write_jsonl("l.jsonl", rows)
+    write_jsonl("labels.jsonl", rows)
     out = run(command, *flags, "--all").stdout
     # Of 48 outputs 12 have each of 1 to 4: the variance of either is 1.25, the gap 1.
     kappa = 1 - 1 / (1.25 + 1.25 + 1)
@@ -105,7 +99,7 @@ def test_agreement_is_printed_for_judge_and_annotators_and_among_annotators():
     assert [one["annotator"] for one in people["agreement"]["judge"]] == ["ann", "bob"]
     assert people["one_annotator"]["gap"]["value"] == pytest.approx(0)
     assert people["bound"] == pytest.approx(people["reliability"] ** 0.5)
-    assert "people" not in json_of(command, *of_scores(FIVE_SCORES))
+    assert "people" not in json_of(command, *rating_flags(FIVE_PEOPLE, s=FIVE_SCORES))
 
 
 SUBJECT = judges.load("relevance").subject
@@ -204,7 +198,7 @@ def test_pairs_lead_with_accuracy_its_interval_n_and_ties():
 
 
 def test_equal_scores_fall_short_of_a_floor():
-    flags = [*of_scores([[4] * len(ratings) for ratings in FIVE_PEOPLE]), "--min-spearman", "0.3"]
+    flags = [*rating_flags(FIVE_PEOPLE, s=[[4] * 3] * 5), "--min-spearman", "0.3"]
     code, out, err = run(command, *flags)
     assert code == 1
     assert "falls short: outputs that people order all get the same score" in " ".join(err.split())

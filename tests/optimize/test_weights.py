@@ -1,10 +1,10 @@
 """Documents drawn with unequal chances: weighted by hand, by repeating documents, by simulation."""
 
 import itertools
-import json
 
 import numpy as np
 import pytest
+from command_runs import json_of, output_of, run
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonl import write_jsonl
@@ -180,29 +180,24 @@ def files(here):
     ]
 
 
-def test_estimate_weighs_labels_of_a_second_file(files, capsys):
-    assert estimate.command([*files, "--json"]) == 0
-    result = json.loads(capsys.readouterr().out)
+def test_estimate_weighs_labels_of_a_second_file(files):
+    result = json_of(estimate.command, *files)
     mean = result["estimates"]["mean"]
     # 20 fails weigh 2 each, 27 passes 6: a fifth fails of all, and of the labels 20 of 47.
     assert mean["labels_only"]["value"] == pytest.approx(162 / 202)
     assert mean["low"] < 0.8 < mean["high"]
     assert (result["weighted"], mean["n_labels"], mean["n_judgements"]) == (True, 47, 153)
-    assert estimate.command(files) == 0
-    line = "  Weighted: documents were drawn with unequal chances."
-    assert line in capsys.readouterr().out.splitlines()
+    line = "Weighted: documents were drawn with unequal chances."
+    assert line in output_of(estimate.command, *files)
 
 
-def test_verify_measures_labels_without_their_outputs(files, capsys):
+def test_verify_measures_labels_without_their_outputs(files):
     data = ["--data", files[3], *files[4:]]
-    assert estimate.command(data) == 1
-    err = capsys.readouterr().err
-    assert "153 scores are of outputs that the file lacks" in err
-    assert "--annotations FILE" in err
-    assert verify.command([*data, "--all"]) == 0
+    result = run(estimate.command, *data)
+    assert (result.code, "--annotations FILE" in result.err) == (1, True)
+    assert "153 scores are of outputs that the file lacks" in result.err
     remark = "Left out at dataset level: tau-b (no weighted form)."
-    assert remark in capsys.readouterr().out.splitlines()
+    assert remark in output_of(verify.command, *data, "--all")
     # The floor is held by the weighted rate.
-    assert verify.command([*data, "--json", "--min-tpr", "0.999"]) == 1
-    tpr = json.loads(capsys.readouterr().out)["tpr"]
-    assert verify.command([*data, "--min-tpr", str(tpr["low"] - 1e-6)]) == 0
+    tpr = json_of(verify.command, *data, "--min-tpr", "0.999", code=1)["tpr"]
+    assert run(verify.command, *data, "--min-tpr", tpr["low"] - 1e-6).code == 0

@@ -49,6 +49,18 @@ def write_scores(path: Path | str, judge: Table) -> str:
     return write_jsonl(path, rows)
 
 
+def score_flags(**scores_by_judge: Table) -> list[str]:
+    """Flags for recorded judges of `charm`, each in a file of its name."""
+    paths = [write_scores(f"{name}.jsonl", scores) for name, scores in scores_by_judge.items()]
+    return [word for path in paths for word in ("--scores", path)]
+
+
+def rating_flags(people: Table, **scores_by_judge: Table) -> list[str]:
+    """Flags for people's ratings on `charm`, and for recorded judges."""
+    data = ["--dimension", "charm", "--data", write_ratings("labels.jsonl", people)]
+    return [*data, *score_flags(**scores_by_judge)]
+
+
 def verdict_flags(
     people: Sequence[float] | None,
     *,
