@@ -12,7 +12,7 @@ from dspy_judges.startup import run as start
 from judges.labels.types import LabelError
 from judges.labels.values import Scale
 from judges.tables.problems import count_text
-from judges.terminal import print_error
+from judges.terminal import print_error, wrap_lines
 from optimize.figures.as_json import JsonObject, fields_json
 from optimize.figures.as_text import figure_text, number_text
 from optimize.inputs.flags import CommandOutcome, CommandParser, add_estimate_flags, run_and_print
@@ -171,10 +171,10 @@ def estimate_lines(result: EstimateResult) -> list[str]:
     figure_name = "true rate" if result.is_rate else "true mean"
     labels_only, judge_only = figure_text(overall.labels_only), number_text(overall.judge_only)
     lines = [
-        f"{result.dimension}: {figure_name} of outputs like these {figure_text(overall)}, if the "
-        "labelled outputs are a random sample",
-        f"  n={overall.n_labels} labels, {overall.n_judgements} judgements, "
-        f"{overall.n_documents} documents ({overall.n_failed} failed)",
+        f"{result.dimension}: {figure_name} of outputs like these {figure_text(overall)}",
+        "  if the labelled outputs are a random sample",
+        f"  {overall.n_labels:,} outputs with labels, {overall.n_judgements:,} without, "
+        f"{overall.n_documents:,} documents ({overall.n_failed:,} not judged)",
         f"  labels alone {labels_only}; the judge alone {judge_only}",
     ]
     if result.is_weighted:
@@ -200,14 +200,15 @@ def estimate_lines(result: EstimateResult) -> list[str]:
     for name, system_estimate in result.estimate_by_system.items():
         line = f"{name}: too few labels (at least two documents need labels)"
         if system_estimate is not None:
-            line = f"{name}: {figure_text(system_estimate)} n={system_estimate.n_labels} labels"
+            labels_text = count_text(system_estimate.n_labels, "label")
+            line = f"{name}: {figure_text(system_estimate)}, {labels_text}"
         if pair := pair_by_system.get(name):
             difference = IntervalEstimate(pair.estimate.value, pair.simultaneous_interval)
             line += f"; {best} less {name} {figure_text(difference, signed=True)}"
         lines.append(line)
     if differences:
         lines.append("Differences are on shared documents; all their intervals hold at once.")
-    return lines
+    return wrap_lines(*lines)
 
 
 if __name__ == "__main__":

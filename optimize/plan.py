@@ -18,7 +18,7 @@ from judges.labels.types import LabelledSet
 from judges.labels.values import Scale
 from judges.tables.atomic_write import write_atomically
 from judges.tables.problems import count_text
-from judges.terminal import wrap_lines
+from judges.terminal import print_note, wrap_lines
 from optimize.figures.as_json import JsonObject, figure_json, to_json
 from optimize.figures.as_text import TOO_FEW_FOR_INTERVAL, command_text, figure_text
 from optimize.inputs.flags import (
@@ -116,6 +116,8 @@ class PlanResult:
     dimension: str
     n_documents: int
     n_labelled: int
+    n_all_outputs: int
+    n_labelled_outputs: int
     target_width: float
     figures: Mapping[str, PlannedFigure]
     label_needs: list[LabelsNeeded] | None = field(default=None, metadata={"json": "decisions"})
@@ -166,6 +168,8 @@ def plan(flags: argparse.Namespace) -> CommandOutcome:
         dimension=task.dimension,
         n_documents=n_labelled + unlabelled_documents.size,
         n_labelled=n_labelled,
+        n_all_outputs=len(scored_items.items),
+        n_labelled_outputs=len(labelled_items.items),
         target_width=flags.target_width,
         figures=figures,
         label_needs=label_needs or None,
@@ -213,6 +217,8 @@ def _read_labels_so_far(flags: argparse.Namespace) -> Task:
         outputs = read_items(flags.file, map=label_source.options.mapping)
         assert isinstance(outputs, LabelledSet)
         if not outputs.reading.ratings:
+            for note in outputs.notes:
+                print_note(f"note: {note}")
             dimension = dimension_name(flags.dimension) if flags.dimension else ""
             return task_on_all_outputs(outputs, dimension)
     return read_task_on_all_outputs(label_source, flags.dimension)
@@ -304,18 +310,22 @@ def _label_flags(flags: argparse.Namespace, labels: LabelledSet, name: str) -> d
 def plan_lines(result: PlanResult) -> list[str]:
     n_left = result.n_documents - result.n_labelled
     documents_text = count_text(result.n_documents, "document")
-    sentence = f"{result.n_labelled:,} of {documents_text} labelled"
+    outputs_text = count_text(result.n_all_outputs, "output")
+    sentences = [
+        f"Labelled: {result.n_labelled:,} of {documents_text}, {result.n_labelled_outputs:,} of "
+        f"{outputs_text}."
+    ]
     label_needs = result.label_needs or ()
     if result.figures:
-        sentence += f"; how many more give a width of {result.target_width:g}:"
-    elif len(label_needs) == 1:
-        sentence += "."
-    else:
+        sentences.append(f"More documents (outputs) for a width of {result.target_width:g}:")
+    elif len(label_needs) != 1:
         with_scores = " with scores" if result.n_labelled >= MIN_LABELLED_DOCUMENTS else ""
-        need_text = f"a plan needs {MIN_LABELLED_DOCUMENTS}{with_scores}"
-        sentence += f"; {need_text}, so a random round comes first."
-    sentences = [sentence, *(f"{needed}." for needed in label_needs)]
-    sentences += [_figure_line(name, figure, n_left) for name, figure in result.figures.items()]
+        sentences.append(
+            f"A plan needs {MIN_LABELLED_DOCUMENTS} labelled documents{with_scores}, so a random "
+            "round comes first."
+        )
+    sentences += [f"{needed}." for needed in label_needs]
+    sentences += [_figure_line(name, figure, result) for name, figure in result.figures.items()]
     if not (result.next_command and result.n_outputs_to_label):
         return wrap_lines(*sentences, f"Nothing {'more' if n_left else 'is left'} to label.")
     if result.other_labels:
@@ -330,16 +340,18 @@ def plan_lines(result: PlanResult) -> list[str]:
     return [*wrap_lines(*sentences, f"{result.file_to_label}: {drawn_text}"), result.next_command]
 
 
-def _figure_line(name: str, planned_figure: PlannedFigure, n_unlabelled: int) -> str:
-    """Return the line on a figure; `n_unlabelled` documents have no label."""
+def _figure_line(name: str, planned_figure: PlannedFigure, result: PlanResult) -> str:
+    """Return the line on a figure: its value, its width, and how many more labels it needs."""
     width, n_more = planned_figure.width, planned_figure.n_more_documents
+    n_unlabelled = result.n_documents - result.n_labelled
     width_text = TOO_FEW_FOR_INTERVAL if width is None else f"width {width:.3f}"
     if n_more is None:
         need_text = f"not by all {n_unlabelled:,} left" if n_unlabelled else "not reached"
     elif n_more == 0:
         need_text = "reached"
     else:
-        need_text = f"about {n_more:,} more" + (" for one" if width is None else "")
+        n_outputs = round(n_more * result.n_all_outputs / result.n_documents)
+        need_text = f"about {n_more:,} ({n_outputs:,})" + (" for one" if width is None else "")
     return f"{name:<17}  {figure_text(planned_figure.figure)}, {width_text}: {need_text}"
 
 

@@ -87,7 +87,7 @@ class TableRun:
             phrases = [
                 f"{name} from {column}"
                 for name, column in column_by_text.items()
-                if name_key(name) != name_key(column)
+                if column not in column_by_name.values() and name_key(name) != name_key(column)
             ]
             if phrases:
                 print_note(f"note: {judge_name} reads {' and '.join(phrases)}")

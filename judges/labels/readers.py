@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import filterfalse
 from pathlib import Path
 from typing import Literal
 
@@ -13,6 +14,7 @@ from judges.labels.cells import without_keys
 from judges.labels.columns import VOTE_COLUMNS, Columns
 from judges.labels.conversations import columns_with_texts
 from judges.labels.export_reader import convert_tool_export
+from judges.labels.names import is_text_name
 from judges.labels.options import MappingValue, ReadOptions, read_options
 from judges.labels.outputs import no_labels_error, read_outputs
 from judges.labels.pairs import find_response_columns, holds_pairs, read_pair_rows
@@ -30,6 +32,8 @@ from judges.tables.problems import Problem, Problems, UnreadableError, joined_na
 # no column: `values` holds the numbers for words, `scale` the scale, `turns` is "last" or "all".
 ColumnMapping = Mapping[str, MappingValue] | str | Path
 FileOrRows = str | Path | Rows
+# The roles of columns that rows have before people label them.
+_UNLABELLED_ROLES = ("id", "group", "system", "system_a", "system_b", "response_a", "response_b")
 # What the rows of a table are read as. For "", the table's columns decide.
 ItemKind = Literal["outputs", "pairs", ""]
 
@@ -176,6 +180,8 @@ def _read_table(
 ) -> AnyLabels:
     """Read a table as outputs or pairs. Raises UnreadableError for pairs if outputs are needed."""
     columns, options = _prepare_table(columns), columns.options
+    if not options.reads_labels:
+        columns = _without_missing_labels(columns)
     if annotation_ratings is not None:
         # With --map, the user may name columns of both files. Leave out those of the second file.
         second_file_columns = annotation_ratings.rating_columns.columns.columns_by_name
@@ -203,6 +209,23 @@ def _read_table(
             advice = "plan cannot plan pairs; label them by dspy-judges label FILE --pairwise NAME"
         raise UnreadableError("pairs", fault, advice)
     return with_weights_and_scales(read_outputs(columns, annotation_ratings), columns)
+
+
+def _without_missing_labels(columns: Columns) -> Columns:
+    """Return the columns without each --map of a missing column of labels, and add a note on it.
+
+    A mapping file may name columns that the rows will only have once people have labelled them.
+    """
+    missing_by_name = {
+        name: missing_columns
+        for name, user_columns in columns.columns_by_name.items()
+        if (missing_columns := [*filterfalse(columns.has_column, user_columns)])
+        and not (is_text_name(name) or name in _UNLABELLED_ROLES)
+    }
+    for name, missing_columns in missing_by_name.items():
+        note = f"{name} is not read: there is no column {joined_names(missing_columns)}"
+        columns.problems.notes.append(note)
+    return columns.with_user_columns(without_keys(columns.columns_by_name, missing_by_name))
 
 
 def _prepare_table(columns: Columns) -> Columns:

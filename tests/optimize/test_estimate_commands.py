@@ -70,16 +70,17 @@ def test_a_system_without_labels_has_no_mean(files):
 def test_estimates_are_printed_with_interval_and_counts(files):
     mean = json_of(estimate, *files)["estimates"]["mean"]
     lines = run(estimate, *files).stdout.splitlines()
-    first, counts, alone, size, labels, plain, tuned, about = lines
+    first, condition, counts, alone, size, labels, plain, tuned, about = lines
     value, low, high, given_low = (f"{mean[n]:.3f}" for n in ("value", "low", "high", "given_low"))
-    assert first.startswith(f"clarity: true mean of outputs like these {value} [{low}, {high}]")
+    assert first == f"clarity: true mean of outputs like these {value} [{low}, {high}]"
+    assert condition == "  if the labelled outputs are a random sample"
     # The judge failed on both outputs of one document.
-    assert counts == "  n=40 labels, 78 judgements, 59 documents (2 failed)"
+    assert counts == "  40 outputs with labels, 78 without, 59 documents (2 not judged)"
     assert alone.startswith("  labels alone 2.")
     assert size == "  Even labels on all outputs would not halve the interval."
     assert labels.startswith(f"  of these 118 outputs themselves {value} [{given_low}, ")
     assert mean["low"] < mean["given_low"] < mean["given_high"] < mean["high"]
-    assert "n=20 labels; tuned less plain +" in plain
+    assert ", 20 labels; tuned less plain +" in plain
     assert (tuned[:9], "less" in tuned) == ("tuned: 3.", False)
     assert about.startswith("Differences are on shared documents; ")
     relabel(annotations={"clarity": [3]})

@@ -125,7 +125,7 @@ def test_check_and_plan_give_the_same_number_of_labels():
     outputs = [{"id": f"r{i}", "output": f"Text {i}."} for i in range(1000)]
     words = [write_jsonl("outputs.jsonl", outputs), "--min-tnr", ".8"]
     out = output_of(plan, *words, "--labels", labels, "--min-tpr", ".8")
-    assert out.startswith(f"200 of 1,000 documents labelled. {line}")
+    assert out.startswith(f"Labelled: 200 of 1,000 documents, 200 of 1,000 outputs. {line}")
     assert " outputs.next.jsonl: 356 docu" in out
     # Without labels no base rate is known, and a random round comes first.
     first = json_of(plan, *words, "--out", "first.jsonl")

@@ -44,12 +44,14 @@ def lines_of(*words, code=0):
 
 def test_each_figure_has_a_line_before_the_label_command():
     write_labels(range(60))
-    first, rate, balanced, tpr, tnr, sample, command = lines_of(*LINE)
-    assert first == "60 of 200 documents labelled; how many more give a width of 0.15:"
+    labelled, title, rate, balanced, tpr, tnr, sample, command = lines_of(*LINE)
+    assert labelled == "Labelled: 60 of 200 documents, 60 of 200 outputs."
+    assert title == "More documents (outputs) for a width of 0.15:"
     assert rate.startswith("true rate          0.7")
     assert balanced.startswith("balanced accuracy  0.900 [")
     # An interval shrinks by the root of the number of documents.
     width = float(balanced.split()[-4].rstrip(":"))
+    assert balanced.endswith(f"({balanced.split()[-2]})")
     assert int(balanced.split()[-2]) == pytest.approx(60 * (width / 0.15) ** 2 - 60, abs=1)
     assert tpr.endswith(": reached")
     assert tnr.endswith(": not by all 140 left")
@@ -66,7 +68,7 @@ def test_each_figure_has_a_line_before_the_label_command():
     wide = [f"o{n},{'pass' if TRUE[n] else 'fail'}" for n in range(60)]
     Path("done.csv").write_text("\n".join(["id,ok", *wide]))
     *figures, separate, _, _, command = lines_of("--labels", "done.csv", *LINE[2:])
-    assert figures == [first, rate, balanced, tpr, tnr]
+    assert figures == [labelled, title, rate, balanced, tpr, tnr]
     assert separate.startswith("The next labels go into a file of their own. To use those in done")
     assert command.endswith("--out outputs.ok.jsonl")
 
@@ -75,35 +77,38 @@ def test_whole_documents_are_written_together():
     write_outputs(4)
     write_labels(range(100))
     lines = lines_of(*LINE, "--target-width", "0.1", "--out", "next.jsonl")
-    assert lines[0].startswith("25 of 50 documents labelled")
+    assert lines[0] == "Labelled: 25 of 50 documents, 100 of 200 outputs."
+    balanced = lines_of(*LINE, "--target-width", "0.14", "--out", "few.jsonl")[3]
+    assert balanced.endswith("width 0.162: about 9 (36)")
     groups = [row["group"] for row in read_jsonl("next.jsonl")]
     assert groups == [group for group in dict.fromkeys(groups) for _ in range(4)]
 
 
 def test_without_labels_a_random_first_round_is_drawn():
-    summary, sample, command = first = lines_of()
-    assert summary == "0 of 200 documents labelled; a plan needs 20, so a random round comes first."
+    labelled, round_line, sample, command = first = lines_of()
+    assert labelled == "Labelled: 0 of 200 documents, 0 of 200 outputs."
+    assert round_line == "A plan needs 20 labelled documents, so a random round comes first."
     assert sample == "outputs.next.jsonl: 30 documents, 30 outputs, drawn at random; next:"
     assert command.endswith("label outputs.next.jsonl --dimension NAME --out outputs.NAME.jsonl")
     assert lines_of() == first
     write_labels(range(12))
     (line,) = lines_of(*LABELS, code=1)
     assert "outputs.next.jsonl exists already; delete it, or name another --out" in line
-    sample = lines_of(*LINE, "--out", "next.jsonl")[1]
+    sample = lines_of(*LINE, "--out", "next.jsonl")[2]
     assert sample.startswith("next.jsonl: 18 documents")
     write_labels(range(40))  # without scores only the mean is planned
-    _, rate, _, _ = lines_of(*LABELS, "--out", "more.jsonl")
+    _, _, rate, _, _ = lines_of(*LABELS, "--out", "more.jsonl")
     assert rate.startswith("true rate          0.750 [")
 
 
 def test_nothing_is_planned_if_nothing_is_needed():
     write_labels(range(N))
     lines = lines_of(*LINE, "--target-width", "0.01")
-    assert lines[1].endswith(": not reached")
+    assert lines[2].endswith(": not reached")
     assert lines[-1] == "Nothing is left to label."
     write_labels(range(100))
     lines = lines_of(*LINE, "--target-width", "0.9")
-    assert all(line.endswith(": reached") for line in lines[1:-1])
+    assert all(line.endswith(": reached") for line in lines[2:-1])
     assert lines[-1] == "Nothing more to label."
     assert not Path("outputs.next.jsonl").exists()
 
@@ -124,7 +129,7 @@ def test_ratings_are_planned_by_mean_and_rho():
     scores = [*(np.array(ratings) + rng.normal(size=60)).tolist(), *rng.uniform(1, 5, 140).tolist()]
     rows = [{"id": f"o{n}", "score": round(score, 2)} for n, score in enumerate(scores)]
     lines = lines_of(*LABELS, "--scores", write_jsonl("tone.jsonl", rows))
-    assert [line.split("  ")[0] for line in lines[1:3]] == ["true mean", "dataset-level rho"]
+    assert [line.split("  ")[0] for line in lines[2:4]] == ["true mean", "dataset-level rho"]
     assert lines[-1].endswith("--dimension tone --scale 1-5 --out done.jsonl")
     assert max(map(len, lines[:-1])) <= 80
 
@@ -149,6 +154,15 @@ def test_wrong_usage_gives_one_line(words, code, reason):
     (line,) = lines_of(*words, code=code)
     assert reason in line
     assert not Path("outputs.next.jsonl").exists()
+
+
+def test_a_mapping_may_name_columns_that_outputs_get_when_they_are_labelled():
+    mapping = ("--map", "ok=verdict", "--map", "output=T", "--map", "group=group")
+    (line,) = lines_of(*mapping, code=1)
+    assert "'T': there is no such column" in line
+    result = run(plan, "outputs.jsonl", *mapping[:2])
+    assert "Labelled: 0 of 200 documents" in result.stdout
+    assert "note: ok is not read: there is no column verdict" in result.err
 
 
 def test_a_mapping_may_name_columns_of_the_outputs_and_of_the_labels():
