@@ -9,7 +9,6 @@ import dspy
 import numpy as np
 import pandas as pd
 import pytest
-from jsonl import read_jsonl
 from label_files import file_of, refusal
 from processes import run_python
 
@@ -18,7 +17,6 @@ import optimize
 from optimize.tuning.settings import Settings
 
 ROOT = Path(__file__).parents[1]
-STARTER = ROOT / "data" / "starter" / "outputs.jsonl"
 TEXTS = ["The bridge is open.", "The town met.", "It rains."] * 4
 ROWS: list[dict[str, Any]] = [
     {"Nr": f"o{i}", "group": f"d{i // 3}", "document": f"On day {i // 3} the town met."}
@@ -52,24 +50,6 @@ def test_measure_takes_a_frame_and_gives_one_back():
     assert list(frame["human"]) == pytest.approx(people)
     assert list(frame["text_summary"]) == [row["summary"] for row in ROWS]
     assert frame["score_failure"].isna().all()
-
-
-@pytest.mark.usefixtures("here")
-def test_a_run_on_a_frame_goes_on_with_its_labels():
-    rows = read_jsonl(STARTER)[:162]
-    starter = pd.DataFrame([{**row, "good": row.pop("ratings")["fluency"]} for row in rows])
-    flags: dict[str, Any] = {"map": {"fluency": "good"}, "out": "run", "max_calls": 500}
-    run = optimize.tune("fluency", starter, **flags)
-    assert run.summary["data"]["n_outputs"] == len(starter)
-    # As a kill before its end leaves it.
-    page = run.report.read_bytes()
-    run.report.unlink()
-    with pytest.raises(optimize.RunFolderError, match="it had other labels"):
-        optimize.tune("fluency", starter[1:], **flags)
-    again = optimize.tune("fluency", starter, **flags)
-    assert {**again.summary, "seconds": 0} == {**run.summary, "seconds": 0}
-    # But for the digits of its seconds.
-    assert len(again.report.read_bytes()) == pytest.approx(len(page), abs=2)
 
 
 def test_the_keywords_of_tune_are_the_settings_of_a_run_with_their_defaults():

@@ -186,16 +186,6 @@ def test_the_last_line_asks_for_a_definition_and_takes_it(column, earns):
     assert next_words(out) == ["--dimension", f"{column}=It is kind.", "--data", "sheet.csv"]
 
 
-@pytest.mark.parametrize(("low", "high"), [(0, 1), (1, 3)])
-def test_for_fractions_on_a_short_scale_the_last_line_says_any_scale(low, high):
-    rows = [f"Ask {n}?,Answer {n}.,{low + (high - low) * (n % 5) / 4}" for n in range(12)]
-    code, out, _ = run(command, file_of("\n".join(["input,output,charm", *rows]), "sheet.csv"))
-    spec = "charm=one line that says what earns a high rating"
-    words = ["--dimension", spec, "--data", "sheet.csv", "--scale", "any"]
-    assert (code, next_words(out.partition("\ndefine ")[0])) == (0, words)
-    assert "add --scale any: " in run(tune, *words[:-2], "--dry-run").err
-
-
 def test_a_command_with_which_tuning_cannot_start_is_not_suggested():
     rows = [f"{n},Short text {n}.,{n % 5 + 1}" for n in range(12)]
     out = run(command, file_of("\n".join(["id,summary,relevance", *rows]))).out

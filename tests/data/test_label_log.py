@@ -202,17 +202,6 @@ def lines(value: str, *, words: bool = False) -> list[dict[str, Any]]:
     return [*rows, rows[0] | {"changed_after": "annotators"}, rows[1] | {"rating": None}]
 
 
-def test_ratings_are_checked_and_the_last_rating_counts():
-    file = write_jsonl("outputs.relevance.jsonl", lines("relevance"))
-    page = output_of(check, file)
-    assert "relevance: 1 to 5, 180 outputs rated by 2 annotators" in page
-    assert "text document; text summary; ratings rating comments comment" in page
-    assert "1 label changed after the annotator saw others'" in page
-    assert "not read" not in page
-    labelled = data.read_labels(file).outputs
-    assert [len(output.ratings["relevance"]) for output in labelled] == [1] + [2] * 179
-
-
 def test_labels_of_pass_and_fail_give_a_verdict_judge_with_these_words():
     file = write_jsonl("outputs.helpful.jsonl", lines("helpful", words=True))
     assert "2 annotators: " in output_of(check, file)

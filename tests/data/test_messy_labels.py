@@ -262,9 +262,3 @@ def test_a_rating_without_an_annotator_is_one_more_annotators(annotators):
     others = [(f"o{n}", "a", f"Ask {n}.", f"Say {n}.", n % 5 + 1) for n in range(2, 8)]
     labelled = data.read_labels(file_of(csv_of(header, *rows, *others)))
     assert {*labelled.outputs[0].ratings["relevance"]} == {5, 4}
-
-
-@pytest.mark.parametrize("name", ["Note", "rank"])
-def test_a_note_says_that_the_lowest_may_be_the_best(name):
-    notes = data.read_labels(file_of(table(("Frage", "Antwort"), **{name: MARKS}))).notes
-    assert any("reverse them: --values 1=3,2=2,3=1" in note for note in notes)

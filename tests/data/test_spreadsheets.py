@@ -7,7 +7,6 @@ import pytest
 from label_files import csv_of, file_of, refusal, workbook
 from openpyxl import load_workbook
 
-import data
 from judges.tables.formats import Table, read_table
 from judges.tables.problems import Problems
 from optimize.measuring.recorded import RecordingError, read_own_scores
@@ -94,12 +93,6 @@ def test_rows_have_the_numbers_that_a_spreadsheet_shows():
 
 
 TABLE: list[list[object]] = [CELLS[0], *[[*cells[:3], int(cells[3])] for cells in CELLS[1:]]]
-
-
-def test_a_workbook_reads_as_the_csv_it_could_be():
-    path = workbook(*TABLE)
-    assert rows_of(path) == TABLE
-    assert data.read_labels(path).outputs == data.read_labels(file_of(TEXT)).outputs
 
 
 def test_a_problem_in_a_workbook_has_the_sheets_own_row():

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from prompts import reprompt
 
 from judges.judge import Judge
-from judges.modules import RatingJudge
 from judges.prompt import (
     FIELD_HEADER_PATTERN,
     THOUGHT_END,
@@ -111,16 +110,6 @@ def test_a_program_repeats_an_unreadable_request_as_its_judge_does():
     with dspy.context(lm=lm_of(engine)), pytest.raises(AdapterParseError):
         judge.program()(**TEXTS)
     assert len({request.messages[-1].text for request in engine.requests[4:]}) == 3
-
-
-def test_new_instructions_and_demos_reach_the_model_and_come_back(always_four):
-    program = RatingJudge(RELEVANCE)
-    program.judge.signature = program.judge.signature.with_instructions("Rate what matters.")
-    program.judge.demos = [dspy.Example(augmented=True, **DEMO)]
-    program(**TEXTS)
-    assert "Rate what matters." in always_four.requests[0].system
-    prompt = Judge.from_program(program, RELEVANCE).prompt
-    assert (prompt.instruction, prompt.demos) == ("Rate what matters.", (DEMO,))
 
 
 def test_a_configured_lm_and_a_predictors_own_come_first(openai_server, always_four):

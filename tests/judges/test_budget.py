@@ -5,7 +5,6 @@ import zlib
 from dataclasses import replace
 
 import pytest
-from answers import count_answers
 from behaving_model import Model, asks, echo, number, values_of
 from hypothesis import given
 from hypothesis import strategies as st
@@ -151,18 +150,6 @@ def test_a_limit_ends_a_run_at_the_first_request_that_does_not_fit():
     with pytest.raises(BudgetSpentError, match="the next request may cost"):
         responses.extend(client.run(requests))
     assert (values_of(responses), model.calls) == ([1, 2], 2)
-
-
-def test_replies_in_flight_when_the_budget_ends_are_kept(tmp_path):
-    model = Model(echo, wait=0.05)
-    for limit in (20, 20, 30):
-        store = Store(tmp_path / "s")
-        account = Budget(max_calls=limit, store=store).account()
-        with pytest.raises(BudgetSpentError):
-            list(Client(model, account=account, concurrency=8).run(asks(1000)))
-        store.close()
-        assert model.calls == limit
-        assert count_answers(tmp_path / "s") == {"model": limit}
 
 
 def test_what_timed_out_stays_booked_in_the_next_start(tmp_path, short_waits):

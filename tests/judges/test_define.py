@@ -7,16 +7,8 @@ import pytest
 
 from judges.__main__ import main
 from judges.dimension import Comparison, Dimension, DimensionError
-from judges.judge import Judge
 from judges.loading import load, read_subject
 
-GROUNDED = """
-name: grounded
-definition: whether the reply uses the fact it was given
-inputs: {fact: the fact, response: the reply to judge}
-scale: [0, 1]
-anchors: {0: ignores the fact, 1: rests on it}
-"""
 KINDER = """
 name: kinder
 definition: which reply is kinder
@@ -34,15 +26,6 @@ pytestmark = pytest.mark.usefixtures("here")
 def write(text):
     Path("mine.yaml").write_text(text, encoding="utf-8")
     return "mine.yaml"
-
-
-def test_a_yaml_file_defines_a_dimension():
-    subject = read_subject(write(GROUNDED))
-    assert isinstance(subject, Dimension)
-    assert subject.inputs == {"fact": "the fact", "response": "the reply to judge"}
-    assert subject.anchors == {0: "ignores the fact", 1: "rests on it"}
-    assert "whether the reply uses the fact it was given" in subject.instruction
-    assert Judge.of(subject).texts == ("fact", "response")
 
 
 def test_a_yaml_file_defines_a_comparison():

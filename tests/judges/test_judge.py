@@ -145,15 +145,6 @@ def test_a_series_counts_failures_which_are_nan(stub):
     assert series.attrs["failures"]["no summary"] == 4
 
 
-def test_a_pairwise_judge_gives_margins_and_swaps_with_its_sides(stub):
-    judge = load("tldr_concise", stub)
-    pairs = pd.DataFrame({"post": ["p", "q"], "response_a": ["good", "bad"]})
-    assert list(judge.score(pairs.assign(response_b=["bad", "good"]))) == [1.0, -1.0]
-    assert len(stub.prompts) == 4
-    result = judge(post="p", summary_a="bad", summary_b="good")
-    assert (result.preferred, result.comparison) == ("B", "Good it is.")
-
-
 def test_a_notebook_shows_a_judge_and_runs_nothing_of_it():
     subject = replace(FLUENCY, instruction="Rate <script>alert(1)</script>.")
     html = Judge.of(subject)._repr_html_()

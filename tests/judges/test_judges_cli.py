@@ -17,7 +17,6 @@ from judges.__main__ import main
 from judges.catalog import SUBJECT_BY_NAME
 from judges.judge import Judge
 from judges.scoring import ONE_REPLY_PLAN
-from judges.tables.formats import RowWriter
 
 pytestmark = pytest.mark.usefixtures("table_folder")
 
@@ -157,22 +156,6 @@ def test_winrate_writes_verdicts_and_a_win_rate(pairs):
     first = run(main, *ask, "--out", "v.csv").stdout.splitlines()[0]
     # Three documents, so 1, 1, 1 and an added 0 and 1: .8 less 2.776 standard errors of .2.
     assert first == "tldr_concise win rate of A 1.000 [0.245, 1.000] n=6 pairs (0 ties, 0 failed)"
-
-
-@pytest.mark.parametrize(("form", "n_failed"), [("csv", 1), ("parquet", 1), ("jsonl", 0)])
-def test_an_empty_cell_fails_a_pair_and_an_empty_text_does_not(form, n_failed):
-    # The empty text can be told from a missing one in JSON Lines only.
-    empty = "" if form == "jsonl" else None
-    rows = [{"post": f"p{n}", "summary_a": "good", "summary_b": "bad"} for n in range(3)]
-    file = f"in.{form}"
-    with RowWriter(Path(file), columns=[*rows[0]]) as writer:
-        for row in [*rows, {**rows[0], "summary_b": empty}]:
-            writer.write(row)
-    ask = ["winrate", "tldr_concise", "--data", file, "--out", "o.jsonl"]
-    rates = json_of(main, *ask)
-    assert (rates["n"], rates["n_failed"]) == (4 - n_failed, n_failed)
-    reasons = [row["verdict"]["failure"] for row in read_jsonl("o.jsonl")]
-    assert reasons == [None] * 3 + (["no summary_b"] if n_failed else [None])
 
 
 def test_a_missing_column_is_named_beside_texts_in_objects():

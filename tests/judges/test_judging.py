@@ -28,14 +28,6 @@ def judge_all(
     return list(Judge.of(subject).with_plan(plan).judge_rows(rows, Client(model)))
 
 
-def test_rows_are_pulled_as_answers_are_wanted():
-    model = Model(lambda *_: "3")
-    endless = ({"summary": str(i)} for i in iter(int, 1))
-    rows = Judge.of(FLUENCY).with_plan(ONE_REPLY_PLAN).judge_rows(endless, Client(model), seed=3)
-    assert next(rows).score == 3
-    assert model.samplings[0].seed == 3
-
-
 def test_a_model_known_to_give_no_probabilities_is_asked_nothing():
     model = Model(lambda *_: "3")
     model.has_logprobs = False

@@ -28,7 +28,6 @@ SCORE = ("score", "relevance", "--data", "rows.jsonl")
 WINRATE = ("winrate", "tldr_concise", "--data", "pairs.jsonl")
 REQUESTS = {SCORE: N_ROWS, WINRATE: 2 * N_ROWS}
 STORE = Path("out.jsonl.replies.sqlite")
-Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import Any
 import dspy
 import pytest
 from catalogue import RELEVANCE
-from dspy.teleprompt import BootstrapFewShot, LabeledFewShot
+from dspy.teleprompt import LabeledFewShot
 from dspy_engine import Engine, lm_of
 from question_cases import form
 from refusals import refuses
@@ -118,22 +118,6 @@ def test_a_program_whose_questions_stand_elsewhere_is_no_judge():
     program = dspy.Predict("document, summary -> rating: Literal[1,2,3,4,5], x: Literal['a','b']")
     with pytest.raises(DimensionError, match="may not be called 'rating'"):
         Judge.from_program(program, RELEVANCE)
-
-
-def test_bootstrapped_demonstrations_have_every_answer_and_the_weights_stay(capsys):
-    rows = [dspy.Example(document=f"Document {n}.", summary="A.", rating=4) for n in range(6)]
-    trainset = [row.with_inputs("document", "summary") for row in rows]
-    optimizer = BootstrapFewShot(
-        metric=lambda example, prediction, trace: prediction.score >= 3, max_bootstrapped_demos=2
-    )
-    with dspy.context(lm=lm_of(Engine(lambda _: form(**ANSWERS)))):
-        tuned = optimizer.compile(JUDGE.program(), trainset=trainset)
-    capsys.readouterr()
-    judge = Judge.from_program(tuned, RELEVANCE)
-    # The four labelled examples answer no question, so they are not shown.
-    assert [demo["names_day"] for demo in judge.prompt.demos] == ["no", "no"]
-    assert judge.weights == WEIGHTS
-    assert ask(tuned, ANSWERS).score == SCORE
 
 
 def test_labelled_examples_are_shown_if_they_answer_the_questions():

@@ -200,12 +200,3 @@ def test_score_corrects_the_pass_rate_by_the_judges_test_errors(tmp_path, capsys
     rate = json.loads(capsys.readouterr().out)["judges"]["relevance"]["pass_rate"]
     assert rate["value"] is None
     assert "not tested on labels with this model and plan" in rate["withheld"]
-
-
-def test_pairs_have_response_a_and_response_b_under_any_names(tmp_path, capsys):
-    rows = [{"prompt": f"Q{n}?", "left": "One two.", "right": f"A{n}."} for n in range(3)]
-    table = write_jsonl(tmp_path / "p.jsonl", rows)
-    flags = ["--map", "response_a=left", "--map", "response_b=right", "--map", "prompt=prompt"]
-    out = str(tmp_path / "o.jsonl")
-    assert main(["winrate", "tldr_concise", "--data", table, *flags, "--out", out]) == 0
-    assert "n=3 pairs" in capsys.readouterr().out

@@ -79,12 +79,3 @@ def test_if_it_is_unclear_which_text_is_judged_one_flag_tells():
         texts_of(question="{}?", bot_says="This is a long reply {} to all of it.")
     texts = texts_of(question="{}?", bot_says="Reply {}.", map={"output": "bot_says"})
     assert texts == ("question", "output")
-
-
-def test_the_mapping_file_of_check_names_no_metadata_column(here):
-    about = {"output": "Say.", "date": "2026-10-01"}
-    rows = [{"input": f"{n}?", "label": n % 2, **about} for n in range(8)]
-    sheet = write_jsonl("sheet.jsonl", rows)
-    output_of(check.command, sheet, "--write-map", "map.yaml")
-    subject, _ = subject_from_labels("label", LabelSource.of(sheet, map="map.yaml"))
-    assert subject.texts == ("input", "output")

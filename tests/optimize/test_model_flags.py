@@ -10,7 +10,6 @@ from dspy_judges.errors import SettingsError
 from optimize.__main__ import command
 from optimize.run import tune
 from optimize.tuning.settings import read_settings
-from optimize.verify import command as verify
 
 JUDGE, PROPOSER = "openai/judge-1", "openai/writer-1"
 KEYS = {"JUDGE_KEY": "sk-judge-0123456789abcdef", "WRITER_KEY": "sk-writer-0123456789abcdef"}
@@ -59,12 +58,6 @@ def test_judge_and_proposer_are_asked_as_the_flags_say(folder, openai_server):
     assert command(flags) == 0
     assert len(openai_server.log) == n_sent
     assert json.loads(summary.read_text())["request_changes"] == changes
-
-
-def test_verify_asks_the_model_as_its_flags_say(folder, openai_server):
-    prices = ["--price", "1,10", "--max-cost", "1"]
-    assert verify(["relevance", "--lm", JUDGE, *OF_THE_JUDGE, *prices]) == 0
-    assert options_of(openai_server, "judge-1") == {(700, "low", f"Bearer {KEYS['JUDGE_KEY']}")}
 
 
 def settings(**values):

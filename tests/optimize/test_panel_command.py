@@ -135,27 +135,6 @@ def test_judges_that_cannot_be_joined_give_one_line(flags, message):
     assert not Path("runs/panel-001").exists()
 
 
-def test_pairs_are_joined_by_their_margins_and_measured_by_accuracy():
-    rng = np.random.default_rng(3)
-    pairs, replies, margins = [], [], []
-    for n in range(60):
-        vote, other = "AB"[n % 2], "BA"[n % 2]
-        texts = {"response_a": f"Fire {n}.", "response_b": f"Mill {n} burnt."}
-        name = {"id": f"p{n}"}
-        pairs.append({**name, **texts, "post": f"A fire in mill {n}.", "votes": [vote]})
-        choice = vote if rng.random() < 0.7 else other
-        replies.append({**name, "order_ab": choice, "order_ba": "AB"[choice == "A"]})
-        margins.append({**name, "score": float(np.tanh((-1) ** n * 0.5 + rng.normal()))})
-    flags = ["--pairwise", "tldr_concise", "--data", write_jsonl("pairs.jsonl", pairs)]
-    flags += ["--replies", write_jsonl("r.jsonl", replies)]
-    flags += ["--scores", write_jsonl("s.jsonl", margins), "tldr_concise@embedded"]
-    result = json_of(panel.command, *flags)
-    assert result["kind"] == "pairwise"
-    # Of 15 pairs held out, each is right, wrong or half right.
-    share = 30 * result["test"]["panel"]["value"]
-    assert share == pytest.approx(round(share), abs=1e-4)
-
-
 def noisy_rating(body):
     """The rating that the summary names, and an error up to 2, drawn anew for every model."""
     chance = random.Random(f"{body['model']} {body['messages']}")

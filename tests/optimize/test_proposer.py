@@ -2,7 +2,7 @@
 
 import pytest
 from behaving_model import Model
-from search_world import SEED, problem_of, search, world, write_instruction
+from search_world import SEED, problem_of, search, world
 
 from judges.client.budget import Budget
 from judges.judgement import NoScoreError
@@ -125,14 +125,6 @@ def test_a_useless_proposer_is_not_asked_again():
     # Each round asks, and asks again with the fault named.
     assert calls == [2, 4, 4]
     assert [line.endswith("asks for no more instructions") for line in lines] == [False, True]
-
-
-def test_if_the_budget_pays_for_some_replies_these_are_read():
-    model = Model(write_instruction)
-    lessons = ["one", "two", "three", "four"]
-    fresh = proposer_of(model, money=2)[0].propose(SEED.instruction, lessons, [], 1)
-    assert (model.calls, len(fresh)) == (2, len(set(fresh)))
-    assert fresh
 
 
 def test_a_limit_without_a_proposal_is_called_too_small():

@@ -4,7 +4,6 @@ import csv
 from dataclasses import replace
 from pathlib import Path
 
-import dspy
 import numpy as np
 import pytest
 from jsonl import write_jsonl
@@ -16,7 +15,6 @@ from judges.judgement import Judgement
 from judges.labels.types import LabelError
 from optimize import measure, tune
 from optimize.items import Item, Items
-from optimize.rank_optimizer import RankOptimizer
 from optimize.search.evidence import JudgedItems
 from optimize.statistics.intervals import random_generator
 from optimize.tuning.preparation import prepare_run
@@ -143,15 +141,10 @@ def test_labels_that_do_not_fit_a_judge_are_refused(
         call(judge, *file, **settings)
 
 
-def test_a_judges_own_words_need_no_flag(here):
+def test_a_judge_is_measured_on_labels_of_its_own_or_of_other_words(here):
     own = judges.Judge.of(replace(VERDICT, words=("clean", "flagged")))
-    assert measure(own, sheet(here / "own.csv", ("clean", "flagged"))).scored.has_verdicts
-
-
-def test_a_judge_of_some_words_is_measured_on_labels_of_other_words(here):
-    own = judges.Judge.of(replace(VERDICT, words=("aprobado", "suspenso")))
-    for words in (PASS, ("sí", "no")):
-        assert measure(own, sheet(here / "other.csv", words)).scored.has_verdicts
+    for words in (("clean", "flagged"), PASS, ("sí", "no")):
+        assert measure(own, sheet(here / "labels.csv", words)).scored.has_verdicts
 
 
 def test_zeros_and_ones_on_a_longer_scale_are_ratings(here):
@@ -206,20 +199,6 @@ def test_evidence_on_verdict_judges_names_verdicts_and_no_places():
         *("judge fail (pass 20%): wrong", "judge fail (pass 10%): right"),
     }
     assert all("(2 of 3 say pass)" in line for line in lines)
-
-
-def test_a_program_with_two_answers_is_tuned_on_words_or_numbers():
-    program = judges.Judge.of(VERDICT).program()
-    rng = np.random.default_rng(3)
-    rows = []
-    for row in range(40):
-        good = bool(rng.random() < 0.5)
-        texts = {"input": f"{' '.join(WORDS)} {row}", "output": WORDS[0] if good else "nothing"}
-        label = ("pass" if good else "fail") if row % 2 else float(good)
-        rows.append(dspy.Example(**texts, human=label).with_inputs("input", "output"))
-    better = RankOptimizer(quiet=True).compile(program, trainset=rows)
-    assert better(input="Ask.", output="Say.").verdict in ("pass", "fail")
-    assert better.detailed_results.summary["level"] == "dataset"
 
 
 @pytest.mark.parametrize(

@@ -151,18 +151,6 @@ def test_verify_prints_only_weighted_figures():
     assert {"people", "scales"} <= alike.summary().keys()
 
 
-def test_rates_of_pass_and_fail_are_weighted():
-    """The judge is right on every other document, which counts three times as much as the rest."""
-    rows = [
-        {"id": f"o{n}", "group": f"d{n}", "output": f"Text {n}.", "charm": words}
-        | {"sampling_weight": (1, 3)[n % 2], "sampling_from": 400}
-        for n, words in enumerate(["pass"] * 40 + ["fail"] * 40)
-    ]
-    scores = {f"o{n}": float((n % 2 == 1) == (n < 40)) for n in range(80)}
-    summary = measure(scores, rows, dimension="charm").summary()
-    assert (summary["tpr"]["value"], summary["tnr"]["value"]) == (0.75, 0.75)
-
-
 @pytest.fixture
 def files(here):
     """The outputs without a label; labels in a file, fails drawn with thrice the chance; scores."""
