@@ -7,7 +7,7 @@ import pytest
 from command_runs import Result, run
 from jsonl import read_jsonl, write_jsonl
 from label_files import csv_of, file_of
-from rating_files import weather_rows
+from rating_files import weather_rows, write_ratings, write_scores
 
 from judges.__main__ import main as judges_command
 from optimize.__main__ import command as tune
@@ -19,19 +19,29 @@ ROWS = weather_rows(6, 3)
 CSV = csv_of([*ROWS[0]], *(row.values() for row in ROWS))
 
 
+DEFINITION = "{name: liveliness, definition: how lively it is, inputs: [response], scale: [1, 3]}"
+
+
 @pytest.fixture(autouse=True)
 def folder(here: Path) -> None:
-    """A folder with labels and an empty definition."""
+    """A folder with labels, recorded scores and replies, and definitions of which one is empty."""
     write_jsonl("in.jsonl", ROWS)
     file_of("id,document,summary,relevance\na,Text.,Short.,3\n", "in.csv")
     rated = "Text.,Short.,1,good\nText.,Longer.,2,bad\n"
     file_of(f"document,summary,helpful,label\n{rated}", "two.csv")
     file_of(CSV + csv_of(ROWS[0].values()), "twice.csv")
     file_of("", "e.yaml")
+    file_of(DEFINITION, "own.yaml")
+    write_jsonl("own.jsonl", weather_rows(12, 4, "liveliness", ("context", "response")))
+    write_jsonl("one.jsonl", [{"id": "d0s0", "summary": "S.", "charm": 2, "fluency": 3}])
+    write_scores("scores.jsonl", [[1, 2, 3]] * 3)
+    write_ratings("charm.jsonl", [[1, 2, 3]] * 3)
+    replies = [{"id": "d0s0", "dimension": "fluency", "replies": [reply]} for reply in ("1", "5")]
+    write_jsonl("replies.jsonl", replies)
 
 
 def content() -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in Path().iterdir()}
+    return {str(path): path.read_bytes() for path in Path().rglob("*") if path.is_file()}
 
 
 COMMANDS = {"check": data_command, "tune": tune, "compare": compare, "verify": verify}
@@ -48,6 +58,12 @@ SCORE = f"score fluency {TO}"
 NOWHERE = "--api-base http://127.0.0.1:9/v1"
 OWN = f"{SCORE} --lm openai/own"
 TUNE = "tune --dimension relevance"
+TUNE_OWN = "tune --dimension own.yaml --data own.jsonl"
+VERIFY = "verify --data one.jsonl"
+COMPARE = "compare --dimension charm --data charm.jsonl"
+OLD = "--against old=relevance"
+READ = "say how a file is read: name the file (--data)"
+ABOUT = "relevance is about 'relevance' (rating)"
 BARE = "no model 'gpt-5': write embedded or PROVIDER/NAME"
 
 
@@ -74,6 +90,52 @@ BARE = "no model 'gpt-5': write embedded or PROVIDER/NAME"
         # Nearly a column's name, beside a column called label.
         ("tune --dimension helpfull --data two.csv --dry-run", 2, "(did you mean helpful?)"),
         (f"{TUNE} --scale 0-1000", 2, "at most 101 whole numbers; with --scale any"),
+        ("tune", 2, "--dimension NAME or --pairwise NAME"),
+        # A dimension that a file has alone need not be named.
+        ("tune --data own.jsonl", 2, "no judge 'liveliness' in the catalogue: say in one line"),
+        ("tune --dimension relevanse", 2, "relevance"),
+        ("tune --dimension missing.yaml", 1, "missing.yaml"),
+        ("tune --dimension own.jsonl", 2, "is a file: did you mean --data own.jsonl?"),
+        ("tune --dimension own.yaml --data nowhere.jsonl", 1, "nowhere.jsonl"),
+        ("tune --pairwise own.yaml --data own.jsonl", 2, "--dimension"),
+        ("tune --pairwise 'a=b' --data own.jsonl --annotations v.csv", 2, "v.csv: votes on pairs"),
+        (f"{TUNE_OWN} --max-tokens proposer=x", 2, "proposer='x': expected a whole number"),
+        (f"{TUNE_OWN} --api-base http://me:word@host/v1", 2, "OPENAI_API_KEY"),
+        (f"{TUNE_OWN} --out own.yaml", 1, "own.yaml: File exists"),
+        (f"{TUNE_OWN} --out /proc/none/run", 1, "/proc/none: No such file"),
+        (f"{TUNE_OWN} --max-calls 3", 2, "--max-calls 3"),
+        (f"{TUNE_OWN} --optimizer gepa", 2, "--optimizer gepa: name a language model"),
+        (f"{TUNE_OWN} --proposer-lm openai/m", 2, "--proposer-lm: the embedded model cannot"),
+        ("verify", 2, "JUDGE, --replies FILE or --scores FILE"),
+        ("verify relevanse", 2, "relevance"),
+        ("verify relevance --scores scores.jsonl", 2, "one thing to verify"),
+        ("verify --scores scores.jsonl", 2, "--dimension NAME"),
+        ("verify relevance --dimension fluency", 2, ABOUT),
+        ("verify relevance --pairwise relevance", 2, ABOUT),
+        ("verify relevance --map relevance=mine", 2, READ),
+        ("verify relevance --values up=1", 2, READ),
+        ("verify relevance --annotations a.jsonl", 2, READ),
+        ("verify relevance --data starter_pairs", 1, "starter_pairs: holds pairs of outputs"),
+        (f"{VERIFY} --scores none.jsonl --dimension charm", 1, "none.jsonl"),
+        (f"{VERIFY} --scores scores.jsonl --dimension wit", 1, "field 'wit'"),
+        (f"{VERIFY} --replies replies.jsonl --dimension fluency", 1, "'d0s0' is recorded twice"),
+        (f"{VERIFY} --scores scores.jsonl --dimension fluency --scale 1-2", 1, "3 is off the"),
+        ("verify relevance --margin .1", 2, "need --against OLD"),
+        ("verify relevance --looks 2", 2, "it needs a floor"),
+        ("verify relevance --min-spearman .1 --looks 101", 2, "it needs a floor"),
+        (f"verify relevance {OLD} --margin 1", 2, "between 0 and 1"),
+        (f"verify relevance {OLD} --all", 2, "measure one judge"),
+        (f"verify relevance {OLD} --min-spearman 0", 2, "measure one judge"),
+        ("verify relevance --against relevance", 2, "two judges are called relevance"),
+        ("verify relevance --against ''", 2, "no judge ''"),
+        ("verify --against relevance", 2, "name one new judge"),
+        ("verify relevance a=coherence --against relevance", 2, "name one new judge"),
+        (f"{COMPARE} --scores scores.jsonl --scores scores.jsonl", 2, "two judges are called sco"),
+        (f"{COMPARE} --scores scores.jsonl", 2, "name two judges or more"),
+        (f"{COMPARE} --lm embedded --lm openai/x", 2, "or a JUDGE (a run folder"),
+        ("compare --lm embedded --lm openai/x", 2, "or a JUDGE (a run folder"),
+        ("compare --dimension relevance --lm embedded fluency", 2, "is about 'fluency'"),
+        ("compare --dimension tldr_concise --lm embedded", 2, "is about 'tldr_concise' (pairwise)"),
         ("compare --dimension relevance --lm gpt-5 --lm embedded --dry-run", 1, BARE),
     ],
 )
@@ -82,6 +144,7 @@ def test_wrong_usage_is_one_line_and_writes_over_nothing(line, code, reason):
     result = run_line(line)
     assert (result.code, result.stdout, "Traceback" in result.stderr) == (code, "", False)
     assert reason in result.last
+    assert "me:word" not in result.stderr
     assert content() == before
 
 

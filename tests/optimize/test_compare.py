@@ -122,22 +122,6 @@ def test_rows_that_any_judge_was_tuned_on_are_left_out_for_all():
     assert result["data"]["n_outputs"] == len(items)
 
 
-def test_judges_that_cannot_be_compared_are_refused():
-    flags, embedded = records(), ["--lm", "embedded"]
-    unknown = "or a JUDGE (a run folder"
-    for words, message in (
-        ([*flags, "--scores", "good.jsonl"], "two judges are called good"),
-        ([*flags[:4], "--scores", "good.jsonl"], "name two judges or more"),
-        ([*embedded, "--lm", "openai/x"], unknown),
-        ([*flags[:4], *embedded, "--lm", "openai/x"], unknown),
-        (["--dimension", "relevance", *embedded, "fluency"], "is about 'fluency'"),
-        (["--dimension", "tldr_concise", *embedded], "is about 'tldr_concise' (pairwise)"),
-    ):
-        result = run(compare.command, *words)
-        assert (result.code, message in result.err) == (2, True), result.err
-    assert not Path("runs").exists()
-
-
 def test_a_bare_model_gets_the_first_judges_prompt():
     Path("charm.yaml").write_text("{name: charm, definition: X, scale: [1, 5], inputs: [text]}")
     rows = [{"id": f"{n}", "text": "Good. " * n, "charm": 1 + n % 5} for n in range(1, 20)]

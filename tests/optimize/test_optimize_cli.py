@@ -53,38 +53,6 @@ def test_labels_that_cannot_be_tuned_on_give_one_line_and_no_folder(labels, says
     assert not Path("runs").exists()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "says"),
-    [
-        ([], 2, "--dimension NAME or --pairwise NAME"),
-        # A dimension that a file has alone need not be named.
-        (["--data", "labels.jsonl"], 2, "no judge 'liveliness' in the catalogue: say in one line"),
-        (["--dimension", "relevanse"], 2, "relevance"),
-        (["--dimension", "missing.yaml"], 1, "missing.yaml"),
-        (["--dimension", "labels.jsonl"], 2, "is a file: did you mean --data labels.jsonl?"),
-        ([*OWN, "--max-tokens", "proposer=x"], 2, "proposer='x': expected a whole number"),
-        ([*OWN, "--api-base", "http://me:secret@host/v1"], 2, "OPENAI_API_KEY"),
-        (["--pairwise", "own.yaml", "--data", "labels.jsonl"], 2, "--dimension"),
-        (
-            ["--pairwise", "best=it is better", "--data", "labels.jsonl", "--annotations", "v.csv"],
-            2,
-            "v.csv: votes on pairs are read only from the pairs' own file",
-        ),
-        (["--dimension", "own.yaml", "--data", "nowhere.jsonl"], 1, "nowhere.jsonl"),
-        ([*OWN, "--out", "own.yaml"], 1, "own.yaml: File exists"),
-        ([*OWN, "--out", "/proc/none/run"], 1, "/proc/none: No such file"),
-        ([*OWN, "--max-calls", "3"], 2, "--max-calls 3"),
-        ([*OWN, "--optimizer", "gepa"], 2, "--optimizer gepa: name a language model"),
-        ([*OWN, "--proposer-lm", "openai/m"], 2, "--proposer-lm: the embedded model cannot follow"),
-    ],
-)
-def test_what_a_user_can_mend_is_said_in_one_line(arguments, code, says):
-    result = run(command, *arguments)
-    assert (result.code, result.stdout) == (code, "")
-    assert says in result.last, result.stderr
-    assert not re.search("Traceback|secret", result.stderr)
-
-
 def test_a_judge_that_could_not_be_frozen_is_refused_before_any_call():
     write_labels(change=lambda n: {"liveliness": 2000 + n % 3})
     result = run(command, *OWN, "--scale", "2000-2005", "--out", "run")

@@ -200,27 +200,6 @@ def test_a_swap_leaves_out_rows_that_either_judge_was_tuned_on(here):
     assert result["judges"][1]["tuned_on_these_labels"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "reason"),
-    [
-        (["relevance", "--margin", ".1"], "need --against OLD"),
-        (["relevance", "--looks", "2"], "it needs a floor"),
-        (["relevance", "--min-spearman", ".1", "--looks", "101"], "it needs a floor"),
-        (["relevance", "--against", "old=relevance", "--margin", "1"], "between 0 and 1"),
-        (["relevance", "--against", "old=relevance", "--all"], "measure one judge"),
-        (["relevance", "--against", "old=relevance", "--min-spearman", "0"], "measure one judge"),
-        (["relevance", "--against", "relevance"], "two judges are called relevance"),
-        (["--against", "relevance"], "name one new judge"),
-        (["relevance", "--against", ""], "no judge ''"),
-        (["relevance", "a=coherence", "--against", "relevance"], "name one new judge"),
-    ],
-)
-def test_flags_that_do_not_name_two_judges_are_refused(arguments, reason):
-    code, _, err = run(command, *arguments)
-    assert code == 2
-    assert reason in err
-
-
 @pytest.mark.parametrize("change", [0.03, 0.1, 0.4])
 def test_a_judge_worse_by_exactly_the_margin_passes_in_at_most_5_percent(change):
     """A share of pairs changes, so that accuracy falls by .03; 1,000 draws: an error of .007."""

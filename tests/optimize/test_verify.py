@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from command_runs import json_of, run
 from jsonl import read_jsonl, write_jsonl
-from rating_files import rating_flags, write_ratings, write_scores
+from rating_files import rating_flags, write_ratings
 from tuned_judges import tuned_on
 
 import data
@@ -206,46 +206,6 @@ def test_equal_scores_fall_short_of_a_floor():
     assert "Next: Read some replies of the judge" in out
 
 
-READ = "say how a file is read: name the file (--data)"
-ABOUT = "relevance is about 'relevance' (rating)"
-L = ["--data", "l.jsonl"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "says"),
-    [
-        ([], 2, "JUDGE, --replies FILE or --scores FILE"),
-        (["relevance", "--scores", "s.jsonl"], 2, "one thing to verify"),
-        (["--scores", "s.jsonl"], 2, "--dimension NAME"),
-        (["relevance", "--dimension", "fluency"], 2, ABOUT),
-        (["relevance", "--pairwise", "relevance"], 2, ABOUT),
-        (["relevanse"], 2, "relevance"),
-        (["--scores", "none.jsonl", "--dimension", "charm", *L], 1, "none.jsonl"),
-        (["--scores", "s.jsonl", "--dimension", "wit", *L], 1, "field 'wit'"),
-        (["relevance", "--map", "relevance=mine"], 2, READ),
-        (["relevance", "--values", "up=1"], 2, READ),
-        (["relevance", "--annotations", "a.jsonl"], 2, READ),
-        (["--replies", "r.jsonl", "--dimension", "fluency", *L], 1, "'d0s0' is recorded twice"),
-        (["relevance", "--data", "starter_pairs"], 1, "starter_pairs: holds pairs of outputs"),
-        (
-            ["--scores", "s.jsonl", "--dimension", "fluency", *L, "--scale", "1-2"],
-            1,
-            "3 is off the",
-        ),
-    ],
-)
-def test_what_a_user_can_mend_is_said_in_one_line(capsys, arguments, code, says):
-    write_scores("s.jsonl", [[1, 2, 3]] * 3)
-    rows = [{"id": "d0s0", "summary": "S.", "ratings": {"charm": 2, "fluency": 3}}]
-    write_jsonl("l.jsonl", rows)
-    twice = [{"id": "d0s0", "dimension": "fluency", "replies": [reply]} for reply in ("1", "5")]
-    write_jsonl("r.jsonl", twice)
-    assert command(arguments) == code
-    out, err = capsys.readouterr()
-    assert (out, err.count("\n")) == ("", 1)
-    assert says in err
-
-
 def test_another_tools_result_file_can_be_verified_directly():
     """20 passes and 20 fails, found by their texts; Ragas lets 2 fails through."""
     texts = [(f"Q{n}?", f"A{n}.") for n in range(40)]
@@ -363,4 +323,4 @@ def test_tuned_on_rows_are_left_out_of_an_estimate():
     files = ["--data", write_jsonl("l.jsonl", labels), "--scores", write_jsonl("s.jsonl", scores)]
     result = run(estimate, *files, "--dimension", "charm", "--scale", "1-5")
     assert "10 scores left out: the judge was tuned on them" in result.err
-    assert "n=20 labels, 30 judgements" in result.out
+    assert "20 outputs with labels, 30 without" in result.out
