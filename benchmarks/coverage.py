@@ -36,6 +36,7 @@ from optimize.statistics.plain_agreement import (
     pairwise_accuracy,
     preference_accuracy,
 )
+from optimize.statistics.rows import scored_rows
 from optimize.statistics.verdict_rates import verdict_agreement
 
 Figures = Mapping[str, tuple[float, Interval | None]]
@@ -83,12 +84,14 @@ def over_documents(cuts: Cuts, outputs: int, rng: np.random.Generator, n: int) -
             found[f"{level} rho of {name}"] = correlation(level, judge, human, document)
         gap = contrast_judges(a, b, human, document, level=level)
         found[f"{level} rho, a less b"] = gap
-        found[f"{level} pairs ordered alike"] = pairwise_accuracy(a, human, document, level=level)
+        found[f"{level} pairs ordered alike"] = pairwise_accuracy(
+            scored_rows(a, human, document), level=level
+        )
         people = one_annotator(a, ratings, document, level=level)
         if people:
             found[f"{level} one annotator"] = people.annotator
             found[f"{level} judge less annotator"] = people.gap
-    shift = compare_scales(a, human, document)
+    shift = compare_scales(scored_rows(a, human, document))
     if shift:
         found["mean less people's"] = shift.shift, shift.shift_interval
     return read(found)
@@ -97,7 +100,7 @@ def over_documents(cuts: Cuts, outputs: int, rng: np.random.Generator, n: int) -
 def of_verdicts(cuts: Cuts, outputs: int, rng: np.random.Generator, n: int) -> Figures:
     """Rates of a judge that passes or fails so many outputs of each document."""
     judge, _, ratings, _, document, _ = draw(rng, cuts, n, outputs)
-    card = verdict_agreement(judge - 1, ratings[:, 0] - 1, document)
+    card = verdict_agreement(scored_rows(judge - 1, ratings[:, 0] - 1, document))
     rates = ("tpr", "tnr", "balanced_accuracy", "kappa")
     return read({name: getattr(card, name) for name in rates})
 
@@ -108,7 +111,12 @@ def of_pairs(cuts: Cuts, rng: np.random.Generator, n: int) -> Figures:
     a, b, human = (side[::2] - side[1::2] for side in (a, b, human))
     document = document[::2]
     gap = contrast_pair_accuracy(a, b, human, document)
-    return read({"accuracy": preference_accuracy(a, human, document), "accuracy, a less b": gap})
+    return read(
+        {
+            "accuracy": preference_accuracy(scored_rows(a, human, document)),
+            "accuracy, a less b": gap,
+        }
+    )
 
 
 def over_systems(documents: int, rng: np.random.Generator, n: int) -> Figures:
@@ -220,7 +228,7 @@ def passed(
     labels, right = (draws(rng, (n, outputs), alike).ravel() for _ in range(2))
     people = labels < base
     judge = np.where(people, right < tpr, right >= tnr)
-    card = verdict_agreement(judge, people, np.arange(n * outputs) // outputs)
+    card = verdict_agreement(scored_rows(judge, people, np.arange(n * outputs) // outputs))
     balanced = card.balanced_accuracy.interval
     is_known = balanced is not None and balanced.low > 0.5
     return suggested_floors(card) if is_known else {}, [card.tpr, card.tnr]
@@ -260,7 +268,9 @@ def rate_of(share: float, outputs: int, alike: float, rng: np.random.Generator, 
 
     def first(documents: int) -> Any:
         some = slice(documents * outputs)
-        return verdict_agreement(right[some], np.ones(right[some].size), document[some]).tpr
+        return verdict_agreement(
+            scored_rows(right[some], np.ones(right[some].size), document[some])
+        ).tpr
 
     return first
 

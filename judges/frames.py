@@ -72,9 +72,8 @@ def make_series(
 
     scores, failure_counts = [], Counter[str]()
     with Progress(judge_name, len(frame), sys.stderr, interactive_only=True) as progress:
-        for judgement in judgements:
+        for judgement in progress.track(judgements):
             scores.append(judgement.score)
-            progress.step(failed=judgement.failure is not None)
             if judgement.failure is not None:
                 failure_counts[judgement.failure] += 1
     # If a column had this name, `frame[series.name] = series` could replace people's labels.

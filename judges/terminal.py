@@ -8,7 +8,7 @@ import sys
 import textwrap
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TextIO
@@ -18,6 +18,7 @@ from judges.client import Redactor
 
 if TYPE_CHECKING:
     from judges.client import Budget
+    from judges.judgement import AnyJudgement
 
 DONE_EXIT_CODE, FAILED_EXIT_CODE = 0, 1
 LINE_WIDTH = 80
@@ -141,6 +142,12 @@ class Progress:
         self.n_done += 1
         self.n_failed += failed
         self._update()
+
+    def track(self, judgements: Iterable["AnyJudgement"]) -> Iterator["AnyJudgement"]:
+        """Yield the judgements, and count each one that was made and each one that failed."""
+        for judgement in judgements:
+            self.step(failed=judgement.failure is not None)
+            yield judgement
 
     def _update(self) -> None:
         self._refresh(self)

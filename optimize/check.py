@@ -88,7 +88,7 @@ def _check(flags: Namespace) -> int:
         notes = [*labels.notes, *_dimension_notes(labels), *_document_notes(labels)]
     if labels is not None and not problems:
         # This import is slow, and a file with problems does not need it.
-        from optimize.measuring.capacity import capacity_texts
+        from optimize.report.capacity import capacity_texts
 
         label_name = "margin for A"
         if isinstance(labels, LabelledSet):

@@ -229,8 +229,7 @@ def _ask_judge(
     ):
         judgements = judge.judge_rows(texts_by_row, client, seed=flags.seed)
         try:
-            for row, judgement in zip(label_rows, judgements, strict=True):
-                progress.step(failed=judgement.failure is not None)
+            for row, judgement in zip(label_rows, progress.track(judgements), strict=True):
                 if judgement.failure is None:
                     answer_by_id[str(row["id"])] = _page_answer(judgement, subject)
         except BudgetSpentError as error:

@@ -32,11 +32,6 @@ from optimize.inputs.labelled import LabelSource
 from optimize.inputs.subjects import dimension_name
 from optimize.items import choose_level
 from optimize.measuring.asking import Task
-from optimize.measuring.capacity import (
-    LabelsNeeded,
-    labels_needed_for_floors,
-    n_missing_for_intervals,
-)
 from optimize.measuring.partial_labels import (
     estimate_mean_label,
     find_label_scale,
@@ -44,9 +39,15 @@ from optimize.measuring.partial_labels import (
     labels_are_verdicts,
 )
 from optimize.measuring.scored import ScoredItems, are_fractions
+from optimize.report.capacity import (
+    LabelsNeeded,
+    labels_needed_for_floors,
+    n_missing_for_intervals,
+)
 from optimize.statistics.correlations import correlation
 from optimize.statistics.intervals import MIN_DOCUMENTS_FOR_INTERVAL, Figure, random_generator
 from optimize.statistics.mean_estimates import n_labels_for_width
+from optimize.statistics.rows import scored_rows
 from optimize.statistics.verdict_rates import MIN_OUTPUTS_FOR_RATES, verdict_agreement
 from optimize.task_flags import read_judgements_by_id, read_task_on_all_outputs, task_on_all_outputs
 
@@ -244,7 +245,7 @@ def plan_figures(
         items, level = labelled_items.items, choose_level(labelled_items.items)
         vectors = labelled_items.scores, labelled_items.human, labelled_items.document_ids
         if is_rate and are_fractions(scores):
-            n_for_interval, rates = MIN_OUTPUTS_FOR_RATES, verdict_agreement(*vectors)
+            n_for_interval, rates = MIN_OUTPUTS_FOR_RATES, verdict_agreement(scored_rows(*vectors))
             n_missing_by_figure = n_missing_for_intervals(items, level, has_verdicts=True)
             n_missing_by_figure["balanced accuracy"] = max(n_missing_by_figure.values())
             figures["balanced accuracy"] = rates.balanced_accuracy

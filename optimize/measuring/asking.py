@@ -176,12 +176,9 @@ def collect_judgements(
     judge: AnyJudge, items: Items, client: Client, seed: int, progress: Progress
 ) -> dict[str, AnyJudgement]:
     """Return the judgement of each item by the item's id, and show the progress."""
-    judgement_by_id = {}
     judgements = judge.judge_rows((item.texts for item in items), client, seed=seed)
-    for item, judgement in zip(items, judgements, strict=True):
-        judgement_by_id[item.id] = judgement
-        progress.step(failed=judgement.failure is not None)
-    return judgement_by_id
+    ids = [item.id for item in items]
+    return dict(zip(ids, progress.track(judgements), strict=True))
 
 
 def ask_judges(

@@ -71,11 +71,10 @@ class VerdictFigures:
 
     @classmethod
     def from_scores(cls, scored_items: ScoredItems) -> "VerdictFigures":
-        scores, weight = scored_items.scores, scored_items.items.weights
-        labels, documents = scored_items.human, scored_items.document_ids
-        judge = verdict_agreement(scores, labels, documents, weight=weight)
-        constant_scores = np.where(np.isnan(scores), np.nan, judge.base_rate.value >= 0.5)
-        constant_judge = verdict_agreement(constant_scores, labels, documents, weight=weight)
+        rows = scored_items.rows
+        judge = verdict_agreement(rows)
+        constant_scores = np.full(rows.scores.size, float(judge.base_rate.value >= 0.5))
+        constant_judge = verdict_agreement(replace(rows, scores=constant_scores))
         return cls(judge=judge, constant_judge=constant_judge)
 
     @property
@@ -266,7 +265,7 @@ def _compare_with_scale(scored_items: ScoredItems) -> ScaleComparison | None:
     is_unsuited = scored_items.is_pairwise or scored_items.items.is_weighted
     if is_unsuited or not scored_items.is_within_scale:
         return None
-    return compare_scales(scored_items.scores, scored_items.human, scored_items.document_ids)
+    return compare_scales(scored_items.rows)
 
 
 def _mean_or_nan(values: Vector) -> float:

@@ -11,9 +11,21 @@ from judges.labels.types import LabelledItem
 from judges.panel import AnyJudge
 from optimize.inputs.labelled import PASS_FAIL, AnyLabels, verdict_words
 from optimize.items import Indices, Items, input_texts, is_two_valued
-from optimize.statistics import balanced, correlations, plain_agreement
-from optimize.statistics.correlations import Correlation, Level
+from optimize.statistics import balanced
+from optimize.statistics.correlations import (
+    DEFAULT_UNDEFINED_RULE,
+    Correlation,
+    Level,
+    UndefinedRule,
+    correlation_of_rows,
+)
 from optimize.statistics.intervals import Vector
+from optimize.statistics.plain_agreement import (
+    PairwiseAccuracy,
+    pairwise_accuracy,
+    preference_accuracy,
+)
+from optimize.statistics.rows import ScoredRows, scored_rows
 
 # The rows that a judge was tuned on are left out if at least this many rows and documents remain.
 MIN_ROWS_LEFT = 10
@@ -52,6 +64,12 @@ class ScoredItems:
     def scores(self) -> Vector:
         """The judgements' scores (for pairs, margins); NaN for a failed judgement."""
         return np.array([judgement.score for judgement in self.judgements], float)
+
+    @cached_property
+    def rows(self) -> ScoredRows:
+        """The rows that have a score, as vectors for statistics."""
+        ids, weight = (self.document_ids, self.system_ids), self.items.weights
+        return scored_rows(self.scores, self.human, *ids, weight)
 
     @property
     def verdicts(self) -> Vector:
@@ -120,14 +138,10 @@ class ScoredItems:
         self,
         level: Level,
         coefficient: str = "spearman",
-        undefined: correlations.UndefinedRule = correlations.DEFAULT_UNDEFINED_RULE,
+        undefined: UndefinedRule = DEFAULT_UNDEFINED_RULE,
     ) -> Correlation:
         """Return the correlation of the scores with people's labels, by this coefficient."""
-        vectors = self.scores, self.human, self.document_ids, self.system_ids
-        weight = self.items.weights
-        return correlations.correlation(
-            level, *vectors, coefficient=coefficient, undefined=undefined, weight=weight
-        )
+        return correlation_of_rows(level, self.rows, coefficient, undefined)
 
     @property
     def rho(self) -> Correlation:
@@ -135,13 +149,11 @@ class ScoredItems:
         return self.correlation(self.level)
 
     @property
-    def pairwise_accuracy(self) -> plain_agreement.PairwiseAccuracy:
+    def pairwise_accuracy(self) -> PairwiseAccuracy:
         """How often the judge orders two outputs, or the two outputs of a pair, as people do."""
-        vectors = self.scores, self.human, self.document_ids
         if self.is_pairwise:
-            return plain_agreement.preference_accuracy(*vectors)
-        weight = self.items.weights
-        return plain_agreement.pairwise_accuracy(*vectors, level=self.level, weight=weight)
+            return preference_accuracy(self.rows)
+        return pairwise_accuracy(self.rows, level=self.level)
 
     @property
     def rows_ranked_together(self) -> list[Indices]:

@@ -22,6 +22,7 @@ from optimize.statistics.coefficients import midranks
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import Vector
 from optimize.statistics.plain_agreement import pairwise_accuracy
+from optimize.statistics.rows import scored_rows
 
 # Upper bounds on the documents that the evidence shows, and on the outputs of each document.
 MAX_DOCUMENTS_SHOWN, MAX_OUTPUTS_OF_DOCUMENT = 12, 5
@@ -221,8 +222,8 @@ class JudgedItems:
 
     def _order_sentence(self) -> Iterator[str]:
         level: Level = "summary" if self.ranks_within_documents else "dataset"
-        documents = self.items.document_ids
-        agreement = pairwise_accuracy(self.scores, self.items.human, documents, level=level)
+        rows = scored_rows(self.scores, self.items.human, self.items.document_ids)
+        agreement = pairwise_accuracy(rows, level=level)
         if agreement.n_pairs:
             scope_text = "of one document " if level == "summary" else ""
             tie_share = agreement.n_ties / agreement.n_pairs

@@ -100,7 +100,7 @@ def dataset_level(
         ValueError: The vectors are invalid, or the coefficient has no weighted form.
     """
     rows = scored_rows(judge, human, document, weight=weight)
-    return _correlation("dataset", rows, coefficient, undefined)
+    return correlation_of_rows("dataset", rows, coefficient, undefined)
 
 
 def summary_level(
@@ -122,7 +122,7 @@ def summary_level(
     arguments.
     """
     rows = scored_rows(judge, human, document, weight=weight)
-    return _correlation("summary", rows, coefficient, undefined)
+    return correlation_of_rows("summary", rows, coefficient, undefined)
 
 
 def system_level(
@@ -143,7 +143,7 @@ def system_level(
     `dataset_level` describes the other arguments.
     """
     rows = scored_rows(judge, human, document, system, weight)
-    return _correlation("system", rows, coefficient, undefined)
+    return correlation_of_rows("system", rows, coefficient, undefined)
 
 
 def correlation(
@@ -159,7 +159,7 @@ def correlation(
 ) -> Correlation:
     """Return the correlation at `level`; ValueError for unknown names or missing systems."""
     rows = scored_rows(judge, human, document, needed_systems(level, system), weight)
-    return _correlation(level, rows, coefficient, undefined)
+    return correlation_of_rows(level, rows, coefficient, undefined)
 
 
 def needed_systems(level: Level, system: ArrayLike | None) -> ArrayLike | None:
@@ -175,7 +175,7 @@ def _check_name(argument: str, name: str, allowed_names: Collection[str]) -> Non
         raise ValueError(f"{argument} {name!r}: it must be one of {', '.join(allowed_names)}")
 
 
-def _correlation(
+def correlation_of_rows(
     level: Level, rows: ScoredRows, coefficient: str, undefined: UndefinedRule
 ) -> Correlation:
     _check_name("coefficient", coefficient, COEFFICIENTS)

@@ -20,7 +20,7 @@ from optimize.statistics.intervals import (
     correlation_interval,
     interval_of_mean,
 )
-from optimize.statistics.rows import scored_rows
+from optimize.statistics.rows import ScoredRows
 
 # A difference between mean score and mean rating is worth a warning if it has at least this size,
 # in standard deviations of people's ratings.
@@ -41,20 +41,15 @@ class PairwiseAccuracy:
     n_pairs: int
 
 
-def preference_accuracy(
-    margin: ArrayLike, human: ArrayLike, document: ArrayLike
-) -> PairwiseAccuracy:
-    """Return the share of pairs on which a pairwise judge has the same preference as people.
+def preference_accuracy(rows: ScoredRows) -> PairwiseAccuracy:
+    """Return the share of labelled pairs on which a judge has the same preference as people.
 
-    A margin is positive if A is preferred, negative if B is preferred, and 0 for a tie. Pairs are
-    left out if people tied them, or if the judge's margin is NaN. The vectors have shape (pairs,).
+    Scores and labels are margins: positive if A is preferred, negative if B is preferred, and 0 for
+    a tie. Pairs that people tied are left out.
     """
-    human_margins = np.asarray(human, dtype=float)
-    is_decided = human_margins != 0
-    vectors = np.asarray(margin, dtype=float), human_margins, np.asarray(document)
-    rows = scored_rows(*(vector[is_decided] for vector in vectors))
+    is_decided = rows.labels != 0
     credits = (1 + np.sign(rows.scores) * np.sign(rows.labels)) / 2
-    values_to_sum = credits, np.ones(credits.size), rows.scores == 0
+    values_to_sum = credits * is_decided, is_decided, is_decided & (rows.scores == 0)
     return _accuracy_from_counts(*map(rows.document_sums, values_to_sum))
 
 
@@ -70,22 +65,13 @@ def contrast_pair_accuracy(
     return contrast_from_outputs(summands, np.asarray(document)[is_compared])
 
 
-def pairwise_accuracy(
-    judge: ArrayLike,
-    human: ArrayLike,
-    document: ArrayLike,
-    *,
-    level: Level = "summary",
-    weight: ArrayLike | None = None,
-) -> PairwiseAccuracy:
+def pairwise_accuracy(rows: ScoredRows, *, level: Level = "summary") -> PairwiseAccuracy:
     """Return the share of pairs of outputs that the judge orders as people do.
 
     The share is (1 + D) / 2, where D is Somers' (1962) D. At dataset level, or if every document
     has only one output, any two outputs form a pair; otherwise only two outputs of the same
     document. Pairs are weighted by the weights of their documents, also in `n_pairs` and `n_ties`.
-    The vectors have shape (outputs,).
     """
-    rows = scored_rows(judge, human, document, weight=weight)
     # Round, because rounding errors must not break ties.
     scores_and_ratings: Matrix = np.stack([rows.scores, rows.labels]).round(12)
     is_across_documents = level == "dataset" or rows.n_documents == rows.scores.size
@@ -160,11 +146,8 @@ class ScaleComparison:
     shift_interval: Interval | None
 
 
-def compare_scales(
-    judge: ArrayLike, human: ArrayLike, document: ArrayLike | None = None
-) -> ScaleComparison | None:
-    """Compare the means and standard deviations of scores and ratings; None if all are NaN."""
-    rows = scored_rows(judge, human, document)
+def compare_scales(rows: ScoredRows) -> ScaleComparison | None:
+    """Compare the means and standard deviations of scores and ratings; None without a score."""
     n = rows.scores.size
     if not n:
         return None

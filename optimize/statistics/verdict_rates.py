@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from optimize.statistics.balanced import PASS_THRESHOLD
 from optimize.statistics.intervals import (
@@ -25,7 +24,7 @@ from optimize.statistics.intervals import (
     effective_sample_size,
     student_quantile,
 )
-from optimize.statistics.rows import ScoredRows, scored_rows
+from optimize.statistics.rows import ScoredRows
 
 # The interval of a rate needs at least this many outputs and this many documents.
 MIN_OUTPUTS_FOR_RATES, MIN_DOCUMENTS_FOR_RATES = 10, 5
@@ -75,15 +74,11 @@ class VerdictAgreement:
     n_documents: int
 
 
-def verdict_agreement(
-    judge: ArrayLike, human: ArrayLike, document: ArrayLike, *, weight: ArrayLike | None = None
-) -> VerdictAgreement:
+def verdict_agreement(rows: ScoredRows) -> VerdictAgreement:
     """Compare a judge's verdicts (a score of .5 or more is a pass) with labels of 1 and 0.
 
-    The vectors have shape (outputs,). Raises ValueError if the vectors are invalid (see
-    `scored_rows`), or if a label is neither 1 nor 0.
+    Raises ValueError if a label is neither 1 nor 0.
     """
-    rows = scored_rows(judge, human, document, weight=weight)
     labels, verdicts = rows.labels, (rows.scores >= PASS_THRESHOLD).astype(float)
     if not np.isin(labels, (0, 1)).all():
         raise ValueError("people's labels must be 1 (pass) or 0 (fail)")

@@ -77,9 +77,9 @@ def make_item_judge(run: PreparedRun, clients: RunClients, progress: Progress) -
     def judge_items(prompt: Prompt, items: Sequence[Item]) -> Iterable[ItemJudgement]:
         judge = Judge(subject=subject, prompt=prompt, lm=settings.lm, plan=clients.sampling_plan)
         texts = (item.texts for item in items)
+        judgements = judge.judge_rows(texts, client, seed=settings.seed)
         tokens_in, tokens_out = client.tokens_in, client.tokens_out
-        for judgement in judge.judge_rows(texts, client, seed=settings.seed):
-            progress.step(failed=judgement.failure is not None)
+        for judgement in progress.track(judgements):
             used_tokens = client.tokens_in - tokens_in, client.tokens_out - tokens_out
             yield ItemJudgement(judgement, *used_tokens)
             tokens_in, tokens_out = client.tokens_in, client.tokens_out

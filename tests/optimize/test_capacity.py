@@ -11,9 +11,10 @@ from rating_files import rated_items
 import data
 from optimize.__main__ import command as tune
 from optimize.check import command as check
-from optimize.measuring.capacity import capacity_texts, n_missing_for_intervals
+from optimize.report.capacity import capacity_texts, n_missing_for_intervals
 from optimize.statistics.correlations import correlation
 from optimize.statistics.intervals import random_generator
+from optimize.statistics.rows import scored_rows
 from optimize.statistics.verdict_rates import verdict_agreement
 
 
@@ -44,7 +45,7 @@ def test_check_asks_for_documents_exactly_if_rho_has_no_interval(level, document
 @given(st.lists(st.lists(st.sampled_from([0.0, 1.0]), min_size=1, max_size=3), min_size=1))
 def test_check_asks_for_labels_exactly_if_a_rate_has_no_interval(documents):
     labels = rated_items(documents)
-    figures = verdict_agreement(labels.human, labels.human, labels.document_ids)
+    figures = verdict_agreement(scored_rows(labels.human, labels.human, labels.document_ids))
     n_missing = n_missing_for_intervals(labels, "dataset", has_verdicts=True)
     assert (figures.tpr.interval is not None) == (n_missing["TPR"] == 0)
     assert (figures.tnr.interval is not None) == (n_missing["TNR"] == 0)

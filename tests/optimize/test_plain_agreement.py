@@ -15,6 +15,7 @@ from optimize.statistics.plain_agreement import (
     pairwise_accuracy,
     preference_accuracy,
 )
+from optimize.statistics.rows import scored_rows
 
 NAN = math.nan
 
@@ -22,12 +23,12 @@ NAN = math.nan
 def test_preference_accuracy_counts_a_judges_ties_half():
     # Five pairs: agreed, opposed, the judge's tie (.5), people's tie (undecided), a failed one.
     judge, human = [1, -0.5, 0, 1, NAN], [0.4, 1, -1, 0, 1]
-    result = preference_accuracy(judge, human, [*"abcde"])
+    result = preference_accuracy(scored_rows(judge, human, [*"abcde"]))
     assert (result.value, result.interval) == (pytest.approx((1 + 0 + 0.5) / 3), None)
     assert (result.n_pairs, result.n_ties, result.n_documents) == (3, 1, 3)
     # The other judge is right on all three: half a point from each opposed pair, a tie's from one.
     assert contrast_pair_accuracy(judge, human, human, [*"abcde"]).value == pytest.approx(-1.5 / 3)
-    nothing = preference_accuracy([1], [0], ["a"])
+    nothing = preference_accuracy(scored_rows([1], [0], ["a"]))
     assert (math.isnan(nothing.value), nothing.interval) == (True, None)
 
 
@@ -35,7 +36,7 @@ def test_the_interval_of_a_share_is_that_of_the_correlation_2s_minus_1():
     # 12 of 15 pairs right: D = 2 * .8 - 1 = .6, each pair adds 2 or 0 less 1.6 to it, and the error
     # of Fisher's z is sd / sqrt(15) / (1 - .36).
     right = [1.0] * 12 + [-1.0] * 3
-    result = preference_accuracy(right, np.ones(15), range(15))
+    result = preference_accuracy(scored_rows(right, np.ones(15)))
     reach = stats.t.ppf(0.975, 14) * np.std([1.0] * 12 + [-1.0] * 3, ddof=1) / 15**0.5 / 0.64
     ends = (1 + np.tanh(np.arctanh(0.6) + np.array([-reach, reach]))) / 2
     assert (result.interval.low, result.interval.high) == pytest.approx(tuple(ends))
@@ -44,21 +45,25 @@ def test_the_interval_of_a_share_is_that_of_the_correlation_2s_minus_1():
 def test_pairwise_accuracy_counts_ties_half():
     # Document a: people order 3 pairs; the judge has 1 < 2 right, 1 < 3 right, 2 < 3 as a tie.
     # Document b: people rate both alike, which is no pair. So 2.5 of 3. A failed score: no pair.
-    agreement = pairwise_accuracy([1, 2, 2, 5, 1, NAN], [1, 2, 3, 4, 4, 5], list("aaabba"))
+    agreement = pairwise_accuracy(
+        scored_rows([1, 2, 2, 5, 1, NAN], [1, 2, 3, 4, 4, 5], [*"aaabba"])
+    )
     assert agreement.value == pytest.approx(2.5 / 3)
     assert (agreement.n_pairs, agreement.n_ties, agreement.n_documents) == (3, 1, 1)
     assert agreement.interval is None
-    assert math.isnan(pairwise_accuracy([NAN, NAN], [1, 2], ["a", "a"]).value)
+    assert math.isnan(pairwise_accuracy(scored_rows([NAN, NAN], [1, 2], ["a", "a"])).value)
     # Few labels differ.
     scores = np.random.default_rng(0).normal(size=60)
-    assert pairwise_accuracy(scores, np.arange(60) < 5, range(60), level="dataset").interval is None
+    assert (
+        pairwise_accuracy(scored_rows(scores, np.arange(60) < 5), level="dataset").interval is None
+    )
 
 
 @given(st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), min_size=2, max_size=30))
 @example([(1, 2), (2, 1), (2, 3), (3, 2)])
 def test_pairwise_accuracy_is_somers_d_mapped_to_the_unit_interval(rows):
     judge, human = np.array(rows, float).T
-    agreement = pairwise_accuracy(judge, human, range(len(rows)), level="dataset")
+    agreement = pairwise_accuracy(scored_rows(judge, human), level="dataset")
     if np.ptp(human) == 0:
         assert math.isnan(agreement.value)
         return
@@ -73,13 +78,15 @@ def test_a_judge_with_lower_scores_is_shifted():
     rng = np.random.default_rng(0)
     human, documents = rng.normal(3, 1, 200), np.arange(200) // 4
     like, low = (
-        compare_scales(np.append(side, NAN), np.append(human, 3), np.append(documents, 0))
+        compare_scales(
+            scored_rows(np.append(side, NAN), np.append(human, 3), np.append(documents, 0))
+        )
         for side in (human + rng.normal(0, 0.1, 200), human - 0.65)
     )
     assert (like.is_shifted, low.is_shifted) == (False, True)
     assert low.shift == pytest.approx(low.judge_mean - low.human_mean) == pytest.approx(-0.65)
     assert (low.n_outputs, low.n_documents) == (200, 50)
-    assert compare_scales([NAN], [1]) is None
+    assert compare_scales(scored_rows([NAN], [1])) is None
 
 
 def test_scores_are_rounded_to_the_nearest_rating_of_any_scale():

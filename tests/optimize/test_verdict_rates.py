@@ -16,6 +16,7 @@ from optimize.statistics.floor import (
     suggested_rho_floor,
 )
 from optimize.statistics.intervals import Interval
+from optimize.statistics.rows import scored_rows
 from optimize.statistics.verdict_rates import Rate, verdict_agreement, wilson_interval
 
 NAN = math.nan
@@ -25,7 +26,7 @@ def table(pass_pass, pass_fail, fail_pass, fail_fail):
     """Every output is a document of its own."""
     human = [1] * (pass_pass + pass_fail) + [0] * (fail_pass + fail_fail)
     judge = [1] * pass_pass + [0] * pass_fail + [1] * fail_pass + [0] * fail_fail
-    return verdict_agreement(judge, human, range(len(human)))
+    return verdict_agreement(scored_rows(judge, human))
 
 
 counts = st.integers(0, 40)
@@ -66,7 +67,10 @@ def test_a_rate_has_an_interval_from_ten_outputs_on():
     # Ten fails of two documents are not enough; three of others are lacking.
     human = [1] * 20 + [0] * 10
     documents = [*range(20), *([20] * 5), *([21] * 5)]
-    assert verdict_agreement(human, human, documents).n_missing_labels == {"pass": 0, "fail": 3}
+    assert verdict_agreement(scored_rows(human, human, documents)).n_missing_labels == {
+        "pass": 0,
+        "fail": 3,
+    }
 
 
 def test_wilson_s_interval_is_the_published_one():
@@ -77,11 +81,11 @@ def test_wilson_s_interval_is_the_published_one():
 
 def test_a_score_of_a_half_passes_and_failed_judgements_are_left_out():
     judge, human = [0.5, 0.49, NAN, 0.9], [1, 1, 1, 0]
-    card = verdict_agreement(judge, human, range(4))
+    card = verdict_agreement(scored_rows(judge, human))
     assert (card.tpr.value, card.tpr.n) == (0.5, 2)
-    assert math.isnan(verdict_agreement([NAN], [1], [0]).accuracy.value)
+    assert math.isnan(verdict_agreement(scored_rows([NAN], [1])).accuracy.value)
     with pytest.raises(ValueError, match="must be 1"):
-        verdict_agreement([1.0], [0.5], [0])
+        verdict_agreement(scored_rows([1.0], [0.5]))
 
 
 @pytest.mark.parametrize(

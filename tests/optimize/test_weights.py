@@ -14,6 +14,7 @@ from optimize.statistics.coefficients import COEFFICIENTS
 from optimize.statistics.correlations import correlation
 from optimize.statistics.mean_estimates import estimate_mean
 from optimize.statistics.plain_agreement import pairwise_accuracy
+from optimize.statistics.rows import scored_rows
 from optimize.statistics.verdict_rates import verdict_agreement
 
 NAN = np.nan
@@ -56,10 +57,10 @@ def test_integer_weights_equal_copies_of_documents(outputs, weights):
         one = correlation(level, judge, human, document, system, weight=weight, **how)
         same(one, correlation(level, *copies_of, system[times], **how))
     for level in LEVELS[:2] if np.unique(document).size < document.size else ():
-        alike = pairwise_accuracy(judge, human, document, level=level, weight=weight)
-        same(alike, pairwise_accuracy(*copies_of, level=level))
-    card = verdict_agreement(judge // 2, human // 2, document, weight=weight)
-    other = verdict_agreement(judge[times] // 2 > 0, human[times] // 2 > 0, copies)
+        alike = pairwise_accuracy(scored_rows(judge, human, document, weight=weight), level=level)
+        same(alike, pairwise_accuracy(scored_rows(*copies_of), level=level))
+    card = verdict_agreement(scored_rows(judge // 2, human // 2, document, weight=weight))
+    other = verdict_agreement(scored_rows(judge[times] // 2 > 0, human[times] // 2 > 0, copies))
     for name in RATES:
         same(getattr(card, name), getattr(other, name))
     if np.unique(document).size > 1:

@@ -1,4 +1,4 @@
-"""Tell what labels can show: which figures get an interval, how likely tuning shows a gain."""
+"""What labels can show, in sentences: which figures get an interval, how likely a gain is shown."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -14,10 +14,15 @@ from optimize.items import Items, make_items
 from optimize.measuring.asking import Task
 from optimize.search.power import PLANNED_GAIN, power_text
 from optimize.search.problem import Goal
-from optimize.statistics import floor, verdict_rates
+from optimize.statistics import floor
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import MIN_DOCUMENTS_FOR_INTERVAL
-from optimize.statistics.verdict_rates import MIN_DOCUMENTS_FOR_RATES, MIN_OUTPUTS_FOR_RATES
+from optimize.statistics.rows import scored_rows
+from optimize.statistics.verdict_rates import (
+    MIN_DOCUMENTS_FOR_RATES,
+    MIN_OUTPUTS_FOR_RATES,
+    verdict_agreement,
+)
 
 # People's words for pass and for fail; None if labels are ratings.
 VerdictWords = tuple[str, str] | None
@@ -137,7 +142,7 @@ def _contrast_text(items: Items) -> str:
 def n_missing_for_intervals(items: Items, level: Level, *, has_verdicts: bool) -> dict[str, int]:
     """Return how many more passes (TPR), fails (TNR) or documents (rho) each interval needs."""
     if has_verdicts:
-        rates = verdict_rates.verdict_agreement(items.human, items.human, items.document_ids)
+        rates = verdict_agreement(scored_rows(items.human, items.human, items.document_ids))
         return {"TPR": rates.n_missing_labels["pass"], "TNR": rates.n_missing_labels["fail"]}
     # Some documents do not inform rho. At summary level, their labels are all equal. At dataset
     # level, all their labels are the commonest label of the whole file.
