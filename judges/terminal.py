@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 DONE_EXIT_CODE, FAILED_EXIT_CODE = 0, 1
 LINE_WIDTH = 80
 PROGRESS_DELAY_SECONDS = 2.0  # seconds before a progress line appears in a terminal or notebook
-QUIET_HELP = "print no progress and no notes"  # the help text of --quiet
 # Control characters, direction marks and lone surrogates.
 INVISIBLE_PATTERN = re.compile(
     r"\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"

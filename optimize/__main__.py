@@ -12,11 +12,11 @@ if __name__ == "__main__":
     # `start` must be called before all other imports; its docstring says why.
     sys.exit(start("optimize.__main__:command"))
 
-from dspy_judges.errors import option_name
-from judges.cli.flags import API_KEY_ENV_HELP, MAX_TOKENS_HELP, PRICE_HELP, REASONING_EFFORT_HELP
+from judges.cli.flags import ENDPOINT_FLAGS, READING_FLAGS, Parser, add_flags
 from judges.client import check_model_name
 from judges.terminal import print_note
-from optimize.inputs.flags import CommandOutcome, CommandParser, add_label_flags, run_and_print
+from optimize.figures.as_json import to_json
+from optimize.inputs.flags import CommandOutcome, run_and_print
 from optimize.tuning.settings import read_settings
 
 ABOUT = """\
@@ -37,97 +37,85 @@ examples:
   dspy-judges tune --pairwise tldr_concise --data pairs.jsonl
 exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted"""
 
+# The value of one of ENDPOINT_FLAGS is for the proposer's model if it begins with this.
 PROPOSER_PREFIX = "proposer="
-# These flags are about the judge's model, or the proposer if the value begins with PROPOSER_PREFIX.
-MODEL_FLAGS = ("price", "api_base", "api_key_env", "max_tokens", "reasoning_effort")
+TUNING_FLAGS = (
+    ("--optimizer", "NAME", "rank, gepa, or MODULE:FUNCTION (rank)"),
+    ("--objective", "NAME", "balanced (for 0/1 labels), spearman, auto (auto)"),
+    ("--level", "LEVEL", "level of rho: summary, dataset, system, auto (auto)"),
+    ("--max-demos", "N", "at most N demonstrations in a prompt (as limits allow)"),
+    ("--risk", "SHARE", "accepted chance to ship a judge that is no better (0.1)"),
+    ("--ship", "WHICH", "better: the tuned judge if it is better; tuned: always (better)"),
+)
 # The flags that are not settings of a run, with their defaults.
 OTHER_FLAGS = {"out": None, "dry_run": False, "json": False, "quiet": False}
 
 
-def parser() -> CommandParser:
-    """Return the parser; its result has only the flags that the user gave."""
-    parser = CommandParser(
+def parser() -> Parser:
+    """Return the parser; its result has only the flags that the user gave, as text."""
+    parser = Parser(
         prog="dspy-judges tune",
         usage="dspy-judges tune (--dimension NAME | --pairwise NAME) [options]",
         description=ABOUT,
         epilog=EXAMPLES,
         argument_default=argparse.SUPPRESS,
     )
-
-    def add(name: str, metavar: str, help_text: str) -> None:
-        action = "append" if name in MODEL_FLAGS else "store"
-        group.add_argument(option_name(name), metavar=metavar, help=help_text, action=action)
-
+    # `read_settings` checks the values, as it does for the arguments of `optimize.tune`.
+    add_text_flags = partial(add_flags, default=argparse.SUPPRESS, type=None, choices=None)
     group = parser.add_argument_group("what is judged")
-    add("dimension", "NAME", "a catalogue name, FILE.yaml, or 'COLUMN=what it means'")
-    add("pairwise", "NAME", "the comparison of two outputs: a name or FILE.yaml")
-    add_label_flags(group)
-    add("annotations", "FILE", "the ratings, if they are in a separate file: id, label")
-    add("scale", "LOW-HIGH", "the scale of the labels; any: only their order counts")
+    help_text = "a catalogue name, FILE.yaml, or 'COLUMN=what it means'"
+    add_text_flags(group, "--dimension", help=help_text)
+    add_text_flags(group, "--pairwise", "--data", "--annotations", "--scale")
+    add_flags(group, *READING_FLAGS)
     group = parser.add_argument_group("models (write proposer=VALUE for the proposer)")
-    add("lm", "MODEL", "the judge: openai/NAME or any of DSPy's (embedded)")
-    add("proposer_lm", "MODEL", "the model that writes instructions (the judge's)")
-    add("api_base", "URL", "an OpenAI-compatible server (OPENAI_BASE_URL)")
-    add("api_key_env", "VAR", API_KEY_ENV_HELP)
-    add("price", "IN,OUT", PRICE_HELP)
-    add("max_tokens", "N", MAX_TOKENS_HELP)
-    add("reasoning_effort", "LEVEL", REASONING_EFFORT_HELP)
-    add("concurrency", "N", "requests in flight (64)")
-    add("plan", "PLAN", "one, mean or weighted (one; the embedded model: weighted)")
-    add("samples", "N", "the number of replies for --plan mean")
-    add("temperature", "T", "sampling temperature (0; for --plan mean: 1)")
-    add("reasoning", "FORM", "none, brief, steps; auto: the search tries all (auto)")
+    add_text_flags(group, "--lm", help="the judge: openai/NAME or any of DSPy's (embedded)")
+    help_text = "the model that writes instructions (the judge's)"
+    group.add_argument("--proposer-lm", metavar="MODEL", help=help_text)
+    add_text_flags(group, *ENDPOINT_FLAGS, action="append")
+    add_text_flags(group, "--concurrency", "--plan", "--samples", "--temperature")
+    help_text = "none, brief, steps; auto: the search tries all (auto)"
+    add_text_flags(group, "--reasoning", help=help_text)
     group = parser.add_argument_group("how it is tuned")
-    add("optimizer", "NAME", "rank, gepa, or MODULE:FUNCTION (rank)")
-    add("objective", "NAME", "balanced (for 0/1 labels), spearman, auto (auto)")
-    add("level", "LEVEL", "level of rho: summary, dataset, system, auto (auto)")
-    add("max_demos", "N", "at most N demonstrations in a prompt (as limits allow)")
-    add("max_calls", "N", "at most N calls, of both models together")
-    add("max_cost", "USD", "at most USD dollars, for both models together")
-    add("risk", "SHARE", "accepted chance to ship a judge that is no better (0.1)")
-    add("ship", "WHICH", "better: the tuned judge if it is better; tuned: always (better)")
-    add("seed", "N", "the seed of every random draw (0)")
-    group = parser.add_argument_group("the run")
+    for flag, metavar, help_text in TUNING_FLAGS:
+        group.add_argument(flag, metavar=metavar, help=help_text)
+    group = parser.add_argument_group("the run (limits are for both models together)")
+    add_text_flags(group, "--max-calls", "--max-cost", "--seed")
     group.add_argument("--out", metavar="DIR", help="the run's folder (runs/NAME-001)")
-    add_switch = partial(group.add_argument, action="store_true")
-    add_switch("--dry-run", help="print the expected calls, time and cost, and stop")
-    add_switch("--probes", help="attack the judge that ships (always if it is embedded)")
-    add_switch("--json", help="print summary.json instead of the table")
-    add_switch("--verbose", help="print each retry, and tracebacks of errors")
+    help_text = "attack the judge that ships (always if it is embedded)"
+    group.add_argument("--probes", action="store_true", help=help_text)
+    add_flags(group, "--dry-run", "--json", "--verbose", "--quiet", default=argparse.SUPPRESS)
     parser.set_defaults(**OTHER_FLAGS)
     return parser
 
 
 def command(arguments: Sequence[str]) -> int:
     """Run `dspy-judges tune` with these arguments; returns the exit code."""
-    flags = parser().parse_args(arguments)
+    return run_and_print(parser(), arguments, _tune)
+
+
+def _tune(flags: argparse.Namespace) -> CommandOutcome:
     with exit_on_ctrl_c():
-        # These slow imports come after the flags were read, so that wrong flags are refused
-        # quickly.
-        from optimize.figures.as_json import to_json
+        # These imports are slow, and wrong flags are refused before them.
         from optimize.report.tuning import tuning_lines
         from optimize.tuning.budget import plan_budget
         from optimize.tuning.budget_text import budget_json, budget_lines
         from optimize.tuning.pipeline import tune_in_folder
         from optimize.tuning.preparation import prepare_run
-
-    def tune(flags: argparse.Namespace) -> CommandOutcome:
-        settings = read_settings(_settings_from_flags(flags))
-        for lm in (settings.lm, settings.proposer_model.lm):
-            check_model_name(lm)
-        if flags.dry_run:
-            budget = plan_budget(prepare_run(settings))
-            return CommandOutcome(budget_json(budget), budget_lines(budget))
-        path, result = tune_in_folder(settings, flags.out, print_line=print_note, stderr=sys.stderr)
-        return CommandOutcome(to_json(result), tuning_lines(result, str(path)))
-
-    return run_and_print(parser().prog, flags, tune)
+    settings = read_settings(_settings_from_flags(flags))
+    for lm in (settings.lm, settings.proposer_model.lm):
+        check_model_name(lm)
+    if flags.dry_run:
+        budget = plan_budget(prepare_run(settings))
+        return CommandOutcome(budget_json(budget), budget_lines(budget))
+    path, result = tune_in_folder(settings, flags.out, print_line=print_note, stderr=sys.stderr)
+    return CommandOutcome(to_json(result), tuning_lines(result, str(path)))
 
 
 def _settings_from_flags(flags: argparse.Namespace) -> dict[str, object]:
     """Convert flags to settings: `--price proposer=1,2` becomes `proposer_price`."""
     settings = {name: value for name, value in vars(flags).items() if name not in OTHER_FLAGS}
-    for name in MODEL_FLAGS:
+    for flag in ENDPOINT_FLAGS:
+        name = flag.removeprefix("--").replace("-", "_")
         for value in settings.pop(name, []):
             setting = f"proposer_{name}" if value.startswith(PROPOSER_PREFIX) else name
             settings[setting] = value.removeprefix(PROPOSER_PREFIX)

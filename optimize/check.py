@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from itertools import chain, filterfalse
 from pathlib import Path
 
-from judges.cli.flags import Parser
+from judges.cli.flags import READING_FLAGS, Parser, add_flags
 from judges.labels.cells import without_keys
 from judges.labels.columns import NESTED_COLUMNS
 from judges.labels.names import is_source_or_output
@@ -29,7 +29,7 @@ from judges.terminal import (
     run_command,
     wrap_lines,
 )
-from optimize.inputs.flags import ANNOTATIONS_HELP, add_reading_flags, parse_scale
+from optimize.inputs.flags import parse_scale
 from optimize.inputs.labelled import AnyLabels, LabelSource, ratings_on
 from optimize.inputs.subjects import new_judge_texts, shared_texts, unread_columns
 from optimize.next_step import (
@@ -67,15 +67,13 @@ def parser() -> ArgumentParser:
     command_parser = Parser(prog="dspy-judges check", description=ABOUT, epilog=EXAMPLES)
     add = command_parser.add_argument
     add("data", metavar="FILE", help=f"a file, hf:owner/name, {' or '.join(STARTER_FILE_BY_NAME)}")
-    add_reading_flags(command_parser)
+    add_flags(command_parser, *READING_FLAGS, "--annotations", "--json")
     help_text = "read only labels on this dimension, which the file must have; repeatable"
-    add("--dimension", action="append", metavar="NAME", help=help_text)
+    add_flags(command_parser, "--dimension", action="append", help=help_text)
     help_text = "the scale that people used, as in 1-5 (default: any); ratings outside are problems"
-    add("--scale", metavar="LOW-HIGH", help=help_text)
-    add("--annotations", metavar="FILE", help=ANNOTATIONS_HELP)
+    add_flags(command_parser, "--scale", help=help_text)
     help_text = "write how the columns were read to this file, which every --map takes"
     add("--write-map", type=Path, metavar="FILE.yaml", help=help_text)
-    add("--json", action="store_true", help="print as JSON, for machines")
     return command_parser
 
 

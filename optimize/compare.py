@@ -9,17 +9,17 @@ if __name__ == "__main__":
     sys.exit(start("optimize.compare:command"))
 
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from dspy_judges.errors import SettingsError
-from judges.cli.flags import add_model_flags, add_reporting_flags, split_named_value
+from judges.cli.flags import Parser, add_flags, add_model_flags, split_named_value
 from judges.terminal import print_note
 from optimize.figures.as_json import INLINED_IN_JSON, to_json
-from optimize.inputs.flags import CommandOutcome, CommandParser, run_and_print
+from optimize.inputs.flags import CommandOutcome, run_and_print
 from optimize.inputs.subjects import find_subject
 from optimize.measuring.asking import JudgeEntry, Task, ask_judges
 from optimize.measuring.comparison import JudgeComparison, compare_judges
@@ -60,8 +60,8 @@ exit codes: 0 done; 1 a judge could not be measured; 2 wrong usage; 130
 interrupted (run the same command again to go on)"""
 
 
-def parser() -> ArgumentParser:
-    command_parser = CommandParser(
+def parser() -> Parser:
+    command_parser = Parser(
         prog=COMMAND_NAME,
         usage=f"{COMMAND_NAME} [JUDGE ...] [--lm MODEL ...] [options]",
         description=ABOUT,
@@ -71,21 +71,19 @@ def parser() -> ArgumentParser:
     )
     add_judges_flags(command_parser, "compare")
     help_text = "model to ask with the prompt of --dimension, else of the first JUDGE; repeatable"
-    add = command_parser.add_argument
-    add("--lm", metavar="MODEL", action="append", default=[], help=help_text)
+    add_flags(command_parser, "--lm", action="append", default=[], help=help_text)
     return command_parser
 
 
-def add_judges_flags(command_parser: ArgumentParser, run_name: str) -> None:
+def add_judges_flags(command_parser: Parser, run_name: str) -> None:
     """Add the flags that `compare` and `panel` share."""
     add = command_parser.add_argument
     help_text = "[NAME=]JUDGE[@MODEL]: a catalogue name, a run folder or a judge's file; repeatable"
     add("judges", nargs="*", metavar="JUDGE", help=help_text)
     add_task_flags(command_parser)
-    add_model_flags(command_parser)
     add("--out", metavar="DIR", help=f"the run's folder (runs/{run_name}-001, then -002)")
-    add("--dry-run", action="store_true", help="print the estimated cost, then stop")
-    add_reporting_flags(command_parser)
+    add_flags(command_parser, "--dry-run")
+    add_model_flags(command_parser)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,8 +99,7 @@ class CompareRun:
 
 def command(arguments: Sequence[str]) -> int:
     """Measure all judges and print the comparison; returns 1 if a judge could not be measured."""
-    flags = parser().parse_intermixed_args(arguments)
-    return run_and_print(COMMAND_NAME, flags, compare)
+    return run_and_print(parser(), arguments, compare)
 
 
 def compare(flags: Namespace) -> CommandOutcome:

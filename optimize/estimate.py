@@ -1,7 +1,7 @@
 """The command `estimate`: people's mean label, estimated from few labels and many judgements."""
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dspy_judges.startup import run as start
+from judges.cli.flags import READING_FLAGS, Parser, add_flags
 from judges.labels.types import LabelError
 from judges.labels.values import Scale
 from judges.tables.problems import count_text
 from judges.terminal import print_error, wrap_lines
 from optimize.figures.as_json import JsonObject, fields_json
 from optimize.figures.as_text import figure_text, number_text
-from optimize.inputs.flags import CommandOutcome, CommandParser, add_estimate_flags, run_and_print
+from optimize.inputs.flags import CommandOutcome, run_and_print
 from optimize.inputs.labelled import LabelSource
 from optimize.measuring.asking import Task
 from optimize.measuring.partial_labels import (
@@ -38,23 +39,25 @@ from optimize.task_flags import read_judgements_by_id, read_task_on_all_outputs
 COMMAND_NAME = "dspy-judges estimate"
 
 
-def parser() -> ArgumentParser:
-    command_parser = CommandParser(
+def parser() -> Parser:
+    command_parser = Parser(
         prog=COMMAND_NAME,
         description="Estimate the mean label that people would give to all outputs (for pass and\n"
         "fail, the share of passes) from few labels and many judgements. The labelled\n"
         "outputs must be a random sample, or have sampling weights.",
     )
-    add = command_parser.add_argument
-    add("--data", metavar="FILE", required=True, help="all outputs, some of them with labels")
-    add("--annotations", metavar="FILE", help="the labels, if they are in a separate file")
-    add_estimate_flags(command_parser, needs_scores=True)
+    help_text = "all outputs, some of them with labels"
+    add_flags(command_parser, "--data", required=True, help=help_text)
+    help_text = "a judge's scores for all outputs"
+    command_parser.add_argument("--scores", required=True, metavar="FILE", help=help_text)
+    add_flags(command_parser, "--annotations", *READING_FLAGS, "--dimension", "--scale")
+    add_flags(command_parser, "--json", "--quiet")
     return command_parser
 
 
 def command(arguments: Sequence[str]) -> int:
     """Print the estimates, and return the exit code."""
-    return run_and_print(COMMAND_NAME, parser().parse_args(arguments), estimate)
+    return run_and_print(parser(), arguments, estimate)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

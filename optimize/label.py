@@ -5,13 +5,12 @@ import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from random import Random
 
 from dspy_judges.errors import SettingsError
 from judges import catalog
-from judges.cli.flags import JUDGE_HELP, add_model_flags
+from judges.cli.flags import JUDGE_HELP, Parser, add_flags, add_model_flags
 from judges.client import BudgetSpentError
 from judges.definition import make_comparison, make_dimension
 from judges.dimension import Subject
@@ -28,14 +27,7 @@ from judges.tables.xlsx import split_sheet
 from judges.terminal import DONE_EXIT_CODE, Progress, print_note, print_output, run_command
 from judges.text_columns import find_columns
 from optimize.figures.as_text import command_text
-from optimize.inputs.flags import (
-    MAP_HELP,
-    CommandParser,
-    add_turns_flag,
-    fit_subject,
-    judge_scale,
-    parse_scale,
-)
+from optimize.inputs.flags import fit_subject, judge_scale, parse_scale
 from optimize.inputs.labelled import PASS_FAIL, AnyLabels, LabelSource
 from optimize.inputs.subjects import find_subject, new_judge_texts, usable_texts
 from optimize.label_page.server import LabelServer
@@ -60,25 +52,22 @@ examples:
 exit codes: 0 ended by Ctrl-C, 1 failed, 2 wrong usage"""
 
 
-def parser() -> CommandParser:
-    command_parser = CommandParser(prog=COMMAND_NAME, description=ABOUT, epilog=EXAMPLES)
+def parser() -> Parser:
+    command_parser = Parser(prog=COMMAND_NAME, description=ABOUT, epilog=EXAMPLES)
     add = command_parser.add_argument
     add("file", metavar="FILE", help=f"a file, hf:owner/name, {' or '.join(STARTER_FILE_BY_NAME)}")
     subject_flags = command_parser.add_mutually_exclusive_group(required=True)
     help_text = "a catalogue name, FILE.yaml, or any name: NAME or 'NAME=what it means'"
-    subject_flags.add_argument("--dimension", metavar="NAME", help=help_text)
-    help_text = "for pairs: the comparison, named as for --dimension"
-    subject_flags.add_argument("--pairwise", metavar="NAME", help=help_text)
+    add_flags(subject_flags, "--dimension", help=help_text)
+    add_flags(subject_flags, "--pairwise")
     add("--out", type=Path, metavar="FILE.jsonl", help="file of labels (default: FILE.NAME.jsonl)")
-    add_repeatable = partial(add, action="append", default=[])
-    add_repeatable("--map", metavar="NAME=COLUMN", help=MAP_HELP)
+    add_flags(command_parser, "--map", "--turns", "--quiet")
     help_text = "the scale of ratings (default: the catalogue's scale, else pass or fail)"
-    add("--scale", metavar="LOW-HIGH", help=help_text)
-    add_turns_flag(command_parser)
+    add_flags(command_parser, "--scale", help=help_text)
     help_text = f"a judge; its answers that differ from yours are shown at the end: {JUDGE_HELP}"
-    add_repeatable("--judge", metavar="JUDGE", help=help_text)
+    add("--judge", action="append", default=[], metavar="JUDGE", help=help_text)
     add("--port", type=int, default=0, metavar="N", help="the page's port (default: any free)")
-    add_model_flags(command_parser, limit_note=" for each start")
+    add_model_flags(command_parser, ", for each start")
     return command_parser
 
 

@@ -8,15 +8,15 @@ if __name__ == "__main__":
     # This precedes other imports: no file in the working folder may be imported as a library.
     sys.exit(start("optimize.panel:command"))
 
-import argparse
 import time
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 
 from dspy_judges.errors import SettingsError
-from judges.cli.flags import split_named_value
+from judges.cli.flags import Parser, split_named_value
 from judges.labels.splits import split
 from judges.panel import AnyJudge, Member, Panel
 from judges.tables.problems import count_text
@@ -32,7 +32,7 @@ from optimize.figures.as_text import (
     number_text,
 )
 from optimize.figures.by_judge import HeldOut
-from optimize.inputs.flags import CommandOutcome, CommandParser, run_and_print
+from optimize.inputs.flags import CommandOutcome, run_and_print
 from optimize.items import DataCounts, tuning_digests
 from optimize.measuring.asking import JudgeEntry, Task, total_dollars
 from optimize.measuring.comparison import figure_contrast, on_common_rows
@@ -135,8 +135,8 @@ class PanelRun:
         }
 
 
-def parser() -> argparse.ArgumentParser:
-    command_parser = CommandParser(
+def parser() -> Parser:
+    command_parser = Parser(
         prog=COMMAND_NAME,
         usage=f"{COMMAND_NAME} --data FILE JUDGE ... [options]",
         description=ABOUT,
@@ -148,10 +148,10 @@ def parser() -> argparse.ArgumentParser:
 
 def command(arguments: Sequence[str]) -> int:
     """Join the members and print what ships; returns the exit code."""
-    return run_and_print(COMMAND_NAME, parser().parse_intermixed_args(arguments), join_judges)
+    return run_and_print(parser(), arguments, join_judges)
 
 
-def join_judges(flags: argparse.Namespace) -> CommandOutcome:
+def join_judges(flags: Namespace) -> CommandOutcome:
     """Join the members and write the run; with --dry-run, only estimate its cost."""
     start_time = time.monotonic()
     if flags.data is None:

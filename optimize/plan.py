@@ -12,6 +12,7 @@ import numpy as np
 
 from dspy_judges.errors import ExistsError, SettingsError
 from dspy_judges.startup import run as start
+from judges.cli.flags import READING_FLAGS, Parser, add_flags
 from judges.judgement import AnyJudgement, Judgement
 from judges.labels.readers import read_items
 from judges.labels.types import LabelledSet
@@ -23,8 +24,6 @@ from optimize.figures.as_json import JsonObject, figure_json, to_json
 from optimize.figures.as_text import TOO_FEW_FOR_INTERVAL, command_text, figure_text
 from optimize.inputs.flags import (
     CommandOutcome,
-    CommandParser,
-    add_estimate_flags,
     read_floors,
     run_and_print,
 )
@@ -59,8 +58,8 @@ MIN_LABELLED_DOCUMENTS, FIRST_ROUND_DOCUMENTS = 20, 30
 ASSUMED_FAIL_SHARES = (0.05, 0.2, 0.5)
 
 
-def parser() -> argparse.ArgumentParser:
-    command_parser = CommandParser(
+def parser() -> Parser:
+    command_parser = Parser(
         prog=COMMAND_NAME,
         description="How many documents to label next, and which, so that the true rate or mean\n"
         "and the judge's agreement with people have intervals of a given width. They are\n"
@@ -69,19 +68,20 @@ def parser() -> argparse.ArgumentParser:
     add = command_parser.add_argument
     add("file", metavar="FILE", help="a file with all outputs")
     add("--labels", metavar="FILE", help="the labels so far, with the same ids as FILE")
-    add_estimate_flags(command_parser, needs_scores=False)
+    add("--scores", metavar="FILE", help="a judge's scores for all outputs")
+    add_flags(command_parser, *READING_FLAGS, "--dimension", "--scale", "--json", "--quiet")
     add("--target-width", metavar="W", type=float, default=0.1, help="wanted interval width (0.1)")
     for name in ("tpr", "tnr"):
         help_text = f"plan to decide if {name.upper()} is above X, instead of a width"
         add(f"--min-{name}", type=float, metavar="X", help=help_text)
     add("--out", metavar="FILE", type=Path, help="the documents to label (FILE.next.jsonl)")
-    add("--seed", type=int, default=0, metavar="N", help="the seed of the draw (0)")
+    add_flags(command_parser, "--seed")
     return command_parser
 
 
 def command(arguments: Sequence[str]) -> int:
     """Run `dspy-judges plan`; returns 0, 1 after an error, 2 for wrong usage, 130 after Ctrl-C."""
-    return run_and_print(COMMAND_NAME, parser().parse_args(arguments), plan)
+    return run_and_print(parser(), arguments, plan)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

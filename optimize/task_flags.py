@@ -1,6 +1,6 @@
 """Read what a command's flags name: people's labels, the judges to measure, and recordings."""
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -14,6 +14,9 @@ import numpy as np
 from dspy_judges.errors import SettingsError
 from judges.cli.costs import CostEstimate, estimate_costs, total_estimate
 from judges.cli.flags import (
+    READING_FLAGS,
+    Parser,
+    add_flags,
     constructed_labels_note,
     read_map_flags,
     request_options,
@@ -30,7 +33,7 @@ from judges.panel import AnyJudge
 from judges.protocol import is_embedded
 from judges.tables.problems import count_text
 from judges.terminal import print_error, print_note
-from optimize.inputs.flags import ANNOTATIONS_HELP, add_label_flags, parse_scale, parse_values
+from optimize.inputs.flags import parse_scale, parse_values
 from optimize.inputs.labelled import LabelSource, load_labels, only_dimension, verdict_words
 from optimize.inputs.subjects import dimension_name, find_subject
 from optimize.measuring.asking import JudgeEntry, Task, asked_models, on_label_scale, recorded_scale
@@ -45,18 +48,14 @@ from optimize.statistics.correlations import Level
 NamedJudge = tuple[str, AnyJudge]
 
 
-def add_task_flags(group: ArgumentParser) -> None:
+def add_task_flags(group: Parser) -> None:
     """Add the flags for recordings, for what is judged, and for its labels."""
     add = group.add_argument
     add_repeatable = partial(add, metavar="FILE", action="append", default=[])
     add_repeatable("--scores", help="recorded scores of any judge")
     add_repeatable("--replies", help="recorded raw replies of any judge")
-    add("--dimension", metavar="NAME", help="the dimension that was judged: a name or FILE.yaml")
-    add("--pairwise", metavar="NAME", help="the dimension that was judged, for labels on pairs")
-    add_label_flags(group)
-    add("--annotations", metavar="FILE", help=ANNOTATIONS_HELP)
-    help_text = "the labels' scale (default: the dimension's); any: only their order counts"
-    add("--scale", metavar="LOW-HIGH", help=help_text)
+    add_flags(group, "--dimension", "--pairwise", "--data", *READING_FLAGS, "--annotations")
+    add_flags(group, "--scale", "--json", "--verbose", "--quiet")
     levels = ("auto", *get_args(Level))
     help_text = f"level of rho: {', '.join(levels)} (auto)"
     add("--level", choices=levels, default="auto", metavar="LEVEL", help=help_text)

@@ -8,18 +8,17 @@ if __name__ == "__main__":
     # This precedes other imports: no file in the working folder may be imported as a library.
     sys.exit(start("optimize.verify:command"))
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from dspy_judges.errors import JudgesError, SettingsError
-from judges.cli.flags import add_model_flags, add_reporting_flags, split_named_value
+from judges.cli.flags import Parser, add_model_flags, parse_count, split_named_value
 from judges.terminal import FAILED_EXIT_CODE
 from optimize.inputs.flags import (
+    FLOOR_FIGURES,
     CommandOutcome,
-    CommandParser,
-    add_floor_flags,
     read_floors,
     run_and_print,
 )
@@ -74,8 +73,8 @@ UNDECIDED_EXIT_CODE = 3
 MAX_LOOKS = 100
 
 
-def parser() -> ArgumentParser:
-    command_parser = CommandParser(
+def parser() -> Parser:
+    command_parser = Parser(
         prog=COMMAND_NAME,
         usage=f"{COMMAND_NAME} JUDGE | --replies FILE | --scores FILE [flags]",
         description=ABOUT,
@@ -85,22 +84,24 @@ def parser() -> ArgumentParser:
     help_text = "a catalogue name, a run folder or a file; also JUDGE@MODEL"
     add("judges", nargs="*", metavar="JUDGE", help=help_text)
     add_task_flags(command_parser)
-    add_floor_flags(command_parser)
+    for name, (figure, *_) in FLOOR_FIGURES.items():
+        help_text = f"exit 1 if {figure}'s interval is below X, 3 if it holds X"
+        add(f"--min-{name}", type=float, metavar="X", help=help_text)
+    help_text = "number of checks that you plan as labels grow (1)"
+    add("--looks", type=parse_count, default=1, metavar="N", help=help_text)
     add("--against", metavar="OLD", help="decide if JUDGE may replace OLD, a judge or a recording")
     help_text = f"how much worse JUDGE may be than OLD ({DEFAULT_MARGIN})"
     add("--margin", type=float, metavar="X", help=help_text)
     add("--changed", metavar="FILE", help="decide by labels on the outputs whose verdict changes")
-    add_model_flags(command_parser, limit_note=" for each start")
     add("--report", metavar="FILE", help="write a page with the figures and the judge's errors")
     add("--all", action="store_true", help="print every level and coefficient, too")
-    add_reporting_flags(command_parser)
+    add_model_flags(command_parser, ", for each start")
     return command_parser
 
 
 def command(arguments: Sequence[str]) -> int:
     """Measure a judge against labels and print its figures; returns the exit code."""
-    flags = parser().parse_args(arguments)
-    return run_and_print(COMMAND_NAME, flags, verify, interrupt_message="interrupted")
+    return run_and_print(parser(), arguments, verify, interrupt_message="interrupted")
 
 
 def verify(flags: Namespace) -> CommandOutcome:

@@ -3,7 +3,7 @@
 import argparse
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from functools import partial
@@ -15,7 +15,8 @@ from dspy_judges.errors import UsageError, option_name
 from judges.client import Redactor, check_model_name, read_price, url_has_secret
 from judges.labels.options import MappingValue, read_mapping
 from judges.protocol import is_decision_model
-from judges.terminal import QUIET_HELP, escape_invisible, print_note
+from judges.tables.formats import READABLE_ENDINGS
+from judges.terminal import escape_invisible, print_note
 
 if TYPE_CHECKING:
     from judges.client import ModelOptions
@@ -28,11 +29,6 @@ Number = TypeVar("Number", int, float)
 DEFAULT_MEAN_TEMPERATURE = 1.0
 # The model that `export` writes into the request for a judge that names no model.
 DEFAULT_EXPORT_LM = "openai/gpt-4.1-mini"
-# Help texts that several commands share. Defaults are in parentheses.
-API_KEY_ENV_HELP = "environment variable with the API key (the provider's)"
-PRICE_HELP = "US dollars per million input and output tokens"
-MAX_TOKENS_HELP = "maximum tokens of a reply (512; more with reasoning)"
-REASONING_EFFORT_HELP = "minimal, low, medium or high (the model's default)"
 JUDGE_HELP = "a catalogue name, a frozen judge's file, a run folder or FILE.yaml"
 # The flags that take one file with labels or scores; a second file is refused.
 _ONE_FILE_FLAGS = ("data", "labels", "annotations", "scores")
@@ -129,37 +125,106 @@ def parse_price(text: str) -> tuple[float, float]:
         raise argparse.ArgumentTypeError(f"{text}: write IN,OUT, as in 0.40,1.60") from None
 
 
-def add_table_flags(parser: argparse.ArgumentParser, *, data_help: str) -> None:
-    group_title = "files (.jsonl, .csv or .parquet; --data also .json, .tsv or .xlsx)"
-    add_flag = parser.add_argument_group(group_title).add_argument
-    add_flag("--data", required=True, type=Path, metavar="FILE", help=data_help)
-    help_text = "the file to write; the same command resumes an interrupted run"
-    add_flag("--out", type=Path, metavar="FILE", help=help_text)
-    help_text = "the column that holds a text, or FILE.yaml with columns; repeatable"
-    add_flag("--map", action="append", default=[], metavar="NAME=COLUMN", help=help_text)
+def _parse_turns(text: str) -> str:
+    """Return the argument of --map that --turns is short for."""
+    if text not in ("last", "all"):
+        raise argparse.ArgumentTypeError(f"{text!r}: must be last or all")
+    return f"turns={text}"
+
+
+def _value_flag(metavar: str, help_text: str, **options: Any) -> dict[str, Any]:
+    """Return the arguments of `add_argument` for a flag with a value."""
+    return {"metavar": metavar, "help": help_text, **options}
+
+
+_repeatable_flag = partial(_value_flag, action="append", default=[])
+_switch: Callable[..., dict[str, Any]] = partial(dict, action="store_true")
+# The flags that several commands have. The texts give the defaults in parentheses.
+_SHARED_FLAGS = {
+    # The labels.
+    "--data": _value_flag(
+        "FILE", f"human labels: {READABLE_ENDINGS}, or hf:owner/name (the starter set)"
+    ),
+    "--annotations": _value_flag("FILE", "a separate file of ratings: id, dimension, annotator"),
+    "--map": _repeatable_flag(
+        "NAME=COLUMN",
+        "read NAME (a dimension, text, id, group or system) from COLUMN; repeatable; or check's "
+        "FILE.yaml",
+    ),
+    "--values": _repeatable_flag(
+        "WORD=N,...",
+        "numbers that words in labels or replies mean: up=1,down=0 (n/a= for no label; pairs: "
+        "left=A,C=tie)",
+    ),
+    "--turns": _repeatable_flag(
+        "TURNS", "judge last or all turns of a conversation (last)", dest="map", type=_parse_turns
+    ),
+    "--scale": _value_flag("LOW-HIGH", "labels' scale (the dimension's); any: only the order"),
+    "--dimension": _value_flag("NAME", "the dimension that was judged: a name or FILE.yaml"),
+    "--pairwise": _value_flag("NAME", "for pairs: the comparison, a name or FILE.yaml"),
+    # The model, and from replies to a score.
+    "--lm": _value_flag(
+        "MODEL",
+        "embedded (free), openai/NAME, decisions/NAME, systemone/NAME or any model of DSPy (the "
+        "judge's)",
+    ),
+    "--api-base": _value_flag(
+        "URL", "server's URL (OPENAI_BASE_URL, SYSTEMONE_BASE_URL)", type=parse_address
+    ),
+    "--api-key-env": _value_flag("NAME", "environment variable with the API key (the provider's)"),
+    "--price": _value_flag(
+        "IN,OUT", "US dollars per million input and output tokens", type=parse_price
+    ),
+    "--max-tokens": _value_flag(
+        "N", "maximum tokens of a reply (512; more with reasoning)", type=parse_count
+    ),
+    "--reasoning-effort": _value_flag(
+        "LEVEL", "minimal, low, medium or high (the model's default)"
+    ),
+    "--concurrency": _value_flag(
+        "N", "maximum requests at the same time (64)", type=parse_count, default=64
+    ),
+    "--plan": _value_flag(
+        "PLAN",
+        "one reply, the mean of --samples replies, or weighted by probabilities (one; the embedded "
+        "model: weighted)",
+        choices=("one", "mean", "weighted"),
+    ),
+    "--samples": _value_flag("N", "number of replies for --plan mean", type=parse_count),
+    "--temperature": _value_flag(
+        "T", "temperature of the replies (0; for --plan mean 1)", type=parse_temperature
+    ),
+    "--reasoning": _value_flag(
+        "FORM",
+        "the reasoning that an untuned judge writes before its answer: none, brief, steps or "
+        "questions (none for a rating, brief for a pair)",
+        choices=("none", "brief", "steps", "questions"),
+    ),
+    # The run.
+    "--max-calls": _value_flag("N", "maximum requests (no limit)", type=parse_count),
+    "--max-cost": _value_flag("USD", "maximum cost in US dollars (no limit)", type=parse_dollars),
+    "--seed": _value_flag("N", "the random seed (0)", type=parse_seed, default=0),
+    "--dry-run": _switch(help="print the estimated requests and cost, then stop"),
+    "--json": _switch(help="print the result as JSON"),
+    "--verbose": _switch(help="print retries, failed requests and tracebacks"),
+    "--quiet": _switch(help="print no progress and no notes"),
+}
+READING_FLAGS = ("--map", "--values", "--turns")
+ENDPOINT_FLAGS = ("--api-base", "--api-key-env", "--price", "--max-tokens", "--reasoning-effort")
+
+
+def add_flags(group: FlagGroup, *flags: str, **overrides: Any) -> None:
+    """Add flags that several commands have; `overrides` replace arguments of `add_argument`."""
+    for flag in flags:
+        group.add_argument(flag, **{**_SHARED_FLAGS[flag], **overrides})
 
 
 def add_model_flags(parser: argparse.ArgumentParser, limit_note: str = "") -> None:
     """Add the flags for a model and its limits; `limit_note` is added to the help on limits."""
-    add_flag = parser.add_argument_group("model and budget").add_argument
-    help_text = (
-        "embedded (free), openai/NAME, decisions/NAME, systemone/NAME or any model of DSPy "
-        "(the judge's)"
+    group = parser.add_argument_group(f"model and budget{limit_note}")
+    add_flags(
+        group, "--lm", *ENDPOINT_FLAGS, "--max-calls", "--max-cost", "--concurrency", "--seed"
     )
-    add_flag("--lm", metavar="MODEL", help=help_text)
-    help_text = "server's URL (OPENAI_BASE_URL, SYSTEMONE_BASE_URL)"
-    add_flag("--api-base", type=parse_address, metavar="URL", help=help_text)
-    add_flag("--api-key-env", metavar="NAME", help=API_KEY_ENV_HELP)
-    add_flag("--price", type=parse_price, metavar="IN,OUT", help=PRICE_HELP)
-    add_flag("--max-tokens", type=parse_count, metavar="N", help=MAX_TOKENS_HELP)
-    add_flag("--reasoning-effort", metavar="LEVEL", help=REASONING_EFFORT_HELP)
-    help_text = f"maximum requests{limit_note} (no limit)"
-    add_flag("--max-calls", type=parse_count, metavar="N", help=help_text)
-    help_text = f"maximum cost in US dollars{limit_note} (no limit)"
-    add_flag("--max-cost", type=parse_dollars, metavar="USD", help=help_text)
-    help_text = "maximum requests at the same time (64)"
-    add_flag("--concurrency", type=parse_count, default=64, metavar="N", help=help_text)
-    add_flag("--seed", type=parse_seed, default=0, metavar="N", help="the random seed (0)")
 
 
 def request_options(flags: argparse.Namespace) -> "ModelOptions":
@@ -171,18 +236,6 @@ def request_options(flags: argparse.Namespace) -> "ModelOptions":
         "reasoning_effort": flags.reasoning_effort,
         "concurrency": flags.concurrency,
     }
-
-
-def add_plan_flags(parser: argparse.ArgumentParser) -> None:
-    add_flag = parser.add_argument_group("from replies to a score").add_argument
-    help_text = (
-        "one: one reply; mean: mean of --samples replies; weighted: ratings weighted by "
-        "probability (one; weighted for the embedded model)"
-    )
-    add_flag("--plan", choices=("one", "mean", "weighted"), metavar="PLAN", help=help_text)
-    add_flag("--samples", type=parse_count, metavar="N", help="number of replies for --plan mean")
-    help_text = "temperature of the replies (0; for --plan mean 1)"
-    add_flag("--temperature", type=parse_temperature, metavar="T", help=help_text)
 
 
 def read_plan(
@@ -203,32 +256,6 @@ def read_plan(
     if plan_kind is None and temperature is None:
         return None
     return SamplingPlan(kind=plan_kind or "one", temperature=temperature or 0.0)
-
-
-def add_reasoning_flag(parser: argparse.ArgumentParser) -> None:
-    reasoning_kinds = ("none", "brief", "steps", "questions")
-    help_text = (
-        "the reasoning that an untuned judge writes before its answer: none, brief, steps or "
-        "questions (none for a rating, brief for a pair)"
-    )
-    parser.add_argument("--reasoning", choices=reasoning_kinds, metavar="FORM", help=help_text)
-
-
-def add_run_flags(parser: argparse.ArgumentParser) -> None:
-    run_group = parser.add_argument_group("the run")
-    add_flag = run_group.add_argument
-    help_text = "print an estimate of requests and cost, and ask no model"
-    add_flag("--dry-run", action="store_true", help=help_text)
-    help_text = "use batch files at half price: submit, and collect within a day"
-    add_flag("--batch-api", choices=("submit", "collect"), metavar="STEP", help=help_text)
-    add_reporting_flags(run_group)
-    add_flag("--quiet", action="store_true", help=QUIET_HELP)
-
-
-def add_reporting_flags(flag_group: FlagGroup) -> None:
-    flag_group.add_argument("--json", action="store_true", help="print the result as JSON")
-    help_text = "print retries, failed requests and tracebacks"
-    flag_group.add_argument("--verbose", action="store_true", help=help_text)
 
 
 def with_reasoning_flag(judge: "AnyJudge", name: str, flags: argparse.Namespace) -> "AnyJudge":

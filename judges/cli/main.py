@@ -3,17 +3,15 @@
 import argparse
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 
 from dspy_judges.startup import exit_on_ctrl_c
 from judges.cli.flags import (
     DEFAULT_EXPORT_LM,
     JUDGE_HELP,
     Parser,
+    add_flags,
     add_model_flags,
-    add_plan_flags,
-    add_reasoning_flag,
-    add_run_flags,
-    add_table_flags,
 )
 from judges.terminal import run_command
 
@@ -89,31 +87,44 @@ def make_parser() -> argparse.ArgumentParser:
 
     show_parser = add_command("show", "judges.cli.show:show_judge", ABOUT_SHOW)
     show_parser.add_argument("judge", metavar="JUDGE", help=JUDGE_HELP)
-    add_reasoning_flag(show_parser)
-    show_parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    add_flags(show_parser, "--reasoning", "--json")
 
     usage = "dspy-judges score JUDGE... --data FILE --out FILE [options]"
     score_parser = add_command("score", "judges.cli.table:command", ABOUT_SCORE, usage)
     score_parser.set_defaults(is_pairwise=False)
     score_parser.add_argument("judges", nargs="+", metavar="JUDGE", help=JUDGE_HELP)
-    add_table_flags(score_parser, data_help="the rows to judge")
+    _add_table_flags(score_parser, data_help="the rows to judge")
 
     usage = "dspy-judges winrate JUDGE --data FILE --out FILE [options]"
     winrate_parser = add_command("winrate", "judges.cli.table:command", ABOUT_WINRATE, usage)
     winrate_parser.set_defaults(is_pairwise=True)
     help_text = f"a pairwise judge: {JUDGE_HELP}"
     winrate_parser.add_argument("judges", nargs=1, metavar="JUDGE", help=help_text)
-    add_table_flags(winrate_parser, data_help="the pairs to judge")
-    for table_parser in (score_parser, winrate_parser):
-        help_text = "add a column with the answer to each question (not needed for .jsonl)"
-        table_parser.add_argument("--answers", action="store_true", help=help_text)
-        add_reasoning_flag(table_parser)
-        add_model_flags(table_parser)
-        add_plan_flags(table_parser)
-        add_run_flags(table_parser)
+    _add_table_flags(winrate_parser, data_help="the pairs to judge")
 
     export_parser = add_command("export", "judges.cli.show:export", ABOUT_EXPORT)
     export_parser.add_argument("judge", metavar="JUDGE", help=JUDGE_HELP)
     help_text = f"the model in the request (the frozen judge's, else {DEFAULT_EXPORT_LM})"
     export_parser.add_argument("--lm", metavar="NAME", help=help_text)
     return main_parser
+
+
+def _add_table_flags(parser: argparse.ArgumentParser, *, data_help: str) -> None:
+    help_text = "add a column with the answer to each question (not needed for .jsonl)"
+    parser.add_argument("--answers", action="store_true", help=help_text)
+    add_flags(parser, "--reasoning")
+    group_title = "files (.jsonl, .csv or .parquet; --data also .json, .tsv or .xlsx)"
+    group = parser.add_argument_group(group_title)
+    add_flags(group, "--data", required=True, type=Path, help=data_help)
+    help_text = "the file to write; the same command resumes an interrupted run"
+    group.add_argument("--out", type=Path, metavar="FILE", help=help_text)
+    help_text = "the column that holds a text, or FILE.yaml with columns; repeatable"
+    add_flags(group, "--map", help=help_text)
+    add_model_flags(parser)
+    group = parser.add_argument_group("from replies to a score")
+    add_flags(group, "--plan", "--samples", "--temperature")
+    group = parser.add_argument_group("the run")
+    help_text = "use batch files at half price: submit, and collect within a day"
+    steps = ("submit", "collect")
+    group.add_argument("--batch-api", choices=steps, metavar="STEP", help=help_text)
+    add_flags(group, "--dry-run", "--json", "--verbose", "--quiet")

@@ -1,23 +1,19 @@
-"""Code that several commands share: the flags for labels, and the printing of results."""
+"""What flags on labels mean, and how a command's outcome is printed."""
 
-from argparse import ArgumentTypeError, Namespace
+from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
 
 from dspy_judges.errors import SettingsError, option_name
-from judges.cli.flags import FlagGroup, Parser, parse_count, read_map_flags
+from judges.cli.flags import Parser, read_map_flags
 from judges.client import url_has_secret
 from judges.dimension import MAX_RATINGS, Dimension, Subject
 from judges.labels.options import ANY_SCALE, read_options, read_scale, read_values
 from judges.labels.types import Vote
 from judges.labels.values import USUAL_SCALES, Scale
-from judges.tables.formats import READABLE_ENDINGS
 from judges.terminal import (
     DONE_EXIT_CODE,
     FAILED_EXIT_CODE,
-    QUIET_HELP,
     print_error,
     print_output,
     run_command,
@@ -25,15 +21,6 @@ from judges.terminal import (
 )
 
 INTERRUPTED_MESSAGE = "interrupted: run the same command again to continue"
-ANNOTATIONS_HELP = "read ratings from this file: one in each row, with id, dimension and annotator"
-DATA_HELP = f"human labels: {READABLE_ENDINGS}, or hf:owner/name (the starter set)"
-MAP_HELP = """\
-read NAME (a dimension, text, id, group or system) from COLUMN; repeatable; or
-check's FILE.yaml"""
-VALUES_HELP = (
-    "numbers that words in labels or replies mean: up=1,down=0 (n/a= for no label; pairs: "
-    "left=A,C=tie)"
-)
 # A floor is the lowest figure that a user accepts. The values are the name of the figure, the label
 # of the outputs over which it is computed ("" for all), and the figure's lowest possible value.
 FLOOR_FIGURES = {"spearman": ("rho", "", -1), "tpr": ("TPR", "pass", 0), "tnr": ("TNR", "fail", 0)}
@@ -107,60 +94,6 @@ def usual_scale(ratings: Sequence[float]) -> tuple[int, int] | None:
     return None
 
 
-class CommandParser(Parser):
-    """The parser of a command's arguments, which has the flag --quiet."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.add_argument("--quiet", action="store_true", help=QUIET_HELP)
-
-
-def add_label_flags(flag_group: FlagGroup) -> None:
-    """Add the flags that name the labels and say how to read them."""
-    flag_group.add_argument("--data", metavar="FILE", help=DATA_HELP)
-    add_reading_flags(flag_group)
-
-
-def add_reading_flags(flag_group: FlagGroup) -> None:
-    """Add the flags that say how the columns, words and conversations of a file are read."""
-    add_repeatable = partial(flag_group.add_argument, action="append", default=[])
-    add_repeatable("--map", metavar="NAME=COLUMN", help=MAP_HELP)
-    add_repeatable("--values", metavar="WORD=N,...", help=VALUES_HELP)
-    add_turns_flag(flag_group)
-
-
-def add_estimate_flags(flag_group: FlagGroup, *, needs_scores: bool) -> None:
-    """Add the flags that say how the labels are read, and where the judge's scores are."""
-    add = flag_group.add_argument
-    add("--scores", metavar="FILE", required=needs_scores, help="a judge's scores for all outputs")
-    add("--dimension", metavar="NAME", help="the dimension to read, if there are several")
-    add("--scale", metavar="LOW-HIGH", help="the labels' scale, if it is not in the file")
-    add_reading_flags(flag_group)
-    add("--json", action="store_true", help="print everything as JSON")
-
-
-def add_turns_flag(flag_group: FlagGroup) -> None:
-    """Add the flag --turns: `--turns all` is short for `--map turns=all`."""
-
-    def as_map_argument(turns: str) -> str:
-        if turns not in ("last", "all"):
-            raise ArgumentTypeError(f"{turns!r}: must be last or all")
-        return f"turns={turns}"
-
-    help_text = "judge last or all turns of a conversation (last)"
-    add_repeatable = partial(flag_group.add_argument, action="append", default=[])
-    add_repeatable("--turns", dest="map", metavar="TURNS", type=as_map_argument, help=help_text)
-
-
-def add_floor_flags(flag_group: FlagGroup) -> None:
-    """Add --min-spearman, --min-tpr, --min-tnr and --looks."""
-    for name, (figure, *_) in FLOOR_FIGURES.items():
-        help_text = f"exit 1 if {figure}'s interval is below X, 3 if it holds X"
-        flag_group.add_argument(f"--min-{name}", type=float, metavar="X", help=help_text)
-    help_text = "number of checks that you plan as labels grow (1)"
-    flag_group.add_argument("--looks", type=parse_count, default=1, metavar="N", help=help_text)
-
-
 def read_floors(flags: Namespace) -> dict[str, float]:
     """Return the floors that flags such as --min-tpr set, by the names in FLOOR_FIGURES."""
     # The command `plan` has no flag --min-spearman, so the attribute may be missing.
@@ -187,13 +120,14 @@ class CommandOutcome:
 
 
 def run_and_print(
-    command_name: str,
-    flags: Namespace,
+    parser: Parser,
+    arguments: Sequence[str],
     compute_outcome: Callable[[Namespace], CommandOutcome],
     *,
     interrupt_message: str = INTERRUPTED_MESSAGE,
 ) -> int:
     """Run a command, print its outcome (with --json as JSON), and return the exit code."""
+    flags = parser.parse_intermixed_args(arguments)
 
     def print_outcome() -> int:
         if getattr(flags, "scale", None) is None:  # the file of --map may have a scale
@@ -206,9 +140,9 @@ def run_and_print(
             print_output(json_text(outcome.json_value, indent=1))
         else:
             print_output(*outcome.lines)
-        for line in wrap_lines(*(f"{command_name}: {fault}" for fault in outcome.faults)):
+        for line in wrap_lines(*(f"{parser.prog}: {fault}" for fault in outcome.faults)):
             print_error(line)
         return outcome.fault_code if outcome.faults else DONE_EXIT_CODE
 
     output = {"verbose": getattr(flags, "verbose", False), "quiet": flags.quiet}
-    return run_command(command_name, print_outcome, interrupt_message=interrupt_message, **output)
+    return run_command(parser.prog, print_outcome, interrupt_message=interrupt_message, **output)
