@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from command_runs import run
-from jsonl import write_jsonl
+from files import write_jsonl
 from processes import TIMEOUT, run_python, start_command
 from rating_files import weather_rows
 

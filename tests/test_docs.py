@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from command_runs import run
-from label_files import file_of
+from files import file_of
 from processes import run_python
 
 import judges.testing

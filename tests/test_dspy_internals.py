@@ -7,9 +7,9 @@ import asyncio
 
 import dspy
 import pytest
-from catalogue import RELEVANCE
 from dspy.adapters.decision_state import DecisionState
 from dspy_engine import Engine, lm_of
+from judge_cases import RELEVANCE
 
 from judges.client.dspy import DspyModel
 from judges.modules import Scoring

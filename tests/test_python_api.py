@@ -9,7 +9,7 @@ import dspy
 import numpy as np
 import pandas as pd
 import pytest
-from label_files import file_of, refusal
+from files import file_of, refusal
 from processes import run_python
 
 import data

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 from command_runs import run
-from jsonl import write_jsonl
-from label_files import file_of
+from files import file_of, write_jsonl
 from rating_files import weather_rows
 from serving import AnyPath, serving
 

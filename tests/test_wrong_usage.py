@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 from command_runs import Result, run
-from jsonl import read_jsonl, write_jsonl
-from label_files import csv_of, file_of
+from files import csv_of, file_of, read_jsonl, write_jsonl
 from rating_files import weather_rows, write_ratings, write_scores
 
 from judges.__main__ import main as judges_command

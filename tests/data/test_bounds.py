@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from label_files import edit, file_of, refusal, workbook
+from files import edit, file_of, refusal, workbook
 
 from judges.tables.formats import read_table, read_table_rows
 from judges.tables.problems import Problems, RowsError

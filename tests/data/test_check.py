@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 from command_runs import run
-from jsonl import read_jsonl, write_jsonl
-from label_files import csv_of, file_of, refusal
+from files import csv_of, file_of, read_jsonl, refusal, write_jsonl
 
 import data
 import judges

@@ -5,10 +5,9 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from files import csv_of, file_of, write_jsonl
 from hypothesis import given
 from hypothesis import strategies as st
-from jsonl import write_jsonl
-from label_files import csv_of, file_of
 
 import data
 from judges.labels.conversations import cells_with_texts, format_turns, read_turns

@@ -11,8 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from jsonl import write_jsonl
-from label_files import csv_of, file_of, refusal
+from files import csv_of, file_of, refusal, write_jsonl
 
 import data
 from judges.__main__ import main

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from command_runs import run
-from label_files import refusal
+from files import refusal
 
 import data
 from judges.labels.readers import read_items

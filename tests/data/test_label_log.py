@@ -11,8 +11,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from command_runs import output_of, run
-from jsonl import write_jsonl
-from label_files import refusal
+from files import refusal, write_jsonl
 
 import data
 import judges

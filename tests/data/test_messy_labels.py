@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import pytest
+from files import csv_of, file_of, refusal
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from label_files import csv_of, file_of, refusal
 
 import data
 from judges.labels.options import read_mapping, read_values

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 import pytest
-from label_files import csv_of, file_of, refusal
+from files import csv_of, file_of, refusal
 
 import data
 

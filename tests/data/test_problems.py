@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+from files import file_of, refusal
 from hypothesis import given
 from hypothesis import strategies as st
-from label_files import file_of, refusal
 
 import data
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from files import file_of
 from hypothesis import given
 from hypothesis import strategies as st
-from label_files import file_of
 
 from dspy_judges.files import claim_file
 from judges.tables.atomic_write import exclusive_lock, write_atomically

@@ -4,8 +4,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from jsonl import write_jsonl
-from label_files import file_of, refusal
+from files import file_of, refusal, write_jsonl
 
 import data
 

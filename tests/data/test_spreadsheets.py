@@ -4,7 +4,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from label_files import csv_of, file_of, refusal, workbook
+from files import csv_of, file_of, refusal, workbook
 from openpyxl import load_workbook
 
 from judges.tables.formats import Table, read_table

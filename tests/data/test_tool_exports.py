@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from label_files import file_of, refusal
+from files import file_of, refusal
 
 import data
 from judges.labels.readers import read_items

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from command_runs import run
-from label_files import csv_of, file_of, refusal
+from files import csv_of, file_of, refusal
 
 import data
 from optimize import check

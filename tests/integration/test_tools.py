@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
-from jsonl import read_jsonl, write_jsonl
-from label_files import file_of
+from files import file_of, read_jsonl, write_jsonl
 from tool_cases import JUDGE, ROWS, SCORES
 
 import data

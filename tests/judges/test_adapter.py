@@ -4,12 +4,11 @@ import asyncio
 
 import dspy
 import pytest
-from catalogue import RELEVANCE
 from dspy.utils.exceptions import AdapterParseError
 from dspy_engine import Engine, lm_of
 from hypothesis import given
 from hypothesis import strategies as st
-from prompts import reprompt
+from judge_cases import RELEVANCE, reprompt
 
 from judges.judge import Judge
 from judges.prompt import (

@@ -8,8 +8,8 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-from answers import count_answers
-from jsonl import read_jsonl
+from behaving_model import count_answers
+from files import read_jsonl
 
 import judges
 from dspy_judges.errors import OptionError

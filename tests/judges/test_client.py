@@ -11,8 +11,7 @@ from dataclasses import replace
 from shutil import copyfile
 
 import pytest
-from answers import count_answers
-from behaving_model import Model, asks, echo, values_of
+from behaving_model import Model, asks, count_answers, echo, values_of
 from processes import TIMEOUT, until
 
 from judges.client.budget import Budget, BudgetSpentError

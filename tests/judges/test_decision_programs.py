@@ -8,9 +8,9 @@ from dataclasses import replace
 import dspy
 import pytest
 from behaving_model import Model
-from catalogue import RELEVANCE, TLDR_CONCISE
-from deciding_lm import DecidingLM
+from decision_server import DecidingLM
 from dspy_engine import Engine, lm_of
+from judge_cases import RELEVANCE, TLDR_CONCISE
 
 import judges
 from judges.client.budget import Budget

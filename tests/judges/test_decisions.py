@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from decision_server import DecisionServer, questions_of, state_of
-from jsonl import write_jsonl
+from files import write_jsonl
+from judge_cases import PAIR, PAIRED, PLAIN, ROW, WEIGHED
 from openai_server import some_faults
-from question_cases import PAIR, PAIRED, PLAIN, ROW, WEIGHED
 from rating_files import weather_rows
 from serving import serving
 

@@ -8,9 +8,9 @@ import dspy
 import pandas as pd
 import pytest
 from behaving_model import Model
-from catalogue import RELEVANCE
 from dspy import lm15
 from dspy.utils.dummies import DummyLM
+from judge_cases import RELEVANCE
 from openai_replies import completion, error
 
 import judges

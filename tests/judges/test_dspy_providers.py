@@ -5,7 +5,7 @@ import json
 
 import pytest
 from aiohttp import web
-from jsonl import write_jsonl
+from files import write_jsonl
 from openai_replies import completion
 from serving import AnyPath, serving
 

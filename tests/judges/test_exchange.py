@@ -8,11 +8,11 @@ from types import SimpleNamespace
 from urllib.request import Request, urlopen
 
 import pytest
+from judge_cases import FULL, KINDER, PAIR, PAIRED, ROW, WEIGHED
 from openai_server import WITHHELD, some_faults
 from page_code import LM, code_under, prepare
 from page_code import ROWS as PAGE_ROWS
 from processes import run_python
-from question_cases import FULL, KINDER, PAIR, PAIRED, ROW, WEIGHED
 
 from dspy_judges.errors import OptionError
 from judges import Judge, SamplingPlan, load

@@ -4,9 +4,8 @@ import json
 from dataclasses import replace
 
 import pytest
-from catalogue import RELEVANCE, TLDR_CONCISE
+from judge_cases import RELEVANCE, TLDR_CONCISE, reprompt
 from openai_replies import complaints
-from prompts import reprompt
 
 from judges.__main__ import main
 from judges.judge import Judge

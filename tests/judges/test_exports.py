@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 
 import pandas as pd
 import pytest
-from jsonl import write_jsonl
+from files import write_jsonl
 
 import data
 from optimize.measuring.exports import Tool

@@ -11,13 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from catalogue import FLUENCY, RELEVANCE
 from frozen_cases import KINDS, SAVED, TEXTS, forge, load_raw
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from judge_cases import FLUENCY, RELEVANCE, ROW, WEIGHED, reprompt
 from processes import run_python
-from prompts import reprompt
-from question_cases import ROW, WEIGHED
 from refusals import refuses
 
 import judges

@@ -13,7 +13,7 @@ from typing import Any
 
 import dspy
 import pytest
-from catalogue import RELEVANCE, TLDR_CONCISE
+from judge_cases import RELEVANCE, TLDR_CONCISE
 from tool_cases import JUDGE, ROWS, SCORES, VERDICT
 
 from judges import integrations as tools

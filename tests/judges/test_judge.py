@@ -12,9 +12,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from behaving_model import Model, rate, rating_of_choice
-from catalogue import FLUENCY, RELEVANCE, TLDR_CONCISE
+from judge_cases import FLUENCY, RELEVANCE, TLDR_CONCISE, form
 from openai_server import OpenAIServer
-from question_cases import form
 from serving import serving
 
 import judges

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from catalogue import FLUENCY
 from command_runs import json_of, run
-from jsonl import read_jsonl, write_jsonl
+from files import read_jsonl, write_jsonl
+from judge_cases import FLUENCY
 from table_folder import LM, score_of
 
 from judges.__main__ import main

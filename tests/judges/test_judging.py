@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 from behaving_model import Behave, Model, rate
-from catalogue import FLUENCY
-from catalogue import TLDR_CONCISE as CONCISE
+from judge_cases import FLUENCY
+from judge_cases import TLDR_CONCISE as CONCISE
 
 from judges.client import Client
 from judges.client.budget import Budget, BudgetSpentError

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
+from files import write_jsonl
 from frozen_cases import forge
-from jsonl import write_jsonl
+from judge_cases import reprompt
 from openai_replies import Body, error, follow
 from openai_server import OpenAIServer
-from prompts import reprompt
 from rating_files import weather_rows
 from serving import serving
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from answers import count_answers
-from jsonl import read_jsonl, write_jsonl
+from behaving_model import count_answers
+from files import read_jsonl, write_jsonl
 from openai_server import OpenAIServer, hang_from, some_faults
 from processes import end_of, start_command, until
 from table_folder import LM

@@ -6,10 +6,9 @@ from typing import Any
 
 import dspy
 import pytest
-from catalogue import RELEVANCE
 from dspy.teleprompt import LabeledFewShot
 from dspy_engine import Engine, lm_of
-from question_cases import form
+from judge_cases import RELEVANCE, form
 from refusals import refuses
 
 import judges

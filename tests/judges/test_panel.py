@@ -6,8 +6,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from catalogue import COHERENCE, RELEVANCE, TLDR_CONCISE
-from prompts import reprompt
+from judge_cases import COHERENCE, RELEVANCE, TLDR_CONCISE, reprompt
 from refusals import refuses
 
 from judges.client import Client, open_model

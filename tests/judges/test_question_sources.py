@@ -8,10 +8,9 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from catalogue import COHERENCE, RELEVANCE
 from command_runs import json_of, run
-from jsonl import read_jsonl, write_jsonl
-from question_cases import DEADLINE, HELPFUL, PAIR, PAIRED, ROW, TONE, WEIGHED
+from files import read_jsonl, write_jsonl
+from judge_cases import COHERENCE, DEADLINE, HELPFUL, PAIR, PAIRED, RELEVANCE, ROW, TONE, WEIGHED
 from refusals import refuses
 
 import judges

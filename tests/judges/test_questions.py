@@ -7,11 +7,23 @@ from typing import Any, get_args
 
 import pytest
 from behaving_model import Behave, Model
-from catalogue import COHERENCE, TLDR_CONCISE
 from frozen_cases import load_raw
 from hypothesis import given
 from hypothesis import strategies as st
-from question_cases import DEADLINE, FULL, PAIR, PAIRED, PLAIN, ROW, TONE, WEIGHED, WEIGHTS, form
+from judge_cases import (
+    COHERENCE,
+    DEADLINE,
+    FULL,
+    PAIR,
+    PAIRED,
+    PLAIN,
+    ROW,
+    TLDR_CONCISE,
+    TONE,
+    WEIGHED,
+    WEIGHTS,
+    form,
+)
 
 from judges import AnswerWeights, Judge, Question, QuestionError
 from judges.client import Client

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from behaving_model import Model
-from catalogue import FLUENCY
+from judge_cases import FLUENCY
 
 from judges.client import Client
 from judges.definition import make_dimension

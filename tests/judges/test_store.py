@@ -10,8 +10,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from answers import count_answers
-from behaving_model import Model, asks, echo, values_of
+from behaving_model import Model, asks, count_answers, echo, values_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from processes import run_python

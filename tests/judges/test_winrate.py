@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from files import write_jsonl
 from hypothesis import given
 from hypothesis import strategies as st
-from jsonl import write_jsonl
 
 from dspy_judges.__main__ import main
 from judges.judgement import Preference

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from command_runs import json_of, output_of
-from jsonl import write_jsonl
+from files import write_jsonl
 from report_cases import outputs
 
 from judges.judgement import Judgement

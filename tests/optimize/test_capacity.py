@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from command_runs import json_of, output_of
+from files import write_jsonl
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from jsonl import write_jsonl
 from rating_files import rated_items
 
 import data

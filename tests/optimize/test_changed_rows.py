@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 from command_runs import json_of, output_of, run
+from files import read_jsonl, write_jsonl
 from hypothesis import given
 from hypothesis import strategies as st
-from jsonl import read_jsonl, write_jsonl
+from judge_cases import tuned_on
 from rating_files import verdict_flags
-from tuned_judges import tuned_on
 
 import judges
 from judges.definition import make_dimension

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from command_runs import json_of, run
-from jsonl import write_jsonl
+from files import write_jsonl
 from openai_replies import Body, follow, usage
 from openai_server import OpenAIServer
 from rating_files import rating_flags, score_flags, weather_rows, write_ratings

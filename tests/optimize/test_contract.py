@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import pandas as pd
 import pytest
 from command_runs import output_of
-from jsonl import read_jsonl
+from files import read_jsonl
 from processes import run_python
 
 import judges

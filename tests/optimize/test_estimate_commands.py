@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from command_runs import json_of, output_of, run
-from jsonl import read_jsonl, write_jsonl
+from files import read_jsonl, write_jsonl
 
 from optimize.estimate import command as estimate
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_runs import run
-from jsonl import read_jsonl, write_jsonl
+from files import read_jsonl, write_jsonl
 from openai_replies import follow
 from openai_server import some_faults
 from processes import until

@@ -2,7 +2,7 @@
 
 import pytest
 from command_runs import output_of
-from jsonl import write_jsonl
+from files import write_jsonl
 
 from judges.labels.types import LabelError
 from optimize import check

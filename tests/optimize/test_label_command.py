@@ -13,7 +13,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 from command_runs import Result, run
-from jsonl import read_jsonl, write_jsonl
+from files import read_jsonl, write_jsonl
 from label_sessions import label
 from processes import TIMEOUT, label_page, until
 

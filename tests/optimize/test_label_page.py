@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from browser import CTRL, SHIFT, Browser, Page, chromium, needs_chromium
-from jsonl import read_jsonl, write_jsonl
+from files import read_jsonl, write_jsonl
 from processes import label_page
 
 pytestmark = [pytest.mark.usefixtures("here"), needs_chromium]

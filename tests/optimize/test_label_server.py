@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonl import read_jsonl
+from files import read_jsonl
 from label_sessions import MARKUP, N, session_in
 
 from optimize.label_page.server import LabelServer

@@ -10,9 +10,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from files import read_jsonl, write_jsonl
 from hypothesis import given
 from hypothesis import strategies as st
-from jsonl import read_jsonl, write_jsonl
 from label_sessions import MARKUP, N, label, session_in
 
 from judges.labels.readers import read_labels, read_pairs

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_runs import json_of, output_of, run
-from jsonl import write_jsonl
+from files import write_jsonl
 from scipy.stats import norm
 
 from optimize.check import command as check

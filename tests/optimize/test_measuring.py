@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 from command_runs import json_of, run
 from dspy_engine import Engine, lm_of
-from jsonl import write_jsonl
+from files import write_jsonl
+from judge_cases import tuned_on
 from rating_files import weather_rows, write_ratings
-from tuned_judges import tuned_on
 
 import data
 import judges

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from command_runs import run
-from jsonl import write_jsonl
+from files import write_jsonl
 from rating_files import weather_rows
 
 from dspy_judges.errors import UsageError

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_runs import json_of, output_of, run
-from jsonl import read_jsonl, write_jsonl
-from tuned_judges import tuned_on
+from files import read_jsonl, write_jsonl
+from judge_cases import tuned_on
 
 from judges.loading import load
 from optimize import panel, verify

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from command_runs import json_of, run
-from jsonl import read_jsonl, write_jsonl
+from files import read_jsonl, write_jsonl
 
 from optimize import compare
 from optimize.verify import command

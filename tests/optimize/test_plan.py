@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_runs import json_of, run
-from jsonl import read_jsonl, write_jsonl
+from files import read_jsonl, write_jsonl
 
 from optimize.plan import command as plan
 

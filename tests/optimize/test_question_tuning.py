@@ -5,8 +5,8 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from jsonl import read_jsonl, write_jsonl
-from question_cases import form
+from files import read_jsonl, write_jsonl
+from judge_cases import form
 
 import judges
 import optimize

@@ -6,9 +6,9 @@ from typing import Literal
 
 import dspy
 import pytest
-from deciding_lm import DecidingLM
+from decision_server import DecidingLM
 from dspy.experimental import Choice, Noul, Score
-from question_cases import form
+from judge_cases import form
 from rated_programs import ROWS, compile_with
 
 import judges

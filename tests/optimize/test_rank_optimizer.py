@@ -9,7 +9,7 @@ import dspy
 import pytest
 from dspy_engine import Engine
 from dspy_engine import lm_of as lm_in_process
-from question_cases import form
+from judge_cases import form
 from rated_programs import INPUTS, ROWS, compile_with
 
 import judges

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from command_runs import json_of, run
-from jsonl import read_jsonl, write_jsonl
+from files import read_jsonl, write_jsonl
+from judge_cases import tuned_on
 from rating_files import rating_flags, verdict_flags
-from tuned_judges import tuned_on
 
 import data
 import judges

@@ -8,7 +8,7 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from jsonl import write_jsonl
+from files import write_jsonl
 from processes import run_python
 from rating_files import weather_rows
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from jsonl import write_jsonl
+from files import write_jsonl
 
 import judges
 from dspy_judges.errors import SettingsError

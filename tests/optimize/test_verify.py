@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 from command_runs import json_of, run
-from jsonl import read_jsonl, write_jsonl
+from files import read_jsonl, write_jsonl
+from judge_cases import tuned_on
 from rating_files import rating_flags, write_ratings
-from tuned_judges import tuned_on
 
 import data
 import judges

@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 from command_runs import json_of, output_of, run
+from files import write_jsonl
 from hypothesis import given
 from hypothesis import strategies as st
-from jsonl import write_jsonl
 
 from optimize import estimate, measure, verify
 from optimize.statistics.coefficients import COEFFICIENTS

@@ -4,9 +4,12 @@ import asyncio
 import hashlib
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import closing
 from inspect import isawaitable
+from pathlib import Path
 
 from judges.client.client import Request, Response
+from judges.client.store import ANSWERED, CACHED, Store
 from judges.judgement import NoScoreError
 from judges.protocol import Completion, Message, Reply, Sampling
 
@@ -87,3 +90,13 @@ def rating_of_choice(prompt: str) -> int:
 
 def values_of(answers: Sequence[Response]) -> list[object]:
     return [answer.values[0] if answer.values else None for answer in answers]
+
+
+def count_answers(path: Path) -> Counter[str]:
+    """How many requests of each role a store of replies has answers to."""
+    counts = Counter[str]()
+    with closing(Store(path)) as store:
+        for total in store.totals():
+            if total.state in (ANSWERED, CACHED):
+                counts[total.role] += total.n_requests
+    return counts

@@ -4,7 +4,7 @@ A request is refused for whatever its form's documentation does not allow.
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -251,6 +251,37 @@ class DecisionServer(OpenAIServer):
         if outcome in ("drop", "hang"):  # an answer that never came may be billed
             self._completion(body, ())
         super()._note(request, body, outcome)
+
+
+class DecidingLM:
+    """A model in this process that DSPy asks typed questions, as `dspy.experimental.TypeSafe`.
+
+    It answers by an opinion as the server does, and keeps what it was asked.
+
+    `base_url` and `api_key` are what a judge reads of it, which asks the server itself.
+    """
+
+    supports_decision_requests = True
+
+    def __init__(self, opinion: Opinion = believe, base_url: str = "", api_key: str = "") -> None:
+        self.opinion, self.base_url, self.api_key = opinion, base_url, api_key
+        self.model = "jev"
+        self.requests: list[tuple[Mapping[str, Any], Mapping[str, Any]]] = []
+
+    def __call__(self, state: Mapping[str, Any], questions: Mapping[str, Any]) -> dict[str, Any]:
+        self.requests.append((state, questions))
+        answers: dict[str, Any] = {}
+        for name, question in questions.items():
+            options = options_of(question)
+            p = self.opinion(state, name, options)
+            by_option = dict(zip(options, p, strict=True))
+            answers[name] = {"probabilities": by_option, "confidence": max(p)}
+            if question["type"] == "noul":
+                answers[name] = {"noul": p[0]}
+        return answers
+
+    async def acall(self, state: Mapping[str, Any], questions: Mapping[str, Any]) -> dict[str, Any]:
+        return self(state, questions)
 
 
 @pytest.fixture

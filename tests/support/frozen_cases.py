@@ -5,9 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from catalogue import FLUENCY, RELEVANCE, TLDR_CONCISE
-from prompts import reprompt
-from question_cases import PAIRED, PLAIN, WEIGHED
+from judge_cases import FLUENCY, PAIRED, PLAIN, RELEVANCE, TLDR_CONCISE, WEIGHED, reprompt
 
 from judges import frozen
 from judges.definition import make_dimension

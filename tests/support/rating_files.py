@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from jsonl import write_jsonl
+from files import write_jsonl
 
 from optimize.items import Item, Items
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jsonl import read_jsonl, write_jsonl
+from files import read_jsonl, write_jsonl
 
 from judges.protocol import Completion, Message, Reply, Sampling
 from optimize.tuning.pipeline import tune_in_folder

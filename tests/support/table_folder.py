@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 from behaving_model import rate
-from jsonl import write_jsonl
-from label_files import csv_of, file_of
+from files import csv_of, file_of, write_jsonl
 from openai_replies import follow
 from openai_server import OpenAIServer
 

@@ -1,6 +1,6 @@
 """A judge that rates, rows with its scores, and a judge that passes or fails, for other tools."""
 
-from catalogue import RELEVANCE
+from judge_cases import RELEVANCE
 
 import data
 from judges import Judge

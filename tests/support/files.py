@@ -1,5 +1,6 @@
-"""Files of labels in the working folder, and what readers refuse."""
+"""Files in the working folder: JSON Lines, CSV and workbooks; and what readers refuse."""
 
+import json
 import zipfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -9,6 +10,16 @@ import pytest
 from openpyxl import Workbook
 
 import data
+
+
+def write_jsonl(path: Path | str, rows: Iterable[object]) -> str:
+    """Write the rows, and return the path as a command takes it."""
+    Path(path).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return str(path)
+
+
+def read_jsonl(path: Path | str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in Path(path).read_text(encoding="utf-8").splitlines()]
 
 
 def file_of(content: str | bytes, name: str = "labels.csv") -> Path:

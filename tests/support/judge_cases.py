@@ -1,10 +1,32 @@
-"""Judges that ask questions, a reply of theirs, and rows for them."""
+"""Judges that many tests use, of the catalogue and with questions, and changes to them."""
 
+from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
+import judges
 from judges import AnswerWeights, Judge, Question
+from judges.catalog import SUBJECT_BY_NAME
 from judges.definition import make_comparison, make_dimension
-from judges.scoring import ONE_REPLY_PLAN
+from judges.scoring import ONE_REPLY_PLAN, SamplingPlan
+
+COHERENCE, FLUENCY, RELEVANCE, TLDR_CONCISE = (
+    SUBJECT_BY_NAME[name] for name in ("coherence", "fluency", "relevance", "tldr_concise")
+)
+
+
+def reprompt(judge: Judge, **changes: Any) -> Judge:
+    """The judge with another `instruction` or other `demos`."""
+    return replace(judge, prompt=replace(judge.prompt, **changes))
+
+
+def tuned_on(path: Path, keys: Iterable[str], choice: str = "tuned") -> str:
+    """A file of the judge `relevance` that was tuned on the rows of these keys."""
+    judge = judges.load("relevance").with_plan(SamplingPlan(kind="weighted"))
+    origin = {"tuned_on": [*keys], "shipped": choice}
+    return str(replace(judge, provenance=origin).save(path))
+
 
 HELPFUL = make_dimension("helpful", (1, 5), ["query", "reply"], "how far the reply helps")
 DEADLINE = Question(name="deadline", text="does the reply say until when to ask")
