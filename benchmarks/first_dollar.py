@@ -21,20 +21,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from simulated_server import JUDGE_MODEL, MODELS, SimulatedServer, serving
-from simulated_worlds import (
+from simulated_models import (
     ITEM,
-    QUALITIES,
-    Judge,
     Messages,
     Reading,
     SimulatedJudge,
     SimulatedProposer,
-    Vector,
-    World,
-    thresholds,
     times_named,
 )
+from simulated_server import JUDGE_MODEL, MODELS, SimulatedServer, serving
+from simulated_worlds import QUALITIES, JudgeTraits, Vector, World, thresholds
 from tuning_runs import ROOT, Line, collect, parser_of_runs, run_python, tune, with_error
 
 import judges
@@ -42,7 +38,7 @@ from optimize.statistics.balanced import balanced_accuracy, verdicts
 
 ARMS = ("untuned", "ours", "gepa-equal", "ours-1", "gepa-1", "ours-5", "gepa-light")
 FAILS = 0.25
-LENIENT = Judge(wording=0.7, demos=0.3, error=0.15, crowding=0.5)
+LENIENT = JudgeTraits(wording=0.7, demos=0.3, error=0.15, crowding=0.5)
 RULE = re.compile(r"(?:above all|also): ([^.\n]+)\.")
 STRICT = "When in doubt, say fail."
 # How much a quality that the present instruction names stays in the next one.
@@ -54,7 +50,7 @@ class SupportBot(World):
     """Replies that people pass or fail; a third of what they go by stands in critiques alone."""
 
     name: str = "support bot"
-    judge: Judge = LENIENT
+    judge: JudgeTraits = LENIENT
     n_documents: int = 220
     n_systems: int = 1
     n_fresh_documents: int = 400

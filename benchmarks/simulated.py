@@ -15,7 +15,7 @@ from typing import Any
 
 from scipy.stats import t
 from simulated_server import JUDGE_MODEL, MODELS, SimulatedServer, serving
-from simulated_worlds import JUDGES, World
+from simulated_worlds import TRAITS_BY_WORLD, World
 from tuning_runs import Line, collect, parser_of_runs, tune, with_error
 
 import judges
@@ -39,7 +39,7 @@ def run(
     truth = World(
         name=world,
         seed=seed,
-        judge=JUDGES[world],
+        judge=TRAITS_BY_WORLD[world],
         n_documents=documents,
         n_systems=systems,
         shuffled=shuffled,
@@ -123,7 +123,8 @@ def main() -> None:
     parser.add_argument("--shuffled", action="store_true", help="labels dealt anew: no gain")
     parser.add_argument("--systems", type=int, default=4, help="outputs of a document")
     parser.add_argument("--documents", type=int, default=100)
-    parser.add_argument("--worlds", nargs="*", default=list(JUDGES), choices=list(JUDGES))
+    worlds = list(TRAITS_BY_WORLD)
+    parser.add_argument("--worlds", nargs="*", default=worlds, choices=worlds)
     parser.add_argument("--seeds", nargs="*", type=int, default=[0, 1, 2])
     parser.add_argument("--dollars", nargs="*", type=float, default=[0.5, 2.0, 8.0])
     parser.add_argument("--optimizers", nargs="*", default=list(OPTIMIZERS), choices=OPTIMIZERS)

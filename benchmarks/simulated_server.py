@@ -22,7 +22,8 @@ from typing import Any
 
 import numpy as np
 from aiohttp import web
-from simulated_worlds import JUDGES, SimulatedJudge, SimulatedProposer, Vector, World
+from simulated_models import SimulatedJudge, SimulatedProposer
+from simulated_worlds import TRAITS_BY_WORLD, Vector, World
 
 from judges import Judge
 from judges.client import find_price
@@ -152,7 +153,8 @@ def main() -> None:
     folder = parser.parse_args().folder
     # A shell that starts it in the background has it ignore Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    world = World(name=(name := "reasoning helps"), seed=3, judge=JUDGES[name], n_documents=50)
+    name = "reasoning helps"
+    world = World(name=name, seed=3, judge=TRAITS_BY_WORLD[name], n_documents=50)
     labels, dimension = world.write(folder)
     with serving(SimulatedServer(world)) as server:
         with contextlib.suppress(KeyboardInterrupt):

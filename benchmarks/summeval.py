@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from simulated_models import ascending, blocks, outputs_of
 from simulated_server import ModelServer, count_tokens
-from simulated_worlds import ascending, blocks, outputs_of
 from tuning_runs import SHARED
 
 MODELS = ("gpt-4o-mini", "llama-3.1", "mistral-7b-v0.3")

@@ -63,10 +63,10 @@ def paid_run(
     sys.path.insert(0, str(BENCHMARKS))
     try:
         from simulated_server import MODELS, SimulatedServer
-        from simulated_worlds import JUDGES, World
+        from simulated_worlds import TRAITS_BY_WORLD, World
     finally:
         sys.path.remove(str(BENCHMARKS))
-    judge = JUDGES["reasoning helps"]
+    judge = TRAITS_BY_WORLD["reasoning helps"]
     shape = {"n_documents": documents, "n_systems": outputs, "two_values": two_values}
     world = World(name="reasoning helps", seed=seed, judge=judge, **shape)
     labels, dimension = world.write(folder)
