@@ -32,6 +32,7 @@ from optimize.search.problem import DEFAULT_RISK
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import random_generator
 from optimize.tuning.active_run import ActiveRun
+from optimize.tuning.budget import plan_budget
 from optimize.tuning.models import open_clients
 from optimize.tuning.preparation import PreparedRun
 from optimize.tuning.program import Example, UserProgram, as_dimension_name
@@ -202,8 +203,9 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
             folder.mkdir(parents=True, exist_ok=True)
             with exclusive_lock(folder), open_clients(settings, folder, opened_models) as clients:
                 judge_items = program.make_item_judge(clients, settings)
+                budget = plan_budget(prepared_run, clients.judge.model.native_n)
                 run = ActiveRun(
-                    prepared_run, folder, clients, judge_items, print_line, may_add_questions=False
+                    budget, folder, clients, judge_items, print_line, may_add_questions=False
                 )
                 search_result = run.search()
                 seconds = time.monotonic() - start_time

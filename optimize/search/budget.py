@@ -1,4 +1,4 @@
-"""The budget of a search, in calls or dollars, and the prices of judgements and proposals."""
+"""The budget of a search, in dollars or calls, and the prices of judgements and proposals."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,15 +22,60 @@ BUDGET_ERRORS = SearchBudgetSpentError, BudgetSpentError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """The unit in which costs and limits are counted: dollars or calls.
+
+    Attributes:
+        limit_setting: The name of the setting for a user's limit in this unit.
+        amount_format: The format in which messages write an amount.
+        n_decimals: To this many decimals, messages round up a limit.
+        spare_share: The share of a user's limit that is not planned for. It pays for repeating
+            calls whose replies could not be read, or for prompts that are longer than estimated.
+        excess_share: The share of the limit by which a step may exceed its estimated cost.
+        max_reserved_share: At most this share of the limit is reserved for the final measurement.
+    """
+
+    limit_setting: str
+    amount_format: str
+    n_decimals: int
+    spare_share: float
+    excess_share: float
+    max_reserved_share: float
+
+    def cost(self, n_calls: float, price: float) -> float:
+        """Return the cost, in this unit, of this many calls with this total price."""
+        return price if self is DOLLARS else n_calls
+
+
+CALLS = Unit(
+    limit_setting="max_calls",
+    amount_format="{:,.0f} calls",
+    n_decimals=0,
+    spare_share=0.05,
+    excess_share=0.0,
+    max_reserved_share=1.0,
+)
+DOLLARS = Unit(
+    limit_setting="max_cost",
+    amount_format="${:.4f}",
+    n_decimals=2,
+    spare_share=0.06,
+    excess_share=0.02,
+    # The tuned judge seldom costs as much as is reserved for it.
+    max_reserved_share=0.5,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pricing:
-    """The prices of a search, and the unit in which its budget is counted: dollars or calls.
+    """The prices of a search, and the unit in which its costs are counted.
 
     Judging one item takes `calls_per_item` calls, which return `replies_per_item` replies in total.
     The untuned judge takes `untuned_tokens` for an item. A call to a free model has the price 1. A
-    proposal is expected to cost `proposal_cost`, in the unit of the budget.
+    proposal is expected to cost `proposal_cost`.
     """
 
-    is_in_dollars: bool = False
+    unit: Unit = CALLS
     judge_price: Price = FREE
     untuned_tokens: Tokens = (0, 0)
     calls_per_item: int = 1
@@ -48,8 +93,12 @@ class Pricing:
 
     @property
     def untuned_cost(self) -> float:
-        """The cost of judging one item with the untuned judge, in the budget's unit."""
-        return self.untuned_price if self.is_in_dollars else self.calls_per_item
+        """The cost of judging one item with the untuned judge."""
+        return self.item_cost(self.untuned_price)
+
+    def item_cost(self, price: float) -> float:
+        """Return the cost of judging one item at this price."""
+        return self.unit.cost(self.calls_per_item, price)
 
     def price_of_tokens(self, tokens: Tokens) -> float:
         """Return the price of judging one item with this many tokens."""
@@ -107,20 +156,18 @@ class SearchBudget:
         if cost <= self.remaining + self.allowed_excess:
             return
         self.has_refused = True
-        amount = "${:.4f}" if self.pricing.is_in_dollars else "{:,.0f} calls"
+        amount = self.pricing.unit.amount_format
         message = f"the next step of the search costs {amount}, but only {amount} are left"
         raise SearchBudgetSpentError(message.format(cost, max(0, self.remaining)))
 
     def charge_judgement(self, price: float) -> None:
-        n_calls = self.pricing.calls_per_item
-        self.total_cost += price if self.pricing.is_in_dollars else n_calls
-        self.n_calls += n_calls
+        self.total_cost += self.pricing.item_cost(price)
+        self.n_calls += self.pricing.calls_per_item
 
     def charge_proposal(self, tokens_in: int, tokens_out: int) -> None:
         """Add the cost of one request to the proposer, but no more than the budget still has."""
-        cost = 1.0
-        if self.pricing.is_in_dollars:
-            cost = self.pricing.proposal_price.cost(tokens_in, tokens_out)
+        price = self.pricing.proposal_price.cost(tokens_in, tokens_out)
+        cost = self.pricing.unit.cost(1, price)
         self.total_cost += min(max(0, self.remaining), cost)
         self.n_calls += 1
         # Other proposals may cost as much: some models write more reasoning than was estimated.

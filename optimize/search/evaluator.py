@@ -6,13 +6,14 @@ The evaluator keeps all judgements, so no candidate judges an item twice.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
 from judges.judgement import AnyJudgement
 from judges.prompt import Prompt
 from optimize.items import Item, Items
-from optimize.search.budget import SearchBudget
+from optimize.search.budget import DOLLARS, SearchBudget, Tokens
 from optimize.search.candidates import Candidate
 from optimize.statistics.intervals import Vector
 
@@ -44,10 +45,14 @@ class Evaluator:
         default_factory=lambda: defaultdict(dict), init=False
     )
 
+    @cached_property
+    def untuned(self) -> Candidate:
+        return Candidate(instruction=self.untuned_prompt.instruction)
+
     def item_cost(self, candidate: Candidate) -> float:
         """Return the cost of judging one item with the candidate, in the unit of the budget."""
         pricing = self.budget.pricing
-        return self.item_price(candidate) if pricing.is_in_dollars else pricing.calls_per_item
+        return self.item_price(candidate) if pricing.unit is DOLLARS else pricing.calls_per_item
 
     def item_price(self, candidate: Candidate) -> float:
         """Return the price of judging one item with the candidate, measured or estimated.
@@ -72,6 +77,17 @@ class Evaluator:
 
     def _price_of(self, judgement: ItemJudgement) -> float:
         return self.budget.pricing.price_of_tokens((judgement.tokens_in, judgement.tokens_out))
+
+    def mean_tokens(self, candidate: Candidate, items: Items) -> Tokens:
+        """Judge the items, and return the mean numbers of input and output tokens for an item.
+
+        If an endpoint reports no token counts, one token for each item is assumed.
+        """
+        self.judgements(candidate, items)
+        judgements = [self._judgements[candidate.id][item.id] for item in items]
+        tokens = np.array([(one.tokens_in, one.tokens_out) for one in judgements])
+        tokens_in, tokens_out = np.maximum(1.0, tokens.mean(axis=0)).tolist()
+        return tokens_in, tokens_out
 
     def cost(self, candidate: Candidate, items: Items) -> float:
         """Return the cost of scoring the items; items that are already scored cost nothing."""

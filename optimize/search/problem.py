@@ -23,6 +23,7 @@ from optimize.statistics.intervals import Contrast, Vector
 # The metric that a search maximises: Spearman's rho at one of the three levels ("summary",
 # "dataset" or "system"), or balanced accuracy over all outputs.
 Goal = Level | Literal["balanced"]
+N_PROPOSALS = 4  # instructions that the proposer is asked for in a round, by default
 # The default of --risk: the chance that a tuned judge ships although it is no better.
 DEFAULT_RISK = 0.1
 # A judge that gives no score for more than this share of the outputs is not measured, does not
@@ -44,7 +45,7 @@ class SearchOptions:
 
     seed: int = 0
     max_rounds: int = 8
-    n_proposals: int = 4
+    n_proposals: int = N_PROPOSALS
     max_demos: int = 16
     max_demo_characters: int = 40_000
     max_item_price: float = math.inf
@@ -85,9 +86,9 @@ class SearchProblem:
         scores = self.evaluator.scores(candidate, items)
         return balanced.verdicts(scores, candidate.threshold) if self.goal == "balanced" else scores
 
-    @cached_property
+    @property
     def untuned(self) -> Candidate:
-        return Candidate(instruction=self.evaluator.untuned_prompt.instruction)
+        return self.evaluator.untuned
 
     @cached_property
     def train_and_dev(self) -> Items:

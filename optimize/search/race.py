@@ -15,8 +15,13 @@ from optimize.search.problem import CandidateTrial, SearchProblem, informative_d
 from optimize.statistics.intervals import random_generator
 
 MAX_RACE_DOCUMENTS = 48  # documents of train on which candidates are compared
-# No candidate is dropped before it is scored on this many documents, or on half of the documents.
-MIN_RACE_DOCUMENTS = 20
+MIN_RACE_DOCUMENTS = 20  # with fewer documents, chance would decide a race
+
+
+def min_race_documents(n_documents: int) -> int:
+    """Return how many of a race's documents a candidate is scored on before it can be dropped."""
+    half_of_documents = min(MAX_RACE_DOCUMENTS, n_documents) // 2
+    return max(1, min(MIN_RACE_DOCUMENTS, half_of_documents))
 
 
 class Race:
@@ -33,8 +38,7 @@ class Race:
         shuffled_ids = [train.documents[index] for index in rng.permutation(len(train.documents))]
         self._items_of_document = {name: train.of_documents([name]).items for name in shuffled_ids}
         self.document_ids = informative_documents(self.items(shuffled_ids), self.goal)
-        half_of_documents = min(MAX_RACE_DOCUMENTS, len(self.document_ids)) // 2
-        self.min_documents = max(1, min(MIN_RACE_DOCUMENTS, half_of_documents))
+        self.min_documents = min_race_documents(len(self.document_ids))
 
     def documents(self, candidate: Candidate, n_documents: int) -> list[str]:
         """Return the first `n_documents` that the candidate's demonstrations do not show."""

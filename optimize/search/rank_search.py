@@ -35,7 +35,6 @@ FIRST_ROUND_COST = 5.0
 UNTUNED_BUDGET_SHARE = 0.25  # of a round's budget, for scoring the untuned judge
 MIN_ROUND_SHARE = 0.15  # of a round's full budget; with less left, the round does not begin
 MIN_RACE_SHARE = 0.5  # of a round's budget; the race gets it, whatever the proposals have cost
-MIN_ROUND_DOCUMENTS = 6  # with fewer documents, chance would decide a round
 REASONING_ROUND = 2  # this round compares forms of reasoning, with round 1's best instruction
 # The sizes of demonstration sets in round 3. Later rounds try the best size and twice that size.
 FIRST_DEMO_SIZES = (4, 8)
@@ -65,17 +64,9 @@ def explore(problem: SearchProblem) -> Exploration:
     return Exploration(finalists=finalists)
 
 
-def first_round_cost(train: Items, item_cost: float, proposal_cost: float) -> float:
-    """Return the smallest budget of one half that pays for a first round with one proposal.
-
-    `item_cost` is the cost of judging one item with the untuned judge.
-    """
-    n_items = MIN_ROUND_DOCUMENTS * len(train) / len(train.documents)
-    # The cost of scoring the untuned judge is halved: a first half that cannot pay for it spends
-    # nothing, and then the second half has twice the budget. A proposal costs at most half of what
-    # remains after the scoring.
-    score_cost = n_items * item_cost / UNTUNED_BUDGET_SHARE / 2
-    return max(score_cost, 2 * proposal_cost / (1 - UNTUNED_BUDGET_SHARE))
+def smallest_round_cost(n_items: float, item_cost: float, proposal_cost: float) -> float:
+    """Return the cost of one proposal, and of scoring it and the untuned judge on `n_items`."""
+    return proposal_cost + 2 * n_items * item_cost
 
 
 class RankSearch:
@@ -96,6 +87,8 @@ class RankSearch:
         n_items = len(self.race.items(self.race.document_ids[:MAX_RACE_DOCUMENTS]))
         untuned_cost = self.evaluator.item_cost(problem.untuned) * n_items
         self.first_round_budget = FIRST_ROUND_COST * untuned_cost
+        # No candidate is dropped before it is scored on this many items.
+        self.n_first_items = len(self.race.items(self.race.document_ids[: self.race.min_documents]))
 
     def explore(self) -> Exploration:
         with suppress(*BUDGET_ERRORS):
@@ -157,12 +150,15 @@ class RankSearch:
         budget_factor = 1 if round_number == REASONING_ROUND else 2 ** (round_number - 1)
         full_budget = budget_factor * self.first_round_budget
         round_budget = min(full_budget, self.budget.remaining)
-        untuned_budget, race = UNTUNED_BUDGET_SHARE * round_budget, self.race
-        n_documents = race.max_affordable_documents(partial(race.cost, []), untuned_budget)
-        min_documents = min(MIN_ROUND_DOCUMENTS, len(race.document_ids))
-        if round_budget < MIN_ROUND_SHARE * full_budget or n_documents < min_documents:
+        item_cost = self.evaluator.item_cost(self._best_candidate())
+        smallest_cost = smallest_round_cost(
+            self.n_first_items, item_cost, self.budget.proposal_cost
+        )
+        if round_budget < MIN_ROUND_SHARE * full_budget or self.budget.remaining < smallest_cost:
             raise SearchBudgetSpentError("the budget is too small for another round")
-        race.compare(self.problem.untuned, n_documents)
+        race, untuned_budget = self.race, UNTUNED_BUDGET_SHARE * round_budget
+        n_documents = race.max_affordable_documents(partial(race.cost, []), untuned_budget)
+        race.compare(self.problem.untuned, max(n_documents, race.min_documents))
         return round_budget
 
     def _record_trial(self, trial: CandidateTrial) -> None:
@@ -198,10 +194,13 @@ class RankSearch:
         return next(iter(self._candidates_with_gain()), self.problem.untuned)
 
     def _propose_instructions(self, round_number: int, parent: Candidate) -> list[str]:
-        budget, seed, n_proposals = self.budget, self.options.seed, self.options.n_proposals
-        if budget.remaining < budget.proposal_cost * n_proposals:
-            # Ask for fewer instructions, so that half of the budget remains for their race.
-            n_proposals = int(budget.remaining / 2 / budget.proposal_cost)
+        budget, seed = self.budget, self.options.seed
+        # An instruction is asked for only if the budget also pays for its first comparison.
+        first_cost = self.n_first_items * self.evaluator.item_cost(
+            replace(parent, demo_set=DemoSet())
+        )
+        n_affordable = int(budget.remaining / (budget.proposal_cost + first_cost))
+        n_proposals = min(self.options.n_proposals, n_affordable)
         rngs = [random_generator(seed, "lesson", round_number, i) for i in range(n_proposals)]
         evidence_texts = write_evidence(self.evaluator, parent, self.problem.train, rngs)
         best_values: dict[str, float] = {}

@@ -143,14 +143,14 @@ def _search_halves(optimizer: Optimizer, halves: Sequence[SearchProblem]) -> lis
 
 
 def smallest_budget(round_cost: float, finalists_cost: float, questions_cost: float) -> float:
-    """Return the smallest budget that leaves each half `round_cost` after all reserves.
+    """Return the smallest budget that leaves a half `round_cost` after all reserves.
 
-    `finalists_cost` is reserved for the test of each half's finalists, and `questions_cost` for the
-    test of questions. A reserve is never larger than its largest allowed share of the budget.
+    `finalists_cost` is reserved for the test of the half's finalists, and `questions_cost` for the
+    test of questions. A reserve is never larger than its largest allowed share of the budget. If
+    the first half's budget is too small for a round, the second half has the whole budget.
     """
-    share_for_round = (1 - QUESTION_TEST_SHARE) / 2 * (1 - MAX_TEST_SHARE)
-    full_cost = 2 * (round_cost + finalists_cost) + questions_cost
-    return min(full_cost, round_cost / share_for_round)
+    share_for_round = (1 - QUESTION_TEST_SHARE) * (1 - MAX_TEST_SHARE)
+    return min(round_cost + finalists_cost + questions_cost, round_cost / share_for_round)
 
 
 def score_finalists(half: SearchProblem, exploration: Exploration) -> list[CandidateTrial]:

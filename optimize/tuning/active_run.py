@@ -23,7 +23,6 @@ from optimize.tuning.budget import RunBudget, plan_budget
 from optimize.tuning.budget_text import planned_line, tuning_notes
 from optimize.tuning.folder import TRIALS_FILE, Trials
 from optimize.tuning.models import SEARCH, TEST, RunClients
-from optimize.tuning.preparation import PreparedRun
 
 PrintLine = Callable[[str], None]
 # The judgements of the untuned and of the tuned judge on each held-out split.
@@ -33,12 +32,13 @@ ScoredSplits = HeldOut[ByJudge[ScoredItems]]
 class ActiveRun:
     """A tuning run while its models are open: the steps from the plan to the frozen judge.
 
-    `judge_items` is a function that judges items with a given prompt.
+    `budget` is the plan that was made before any call, and `judge_items` is a function that judges
+    items with a given prompt. Only the methods `search` and `measure` make calls.
     """
 
     def __init__(
         self,
-        prepared_run: PreparedRun,
+        budget: RunBudget,
         folder: Path,
         clients: RunClients,
         judge_items: JudgeItems,
@@ -46,33 +46,27 @@ class ActiveRun:
         *,
         may_add_questions: bool = True,
     ) -> None:
-        self.prepared_run, self.folder, self.clients = prepared_run, folder, clients
-        self.judge_items, self.print_line = judge_items, print_line
-        self.may_add_questions = may_add_questions
+        self.budget, self.folder, self.clients = budget, folder, clients
+        self.print_line, self.may_add_questions = print_line, may_add_questions
         self.trials = Trials(folder / TRIALS_FILE)
-        self.budget = self._plan_budget()
+        self.prepared_run = budget.run
+        self.evaluator = Evaluator(
+            untuned_prompt=budget.run.untuned_prompt,
+            judge_items=judge_items,
+            budget=budget.search_budget,
+        )
 
-    def _plan_budget(self) -> RunBudget:
-        """Plan the budget of the run; the price of a paid judge is measured on a few items."""
-        prepared_run, clients = self.prepared_run, self.clients
-        native_n, train = clients.judge.model.native_n, prepared_run.train
-        budget = plan_budget(prepared_run, native_n)
-        for note in tuning_notes(budget):  # before the first call is paid for
-            self.print_line(f"note: {note}")
-        if not budget.pricing.is_free:
-            stride = max(1, len(train) // ITEMS_FOR_MEAN_COST)
-            items = train.items[::stride][:ITEMS_FOR_MEAN_COST]
-            with clients.judge.account.spending_on(SEARCH):
-                judgements = list(self.judge_items(prepared_run.untuned_prompt, items))
-            # If an endpoint reports no token counts, one token for each item is assumed.
-            tokens_in = max(1.0, sum(reply.tokens_in for reply in judgements) / len(items))
-            tokens_out = max(1.0, sum(reply.tokens_out for reply in judgements) / len(items))
-            budget = plan_budget(prepared_run, native_n, (tokens_in, tokens_out))
-            self.print_line(planned_line(budget))
-        set_aside = clients.judge.account.budget.set_aside
-        budget.search_budget.on_reserve = lambda cost: set_aside(*budget.reservation(cost))
-        budget.search_budget.on_reserve(0)
-        return budget
+    def _measure_price(self) -> None:
+        """Judge a few items with the untuned judge, and plan the budget again with their price."""
+        train = self.prepared_run.train
+        stride = max(1, len(train) // ITEMS_FOR_MEAN_COST)
+        items = Items(train.items[::stride][:ITEMS_FOR_MEAN_COST])
+        tokens = self.evaluator.mean_tokens(self.evaluator.untuned, items)
+        self.budget = plan_budget(self.prepared_run, self.clients.judge.model.native_n, tokens)
+        self.evaluator.budget = self.budget.search_budget
+        for _ in items:
+            self.evaluator.budget.charge_judgement(self.budget.pricing.untuned_price)
+        self.print_line(planned_line(self.budget))
 
     @cached_property
     def search_problem(self) -> SearchProblem:
@@ -82,11 +76,7 @@ class ActiveRun:
         may_ask = self.may_add_questions and not is_embedded(prepared_run.settings.lm)
         questions = candidate_questions(prepared_run.subject, MAX_QUESTIONS) if may_ask else ()
         return SearchProblem(
-            evaluator=Evaluator(
-                untuned_prompt=prepared_run.untuned_prompt,
-                judge_items=self.judge_items,
-                budget=self.budget.search_budget,
-            ),
+            evaluator=self.evaluator,
             proposer=self.clients.language_proposer,
             questions=tuple(question.field for question in questions),
             may_add_questions=self.may_add_questions,
@@ -100,8 +90,15 @@ class ActiveRun:
 
     def search(self) -> SearchResult:
         """Search with the optimizer in the settings, and decide whether the tuned judge ships."""
-        settings = self.prepared_run.settings
-        with self.clients.judge.account.spending_on(SEARCH):
+        settings, account = self.prepared_run.settings, self.clients.judge.account
+        for note in tuning_notes(self.budget):  # before the first call is paid for
+            self.print_line(f"note: {note}")
+        with account.spending_on(SEARCH):
+            if not self.budget.pricing.is_free:
+                self._measure_price()
+            set_aside, reservation = account.budget.set_aside, self.budget.reservation
+            self.evaluator.budget.on_reserve = lambda cost: set_aside(*reservation(cost))
+            self.evaluator.budget.on_reserve(0)
             result = two_fold_search(find_optimizer(settings.optimizer), self.search_problem)
         tuning_changed_judge = result.tuned_candidate.id != result.untuned_candidate.id
         if settings.ship == "tuned" and tuning_changed_judge and not result.decision.ships:
@@ -114,7 +111,7 @@ class ActiveRun:
         # The search left calls and money in reserve for these judgements. The reserve ends here.
         # If the judgements cost more than the run's limit, the judge's client raises an error.
         self.clients.judge.account.budget.set_aside()
-        self.search_problem.evaluator.budget = SearchBudget(math.inf, self.budget.pricing)
+        self.evaluator.budget = SearchBudget(math.inf, self.budget.pricing)
 
         def score_both(items: Items) -> ByJudge[ScoredItems]:
             return ByJudge(
@@ -127,7 +124,7 @@ class ActiveRun:
 
     def _score_split(self, judge_name: str, candidate: Candidate, items: Items) -> ScoredItems:
         """Judge a held-out split with a candidate, which reports call `judge_name`."""
-        prepared_run, evaluator = self.prepared_run, self.search_problem.evaluator
+        prepared_run, evaluator = self.prepared_run, self.evaluator
         subject = prepared_run.subject
         choice_fields = candidate.prompt(prepared_run.untuned_prompt).choices
         return ScoredItems(

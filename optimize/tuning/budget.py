@@ -10,38 +10,31 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dspy_judges.errors import SettingsError, option_name
-from judges.client import CHARACTERS_PER_TOKEN, Price, Spending, estimate_tokens, gives_n_replies
-from judges.client.prices import FREE
-from judges.decisions import fill_template, template_for_model
+from judges.client import CHARACTERS_PER_TOKEN, Price, Spending
 from judges.prompt import MAX_DEMOS
-from judges.protocol import is_decision_model, is_embedded, is_reasoning_model, max_tokens_factor
-from judges.scoring import estimate_reply_tokens
+from judges.protocol import is_embedded
+from optimize.items import Items
 from optimize.measuring.injection import ATTACKS, N_PROBED_OUTPUTS
-from optimize.search.budget import Pricing, SearchBudget, Tokens
-from optimize.search.evidence import expected_evidence_length
+from optimize.search.budget import CALLS, DOLLARS, Pricing, SearchBudget, Tokens
+from optimize.search.evaluator import ITEMS_FOR_MEAN_COST
 from optimize.search.optimizer import MAX_FINALISTS, OPTIMIZERS
-from optimize.search.problem import SearchOptions
-from optimize.search.proposer import MAX_PROPOSAL_TOKENS
+from optimize.search.problem import N_PROPOSALS, Goal, SearchOptions, informative_documents
 from optimize.search.questions import MAX_OUTPUTS_ASKED, QUESTION_TEST_COST
-from optimize.search.race import MAX_RACE_DOCUMENTS
-from optimize.search.rank_search import first_round_cost
+from optimize.search.race import MAX_RACE_DOCUMENTS, min_race_documents
+from optimize.search.rank_search import MIN_ROUNDS, smallest_round_cost
 from optimize.search.two_fold_search import FINALISTS_COST, smallest_budget
 from optimize.tuning.models import PROBES, PROPOSALS, SEARCH, TEST, total_spending
 from optimize.tuning.preparation import PreparedRun
-from optimize.tuning.settings import Settings
+from optimize.tuning.pricing import max_proposal_tokens, plan_pricing, proposal_tokens
 
-N_ITEMS_SAMPLED = 20  # labelled outputs from which the average length of a prompt is estimated
-PROPOSER_CHARACTERS = 10_000  # of a proposer's prompt, without the labelled texts that it quotes
-PROPOSAL_THOUGHT_TOKENS = 1500  # assumed, of a reasoning model before it writes a proposal
-# The assumed prices of input and output tokens, relative to each other, if no price is known.
-ASSUMED_TOKEN_PRICE = Price(per_token_in=1.0, per_token_out=4.0)
-# If a free proposer is used with a paid judge, a proposal gets this cost instead of 0, because the
-# search divides by the cost of a proposal.
-MIN_PROPOSAL_COST = 1e-9
+N_HALVES = 2  # the search is run on each half of the labels that are not held out
 # In a usual search with a language model, each output that candidates race on is judged USUAL_RACES
-# times, and the proposer is asked USUAL_PROPOSALS times. A judgement by a candidate, which shows
-# demonstrations or reasons, costs USUAL_PRICE_RATIO times as much as one by the untuned judge.
-USUAL_RACES, USUAL_PROPOSALS, USUAL_PRICE_RATIO = 20, 16, 2.5
+# times. A judgement by a candidate, which shows demonstrations or reasons, costs USUAL_PRICE_RATIO
+# times as much as one by the untuned judge.
+USUAL_RACES, USUAL_PRICE_RATIO = 20, 2.5
+# For each proposal, GEPA judges a minibatch of GEPA_MINIBATCH_OUTPUTS. It also judges half of train
+# with two of three proposals, so GEPA_TRAIN_SHARE of train on average.
+GEPA_MINIBATCH_OUTPUTS, GEPA_TRAIN_SHARE = 30, 1 / 3
 MIN_WORK_SHARE = 1 / 6  # the share of a usual search's judgements that the smallest limit buys
 # The default limit of a run with a free model, in calls: FREE_CALLS, or FREE_CALLS_PER_OUTPUT times
 # the number of labelled outputs if that is larger.
@@ -52,10 +45,6 @@ CALL_SECONDS, PROPOSAL_SECONDS, MAX_IN_FLIGHT = 1.5, 30, 24
 # Upper bounds on the number of demonstrations and on their characters in total, for the embedded
 # model and for all other models. The embedded model can use as many as a frozen judge can have.
 EMBEDDED_DEMO_BOUNDS, DEMO_BOUNDS = (MAX_DEMOS, 3_000_000), (64, 120_000)
-# The share of --max-calls that is reserved for repeating calls whose replies could not be read, and
-# the share of --max-cost that is reserved for prompts that are longer than estimated.
-SPARE_CALLS_SHARE, SPARE_COST_SHARE = 0.05, 0.06
-SLACK_SHARE = 0.02  # of the limit; a step of the search may exceed its estimated cost by this much
 # Judging dev and test with a candidate costs at most MAX_CANDIDATE_SHARE of the limit, or at most
 # MAX_CANDIDATE_RATIO times as much as the untuned judge if that is more, so that it can reason.
 MAX_CANDIDATE_SHARE, MAX_CANDIDATE_RATIO = 0.2, 4.0
@@ -63,7 +52,7 @@ MAX_CANDIDATE_SHARE, MAX_CANDIDATE_RATIO = 0.2, 4.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunBudget:
-    """What a run may spend, and what it is expected to spend, in the unit of `pricing`.
+    """What a run may spend, and what it is expected to spend. Costs are in the unit of `pricing`.
 
     The whole run may spend `limit`. The final measurement may spend `reserved_cost` and make
     `reserved_calls`. `expected_by_purpose` has the expected spending for each purpose.
@@ -103,14 +92,15 @@ class RunBudget:
     @property
     def limit_in_dollars(self) -> float | None:
         """The user's limit in dollars, else the planned limit; None if costs are not in dollars."""
-        if not self.pricing.is_in_dollars:
+        if self.pricing.unit is not DOLLARS:
             return None
         return self.run.settings.max_cost or round(self.limit, 2)
 
     def reservation(self, cost: float) -> tuple[float, float]:
         """Return calls and dollars to reserve for the final measurement and for a step's `cost`."""
-        calls = cost / self.pricing.untuned_cost * self.pricing.calls_per_item + self.reserved_calls
-        return calls, self.reserved_cost + cost if self.pricing.is_in_dollars else 0.0
+        pricing = self.pricing
+        n_calls = cost / pricing.untuned_cost * pricing.calls_per_item + self.reserved_calls
+        return n_calls, self.reserved_cost + cost if pricing.unit is DOLLARS else 0.0
 
 
 def plan_budget(
@@ -123,98 +113,35 @@ def plan_budget(
     default, they are estimated. Raises SettingsError if nothing is measured yet and the user's
     limit is too small to be useful.
     """
-    settings = run.settings
-    pricing = _plan_pricing(run, native_n, measured_tokens)
+    settings, pricing = run.settings, plan_pricing(run, native_n, measured_tokens)
     limit = _run_limit(run, pricing, has_begun=measured_tokens is not None)
-    item_cost, n_held_out = pricing.untuned_cost, run.n_held_out
-    max_item_price = (1.0 if pricing.is_free else MAX_CANDIDATE_RATIO) * pricing.untuned_price
-    if pricing.is_in_dollars:
-        n_judged = max(1, len(run.dev) + n_held_out)
+    max_item_price = MAX_CANDIDATE_RATIO * pricing.untuned_price
+    if pricing.unit is DOLLARS:
+        n_judged = max(1, len(run.dev) + run.n_held_out)
         max_item_price = max(max_item_price, MAX_CANDIDATE_SHARE * limit / n_judged)
     # Held-out items are judged twice: by the untuned judge and by the tuned judge.
-    max_item_cost = max_item_price if pricing.is_in_dollars else item_cost
-    reserved_cost = n_held_out * (item_cost + max_item_cost)
+    test_cost = run.n_held_out * (pricing.untuned_cost + pricing.item_cost(max_item_price))
     n_probes = len(ATTACKS) * min(N_PROBED_OUTPUTS, len(run.held_out.test))
-    probes_are_free = is_embedded(settings.lm) and reserved_cost + n_probes * item_cost <= limit
+    probes_cost = n_probes * pricing.untuned_cost
+    probes_are_free = is_embedded(settings.lm) and test_cost + probes_cost <= limit
     if not (settings.probes or probes_are_free):
-        n_probes = 0
-    max_reserved_share = 1.0 if pricing.is_free else 0.5
-    reserved_cost = min(reserved_cost + n_probes * item_cost, max_reserved_share * limit)
-    slack = SLACK_SHARE * limit if pricing.is_in_dollars else 0.0
-    search_budget = SearchBudget(limit - reserved_cost, pricing, slack)
+        n_probes, probes_cost = 0, 0.0
+    reserved_cost = min(test_cost + probes_cost, pricing.unit.max_reserved_share * limit)
+    search_budget = SearchBudget(
+        limit - reserved_cost, pricing, allowed_excess=pricing.unit.excess_share * limit
+    )
     return RunBudget(
         run=run,
         search_budget=search_budget,
         search_options=_search_options(run, pricing, max_item_price),
         limit=limit,
         reserved_cost=reserved_cost,
-        reserved_calls=(2 * n_held_out + n_probes) * pricing.calls_per_item,
+        reserved_calls=(2 * run.n_held_out + n_probes) * pricing.calls_per_item,
         expected_by_purpose=_expected_by_purpose(run, search_budget, n_probes),
     )
 
 
-def _plan_pricing(
-    run: PreparedRun, native_n: bool | None = None, measured_tokens: Tokens | None = None
-) -> Pricing:
-    settings, (n_calls, n_replies) = run.settings, _calls_and_replies(run.settings, native_n)
-    untuned_tokens = measured_tokens or _estimate_tokens(run, n_calls, n_replies)
-    judge_price = settings.judge_model.price
-    if judge_price is not None and judge_price.cost(*untuned_tokens) == 0:
-        judge_price = FREE  # for example, only replies have a price, and decision models write none
-    only_calls_limited = settings.max_calls is not None and settings.max_cost is None
-    # Dollars are counted unless the model is free, its price is unknown, or only calls are limited.
-    is_in_dollars = not (judge_price is None or judge_price.is_free or only_calls_limited)
-    proposal_price = settings.proposer_model.price or judge_price or ASSUMED_TOKEN_PRICE
-    proposal_cost = 1.0
-    if is_in_dollars:
-        proposal_cost = max(MIN_PROPOSAL_COST, proposal_price.cost(*_proposal_tokens(run)))
-    return Pricing(
-        is_in_dollars=is_in_dollars,
-        judge_price=judge_price or ASSUMED_TOKEN_PRICE,
-        untuned_tokens=untuned_tokens,
-        calls_per_item=n_calls,
-        replies_per_item=0 if is_decision_model(settings.lm) else n_replies,
-        proposal_price=proposal_price,
-        proposal_cost=proposal_cost,
-    )
-
-
-def _calls_and_replies(settings: Settings, native_n: bool | None) -> tuple[int, int]:
-    """Return the numbers of calls and of replies that it takes to judge one item."""
-    n_orders = 2 if settings.pairwise else 1
-    n_replies = n_orders * (settings.samples or 1)
-    gives_all_replies = gives_n_replies(settings.lm) if native_n is None else native_n
-    return n_orders if gives_all_replies else n_replies, n_replies
-
-
-def _estimate_tokens(run: PreparedRun, n_calls: int, n_replies: int) -> Tokens:
-    """Estimate the untuned judge's tokens for one output from the length of its prompts."""
-    train, lm = run.train, run.settings.lm
-    if is_embedded(lm):  # its tokens cost nothing
-        return 0, 0
-    template = template_for_model(lm, run.untuned_prompt)
-    sampled_items = train.items[:: max(1, len(train) // N_ITEMS_SAMPLED)]
-    prompts = (fill_template(lm, template, item.texts) for item in sampled_items)
-    tokens_in = sum(map(estimate_tokens, prompts)) / len(sampled_items)
-    return tokens_in * n_calls, estimate_reply_tokens(run.untuned_prompt, lm) * n_replies
-
-
-def _proposal_tokens(run: PreparedRun, *, at_worst: bool = False) -> Tokens:
-    """Return the expected tokens of a proposal; if `at_worst`, the most that are possible."""
-    proposer = run.settings.proposer_model
-    if is_embedded(proposer.lm):  # the embedded model writes no proposals
-        return 0, 0
-    n_characters = PROPOSER_CHARACTERS + expected_evidence_length(run.train)
-    if at_worst:  # each character of the prompt is a token
-        max_reply_tokens = max_tokens_factor(proposer.lm) * MAX_PROPOSAL_TOKENS
-        return n_characters, proposer.max_tokens or max_reply_tokens
-    # A proposal is assumed to be half as long as it may be.
-    thought_tokens = PROPOSAL_THOUGHT_TOKENS if is_reasoning_model(proposer.lm) else 0
-    reply_tokens = MAX_PROPOSAL_TOKENS / 2 + thought_tokens
-    return n_characters / CHARACTERS_PER_TOKEN, reply_tokens
-
-
-def _usual_work(run: PreparedRun) -> tuple[float, float]:
+def _usual_work(run: PreparedRun) -> tuple[float, int]:
     """Return the numbers of judgements and proposals of a search that no limit ends."""
     n_learning_items = len(run.train_and_dev)
     if is_embedded(run.settings.lm):  # the untuned judge, and the judge that shows all labels
@@ -223,44 +150,58 @@ def _usual_work(run: PreparedRun) -> tuple[float, float]:
     n_judgements = (
         USUAL_RACES * race_share * len(run.train)
         + (1 + MAX_FINALISTS) * n_learning_items
-        + QUESTION_TEST_COST * min(n_learning_items, 2 * MAX_OUTPUTS_ASKED)
+        + QUESTION_TEST_COST * min(n_learning_items, N_HALVES * MAX_OUTPUTS_ASKED)
     )
-    return n_judgements, 0 if is_embedded(run.settings.proposer_model.lm) else USUAL_PROPOSALS
+    if is_embedded(run.settings.proposer_model.lm):
+        return n_judgements, 0
+    # A usual search ends after the fewest rounds. A round that compares forms of reasoning asks for
+    # no instructions.
+    n_rounds = MIN_ROUNDS - bool(run.settings.reasoning_to_try)
+    return n_judgements, N_HALVES * n_rounds * N_PROPOSALS
 
 
 def _expected_search(run: PreparedRun, budget: SearchBudget) -> tuple[float, float, float]:
     """Return the expected numbers of judgements and proposals, and the price of a judgement.
 
-    The price is a multiple of the untuned judge's price. GEPA spends its whole budget. In the rank
-    search, later rounds judge more outputs with dearer candidates. So with a share of the usual
-    cost, the search makes about the square root of this share of the usual judgements.
+    The price is a multiple of the untuned judge's price. The calls of a user's optimizer cannot be
+    planned, so they count as 0.
     """
-    settings, pricing = run.settings, budget.pricing
-    untuned_cost, proposal_cost = pricing.untuned_cost, budget.proposal_cost
-    n_judgements, n_proposals = _usual_work(run)
-    is_rank_search, price_ratio = settings.optimizer == "rank", 1.0
-    if is_rank_search and not is_embedded(settings.lm):
-        price_ratio = USUAL_PRICE_RATIO
-    item_cost = (price_ratio if pricing.is_in_dollars else 1.0) * untuned_cost
-    usual_cost = n_judgements * item_cost + n_proposals * proposal_cost
-    search_cost = min(usual_cost, budget.limit) if is_rank_search else budget.limit
-    work_share = search_cost / usual_cost
-    if is_rank_search and pricing.is_in_dollars:
-        work_share = math.sqrt(work_share)
-    n_proposals = min(work_share * n_proposals, search_cost / 2 / proposal_cost)
-    judging_cost = search_cost - n_proposals * proposal_cost
-    n_judgements = min(work_share * n_judgements, judging_cost / untuned_cost)
-    if pricing.is_in_dollars:
-        price_ratio = judging_cost / (n_judgements * untuned_cost)
-    return n_judgements, n_proposals, price_ratio
+    if run.settings.optimizer == "rank":
+        return _expected_rank_search(run, budget)
+    if run.settings.optimizer != "gepa":
+        return 0.0, 0.0, 1.0
+    # GEPA spends its whole budget.
+    outputs_per_proposal = GEPA_MINIBATCH_OUTPUTS + GEPA_TRAIN_SHARE * len(run.train)
+    proposal_cost = budget.proposal_cost + outputs_per_proposal * budget.pricing.untuned_cost
+    n_proposals = budget.limit / proposal_cost
+    return n_proposals * outputs_per_proposal, n_proposals, 1.0
+
+
+def _expected_rank_search(run: PreparedRun, budget: SearchBudget) -> tuple[float, float, float]:
+    """Return what `_expected_search` returns, for the optimizer "rank".
+
+    Each round asks for its proposals first, and later rounds judge more outputs with dearer
+    candidates. So with a share of the usual cost, the search still asks for all proposals, and
+    makes about the square root of this share of the usual judgements.
+    """
+    pricing, (n_judgements, n_proposals) = budget.pricing, _usual_work(run)
+    price_ratio = 1.0 if is_embedded(run.settings.lm) else USUAL_PRICE_RATIO
+    item_cost = pricing.item_cost(price_ratio * pricing.untuned_price)
+    usual_cost = n_judgements * item_cost + n_proposals * budget.proposal_cost
+    search_cost = min(usual_cost, budget.limit)
+    n_affordable = min(n_proposals, search_cost / 2 / budget.proposal_cost)
+    judging_cost = search_cost - n_affordable * budget.proposal_cost
+    if pricing.unit is CALLS:  # dearer candidates take no more calls
+        return judging_cost / item_cost, n_affordable, price_ratio
+    n_judgements *= math.sqrt(search_cost / usual_cost)
+    n_judgements = min(n_judgements, judging_cost / pricing.untuned_cost)
+    return n_judgements, n_affordable, judging_cost / (n_judgements * pricing.untuned_cost)
 
 
 def _expected_by_purpose(run: PreparedRun, budget: SearchBudget, n_probes: int) -> list[Spending]:
-    """Return what a run is expected to spend for each purpose; a user's optimizer counts as 0."""
+    """Return what a run is expected to spend for each purpose."""
     settings, pricing = run.settings, budget.pricing
     n_judgements, n_proposals, price_ratio = _expected_search(run, budget)
-    if settings.optimizer not in OPTIMIZERS:
-        n_judgements = n_proposals = 0  # a user's optimizer may make any number of calls
     tokens_in, tokens_out = pricing.untuned_tokens
     searched_tokens = price_ratio * tokens_in, price_ratio * tokens_out
 
@@ -271,7 +212,7 @@ def _expected_by_purpose(run: PreparedRun, budget: SearchBudget, n_probes: int) 
     proposer_price = settings.proposer_model.price
     spending_by_purpose = [
         judge_spending(SEARCH, n_judgements, searched_tokens),
-        _spending(PROPOSALS, n_proposals, 1, _proposal_tokens(run), proposer_price),
+        _spending(PROPOSALS, n_proposals, 1, proposal_tokens(run), proposer_price),
         judge_spending(TEST, 2 * run.n_held_out, pricing.untuned_tokens),
         judge_spending(PROBES, n_probes, pricing.untuned_tokens),
     ]
@@ -294,59 +235,70 @@ def _spending(
 
 def _run_limit(run: PreparedRun, pricing: Pricing, *, has_begun: bool) -> float:
     """Return what a run may spend; SettingsError if the user's limit is too small to be useful."""
-    settings, item_cost = run.settings, pricing.untuned_cost
-    smallest_limit, default_limit = _planned_limits(run, pricing)
-    # The cost that each call of the user's limit pays for: a share of the calls is reserved.
-    cost_per_call = (1 - SPARE_CALLS_SHARE) * item_cost / pricing.calls_per_item
-    max_cost = settings.max_cost if pricing.is_in_dollars else None
-    limits = []
-    for name, user_limit, cost_per_unit, n_decimals in (
-        ("max_calls", settings.max_calls, cost_per_call, 0),
-        ("max_cost", max_cost, 1 - SPARE_COST_SHARE, 2),
-    ):
-        if user_limit is None:
-            continue
+    smallest_limit, limits = _smallest_limit(run, pricing), list[float]()
+    call_cost = pricing.untuned_cost / pricing.calls_per_item
+    for unit in (CALLS, DOLLARS):
+        user_limit = getattr(run.settings, unit.limit_setting)
+        if user_limit is None or (unit is DOLLARS and pricing.unit is CALLS):
+            continue  # a limit in dollars limits no free model
+        # What a call or a dollar of the user's limit pays for, in the unit of `pricing`.
+        cost_per_unit = (1 - unit.spare_share) * (call_cost if unit is CALLS else 1.0)
         limits.append(user_limit * cost_per_unit)
         # A run that has begun goes on, even if judgements prove dearer than estimated.
         if limits[-1] < smallest_limit and not has_begun:
-            needed_limit = math.ceil(smallest_limit / cost_per_unit * 10**n_decimals)
+            needed_limit = math.ceil(smallest_limit / cost_per_unit * 10**unit.n_decimals)
             raise SettingsError(
-                f"{option_name(name, f'{user_limit:g}')}: too little to learn anything from "
-                f"{len(run.all_items)} labels; the smallest useful limit is "
-                f"{option_name(name, f'{needed_limit / 10**n_decimals:g}')}"
+                f"{option_name(unit.limit_setting, f'{user_limit:g}')}: too little to learn "
+                f"anything from {len(run.all_items)} labels; the smallest useful limit is "
+                + option_name(unit.limit_setting, f"{needed_limit / 10**unit.n_decimals:g}")
             )
-    return min(limits, default=default_limit)
+    return min(limits, default=max(smallest_limit, _default_limit(run, pricing)))
 
 
-def _planned_limits(run: PreparedRun, pricing: Pricing) -> tuple[float, float]:
-    """Return the smallest useful limit, and the default limit.
+def _default_limit(run: PreparedRun, pricing: Pricing) -> float:
+    """Return the cost of a usual search whose candidates cost no more than the untuned judge.
 
-    The default limit pays for a usual search with candidates that cost no more than the untuned
-    judge. With dearer candidates, the search ends earlier.
+    With dearer candidates, the search ends earlier. With a free model, the limit is only to end it.
     """
-    item_cost = pricing.untuned_cost
-    test_cost = run.n_held_out * item_cost
     if pricing.is_free:
-        n_calls = FREE_CALLS_PER_OUTPUT * item_cost * len(run.all_items)
-        return test_cost, max(FREE_CALLS, n_calls)
+        n_items = FREE_CALLS_PER_OUTPUT * len(run.all_items)
+        return max(FREE_CALLS, n_items * pricing.untuned_cost)
     n_judgements, n_proposals = _usual_work(run)
-    proposal_cost = pricing.proposal_cost if n_proposals else 0.0
-    max_proposal_cost, max_cost_ratio = proposal_cost, 1.0
-    if pricing.is_in_dollars:
-        max_proposal_cost = pricing.proposal_price.cost(*_proposal_tokens(run, at_worst=True))
-        max_cost_ratio = MAX_CANDIDATE_RATIO
-    round_cost = first_round_cost(run.train, item_cost, proposal_cost)
-    n_asked = min(len(run.train_and_dev), 2 * MAX_OUTPUTS_ASKED)
+    n_judgements += 2 * run.n_held_out
+    return n_judgements * pricing.untuned_cost + n_proposals * pricing.proposal_cost
+
+
+def _smallest_limit(run: PreparedRun, pricing: Pricing) -> float:
+    """Return the smallest limit with which a half proposes, races and tests a candidate.
+
+    What a user's optimizer needs is not known, so its limit only has to pay for the test.
+    """
+    item_cost, (n_judgements, n_proposals) = pricing.untuned_cost, _usual_work(run)
+    max_item_cost = pricing.item_cost(MAX_CANDIDATE_RATIO * pricing.untuned_price)
+    test_cost = run.n_held_out * (item_cost + max_item_cost)
+    if run.settings.optimizer not in OPTIMIZERS:
+        return test_cost
+    round_cost = 0.0
+    if n_proposals:
+        n_items = max(_n_first_race_items(half, run.goal) for half in (run.train, run.dev))
+        round_cost = smallest_round_cost(n_items, item_cost, pricing.proposal_cost)
+        # A proposal is booked at its largest possible cost until its reply has come.
+        max_price = pricing.proposal_price.cost(*max_proposal_tokens(run))
+        round_cost = max(round_cost, pricing.unit.cost(1, max_price))
+    n_asked = min(len(run.train_and_dev), N_HALVES * MAX_OUTPUTS_ASKED)
     search_cost = smallest_budget(
-        # A proposal is booked at its largest possible cost; the other half's budget may cover it.
-        max(round_cost, max_proposal_cost / 2),
+        round_cost,
         FINALISTS_COST * len(run.dev) * item_cost,
         QUESTION_TEST_COST * n_asked * item_cost,
     )
-    search_cost = max(search_cost, MIN_WORK_SHARE * n_judgements * item_cost)
-    smallest_limit = (1 + max_cost_ratio) * test_cost + search_cost
-    usual_cost = 2 * test_cost + n_judgements * item_cost + n_proposals * proposal_cost
-    return smallest_limit, max(smallest_limit, usual_cost)
+    search_cost += ITEMS_FOR_MEAN_COST * item_cost  # judged first, to measure the price
+    return test_cost + max(search_cost, MIN_WORK_SHARE * n_judgements * item_cost)
+
+
+def _n_first_race_items(half: Items, goal: Goal) -> float:
+    """Return about how many items of a half a candidate is judged on before it can be dropped."""
+    n_documents = min_race_documents(len(informative_documents(half, goal)))
+    return n_documents * len(half) / len(half.documents)
 
 
 def _search_options(run: PreparedRun, pricing: Pricing, max_item_price: float) -> SearchOptions:

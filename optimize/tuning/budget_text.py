@@ -24,8 +24,7 @@ def budget_lines(budget: RunBudget) -> list[str]:
         table_lines.append(table_row)
     sentences = []
     if budget.expected_total is None:
-        limit, is_in_dollars = budget.search_budget.limit, budget.pricing.is_in_dollars
-        amount = dollars_text(limit) if is_in_dollars else f"{limit:,.0f} calls"
+        amount = budget.pricing.unit.amount_format.format(budget.search_budget.limit)
         optimizer = budget.run.settings.optimizer
         sentences = [f"How many calls {optimizer} makes is not known in advance; at most {amount}."]
     elif not budget.pricing.is_free:

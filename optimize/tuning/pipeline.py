@@ -91,12 +91,12 @@ def tune_and_save(
             purpose = PROPOSALS if proposer_account.total.open_calls else account.purpose
             progress.title, progress.n_done = purpose or progress.title, budget.calls
 
-        expected_total = plan_budget(prepared_run, clients.judge.model.native_n).expected_total
-        n_calls = expected_total.calls if expected_total else 0
+        plan = plan_budget(prepared_run, clients.judge.model.native_n)
+        n_calls = plan.expected_total.calls if plan.expected_total else 0
         progress = Progress(SEARCH, n_calls, stderr, unit="calls", budget=budget, refresh=refresh)
         with progress:
             judge_items = make_item_judge(prepared_run, clients, progress)
-            run = ActiveRun(prepared_run, folder, clients, judge_items, print_line)
+            run = ActiveRun(plan, folder, clients, judge_items, print_line)
             search_result = run.search()
             scored_splits = run.measure(search_result)
             probe_result = _probe(run, search_result, scored_splits)

@@ -30,8 +30,7 @@ def summarize_run(
     run: ActiveRun, search_result: SearchResult, scored_splits: ScoredSplits | None, seconds: float
 ) -> TuningResult:
     """Return the content of summary.json; `scored_splits` is None if no labels were held out."""
-    prepared_run, search_problem = run.prepared_run, run.search_problem
-    settings = prepared_run.settings
+    prepared_run, settings = run.prepared_run, run.prepared_run.settings
     judge, proposer, decision = run.clients.judge, run.clients.proposer, search_result.decision
     split_results: HeldOut[SplitResult | None] = HeldOut(None)
     if scored_splits:
@@ -44,14 +43,16 @@ def summarize_run(
     limit_ended_rounds = bool(limit and last_round and not last_round.is_final)
     cost_per_1000_rows = None
     if settings.judge_model.price is not None and not run.budget.pricing.is_free:
-        item_prices = search_result.judges.map(search_problem.evaluator.item_price)
+        item_prices = search_result.judges.map(run.evaluator.item_price)
         cost_per_1000_rows = item_prices.map(lambda price: round(1000 * price, JSON_DECIMALS))
     request_changes = [*read_summary(run.folder).request_changes]
     for model in (judge.model, proposer.model):
         request_changes += [f"{model.name} takes {one}" for one in getattr(model, "changes", ())]
     answer_descriptions, candidate = None, search_result.tuned_candidate
     if candidate.weights:
-        loss_by_question = question_losses(search_problem, candidate, prepared_run.train_and_dev)
+        loss_by_question = question_losses(
+            run.search_problem, candidate, prepared_run.train_and_dev
+        )
         choice_fields = candidate.prompt(prepared_run.untuned_prompt).choices
         answer_descriptions = candidate.weights.describe(choice_fields, loss_by_question)
     return TuningResult(

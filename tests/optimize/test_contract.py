@@ -64,9 +64,7 @@ LIMIT = "The limit was too small to try more"
 TRIED = "No reliable candidate beat the untuned judge on train ({} tried)."
 
 
-@pytest.mark.parametrize(
-    ("max_calls", "why"), [(80, LIMIT), (120, LIMIT), (200, LIMIT), (400, TRIED)]
-)
+@pytest.mark.parametrize(("max_calls", "why"), [(160, LIMIT), (200, LIMIT), (400, TRIED)])
 def test_a_users_optimizer_keeps_its_limit(here, monkeypatch, max_calls, why):
     Path("hill.py").write_text(BLOCKS[0], encoding="utf-8")
     monkeypatch.syspath_prepend(here)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from command_runs import run
+from jsonl import read_jsonl
 from openai_server import WITHHELD, some_faults
 
 from dspy_judges.errors import SettingsError
@@ -14,6 +15,7 @@ from judges.client.prices import Price, find_price
 from judges.protocol import Sampling, Usage
 from optimize.__main__ import command
 from optimize.figures.as_json import to_json
+from optimize.search.budget import CALLS, DOLLARS
 from optimize.tuning.budget import plan_budget
 from optimize.tuning.budget_text import budget_json, budget_lines, planned_line
 from optimize.tuning.models import spending_summary
@@ -55,6 +57,28 @@ def test_a_limit_too_small_names_the_smallest_useful_one(name, flag, step):
         plan(**{name: smallest - step})
 
 
+DECISIONS = ["--lm", "systemone/x", "--price", "0.1,0", "--proposer-lm", LM]
+
+
+@pytest.mark.usefixtures("here", "short_waits", "decision_server")
+@pytest.mark.parametrize("limit", [["--max-cost", "0.01"], ["--max-calls", "1"]])
+@pytest.mark.parametrize("lm", [["--lm", LM], DECISIONS])
+@pytest.mark.parametrize(
+    "subject", [["--dimension", "relevance"], ["--pairwise", "tldr_concise"]], ids=str
+)
+def test_the_smallest_useful_limit_races_a_proposal(
+    openai_server, subject, lm, limit
+):
+    openai_server.models = ("gpt-4.1-mini",)
+    flags = [*subject, *lm, "--out", "run"]
+    smallest = run(command, *flags, *limit).err.split()[-1]
+    assert run(command, *flags, limit[0], smallest).code == 0
+    instructions = [
+        trial["instruction"] for trial in read_jsonl("run/trials.jsonl") if trial["stage"] == "race"
+    ]
+    assert "It is what it is." in instructions
+
+
 def test_a_running_budget_is_planned_from_measured_costs():
     expected = plan(max_cost=2.0).pricing
     tokens_in, tokens_out = expected.untuned_tokens
@@ -67,13 +91,13 @@ def test_a_running_budget_is_planned_from_measured_costs():
 def test_with_max_calls_alone_the_budget_is_in_calls():
     for lm in (LM, "openai/x"):
         budget = plan(lm=lm, max_calls=2000)
-        assert (budget.pricing.is_in_dollars, budget.search_budget.proposal_cost) == (False, 1)
+        assert (budget.pricing.unit, budget.search_budget.proposal_cost) == (CALLS, 1)
         # A twentieth is kept for replies that have to be asked for again.
         assert budget.search_budget.limit + budget.reserved_cost == pytest.approx(0.95 * 2000)
         assert "at most 2,000 calls" in planned_line(budget)
-    assert plan(max_calls=2000, max_cost=1.0).pricing.is_in_dollars
+    assert plan(max_calls=2000, max_cost=1.0).pricing.unit is DOLLARS
     # A model with a price for output tokens alone is not free, unless it writes none.
-    assert plan(price="0,1.6").pricing.is_in_dollars
+    assert plan(price="0,1.6").pricing.unit is DOLLARS
     assert plan(lm="systemone/x", price="0,1.6").pricing.is_free
 
 

@@ -12,7 +12,7 @@ from dspy_judges.errors import SettingsError
 from judges.client.prices import Price
 from judges.judgement import Judgement
 from optimize.items import choose_level
-from optimize.search.budget import Pricing, SearchBudget, SearchBudgetSpentError
+from optimize.search.budget import DOLLARS, Pricing, SearchBudget, SearchBudgetSpentError
 from optimize.search.candidates import (
     MAX_INSTRUCTION_LENGTH,
     Candidate,
@@ -54,7 +54,7 @@ def test_the_budget_raises_before_any_item_is_judged():
 
 def test_the_next_proposal_is_expected_to_cost_as_much_as_the_last():
     each = Price(per_token_in=1, per_token_out=1)
-    budget = SearchBudget(100, Pricing(is_in_dollars=True, proposal_price=each, proposal_cost=2))
+    budget = SearchBudget(100, Pricing(unit=DOLLARS, proposal_price=each, proposal_cost=2))
     budget.charge_proposal(1, 0)
     assert budget.proposal_cost == 2
     budget.charge_proposal(4, 5)
@@ -123,7 +123,7 @@ def test_a_limit_too_small_for_all_races_the_first_candidates():
 
 # A token read costs one, and so does one written.
 PRICING = Pricing(
-    is_in_dollars=True,
+    unit=DOLLARS,
     judge_price=Price(per_token_in=1, per_token_out=1),
     untuned_tokens=(100, 1),
     # A proposal of 10 tokens costs one, too.
@@ -198,6 +198,7 @@ def test_a_larger_limit_finds_the_form_that_helps(tmp_path):
     [
         (60, 1, "max_cost", {"two_values": True}),
         (60, 1, "max_calls", {"two_values": True}),
+        (60, 1, "max_calls", {}),
         (220, 1, "max_cost", {"two_values": True}),
         (20, 8, "max_cost", {}),
         (20, 8, "max_calls", {}),
@@ -205,7 +206,7 @@ def test_a_larger_limit_finds_the_form_that_helps(tmp_path):
         (100, 4, "max_cost", {"proposer_price": "10,40"}),
     ],
 )
-def test_the_smallest_useful_limit_pays_for_a_proposal(
+def test_the_smallest_useful_limit_pays_for_a_race(
     tmp_path, documents, outputs, limit, settings
 ):
     run = partial(paid_run, tmp_path, 1, documents=documents, outputs=outputs, **settings)
@@ -213,7 +214,7 @@ def test_the_smallest_useful_limit_pays_for_a_proposal(
         run(**{limit: 1 if limit == "max_calls" else 0.001})
     smallest = float(str(error.value).rpartition(" ")[2])
     result = run(**{limit: int(smallest) if limit == "max_calls" else smallest})
-    assert any(row["purpose"] == "proposals" for row in result.summary["spending"])
+    assert any(trial["stage"] == "race" for trial in result.trials)
 
 
 def test_no_other_reasoning_is_tried_if_the_settings_name_one(tmp_path):
