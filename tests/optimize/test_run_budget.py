@@ -66,9 +66,7 @@ DECISIONS = ["--lm", "systemone/x", "--price", "0.1,0", "--proposer-lm", LM]
 @pytest.mark.parametrize(
     "subject", [["--dimension", "relevance"], ["--pairwise", "tldr_concise"]], ids=str
 )
-def test_the_smallest_useful_limit_races_a_proposal(
-    openai_server, subject, lm, limit
-):
+def test_the_smallest_useful_limit_races_a_proposal(openai_server, subject, lm, limit):
     openai_server.models = ("gpt-4.1-mini",)
     flags = [*subject, *lm, "--out", "run"]
     smallest = run(command, *flags, *limit).err.split()[-1]

@@ -206,9 +206,7 @@ def test_a_larger_limit_finds_the_form_that_helps(tmp_path):
         (100, 4, "max_cost", {"proposer_price": "10,40"}),
     ],
 )
-def test_the_smallest_useful_limit_pays_for_a_race(
-    tmp_path, documents, outputs, limit, settings
-):
+def test_the_smallest_useful_limit_pays_for_a_race(tmp_path, documents, outputs, limit, settings):
     run = partial(paid_run, tmp_path, 1, documents=documents, outputs=outputs, **settings)
     with pytest.raises(SettingsError, match="the smallest useful limit is") as error:
         run(**{limit: 1 if limit == "max_calls" else 0.001})
