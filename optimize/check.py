@@ -15,8 +15,8 @@ from judges.labels.cells import without_keys
 from judges.labels.columns import NESTED_COLUMNS
 from judges.labels.names import is_source_or_output
 from judges.labels.options import SCALE_KEY, VALUES_KEY, ReadOptions
-from judges.labels.pairs import RESPONSE_NAMES
 from judges.labels.readers import STARTER_FILE_BY_NAME, check_file
+from judges.labels.roles import RESPONSE_NAMES
 from judges.labels.splits import MIN_DOCUMENTS_TO_SPLIT, with_ratings
 from judges.labels.types import FileReading, LabelError, LabelledPairs, LabelledSet
 from judges.tables.atomic_write import write_atomically

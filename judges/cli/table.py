@@ -96,7 +96,7 @@ class TableRun:
             print_note(f"note: {flags.data}: {note}")
         header_table = Table(name="", sha256="", is_typed=True, columns=tuple(columns), rows=())
         options = ReadOptions(columns_by_name={ID_COLUMN: column_by_name.get(ID_COLUMN, "")})
-        self.id_column = Columns(header_table, options).find_column(ID_COLUMN)
+        self.id_column = Columns(header_table, options).find(ID_COLUMN)
         columns[ID_COLUMN] = None
         lms = [single_judge.lm for judge in self.judges for single_judge in judge.single_judges]
         estimate = partial(estimate_costs, n_rows=self.n_rows, lms=lms, price=price_of(flags.price))

@@ -12,7 +12,6 @@ from judges.tables.problems import count_text, joined_names
 from judges.tables.text import Record, TableRow
 
 if TYPE_CHECKING:
-    from judges.labels.columns import Columns
     from judges.labels.options import ReadOptions
     from judges.tables.formats import Table
 
@@ -180,15 +179,14 @@ def _chat_texts(cells: Mapping[str, object], conversations: Mapping[str, list[Tu
     return texts
 
 
-def columns_with_texts(columns: "Columns") -> "Columns":
-    """Return the columns with texts in place of conversations; note which turns are judged."""
-    table, notes = columns.table, columns.problems.notes
+def table_with_texts(table: "Table", options: "ReadOptions", notes: list[str]) -> "Table":
+    """Return the table with texts in place of conversations; note which turns are judged."""
     chat_columns = [column for column in table.columns if any(_turns_in(table, column))]
     if not chat_columns and {"role", "content"} <= {*table.columns}:
         notes.append(_SINGLE_MESSAGES_NOTE)
     if not chat_columns:
-        return columns
-    read_columns, text_names, judged_note = _choose_texts(table, chat_columns, columns.options)
+        return table
+    read_columns, text_names, judged_note = _choose_texts(table, chat_columns, options)
     notes.append(f"{joined_names(read_columns)} holds conversations: {judged_note}")
     if unread_columns := chat_columns[len(read_columns) :]:
         unread_names = joined_names(unread_columns)
@@ -201,7 +199,7 @@ def columns_with_texts(columns: "Columns") -> "Columns":
     if n_shortened := sum(_OMISSION_END in str(row.cells) for row in rows):
         rows_text = count_text(n_shortened, "row")
         notes.append(f"the middle of a long conversation is left out in {rows_text}")
-    return columns.with_rows(rows, dict.fromkeys(chain.from_iterable(row.cells for row in rows)))
+    return table.with_rows(rows)
 
 
 def _turns_in(table: "Table", column: str) -> Iterator[list[Turn]]:

@@ -6,15 +6,15 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from itertools import chain
 
 from judges.labels.cells import KEY_SEPARATOR, as_list, first_value, is_blank, objects_in, value_at
-from judges.labels.columns import Columns
+from judges.labels.columns import Columns, with_existing_columns
 from judges.labels.names import is_comment_name, is_source_or_output
+from judges.labels.options import ReadOptions
 from judges.labels.tool_exports import LABEL_EXPORTS, PLACES, LabelExport
 from judges.labels.values import normalize_word
 from judges.tables.formats import Table
-from judges.tables.problems import UnreadableError, count_text, joined_names
+from judges.tables.problems import Problems, UnreadableError, count_text, joined_names
 from judges.tables.text import Record, TableRow
 
 # A label with one of these values was withdrawn.
@@ -23,7 +23,7 @@ _WITHDRAWN_VALUES = {"was_cancelled": True, "valid": False, "dataType": "CORRECT
 _NON_DIMENSION_NAMES = {"id", "group", "system", "annotator", "judge"}
 
 
-def convert_tool_export(columns: Columns) -> Columns:
+def convert_tool_export(table: Table, options: ReadOptions, problems: Problems) -> Table:
     """Return a tool's export as a long table: id, dimension, annotator, rating, comment, texts.
 
     A table that is not a known export is returned unchanged. Raises UnreadableError if the export
@@ -32,9 +32,9 @@ def convert_tool_export(columns: Columns) -> Columns:
     """
     # Users append declarations of their own to the list, so its end is tried first.
     for export in reversed(LABEL_EXPORTS):
-        if all(_has_matching_cell(columns.table, *patterns) for patterns in export.columns.items()):
-            return _ExportReader(export, columns).read()
-    return columns
+        if all(_has_matching_cell(table, *patterns) for patterns in export.columns.items()):
+            return _ExportReader(export, table, options, problems.notes).read()
+    return table
 
 
 def _has_matching_cell(table: Table, column_pattern: str, cell_pattern: str) -> bool:
@@ -52,19 +52,21 @@ def _read_field(record: Record, field_name: str) -> object:
 class _ExportReader:
     """Reads the outputs and labels in one export, and counts the labels that are left out."""
 
-    def __init__(self, export: LabelExport, columns: Columns) -> None:
-        self._export, self._options, self._file_columns = export, columns.options, columns
+    def __init__(
+        self, export: LabelExport, table: Table, options: ReadOptions, notes: list[str]
+    ) -> None:
+        self._export, self._table, self._options, self._notes = export, table, options, notes
         # The number of labels or outputs that were left out, by the reason.
         self._n_left_out = Counter[str]()
-        self._rows = [*filter(self._keep_row, columns.table.rows)]
-        columns = columns.without_missing_columns()
-        self._user_names = columns.columns_by_name.keys()
+        self._rows = [*filter(self._keep_row, table.rows)]
+        columns = Columns(table, with_existing_columns(options, table))
+        self._user_names = columns.by_name.keys()
         # The columns that the user names with --map keep their names and cells.
-        user_columns = {*map(columns.outer_column, columns.mapped_columns)}
-        self._user_columns = user_columns.intersection(columns.table.columns)
+        user_columns = {*map(columns.outer_name, columns.mapped)}
+        self._user_columns = user_columns.intersection(table.columns)
         # Maps each column that may hold texts to the name under which the texts are read.
         self._name_by_column: dict[str, str] = {}
-        for column in columns.columns_except(self._user_columns):
+        for column in columns.except_for(self._user_columns):
             if re.fullmatch(export.unread, column):
                 continue
             name = column
@@ -83,7 +85,7 @@ class _ExportReader:
                 return False
         return True
 
-    def read(self) -> Columns:
+    def read(self) -> Table:
         """Return a long table with one row per label, and one row per output without a label."""
         rows_are_labels = "" in self._export.labels
         output_rows = [] if rows_are_labels else [*map(self._output_row, self._rows)]
@@ -104,12 +106,9 @@ class _ExportReader:
             raise UnreadableError("no-rating", f"is {note}{reason}", self._export.advice)
         if not output_rows and self._options.texts != ():
             raise UnreadableError("no-text", f"is {note}, without texts", self._export.advice)
-        self._file_columns.problems.notes.append(note)
+        self._notes.append(note)
         rows.sort(key=lambda row: row.line)
-        return self._file_columns.with_rows(
-            (row._replace(row_number=n) for n, row in enumerate(rows, 1)),
-            dict.fromkeys(chain.from_iterable(row.cells for row in rows)),
-        )
+        return self._table.with_rows(row._replace(row_number=n) for n, row in enumerate(rows, 1))
 
     def _keep_unlabelled_row(self, row: TableRow) -> bool:
         """Return whether an unlabelled output has all texts. Outputs that lack one are counted."""

@@ -6,44 +6,31 @@ from dataclasses import replace
 
 from judges.labels.columns import OUTPUT_ROLES, Columns
 from judges.labels.names import map_flag, name_words
-from judges.labels.pairs import RESPONSE_NAMES
-from judges.labels.rating_columns import (
-    RatingColumns,
-    check_rating_columns,
-    find_rating_columns,
-    similar_name,
-)
+from judges.labels.rating_columns import similar_name
 from judges.labels.rating_reader import RatingReader
 from judges.labels.ratings import RatingsByDimension, TableRatings, read_ratings
-from judges.labels.rows import (
-    ItemFields,
-    RowReader,
-    check_user_columns,
-    map_flag_advice,
-    read_comments,
-)
+from judges.labels.roles import RESPONSE_NAMES, Roles, map_flag_advice
+from judges.labels.rows import ItemFields, RowReader, read_comments
 from judges.labels.types import LabelledOutput, LabelledSet, rated_dimensions
 from judges.tables.problems import Problems, UnreadableError, count_text, excerpt, joined_names
 
 
-def read_outputs(columns: Columns, annotation_ratings: TableRatings | None = None) -> LabelledSet:
+def read_outputs(
+    roles: Roles, problems: Problems, annotation_ratings: TableRatings | None = None
+) -> LabelledSet:
     """Return the labelled outputs in a wide or long table, and add a problem for each bad row.
 
     If a second file has the labels (`annotation_ratings`), labels in this table are not read.
     """
-    check_user_columns(columns)
-    options, problems = columns.options, columns.problems
-    rating_columns = find_rating_columns(columns, options.dimensions)
-    if annotation_ratings is None:
-        check_rating_columns(rating_columns)
-    elif unread_labels := [*rating_columns.listed_columns(), *columns.comment_columns]:
+    options, unread_labels = roles.options, [*roles.all_ratings, *roles.comments]
+    if annotation_ratings is not None and unread_labels:
         problems.notes.append(
             f"the labels in this file ({joined_names(unread_labels)}) are not read, since a "
             "second file has the labels; to use these labels, too, add them to that file"
         )
-    row_reader = RowReader(columns, rating_columns.listed_columns(), {})
-    ratings = annotation_ratings or read_ratings(rating_columns)
-    comments = _read_comments(ratings.rating_columns)
+    row_reader = RowReader(roles, problems)
+    ratings = annotation_ratings or read_ratings(roles, problems)
+    comments = _read_comments(ratings.roles)
     outputs = tuple(
         _make_output(item, ratings.by_output.get(item.id, {}), comments.get(item.id, {}))
         for item in row_reader.read_rows()
@@ -63,8 +50,8 @@ def read_outputs(columns: Columns, annotation_ratings: TableRatings | None = Non
     if annotation_ratings is not None:
         reading = replace(reading, ratings={}, comments=())
     return LabelledSet(
-        name=columns.table.name,
-        sha256=columns.table.sha256,
+        name=roles.columns.table.name,
+        sha256=roles.columns.table.sha256,
         outputs=outputs,
         grouped_by=row_reader.grouped_by,
         reading=reading,
@@ -91,29 +78,26 @@ def _make_output(
     )
 
 
-def _read_comments(rating_columns: RatingColumns) -> dict[str, dict[str, tuple[str, ...]]]:
+def _read_comments(roles: Roles) -> dict[str, dict[str, tuple[str, ...]]]:
     """Return people's comments on each output, by the output's id and the dimension.
 
     A comment is on the dimensions that its column's name contains, or else on all dimensions.
     """
-    columns, options = rating_columns.columns, rating_columns.columns.options
-    all_dimensions = options.dimensions or (
-        *rating_columns.by_dimension,
-        *columns.nested_dimensions,
-    )
+    columns, ratings = roles.columns, roles.ratings
+    all_dimensions = roles.options.dimensions or (*ratings, *roles.nested_dimensions)
     # Maps the words in names of dimensions and their columns to dimensions; "" for an unread one.
-    dimension_by_words = dict.fromkeys(map(name_words, columns.number_columns), "")
+    dimension_by_words = dict.fromkeys(map(name_words, columns.numbers), "")
     dimension_by_words |= {name_words(name): name for name in all_dimensions}
-    for name, dimension_columns in rating_columns.by_dimension.items():
+    for name, dimension_columns in ratings.items():
         dimension_by_words |= dict.fromkeys(map(name_words, dimension_columns), name)
     comments_by_output: dict[str, dict[str, tuple[str, ...]]] = {}
-    for row, column, comment in read_comments(columns):
+    for row, column, comment in read_comments(roles):
         column_words = {*name_words(column)}
         matches = {name for words, name in dimension_by_words.items() if column_words >= {*words}}
         dimensions: Collection[str] = sorted(matches - {""}) if matches else all_dimensions
-        if columns.is_long_table:
-            dimensions = [options.dimension_in(columns.find_cell(row, "dimension"))]
-        comments_by_dimension = comments_by_output.setdefault(columns.item_id(row), {})
+        if columns.is_long:
+            dimensions = [roles.options.dimension_in(columns.cell(row, "dimension"))]
+        comments_by_dimension = comments_by_output.setdefault(roles.item_id(row), {})
         for dimension in dimensions:
             earlier_comments = comments_by_dimension.get(dimension, ())
             comments_by_dimension[dimension] = (*earlier_comments, comment)
@@ -140,10 +124,10 @@ def _check_has_ratings(
     outputs: Iterable[LabelledOutput], ratings: TableRatings, problems: Problems, file_phrase: str
 ) -> None:
     """Add a problem for each requested dimension without ratings, or if nothing is rated."""
-    dimensions, columns = rated_dimensions(outputs), ratings.rating_columns.columns
-    rated_names = {*columns.number_columns, *columns.nested_dimensions.values()}
-    if columns.is_long_table:
-        rated_names.update(map(str, columns.cells_in(str(columns.find_column("dimension")))))
+    dimensions, columns = rated_dimensions(outputs), ratings.roles.columns
+    rated_names = {*columns.numbers, *ratings.roles.nested_dimensions.values()}
+    if columns.is_long:
+        rated_names.update(str(columns.cell(row, "dimension")) for row in columns.table.rows)
     for dimension in sorted({*(columns.options.dimensions or ())}.difference(dimensions)):
         names_text = joined_names(sorted(rated_names)) + _judge_scores_text(columns)
         fault = f"no output has a rating on it{file_phrase}; there are ratings on {names_text}"
@@ -152,26 +136,26 @@ def _check_has_ratings(
         problems.add("no-rating", fault, map_flag_advice(columns, dimension), field=dimension)
     if not dimensions and not columns.options.dimensions:
         with problems.collect():
-            raise no_labels_error(columns)
+            raise no_labels_error(ratings.roles)
 
 
-def no_labels_error(columns: Columns) -> UnreadableError:
+def no_labels_error(roles: Roles) -> UnreadableError:
     """Return the error for a table without a column of labels; the error names all columns.
 
     The error advises the user to name a column of labels, or to say which of two words is good.
     """
-    used_columns = columns.columns_in_use(OUTPUT_ROLES).union(columns.comment_columns)
-    label_columns = columns.columns_of_kind(columns.nested_key_paths, "rating")
-    unused_columns = columns.columns_except(used_columns)
-    label_columns = label_columns or columns.columns_of_kind(unused_columns, "label")
+    columns = roles.columns
+    unused_columns = columns.except_for(columns.in_use(OUTPUT_ROLES).union(roles.comments))
+    label_columns = columns.of_kind(columns.key_paths, "rating")
+    label_columns = label_columns or columns.of_kind(unused_columns, "label")
     flags, two_word_flags = list[str](), list[str]()
     for name in label_columns:
-        cells = columns.cells_in(name)
+        cells = columns.column(name).cells
         preferred_columns = [column for column in columns.table.columns if column in cells]
         if len(preferred_columns) == 2:
             fault = f"{name} names the better of two columns, so each row is a pair"
             column_a, column_b = preferred_columns
-            vote_columns = [other for other in label_columns if column_a in columns.cells_in(other)]
+            vote_columns = [n for n in label_columns if column_a in columns.column(n).cells]
             pair_columns = (vote_columns, [column_a], [column_b])
             flags = [*map(map_flag, ("votes", *RESPONSE_NAMES), pair_columns)]
             advice = f"name their columns with {' '.join(flags)}"
@@ -192,5 +176,5 @@ def no_labels_error(columns: Columns) -> UnreadableError:
 
 def _judge_scores_text(columns: Columns) -> str:
     """Return a remark that names the columns with a judge's scores; "" if there are none."""
-    score_names = joined_names(sorted(columns.judge_score_columns))
-    return f" (a judge's scores, not labels: {score_names})" if columns.judge_score_columns else ""
+    score_names = joined_names(sorted(columns.judge_scores))
+    return f" (a judge's scores, not labels: {score_names})" if columns.judge_scores else ""

@@ -4,24 +4,14 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import NamedTuple
 
-from judges.labels.cells import is_blank, split_by_annotator, value_at, without_keys
-from judges.labels.columns import VOTE_COLUMNS, Columns
-from judges.labels.names import judge_name, name_key, name_words
-from judges.labels.rating_columns import find_rating_columns
-from judges.labels.rows import ItemFields, RowReader, check_user_columns, read_comments
+from judges.labels.cells import is_blank, split_by_annotator, without_keys
+from judges.labels.names import judge_name, name_key
+from judges.labels.roles import RESPONSE_NAMES, ResponseColumns, Roles
+from judges.labels.rows import ItemFields, RowReader, read_comments
 from judges.labels.types import LabelledPair, LabelledPairs, Vote
 from judges.labels.values import WordValues, is_missing_value, normalize_word
-from judges.tables.problems import UnreadableError, count_text, joined_names
-
-_VOTE_COLUMN_NAMES = (*VOTE_COLUMNS, "vote", "gewinner", "gagnant", "ganador")
-# Matches the name of the first of two columns of outputs, such as `answer_a` or `Output 1`.
-_COLUMN_A_NAME = re.compile(r"(.+?)([ _.-]?)(a|1)", re.IGNORECASE)
-RESPONSE_NAMES = ("response_a", "response_b")
-_SUFFIX_B_BY_SUFFIX_A = {"a": "b", "A": "B", "1": "2"}
-# Columns with one of these words in their names, such as `model_a`, hold the names of systems.
-_SYSTEM_WORDS = frozenset({"system", "model", "generator", "modell", "modèle", "modelo"})
+from judges.tables.problems import Problems, UnreadableError, count_text
 
 _VOTE_BY_WORD: dict[str, Vote] = {"a": "A", "b": "B", "model_a": "A", "model_b": "B"}
 _TIE_WORDS = "tie draw equal same both neither both_bad bothbad unentschieden gleich égalité empate"
@@ -102,66 +92,19 @@ def _vote_by_name(word: str, names: NamePair) -> Vote | None:
     return vote_by_key.get(name_key(word)) if name_a != name_b else None
 
 
-class ResponseColumns(NamedTuple):
-    """The two columns of a pair's outputs, and the part of their names that is the same in both."""
-
-    shared_name: str
-    column_a: str
-    column_b: str
-
-
-def find_response_columns(columns: Columns) -> ResponseColumns | None:
-    """Return the columns of pairs' outputs, such as `answer_a` and `answer_b`; None without any."""
-    if columns.columns_by_name.keys() >= {*RESPONSE_NAMES}:
-        column_a, column_b = (columns.columns_by_name[name][0] for name in RESPONSE_NAMES)
-        return ResponseColumns("response", column_a, column_b)
-    unusual_pair: ResponseColumns | None = None
-    for match in filter(None, map(_COLUMN_A_NAME.fullmatch, columns.table.columns)):
-        shared_name, separator, suffix_a = match.groups()
-        column_b = f"{shared_name}{separator}{_SUFFIX_B_BY_SUFFIX_A[suffix_a]}"
-        pair = ResponseColumns(name_key(shared_name), match[0], column_b)
-        if not columns.has_column(column_b):
-            continue
-        if columns.must_hold_text(pair.shared_name):
-            return pair
-        names_systems = not _SYSTEM_WORDS.isdisjoint(name_words(shared_name))
-        holds_ratings = "rating" in map(columns.kind_of, pair[1:])
-        if not (names_systems or holds_ratings or pair.column_a in columns.comment_columns):
-            unusual_pair = unusual_pair or pair
-    return unusual_pair
-
-
-def _find_vote_columns(columns: Columns) -> tuple[str, ...]:
-    """Return the columns that the user names as votes, else the first one such as `winner`."""
-    for name in VOTE_COLUMNS:
-        if name in columns.columns_by_name:
-            return tuple(filter(columns.has_column, columns.columns_by_name[name]))
-    return columns.find_columns(_VOTE_COLUMN_NAMES)[:1]
-
-
-def holds_pairs(columns: Columns) -> bool:
-    """Return whether a table has two columns of outputs, and has votes or at least no ratings."""
-    if find_response_columns(columns) is None or columns.has_nested_or_long_ratings:
-        return False
-    return _find_vote_columns(columns) != () or not find_rating_columns(columns, None).by_dimension
-
-
-def read_pair_rows(columns: Columns) -> LabelledPairs:
+def read_pair_rows(roles: Roles, problems: Problems) -> LabelledPairs:
     """Read the pairs that have a vote, or all pairs if people have yet to label the file."""
-    check_user_columns(columns)
-    options, problems = columns.options, columns.problems
-    responses, vote_columns = _pair_columns(columns)
-    response_columns = dict(zip(RESPONSE_NAMES, responses[1:], strict=True))
-    row_reader = RowReader(columns, {"votes": vote_columns}, response_columns)
-    votes_by_pair = _read_votes(columns, vote_columns, responses)
+    assert roles.responses is not None
+    row_reader = RowReader(roles, problems)
+    votes_by_pair = _read_votes(roles, roles.responses, problems)
     comments_by_pair: dict[str, tuple[str, ...]] = defaultdict(tuple)
-    for row, _, comment in read_comments(columns):
-        comments_by_pair[columns.item_id(row)] += (comment,)
+    for row, _, comment in read_comments(roles):
+        comments_by_pair[roles.item_id(row)] += (comment,)
     pairs = [
         _make_pair(item, votes_by_pair[item.id], comments_by_pair[item.id])
         for item in row_reader.read_rows()
     ]
-    if options.reads_labels:
+    if roles.options.reads_labels:
         n_pairs, pairs = len(pairs), [pair for pair in pairs if pair.votes]
         if n_without_votes := n_pairs - len(pairs):
             problems.notes.append(f"left out {count_text(n_without_votes, 'pair')} without a vote")
@@ -169,41 +112,13 @@ def read_pair_rows(columns: Columns) -> LabelledPairs:
             advice = "give people's votes in a column called votes or preferred"
             problems.add("no-vote", "no pair has a vote", advice)
     return LabelledPairs(
-        name=columns.table.name,
-        sha256=columns.table.sha256,
+        name=roles.columns.table.name,
+        sha256=roles.columns.table.sha256,
         pairs=tuple(pairs),
-        candidate=judge_name(responses.shared_name) or "response",
+        candidate=judge_name(roles.responses.shared_name) or "response",
         grouped_by=row_reader.grouped_by,
         reading=row_reader.file_reading(),
     )
-
-
-def _pair_columns(columns: Columns) -> tuple[ResponseColumns, tuple[str, ...]]:
-    """Return the columns of responses and votes.
-
-    Raises UnreadableError if columns are missing, or if a column of votes rates only output A.
-    """
-    responses, vote_columns = find_response_columns(columns), _find_vote_columns(columns)
-    names_text = joined_names(columns.table.columns)
-    if responses is None:
-        fault = f"no two columns hold a pair's outputs among {names_text}"
-        advice = (
-            "name your columns with --map response_a=COLUMN --map response_b=COLUMN; if each row "
-            "has one output, use --dimension NAME (in Python, read_labels)"
-        )
-        raise UnreadableError("no-column", fault, advice)
-    if columns.options.reads_labels and not vote_columns:
-        fault = f"there is no column of votes among {names_text}"
-        advice = "name your column with --map votes=COLUMN, or --map preferred=COLUMN"
-        raise UnreadableError("no-column", fault, advice)
-    other_columns = {*columns.table.columns}.difference(vote_columns)
-    for column in vote_columns if columns.options.reads_labels else ():
-        # A column such as `rank_a` rates output A alone. If `rank_b` has the same rank, they tie.
-        if (other_column := re.sub("_a$", "_b", column)) in other_columns:
-            fault = f"rates only output A of each pair, and {other_column} rates output B"
-            advice = "make one column of votes from both: A, B or, if they are equal, tie"
-            raise UnreadableError("no-vote", fault, advice, column)
-    return responses, vote_columns
 
 
 def _make_pair(item: ItemFields, votes: list[Vote], comments: tuple[str, ...]) -> LabelledPair:
@@ -221,19 +136,19 @@ def _make_pair(item: ItemFields, votes: list[Vote], comments: tuple[str, ...]) -
 
 
 def _read_votes(
-    columns: Columns, vote_columns: Iterable[str], responses: ResponseColumns
+    roles: Roles, responses: ResponseColumns, problems: Problems
 ) -> dict[str, list[Vote]]:
     """Map each pair's id to all votes on the pair; adds a problem for each unreadable cell."""
     votes_by_pair: dict[str, list[Vote]] = defaultdict(list)
-    for column in vote_columns if columns.options.reads_labels else ():
-        reader = VoteReader(columns.cells_in(column), columns.options.values, responses[1:])
+    for column in roles.ratings["votes"] if roles.options.reads_labels else ():
+        cells = roles.columns.column(column).cells
+        reader = VoteReader(cells, roles.options.values, responses[1:])
         if reader.has_negative_numbers:
             note = "negative numbers are A, positive are B, and 0 is a tie; --values reverses this"
-            columns.problems.notes.append(f"{column}: {note}")
-        for row in columns.table.rows:
-            system_names = (columns.find_cell(row, role) for role in ("system_a", "system_b"))
-            system_a, system_b = (None if is_blank(name) else str(name) for name in system_names)
-            with columns.problems.collect(line=row.line, field=column):
-                votes = reader.read(value_at(row.cells, column), (system_a, system_b))
-                votes_by_pair[columns.item_id(row)] += votes
+            problems.notes.append(f"{column}: {note}")
+        for row, cell in zip(roles.rows, cells, strict=True):
+            names = (roles.columns.cell(row, role) for role in ("system_a", "system_b"))
+            system_a, system_b = (None if is_blank(name) else str(name) for name in names)
+            with problems.collect(line=row.line, field=column):
+                votes_by_pair[roles.item_id(row)] += reader.read(cell, (system_a, system_b))
     return votes_by_pair

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from decimal import Decimal
 from functools import cached_property
+from itertools import chain
 
 from judges.labels.values import (
     MAPPED,
@@ -83,7 +84,7 @@ class RatingReader:
         self._cell_by_key, self._cells = cell_by_key, cell_by_key.values()
         # If the user gives a word a number outside 0 to 1, then `good` is not 1, nor is `bad` 0.
         has_own_scale = any(c.kind == MAPPED and not 0 <= c.number <= 1 for c in self._cells)
-        self._yes_no_words = set[str]() if has_own_scale else _find_yes_no_words(self._cells)
+        self._yes_no_words = [] if has_own_scale else _find_yes_no_words(self._cells)
         for key, cell in cell_by_key.items():
             if cell.kind == YES_NO and cell.word not in self._yes_no_words:
                 cell_by_key[key] = replace(cell, kind=WORD)
@@ -285,7 +286,7 @@ def is_rating_word(word: str) -> bool:
     return _RATING_WORD.search(word) is not None
 
 
-def _find_yes_no_words(cells: Collection[CellValue]) -> set[str]:
+def _find_yes_no_words(cells: Collection[CellValue]) -> list[str]:
     """Return the words of a column's most frequent yes/no pairs; none if many words are others."""
     n_by_word = Counter[str]()
     for cell in cells:
@@ -294,8 +295,10 @@ def _find_yes_no_words(cells: Collection[CellValue]) -> set[str]:
     n_by_pair = {(yes, no): n_by_word[yes] + n_by_word[no] for yes, no in YES_NO_PAIRS}
     max_count = max(n_by_pair.values())
     if max_count < max(1, 3 * n_by_word.total() / 4):
-        return set()
-    return {word for pair in YES_NO_PAIRS if n_by_pair[pair] == max_count for word in pair}
+        return []
+    # The order of the pairs decides which word is shown for a pass if several words mean it.
+    pairs = [pair for pair in YES_NO_PAIRS if n_by_pair[pair] == max_count]
+    return list(dict.fromkeys(chain.from_iterable(pairs)))
 
 
 def _hashable_key(value: object) -> tuple[type, object]:

@@ -20,19 +20,21 @@ from judges.labels.cells import (
     split_by_annotator,
     value_at,
 )
-from judges.labels.columns import Columns
+from judges.labels.columns import ColumnTuple
 from judges.labels.names import name_words
-from judges.labels.rating_columns import ColumnTuple, RatingColumns
+from judges.labels.options import ReadOptions
 from judges.labels.rating_reader import RatingReader
+from judges.labels.roles import Roles
 from judges.labels.values import (
     NUMBER_BY_YES_NO_WORD,
     VERDICT_PAIRS,
+    WordValues,
     is_missing_value,
     looks_like_number,
     normalize_word,
     parse_cell,
 )
-from judges.tables.problems import UnreadableError, excerpt, joined_names
+from judges.tables.problems import Problems, UnreadableError, excerpt, joined_names
 from judges.tables.text import TableRow
 
 # Matches the name of a dimension on which "yes" is probably bad, such as `has errors`.
@@ -64,7 +66,7 @@ class TableRatings:
     If the only ratings on a dimension are 1 and 0, `verdict_words` has the file's words for both.
     """
 
-    rating_columns: RatingColumns
+    roles: Roles
     by_output: dict[str, RatingsByDimension]
     verdict_words: dict[str, tuple[str, str]]
 
@@ -80,47 +82,45 @@ class RatingCell(NamedTuple):
     value: object
 
 
-def read_ratings(rating_columns: RatingColumns) -> TableRatings:
+def read_ratings(roles: Roles, problems: Problems) -> TableRatings:
     """Return a table's ratings, and add a problem for each cell that cannot be read.
 
     In a table with one annotator per row, annotators without a name get the numbers 1, 2, ... for
     each output, in the order of its rows.
     """
-    columns, options = rating_columns.columns, rating_columns.columns.options
-    problems = columns.problems
     cells_by_dimension: dict[str, list[RatingCell]] = defaultdict(list)
-    for cell in _rating_cells(rating_columns):
+    for cell in _rating_cells(roles, problems):
         cells_by_dimension[cell.dimension].append(cell)
     ratings_by_output: dict[str, RatingsByDimension] = defaultdict(lambda: defaultdict(dict))
     verdict_words: dict[str, tuple[str, str]] = {}
     for dimension, cells in cells_by_dimension.items():
-        reader = _make_reader(columns, dimension, [cell.value for cell in cells])
+        reader = _make_reader(roles, dimension, [cell.value for cell in cells])
         for cell in cells:
             with problems.collect(line=cell.line, field=cell.column):
-                rating = reader.read(cell.value, options.scale_of(dimension))
+                rating = reader.read(cell.value, roles.options.scale_of(dimension))
                 if rating is not None:
                     rating_by_annotator = ratings_by_output[cell.output_id][dimension]
-                    annotator = _annotator_name(columns, cell, rating_by_annotator)
+                    annotator = _annotator_name(roles, cell, rating_by_annotator)
                     rating_by_annotator[annotator] = rating
         problems.notes += (f"{dimension}: {note}" for note in reader.notes())
-        dimension_columns = rating_columns.by_dimension.get(dimension, ())
-        _check_scale_direction(columns, (dimension, *dimension_columns), reader)
+        names = (dimension, *roles.ratings.get(dimension, ()))
+        _check_scale_direction(roles.options.values, names, reader, problems)
         if words := reader.words_for_1_and_0:
             verdict_words[dimension] = words
-    if columns.has_row_per_annotator:
+    if roles.has_row_per_annotator:
         # Sort the ratings by annotator, so that the order of the rows has no effect.
         for ratings in ratings_by_output.values():
             for dimension, rating_by_annotator in ratings.items():
                 ratings[dimension] = dict(sorted(rating_by_annotator.items(), key=str))
-    if not columns.is_long_table:  # in a long table, --values may say who gave a tool's labels
+    if not roles.columns.is_long:  # in a long table, --values may say who gave a tool's labels
         all_cells = itertools.chain.from_iterable(cells_by_dimension.values())
-        _check_user_words(columns, all_cells)
-    return TableRatings(rating_columns, ratings_by_output, verdict_words)
+        _check_user_words(roles.options, all_cells, problems)
+    return TableRatings(roles, ratings_by_output, verdict_words)
 
 
-def _annotator_name(columns: Columns, cell: RatingCell, ratings: RatingsByAnnotator) -> str | None:
+def _annotator_name(roles: Roles, cell: RatingCell, ratings: RatingsByAnnotator) -> str | None:
     """Return the name or number of a cell's annotator; None if the annotator is unknown."""
-    if not columns.has_row_per_annotator:
+    if not roles.has_row_per_annotator:
         return cell.annotator
     if cell.annotator in ratings:
         excerpts = map(excerpt, (cell.output_id, cell.dimension, cell.annotator))
@@ -130,9 +130,10 @@ def _annotator_name(columns: Columns, cell: RatingCell, ratings: RatingsByAnnota
     return cell.annotator or next(number for number in numbers if number not in ratings)
 
 
-def _check_user_words(columns: Columns, cells: Iterable[RatingCell]) -> None:
+def _check_user_words(
+    options: ReadOptions, cells: Iterable[RatingCell], problems: Problems
+) -> None:
     """Add a note if --values names no label in the file; also a problem if labels are words."""
-    options, problems = columns.options, columns.problems
     user_words = options.number_by_word.items() - NUMBER_BY_YES_NO_WORD.items()
     words = dict(user_words).keys() - options.judge_words
     labels = {normalize_word(cell.value) for cell in cells if not is_missing_value(cell.value)}
@@ -146,22 +147,23 @@ def _check_user_words(columns: Columns, cells: Iterable[RatingCell]) -> None:
         problems.add("no-word", fault, advice)
 
 
-def _make_reader(columns: Columns, dimension: str, values: Sequence[object]) -> RatingReader:
-    value_by_word = columns.options.values
-    min_rating, _ = columns.options.scale_of(dimension) or (0, 1)
+def _make_reader(roles: Roles, dimension: str, values: Sequence[object]) -> RatingReader:
+    value_by_word = roles.options.values
+    min_rating, _ = roles.options.scale_of(dimension) or (0, 1)
     present_values = [value for value in values if not is_missing_value(value)]
     number_by_word = {normalize_word(value): parse_cell(value).number for value in present_values}
     # Unless the scale has negative numbers, -1 in a column of only 1 and -1 is thumbs down.
     if {*number_by_word.values()} == {1, -1} and min_rating >= 0:
         thumb_values = {word: max(number, 0) for word, number in number_by_word.items()}
         value_by_word = {**thumb_values, **value_by_word}
-    has_semicolons = columns.table.delimiter == ";"
+    has_semicolons = roles.columns.table.delimiter == ";"
     return RatingReader(values, value_by_word, may_have_decimal_commas=has_semicolons)
 
 
-def _check_scale_direction(columns: Columns, names: ColumnTuple, reader: RatingReader) -> None:
+def _check_scale_direction(
+    user_values: WordValues, names: ColumnTuple, reader: RatingReader, problems: Problems
+) -> None:
     """Add a problem or a note if the lowest value may be the best one."""
-    problems = columns.problems
     number_by_word = reader.number_by_word
     for good, bad in VERDICT_PAIRS:
         # NaN, for a word that the column does not have, is never <= another number.
@@ -174,7 +176,7 @@ def _check_scale_direction(columns: Columns, names: ColumnTuple, reader: RatingR
             problems.add("turned", fault, advice)
     bad_names = [name for name in names if _BAD_DIMENSION_NAME.match(" ".join(name_words(name)))]
     if verdict_words := reader.words_for_1_and_0:
-        user_decides = not columns.options.values.keys().isdisjoint(verdict_words)
+        user_decides = not user_values.keys().isdisjoint(verdict_words)
         if bad_names and verdict_words not in VERDICT_PAIRS and not user_decides:
             yes, no = verdict_words
             advice = f"say --values {yes}=0,{no}=1 ({yes} is a fail) or --values {yes}=1,{no}=0"
@@ -187,20 +189,18 @@ def _check_scale_direction(columns: Columns, names: ColumnTuple, reader: RatingR
         )
 
 
-def _rating_cells(rating_columns: RatingColumns) -> Iterator[RatingCell]:
+def _rating_cells(roles: Roles, problems: Problems) -> Iterator[RatingCell]:
     """Yield each rating in the table, also from lists and objects with a rating per annotator."""
-    columns, options = rating_columns.columns, rating_columns.columns.options
-    for row in columns.table.rows if options.reads_labels else ():
-        output_id, row_annotator = columns.item_id(row), columns.find_cell(row, "annotator")
-        if columns.is_long_table:
-            cells_by_dimension = _cells_of_long_row(columns, row)
-        else:
-            cells_by_dimension = _cells_of_wide_row(rating_columns, row)
+    options = roles.options
+    for row in roles.rows if options.reads_labels else ():
+        output_id, row_annotator = roles.item_id(row), roles.columns.cell(row, "annotator")
+        read_cells = _cells_of_long_row if roles.columns.is_long else _cells_of_wide_row
+        cells_by_dimension = read_cells(roles, row, problems)
         for dimension, cell_by_column in cells_by_dimension.items():
             if not options.includes_dimension(dimension):
                 continue
             for column, value in cell_by_column.items():
-                with columns.problems.collect(line=row.line, field=column):
+                with problems.collect(line=row.line, field=column):
                     for annotator, rating in split_by_annotator(value):
                         if len(cell_by_column) > 1:
                             annotator = column
@@ -209,38 +209,37 @@ def _rating_cells(rating_columns: RatingColumns) -> Iterator[RatingCell]:
                         yield RatingCell(row.line, output_id, dimension, column, annotator, rating)
 
 
-def _cells_of_long_row(columns: Columns, row: TableRow) -> CellsByDimension:
+def _cells_of_long_row(roles: Roles, row: TableRow, problems: Problems) -> CellsByDimension:
     """Return the cell with a row's rating; adds a problem if the row has no id or no dimension."""
-    dimension, rating = columns.find_cell(row, "dimension"), columns.find_cell(row, "rating")
+    columns = roles.columns
+    item_id, dimension, rating = (columns.cell(row, role) for role in ("id", "dimension", "rating"))
     if is_blank(dimension) and is_blank(rating):
         return {}  # an output without a label
-    if not (is_id_or_name(dimension) and is_id_or_name(columns.find_cell(row, "id"))):
+    if not (is_id_or_name(dimension) and is_id_or_name(item_id)):
         advice = "give every rating the id of its output and a dimension"
-        columns.problems.add("no-name", "has no id, or no dimension", advice, line=row.line)
+        problems.add("no-name", "has no id, or no dimension", advice, line=row.line)
         return {}
-    column = str(columns.find_column("rating"))
-    return {columns.options.dimension_in(dimension): {column: rating}}
+    column = str(columns.find("rating"))
+    return {roles.options.dimension_in(dimension): {column: rating}}
 
 
-def _cells_of_wide_row(rating_columns: RatingColumns, row: TableRow) -> CellsByDimension:
+def _cells_of_wide_row(roles: Roles, row: TableRow, problems: Problems) -> CellsByDimension:
     """Return a row's cells with ratings, without comments and keys that --map uses otherwise."""
-    columns, cells_by_dimension = rating_columns.columns, CellsByDimension()
-    excluded_paths = {*columns.mapped_columns, *columns.comment_columns}
-    for column in columns.nested_columns:
+    columns, cells_by_dimension = roles.columns, CellsByDimension()
+    excluded_paths = {*columns.mapped, *roles.comments}
+    for column in columns.nested:
         value = value_at(row.cells, column)
         ratings = as_object(value)
         if ratings is None and not is_missing_value(value):
             fault, advice = "is not an object", "write an object {dimension: rating}"
-            columns.problems.add(
-                "no-object", fault, advice, line=row.line, field=column, value=value
-            )
+            problems.add("no-object", fault, advice, line=row.line, field=column, value=value)
         for dimension, rating in (ratings or {}).items():
             key_path = f"{column}{KEY_SEPARATOR}{dimension}"
             if key_path not in excluded_paths and not is_missing_value(rating):
                 cells_by_dimension[str(dimension)] = {key_path: rating}
     # If a dimension has ratings in objects and in columns, the objects count, unless the user named
     # the columns.
-    for dimension, names in rating_columns.by_dimension.items():
-        if dimension in columns.columns_by_name or dimension not in cells_by_dimension:
+    for dimension, names in roles.ratings.items():
+        if dimension in columns.by_name or dimension not in cells_by_dimension:
             cells_by_dimension[dimension] = {name: value_at(row.cells, name) for name in names}
     return cells_by_dimension

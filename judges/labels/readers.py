@@ -7,24 +7,23 @@ from dataclasses import replace
 from functools import cache
 from itertools import filterfalse
 from pathlib import Path
-from typing import Literal
 
 from dspy_judges.startup import PROJECT_FOLDER
 from judges.labels.cells import without_keys
-from judges.labels.columns import VOTE_COLUMNS, Columns
-from judges.labels.conversations import columns_with_texts
+from judges.labels.columns import VOTE_COLUMNS, Columns, with_existing_columns
+from judges.labels.conversations import table_with_texts
 from judges.labels.export_reader import convert_tool_export
 from judges.labels.names import is_text_name
 from judges.labels.options import MappingValue, ReadOptions, read_options
 from judges.labels.outputs import no_labels_error, read_outputs
-from judges.labels.pairs import find_response_columns, holds_pairs, read_pair_rows
+from judges.labels.pairs import read_pair_rows
 from judges.labels.preparation import with_latest_labels, with_weights_and_scales, without_footers
-from judges.labels.rating_columns import find_rating_columns
 from judges.labels.ratings import TableRatings, read_ratings
-from judges.labels.rows import check_unique_ids
+from judges.labels.repeated_rows import check_unique_ids
+from judges.labels.roles import ItemKind, Roles, infer_roles
 from judges.labels.types import AnyLabels, LabelError, LabelledPairs, LabelledSet
 from judges.labels.values import Scale, WordValues
-from judges.tables.formats import read_table
+from judges.tables.formats import Table, read_table
 from judges.tables.in_memory import Rows, is_in_memory, table_name
 from judges.tables.problems import Problem, Problems, UnreadableError, joined_names
 
@@ -34,8 +33,6 @@ ColumnMapping = Mapping[str, MappingValue] | str | Path
 FileOrRows = str | Path | Rows
 # The roles of columns that rows have before people label them.
 _UNLABELLED_ROLES = ("id", "group", "system", "system_a", "system_b", "response_a", "response_b")
-# What the rows of a table are read as. For "", the table's columns decide.
-ItemKind = Literal["outputs", "pairs", ""]
 
 
 def read_labels(
@@ -153,20 +150,18 @@ def check_file(
     """
     problems, annotation_problems = Problems(table_name(path)), Problems(str(options.annotations))
     table = read_table(STARTER_FILE_BY_NAME.get(problems.file, path), problems)
-    annotation_ratings = _read_annotations_file(options, annotation_problems)
+    annotations = _read_annotations_file(options, annotation_problems)
     labelled_items: AnyLabels | None = None
-    if table is not None and (annotation_ratings is not None or not options.annotations):
+    if table is not None and (annotations is not None or not options.annotations):
         if problems.file in STARTER_FILE_BY_NAME:
             table = replace(table, name=problems.file)
         if not item_kind and (options.dimensions or options.annotations):
             item_kind = "outputs"
         with problems.collect():
-            columns = Columns(table, options, problems)
-            labelled_items = _read_table(columns, item_kind, annotation_ratings)
-    if annotation_ratings is not None and isinstance(labelled_items, LabelledSet):
-        annotation_columns = annotation_ratings.rating_columns.columns
-        labelled_items = with_weights_and_scales(labelled_items, annotation_columns)
-        both_hashes = f"{labelled_items.sha256}{annotation_columns.table.sha256}"
+            labelled_items = _read_items(table, options, item_kind, annotations, problems)
+    if annotations is not None and isinstance(labelled_items, LabelledSet):
+        labelled_items = with_weights_and_scales(labelled_items, annotations.roles, problems)
+        both_hashes = f"{labelled_items.sha256}{annotations.roles.columns.table.sha256}"
         sha256 = hashlib.sha256(both_hashes.encode()).hexdigest()
         labelled_items = replace(labelled_items, sha256=sha256)
     if labelled_items is not None:
@@ -175,32 +170,44 @@ def check_file(
     return labelled_items, (*annotation_problems, *problems)
 
 
-def _read_table(
-    columns: Columns, item_kind: ItemKind, annotation_ratings: TableRatings | None
+def _read_items(
+    table: Table,
+    options: ReadOptions,
+    item_kind: ItemKind,
+    annotations: TableRatings | None,
+    problems: Problems,
 ) -> AnyLabels:
     """Read a table as outputs or pairs. Raises UnreadableError for pairs if outputs are needed."""
-    columns, options = _prepare_table(columns), columns.options
+    table = _plain_table(table, options, problems)
     if not options.reads_labels:
-        columns = _without_missing_labels(columns)
-    if annotation_ratings is not None:
+        options = _without_missing_labels(table, options, problems)
+    if annotations is not None:
         # With --map, the user may name columns of both files. Leave out those of the second file.
-        second_file_columns = annotation_ratings.rating_columns.columns.columns_by_name
-        file_columns = columns.without_missing_columns().columns_by_name
-        excluded_names = second_file_columns.keys() - file_columns
-        columns = columns.with_user_columns(without_keys(columns.columns_by_name, excluded_names))
-    columns = with_latest_labels(columns)
-    response_columns, are_pairs = find_response_columns(columns), holds_pairs(columns)
-    if item_kind == "pairs" or (not item_kind and are_pairs):
-        return read_pair_rows(columns)
-    # A table with two columns of responses is read as outputs if a second file rates them. If the
-    # table has ratings and no votes, the user must name columns or dimensions.
+        own_columns = with_existing_columns(options, table).columns_by_name
+        other_columns = without_keys(annotations.roles.columns.by_name, own_columns)
+        user_columns = without_keys(options.columns_by_name, other_columns)
+        options = replace(options, columns_by_name=user_columns)
+    roles = infer_roles(with_latest_labels(table, options, problems), options, item_kind)
+    if not roles.are_pairs and annotations is None:
+        _check_outputs(roles)
+    problems.extend(roles.problems)
+    problems.notes += roles.notes
+    if roles.are_pairs:
+        return read_pair_rows(roles, problems)
+    return with_weights_and_scales(read_outputs(roles, problems, annotations), roles, problems)
+
+
+def _check_outputs(roles: Roles) -> None:
+    """Raise UnreadableError if the rows of a table of outputs seem to be pairs.
+
+    If the table has ratings and no votes, the user must name columns or dimensions.
+    """
+    columns, options = roles.columns, roles.options
     ratings_are_named = (
-        options.dimensions is not None
-        or columns.columns_by_name
-        or columns.has_nested_or_long_ratings
+        options.dimensions is not None or columns.by_name or columns.is_long or columns.nested
     )
-    if response_columns and annotation_ratings is None and (are_pairs or not ratings_are_named):
-        fault = f"holds pairs of outputs, {joined_names(response_columns[1:])}"
+    if roles.responses and (roles.hold_pairs or not ratings_are_named):
+        fault = f"holds pairs of outputs, {joined_names(roles.responses[1:])}"
         advice = (
             "name the votes with --map votes=COLUMN, and the judge of pairs with --pairwise NAME; "
             "or name a column of ratings with --dimension COLUMN"
@@ -208,29 +215,30 @@ def _read_table(
         if not options.reads_labels:
             advice = "plan cannot plan pairs; label them by dspy-judges label FILE --pairwise NAME"
         raise UnreadableError("pairs", fault, advice)
-    return with_weights_and_scales(read_outputs(columns, annotation_ratings), columns)
 
 
-def _without_missing_labels(columns: Columns) -> Columns:
-    """Return the columns without each --map of a missing column of labels, and add a note on it.
+def _without_missing_labels(table: Table, options: ReadOptions, problems: Problems) -> ReadOptions:
+    """Return the options without each --map of a missing column of labels, and add a note on it.
 
     A mapping file may name columns that the rows will only have once people have labelled them.
     """
+    columns = Columns(table, options)
     missing_by_name = {
         name: missing_columns
-        for name, user_columns in columns.columns_by_name.items()
-        if (missing_columns := [*filterfalse(columns.has_column, user_columns)])
+        for name, user_columns in columns.by_name.items()
+        if (missing_columns := [*filterfalse(columns.has, user_columns)])
         and not (is_text_name(name) or name in _UNLABELLED_ROLES)
     }
     for name, missing_columns in missing_by_name.items():
         note = f"{name} is not read: there is no column {joined_names(missing_columns)}"
-        columns.problems.notes.append(note)
-    return columns.with_user_columns(without_keys(columns.columns_by_name, missing_by_name))
+        problems.notes.append(note)
+    return replace(options, columns_by_name=without_keys(columns.by_name, missing_by_name))
 
 
-def _prepare_table(columns: Columns) -> Columns:
+def _plain_table(table: Table, options: ReadOptions, problems: Problems) -> Table:
     """Convert a tool's export and conversations to plain rows; leave out rows of means or sums."""
-    return columns_with_texts(without_footers(convert_tool_export(columns)))
+    table = without_footers(convert_tool_export(table, options, problems), problems)
+    return table_with_texts(table, options, problems.notes)
 
 
 def _read_annotations_file(options: ReadOptions, problems: Problems) -> TableRatings | None:
@@ -239,20 +247,24 @@ def _read_annotations_file(options: ReadOptions, problems: Problems) -> TableRat
     if path is None or (table := read_table(path, problems)) is None:
         return None
     with problems.collect():
-        columns = Columns(table, replace(options, texts=(), annotations=None), problems)
-        columns = with_latest_labels(_prepare_table(columns).without_missing_columns())
-        if columns.find_column("id") is None:
-            fault = f"has no column of ids; the columns are {columns.column_names_text}"
+        options = replace(options, texts=(), annotations=None)
+        table = _plain_table(table, options, problems)
+        # With --map, the user may name columns of both files.
+        options = with_existing_columns(options, table)
+        roles = infer_roles(with_latest_labels(table, options, problems), options, "outputs")
+        columns = roles.columns
+        if columns.find("id") is None:
+            fault = f"has no column of ids; the columns are {columns.names_text}"
             raise UnreadableError("no-column", fault, "name the ids with --map id=COLUMN")
-        check_unique_ids(columns, "keep one of the two rows")
-        ratings = read_ratings(find_rating_columns(columns, options.dimensions))
-        vote_columns = columns.find_columns(VOTE_COLUMNS)
+        check_unique_ids(roles, problems, "keep one of the two rows")
+        ratings = read_ratings(roles, problems)
+        vote_columns = columns.find_all(VOTE_COLUMNS)
         if vote_columns and not ratings.by_output:
             column = vote_columns[0]
             fault = f"has votes on pairs ({column}), which are read only from the pairs' own file"
             raise UnreadableError("pairs", fault, f"add the column {column} to that file, by id")
         if not (ratings.by_output or problems or options.dimensions):
-            raise no_labels_error(columns)
+            raise no_labels_error(roles)
         return ratings
     return None
 

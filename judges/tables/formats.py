@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, count, starmap
 from pathlib import Path
 from typing import NamedTuple
@@ -57,15 +57,23 @@ READABLE_ENDINGS = ".jsonl, .json, .csv, .tsv, .xlsx or .parquet"
 class Table:
     """The rows and columns of one table, without the columns that libraries such as pandas add.
 
-    `is_typed` is false if strings may stand for numbers. `delimiter` is "" if the file is no CSV.
+    `file` names the table in messages. `is_typed` is false if strings may stand for numbers.
+    `delimiter` is "" if the file is no CSV.
     """
 
     name: str
+    file: str = ""
     sha256: str
     is_typed: bool
     columns: tuple[str, ...]
     rows: tuple[TableRow, ...]
     delimiter: str = ""
+
+    def with_rows(self, rows: Iterable[TableRow]) -> "Table":
+        """Return the table with other rows, and with the columns of these rows."""
+        new_rows = tuple(rows)
+        columns = dict.fromkeys(chain.from_iterable(row.cells for row in new_rows))
+        return replace(self, rows=new_rows, columns=tuple(columns))
 
 
 def read_table_rows(path: Path, notes: list[str] | None = None) -> Iterator[TableRow]:
@@ -106,6 +114,7 @@ def read_table(path: "str | Path | Rows", problems: Problems) -> Table | None:
             columns = dict.fromkeys(chain.from_iterable(row.cells for row in numbered_rows))
             return Table(
                 name=name,
+                file=problems.file,
                 sha256=sha256,
                 is_typed=is_typed,
                 columns=tuple(columns),

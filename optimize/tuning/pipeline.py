@@ -9,7 +9,7 @@ from dspy_judges.errors import option_name
 from judges.catalog import SUBJECT_BY_NAME
 from judges.client import BudgetSpentError
 from judges.dimension import Subject
-from judges.labels.pairs import RESPONSE_NAMES
+from judges.labels.roles import RESPONSE_NAMES
 from judges.protocol import Model, ModelError, is_embedded
 from judges.tables.atomic_write import write_atomically
 from judges.tables.in_memory import Rows, as_json_lines, rows_in_memory

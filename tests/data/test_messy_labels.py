@@ -176,7 +176,7 @@ def test_unnamed_columns_are_read_where_that_is_sure(content, ratings):
         ({"Zeile": range(1, 9)}, "Zeile may hold the labels; if it does, say so with --map Zeile="),
         (
             {"Relevance Anna": MARKS, "Relevance Ben": OTHERS},
-            "join them by --map 'relevance=Relevance Anna,Relevance Ben'",
+            "join them by --map 'NAME=Relevance Anna,Relevance Ben'",
         ),
         (
             {"tone (1-5)": MARKS, "style (1-7)": OTHERS},

@@ -147,7 +147,7 @@ def test_rows_of_several_annotators_are_one_output_not_several():
     assert labelled.outputs[0].ratings["fluency"] == (5,)
     assert len(labelled.documents) == 2
     assert labelled.outputs[0].comments["relevance"] == ("so so", "fine")
-    assert "left out column 'seen', since rows with one id differ in it" in labelled.notes
+    assert labelled.reading.unread == ("seen",)
 
 
 @pytest.mark.parametrize("is_nested", [True, False])
