@@ -63,19 +63,16 @@ def _match_as_labels(
 ) -> dict[str, str]:
     """Map the name of each text to the column that it has in a table of labels, if any."""
     # These imports are slow, and tables with the judge's own names of texts do not need them.
-    from judges.labels.columns import OUTPUT_ROLES, Columns
     from judges.labels.options import ReadOptions
-    from judges.labels.pairs import find_response_columns
+    from judges.labels.roles import infer_roles
     from judges.tables.formats import Table
 
     table_rows = tuple(TableRow(line=n, cells=row) for n, row in enumerate(rows, 1))
     table = Table(name="", sha256="", is_typed=False, columns=tuple(table_columns), rows=table_rows)
-    columns = Columns(table, ReadOptions(reads_labels=False))
-    response_columns = dict[str, str]()
-    if subject.is_pairwise and (responses := find_response_columns(columns)):
-        response_columns = dict(zip(subject.fields, responses[1:], strict=True))
-    used_columns = columns.columns_in_use(OUTPUT_ROLES).union(response_columns.values())
-    column_by_text = columns.find_text_columns(used_columns, label_columns=())
+    roles = infer_roles(table, ReadOptions(reads_labels=False), "outputs")
+    responses = roles.responses[1:] if subject.is_pairwise and roles.responses else ()
+    response_columns = dict(zip(subject.fields, responses, strict=False))
+    column_by_text = {name: c for name, c in roles.texts.items() if c not in responses}
     if only_text := only_text_name(column_by_text, subject.inputs):
         (input_name,) = subject.inputs
         column_by_text[input_name] = column_by_text[only_text]
