@@ -167,7 +167,7 @@ class BaseJudge(ABC):
             TypeError: A text is missing, or is not one of `judge.texts`.
             FatalModelError: The model cannot be asked, for example because the key is wrong.
 
-        Example:
+        Examples:
             >>> judge = judges.load("fluency")
             >>> judge(summary="The mill burnt down at night.").score
         """
@@ -220,7 +220,7 @@ class BaseJudge(ABC):
             A function from rows to judgements, for any thread. No row gets a score after the budget
             is spent.
 
-        Example:
+        Examples:
             >>> with judge.open(lm="openai/gpt-4.1-mini", max_cost=2.0) as judge_rows:
             ...     first, second = judge_rows([{"summary": "..."}, {"summary": "..."}])
         """
@@ -289,7 +289,7 @@ class BaseJudge(ABC):
             OptionError: An option has a wrong value, or `map` names no text of the judge.
             FatalModelError: The model cannot be asked, for example because the key is wrong.
 
-        Example:
+        Examples:
             >>> judge = judges.load("relevance")
             >>> frame["relevance"] = judge.score(frame, lm="openai/gpt-4.1-mini", max_cost=2.0)
         """

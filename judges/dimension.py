@@ -67,7 +67,7 @@ class Dimension:
     Raises:
         DimensionError: A name, the scale or the words cannot be used.
 
-    Example:
+    Examples:
         >>> tone = Dimension(
         ...     name="tone",
         ...     definition="how friendly the reply is",

@@ -45,7 +45,7 @@ class Judge(BaseJudge):
         stored_messages: The messages in the judge's file, which are sent as they are; None if
             `prompt` is rendered to the same messages.
 
-    Example:
+    Examples:
         >>> judge = judges.load("relevance")
         >>> judge(document="...", summary="...").score
         >>> judge.score(frame, lm="openai/gpt-4.1-mini", max_cost=2.0)
@@ -188,7 +188,7 @@ class Judge(BaseJudge):
             NoProbabilitiesError: The plan needs token probabilities, and some ratings may be
                 several tokens.
 
-        Example:
+        Examples:
             >>> judge = judges.load("fluency", lm="openai/gpt-4.1-mini")
             >>> judge.request({"summary": "The mill burnt down at night."})["messages"]
         """
@@ -269,7 +269,7 @@ class Judge(BaseJudge):
         Raises:
             OptionError: The judge's file has messages that a program would render differently.
 
-        Example:
+        Examples:
             >>> program = judges.load("relevance").program()
             >>> program(document="...", summary="...").rating
         """

@@ -40,7 +40,7 @@ def load(
         DimensionError: The definition cannot be used.
         PanelError: `lm` is given for a panel.
 
-    Example:
+    Examples:
         >>> judges.load("relevance", lm="openai/gpt-4.1-mini")
         >>> judges.load("runs/relevance-001")
     """

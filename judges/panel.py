@@ -63,7 +63,7 @@ class Panel(BaseJudge):
     Raises:
         PanelError: The members do not fit each other or the panel's subject.
 
-    Example:
+    Examples:
         >>> members = [
         ...     Member(name="a", weight=2.0, judge=judges.load("relevance")),
         ...     Member(name="b", weight=1.0, judge=judges.load("relevance", lm="openai/gpt-4.1")),

@@ -35,7 +35,7 @@ class Question:
     Raises:
         QuestionError: The name, the text or the answers cannot be used.
 
-    Example:
+    Examples:
         >>> Question(name="states_deadline", text="does the reply say until when to ask")
         >>> Question(name="tone", text="how friendly it is", answers=(1, 2, 3), anchors={1: "rude"})
     """

@@ -44,7 +44,7 @@ class LabelledOutput:
         draw: How the document was sampled: the cells in the columns `sampling_weight`,
             `sampling_from` and `drawn_for_swap`, by column.
 
-    Example:
+    Examples:
         >>> texts = {"document": "It rained.", "summary": "Rain."}
         >>> output = LabelledOutput(id="1", document_id="d", system=None, texts=texts,
         ...                         ratings={"relevance": (4, 5)})
