@@ -1,6 +1,7 @@
-"""The notebooks run as they stand, and what is stored in them tells nothing of a machine."""
+"""The notebooks and benchmarks run; what notebooks store tells nothing of a machine."""
 
 import re
+import runpy
 import sys
 from collections.abc import Iterator
 from importlib.util import module_from_spec, spec_from_file_location
@@ -9,6 +10,7 @@ from typing import Any
 
 import nbformat
 import pytest
+from command_runs import run
 from jupyter_client.manager import start_new_kernel
 from nbclient import NotebookClient
 
@@ -94,3 +96,22 @@ def test_a_notebook_was_stored_by_one_clean_run(path):
 def test_the_shipped_replies_are_what_their_rule_makes():
     rule = script("build_support_replies").build()
     assert (FOLDER / "support_replies.csv").read_text(encoding="utf-8") == rule
+
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+TEXTS = {
+    path.name: path.read_text(encoding="utf-8")
+    for path in sorted(BENCHMARKS.iterdir())
+    if path.is_file()
+}
+
+
+@pytest.mark.parametrize("name", [name for name, text in TEXTS.items() if "parse_args" in text])
+def test_a_benchmark_says_what_it_measures(name, monkeypatch):
+    monkeypatch.setattr(sys, "path", [str(BENCHMARKS), *sys.path])
+    monkeypatch.setattr(sys, "argv", [name, "--help"])
+    path = str(BENCHMARKS / name)
+    code, out, _ = run(lambda words: runpy.run_path(path, run_name="__main__") and 1)
+    assert code == 0
+    assert len(out.splitlines()) > 3
+    assert f"python benchmarks/{name}" in TEXTS["README.md"]

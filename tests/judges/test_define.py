@@ -1,4 +1,4 @@
-"""A user's own dimension or comparison, from YAML."""
+"""A user's own dimension or comparison, from YAML, and those of the catalogue."""
 
 import os
 from pathlib import Path
@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from judges.__main__ import main
-from judges.dimension import Comparison, Dimension, DimensionError
+from judges.catalog import SUBJECT_BY_NAME, find_subject
+from judges.dimension import Comparison, Dimension, DimensionError, UnknownDimensionError
 from judges.loading import load, read_subject
 
 KINDER = """
@@ -117,3 +118,31 @@ def test_a_file_that_is_none_says_so():
     ):
         with pytest.raises(DimensionError, match=why):
             read_subject(f"{name}.yaml")
+
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+def test_the_catalogue_holds_the_twelve_judges_of_the_golden_files():
+    names = [path.stem for path in GOLDEN.glob("*.txt")]
+    assert len(names) == 12
+    assert sorted(SUBJECT_BY_NAME) == sorted(names)
+
+
+@pytest.mark.parametrize("name", SUBJECT_BY_NAME)
+def test_each_prompt_is_the_golden_one_and_has_a_source(name):
+    messages = find_subject(name).prompt().template()
+    parts = (f"--- {message['role']}\n{message['content']}" for message in messages)
+    golden = (GOLDEN / f"{name}.txt").read_text(encoding="utf-8")
+    assert "\n\n".join(parts) + "\n" == golden
+    assert "arXiv:" in find_subject(name).source
+
+
+def test_an_unknown_name_is_answered_with_its_neighbours():
+    for name, answer in (
+        ("Relevanz", "'Relevanz'.*did you mean relevance"),
+        ("inform", "cod_informative"),
+        ("zzzz", r"did you mean coherence, .*FILE\.yaml"),
+    ):
+        with pytest.raises(UnknownDimensionError, match=answer):
+            load(name)

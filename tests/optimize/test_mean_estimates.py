@@ -1,12 +1,17 @@
-"""Means from few labels and many judgements: their intervals hold, and are narrower."""
+"""Means from few labels and many judgements, from their intervals to the lines of `estimate`."""
 
+import itertools
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from command_runs import json_of, output_of, run
+from files import read_jsonl, write_jsonl
 from scipy import stats
 
+from optimize.estimate import command as estimate
 from optimize.statistics.intervals import Interval
 from optimize.statistics.mean_estimates import (
     MeanEstimate,
@@ -110,3 +115,122 @@ def test_systems_with_equal_labels_on_a_few_documents_may_still_differ():
     (difference,) = differences(("a", "b"), *vectors, low=0, high=1)
     assert difference.estimate.value == 0
     assert 0.13 <= difference.estimate.interval.half_width <= 0.17
+
+
+@pytest.fixture
+def files(here: Path) -> list[str]:
+    """60 documents by two systems, every third document rated by three people."""
+    rng = np.random.default_rng(0)
+    outputs: list[dict[str, object]] = []
+    scores: list[dict[str, object]] = []
+    for document, system in itertools.product(range(60), ("plain", "tuned")):
+        quality = 2.5 + (system == "tuned") + rng.normal()
+        marks = np.clip(np.round(quality + rng.normal(0, 0.5, 3)), 1, 5).tolist()
+        name = f"{document}-{system}"
+        about = {"id": name, "group": str(document), "system": system, "document": "text"}
+        rated = {"annotations": {"clarity": marks} if document % 3 == 0 else {}}
+        outputs.append({**about, "summary": f"summary {name}", **rated})
+        score = None if document == 7 else round(quality + rng.normal(0, 0.5), 2)
+        scores.append({"id": name, "dimension": "clarity", "score": score})
+    return [
+        *("--data", write_jsonl("labels.jsonl", outputs)),
+        *("--scores", write_jsonl("scores.jsonl", scores)),
+        *("--dimension", "clarity", "--scale", "1-5"),
+    ]
+
+
+def relabel(**columns: Any) -> None:
+    """Change these columns of the labels, each to a value or by a function of the row."""
+    rows = read_jsonl("labels.jsonl")
+    new = [{k: v(row) if callable(v) else v for k, v in columns.items()} for row in rows]
+    write_jsonl("labels.jsonl", [row | more for row, more in zip(rows, new, strict=True)])
+
+
+def test_every_system_has_its_mean_and_their_difference_is_narrower(files):
+    result = json_of(estimate, *files)
+    plain, tuned = (result["systems"][name] for name in ("plain", "tuned"))
+    # The systems are one apart; the judge failed on both outputs of one document.
+    assert plain["low"] < 2.5 < plain["high"] < 3.5 < tuned["high"]
+    assert (tuned["n_labels"], tuned["n_judgements"], tuned["n_failed"]) == (20, 39, 1)
+    assert plain["value"] < result["estimates"]["mean"]["value"] < tuned["value"]
+    (gap,) = result["differences"]
+    assert (gap["system"], gap["less"]) == ("tuned", "plain")
+    # 60 documents, of which 20 have labels and one has no score of the judge.
+    assert (gap["n_labels"], gap["n_judgements"], gap["n_failed"]) == (20, 39, 0)
+    assert gap["low"] < 1 < gap["high"]
+    assert (gap["together_low"], gap["together_high"]) == (gap["low"], gap["high"])
+    relabel(group=lambda row: row["id"])  # every output on a document of its own
+    assert json_of(estimate, *files)["differences"] == []
+
+
+def test_a_system_without_labels_has_no_mean(files):
+    relabel(annotations=lambda row: {} if row["system"] == "plain" else row["annotations"])
+    result, text = json_of(estimate, *files), output_of(estimate, *files)
+    assert (result["systems"]["plain"], result["unlabelled_systems"]) == (None, ["plain"])
+    assert "plain: too few labels (at least two documents" in text
+    # 20 random labels would miss one of two systems with a chance of 2 / 2^20.
+    assert "1 of 2 systems have no label" in text
+
+
+def test_estimates_are_printed_with_interval_and_counts(files):
+    mean = json_of(estimate, *files)["estimates"]["mean"]
+    lines = run(estimate, *files).stdout.splitlines()
+    first, condition, counts, alone, size, labels, plain, tuned, about = lines
+    value, low, high, given_low = (f"{mean[n]:.3f}" for n in ("value", "low", "high", "given_low"))
+    assert first == f"clarity: true mean of outputs like these {value} [{low}, {high}]"
+    assert condition == "  if the labelled outputs are a random sample"
+    # The judge failed on both outputs of one document.
+    assert counts == "  40 outputs with labels, 78 without, 59 documents (2 not judged)"
+    assert alone.startswith("  labels alone 2.")
+    assert size == "  Even labels on all outputs would not halve the interval."
+    assert labels.startswith(f"  of these 118 outputs themselves {value} [{given_low}, ")
+    assert mean["low"] < mean["given_low"] < mean["given_high"] < mean["high"]
+    assert ", 20 labels; tuned less plain +" in plain
+    assert (tuned[:9], "less" in tuned) == ("tuned: 3.", False)
+    assert about.startswith("Differences are on shared documents; ")
+    relabel(annotations={"clarity": [3]})
+    assert "of these 118 outputs themselves 3.000 [3.000, 3.000]" in output_of(estimate, *files)
+
+
+def test_equal_labels_do_not_show_their_scale(here):
+    rows = [{"id": f"{n}", "group": f"{n}", "output": f"text {n}"} for n in range(200)]
+    outputs = write_jsonl("outputs.jsonl", rows)
+
+    def text_of(name: str, label: int, *flags: str, **columns: Any) -> str:
+        labels = [{"id": f"{n}", "dimension": name, "rating": label, **columns} for n in range(20)]
+        scores = [{"id": f"{n}", "score": min(label, n % 10)} for n in range(200)]
+        files = ["--annotations", write_jsonl("l.jsonl", labels), "--data", outputs]
+        result = run(estimate, *files, "--scores", write_jsonl("s.jsonl", scores), *flags)
+        return result.err if result.code else result.out
+
+    text = text_of("clarity", 5, "--scale", "1-5")
+    assert text.startswith("clarity: true mean of outputs like these 5.000 [4.")
+    assert text_of("clarity", 5, rating_scale="1-5") == text
+    question = "run from 5 to 5, and their scale is not known: add --scale LOW-HIGH"
+    assert question in text_of("clarity", 5)
+    # Of a catalogue's dimension from 1 to 5, labels and scores of 1 at most may be of 0-1.
+    assert "run from 1 to 1, and their scale" in text_of("relevance", 1)
+    assert "true rate of outputs" in text_of("relevance", 1, "--scale", "0-1")
+    assert "true mean of outputs" in text_of("relevance", 5)
+
+
+def test_the_judge_alone_passes_scores_of_a_half_or_more(here):
+    rows = [{"id": str(n), "group": str(n), "output": f"text {n}"} for n in range(100)]
+    labelled = [{**row, "ok": "pass" if n % 4 else "fail"} for n, row in enumerate(rows)]
+    # Of ten, eight reach a half; their mean is .6 * .8 + .1 * .2 = .5.
+    scores = [{"id": str(n), "score": 0.6 if n % 10 < 8 else 0.1} for n in range(100)]
+    flags = ["--data", write_jsonl("l.jsonl", labelled), "--dimension", "ok"]
+    out = output_of(estimate, *flags, "--scores", write_jsonl("s.jsonl", scores))
+    assert "the judge alone 0.800" in out
+
+
+def test_the_error_on_bad_scores_names_them(files):
+    for rows, message in (
+        ([{"id": "0-plain", "dimension": "clarity"}], "scores.jsonl, line 1"),
+        ([{"id": "x", "dimension": "other", "score": 1}], "no score on 'clarity'"),
+        ([{"id": "x", "score": 1}, {"id": "x", "score": 2}], "'x' has two scores"),
+        ([{"id": "elsewhere", "score": 1}], "no id is the id of an output"),
+    ):
+        write_jsonl("scores.jsonl", rows)
+        result = run(estimate, *files)
+        assert (result.code, message in result.err) == (1, True), result.err
