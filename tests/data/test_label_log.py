@@ -203,7 +203,7 @@ def lines(value: str, *, words: bool = False) -> list[dict[str, Any]]:
 
 def test_labels_of_pass_and_fail_give_a_verdict_judge_with_these_words():
     file = write_jsonl("outputs.helpful.jsonl", lines("helpful", words=True))
-    assert "2 annotators: " in output_of(check, file)
+    assert "180 outputs rated by 2 annotators: " in output_of(check, file)
     output_of(tune, "--dimension", "helpful", "--data", file, "--out", "run", "--max-calls", "500")
     assert COMMENT in Path("run/report.html").read_text()
     assert "further outputs; these are not measured" in output_of(verify, "run", "--data", file)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from command_runs import run
-from jsonl import read_jsonl
+from files import read_jsonl
 from openai_server import WITHHELD, some_faults
 
 from dspy_judges.errors import SettingsError
