@@ -1,10 +1,9 @@
 """The command `check`: print what a label file holds and what is wrong with it."""
 
-import json
 import textwrap
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from itertools import chain, filterfalse
@@ -22,14 +21,9 @@ from judges.labels.types import FileReading, LabelError, LabelledPairs, Labelled
 from judges.tables.atomic_write import write_atomically
 from judges.tables.formats import READABLE_ENDINGS
 from judges.tables.problems import Problem, count_text
-from judges.terminal import (
-    DONE_EXIT_CODE,
-    FAILED_EXIT_CODE,
-    print_output,
-    run_command,
-    wrap_lines,
-)
-from optimize.inputs.flags import parse_scale
+from judges.terminal import DONE_EXIT_CODE, FAILED_EXIT_CODE, wrap_lines
+from optimize.figures.as_json import to_json
+from optimize.inputs.flags import CommandOutcome, parse_scale, run_and_print
 from optimize.inputs.labelled import AnyLabels, LabelSource, ratings_on
 from optimize.inputs.subjects import new_judge_texts, shared_texts, unread_columns
 from optimize.next_step import (
@@ -59,11 +53,10 @@ examples:
 
 def command(arguments: Sequence[str]) -> int:
     """Run `dspy-judges check`; returns the exit code, which is 1 if the file has problems."""
-    flags = parser().parse_args(arguments)
-    return run_command("dspy-judges check", lambda: _check(flags))
+    return run_and_print(parser(), arguments, _check)
 
 
-def parser() -> ArgumentParser:
+def parser() -> Parser:
     command_parser = Parser(prog="dspy-judges check", description=ABOUT, epilog=EXAMPLES)
     add = command_parser.add_argument
     add("data", metavar="FILE", help=f"a file, hf:owner/name, {' or '.join(STARTER_FILE_BY_NAME)}")
@@ -77,11 +70,12 @@ def parser() -> ArgumentParser:
     return command_parser
 
 
-def _check(flags: Namespace) -> int:
-    """Print the file's problems; if it has none, print what was read and what to do next."""
+def _check(flags: Namespace) -> CommandOutcome:
+    """Read the file, and return its problems; if it has none, what was read and what to do next."""
     options = _read_options(flags)
     labels, problems = check_file(flags.data, options)
     notes, capacity_by_title = list[str](), dict[str, str]()
+    lines: Iterable[str] = _problem_lines(problems)
     if labels is not None:
         notes = [*labels.notes, *_dimension_notes(labels), *_document_notes(labels)]
     if labels is not None and not problems:
@@ -94,25 +88,33 @@ def _check(flags: Namespace) -> int:
         capacity_by_title = capacity_texts(labels, label_name)
         if flags.write_map is not None:
             write_atomically(flags.write_map, mapping_yaml(labels.reading, options).encode())
-    if flags.json:
-        json_report = {
-            "file": flags.data,
-            "n_problems": len(problems),
-            "problems": [asdict(problem) for problem in problems],
-            "notes": notes,
-            "reading": None if labels is None else asdict(labels.reading),
-            "bearing": capacity_by_title,
-        }
-        print_output(json.dumps(json_report, indent=2))
-    elif problems or labels is None:
-        print_output(*_problem_lines(problems))
-    else:
-        headline = f"{Path(flags.data).stem}: no problem in {_counts_text(labels)}"
-        note_lines = [("note", note) for note in notes]
-        reading_lines = _wrap_titled_lines([*_reading_lines(labels, options), *note_lines])
-        next_lines = [*capacity_by_title.items(), *next_step_lines(labels, flags, options)]
-        print_output(*wrap_lines(headline), *reading_lines, "", *_wrap_titled_lines(next_lines))
-    return FAILED_EXIT_CODE if problems else DONE_EXIT_CODE
+        lines = _report_lines(labels, flags, options, notes, capacity_by_title)
+    json_report = {
+        "file": flags.data,
+        "n_problems": len(problems),
+        "problems": [asdict(problem) for problem in problems],
+        "notes": notes,
+        "reading": None if labels is None else asdict(labels.reading),
+        "bearing": capacity_by_title,
+    }
+    exit_code = FAILED_EXIT_CODE if problems else DONE_EXIT_CODE
+    return CommandOutcome(to_json(json_report, None), lines, exit_code=exit_code)
+
+
+def _report_lines(
+    labels: AnyLabels,
+    flags: Namespace,
+    options: ReadOptions,
+    notes: Sequence[str],
+    capacity_by_title: Mapping[str, str],
+) -> Iterator[str]:
+    """Yield what was read, notes, what the labels can show, and the next command."""
+    yield from wrap_lines(f"{Path(flags.data).stem}: no problem in {_counts_text(labels)}")
+    note_lines = [("note", note) for note in notes]
+    yield from _wrap_titled_lines([*_reading_lines(labels, options), *note_lines])
+    yield ""
+    next_lines = next_step_lines(labels, flags, options)
+    yield from _wrap_titled_lines([*capacity_by_title.items(), *next_lines])
 
 
 def _problem_lines(problems: Sequence[Problem]) -> list[str]:

@@ -12,17 +12,16 @@ import time
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from dspy_judges.errors import SettingsError
 from judges.cli.flags import Parser, add_flags, add_model_flags, split_named_value
-from judges.terminal import print_note
-from optimize.figures.as_json import INLINED_IN_JSON, to_json
+from judges.terminal import DONE_EXIT_CODE, FAILED_EXIT_CODE, print_note
+from optimize.figures.as_json import to_json
 from optimize.inputs.flags import CommandOutcome, run_and_print
 from optimize.inputs.subjects import find_subject
 from optimize.measuring.asking import JudgeEntry, Task, ask_judges
-from optimize.measuring.comparison import JudgeComparison, compare_judges
+from optimize.measuring.comparison import compare_judges
 from optimize.report.comparison import comparison_lines
 from optimize.report.page import write_comparison
 from optimize.task_flags import (
@@ -86,17 +85,6 @@ def add_judges_flags(command_parser: Parser, run_name: str) -> None:
     add_model_flags(command_parser)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompareRun:
-    """A comparison, and the seed, duration and folder of its run."""
-
-    command: str = "optimize.compare"
-    comparison: JudgeComparison = field(metadata=INLINED_IN_JSON)
-    seed: int
-    seconds: float
-    folder: str
-
-
 def command(arguments: Sequence[str]) -> int:
     """Measure all judges and print the comparison; returns 1 if a judge could not be measured."""
     return run_and_print(parser(), arguments, compare)
@@ -125,13 +113,13 @@ def compare(flags: Namespace) -> CommandOutcome:
     with open_run_and_ask(flags, "compare", task, judge_entries) as (folder, judge_entries):
         comparison = compare_judges(judge_entries, task)
         seconds, path = round(time.monotonic() - start_time, 3), str(folder)
-        run = CompareRun(comparison=comparison, seed=flags.seed, seconds=seconds, folder=path)
-        summary = to_json(run)
+        summary = {"command": "optimize.compare", **to_json(comparison)}
+        summary |= {"seed": flags.seed, "seconds": seconds, "folder": path}
         write_json(folder / SUMMARY_FILE, summary)
         write_comparison(folder / REPORT_FILE, comparison)
     lines = comparison_lines(comparison, seconds, path)
     faults = [f"not measured: {entry.name}: {entry.why_unscored}" for entry in comparison.left_out]
-    return CommandOutcome(summary, lines, faults)
+    return CommandOutcome(summary, lines, faults, FAILED_EXIT_CODE if faults else DONE_EXIT_CODE)
 
 
 @contextmanager

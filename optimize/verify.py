@@ -15,7 +15,7 @@ from pathlib import Path
 
 from dspy_judges.errors import JudgesError, SettingsError
 from judges.cli.flags import Parser, add_model_flags, parse_count, split_named_value
-from judges.terminal import FAILED_EXIT_CODE
+from judges.terminal import DONE_EXIT_CODE
 from optimize.inputs.flags import (
     FLOOR_FIGURES,
     CommandOutcome,
@@ -67,8 +67,8 @@ failed; 2 wrong usage; 3 a floor or the margin lies within the interval, so that
 these labels cannot tell"""
 # The default of --margin, by how much a new judge may be worse than the old one.
 DEFAULT_MARGIN = 0.03
-# The exit code if the labels do not suffice to decide about the floors or the margin.
-UNDECIDED_EXIT_CODE = 3
+# The exit codes of the outcomes of floors and swaps; the code is 0 for other outcomes.
+EXIT_CODES: dict[str | None, int] = {"falls short": 1, "worse": 1, "undecided": 3}
 # Upper bound on --looks, the number of times that growing labels are checked.
 MAX_LOOKS = 100
 
@@ -159,8 +159,8 @@ def _verify_one(flags: Namespace, floors: Mapping[str, float]) -> CommandOutcome
     if flags.report:
         write_verification(Path(flags.report), result, measurement.held_out)
     lines = verification_lines(result, with_all_levels=flags.all, page_path=flags.report)
-    fault_code = _fault_code(result.floor_check.outcome)
-    return CommandOutcome(verification_json(result), lines, verification_faults(result), fault_code)
+    exit_code = EXIT_CODES.get(result.floor_check.outcome, DONE_EXIT_CODE)
+    return CommandOutcome(verification_json(result), lines, verification_faults(result), exit_code)
 
 
 def _verify_swap(flags: Namespace) -> CommandOutcome:
@@ -199,8 +199,5 @@ def _verify_swap(flags: Namespace) -> CommandOutcome:
 
 
 def _swap_outcome(swap: SwapResult | ChangedRowsSwap, lines: Sequence[str]) -> CommandOutcome:
-    return CommandOutcome(swap_json(swap), lines, swap_faults(swap), _fault_code(swap.outcome))
-
-
-def _fault_code(outcome: str | None) -> int:
-    return UNDECIDED_EXIT_CODE if outcome == "undecided" else FAILED_EXIT_CODE
+    exit_code = EXIT_CODES.get(swap.outcome, DONE_EXIT_CODE)
+    return CommandOutcome(swap_json(swap), lines, swap_faults(swap), exit_code)

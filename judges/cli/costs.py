@@ -72,8 +72,8 @@ def total_estimate(estimates: Sequence[CostEstimate]) -> CostEstimate:
     return CostEstimate(all_lms, sum(n_requests), sum(tokens_in), sum(tokens_out), total_cost)
 
 
-def run_cost_json(session: Session, seconds: float) -> dict[str, object]:
-    """Return a run's calls, tokens, cost and time for --json; earlier starts of the run count, too.
+def run_cost_json(session: Session) -> dict[str, Any]:
+    """Return a run's calls, tokens and cost for --json; earlier starts of the run count, too.
 
     `cost_usd` is None if a price is unknown. `cost_unconfirmed_usd` is the worst-case cost of
     requests that were not answered.
@@ -87,7 +87,6 @@ def run_cost_json(session: Session, seconds: float) -> dict[str, object]:
         "tokens": {"in": total.tokens_in, "out": total.tokens_out},
         "cost_usd": round(total.spent, 6) if prices_are_known else None,
         "cost_unconfirmed_usd": round(total.cost_unconfirmed, 6),
-        "seconds": round(seconds, 3),
     }
 
 
@@ -95,7 +94,7 @@ def print_run_cost(session: Session) -> None:
     """Print how many requests the reply cache answered, and what all other requests cost."""
     if note := session.budget.total.cache_note:
         print_note(note)
-    cost: dict[str, Any] = run_cost_json(session, 0.0)
+    cost = run_cost_json(session)
     if cost["cost_usd"]:
         cost_note = f"cost: ${cost['cost_usd']:,.4f} for {cost['lm_calls']:,} calls"
         if unconfirmed_cost := cost["cost_unconfirmed_usd"]:

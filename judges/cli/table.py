@@ -273,7 +273,8 @@ def _judge_table(run: TableRun) -> Record:
                 writer.write(row)
                 progress.step(failed=any(judgement.failure for judgement in judgements.values()))
         print_run_cost(session)
-        return run_cost_json(session, time.monotonic() - start_time)
+        seconds = round(time.monotonic() - start_time, 3)
+        return {**run_cost_json(session), "seconds": seconds}
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """What flags on labels mean, and how a command's outcome is printed."""
 
 from argparse import Namespace
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dspy_judges.errors import SettingsError, option_name
@@ -13,7 +13,6 @@ from judges.labels.types import Vote
 from judges.labels.values import USUAL_SCALES, Scale
 from judges.terminal import (
     DONE_EXIT_CODE,
-    FAILED_EXIT_CODE,
     print_error,
     print_output,
     run_command,
@@ -110,13 +109,13 @@ def read_floors(flags: Namespace) -> dict[str, float]:
 class CommandOutcome:
     """What a command returns: the value that --json prints, and the lines for the terminal.
 
-    `faults` are messages for stderr; if there are any, the command exits with `fault_code`.
+    `faults` are messages for stderr.
     """
 
     json_value: object
-    lines: Sequence[str]
+    lines: Iterable[str]
     faults: Sequence[str] = ()
-    fault_code: int = FAILED_EXIT_CODE
+    exit_code: int = DONE_EXIT_CODE
 
 
 def run_and_print(
@@ -142,7 +141,7 @@ def run_and_print(
             print_output(*outcome.lines)
         for line in wrap_lines(*(f"{parser.prog}: {fault}" for fault in outcome.faults)):
             print_error(line)
-        return outcome.fault_code if outcome.faults else DONE_EXIT_CODE
+        return outcome.exit_code
 
-    output = {"verbose": getattr(flags, "verbose", False), "quiet": flags.quiet}
+    output = {name: getattr(flags, name, False) for name in ("verbose", "quiet")}
     return run_command(parser.prog, print_outcome, interrupt_message=interrupt_message, **output)
