@@ -44,7 +44,12 @@ from optimize.report.capacity import (
     n_missing_for_intervals,
 )
 from optimize.statistics.correlations import correlation
-from optimize.statistics.intervals import MIN_DOCUMENTS_FOR_INTERVAL, Figure, random_generator
+from optimize.statistics.intervals import (
+    MIN_DOCUMENTS_FOR_INTERVAL,
+    Figure,
+    Mask,
+    random_generator,
+)
 from optimize.statistics.mean_estimates import n_labels_for_width
 from optimize.statistics.rows import scored_rows
 from optimize.statistics.verdict_rates import MIN_OUTPUTS_FOR_RATES, verdict_agreement
@@ -135,25 +140,20 @@ def plan(flags: argparse.Namespace) -> CommandOutcome:
     if not 0 < flags.target_width < math.inf:
         raise SettingsError(f"--target-width {flags.target_width:g}: a number above 0 is wanted")
     floors, task = read_floors(flags), _read_labels_so_far(flags)
-    scored_items, labelled_set = _read_scores(flags, task), task.labels
-    assert isinstance(labelled_set, LabelledSet)
-    labelled_items = scored_items.of_rows(np.flatnonzero(label_mask(scored_items)).tolist())
-    unlabelled_documents = np.setdiff1d(
-        scored_items.items.documents, labelled_items.items.documents
-    )
-    n_labelled = len(labelled_items.items.documents)
-    has_score = ~np.isnan(labelled_items.scores)
-    n_labelled_and_scored = np.unique(np.array(labelled_items.document_ids)[has_score]).size
+    scored_items, labels = _read_scores(flags, task), task.labels
+    assert isinstance(labels, LabelledSet)
+    labelled_items = _of_mask(scored_items, label_mask(scored_items))
+    documents, labelled_documents = scored_items.items.documents, labelled_items.items.documents
+    n_scored = len(_of_mask(labelled_items, ~np.isnan(labelled_items.scores)).items.documents)
     figures, label_needs = dict[str, PlannedFigure](), list[LabelsNeeded]()
-    n_to_label: float = FIRST_ROUND_DOCUMENTS - n_labelled_and_scored
-    if n_labelled_and_scored >= MIN_LABELLED_DOCUMENTS:
+    n_to_label: float = FIRST_ROUND_DOCUMENTS - n_scored
+    if n_scored >= MIN_LABELLED_DOCUMENTS:
         scale = find_label_scale(scored_items, scale=flags.scale, dimension_spec=flags.dimension)
         if floors:
             label_needs = [_labels_for_floors(labelled_items, scale, floors)]
             n_labels = next(iter(label_needs[0].n_labels.values())) or math.inf
             n_missing = max(0, n_labels - len(labelled_items.items))
-            n_documents = n_labelled + unlabelled_documents.size
-            n_to_label = n_missing * n_documents / len(scored_items.items)
+            n_to_label = n_missing * len(documents) / len(scored_items.items)
         else:
             figures = plan_figures(scored_items, scale, flags.target_width)
             n_more = [planned.n_more_documents for planned in figures.values()]
@@ -161,14 +161,15 @@ def plan(flags: argparse.Namespace) -> CommandOutcome:
     elif floors:
         label_needs = [labels_needed_for_floors(floors, share) for share in ASSUMED_FAIL_SHARES]
     # The order is random, so that the first documents alone are a random sample, too.
+    unlabelled_documents = np.setdiff1d(documents, labelled_documents)
     rng = random_generator(flags.seed, "plan", unlabelled_documents.size)
     n_drawn = math.ceil(min(n_to_label, unlabelled_documents.size))
     drawn_documents = rng.permutation(unlabelled_documents)[:n_drawn].tolist()
     result = PlanResult(
-        data={"name": labelled_set.name, "sha256": labelled_set.sha256},
+        data={"name": labels.name, "sha256": labels.sha256},
         dimension=task.dimension,
-        n_documents=n_labelled + unlabelled_documents.size,
-        n_labelled=n_labelled,
+        n_documents=len(documents),
+        n_labelled=len(labelled_documents),
         n_all_outputs=len(scored_items.items),
         n_labelled_outputs=len(labelled_items.items),
         target_width=flags.target_width,
@@ -177,24 +178,28 @@ def plan(flags: argparse.Namespace) -> CommandOutcome:
         n_documents_to_label=n_drawn,
     )
     if drawn_documents:
-        result = _with_next_step(flags, labelled_set, drawn_documents, result)
+        result = _with_next_step(flags, labels, drawn_documents, result)
     return CommandOutcome(to_json(result), plan_lines(result))
+
+
+def _of_mask(scored_items: ScoredItems, mask: Mask) -> ScoredItems:
+    return scored_items.of_rows(np.flatnonzero(mask).tolist())
 
 
 def _read_scores(flags: argparse.Namespace, task: Task) -> ScoredItems:
     """Return all outputs with the scores of --scores; without it, all have the same score."""
-    if np.ptp(task.items().weights):
+    if task.items().is_weighted:
         raise SettingsError(
             f"{task.labels.name}: its documents were drawn with unequal chances, and plan "
             "draws at random: draw further documents as these were drawn, and give them a "
             "sampling_weight"
         )
+    if flags.scores and not task.dimension:
+        raise SettingsError("--scores needs --dimension NAME if no labels name it")
+    judgement = Judgement.failed("no score") if flags.scores else Judgement(score=0.0)
     judgement_by_id: dict[str, AnyJudgement]
-    judgement_by_id = {item.id: Judgement(score=0.0) for item in task.labels.items}
+    judgement_by_id = dict.fromkeys((item.id for item in task.labels.items), judgement)
     if flags.scores:
-        if not task.dimension:
-            raise SettingsError("--scores needs --dimension NAME if no labels name it")
-        judgement_by_id = dict.fromkeys(judgement_by_id, Judgement.failed("no score"))
         judgement_by_id |= read_judgements_by_id(flags.scores, task)
     return task.match_judgements("scores", judgement_by_id, None)
 
@@ -229,7 +234,7 @@ def plan_figures(
     scored_items: ScoredItems, label_scale: Scale, target_width: float
 ) -> dict[str, PlannedFigure]:
     """Return the mean label and the judge's agreement, and how many more documents each needs."""
-    labelled_items = scored_items.of_rows(np.flatnonzero(label_mask(scored_items)).tolist())
+    labelled_items = _of_mask(scored_items, label_mask(scored_items))
     n_labelled = len(labelled_items.items.documents)
     n_unlabelled = len(scored_items.items.documents) - n_labelled
     is_rate = label_scale == (0, 1) and labels_are_verdicts(scored_items)
@@ -239,9 +244,7 @@ def plan_figures(
     scores = scored_items.scores
     if np.nanmax(scores) > np.nanmin(scores):
         if is_rate:  # leave out the outputs whose annotators are tied
-            labelled_items = labelled_items.of_rows(
-                np.flatnonzero(labelled_items.human != 0.5).tolist()
-            )
+            labelled_items = _of_mask(labelled_items, labelled_items.human != 0.5)
         items, level = labelled_items.items, choose_level(labelled_items.items)
         vectors = labelled_items.scores, labelled_items.human, labelled_items.document_ids
         if is_rate and are_fractions(scores):
@@ -273,39 +276,35 @@ def _with_next_step(
 ) -> PlanResult:
     """Write the documents to label, and return the plan with their file and the next command."""
     path: Path = flags.out or Path(flags.file).with_suffix(".next.jsonl")
-    label_flags = _label_flags(flags, labels, result.dimension or "NAME")
-    earlier_file, next_file = flags.labels or flags.file, label_flags["out"]
-    return replace(
-        result,
-        file_to_label=str(path),
-        n_outputs_to_label=_write_documents(path, labels, documents),
-        next_command=command_text("label", str(path), **label_flags),
-        other_labels=earlier_file if result.n_labelled and next_file != earlier_file else None,
-    )
-
-
-def _write_documents(path: Path, labelled_set: LabelledSet, documents: list[str]) -> int:
-    """Write all outputs of these documents, in the documents' order; returns their number."""
-    position_of = {name: position for position, name in enumerate(documents)}
-    outputs = [output for output in labelled_set.outputs if output.document_id in position_of]
-    outputs.sort(key=lambda output: position_of[output.document_id])
-    file_bytes = "".join(f"{json.dumps(output.row)}\n" for output in outputs).encode()
-    if path.exists() and not (path.is_file() and path.read_bytes() == file_bytes):
-        raise ExistsError(f"{path} exists already; delete it, or name another --out")
-    write_atomically(path, file_bytes, overwrite=True)
-    return len(outputs)
-
-
-def _label_flags(flags: argparse.Namespace, labels: LabelledSet, name: str) -> dict[str, str]:
-    """Return the values of the flags of `dspy-judges label`; `out` is the file for the labels."""
-    scale_text = flags.scale or "-".join(f"{end:g}" for end in labels.scales.get(name, ()))
+    name = result.dimension or "NAME"
     label_file = str(Path(flags.file).with_suffix(f".{name}.jsonl"))
     if flags.labels:
         with Path(flags.labels).open("rb") as lines:
             # `label` can add labels to a file that it wrote, in which each label has its time.
             if b'"labelled_at": ' in lines.readline():
                 label_file = flags.labels
-    return {"dimension": flags.dimension or name, "scale": scale_text, "out": label_file}
+    scale_text = flags.scale or "-".join(f"{end:g}" for end in labels.scales.get(name, ()))
+    label_flags = {"dimension": flags.dimension or name, "scale": scale_text, "out": label_file}
+    earlier_file = flags.labels or flags.file
+    return replace(
+        result,
+        file_to_label=str(path),
+        n_outputs_to_label=_write_documents(path, labels, documents),
+        next_command=command_text("label", str(path), **label_flags),
+        other_labels=earlier_file if result.n_labelled and label_file != earlier_file else None,
+    )
+
+
+def _write_documents(path: Path, labels: LabelledSet, documents: list[str]) -> int:
+    """Write all outputs of these documents, in the documents' order; returns their number."""
+    position_of = {name: position for position, name in enumerate(documents)}
+    outputs = [output for output in labels.outputs if output.document_id in position_of]
+    outputs.sort(key=lambda output: position_of[output.document_id])
+    file_bytes = "".join(f"{json.dumps(output.row)}\n" for output in outputs).encode()
+    if path.exists() and not (path.is_file() and path.read_bytes() == file_bytes):
+        raise ExistsError(f"{path} exists already; delete it, or name another --out")
+    write_atomically(path, file_bytes, overwrite=True)
+    return len(outputs)
 
 
 def plan_lines(result: PlanResult) -> list[str]:
