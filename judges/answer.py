@@ -146,40 +146,35 @@ class Answer(NamedTuple):
 
 
 class _Line:
-    """A line of a reply: its heading, its answer, and the `reason` after the answer.
-
-    `is_first` says whether the line opens the reply. `kind_above` is the kind of a heading that
-    stands alone on the line above.
-    """
+    """A line of a reply: its heading, its answer, and the `reason` after the answer."""
 
     def __init__(
         self,
         line: str,
         patterns: AnswerPatterns,
         answer_names: frozenset[str],
-        *,
-        is_first: bool,
-        kind_above: Heading,
+        line_above: "_Line | None",
     ) -> None:
-        self.is_first, self.kind_above = is_first, kind_above
+        self.opens_reply, self.kind_above = line_above is None, Heading.NONE
+        if line_above and line_above.is_heading_alone:
+            self.kind_above = line_above.kind
         heading = _HEADING_PATTERN.match(line)
         if heading and patterns.answer_pattern.fullmatch(heading["heading"]):
             heading = None  # "B: it is precise" begins with an answer and not with a heading
         self.heading_kind = heading_kind(heading["heading"], answer_names) if heading else None
         answer_start = heading.end() if heading else 0
-        self.is_heading_alone = heading and not line[answer_start:].strip(_SURROUNDING_CHARACTERS)
+        text_after = line[answer_start:].strip(_SURROUNDING_CHARACTERS)
+        self.is_heading_alone: bool = heading is not None and not text_after
         answer = patterns.answer_pattern.match(line, answer_start)
         is_complete = answer and _REASON_PATTERN.match(line, answer.end())
         self.answer = answer if is_complete else None
         self.reason = line[self.answer.end() :] if self.answer else ""
-        self.has_incomplete_answer = bool(answer and not is_complete)
-        self.has_unclear_answer = bool(_UNCLEAR_ANSWER.match(line, answer_start))  # "N/A" or "~4"
-
-    @property
-    def kind(self) -> Heading:
-        """The kind of heading that the first form that fits the line gives its answer."""
         kinds = (form(self) for form in FORMS)
-        return next((kind for kind in kinds if kind is not None), Heading.NONE)
+        self.kind: Heading = next((kind for kind in kinds if kind is not None), Heading.NONE)
+        # An unclear answer is "N/A" or "~4"; an incomplete one goes on after the value: "3 or 4".
+        is_unclear = self.kind >= Heading.ANSWER and _UNCLEAR_ANSWER.match(line, answer_start)
+        is_incomplete = self.kind >= Heading.OTHER and answer and not is_complete
+        self.has_no_clear_answer = bool(is_unclear or is_incomplete)
 
 
 def _quoted_value(line: _Line) -> Heading | None:
@@ -200,8 +195,8 @@ def _answer_alone(line: _Line) -> Heading | None:
 
 def _answer_before_reason(line: _Line) -> Heading | None:
     """Return OTHER for an answer that opens the reply, as in "4 - clear" or "B: it is precise"."""
-    opens_reply = line.answer and line.is_first and not line.reason.endswith("?")
-    return Heading.OTHER if opens_reply else None
+    is_answer_first = line.opens_reply and line.answer and not line.reason.endswith("?")
+    return Heading.OTHER if is_answer_first else None
 
 
 # The forms in which a line states an answer, in the order in which they are tried. Each function
@@ -265,21 +260,18 @@ def _find_answers(
     """Return all answers in a plain text, and the texts between answers by their positions."""
     answers: list[Answer] = []
     text_by_position: dict[int, str] = {}
-    kind_above = Heading.NONE
+    line = None
     for line_match in re.finditer(r"\S[^\n]*", cleaned_text):
         line_text, position = line_match[0].rstrip(), line_match.start()
-        is_first = not text_by_position
-        line = _Line(line_text, patterns, answer_names, is_first=is_first, kind_above=kind_above)
-        kind = line.kind
-        kind_above = kind if line.is_heading_alone else Heading.NONE
-        if line.answer and kind:
-            value = None if kind is Heading.UNRELATED else patterns.stated_value(line.answer)
+        line = _Line(line_text, patterns, answer_names, line)
+        if line.answer and line.kind:
+            is_unrelated = line.kind is Heading.UNRELATED
+            value = None if is_unrelated else patterns.stated_value(line.answer)
             value_position = position + line.answer.start("value")
-            answers.append(Answer(value, max(kind, Heading.OTHER), value_position))
+            answers.append(Answer(value, max(line.kind, Heading.OTHER), value_position))
             text_by_position[position + line.answer.end()] = line.reason
             continue
         text_by_position[position] = line_text
-        is_unclear = line.has_unclear_answer and kind >= Heading.ANSWER
-        if is_unclear or (line.has_incomplete_answer and kind >= Heading.OTHER):
-            answers.append(Answer(None, kind, position))
+        if line.has_no_clear_answer:
+            answers.append(Answer(None, line.kind, position))
     return answers, text_by_position
