@@ -75,13 +75,6 @@ def test_pairs_are_told_by_their_votes_and_how_ties_count():
     assert "text response_a from Antwort A; text response_b from Antwort B; ratings votes" in read
 
 
-@pytest.mark.parametrize("flags", [[], ["--dimension", "rel"]])
-def test_a_files_own_words_cannot_steer_the_terminal(flags):
-    row = {"id": "a", **GOOD, "system": "\x1b[2Jred", "ratings": {"rel\x1b[31m": 3}}
-    _, out, err = run(command, *flags, file_of(json.dumps(row), "labels.jsonl"))
-    assert "\x1b" not in out + err
-
-
 WRONG = ("--map a", "--map m.yaml", "--scale 5:1", "--values good", "--values a=x")
 
 
@@ -198,15 +191,6 @@ def test_a_column_name_in_other_letters_gets_a_name_to_replace():
     words = next_words(out.partition("\ndefine ")[0])
     assert words[1].startswith("quality=one line")
     assert words[-2:] == ["--map", "quality=качество"]
-
-
-def test_a_text_that_is_not_found_is_advised_to_be_its_likely_column():
-    rows = [f"Long text {n}.,Short text {n}.,{n % 5 + 1}" for n in range(12)]
-    message = refusal(
-        file_of("\n".join(["doc,summ,relevance", *rows])), texts=["document", "summary"]
-    )
-    assert "--map document=doc" in message
-    assert "--map summary=summ" in message
 
 
 ROWS = read_jsonl(Path(data.__file__).with_name("starter") / "outputs.jsonl")[:60]

@@ -188,21 +188,22 @@ COMMENT = "It leaves out the point."
 LABEL = {"comment": COMMENT, "annotator": "Anna", "labelled_at": "2026-11-23T18:20:00.123Z"}
 
 
-def lines(value: str, *, words: bool = False) -> list[dict[str, Any]]:
-    """Labels of 180 starter outputs by two annotators, the first of which is changed."""
+def lines() -> list[dict[str, Any]]:
+    """Passes and fails of 180 starter outputs by two annotators, the first of which is changed."""
     items = read_items("starter")
     rows: list[dict[str, Any]] = []
     for rated, item in zip(data.starter().outputs[:180], items.outputs, strict=False):
         texts = {"id": item.id, "group": item.document_id, "system": item.system, **item.texts}
-        mark = rated.rating("relevance")
         for who, low in (("Anna", 2.9), ("Ben", 3.1)):
-            rating = ("pass" if mark > low else "fail") if words else round(mark)
-            rows.append(texts | LABEL | {"dimension": value, "annotator": who, "rating": rating})
+            rating = "pass" if rated.rating("relevance") > low else "fail"
+            rows.append(
+                texts | LABEL | {"dimension": "helpful", "annotator": who, "rating": rating}
+            )
     return [*rows, rows[0] | {"changed_after": "annotators"}, rows[1] | {"rating": None}]
 
 
 def test_labels_of_pass_and_fail_give_a_verdict_judge_with_these_words():
-    file = write_jsonl("outputs.helpful.jsonl", lines("helpful", words=True))
+    file = write_jsonl("outputs.helpful.jsonl", lines())
     assert "180 outputs rated by 2 annotators: " in output_of(check, file)
     output_of(tune, "--dimension", "helpful", "--data", file, "--out", "run", "--max-calls", "500")
     assert COMMENT in Path("run/report.html").read_text()

@@ -137,14 +137,6 @@ def test_words_of_a_scale_are_read_by_the_users_numbers():
     assert "no label is a, which --values names" in notes
 
 
-def test_a_long_file_cannot_turn_pass_and_fail_round():
-    rows = [
-        {"id": n, "dimension": "ok", "rating": word, "output": "T."}
-        for n, word in enumerate(HALVES)
-    ]
-    assert "the good word must count more" in refusal(rows, values={"pass": 0, "fail": 1})
-
-
 def test_words_without_a_comma_between_them_are_refused():
     message = run(check.command, sheet(HALVES), "--values", "pass=1;fail=0").stderr
     assert "pass=1;fail=0: write a comma between words, as in good=3,poor=1" in message

@@ -7,17 +7,8 @@ import pytest
 
 from judges.__main__ import main
 from judges.catalog import SUBJECT_BY_NAME, find_subject
-from judges.dimension import Comparison, Dimension, DimensionError, UnknownDimensionError
+from judges.dimension import Dimension, DimensionError, UnknownDimensionError
 from judges.loading import load, read_subject
-
-KINDER = """
-name: kinder
-definition: which reply is kinder
-inputs: [query]
-candidate: response
-source: ours
-"""
-
 
 BASE = "name: a\ndefinition: d\ninputs: [x]\nscale: [1, 5]\n"
 
@@ -27,13 +18,6 @@ pytestmark = pytest.mark.usefixtures("here")
 def write(text):
     Path("mine.yaml").write_text(text, encoding="utf-8")
     return "mine.yaml"
-
-
-def test_a_yaml_file_defines_a_comparison():
-    subject = read_subject(write(KINDER))
-    assert isinstance(subject, Comparison)
-    assert subject.fields == ("response_a", "response_b")
-    assert load(write(KINDER)).texts == ("query", "response_a", "response_b")
 
 
 def test_a_scale_of_two_words_defines_a_verdict(capsys):

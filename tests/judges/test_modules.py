@@ -12,7 +12,7 @@ from dspy.utils.exceptions import AdapterParseError
 from dspy_engine import Engine, lm_of
 from hypothesis import given
 from hypothesis import strategies as st
-from judge_cases import RELEVANCE, form, reprompt
+from judge_cases import RELEVANCE, form
 from refusals import refuses
 
 import judges
@@ -165,15 +165,6 @@ def always_four():
     engine = Engine(lambda _: "4")
     with dspy.context(lm=lm_of(engine)):
         yield engine
-
-
-def test_dspy_sends_the_messages_that_a_frozen_judge_sends(always_four):
-    judge = reprompt(Judge.of(RELEVANCE), demos=[DEMO])
-    assert judge.program()(**TEXTS).rating == 4
-    request = always_four.requests[0]
-    system, *rest = judge.prompt.messages(TEXTS)
-    assert request.system == system["content"]
-    assert [(m.role, m.text) for m in request.messages] == [(m["role"], m["content"]) for m in rest]
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)

@@ -214,16 +214,6 @@ def test_equal_labels_do_not_show_their_scale(here):
     assert "true mean of outputs" in text_of("relevance", 5)
 
 
-def test_the_judge_alone_passes_scores_of_a_half_or_more(here):
-    rows = [{"id": str(n), "group": str(n), "output": f"text {n}"} for n in range(100)]
-    labelled = [{**row, "ok": "pass" if n % 4 else "fail"} for n, row in enumerate(rows)]
-    # Of ten, eight reach a half; their mean is .6 * .8 + .1 * .2 = .5.
-    scores = [{"id": str(n), "score": 0.6 if n % 10 < 8 else 0.1} for n in range(100)]
-    flags = ["--data", write_jsonl("l.jsonl", labelled), "--dimension", "ok"]
-    out = output_of(estimate, *flags, "--scores", write_jsonl("s.jsonl", scores))
-    assert "the judge alone 0.800" in out
-
-
 def test_the_error_on_bad_scores_names_them(files):
     for rows, message in (
         ([{"id": "0-plain", "dimension": "clarity"}], "scores.jsonl, line 1"),

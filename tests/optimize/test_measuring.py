@@ -1,7 +1,5 @@
 """Measuring from Python: any judge's scores against labels, as objects with their counts."""
 
-import math
-
 import dspy
 import numpy as np
 import pandas as pd
@@ -121,14 +119,6 @@ def test_the_only_text_may_have_another_name():
     rows = [{"output": row["summary"], "fluency": row["relevance"]} for row in weather_rows(4, 3)]
     by_set = optimize.measure("fluency", data.read_labels(rows, dimensions=["fluency"]))
     assert by_set.scored.scores.tolist() == optimize.measure("fluency", rows).scored.scores.tolist()
-
-
-def test_a_failed_score_is_missing_and_counted():
-    result = measure({**SCORES, "d0s0": math.nan, "d0s1": None})
-    assert (result.rho.n_failed, result.rho.n_undefined, result.rho.n_documents) == (2, 1, 1)
-    assert result.rho.value == pytest.approx(1)
-    failures = result.judgements.set_index("id")["score_failure"].dropna()
-    assert failures.to_dict() == dict.fromkeys(["d0s0", "d0s1"], "no score")
 
 
 def test_a_judge_is_measured_as_the_command_measures_it():

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from report_cases import outputs
-from scipy.stats import spearmanr
 
 from dspy_judges.errors import SettingsError
 from judges.labels.types import LabelledPairs
@@ -159,14 +158,6 @@ def test_one_document_or_equal_labels_teach_nothing(level):
         scores = {"a": world.judge(1.0), "b": world.judge(1.0)}
         with pytest.raises(SettingsError, match="rate outputs differently in fewer than two"):
             world.fit(scores, level)
-
-
-def test_at_dataset_level_scores_are_ranked_together():
-    world = World(10, documents=120, systems=1)
-    scores = {"a": world.judge(1.0), "b": world.judge(1.0)}
-    fit, _ = world.fit(scores, "dataset")
-    assert fit.kind == "learned"
-    assert fit.rho_alone["a"] == pytest.approx(spearmanr(scores["a"], world.human).statistic)
 
 
 def test_swapping_the_sides_of_pairs_keeps_the_panel_and_flips_margins():

@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from behaving_model import Model
 from files import read_jsonl, write_jsonl
 from judge_cases import form
 
@@ -13,9 +14,7 @@ import optimize
 from judges import Dimension, Question
 from judges.__main__ import main as judges_main
 from judges.client import add_provider
-from judges.protocol import Completion, Reply
 
-FIELDS = re.compile(r"^- (\w+) \(", re.MULTILINE)
 DEADLINE = Question(name="deadline", text="does the reply say until when to ask")
 WEATHER = Question(name="weather", text="does the reply mention the weather")
 REPLY = Dimension(
@@ -29,29 +28,17 @@ REPLY = Dimension(
 )
 
 
-class Support:
-    """Passes replies by their length, and answers about the deadline rightly."""
-
-    native_n, has_logprobs, endpoint = True, False, "support"
-
-    def __init__(self, name):
-        self.name = name
-
-    async def complete(self, messages, sampling):
-        """Answer every field that the system message lists."""
-        reply = messages[-1]["content"].partition("[[ ## reply ## ]]\n")[2].partition("\n\n")[0]
-        answers = {
-            "deadline": "yes" if "until Friday" in reply else "no",
-            "weather": "yes" if "sunny" in reply else "no",
-            "verdict": "pass" if "long" in reply else "fail",
-        }
-        names = [name for name in FIELDS.findall(messages[0]["content"]) if name in answers]
-        answers_to = {name: answers[name] for name in names}
-        text = form(**answers_to) if len(names) > 1 else answers_to[names[0]]
-        replies = (Reply(text=text),) * sampling.n
-        return Completion(replies=replies, tokens_in=100, tokens_out=8, model=self.name)
-
-    async def close(self): ...
+def answer(prompt, sampling, before):
+    """Pass replies by their length, and answer about the deadline rightly."""
+    reply = prompt.partition("[[ ## reply ## ]]\n")[2].partition("\n\n")[0]
+    answers = {
+        "weather": "yes" if "sunny" in reply else "no",
+        "deadline": "yes" if "until Friday" in reply else "no",
+        "verdict": "pass" if "long" in reply else "fail",
+    }
+    asked = prompt.rpartition("\n\n")[2]
+    chosen = {name: answers[name] for name in answers if f"## {name} ##" in asked}
+    return form(**chosen) if chosen else answers["verdict"]
 
 
 def rows(number=160):
@@ -67,7 +54,7 @@ def rows(number=160):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    add_provider("support", Support)
+    add_provider("support", lambda name: Model(answer, endpoint="support"))
     out = tmp_path_factory.mktemp("tuned") / "run"
     models = {"lm": "support/one", "proposer_lm": "embedded", "price": "1,4"}
     return optimize.tune(REPLY, list(rows()), **models, out=out, quiet=True)

@@ -116,13 +116,6 @@ def test_it_is_said_what_can_be_tuned_with_a_decision_model(here, short_waits, c
     assert err.index(note) < err.index("no connection")
 
 
-def test_a_plan_above_the_limit_says_what_happens():
-    # Judgements prove to be far dearer than estimated.
-    dear = plan((2000.0, 20_000.0), max_cost=0.5)
-    assert planned_line(dear).endswith("at most $0.50; the search stops at the limit")
-    assert planned_line(plan(max_cost=2.0)).endswith("at most $2.00")
-
-
 def test_a_dry_run_needs_no_key_and_sends_nothing(here, openai_server, monkeypatch, capsys):
     monkeypatch.delenv("OPENAI_API_KEY")
     assert command([*RUN, "--max-cost", "2", "--dry-run"]) == 0

@@ -122,13 +122,6 @@ def test_for_ratings_the_rows_with_the_largest_changes_are_shown():
     assert "1 → 4 (people 1) d19s0: Summary 0 of 19." in run(command, *flags).stdout
 
 
-def test_a_change_in_the_third_decimal_is_shown():
-    people = [[0.911, 0.912, 0.913, 0.914]] * 20
-    new = [*people[:19], [0.914, 0.912, 0.913, 0.911]]
-    flags = [*rating_flags(people, new=new, old=people), *AGAINST]
-    assert "0.911 → 0.914 (people 0.911)" in run(command, *flags).stdout
-
-
 @pytest.mark.parametrize(("documents", "each", "code"), [(90, 1, 3), (110, 1, 0), (90, 5, 3)])
 def test_equal_judges_of_pairs_pass_by_the_rule_of_three(documents, each, code):
     """The rule of three: what was met on none of n may be met on 3 / n; 3 / .03 is 100.
