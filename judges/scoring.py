@@ -167,11 +167,10 @@ def read_text_reply(
         raise NoProbabilitiesError("the model gives no log-probabilities")
     distributions: dict[str, dict[float, float]] = {}
     for field in prompt.choices:
-        probabilities = {values[field.name]: 1.0}
+        choice, numbers = values[field.name], field.number_by_choice
+        probabilities = {choice: 1.0}
         if is_weighted:
-            position, choice = positions[field.name], values[field.name]
-            probabilities = _token_probabilities(reply, position, choice, field)
-        numbers = field.number_by_choice
+            probabilities = _token_probabilities(reply, positions[field.name], choice, field)
         distributions[field.name] = {numbers[choice]: p for choice, p in probabilities.items()}
     answer_field = prompt.answer_field
     answer_number = answer_field.number_by_choice[values[answer_field.name]]

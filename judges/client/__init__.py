@@ -1,26 +1,8 @@
 """Clients that send requests to models, within one budget and with one store of the replies.
 
-Requests are sent on one event loop, in a thread of its own. A caller's thread starts requests and
-takes the responses. Each piece of state that changes has one owner:
-
-    state                            owner                changed by          guarded by
-    ------------------------------------------------------------------------------------------------
-    event loop and its thread        event_loop           any thread          _loop_lock
-    requests sent, cost, set aside   Budget, Account      any thread          Budget.lock
-    rows of the database             Store                any thread          Store._lock
-    started requests of a run        RequestQueue         caller              one thread changes it
-    number of finished requests      RequestQueue         loop                one thread changes it
-    in flight, spent budget of a run RunState             loop; caller stops  a flag is only set
-    tokens and failures of responses Client               caller of `run`     one thread changes it
-    requests with the same key       Client               loop                one thread changes it
-    limit of requests in flight      Sender, Throttle     loop                one thread changes it
-    answers and failures in a row    Sender               loop                one thread changes it
-    parts that a model refuses       RequestFormat        loop                one thread changes it
-    open models, shared clients      open, session        any thread          dict.setdefault
-    keys to redact                   keys                 any thread          set.update
-
 A run has one Session, which opens a Client for each model. All clients of a session have the same
-Budget and Store. A Client has one Sender, and each call of `run` has a RequestQueue of its own.
+Budget and Store. A Client has one Sender, and each call of its method `run` has one RequestQueue.
+docs/DESIGN.md lists which of these objects owns which state.
 """
 
 from typing import TYPE_CHECKING
