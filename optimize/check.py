@@ -20,7 +20,7 @@ from judges.labels.splits import MIN_DOCUMENTS_TO_SPLIT, with_ratings
 from judges.labels.types import FileReading, LabelError, LabelledPairs, LabelledSet
 from judges.tables.atomic_write import write_atomically
 from judges.tables.formats import READABLE_ENDINGS
-from judges.tables.problems import Problem, count_text
+from judges.tables.problems import Problem, count_text, problem_lines
 from judges.terminal import DONE_EXIT_CODE, FAILED_EXIT_CODE, wrap_lines
 from optimize.figures.as_json import to_json
 from optimize.inputs.flags import CommandOutcome, parse_scale, run_and_print
@@ -34,7 +34,6 @@ from optimize.next_step import (
     next_step_lines,
 )
 
-MAX_PROBLEMS_OF_A_KIND = 10
 # If one of 150 documents has a third of the rows, 95 % intervals of rates have 85 % coverage.
 MAX_DOCUMENT_SHARE = 0.2
 ABOUT = f"""\
@@ -118,17 +117,9 @@ def _report_lines(
 
 
 def _problem_lines(problems: Sequence[Problem]) -> list[str]:
-    """Return lines: at most ten problems of each kind and column, and the number of problems."""
-    n_by_kind_and_column, lines = Counter[tuple[str, str | None]](), list[str]()
-    for problem in problems:
-        kind_and_column = problem.kind, problem.field
-        n_by_kind_and_column[kind_and_column] += 1
-        if n_by_kind_and_column[kind_and_column] <= MAX_PROBLEMS_OF_A_KIND:
-            lines.append(str(problem))
-    last_line = count_text(len(problems), "problem")
-    if n_hidden := len(problems) - len(lines):
-        last_line += f"; --json also prints the {n_hidden:,} that are not shown"
-    return [*lines, last_line]
+    """Return a line for each problem, with the rows that have it, and the number of problems."""
+    lines, n_text = problem_lines(problems), count_text(len(problems), "problem")
+    return [*lines, n_text if len(lines) == len(problems) else f"{n_text}; --json prints each row"]
 
 
 def _read_options(flags: Namespace) -> ReadOptions:

@@ -25,7 +25,7 @@ from optimize.inputs.flags import refuse_key_in_address
 from optimize.inputs.labelled import AnyLabels, AnyPath, LabelSource, LevelOrAuto, load_labels
 from optimize.inputs.subjects import find_subject
 from optimize.measuring.asking import Task, collect_judgements, on_label_scale, recorded_scale
-from optimize.measuring.recorded import ids_are_row_numbers, judgement_of_score
+from optimize.measuring.recorded import ids_are_numbers, judgement_of_score
 from optimize.measuring.scored import ScoredItems
 from optimize.measuring.verification import Verification
 from optimize.report.verification import verification_json, verification_lines
@@ -233,7 +233,7 @@ def _match_score_keys(scores: Any, source: LabelSource, labels: AnyLabels) -> di
     """Map each key of `scores` to the id of the labelled row that the score is of."""
     import pandas as pd
 
-    keys, keys_are_ids = {*scores.keys()}, not ids_are_row_numbers(labels)
+    keys, keys_are_ids = {*scores.keys()}, not ids_are_numbers(labels)
     frame = source.data if isinstance(source.data, pd.DataFrame) else None
     if keys_are_ids and frame is not None and isinstance(scores, pd.Series):
         _check_keys_are_ids(scores, frame, "".join(labels.reading.rows.get("id", ())))
@@ -250,7 +250,7 @@ def _match_score_keys(scores: Any, source: LabelSource, labels: AnyLabels) -> di
     raise LabelError(
         f"{labels.name}: its rows have no ids, by which scores could be joined; use the index "
         "of the rows as the keys of the scores, name a column of ids (map={'id': COLUMN}), or "
-        "write map={'id': '#row'} if the keys are row numbers from 1"
+        "write map={'id': '#row'} if the keys are 1 for the first row, 2 for the second and so on"
     )
 
 

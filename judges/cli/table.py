@@ -124,8 +124,8 @@ class TableRun:
 
     def rows(self) -> Iterator[Record]:
         """Yield each row of the table with its id."""
-        for _, cells, row_number in read_table_rows(self.flags.data):
-            yield {**cells, ID_COLUMN: cells.get(self.id_column) if self.id_column else row_number}
+        for _, cells, number in read_table_rows(self.flags.data):
+            yield {**cells, ID_COLUMN: cells.get(self.id_column) if self.id_column else number}
 
     def texts_by_judge(self, cells: Record) -> TextsByJudge:
         """Return the texts that each judge reads from a row."""

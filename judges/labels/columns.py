@@ -26,7 +26,7 @@ OUTPUT_ROLES = ("id", "group", "system", *NESTED_COLUMNS, "annotator")
 PAIR_ROLES = ("id", "group", "system_a", "system_b", "annotator")
 # `--map comment=COLUMN` names the columns of people's comments on their labels.
 COMMENT_NAME = "comment"
-# With `--map id=#row`, the number of each row is its id.
+# With `--map id=#row`, the number of each row with data is its id: 1, 2 and so on.
 ROW_NUMBER_COLUMN = "#row"
 
 # Other names that files often give to the columns `id`, `group`, `system` and so on.

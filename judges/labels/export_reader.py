@@ -108,7 +108,7 @@ class _ExportReader:
             raise UnreadableError("no-text", f"is {note}, without texts", self._export.advice)
         self._notes.append(note)
         rows.sort(key=lambda row: row.line)
-        return self._table.with_rows(row._replace(row_number=n) for n, row in enumerate(rows, 1))
+        return self._table.with_rows(row._replace(number=n) for n, row in enumerate(rows, 1))
 
     def _keep_unlabelled_row(self, row: TableRow) -> bool:
         """Return whether an unlabelled output has all texts. Outputs that lack one are counted."""

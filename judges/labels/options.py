@@ -43,8 +43,9 @@ class ReadOptions:
         scale: The scale in a mapping file as it is written there: `1-5`, for example, or `any`.
         texts: The names of the texts that every row must have; None for those with usual names.
         annotations: A second file, which holds the ratings.
-        values: Maps words in lower case to the numbers or votes that they stand for.
-        judge_words: The words in `values` that the judge answers, and that labels need not have.
+        values: Maps the user's words, in lower case, to their numbers or votes.
+        judge_values: Maps the words that the judge answers to their numbers. Labels need not have
+            these words.
         reads_labels: Whether labels are read. A file whose labels are not read need not have any.
     """
 
@@ -56,7 +57,7 @@ class ReadOptions:
     texts: Collection[str] | None = None
     annotations: str | Path | None = None
     values: WordValues = field(default_factory=dict)
-    judge_words: Collection[str] = ()
+    judge_values: WordValues = field(default_factory=dict)
     reads_labels: bool = True
 
     @property
@@ -80,9 +81,17 @@ class ReadOptions:
         return self.scales.get(dimension, self.scales.get("*"))
 
     @property
+    def value_by_word(self) -> WordValues:
+        """Maps the user's and the judge's words to their values; other words have usual values.
+
+        The user decides about a word before the judge, and the judge before `YES_NO_PAIRS`.
+        """
+        return {**self.judge_values, **self.values}
+
+    @property
     def number_by_word(self) -> dict[str, float]:
-        """Maps the user's words that stand for numbers to these numbers."""
-        return {word: n for word, n in self.values.items() if isinstance(n, int | float)}
+        """Maps the words with a number to this number."""
+        return {word: n for word, n in self.value_by_word.items() if isinstance(n, int | float)}
 
 
 def read_mapping(arguments: Iterable[str]) -> dict[str, MappingValue]:

@@ -142,7 +142,7 @@ def _read_votes(
     votes_by_pair: dict[str, list[Vote]] = defaultdict(list)
     for column in roles.ratings["votes"] if roles.options.reads_labels else ():
         cells = roles.columns.column(column).cells
-        reader = VoteReader(cells, roles.options.values, responses[1:])
+        reader = VoteReader(cells, roles.options.value_by_word, responses[1:])
         if reader.has_negative_numbers:
             note = "negative numbers are A, positive are B, and 0 is a tie; --values reverses this"
             problems.notes.append(f"{column}: {note}")

@@ -104,7 +104,7 @@ def read_ratings(roles: Roles, problems: Problems) -> TableRatings:
                     rating_by_annotator[annotator] = rating
         problems.notes += (f"{dimension}: {note}" for note in reader.notes())
         names = (dimension, *roles.ratings.get(dimension, ()))
-        _check_scale_direction(roles.options.values, names, reader, problems)
+        _check_scale_direction(roles.options.value_by_word, names, reader, problems)
         if words := reader.words_for_1_and_0:
             verdict_words[dimension] = words
     if roles.has_row_per_annotator:
@@ -135,7 +135,7 @@ def _check_user_words(
 ) -> None:
     """Add a note if --values names no label in the file; also a problem if labels are words."""
     user_words = options.number_by_word.items() - NUMBER_BY_YES_NO_WORD.items()
-    words = dict(user_words).keys() - options.judge_words
+    words = dict(user_words).keys() - options.judge_values
     labels = {normalize_word(cell.value) for cell in cells if not is_missing_value(cell.value)}
     if not (labels and words and words.isdisjoint(labels)):
         return
@@ -148,7 +148,7 @@ def _check_user_words(
 
 
 def _make_reader(roles: Roles, dimension: str, values: Sequence[object]) -> RatingReader:
-    value_by_word = roles.options.values
+    value_by_word = roles.options.value_by_word
     min_rating, _ = roles.options.scale_of(dimension) or (0, 1)
     present_values = [value for value in values if not is_missing_value(value)]
     number_by_word = {normalize_word(value): parse_cell(value).number for value in present_values}

@@ -67,7 +67,7 @@ def merge_rows_by_id(roles: Roles, problems: Problems) -> tuple[list[TableRow], 
         names_text = joined_names([f"column {column!r}" for column in unread_columns])
         problems.notes.append(f"left out {names_text}, since rows with one id differ in it")
     n_merged = len(roles.rows) - len(merged_rows)
-    if roles.ids_are_row_numbers and n_merged:
+    if roles.ids_are_numbers and n_merged:
         rows_text = count_text(n_merged, "row")
         problems.notes.append(f"joined {rows_text} without an id to a row of the same texts")
     return [*merged_rows.values()], texts

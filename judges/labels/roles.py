@@ -76,7 +76,7 @@ class Roles:
         comments: The columns of people's comments on their labels.
         texts: Maps the name of each text to its column.
         certain_columns: The columns that the user or their names call texts.
-        id_by_row_number: Maps the number of each row to the id of its output or pair.
+        id_by_number: Maps the number of each row to the id of its output or pair.
         problems: What is wrong with the columns.
         notes: Sentences on how the columns were read.
     """
@@ -91,7 +91,7 @@ class Roles:
     comments: ColumnTuple
     texts: Mapping[str, str]
     certain_columns: Collection[str]
-    id_by_row_number: Mapping[int, str]
+    id_by_number: Mapping[int, str]
     problems: tuple[Problem, ...]
     notes: tuple[str, ...]
 
@@ -105,11 +105,11 @@ class Roles:
 
     def item_id(self, row: TableRow) -> str:
         """Return the id of the output or pair in a row."""
-        return self.id_by_row_number[row.row_number]
+        return self.id_by_number[row.number]
 
     @property
-    def ids_are_row_numbers(self) -> bool:
-        """Whether the rows are numbered: the user says id=#row, or no column holds ids."""
+    def ids_are_numbers(self) -> bool:
+        """Whether the rows' numbers are the ids: the user says id=#row, or no column holds ids."""
         if "id" in self.columns.by_name:
             return self.columns.by_name["id"] == (ROW_NUMBER_COLUMN,)
         return not self.columns.is_long and self.columns.find("id") is None
@@ -170,7 +170,7 @@ def infer_roles(table: Table, options: ReadOptions, item_kind: ItemKind = "") ->
         comments=comments,
         texts=texts,
         certain_columns={column for name, column in texts.items() if name in certain_texts},
-        id_by_row_number=_item_ids(columns, comments),
+        id_by_number=_item_ids(columns, comments),
         problems=tuple(problems),
         notes=tuple(problems.notes),
     )
@@ -270,7 +270,7 @@ def _item_ids(columns: Columns, comments: ColumnTuple) -> dict[int, str]:
     """
     id_column, rows = columns.find("id"), columns.table.rows
     if id_column is not None:
-        ids = {row.row_number: value_at(row.cells, id_column) for row in rows}
+        ids = {row.number: value_at(row.cells, id_column) for row in rows}
         # `RowReader` adds the problem for an invalid id. Here the row gets an id of its own.
         return {
             number: str(cell).strip() if is_id_or_name(cell) else f"{ROW_NUMBER_COLUMN} {number}"
@@ -278,7 +278,7 @@ def _item_ids(columns: Columns, comments: ColumnTuple) -> dict[int, str]:
         }
     annotator_column = columns.find("annotator")
     if annotator_column is None:
-        return {row.row_number: str(row.row_number) for row in rows}
+        return {row.number: str(row.number) for row in rows}
     other_columns = columns.except_for(comments)
     compared_columns = [
         *columns.find_all(("group", "system", "system_a", "system_b")),
@@ -293,7 +293,7 @@ def _item_ids(columns: Columns, comments: ColumnTuple) -> dict[int, str]:
         if columns.column(name).n_distinct < len(ids_by_annotators) > len(rows) / 2:
             compared_columns.append(name)
     return {
-        row.row_number: str(same_rows[0].row_number)
+        row.number: str(same_rows[0].number)
         for same_rows in group_rows(rows, compared_columns)
         for row in same_rows
     }
@@ -312,8 +312,8 @@ def _check_user_columns(columns: Columns, problems: Problems) -> None:
     """Add a problem for each name that --map maps to a missing column, or to too many columns."""
     for name, user_columns in columns.by_name.items():
         for column in user_columns:
-            are_row_numbers = (name, column) == ("id", ROW_NUMBER_COLUMN)
-            is_known = column in columns.table.columns or are_row_numbers
+            are_numbers = (name, column) == ("id", ROW_NUMBER_COLUMN)
+            is_known = column in columns.table.columns or are_numbers
             if not is_known and all(cell is None for cell in columns.column(column).cells):
                 add_missing_column(columns, problems, column, name)
         has_one_column = is_source_or_output(name) or name in ROLE_NAMES.difference(VOTE_COLUMNS)

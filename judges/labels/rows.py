@@ -107,7 +107,7 @@ class RowReader:
         columns_by_role = {role: names for role in roles if (names := columns.find_all([role]))}
         read_columns = [*self._text_columns.values(), *self._roles.comments]
         read_columns += chain(*columns_by_role.values(), *ratings.values())
-        if self._roles.ids_are_row_numbers:
+        if self._roles.ids_are_numbers:
             columns_by_role["id"] = (ROW_NUMBER_COLUMN,)
         unread_columns = columns.except_for({*map(columns.outer_name, read_columns)})
         likely_names = {name: columns.column(name).name_to_suggest for name in unread_columns}

@@ -83,12 +83,12 @@ def read_table_rows(path: Path, notes: list[str] | None = None) -> Iterator[Tabl
     """
     problems = Problems(str(path), strict=True)
     problems.notes = [] if notes is None else notes
-    row_number = 0
+    number = 0
     with _collect_errors(problems):
         rows = _limit_rows(_find_format(path).read_rows(path, problems), are_kept=False)
-        for row_number, row in enumerate(rows, start=1):
-            yield row._replace(row_number=row_number)
-    if row_number == 0:
+        for number, row in enumerate(rows, start=1):
+            yield row._replace(number=number)
+    if number == 0:
         problems.add("empty-file", "holds no rows", _EMPTY_FILE_ADVICE)
 
 
@@ -126,14 +126,14 @@ def read_table(path: "str | Path | Rows", problems: Problems) -> Table | None:
     return None
 
 
-def _number_row(row_number: int, row: TableRow) -> TableRow:
+def _number_row(number: int, row: TableRow) -> TableRow:
     """Number a row, and remove its cells in columns without a name or that a library added."""
     cells = {
         column: cell
         for column, cell in row.cells.items()
         if column.strip() and not column.startswith(_ADDED_COLUMN_PREFIXES)
     }
-    return TableRow(row.line, cells, row_number)
+    return TableRow(row.line, cells, number)
 
 
 def _limit_rows(rows: Iterable[TableRow], *, are_kept: bool) -> Iterator[TableRow]:

@@ -1,7 +1,7 @@
 """Collect all problems of a file of labels, so that the command `check` can list all of them."""
 
 import reprlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -64,6 +64,25 @@ class Problem:
             location_parts.append(f"field {excerpt(self.field)}")
         fault = self.fault if self.value is None else f"{self.value} {self.fault}"
         return f"{', '.join(location_parts)}: {fault}; {self.advice}"
+
+
+def problem_lines(problems: Iterable[Problem]) -> list[str]:
+    """Return a line for each kind of problem in a column: the first problem, and the other rows."""
+    similar_problems: dict[tuple[str | None, ...], list[Problem]] = defaultdict(list)
+    for problem in problems:
+        key = problem.file, problem.kind, problem.field, problem.advice
+        similar_problems[key].append(problem)
+    lines: list[str] = []
+    for first, *others in similar_problems.values():
+        line = str(first)
+        if others:
+            rows = [
+                f"{o.line}" if o.value == first.value else f"{o.line} ({o.value})" for o in others
+            ]
+            n_text = count_text(len(others), f"more {first.unit}")
+            line += f" (also in {n_text}: {joined_names(rows)})"
+        lines.append(line)
+    return lines
 
 
 class Problems(list[Problem]):

@@ -34,13 +34,14 @@ def is_blank(value: object) -> bool:
 class TableRow(NamedTuple):
     """The cells of a row, with the row's location.
 
-    `line` is the number of the row's line in the file, or of the row in the sheet. `row_number`
-    counts only rows with data, from 1.
+    `line` is where the user finds the row: its row in a spreadsheet, which counts the header, or
+    its line in a JSON Lines file. Messages call this number a row or a line. `number` counts only
+    rows with data, from 1, and is the id of a row without an id.
     """
 
     line: int
     cells: Record
-    row_number: int = 0
+    number: int = 0
 
 
 def _object_with_unique_keys(keys_and_values: list[tuple[str, object]]) -> dict[str, object]:
@@ -119,8 +120,8 @@ def json_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
         fault = f"is not an array of objects, and has none under {' or '.join(_ROW_KEYS)}"
         raise UnreadableError("no-object", fault, _OBJECTS_ADVICE)
     problems.unit = "row"
-    for row_number, value in enumerate(rows, 1):
-        yield from _object_rows(row_number, value, problems)
+    for number, value in enumerate(rows, 1):
+        yield from _object_rows(number, value, problems)
 
 
 def _object_rows(line: int, value: object, problems: Problems) -> Iterator[TableRow]:

@@ -110,9 +110,8 @@ class LabelSource:
         label_source = self
         if isinstance(subject, Dimension) and subject.words:
             # The judge's own words are read as labels, even if --values does not name them.
-            judge_words = dict(zip(map(normalize_word, subject.words), (1, 0), strict=True))
-            values = {**judge_words, **self.options.values}
-            options = replace(self.options, values=values, judge_words=tuple(judge_words))
+            judge_values = dict(zip(map(normalize_word, subject.words), (1, 0), strict=True))
+            options = replace(self.options, judge_values=judge_values)
             label_source = replace(self, options=options)
         return _read_on_scale(label_source, name, subject, texts)
 

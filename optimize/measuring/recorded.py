@@ -102,8 +102,8 @@ def rows_on_dimension(path: Path, dimension: str | None) -> Iterator[tuple[str, 
             continue
         if is_blank(row.get("id")):
             raise RecordingError(
-                f"{location}: 'id' is missing; add a column id with the labels' ids, or with their "
-                "row numbers from 1 if the labels have no ids"
+                f"{location}: 'id' is missing; add a column id with the labels' ids or, if they "
+                "have none, with their numbers: 1 for the first label"
             )
         yield location, str(row["id"]).strip(), row
 
@@ -189,39 +189,39 @@ def _is_tuned_on(record: Mapping[str, object], column: str) -> bool:
     return str(first_value(record, mark_columns)).casefold() == "true"
 
 
-def ids_are_row_numbers(labels: AnyLabels) -> bool:
-    """Return whether the labels' ids are row numbers, which mean nothing in another file."""
+def ids_are_numbers(labels: AnyLabels) -> bool:
+    """Return whether the labels have numbers as ids, which mean nothing in another file."""
     return labels.reading.rows.get("id") == (ROW_NUMBER_COLUMN,)
 
 
-def check_row_numbers(path: Path, labels: AnyLabels) -> str:
-    """Check that each row belongs to the label with its row number, and return a note.
+def check_numbers(path: Path, labels: AnyLabels) -> str:
+    """Check that each row belongs to the label with its number, and return a note.
 
     The note is empty if texts were compared. Raises RecordingError if a row has another text than
-    its label, or if no text can be compared and the ids are not exactly the labels' row numbers.
+    its label, or if no text can be compared and the ids are not exactly the labels' numbers.
     """
     texts_by_id = {item.id: item.texts for item in labels.items}
-    row_numbers, has_texts = list[str](), False
+    numbers, has_texts = list[str](), False
     for location, row in recorded_rows(path):
-        cells, row_number = cells_with_texts(row), str(row.get("id")).strip()
-        row_numbers.append(row_number)
-        for name, text in texts_by_id.get(row_number, {}).items():
+        cells, number = cells_with_texts(row), str(row.get("id")).strip()
+        numbers.append(number)
+        for name, text in texts_by_id.get(number, {}).items():
             column = labels.reading.texts.get(name, name)
             if not isinstance(cell := cells.get(column), str):
                 continue
             has_texts = True
             if cell.split() != text.split():
                 raise RecordingError(
-                    f"{location}: {column!r} is not the text of row {row_number} of the labels, "
-                    "which have no ids; score the labelled file itself, or give both files the "
-                    "same ids (--map id=COLUMN)"
+                    f"{location}: {column!r} is not the text of label number {number}; the labels "
+                    "have no ids, so score the labelled file itself, or give both files the same "
+                    "ids (--map id=COLUMN)"
                 )
     if has_texts:
         return ""
-    if {*row_numbers} != texts_by_id.keys():
+    if {*numbers} != texts_by_id.keys():
         raise RecordingError(
-            f"{path.name}: {len(row_numbers):,} rows, the first with the id {row_numbers[0]}; the "
+            f"{path.name}: {len(numbers):,} rows, the first with the id {numbers[0]}; the "
             f"{len(texts_by_id):,} labels have no ids and are numbered from 1; give both files the "
             "same ids (--map id=COLUMN)"
         )
-    return f"{path.name}: joined to the labels, which have no ids, by row numbers"
+    return f"{path.name}: joined to the labels, which have no ids, by their numbers"

@@ -22,8 +22,8 @@ from optimize.measuring.recorded import (
     SCORE_BY_WORD,
     Recording,
     RecordingError,
-    check_row_numbers,
-    ids_are_row_numbers,
+    check_numbers,
+    ids_are_numbers,
     read_own_scores,
     recorded_rows,
     score_of_cell,
@@ -53,7 +53,7 @@ def read_scores(
     if words := labels.words.get(dimension):
         values = {**SCORE_BY_WORD, words[0]: 1.0, words[1]: 0.0, **values}
     recording = read_own_scores(path, dimension, values, is_pairwise=labels.is_pairwise)
-    if ids_are_row_numbers(labels) and (note := check_row_numbers(path, labels)):
+    if ids_are_numbers(labels) and (note := check_numbers(path, labels)):
         return recording._replace(notes=(note,))
     return recording
 
@@ -136,7 +136,7 @@ def _match_rows(
         for key in (output.id, *_text_pairs(output)):
             ids_by_key[key].add(output.id)
     all_texts = {text.strip() for output in labels.outputs for text in output.texts.values()}
-    id_columns = () if ids_are_row_numbers(labels) else tool.columns_of("id")
+    id_columns = () if ids_are_numbers(labels) else tool.columns_of("id")
     matching_outputs: list[LabelledOutput | None] = []
     for row in rows:
         row_ids = {str(value_at(row, column)).strip() for column in id_columns}

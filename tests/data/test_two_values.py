@@ -82,14 +82,19 @@ GIVE = "give its number: --values "
         (HALVES, "", "next       dspy-judges tune --dimension is_correct --data labels.csv"),
         (HALVES, "pass=0,fail=1", "by --values, but the good word must count more"),
         (MISSPELT, "", "row 12, field 'is_correct': 'pas' is not a known word, unlike other"),
-        (MISSPELT, "", f"{GIVE}'pass=NUMBER,fail=NUMBER,pas=NUMBER,fial=NUMBER'\n2 problems"),
+        (
+            MISSPELT,
+            "",
+            f"{GIVE}'pass=NUMBER,fail=NUMBER,pas=NUMBER,fial=NUMBER' "
+            "(also in 1 more row: 13 ('Fial'))\n2 problems",
+        ),
         (MISSPELT, "pas=1,fial=0", "12 outputs rated: 6 pass, 6 fail"),
         (SHIP, "", "say which word is good, as in --values 'ship=1,hold=0' (or the other way"),
         (SHIP, "ship=1,hold=0", "12 outputs rated: 8 ship, 4 hold"),
         (SHIP, "ship=1,hold=0", "--values ship=1,hold=0\ndefine "),
         (["pass"] * 12, "", "no fail among 12 labels, so nothing to learn or to measure"),
         (["durchgefallen"] * 12, "", "is durchgefallen: there is nothing to learn"),
-        (OTHERWISE, "", f"{GIVE}'pass=NUMBER,fail=NUMBER,passed=NUMBER,pas=NUMBER'\n"),
+        (OTHERWISE, "", f"{GIVE}'pass=NUMBER,fail=NUMBER,passed=NUMBER,pas=NUMBER' ("),
         (OTHERWISE, "pass=1,fail=0,passed=1,pas=1", "12 outputs rated: 7 pass, 5 fail"),
     ],
 )

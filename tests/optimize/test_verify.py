@@ -284,8 +284,8 @@ def test_scores_join_labels_without_ids_by_equal_texts(here):
     swapped = [{**row, "output": f"A{20 - row['id']}."} for row in scores]
     numbered = [{"id": row["id"], "score": row["score"]} for row in scores]
     for others, code, says in (
-        (swapped, 1, "'output' is not the text of row 1 of the labels"),
-        (numbered, 0, "joined to the labels, which have no ids, by row numbers"),
+        (swapped, 1, "'output' is not the text of label number 1"),
+        (numbered, 0, "joined to the labels, which have no ids, by their numbers"),
         (numbered[:19], 1, "19 rows, the first with the id 1; the 20 labels have no ids"),
         ([{**row, "id": row["id"] - 1} for row in numbered], 1, "20 rows, the first with the id 0"),
     ):
