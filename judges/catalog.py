@@ -23,10 +23,9 @@ def find_subject(name: str) -> Subject:
     if name in SUBJECT_BY_NAME:
         return SUBJECT_BY_NAME[name]
     similar_names = difflib.get_close_matches(name.lower(), SUBJECT_BY_NAME, n=3, cutoff=0.5)
-    suggestion = ", ".join(similar_names or SUBJECT_BY_NAME)
-    advice = "dspy-judges list shows all; a judge of your own is a file, FILE.yaml"
-    problem = f"no judge {name!r} in the catalogue; did you mean {suggestion}?"
-    raise UnknownDimensionError(f"{problem} {advice}")
+    suggestion = f"; did you mean {', '.join(similar_names)}?" if similar_names else ";"
+    advice = "dspy-judges list shows all; a judge of your own is a run folder or FILE.yaml"
+    raise UnknownDimensionError(f"no judge {name!r} in the catalogue{suggestion} {advice}")
 
 
 def candidate_questions(subject: Subject, max_questions: int) -> tuple[Question, ...]:

@@ -14,11 +14,11 @@ from dspy_judges.errors import ExistsError, SettingsError
 from dspy_judges.startup import run as start
 from judges.cli.flags import READING_FLAGS, Parser, add_flags
 from judges.judgement import AnyJudgement, Judgement
-from judges.labels.readers import read_items
+from judges.labels.readers import read_labelled_items
 from judges.labels.types import LabelledSet
 from judges.labels.values import Scale
 from judges.tables.atomic_write import write_atomically
-from judges.tables.problems import count_text
+from judges.tables.problems import count_text, joined_names
 from judges.terminal import print_note, wrap_lines
 from optimize.figures.as_json import JsonObject, figure_json, to_json
 from optimize.figures.as_text import TOO_FEW_FOR_INTERVAL, command_text, figure_text
@@ -220,11 +220,14 @@ def _read_labels_so_far(flags: argparse.Namespace) -> Task:
         flags.file, map=flags.map, values=flags.values, annotations=flags.labels, scale=flags.scale
     )
     if not flags.labels:
-        outputs = read_items(flags.file, map=label_source.options.mapping)
+        options = replace(label_source.options, reads_labels=False)
+        outputs = read_labelled_items(flags.file, options, item_kind="outputs")
         assert isinstance(outputs, LabelledSet)
         if not outputs.reading.ratings:
             for note in outputs.notes:
                 print_note(f"note: {note}")
+            if unread_columns := outputs.reading.unread:
+                print_note(f"note: no labels are read from {joined_names(unread_columns)}")
             dimension = dimension_name(flags.dimension) if flags.dimension else ""
             return task_on_all_outputs(outputs, dimension)
     return read_task_on_all_outputs(label_source, flags.dimension)
@@ -318,7 +321,7 @@ def plan_lines(result: PlanResult) -> list[str]:
     label_needs = result.label_needs or ()
     if result.figures:
         sentences.append(f"More documents (outputs) for a width of {result.target_width:g}:")
-    elif len(label_needs) != 1:
+    elif n_left and len(label_needs) != 1:
         with_scores = " with scores" if result.n_labelled >= MIN_LABELLED_DOCUMENTS else ""
         sentences.append(
             f"A plan needs {MIN_LABELLED_DOCUMENTS} labelled documents{with_scores}, so a random "

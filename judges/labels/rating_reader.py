@@ -177,7 +177,10 @@ class RatingReader:
         if not self._kinds <= {NUMBER, MISSING} or len(number_by_text) > _MAX_REVERSED_RATINGS:
             return " in the file"
         lowest_plus_highest = min(number_by_text.values()) + max(number_by_text.values())
-        meanings = [f"{text}={lowest_plus_highest - n:g}" for text, n in number_by_text.items()]
+        meanings = [
+            f"{_quote_comma(text)}={lowest_plus_highest - n:g}"
+            for text, n in number_by_text.items()
+        ]
         return f": --values {shlex.quote(','.join(meanings))}"
 
     @property
@@ -244,7 +247,7 @@ class RatingReader:
             if cell.kind == YES_NO or self._find_fault(cell):
                 n_by_word[normalize_word(cell.value)] += cell.count
         words = [
-            f'"{word}"' if "," in word else word
+            _quote_comma(word)
             for word, _ in n_by_word.most_common()
             if word.isprintable() and len(word) <= MAX_WORD_LENGTH and "'" not in word
         ]
@@ -274,6 +277,11 @@ class RatingReader:
         if missing_words:
             cells_text = count_text(n_missing, "cell")
             yield f"{cells_text} without a rating, written {_join_sorted(missing_words)}"
+
+
+def _quote_comma(word: str) -> str:
+    """Return a word as --values takes it, where a comma separates two words."""
+    return f'"{word}"' if "," in word else word
 
 
 def _join_sorted(texts: list[str]) -> str:

@@ -126,7 +126,7 @@ def test_an_unknown_name_is_answered_with_its_neighbours():
     for name, answer in (
         ("Relevanz", "'Relevanz'.*did you mean relevance"),
         ("inform", "cod_informative"),
-        ("zzzz", r"did you mean coherence, .*FILE\.yaml"),
+        ("zzzz", r"in the catalogue; dspy-judges list shows all; .*FILE\.yaml"),
     ):
         with pytest.raises(UnknownDimensionError, match=answer):
             load(name)
