@@ -35,6 +35,7 @@ def test_a_scale_of_two_words_defines_a_verdict(capsys):
     ("scale", "ratings"),
     [
         ("scale: [1, 3]", [1, 2, 3]),
+        ("scale: [0, 1]", [0, 1]),
         ("scale: [0, 50, 100]", [0, 50, 100]),
         ("anchors: {1: bad, 5: good}", [1, 2, 3, 4, 5]),
         ('anchors: {"1": bad, "5": good}', [1, 2, 3, 4, 5]),

@@ -1,7 +1,6 @@
 """score and winrate, killed, stopped, out of budget: the same command continues, and pays once."""
 
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ import pytest
 from behaving_model import count_answers
 from files import read_jsonl, write_jsonl
 from openai_server import OpenAIServer, hang_from, some_faults
-from processes import end_of, start_command, until
+from processes import end_of, start_command, wait_for_requests
 from table_folder import LM
 
 from judges.__main__ import main
@@ -44,19 +43,13 @@ def asking(*flags: str, command: tuple[str, ...] = SCORE) -> list[str]:
     return [*command, *LM, *usual, *flags]
 
 
-def wait_for(server: OpenAIServer, requests: int, running: subprocess.Popen[str]) -> None:
-    """Wait until a running command has sent so many requests."""
-    until(lambda: len(server.log) >= requests or running.poll() is not None)
-    assert running.poll() is None, running.communicate()
-
-
 @contextmanager
 def kill_after(server: OpenAIServer, answers: int, *flags: str, **of: Any) -> Iterator[None]:
     """A run that hangs after so many answers, and is killed when the block ends."""
     first = len(server.log) + answers
     server.fault = hang_from(first)
     running = start_command(*asking(*flags, **of))
-    wait_for(server, first + 1, running)
+    wait_for_requests(server, first + 1, running)
     yield
     running.kill()
     running.communicate()
@@ -89,7 +82,7 @@ def test_a_run_killed_at_several_moments_ends_as_if_it_never_was(openai_server, 
 def test_a_signal_ends_a_run_and_keeps_its_replies(openai_server, name, code):
     openai_server.latency = 0.2
     running = start_command(*asking())
-    wait_for(openai_server, 2 * AT_ONCE, running)
+    wait_for_requests(openai_server, 2 * AT_ONCE, running)
     running.send_signal(getattr(signal, name))
     status, err = end_of(running)
     assert status == code

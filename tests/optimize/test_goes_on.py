@@ -5,7 +5,6 @@ import json
 import random
 import re
 import subprocess
-import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -17,13 +16,12 @@ from command_runs import run
 from files import read_jsonl, write_jsonl
 from openai_replies import follow
 from openai_server import some_faults
-from processes import until
+from processes import start_command, wait_for_requests
 from rating_files import weather_rows
 
+from dspy_judges.__main__ import main
 from judges.loading import load
 from judges.tables.atomic_write import exclusive_lock
-from optimize import __main__ as tune
-from optimize import compare, panel
 from optimize.tuning import folder as run_folder
 from optimize.tuning.folder import RunConfig, Trials, open_run
 
@@ -35,7 +33,6 @@ OF_THE_RUN = {
     *("cost_usd", "cost_unconfirmed_usd", "seconds_per_1000_rows", "latency_seconds"),
     *("started", "digest"),
 }
-COMMANDS = {"optimize": tune, "optimize.compare": compare, "optimize.panel": panel}
 
 
 def opinion(model, text):
@@ -67,37 +64,35 @@ SEARCH = [*LABELLED, "--concurrency", str(CONCURRENCY)]
 TUNE = [*SEARCH, "--lm", LM]
 COMPARE = [*SEARCH, "--lm", LM, "--lm", ANOTHER]
 PANEL = [*SEARCH, f"relevance@{LM}", f"relevance@{ANOTHER}"]
-OF_COMMAND = {"optimize": LABELLED, "optimize.compare": COMPARE, "optimize.panel": PANEL}
+OF_COMMAND = {"tune": LABELLED, "compare": COMPARE, "panel": PANEL}
 
 
-def error_of(module, *arguments, code=0):
+def error_of(command, *arguments, code=0):
     """The words of stderr of a command that ends with this code."""
-    result = run(COMMANDS[module].command, *arguments)
+    result = run(main, command, *arguments)
     assert result.code == code, result.stderr
     return result.err
 
 
-def kill(server, number, module, *arguments):
+def kill(server, number, *words):
     """Start a command, and kill -9 it once the server has seen so many requests in all."""
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    running = subprocess.Popen([sys.executable, "-m", module, *arguments], **quiet)
-    until(lambda: len(server.log) >= number or running.poll() is not None)
-    assert running.poll() is None
+    running = start_command(*words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_for_requests(server, number, running)
     running.kill()
     running.wait()
 
 
-def kill_at(server, module, *arguments, shares):
+def kill_at(server, command, *arguments, shares):
     """The summaries of a run that nothing stopped, and of one killed at these shares of it."""
-    error_of(module, *arguments, "--out", "whole")
+    error_of(command, *arguments, "--out", "whole")
     total = len(server.log)
     server.log.clear()
     server.tokens_in = server.tokens_out = 0
     server.latency = 0.01
     for share in shares:
-        kill(server, max(1, int(share * total)), module, *arguments, "--out", "killed")
+        kill(server, max(1, int(share * total)), command, *arguments, "--out", "killed")
     server.latency = 0.0
-    error_of(module, *arguments, "--out", "killed")
+    error_of(command, *arguments, "--out", "killed")
     # What a kill caught on its way was answered and never read.
     assert server.n_answered.total() - len(server.n_answered) <= len(shares) * CONCURRENCY
     return summary("whole"), summary("killed")
@@ -116,7 +111,7 @@ def without_bill(value):
 
 def test_a_run_killed_at_any_moment_resumes_to_the_same_trials_and_judge(server):
     limit = ["--max-calls", "700"]
-    whole, other = kill_at(server, "optimize", *TUNE, *limit, shares=(0.02, 0.6))
+    whole, other = kill_at(server, "tune", *TUNE, *limit, shares=(0.02, 0.6))
     assert without_bill(other) == without_bill(whole)
     killed_trials, trials = (read_jsonl(f"{folder}/trials.jsonl") for folder in ("killed", "whole"))
     assert without_bill(killed_trials) == without_bill(trials)
@@ -130,12 +125,12 @@ def test_a_run_killed_at_any_moment_resumes_to_the_same_trials_and_judge(server)
 
 
 @pytest.mark.parametrize(
-    ("module", "flags", "share"),
-    [("optimize.compare", COMPARE, 0.7), ("optimize.panel", PANEL, 0.4)],
+    ("command", "flags", "share"),
+    [("compare", COMPARE, 0.7), ("panel", PANEL, 0.4)],
 )
-def test_a_killed_comparison_or_panel_resumes_to_the_same_figures(server, module, flags, share):
+def test_a_killed_comparison_or_panel_resumes_to_the_same_figures(server, command, flags, share):
     server.fault, server.retry_after = some_faults(0.1, ("429", "500", "503", "drop")), "0.02"
-    whole, other = kill_at(server, module, *flags, shares=(share,))
+    whole, other = kill_at(server, command, *flags, shares=(share,))
     assert without_bill(other) == without_bill(whole)
     if "judges" in whole:
         # Each counts the calls that were sent for it.
@@ -146,12 +141,12 @@ def test_a_killed_comparison_or_panel_resumes_to_the_same_figures(server, module
 
 def test_without_out_the_newest_unfinished_run_with_these_settings_continues(server):
     for seed in ("0", "1", "0", "2"):
-        error_of("optimize", *LABELLED, "--seed", seed)
+        error_of("tune", *LABELLED, "--seed", seed)
     for number in (1, 2, 3):
         Path(f"runs/relevance-00{number}/report.html").unlink()
     Path("runs/relevance-004/config.json").write_text("{")
     for folder in ("003", "001", "005"):
-        result = run(tune.command, *LABELLED)
+        result = run(main, "tune", *LABELLED)
         assert result.out.endswith(f"Its errors: runs/relevance-{folder}/report.html")
         assert ("continues with" in result.err) == (folder != "005")
 
@@ -168,15 +163,15 @@ def test_runs_that_start_at_the_same_moment_have_different_folders(tmp_path, mon
         assert len({*pool.map(start, range(40))}) == 40
 
 
-@pytest.mark.parametrize("module", COMMANDS)
-def test_finished_runs_and_runs_with_other_settings_are_not_touched(server, module):
-    flags = [*OF_COMMAND[module], "--out", "run"]
-    error_of(module, *flags)
+@pytest.mark.parametrize("command", OF_COMMAND)
+def test_finished_runs_and_runs_with_other_settings_are_not_touched(server, command):
+    flags = [*OF_COMMAND[command], "--out", "run"]
+    error_of(command, *flags)
 
     def refuse(message, *changes):
         before = {path: path.read_bytes() for path in Path("run").iterdir()}
         n_sent = len(server.log)
-        assert message in error_of(module, *flags, *changes, code=1)
+        assert message in error_of(command, *flags, *changes, code=1)
         assert {path: path.read_bytes() for path in Path("run").iterdir()} == before
         assert len(server.log) == n_sent
 
@@ -211,16 +206,16 @@ def test_after_a_full_disk_the_run_resumes_to_the_same_result(here, monkeypatch)
 
     with monkeypatch.context() as patch:
         patch.setattr(run_folder, "write_atomically", full)
-        result = run(tune.command, *flags, "--out", "run")
+        result = run(main, "tune", *flags, "--out", "run")
     assert result.code == 1
     last = result.stderr.splitlines()[-1]
     assert last == "dspy-judges tune: run/summary.json: No space left on device"
     with Path("run/trials.jsonl").open("a") as trials:
         trials.write('{"trial": 1, "sta')  # as a kill within a write leaves it
     with exclusive_lock(Path("run")):
-        assert "is in use by another run" in error_of("optimize", *flags, "--out", "run", code=1)
-    assert "continues with run" in error_of("optimize", *flags, "--out", "run")
-    error_of("optimize", *flags, "--out", "whole")
+        assert "is in use by another run" in error_of("tune", *flags, "--out", "run", code=1)
+    assert "continues with run" in error_of("tune", *flags, "--out", "run")
+    error_of("tune", *flags, "--out", "whole")
     assert without_bill(summary("run")) == without_bill(summary("whole"))
     judges = [without_bill(json.loads(Path(name, "judge.json").read_text())) for name in RUNS]
     assert judges[0] == judges[1]

@@ -52,6 +52,12 @@ def start_command(*words: str | Path, **options: Any) -> subprocess.Popen[str]:
     )
 
 
+def wait_for_requests(server: Any, number: int, running: subprocess.Popen[str]) -> None:
+    """Wait until a local server has seen so many requests of a running command."""
+    until(lambda: len(server.log) >= number or running.poll() is not None)
+    assert running.poll() is None, running.communicate()
+
+
 @contextmanager
 def label_page(*words: str | Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """The address at which the command `label` serves its page, and its process."""
