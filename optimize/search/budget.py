@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import NamedTuple
 
 from dspy_judges.errors import JudgesError
 from judges.client import CHARACTERS_PER_TOKEN, BudgetSpentError, Price
@@ -21,49 +22,26 @@ Tokens = tuple[float, float]  # the numbers of input and output tokens
 BUDGET_ERRORS = SearchBudgetSpentError, BudgetSpentError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unit:
-    """The unit in which costs and limits are counted: dollars or calls.
+class Unit(NamedTuple):
+    """The unit in which costs and limits are counted: dollars or calls."""
 
-    Attributes:
-        limit_setting: The name of the setting for a user's limit in this unit.
-        amount_format: The format in which messages write an amount.
-        n_decimals: To this many decimals, messages round up a limit.
-        spare_share: The share of a user's limit that is not planned for. It pays for repeating
-            calls whose replies could not be read, or for prompts that are longer than estimated.
-        excess_share: The share of the limit by which a step may exceed its estimated cost.
-        max_reserved_share: At most this share of the limit is reserved for the final measurement.
-    """
-
-    limit_setting: str
+    limit_setting: str  # the name of the setting for a user's limit in this unit
     amount_format: str
-    n_decimals: int
+    n_decimals: int  # of a limit in messages
+    # The share of a user's limit that is not planned for. It pays for repeating calls whose replies
+    # could not be read, and for prompts that are longer than estimated.
     spare_share: float
-    excess_share: float
-    max_reserved_share: float
+    excess_share: float  # of the limit, by which a step may exceed its estimated cost
+    max_reserved_share: float  # of the limit, for the final measurement
 
     def cost(self, n_calls: float, price: float) -> float:
         """Return the cost, in this unit, of this many calls with this total price."""
         return price if self is DOLLARS else n_calls
 
 
-CALLS = Unit(
-    limit_setting="max_calls",
-    amount_format="{:,.0f} calls",
-    n_decimals=0,
-    spare_share=0.05,
-    excess_share=0.0,
-    max_reserved_share=1.0,
-)
-DOLLARS = Unit(
-    limit_setting="max_cost",
-    amount_format="${:.4f}",
-    n_decimals=2,
-    spare_share=0.06,
-    excess_share=0.02,
-    # The tuned judge seldom costs as much as is reserved for it.
-    max_reserved_share=0.5,
-)
+CALLS = Unit("max_calls", "{:,.0f} calls", 0, 0.05, excess_share=0.0, max_reserved_share=1.0)
+# The tuned judge seldom costs as much as is reserved for it, so a search may have half of a limit.
+DOLLARS = Unit("max_cost", "${:.4f}", 2, 0.06, excess_share=0.02, max_reserved_share=0.5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,9 +49,9 @@ class SearchResult:
 
 @dataclass(slots=True)
 class HalfResult:
-    """The optimizer's finalists from one half, and their trials; None until they are tested."""
+    """What the optimizer found on one half, and its finalists' trials; None until these ended."""
 
-    exploration: Exploration
+    exploration: Exploration = Exploration(limit_reached=True)  # until the half is explored
     trials: Sequence[CandidateTrial] | None = None
 
 
@@ -108,11 +108,8 @@ def _decide(
 
 def _test_questions(halves: Sequence[SearchProblem], results: Sequence[HalfResult]) -> QuestionTest:
     """Test questions. If they cannot be tested, the result has a note on the reason."""
-    explorations = [result.exploration for result in results]
-    # If the budget ended before a half was explored, an empty exploration stands for the half.
-    explorations += [Exploration()] * (len(halves) - len(results))
     try:
-        return ask_questions(halves, explorations)
+        return ask_questions(halves, [result.exploration for result in results])
     except QuestionsNotTestedError as error:
         return QuestionTest(note=f" Questions do not ship: {error}.")
     except BUDGET_ERRORS as error:
@@ -121,24 +118,23 @@ def _test_questions(halves: Sequence[SearchProblem], results: Sequence[HalfResul
 
 def _search_halves(optimizer: Optimizer, halves: Sequence[SearchProblem]) -> list[HalfResult]:
     """Run the optimizer on each half, and test its finalists, until the budget is spent."""
-    budget, results = halves[0].evaluator.budget, list[HalfResult]()
+    budget, results = halves[0].evaluator.budget, [HalfResult() for _ in halves]
     question_cost = question_test_cost(halves[0], optimizer)
     with budget.limited_to(budget.limit, reserve=question_cost), suppress(*BUDGET_ERRORS):
         # On the first half, the optimizer may spend half of the budget; on the second half, all
         # that is left of it. The test of either half's finalists may spend all that is left, too.
-        first_half_limit = budget.total_cost + budget.remaining / 2
-        for half, limit in zip(halves, (first_half_limit, budget.limit), strict=True):
+        limits = budget.total_cost + budget.remaining / 2, budget.limit
+        for half, limit, result in zip(halves, limits, results, strict=True):
             dev_cost = half.evaluator.item_cost(half.untuned) * len(half.dev)
             reserve = min(FINALISTS_COST * dev_cost, MAX_TEST_SHARE * (limit - budget.total_cost))
             with budget.limited_to(limit, reserve=reserve):
-                exploration = optimizer(half)
+                result.exploration = exploration = optimizer(half)
             if not isinstance(exploration, Exploration):
                 fault = f"the optimizer returned {type(exploration)}, not an Exploration"
                 raise SettingsError(fault)
-            results.append(HalfResult(exploration))
-            results[-1].trials = score_finalists(half, exploration)
+            result.trials = score_finalists(half, exploration)
             if exploration.cross_validation:
-                break
+                return [result]  # both halves are tested
     return results
 
 
