@@ -51,7 +51,7 @@ class SearchResult:
 class HalfResult:
     """What the optimizer found on one half, and its finalists' trials; None until these ended."""
 
-    exploration: Exploration = Exploration(limit_reached=True)  # until the half is explored
+    exploration: Exploration
     trials: Sequence[CandidateTrial] | None = None
 
 
@@ -118,7 +118,10 @@ def _test_questions(halves: Sequence[SearchProblem], results: Sequence[HalfResul
 
 def _search_halves(optimizer: Optimizer, halves: Sequence[SearchProblem]) -> list[HalfResult]:
     """Run the optimizer on each half, and test its finalists, until the budget is spent."""
-    budget, results = halves[0].evaluator.budget, [HalfResult() for _ in halves]
+    budget, results = (
+        halves[0].evaluator.budget,
+        [HalfResult(Exploration(limit_reached=True)) for _ in halves],
+    )
     question_cost = question_test_cost(halves[0], optimizer)
     with budget.limited_to(budget.limit, reserve=question_cost), suppress(*BUDGET_ERRORS):
         # On the first half, the optimizer may spend half of the budget; on the second half, all
