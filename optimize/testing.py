@@ -9,7 +9,7 @@ rates a text by the qualities that its instruction names, and people rate it by 
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -91,18 +91,6 @@ def rate_by_qualities(
     return judgements
 
 
-@dataclass
-class SimulatedJudge:
-    """A judge that uses `rate_by_qualities`; `judged` lists each judged item with its prompt."""
-
-    qualities: Sequence[str] = QUALITIES
-    judged: list[tuple[Prompt, Item]] = field(default_factory=list)
-
-    def __call__(self, prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
-        self.judged += [(prompt, item) for item in items]
-        return rate_by_qualities(prompt, items, self.qualities)
-
-
 @cache
 def _noise(instruction: str, item_id: str) -> float:
     return float(random_generator(0, instruction, item_id).normal())
@@ -141,25 +129,31 @@ class OptimizerContract:
 
     def explore(
         self, calls: int = 3000, seed: int = 0, *, people_disagree: bool = False
-    ) -> tuple[Exploration, SearchProblem, SimulatedJudge, SimulatedProposer]:
-        """Run the optimizer on 16 documents; return its result, the problem and both models.
+    ) -> tuple[Exploration, SearchProblem, list[tuple[Prompt, Item]], SimulatedProposer]:
+        """Run the optimizer on 16 documents of train, and 8 of dev.
 
-        If `people_disagree`, the ratings of dev are the opposite of what train teaches.
+        If `people_disagree`, the ratings of dev are the opposite of what train teaches. Returns the
+        optimizer's result, the problem, all judged items with their prompts, and the proposer.
         """
-        judge, proposer = SimulatedJudge(self.qualities), SimulatedProposer()
+        judged, proposer = list[tuple[Prompt, Item]](), SimulatedProposer()
+
+        def judge_items(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
+            judged.extend((prompt, item) for item in items)
+            return rate_by_qualities(prompt, items, self.qualities)
+
         dev_items = simulated_items(8, first_document=100).items
         if people_disagree:
             dev_items = tuple(replace(item, human=6 - item.human) for item in dev_items)
         prompt, budget = WARMTH.prompt(), SearchBudget(calls)
         problem = SearchProblem(
-            evaluator=Evaluator(untuned_prompt=prompt, judge_items=judge, budget=budget),
+            evaluator=Evaluator(untuned_prompt=prompt, judge_items=judge_items, budget=budget),
             proposer=Client(proposer),
             train=simulated_items(16),
             dev=Items(dev_items),
             goal="summary",
             options=SearchOptions(seed=seed),
         )
-        return type(self).optimizer(problem), problem, judge, proposer
+        return type(self).optimizer(problem), problem, judged, proposer
 
     def finalist_ids(self, seed: int = 0, *, people_disagree: bool = False) -> list[str]:
         exploration, *_ = self.explore(seed=seed, people_disagree=people_disagree)
@@ -189,8 +183,8 @@ class OptimizerContract:
         )
 
     def test_only_train_is_seen(self) -> None:
-        _, problem, judge, proposer = self.explore()
-        assert {item.id for _, item in judge.judged} <= {item.id for item in problem.train.items}
+        _, problem, judged, proposer = self.explore()
+        assert {item.id for _, item in judged} <= {item.id for item in problem.train.items}
         prompts = "\n".join(proposer.prompts)
         assert not any(item.texts["text"] in prompts for item in problem.dev.items)
 
@@ -198,9 +192,9 @@ class OptimizerContract:
         assert self.finalist_ids(people_disagree=True) == self.finalist_ids()
 
     def test_no_document_is_judged_by_a_prompt_that_shows_it(self) -> None:
-        _, problem, judge, _ = self.explore()
+        _, problem, judged, _ = self.explore()
         document_by_text = {item.texts["text"]: item.document_id for item in problem.train_and_dev}
-        for prompt, item in judge.judged:
+        for prompt, item in judged:
             shown_documents = {document_by_text[str(demo["text"])] for demo in prompt.demos}
             assert item.document_id not in shown_documents
 
@@ -210,9 +204,9 @@ class OptimizerContract:
     def test_the_limit_holds(self) -> None:
         for calls in (0, 1, 100, 1000):
             with suppress(SearchBudgetSpentError):  # which an optimizer need not catch
-                _, problem, judge, _ = self.explore(calls)
+                _, problem, judged, _ = self.explore(calls)
                 assert problem.evaluator.budget.total_cost <= calls
-                assert len(judge.judged) <= calls
+                assert len(judged) <= calls
 
 
 class CoefficientContract:

@@ -13,12 +13,11 @@ from dspy_judges.errors import SettingsError, option_name
 from judges.client import CHARACTERS_PER_TOKEN, Price, Spending
 from judges.prompt import MAX_DEMOS
 from judges.protocol import is_embedded
-from optimize.items import Items
 from optimize.measuring.injection import ATTACKS, N_PROBED_OUTPUTS
 from optimize.search.budget import CALLS, DOLLARS, Pricing, SearchBudget, Tokens
 from optimize.search.evaluator import ITEMS_FOR_MEAN_COST
 from optimize.search.optimizer import MAX_FINALISTS, OPTIMIZERS
-from optimize.search.problem import N_PROPOSALS, Goal, SearchOptions, informative_documents
+from optimize.search.problem import N_PROPOSALS, SearchOptions, informative_documents
 from optimize.search.questions import MAX_OUTPUTS_ASKED, QUESTION_TEST_COST
 from optimize.search.race import MAX_RACE_DOCUMENTS, min_race_documents
 from optimize.search.rank_search import MIN_ROUNDS, smallest_round_cost
@@ -280,7 +279,9 @@ def _smallest_limit(run: PreparedRun, pricing: Pricing) -> float:
         return test_cost
     round_cost = 0.0
     if n_proposals:
-        n_items = max(_n_first_race_items(half, run.goal) for half in (run.train, run.dev))
+        # About as many items are judged on either half before a candidate can be dropped.
+        n_documents = min_race_documents(len(informative_documents(run.dev, run.goal)))
+        n_items = n_documents * len(run.dev) / len(run.dev.documents)
         round_cost = smallest_round_cost(n_items, item_cost, pricing.proposal_cost)
         # A proposal is booked at its largest possible cost until its reply has come.
         max_price = pricing.proposal_price.cost(*max_proposal_tokens(run))
@@ -293,12 +294,6 @@ def _smallest_limit(run: PreparedRun, pricing: Pricing) -> float:
     )
     search_cost += ITEMS_FOR_MEAN_COST * item_cost  # judged first, to measure the price
     return test_cost + max(search_cost, MIN_WORK_SHARE * n_judgements * item_cost)
-
-
-def _n_first_race_items(half: Items, goal: Goal) -> float:
-    """Return about how many items of a half a candidate is judged on before it can be dropped."""
-    n_documents = min_race_documents(len(informative_documents(half, goal)))
-    return n_documents * len(half) / len(half.documents)
 
 
 def _search_options(run: PreparedRun, pricing: Pricing, max_item_price: float) -> SearchOptions:

@@ -9,7 +9,6 @@ from optimize.search.budget import CALLS, DOLLARS, Pricing, Tokens
 from optimize.search.evidence import expected_evidence_length
 from optimize.search.proposer import MAX_PROPOSAL_TOKENS
 from optimize.tuning.preparation import PreparedRun
-from optimize.tuning.settings import Settings
 
 N_ITEMS_SAMPLED = 20  # labelled outputs from which the average length of a prompt is estimated
 PROPOSER_CHARACTERS = 10_000  # of a proposer's prompt, without the labelled texts that it quotes
@@ -28,7 +27,11 @@ def plan_pricing(
 
     Dollars are counted unless the model is free, its price is unknown, or only calls are limited.
     """
-    settings, (n_calls, n_replies) = run.settings, _calls_and_replies(run.settings, native_n)
+    settings = run.settings
+    n_orders = 2 if settings.pairwise else 1
+    n_replies = n_orders * (settings.samples or 1)
+    gives_all_replies = gives_n_replies(settings.lm) if native_n is None else native_n
+    n_calls = n_orders if gives_all_replies else n_replies
     untuned_tokens = measured_tokens or _estimate_tokens(run, n_calls, n_replies)
     judge_price = settings.judge_model.price
     if judge_price is not None and judge_price.cost(*untuned_tokens) == 0:
@@ -47,14 +50,6 @@ def plan_pricing(
         proposal_price=proposal_price,
         proposal_cost=unit.cost(1, price_of_proposal),
     )
-
-
-def _calls_and_replies(settings: Settings, native_n: bool | None) -> tuple[int, int]:
-    """Return the numbers of calls and of replies that it takes to judge one item."""
-    n_orders = 2 if settings.pairwise else 1
-    n_replies = n_orders * (settings.samples or 1)
-    gives_all_replies = gives_n_replies(settings.lm) if native_n is None else native_n
-    return n_orders if gives_all_replies else n_replies, n_replies
 
 
 def _estimate_tokens(run: PreparedRun, n_calls: int, n_replies: int) -> Tokens:
@@ -79,15 +74,13 @@ def proposal_tokens(run: PreparedRun) -> Tokens:
         return 0, 0
     thought_tokens = PROPOSAL_THOUGHT_TOKENS if is_reasoning_model(lm) else 0
     reply_tokens = MAX_PROPOSAL_TOKENS / 2 + thought_tokens
-    return _n_proposal_characters(run) / CHARACTERS_PER_TOKEN, reply_tokens
+    n_characters = PROPOSER_CHARACTERS + expected_evidence_length(run.train)
+    return n_characters / CHARACTERS_PER_TOKEN, reply_tokens
 
 
 def max_proposal_tokens(run: PreparedRun) -> Tokens:
     """Return the most tokens of a proposal: each character of its prompt may be a token."""
     proposer = run.settings.proposer_model
     max_reply_tokens = max_tokens_factor(proposer.lm) * MAX_PROPOSAL_TOKENS
-    return _n_proposal_characters(run), proposer.max_tokens or max_reply_tokens
-
-
-def _n_proposal_characters(run: PreparedRun) -> int:
-    return PROPOSER_CHARACTERS + expected_evidence_length(run.train)
+    n_characters = PROPOSER_CHARACTERS + expected_evidence_length(run.train)
+    return n_characters, proposer.max_tokens or max_reply_tokens
