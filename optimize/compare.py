@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from dspy_judges.errors import SettingsError
-from judges.cli.flags import Parser, add_flags, add_model_flags, split_named_value
+from judges.cli.flags import Parser, add_flags, add_model_flags, request_options, split_named_value
 from judges.terminal import DONE_EXIT_CODE, FAILED_EXIT_CODE, print_note
 from optimize.figures.as_json import to_json
 from optimize.inputs.flags import CommandOutcome, run_and_print
@@ -26,7 +26,6 @@ from optimize.report.comparison import comparison_lines
 from optimize.report.page import write_comparison
 from optimize.task_flags import (
     add_task_flags,
-    asking_options,
     check_names,
     cost_lines,
     read_task,
@@ -41,7 +40,6 @@ from optimize.tuning.folder import (
     write_json,
 )
 
-COMMAND_NAME = "dspy-judges compare"
 ABOUT = """\
 Compare judges and models on one labelled set: how far each agrees with people,
 how far it is behind the best (with intervals), what it costs and how long it
@@ -61,8 +59,8 @@ interrupted (run the same command again to go on)"""
 
 def parser() -> Parser:
     command_parser = Parser(
-        prog=COMMAND_NAME,
-        usage=f"{COMMAND_NAME} [JUDGE ...] [--lm MODEL ...] [options]",
+        prog="dspy-judges compare",
+        usage="%(prog)s [JUDGE ...] [--lm MODEL ...] [options]",
         description=ABOUT,
         epilog=EXAMPLES,
         # This --lm can be repeated, and replaces the --lm of `add_model_flags`.
@@ -136,6 +134,6 @@ def open_run_and_ask(
     with open_run(flags.out, command_name, config, print_note) as folder:
         for line in cost_lines(judge_entries, flags.price):
             print_note(line)
-        options = asking_options(flags)
+        options = request_options(flags)
         options["store"] = folder / REPLIES_FILE
         yield folder, ask_judges(judge_entries, task, seed=flags.seed, **options)

@@ -36,12 +36,10 @@ from optimize.statistics.mean_estimates import (
 )
 from optimize.task_flags import read_judgements_by_id, read_task_on_all_outputs
 
-COMMAND_NAME = "dspy-judges estimate"
-
 
 def parser() -> Parser:
     command_parser = Parser(
-        prog=COMMAND_NAME,
+        prog="dspy-judges estimate",
         description="Estimate the mean label that people would give to all outputs (for pass and\n"
         "fail, the share of passes) from few labels and many judgements. The labelled\n"
         "outputs must be a random sample, or have sampling weights.",

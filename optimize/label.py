@@ -10,7 +10,7 @@ from random import Random
 
 from dspy_judges.errors import SettingsError
 from judges import catalog
-from judges.cli.flags import JUDGE_HELP, Parser, add_flags, add_model_flags
+from judges.cli.flags import JUDGE_HELP, Parser, add_flags, add_model_flags, request_options
 from judges.client import BudgetSpentError
 from judges.definition import make_comparison, make_dimension
 from judges.dimension import Subject
@@ -24,17 +24,22 @@ from judges.panel import AnyJudge
 from judges.tables.atomic_write import exclusive_lock
 from judges.tables.problems import count_text
 from judges.tables.xlsx import split_sheet
-from judges.terminal import DONE_EXIT_CODE, Progress, print_note, print_output, run_command
+from judges.terminal import Progress, print_note, print_output
 from judges.text_columns import find_columns
 from optimize.figures.as_text import command_text
-from optimize.inputs.flags import fit_subject, judge_scale, parse_scale
+from optimize.inputs.flags import (
+    CommandOutcome,
+    fit_subject,
+    judge_scale,
+    parse_scale,
+    run_and_print,
+)
 from optimize.inputs.labelled import PASS_FAIL, AnyLabels, LabelSource
 from optimize.inputs.subjects import find_subject, new_judge_texts, usable_texts
 from optimize.label_page.server import LabelServer
 from optimize.label_page.session import JudgeAnswer, LabelSession, answer_numbers
-from optimize.task_flags import asking_options, load_judges
+from optimize.task_flags import load_judges
 
-COMMAND_NAME = "dspy-judges label"
 # On the page, each answer has a digit as its key, and there are ten digits.
 MAX_ANSWERS = 10
 MIN_LABELS_TO_TUNE = 50
@@ -53,7 +58,7 @@ exit codes: 0 ended by Ctrl-C, 1 failed, 2 wrong usage"""
 
 
 def parser() -> Parser:
-    command_parser = Parser(prog=COMMAND_NAME, description=ABOUT, epilog=EXAMPLES)
+    command_parser = Parser(prog="dspy-judges label", description=ABOUT, epilog=EXAMPLES)
     add = command_parser.add_argument
     add("file", metavar="FILE", help=f"a file, hf:owner/name, {' or '.join(STARTER_FILE_BY_NAME)}")
     subject_flags = command_parser.add_mutually_exclusive_group(required=True)
@@ -65,7 +70,7 @@ def parser() -> Parser:
     help_text = "the scale of ratings (default: the catalogue's scale, else pass or fail)"
     add_flags(command_parser, "--scale", help=help_text)
     help_text = f"a judge; its answers that differ from yours are shown at the end: {JUDGE_HELP}"
-    add("--judge", action="append", default=[], metavar="JUDGE", help=help_text)
+    add("--judge", metavar="JUDGE", help=help_text)
     add("--port", type=int, default=0, metavar="N", help="the page's port (default: any free)")
     add_model_flags(command_parser, ", for each start")
     return command_parser
@@ -73,14 +78,13 @@ def parser() -> Parser:
 
 def command(arguments: Sequence[str]) -> int:
     """Run `dspy-judges label`; returns 0 after Ctrl-C, 1 after an error, 2 for wrong usage."""
-    flags = parser().parse_args(arguments)
-    return run_command(COMMAND_NAME, lambda: label(flags), quiet=flags.quiet)
+    return run_and_print(parser(), arguments, label)
 
 
-def label(flags: Namespace) -> int:
-    """Serve the label page until Ctrl-C, and print the command that tunes on its labels."""
+def label(flags: Namespace) -> CommandOutcome:
+    """Serve the label page until Ctrl-C; return the command that tunes on its labels."""
     label_source = LabelSource.of(flags.file, map=flags.map, scale=flags.scale)
-    flags.scale, are_pairs = label_source.scale, flags.pairwise is not None
+    are_pairs = flags.pairwise is not None
     items_to_label = read_items(flags.file, map=label_source.options.mapping, pairwise=are_pairs)
     if isinstance(items_to_label, LabelledPairs):
         text_names = usable_texts(items_to_label.reading.texts, items_to_label)
@@ -116,16 +120,14 @@ def label(flags: Namespace) -> int:
         finally:
             n_labels = session.label_log.close()
     if not n_labels:
-        print_output("", "nothing was labelled")
-        return DONE_EXIT_CODE
+        return CommandOutcome(None, ["", "nothing was labelled"])
     labels_text = f"{count_text(n_labels, 'label')} in {label_path}"
     if n_labels < MIN_LABELS_TO_TUNE:
         labels_text += f"; {MIN_LABELS_TO_TUNE} labels on 20 documents are enough to start tuning"
     next_step_text = _tune_command(flags, subject, label_path)
     if SWAP_SAMPLE_COLUMN in label_rows[0]:
         next_step_text = f"run verify --against with --changed {shlex.quote(str(label_path))}"
-    print_output("", labels_text, f"next: {next_step_text}")
-    return DONE_EXIT_CODE
+    return CommandOutcome(None, ["", labels_text, f"next: {next_step_text}"])
 
 
 def _tune_command(flags: Namespace, subject: Subject, label_path: Path) -> str:
@@ -191,15 +193,13 @@ def _new_subject(
 
 def _load_judge(flags: Namespace, subject: Subject) -> AnyJudge | None:
     """Return the judge of --judge; raises SettingsError if people may give other answers."""
-    if not flags.judge:
+    if flags.judge is None:
         return None
-    if len(flags.judge) > 1:
-        raise SettingsError(f"--judge {' --judge '.join(flags.judge)}: name only one judge")
-    _, judge = load_judges(flags, [("", flags.judge[0])], flags.lm or "")[0]
+    ((_, judge),) = load_judges(flags, [("", flags.judge)], flags.lm or "")
     if judge.kind != subject.kind or judge.subject.scale != subject.scale:
         answers_text = ", ".join(map(str, answer_numbers(subject)))
         raise SettingsError(
-            f"--judge {flags.judge[0]}: a {judge.kind} judge, which does not give the answers of "
+            f"--judge {flags.judge}: a {judge.kind} judge, which does not give the answers of "
             f"{subject.name}; name a judge that answers {answers_text}"
         )
     return judge
@@ -213,7 +213,7 @@ def _ask_judge(
     texts_by_row = ({name: row.get(column) for name, column in text_columns} for row in label_rows)
     answer_by_id: dict[str, JudgeAnswer] = {}
     with (
-        judge.open_client(keep_going=False, **asking_options(flags)) as client,
+        judge.open_client(keep_going=False, **request_options(flags)) as client,
         Progress(judge.name, len(label_rows), sys.stderr, budget=client.account.budget) as progress,
     ):
         judgements = judge.judge_rows(texts_by_row, client, seed=flags.seed)

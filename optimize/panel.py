@@ -46,7 +46,6 @@ from optimize.statistics.verdict_rates import Rate
 from optimize.task_flags import check_names, cost_lines, read_task
 from optimize.tuning.folder import JUDGE_FILE, REPORT_FILE, SUMMARY_FILE, write_json
 
-COMMAND_NAME = "dspy-judges panel"
 ABOUT = """\
 Join several judges in a panel, whose score is a weighted mean of its members'
 scores. If the panel is not clearly better, the best single judge ships. Both
@@ -137,8 +136,8 @@ class PanelRun:
 
 def parser() -> Parser:
     command_parser = Parser(
-        prog=COMMAND_NAME,
-        usage=f"{COMMAND_NAME} --data FILE JUDGE ... [options]",
+        prog="dspy-judges panel",
+        usage="%(prog)s --data FILE JUDGE ... [options]",
         description=ABOUT,
         epilog=EXAMPLES,
     )

@@ -55,7 +55,6 @@ from optimize.statistics.rows import scored_rows
 from optimize.statistics.verdict_rates import MIN_OUTPUTS_FOR_RATES, verdict_agreement
 from optimize.task_flags import read_judgements_by_id, read_task_on_all_outputs, task_on_all_outputs
 
-COMMAND_NAME = "dspy-judges plan"
 # Figures on fewer labelled documents are too uncertain to plan from. Then the plan is a first round
 # of random documents.
 MIN_LABELLED_DOCUMENTS, FIRST_ROUND_DOCUMENTS = 20, 30
@@ -65,7 +64,7 @@ ASSUMED_FAIL_SHARES = (0.05, 0.2, 0.5)
 
 def parser() -> Parser:
     command_parser = Parser(
-        prog=COMMAND_NAME,
+        prog="dspy-judges plan",
         description="How many documents to label next, and which, so that the true rate or mean\n"
         "and the judge's agreement with people have intervals of a given width. They are\n"
         "written in random order: it is fine to label only the first ones.",

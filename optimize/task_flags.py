@@ -19,10 +19,9 @@ from judges.cli.flags import (
     add_flags,
     constructed_labels_note,
     read_map_flags,
-    request_options,
     split_named_value,
 )
-from judges.client import ModelOptions, check_model_name, price_of
+from judges.client import check_model_name, price_of
 from judges.dimension import Comparison, Subject
 from judges.labels.cells import without_keys
 from judges.labels.readers import read_items
@@ -261,13 +260,6 @@ def check_names(judge_entries: Sequence[JudgeEntry]) -> None:
     for name, n_judges in Counter(entry.name for entry in judge_entries).items():
         if n_judges > 1:
             raise SettingsError(f"two judges are called {name}: name one, as in NAME={name}")
-
-
-def asking_options(flags: Namespace) -> ModelOptions:
-    """Return options for requests to judges' models, with the limits that all models share."""
-    options = request_options(flags)
-    options["max_calls"], options["max_cost"] = flags.max_calls, flags.max_cost
-    return options
 
 
 def cost_lines(judge_entries: Sequence[JudgeEntry], price: tuple[float, float] | None) -> list[str]:

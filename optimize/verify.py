@@ -14,7 +14,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from dspy_judges.errors import JudgesError, SettingsError
-from judges.cli.flags import Parser, add_model_flags, parse_count, split_named_value
+from judges.cli.flags import (
+    Parser,
+    add_model_flags,
+    parse_count,
+    request_options,
+    split_named_value,
+)
 from judges.terminal import DONE_EXIT_CODE
 from optimize.inputs.flags import (
     FLOOR_FIGURES,
@@ -42,9 +48,8 @@ from optimize.report.verification import (
     verification_json,
     verification_lines,
 )
-from optimize.task_flags import add_task_flags, asking_options, check_names, read_task
+from optimize.task_flags import add_task_flags, check_names, read_task
 
-COMMAND_NAME = "dspy-judges verify"
 ABOUT = """\
 Measure how far a judge, or a recording of its replies or scores, agrees with
 people: Spearman's rho, the accuracy on pairs, or for pass and fail the rates of
@@ -75,8 +80,8 @@ MAX_LOOKS = 100
 
 def parser() -> Parser:
     command_parser = Parser(
-        prog=COMMAND_NAME,
-        usage=f"{COMMAND_NAME} JUDGE | --replies FILE | --scores FILE [flags]",
+        prog="dspy-judges verify",
+        usage="%(prog)s JUDGE | --replies FILE | --scores FILE [flags]",
         description=ABOUT,
         epilog=EXAMPLES,
     )
@@ -148,7 +153,7 @@ def _verify_one(flags: Namespace, floors: Mapping[str, float]) -> CommandOutcome
     has_rate_floors = bool(floors.keys() - {"spearman"})
     if has_rate_floors and not is_two_valued(task.items().human):
         raise SettingsError("--min-tpr and --min-tnr need labels that say pass or fail")
-    (entry,) = ask_judges([entry], task, seed=flags.seed, **asking_options(flags))
+    (entry,) = ask_judges([entry], task, seed=flags.seed, **request_options(flags))
     if entry.scored_items is None:
         raise JudgesError(entry.why_unscored)
     measurement = Measurement(scored=entry.scored_items)
@@ -181,7 +186,7 @@ def _verify_swap(flags: Namespace) -> CommandOutcome:
             "sampling_weight, or verify each judge by itself, which uses the weights"
         )
     check_names(judge_entries)
-    judge_entries = ask_judges(judge_entries, task, seed=flags.seed, **asking_options(flags))
+    judge_entries = ask_judges(judge_entries, task, seed=flags.seed, **request_options(flags))
     # The judges that were asked come first, and the old judge comes last among them.
     names = [entry.name for entry in judge_entries]
     old_index = names.index(flags.against) if old_is_recorded else len(asked_judges) - 1

@@ -30,19 +30,20 @@ DEFAULT_MEAN_TEMPERATURE = 1.0
 # The model that `export` writes into the request for a judge that names no model.
 DEFAULT_EXPORT_LM = "openai/gpt-4.1-mini"
 JUDGE_HELP = "a catalogue name, a frozen judge's file, a run folder or FILE.yaml"
-# The flags that take one file with labels or scores; a second file is refused.
-_ONE_FILE_FLAGS = ("data", "labels", "annotations", "scores")
+# The flags that take one file of labels or scores, or one judge; a second one is refused.
+_ADVICE_IF_REPEATED = dict.fromkeys(
+    ("data", "labels", "annotations", "scores"), "the flag takes one file; join these files"
+) | {"judge": "name only one judge"}
 
 
 class _StoreAction(argparse._StoreAction):
-    """Stores a flag's value, and refuses a second file for a flag that takes one file."""
+    """Stores a flag's value, and refuses a second file or judge where one is taken."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, flag: str | None = None) -> None:
         earlier_value = getattr(namespace, self.dest, None)
-        if self.dest in _ONE_FILE_FLAGS and earlier_value not in (None, self.default, values):
-            raise argparse.ArgumentError(
-                self, f"{earlier_value} and {values}: the flag takes one file; join these files"
-            )
+        advice = _ADVICE_IF_REPEATED.get(self.dest)
+        if advice and earlier_value not in (None, self.default, values):
+            raise argparse.ArgumentError(self, f"{earlier_value} and {values}: {advice}")
         super().__call__(parser, namespace, values, flag)
 
 
@@ -235,6 +236,8 @@ def request_options(flags: argparse.Namespace) -> "ModelOptions":
         "max_tokens": flags.max_tokens,
         "reasoning_effort": flags.reasoning_effort,
         "concurrency": flags.concurrency,
+        "max_calls": flags.max_calls,
+        "max_cost": flags.max_cost,
     }
 
 

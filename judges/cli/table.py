@@ -226,7 +226,7 @@ def _open_session(run: TableRun, *, is_last: bool = False) -> Iterator[Session]:
     flags, lms = run.flags, run.estimate.lms
     store_path = _store_path(flags.out) if run.external_lms else None
     options = request_options(flags)
-    options |= {"max_calls": flags.max_calls, "max_cost": flags.max_cost, "store": store_path}
+    options["store"] = store_path
     with exclusive_lock(flags.out), Session(keep_going=False, lms=lms, **options) as session:
         store = session.store
         if store is not None:
@@ -338,7 +338,8 @@ def _run_batch_step(run: TableRun) -> bool:
         if batch.state.batch_id is None:
             # The batch takes the place of the model, and writes all requests to a new file. An
             # existing file of requests may be incomplete, or from another run.
-            recording_session = Session(models={lms[0]: batch}, **request_options(flags))
+            options = request_options(flags) | {"max_calls": None, "max_cost": None}
+            recording_session = Session(models={lms[0]: batch}, **options)
             with recording_session, closing(_judge_rows(run, recording_session)) as judged_rows:
                 for _ in judged_rows:
                     pass

@@ -132,7 +132,7 @@ def run_and_print(
         if getattr(flags, "scale", None) is None:  # the file of --map may have a scale
             flags.scale = read_options(read_map_flags(flags.map)).scale
         outcome = compute_outcome(flags)
-        if flags.json:
+        if getattr(flags, "json", False):
             # This import is slow, and --help does not need it.
             from optimize.figures.as_json import json_text
 
