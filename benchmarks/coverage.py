@@ -1,32 +1,25 @@
-"""How often 95 % intervals hold the truth: python benchmarks/coverage.py [--simulations 1000].
+"""How often 95 % intervals contain the truth: python benchmarks/coverage.py [--simulations 1000].
 
 `--only systems` prints differences of systems, means of the given outputs, and how many pairs of
-SummEval's systems they tell apart; `--only floors` how often an equally good judge passes, on as
-many new labels, the floors that `verify` offers for it; `--only looks` how often a judge at its
-floor passes `verify --looks N` in any look, and a better one; `--only intervals` all other
-intervals.
+SummEval's systems they tell apart; `--only intervals` all other intervals.
 
 Every simulation draws documents anew (at system level systems, too): clustered, tied, three
 annotators, 5 % failed judgements. The truth is the figure on very many. Printed is the share of
-intervals that hold the truth, of those that are not withheld: * is outside 93-97 %, "none" where
+intervals that contain the truth, of those that are not withheld: * is outside 93-97 %, "none" where
 more than nine of ten are withheld.
 """
 
 import argparse
-import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from itertools import product
 from typing import Any
 
 import numpy as np
 from summeval import MODELS, labelled, recorded
-from swaps import ALIKE, draws
 
 from optimize.statistics.contrasts import contrast_judges
 from optimize.statistics.correlations import Level, correlation, system_level
-from optimize.statistics.floor import interval_for_looks, suggested_floors
 from optimize.statistics.human import one_annotator
 from optimize.statistics.intervals import Interval, Matrix, Vector
 from optimize.statistics.mean_estimates import MeanEstimate, estimate_mean, system_differences
@@ -44,12 +37,6 @@ Cuts = tuple[float, ...]
 # Where the ratings of a scale begin, of a quality that is about normal.
 EVEN, MOSTLY_5 = (-1.3, -0.5, 0.5, 1.3), (-2.2, -1.9, -1.5, -0.8)
 MOST_PASS = (-1.28,)
-SIZES: list[int] = np.geomspace(40, 400, 8).round().astype(int).tolist()
-# How many looks there are, and for how many each is taken.
-LOOKS = ((1, 1), (2, 2), (4, 4), (8, 8), (4, 1), (8, 1))
-MANY = 800_000  # documents of the sample that says what a judge's rho is
-# A judge's figure on the first documents of some, by how many these are, drawn anew.
-Draw = Callable[[np.random.Generator, int], Any]
 # Judges a and b, what each annotator gave and their mean, document and system.
 Rows = tuple[Vector, Vector, Matrix, Vector, Vector, Vector]
 
@@ -185,133 +172,6 @@ def print_told_apart(draws: int) -> None:
         print(f"  {model:<16}", *(f"{share:.3f}" for share in np.mean(counts, axis=0)), flush=True)
 
 
-def floors_held(of: Callable[[np.random.Generator, int], Any], simulations: int) -> str:
-    """How often floors are offered at 60, 120, 400 labels, and how often they hold again."""
-    texts = []
-    for n in (60, 120, 400):
-        rng, held = np.random.default_rng((3, n)), []
-        for _ in range(simulations):
-            (floors, _), (_, again) = of(rng, n), of(rng, n)
-            ends = [each.interval.low if each.interval else -1.0 for each in again]
-            if floors:
-                held.append(all(map(operator.ge, ends, floors.values())))
-        share = f"{np.mean(held):.3f}" if len(held) >= simulations / 10 else " none"
-        texts.append(f"{share} of {len(held) / simulations:4.0%}")
-    return "  ".join(texts)
-
-
-def rated_judge(
-    noise: float, cuts: Cuts, outputs: int, rng: np.random.Generator, n: int
-) -> tuple[Vector, Vector, Vector]:
-    """A judge's and people's ratings of outputs of `n` documents, and the documents."""
-    quality = rng.normal(size=n * outputs)
-    judge, human = (
-        np.searchsorted(cuts, quality + spread * rng.normal(size=n * outputs))
-        for spread in (noise, 0.5)
-    )
-    return judge, human, np.repeat(np.arange(n), outputs)
-
-
-def ranked(noise: float, cuts: Cuts, outputs: int, rng: np.random.Generator, n: int) -> Any:
-    """The rho of a judge on `n` documents; no interval where that may be chance."""
-    level: Level = "summary" if outputs > 1 else "dataset"
-    rho = correlation(level, *rated_judge(noise, cuts, outputs, rng, n))
-    shown = rho if rho.interval and rho.interval.low > 0 else replace(rho, interval=None)
-    return suggested_floors(shown), [shown]
-
-
-def passed(
-    rates: Sequence[float], outputs: int, alike: float, rng: np.random.Generator, n: int
-) -> Any:
-    """Both rates of a judge on `n` documents; none where its balanced accuracy may be a coin's."""
-    base, tpr, tnr = rates
-    labels, right = (draws(rng, (n, outputs), alike).ravel() for _ in range(2))
-    people = labels < base
-    judge = np.where(people, right < tpr, right >= tnr)
-    card = verdict_agreement(scored_rows(judge, people, np.arange(n * outputs) // outputs))
-    balanced = card.balanced_accuracy.interval
-    is_known = balanced is not None and balanced.low > 0.5
-    return suggested_floors(card) if is_known else {}, [card.tpr, card.tnr]
-
-
-def print_floors(simulations: int) -> None:
-    """Print how often equally good judges hold the floors, and how often some are offered."""
-    print("floors held again, where offered; 60, 120, 400 documents")
-    for name, cuts in {"1 to 5": EVEN, "mostly 5": MOSTLY_5}.items():
-        for outputs, noise in product((1, 4), (0.3, 1.0, 2.0)):
-            held = floors_held(partial(ranked, noise, cuts, outputs), simulations)
-            print(f"  {f'rho, {name}, {outputs} a document, noise {noise}':<40}", held, flush=True)
-    half, most = ((0.5, 0.9, 0.8), (0.5, 0.8, 0.7)), ((0.8, 0.9, 0.8), (0.8, 0.95, 0.6))
-    for rates in (*half, *most, (0.9, 0.97, 0.8)):
-        for outputs, alike in ((1, 0), (4, 0), (4, 0.7), (8, 0.7)):
-            held = floors_held(partial(passed, rates, outputs, alike), simulations)
-            name = "pass {}, TPR {}, TNR {}".format(*rates)
-            name += f", {outputs} {'alike ' if alike else ''}a document"
-            print(f"  {name:<46}", held, flush=True)
-
-
-def looks_passed(draw: Draw, least: float, rng: np.random.Generator) -> list[bool]:
-    """Whether a new judge reaches its floor in any of the looks."""
-    figure = cache(draw(rng, SIZES[-1]))
-    held = []
-    for looks, taken in LOOKS:
-        sizes = SIZES[8 // looks - 1 :: 8 // looks]
-        ends = [interval_for_looks(figure(size), taken) for size in sizes]
-        held.append(any(end is not None and end.low >= least for end in ends))
-    return held
-
-
-def rate_of(share: float, outputs: int, alike: float, rng: np.random.Generator, n: int) -> Any:
-    """A judge's TPR on the first documents of `n`, by how many these are."""
-    right = (draws(rng, (n, outputs), alike) < share).ravel()
-    document = np.arange(right.size) // outputs
-
-    def first(documents: int) -> Any:
-        some = slice(documents * outputs)
-        return verdict_agreement(
-            scored_rows(right[some], np.ones(right[some].size), document[some])
-        ).tpr
-
-    return first
-
-
-def rho_of(noise: float, outputs: int, rng: np.random.Generator, n: int) -> Any:
-    """A judge's rho on the first documents of `n`, by how many these are."""
-    rows = rated_judge(noise, EVEN, outputs, rng, n)
-    level: Level = "summary" if outputs > 1 else "dataset"
-
-    def first(documents: int) -> Any:
-        return correlation(level, *(column[: documents * outputs] for column in rows))
-
-    return first
-
-
-def worlds_of_looks() -> dict[str, tuple[Draw, Draw, float]]:
-    """Judges at a floor and above it, and the floor."""
-    judges: dict[str, tuple[Draw, Draw, float]] = {}
-    for outputs, alike, good in ((1, 0, 0.86), (4, 0, 0.83), (4, ALIKE, 0.85)):
-        at, above = (partial(rate_of, share, outputs, alike) for share in (0.8, good))
-        judges[f"TPR .8, {outputs} {'alike ' if alike else ''}a document"] = at, above, 0.8
-    for outputs, noise in product((1, 4), (0.5, 1.5)):
-        at, above = (partial(rho_of, each, outputs) for each in (noise, 0.8 * noise))
-        floor, better = (of(np.random.default_rng(1), MANY)(MANY).value for of in (at, above))
-        judges[f"rho {floor:.2f} ({better:.2f}), {outputs} a document"] = at, above, floor
-    return judges
-
-
-def print_looks(simulations: int) -> None:
-    """Print how often judges at a floor and (in brackets) above it pass, by the number of looks."""
-    print("| floor | 1 look | 2 looks | 4 looks | 8 looks | 4 as one | 8 as one |")
-    print("|---" * 7 + "|")
-    for name, (at, above, floor) in worlds_of_looks().items():
-        false, power = (
-            np.mean([looks_passed(of, floor, rng) for _ in range(simulations)], axis=0)
-            for of, rng in ((at, np.random.default_rng(4)), (above, np.random.default_rng(4)))
-        )
-        cells = [f"{a:.3f} ({b:.2f})" for a, b in zip(false[:4], power[:4], strict=True)]
-        print(f"| {name} | {' | '.join(cells)} | {false[4]:.3f} | {false[5]:.3f} |", flush=True)
-
-
 def read(found: Mapping[str, Any]) -> Figures:
     """The value and interval of each."""
     return {n: f if isinstance(f, tuple) else (f.value, f.interval) for n, f in found.items()}
@@ -371,7 +231,7 @@ def all_tables() -> Iterator[tuple[str, str, Any, Sequence[int], int]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--simulations", type=int, default=1000)
-    parser.add_argument("--only", choices=("intervals", "systems", "floors", "looks"))
+    parser.add_argument("--only", choices=("intervals", "systems"))
     flags = parser.parse_args()
     for kind, *table in all_tables():
         if flags.only in (None, kind):
@@ -379,10 +239,6 @@ def main() -> None:
     if flags.only in (None, "systems"):
         print("told apart: paired, two intervals, labels alone, all together, given; coverage")
         print_told_apart(flags.simulations // 10)
-    if flags.only in (None, "floors"):
-        print_floors(flags.simulations)
-    if flags.only in (None, "looks"):
-        print_looks(flags.simulations)
 
 
 if __name__ == "__main__":
