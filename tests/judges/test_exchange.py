@@ -9,7 +9,6 @@ from urllib.request import Request, urlopen
 
 import pytest
 from judge_cases import FULL, KINDER, PAIR, PAIRED, ROW, WEIGHED
-from openai_server import WITHHELD, some_faults
 from page_code import LM, code_under, prepare
 from page_code import ROWS as PAGE_ROWS
 from processes import run_python
@@ -99,16 +98,6 @@ def test_a_decision_model_is_asked_by_its_state_and_questions(form, decision_ser
         assert [in_an_engine(judge, row, url, "answers") for row in rows] == judgements
         judgement = judge.read(rows[0], ["no JSON"], [{"rating": {"type": "score"}}])
         assert judgement["failure"]
-
-
-@pytest.mark.parametrize("fault", WITHHELD)
-def test_what_holds_no_judgement_fails_for_the_clients_reason(fault, openai_server):
-    openai_server.fault = some_faults(1.0, [fault], once=False)
-    judge = CHAT["one"][0].with_model("openai/judge-1")
-    (judgement,) = judge.judge_all(ROWS[:1], max_tokens=512)
-    read = in_an_engine(judge, ROWS[0], f"{openai_server.url}/chat/completions", "choices")
-    assert read["failure"] == judgement.failure
-    assert read["score"] is None
 
 
 def test_a_row_that_cannot_be_judged_has_no_request_and_says_why():

@@ -192,15 +192,6 @@ def test_what_a_frozen_judge_was_not_measured_with_is_noted_or_refused(openai_se
     assert "note: fluency was frozen for embedded" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("shipped", "has_note"), [("tuned", True), ("seed", False)])
-def test_a_judge_that_constructed_labels_taught_says_so_when_it_is_used(shipped, has_note, capsys):
-    data = {"name": "labels", "sha256": "0" * 64, "constructed": True}
-    judge = freeze("judge.json", data=data, shipped=shipped)
-    assert main(["score", judge, "--data", "in.csv", "--out", "o.csv"]) == 0
-    err = capsys.readouterr().err
-    assert ("note: fluency was tuned on constructed labels" in err) == has_note
-
-
 def test_a_taken_column_is_kept_and_rows_without_ids_are_numbered(openai_server, capsys):
     Path("in.csv").write_text("text,fluency\ns0,4\n")
     ask = ["score", "fluency", "--data", "in.csv", "--map", "summary=text", *LM, "--out"]

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from command_runs import json_of, run
 from files import read_jsonl, write_jsonl
-from judge_cases import COHERENCE, DEADLINE, HELPFUL, PAIR, PAIRED, RELEVANCE, ROW, TONE, WEIGHED
+from judge_cases import DEADLINE, PAIR, PAIRED, ROW, TONE, WEIGHED
 from refusals import refuses
 
 import judges
@@ -76,25 +76,6 @@ def test_a_bad_question_of_a_definition_is_one_clear_line(text, why):
 RATED = [
     name for name in catalog.SUBJECT_BY_NAME if isinstance(catalog.find_subject(name), Dimension)
 ]
-
-
-def test_siblings_judge_the_same_text_by_the_same_source():
-    def names(name: str) -> list[str]:
-        return [
-            question.name for question in same_publication_questions(catalog.find_subject(name))
-        ]
-
-    assert names("relevance") == ["coherence", "consistency", "fluency"]
-    assert names("fluency") == ["coherence", "consistency", "relevance"]
-    assert names("tldr_concise") == []
-    first = same_publication_questions(RELEVANCE)[0]
-    assert (first.text, first.answers) == (COHERENCE.definition, (1, 2, 3, 4, 5))
-    assert first.anchors == COHERENCE.anchors
-    assert (
-        same_publication_questions(HELPFUL)
-        == same_publication_questions(replace(RELEVANCE, definition="mine"))
-        == ()
-    )
 
 
 # The embedded model.

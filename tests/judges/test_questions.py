@@ -43,17 +43,6 @@ def judge_row(judge: Judge, row: Mapping[str, str], *say: str | Reply | Behave) 
     return judgement
 
 
-# Asking.
-def test_questions_stand_after_the_reasoning_and_before_the_answer():
-    system, user = PLAIN.template()
-    names = [field.name for field in PLAIN.prompt.output_fields]
-    assert names == ["rationale", "deadline", "tone", "rating"]
-    assert "- deadline (yes or no): does the reply say until when to ask\n" in system["content"]
-    assert "- tone (1, 2 or 3): how friendly it is (1 = rude)\n" in system["content"]
-    headers = ", then ".join(f"[[ ## {name} ## ]]" for name in names)
-    assert f"Reply with {headers}, each on its own line" in user["content"]
-
-
 @pytest.mark.parametrize(
     ("question", "why"),
     [

@@ -55,17 +55,6 @@ def judge_replies(plan: SamplingPlan, prompt: Prompt, *replies: Reply) -> Judgem
     return judgement_from_contents(plan, samples, failures)
 
 
-def test_the_mean_leaves_unparsable_samples_out_and_counts_them():
-    plan = SamplingPlan(kind="mean", samples=4, temperature=2.0)
-    result = judge_replies(plan, BARE, *(Reply(text=text) for text in ("4", "5", "uh", "4")))
-    assert result.score == pytest.approx(13 / 3)
-    assert result.distribution == {4: 2 / 3, 5: 1 / 3}
-    assert (result.rating, result.samples, result.unparsable) == (None, 3, 1)
-    texts = ("pass", "fail", "pass", "pass")
-    result = judge_replies(plan, SAFE.prompt(), *(Reply(text=text) for text in texts))
-    assert (result.score, result.distribution) == (0.75, {0: 0.25, 1: 0.75})
-
-
 FOUR = token("4", {"4": 0.75, "3": 0.25})
 OTHER_FOUR = token("4", {"4": 0.5, "2": 0.5})
 SPELLINGS = {"4": 0.3, " 4": 0.2, "four": 0.05, "▁Four": 0.05, "5": 0.2, "The": 0.1, "7": 0.1}

@@ -17,9 +17,7 @@ from judges.prompt import NOT_GIVEN_TEXT
 from optimize.items import Item, Items
 from optimize.search.candidates import Candidate, draw_demo_set
 from optimize.search.evidence import (
-    MAX_DOCUMENTS_SHOWN,
     MAX_EVIDENCE_LENGTH,
-    MAX_OUTPUTS_OF_DOCUMENT,
     JudgedItems,
 )
 from optimize.search.problem import SearchOptions
@@ -82,16 +80,6 @@ def test_no_quoted_text_can_look_like_a_line_of_the_evidence():
 def judged_world(items, scored=None):
     judgements = [each.judgement for each in judge(SEED, (scored or items).items)]
     return JudgedItems(items, judgements, SEED)
-
-
-def test_versions_of_the_evidence_show_different_documents():
-    items = world(40)
-    first, second = judged_world(items).write_evidence([rng(1), rng(2)])
-    assert first.count("\nDocument ") == second.count("\nDocument ") == MAX_DOCUMENTS_SHOWN
-    assert first.count("\n- people") == MAX_DOCUMENTS_SHOWN * MAX_OUTPUTS_OF_DOCUMENT
-    assert "Document 1 (5 of 8):" in first
-    assert first != second
-    assert judged_world(items).write_evidence([rng(1)]) == [first]
 
 
 @pytest.mark.parametrize("length", [100, 3000, 30_000])

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from search_world import SEED, Watch, rate, search, world, written_search
+from search_world import Watch, rate, search, world
 
 from optimize.search import gate, power
 from optimize.search.candidates import Candidate
@@ -195,16 +195,6 @@ def test_the_chance_of_a_gain_depends_on_level_and_labels():
     ):
         promise, _ = power.power_text(labels, labels, search_goal=goal)
         assert f"a chance of {chance:.0%};" in promise
-
-
-@pytest.mark.parametrize(("share", "ships"), [(0.03, True), (0.3, False)])
-def test_a_finalist_that_often_fails_does_not_ship(share, ships):
-    watch = Watch(
-        lambda prompt, item: prompt != SEED and random_generator(0, item.id).random() < share
-    )
-    result = written_search(world(16), world(14, first=100), by=watch)[0]
-    assert result.decision.ships == ships
-    assert (result.tuned_candidate.instruction == SEED.instruction) != ships
 
 
 # A judge that shows all labels: versions of it judge the documents that it shows.

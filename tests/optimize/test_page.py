@@ -160,22 +160,6 @@ def test_verdicts_and_pairs_are_counted_by_peoples_labels():
     assert differ == ("annotators differ", "100%", "1")
 
 
-def test_dot_charts_of_one_scale_have_a_diagonal():
-    # System x: people say 1 and 5, and the judge scored the first alone.
-    dots, systems = charts.dot_charts(
-        outputs([1, 2, NAN, 4], [[1], [3], [5], [5]], "aabb", systems="xyxy")
-    )
-    # From 1 - .24 to 5 + .24: 1 stands at .24 of 4.48, and both sides on one scale.
-    assert dots.dots[0] == (5.36, 5.36, "")
-    assert dots.has_diagonal
-    assert dots.x_ticks[0] == (5.36, "1")
-    # Both means of a system are over the outputs that the judge scored.
-    (x, y, name), (*_, other_name) = systems.dots
-    assert (x, name, other_name) == (y, "x", "y")
-    (other,) = charts.dot_charts(outputs([1, 2, 3], [[0], [0.5], [1]], "aab"))
-    assert not other.has_diagonal
-
-
 def test_a_comparison_draws_each_figure_with_its_interval():
     figures = {"a": gain(0.75, 0.65, 0.85), "b": gain(NAN)}
     (chart,) = charts.interval_charts(figures, "rho")

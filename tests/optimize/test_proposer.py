@@ -2,13 +2,12 @@
 
 import pytest
 from behaving_model import Model
-from search_world import SEED, problem_of, search, world
+from search_world import SEED, problem_of, world
 
 from judges.client.budget import Budget
 from judges.judgement import NoScoreError
 from optimize.search.candidates import MAX_INSTRUCTION_LENGTH
 from optimize.search.evidence import write_evidence
-from optimize.search.problem import SearchOptions
 from optimize.search.proposer import Proposer, read_instruction
 from optimize.statistics.intervals import random_generator
 
@@ -77,15 +76,6 @@ def reply(instruction):
     return f"{ANALYSIS}\n{HEADER}\n{instruction}\n\n[[ ## completed ## ]]"
 
 
-def test_a_reply_is_charged_and_its_instruction_is_used():
-    fresh, faults, model, _ = propose([reply(TEXT)])
-    assert (fresh, faults, model.calls) == ([TEXT], [], 1)
-    (prompt,) = model.prompts
-    assert '{"instruction": "Rate it.", "rho": 0.25}' in prompt
-    assert "Document 1" in prompt
-    assert model.samplings[0].temperature == 1.0
-
-
 COPIED = world(1).items[0].texts["text"]
 
 
@@ -125,11 +115,3 @@ def test_a_useless_proposer_is_not_asked_again():
     # Each round asks, and asks again with the fault named.
     assert calls == [2, 4, 4]
     assert [line.endswith("asks for no more instructions") for line in lines] == [False, True]
-
-
-def test_a_limit_without_a_proposal_is_called_too_small():
-    model = Model(lambda *_: f"{HEADER}\n{TEXT}")
-    account = Budget(max_calls=0).account()
-    outcome = search(*HALVES, proposer=model, account=account, options=SearchOptions(max_demos=0))
-    assert outcome.result.decision.limit_reached
-    assert "The limit was too small to try more candidates." in outcome.result.decision.why

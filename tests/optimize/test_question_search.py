@@ -165,14 +165,6 @@ def test_decisive_questions_are_found_weighted_and_shipped():
     assert [len(trial["questions"]) for trial in outcome.of_stage("questions")] == [4, 4]
 
 
-def test_each_question_is_asked_once_per_output():
-    watch = Watch(by=judge)
-    assert search(6, by=watch).trials
-    keys = {(tuple(prompt.question_fields), item.id) for prompt, item in watch.requests}
-    # The untuned judge, all questions, and the useful ones.
-    assert len(watch.requests) == len(keys) == 3 * 12 * 8
-
-
 def test_with_shuffled_labels_no_questions_ship():
     n_ships = 0
     for n in range(7):

@@ -14,7 +14,6 @@ from rated_programs import INPUTS, ROWS, compile_with
 
 import judges
 from dspy_judges.errors import JudgesError
-from judges.definition import make_dimension
 from optimize import RankOptimizer
 from optimize.tuning.program import UserProgram
 
@@ -253,18 +252,6 @@ def test_the_compiled_program_scores_by_weights(outputs, answers, intercept, slo
     # It can be tuned again: the answer is known and the weights are its own.
     again = UserProgram(program.tuned_copy(prompt, weights))
     assert (again.rated_answer, again.weights.slopes) == (program.rated_answer, slopes)
-
-
-def test_a_verdict_program_with_weights_gets_the_tuned_threshold():
-    safe = make_dimension("safe", ("pass", "fail"), ["text"], "is it safe")
-    weights = judges.AnswerWeights(intercept=0.0, slopes={"calm": 0.4, "verdict": 0.6})
-    calm = judges.Question(name="calm", text="is it calm")
-    judge = replace(judges.Judge.of(safe, questions=[calm]), weights=weights)
-    program = UserProgram(judge.program())
-    items = program.read_examples(TWO_TEXTS, None, None)
-    tuned = program.tuned_copy(program.describe_judge(items)[1], None, 0.7)
-    again = judges.Judge.from_program(tuned, safe)
-    assert (again.weights, again.threshold) == (weights, 0.7)
 
 
 def test_the_code_on_the_page_about_dspy_runs_unchanged(server, here, monkeypatch):
