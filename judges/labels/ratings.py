@@ -50,6 +50,8 @@ _LOW_IS_BEST_WORDS = {
     *("rank", "ranking", "rang", "platz", "severity", "schweregrad"),
     *("note", "noten", "schulnote", "zensur"),
 }
+# On one scale, an annotator's highest of five ratings or more is rarely below a fifth of another's.
+_MIN_RATINGS_FOR_SCALE, _MAX_SCALE_RATIO = 5, 5
 # Maps each annotator's name to their rating of an output. The key None stands for a rating without
 # a name, which may be the mean of several annotators' ratings.
 RatingsByAnnotator = dict[str | None, float]
@@ -107,6 +109,7 @@ def read_ratings(roles: Roles, problems: Problems) -> TableRatings:
         _check_scale_direction(roles.options.value_by_word, names, reader, problems)
         if words := reader.words_for_1_and_0:
             verdict_words[dimension] = words
+        _check_one_scale(dimension, ratings_by_output.values(), problems)
     if roles.has_row_per_annotator:
         # Sort the ratings by annotator, so that the order of the rows has no effect.
         for ratings in ratings_by_output.values():
@@ -128,6 +131,29 @@ def _annotator_name(roles: Roles, cell: RatingCell, ratings: RatingsByAnnotator)
         raise UnreadableError("twice", fault, "keep one of the two ratings", cell.value)
     numbers = map(str, itertools.count(len(ratings) + 1))
     return cell.annotator or next(number for number in numbers if number not in ratings)
+
+
+def _check_one_scale(
+    dimension: str, all_ratings: Iterable[RatingsByDimension], problems: Problems
+) -> None:
+    """Add a note if one annotator's highest rating far exceeds another's, as on another scale."""
+    ratings_by_annotator: dict[str, list[float]] = defaultdict(list)
+    for ratings in all_ratings:
+        for annotator, rating in ratings.get(dimension, {}).items():
+            ratings_by_annotator[str(annotator)].append(rating)
+    highest_ratings = sorted(
+        (max(ratings), annotator)
+        for annotator, ratings in ratings_by_annotator.items()
+        if len(ratings) >= _MIN_RATINGS_FOR_SCALE
+    )
+    if len(highest_ratings) < 2:
+        return
+    (low, low_name), *_, (high, high_name) = highest_ratings
+    if 0 < _MAX_SCALE_RATIO * low < high:
+        problems.notes.append(
+            f"{dimension}: the highest rating by {excerpt(low_name)} is {low:g}, and by "
+            f"{excerpt(high_name)} {high:g}; if they used different scales, convert one"
+        )
 
 
 def _check_user_words(

@@ -132,6 +132,14 @@ def test_several_columns_have_one_annotator_each(dimensions):
     assert "'document': is mapped to 2 columns" in message
 
 
+def test_annotators_who_may_have_used_different_scales_are_told():
+    rows = [output(str(n), charm=[1 + n % 5, 20 * (n % 6)]) for n in range(12)]
+    note = "charm: the highest rating by '1' is 5, and by '2' 100; if they used different scales"
+    assert any(map(note.__lt__, data.read_labels(rows).notes))
+    alike = [output(str(n), charm=[n % 2, n % 5]) for n in range(12)]
+    assert not any("different scales" in note for note in data.read_labels(alike).notes)
+
+
 HEADER = "id,document,summary,system,worker,relevance,fluency,comment,seen\n"
 TWO_ROWS_OF_A = "a,One,Short,s1,ann,1,5,so so,May\na,One,Short,s1,bob,3,,fine,June\n"
 ROWS_OF_B_AND_C = "b,One,Other,s2,ann,4,4,,May\nc,Two,Short,s1,bob,5,2,yes,May\n"
