@@ -210,8 +210,17 @@ class Columns:
         return tuple(self.of_kind(self.except_for(used_columns), "rating"))
 
 
-def with_existing_columns(options: ReadOptions, table: Table) -> ReadOptions:
-    """Return the options without each --map that names a column of another table."""
+def without_missing_columns(
+    options: ReadOptions, table: Table, names: Collection[str] | None = None
+) -> ReadOptions:
+    """Return the options without each --map whose columns the table lacks.
+
+    `names` are the names that need no column in this table; by default, no name needs one.
+    """
     columns = Columns(table, options)
-    existing = {name: c for name, c in columns.by_name.items() if all(map(columns.has, c))}
-    return replace(options, columns_by_name=existing)
+    kept_columns = {
+        name: user_columns
+        for name, user_columns in columns.by_name.items()
+        if all(map(columns.has, user_columns)) or (names is not None and name not in names)
+    }
+    return replace(options, columns_by_name=kept_columns)

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 
 from judges.labels.cells import KEY_SEPARATOR, as_list, first_value, is_blank, objects_in, value_at
-from judges.labels.columns import Columns, with_existing_columns
+from judges.labels.columns import Columns, without_missing_columns
 from judges.labels.names import is_comment_name, is_source_or_output
 from judges.labels.options import ReadOptions
 from judges.labels.tool_exports import LABEL_EXPORTS, PLACES, LabelExport
@@ -59,7 +59,7 @@ class _ExportReader:
         # The number of labels or outputs that were left out, by the reason.
         self._n_left_out = Counter[str]()
         self._rows = [*filter(self._keep_row, table.rows)]
-        columns = Columns(table, with_existing_columns(options, table))
+        columns = Columns(table, without_missing_columns(options, table))
         self._user_names = columns.by_name.keys()
         # The columns that the user names with --map keep their names and cells.
         user_columns = {*map(columns.outer_name, columns.mapped)}

@@ -188,14 +188,12 @@ def check_rating_columns(
     """
     for dimension, names in rating_columns.uncertain.items():
         map_flags = [map_flag(dimension or name, [name]) for name in names]
-        fault, advice = "may hold the labels", f"if it does, say so with {map_flags[0]}"
+        advice = f"say which do, as in {' or '.join(map_flags[:3])}"
         if len(names) > 1:
-            fault, advice = "may each hold the labels", f"name those that do: {' '.join(map_flags)}"
-            if dimension:
-                advice = f"say which, as in {' or '.join(map_flags[:3])}"
             joined_flag = map_flag(dimension or "NAME", names)
             advice += f"; or if each column is one annotator's, join them by {joined_flag}"
-        problems.add("labels", f"{joined_names(names)} {fault}", advice, field=dimension or None)
+        fault = f"{joined_names(names)} may hold the labels"
+        problems.add("labels", fault, advice, field=dimension or None)
     for dimension, names in without_keys(rating_columns.by_dimension, columns.by_name).items():
         if len(names) > 1:
             names_text = joined_names(names)

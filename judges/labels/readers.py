@@ -5,12 +5,11 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from itertools import filterfalse
 from pathlib import Path
 
 from dspy_judges.startup import PROJECT_FOLDER
 from judges.labels.cells import without_keys
-from judges.labels.columns import VOTE_COLUMNS, Columns, with_existing_columns
+from judges.labels.columns import VOTE_COLUMNS, Columns, without_missing_columns
 from judges.labels.conversations import table_with_texts
 from judges.labels.export_reader import convert_tool_export
 from judges.labels.names import is_text_name
@@ -182,11 +181,9 @@ def _read_items(
     if not options.reads_labels:
         options = _without_missing_labels(table, options, problems)
     if annotations is not None:
-        # With --map, the user may name columns of both files. Leave out those of the second file.
-        own_columns = with_existing_columns(options, table).columns_by_name
-        other_columns = without_keys(annotations.roles.columns.by_name, own_columns)
-        user_columns = without_keys(options.columns_by_name, other_columns)
-        options = replace(options, columns_by_name=user_columns)
+        # With --map, the user may name columns of both files.
+        names_in_other_file = annotations.roles.columns.by_name.keys()
+        options = without_missing_columns(options, table, names_in_other_file)
     roles = infer_roles(with_latest_labels(table, options, problems), options, item_kind)
     if not roles.are_pairs and annotations is None:
         _check_outputs(roles)
@@ -222,17 +219,12 @@ def _without_missing_labels(table: Table, options: ReadOptions, problems: Proble
 
     A mapping file may name columns that the rows will only have once people have labelled them.
     """
-    columns = Columns(table, options)
-    missing_by_name = {
-        name: missing_columns
-        for name, user_columns in columns.by_name.items()
-        if (missing_columns := [*filterfalse(columns.has, user_columns)])
-        and not (is_text_name(name) or name in _UNLABELLED_ROLES)
-    }
-    for name, missing_columns in missing_by_name.items():
-        note = f"{name} is not read: there is no column {joined_names(missing_columns)}"
-        problems.notes.append(note)
-    return replace(options, columns_by_name=without_keys(columns.by_name, missing_by_name))
+    user_columns = Columns(table, options).by_name
+    label_names = [n for n in user_columns if not (is_text_name(n) or n in _UNLABELLED_ROLES)]
+    options = without_missing_columns(options, table, label_names)
+    for name, columns in without_keys(user_columns, options.columns_by_name).items():
+        problems.notes.append(f"{name} is not read: there is no column {joined_names(columns)}")
+    return options
 
 
 def _plain_table(table: Table, options: ReadOptions, problems: Problems) -> Table:
@@ -250,8 +242,9 @@ def _read_annotations_file(options: ReadOptions, problems: Problems) -> TableRat
         options = replace(options, texts=(), annotations=None)
         table = _plain_table(table, options, problems)
         # With --map, the user may name columns of both files.
-        options = with_existing_columns(options, table)
+        options = without_missing_columns(options, table)
         roles = infer_roles(with_latest_labels(table, options, problems), options, "outputs")
+        problems.extend(roles.problems)
         columns = roles.columns
         if columns.find("id") is None:
             fault = f"has no column of ids; the columns are {columns.names_text}"
