@@ -1,7 +1,6 @@
 """What holds for every optimizer: `rank` with a proposer and without one, and `gepa`."""
 
 import re
-from dataclasses import replace
 from functools import cache
 from itertools import product
 
@@ -10,14 +9,11 @@ import pytest
 from behaving_model import Model
 from search_world import SEED, Watch, problem_of, rate, search, shuffle, world, write_instruction
 
-import judges
 from judges.client.budget import Budget
-from judges.judge import Judge
 from judges.protocol import FatalModelError
-from optimize.search.candidates import MAX_INSTRUCTION_LENGTH
 from optimize.search.gepa import document_scores, explore
 from optimize.search.problem import SearchOptions, objective
-from optimize.testing import QUALITIES, WARMTH
+from optimize.testing import QUALITIES
 
 TRAIN, DEV = world(16), world(12, first=100)
 WRITTEN = ("rank", "gepa")
@@ -42,18 +38,6 @@ def whole(name):
 
 every = pytest.mark.parametrize("name", [*WRITTEN, "labels"])
 writers = pytest.mark.parametrize("name", WRITTEN)
-
-
-@every
-def test_every_optimizer_returns_a_complete_judge_that_can_be_saved(name, tmp_path):
-    result = whole(name)[0].result
-    assert result.n_tried
-    prompt = result.tuned_candidate.prompt(SEED)
-    replace(Judge.of(WARMTH), prompt=prompt).save(tmp_path / "judge.json")
-    copy = judges.load(tmp_path / "judge.json")
-    assert copy.prompt == prompt
-    assert 0 < len(prompt.instruction) <= MAX_INSTRUCTION_LENGTH
-    assert (prompt.input_fields, prompt.answer_field) == (SEED.input_fields, SEED.answer_field)
 
 
 @writers
