@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from command_runs import run
-from files import write_jsonl
+from files import file_of, write_jsonl
 from processes import TIMEOUT, run_python, start_command
 from rating_files import weather_rows
 
@@ -141,3 +141,10 @@ def test_ctrl_c_ends_a_command_that_is_loading():
     with exit_on_ctrl_c():
         assert signal.getsignal(signal.SIGINT) is not before
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_module_that_hides_judges_is_named_in_one_line(here):
+    file_of("", "judges.py")
+    process = run_python("-c", "import optimize; optimize.measure", env={"PYTHONPATH": str(ROOT)})
+    hides = f"{here / 'judges.py'} hides the package 'judges' of dspy-judges; rename that file"
+    assert process.stderr.splitlines()[-1] == f"ImportError: {hides}"

@@ -10,6 +10,7 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
+import dspy
 import pytest
 from command_runs import run
 from files import file_of
@@ -184,3 +185,22 @@ def test_pages_name_no_flag_that_no_command_has():
     flags = of_ours | {"--version", "--strict"}
     for page, text in COMMAND_PAGES.items():
         assert page.parent in SCRIPTS or {*FLAG.findall(text)} <= flags, page.name
+
+
+TONE = """\
+name: tone
+definition: how friendly the reply is
+inputs: {query: the question, reply: the reply}
+scale: [1, 5]
+"""
+
+
+@pytest.mark.usefixtures("here")
+def test_the_pages_code_with_questions_runs():
+    page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```python\n(import dataclasses\n.*?)```", page, re.DOTALL)
+    file_of(TONE, "tone.yaml")
+    names: dict[str, Any] = {"query": "When?", "reply": "On Monday, thank you."}
+    exec(block, names)
+    assert names["judge"].weights.slopes == {"thanks": 2.0, "rating": 0.5}
+    assert isinstance(names["judge"].program(), dspy.Module)

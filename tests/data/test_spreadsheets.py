@@ -242,6 +242,8 @@ def test_labels_in_memory_are_read_as_those_of_a_file(form):
     assert in_memory.outputs == data.read_labels(file, **how).outputs
     # The one rating that is missing is not made up.
     assert in_memory.outputs[4].ratings["relevance"] == (float(rows[4]["relevance"]),)
+    faulty = pd.DataFrame([*rows[:4], rows[4] | {"relevance": "five"}])
+    assert refusal(faulty, **how).startswith("DataFrame, row 5, field 'relevance': 'five'")
 
 
 def test_a_parquet_file_with_two_columns_of_a_name_is_refused():

@@ -67,6 +67,24 @@ def test_missing_scores_do_not_change_the_level():
 
 FRAME = pd.DataFrame(weather_rows(4, 3)).sample(frac=1, random_state=0)[:10]
 NO_IDS = FRAME.drop(columns="id")
+
+
+def test_judgements_are_a_frame_with_scores_labels_and_texts():
+    result = optimize.measure("relevance", FRAME)
+    frame = result.judgements
+    assert list(frame["id"]) == list(FRAME["id"])
+    assert frame["score"].tolist() == result.scored.scores.tolist()
+    assert frame["human"].tolist() == FRAME["relevance"].tolist()
+    assert list(frame["text_summary"]) == list(FRAME["summary"])
+    assert frame["score_failure"].isna().all()
+
+
+def test_a_flag_in_a_message_is_explained_for_python():
+    says = r"In Python, write map=\{'NAME': 'COLUMN'\} for --map"
+    with pytest.raises(data.LabelError, match=says):
+        optimize.measure("relevance", FRAME, map={"summary": "absent"})
+
+
 # Ids that are also labels of the index, but of other rows.
 OTHER_IDS = NO_IDS.reset_index(drop=True).assign(id=range(1, 11))
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from inspect import signature
 from pathlib import Path
 
 import pytest
@@ -10,13 +11,14 @@ from files import write_jsonl
 from openai_replies import error
 from rating_files import weather_rows
 
+import optimize
 from dspy_judges.errors import SettingsError, UsageError
 from judges.cli.main import make_parser
 from judges.loading import load
 from judges.scoring import SamplingPlan
 from optimize.__main__ import command
 from optimize.run import tune
-from optimize.tuning.settings import read_settings
+from optimize.tuning.settings import Settings, read_settings
 
 DIMENSION = """
 name: liveliness
@@ -213,3 +215,13 @@ def test_a_key_given_as_a_variable_name_is_refused_and_not_printed(name):
     with pytest.raises(SettingsError, match="takes the name of an environment variable") as error:
         settings(**{name: KEYS["JUDGE_KEY"]})
     assert "sk-judge" not in str(error.value)
+
+
+def test_the_keywords_of_tune_are_the_settings_of_a_run_with_their_defaults():
+    parameters = signature(optimize.tune).parameters
+    own = {"dimension", "pairwise", "data", "out", "quiet"}
+    settings = {*Settings.__struct_fields__}
+    assert parameters.keys() - own == settings - own
+    defaults = Settings(dimension="relevance")
+    for name in settings - own - {"map", "values", "lm"}:
+        assert parameters[name].default == getattr(defaults, name), name
