@@ -192,6 +192,14 @@ def test_what_a_frozen_judge_was_not_measured_with_is_noted_or_refused(openai_se
     assert "note: fluency was frozen for embedded" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("shipped", "has_note"), [("tuned", True), ("seed", False)])
+def test_a_judge_taught_by_constructed_labels_says_so(shipped, has_note):
+    data = {"name": "labels", "sha256": "0" * 64, "constructed": True}
+    judge = freeze("judge.json", data=data, shipped=shipped)
+    result = run(main, "score", judge, "--data", "in.csv", "--out", "o.csv")
+    assert ("note: fluency was tuned on constructed labels" in result.err) == has_note
+
+
 def test_a_taken_column_is_kept_and_rows_without_ids_are_numbered(openai_server, capsys):
     Path("in.csv").write_text("text,fluency\ns0,4\n")
     ask = ["score", "fluency", "--data", "in.csv", "--map", "summary=text", *LM, "--out"]

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from command_runs import json_of, run
 from files import read_jsonl, write_jsonl
-from judge_cases import DEADLINE, PAIR, PAIRED, ROW, TONE, WEIGHED
+from judge_cases import DEADLINE, PAIR, PAIRED, RELEVANCE, ROW, TLDR_CONCISE, TONE, WEIGHED
 from refusals import refuses
 
 import judges
@@ -76,6 +76,19 @@ def test_a_bad_question_of_a_definition_is_one_clear_line(text, why):
 RATED = [
     name for name in catalog.SUBJECT_BY_NAME if isinstance(catalog.find_subject(name), Dimension)
 ]
+
+
+@pytest.mark.parametrize(
+    ("subject", "names"),
+    [
+        (RELEVANCE, ["coherence", "consistency", "fluency"]),
+        (TLDR_CONCISE, []),
+        # Another definition is of no publication.
+        (replace(RELEVANCE, definition="mine"), []),
+    ],
+)
+def test_siblings_judge_the_same_text_by_the_same_source(subject, names):
+    assert [question.name for question in same_publication_questions(subject)] == names
 
 
 # The embedded model.

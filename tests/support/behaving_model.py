@@ -18,9 +18,10 @@ Behave = Callable[[str, Sampling, int], Answer | Awaitable[Answer]]
 
 
 class Model:
-    """Behaves by a function of (prompt, sampling, how often this prompt was asked before).
+    """A model whose replies a function makes, and which counts what it was asked.
 
-    What it behaves with may be one text for all samples, or something to wait for.
+    The function gets the last message, the sampling, and how often this message was asked before.
+    It returns one reply for all samples, a reply for each sample, or an awaitable of either.
     """
 
     has_logprobs = None
@@ -61,17 +62,20 @@ class Model:
 
 
 def number(reply: Reply) -> int:
+    """Read a reply that is a whole number; refuse any other."""
     if not reply.text.isdigit():
         raise NoScoreError(f"no number in {reply.text!r}")
     return int(reply.text)
 
 
 def asks(count: int, sampling: Sampling | None = None) -> Iterator[Request]:
+    """Yield so many requests, whose messages are the numbers from 0 on."""
     for i in range(count):
         yield Request([{"role": "user", "content": str(i)}], sampling or Sampling(), number)
 
 
 def echo(prompt: str, sampling: Sampling, before: int) -> str:
+    """Reply with the message itself."""
     return prompt
 
 
@@ -89,6 +93,7 @@ def rating_of_choice(prompt: str) -> int:
 
 
 def values_of(answers: Sequence[Response]) -> list[object]:
+    """The first value of each response, or None where it has none."""
     return [answer.values[0] if answer.values else None for answer in answers]
 
 

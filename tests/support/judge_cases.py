@@ -47,7 +47,7 @@ PAIR = {"query": "When?", "reply_a": "Good morning, on Friday.", "reply_b": "Fri
 
 
 def form(**values: object) -> str:
-    """A reply that gives these outputs."""
+    """A reply in the form that prompts ask for: each value under its header."""
     blocks = [f"[[ ## {name} ## ]]\n{value}" for name, value in values.items()]
     return "\n\n".join([*blocks, "[[ ## completed ## ]]"])
 

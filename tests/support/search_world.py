@@ -49,9 +49,10 @@ def shuffle(items: Items, seed: int) -> Items:
 
 @dataclass(slots=True)
 class Watch:
-    """The same judge, or another, which counts what it is asked for: a prompt and an item each.
+    """A judge that records each prompt and item that it is asked for.
 
-    It fails where that is told, and stops the process after so many items.
+    Its judgement fails where `fails` says so. After `stops_after` items it raises the exception
+    of Ctrl-C. `by` makes the other judgements, by default `judge`.
     """
 
     fails: Callable[[Prompt, Item], bool] = lambda prompt, item: False
