@@ -138,74 +138,80 @@ answer_patterns = lru_cache(maxsize=64)(AnswerPatterns)
 
 
 class Answer(NamedTuple):
-    """An answer in a reply, with its position; `value` is None if the answer is unclear."""
+    """An answer in a reply, with its position in the reply."""
 
-    value: float | str | None
-    kind: Heading
+    value: float | str
     position: int
 
 
 class _Line:
-    """A line of a reply: its heading, its answer, and the `reason` after the answer."""
+    """A line of a reply: its heading, and the answer at its start or after the heading.
+
+    `kind` is the kind of the heading, and `kind_above` that of a heading on the line above. An
+    answer is complete if nothing but a reason follows it.
+    """
 
     def __init__(
         self,
-        line: str,
+        match: re.Match[str],
         patterns: AnswerPatterns,
         answer_names: frozenset[str],
         line_above: "_Line | None",
     ) -> None:
-        self.opens_reply, self.kind_above = line_above is None, Heading.NONE
+        self.text, self.position, self.patterns = match[0].rstrip(), match.start(), patterns
+        self.kind_above = Heading.NONE
         if line_above and line_above.is_heading_alone:
             self.kind_above = line_above.kind
-        heading = _HEADING_PATTERN.match(line)
+        heading = _HEADING_PATTERN.match(self.text)
         if heading and patterns.answer_pattern.fullmatch(heading["heading"]):
             heading = None  # "B: it is precise" begins with an answer and not with a heading
         self.heading_kind = heading_kind(heading["heading"], answer_names) if heading else None
-        answer_start = heading.end() if heading else 0
-        text_after = line[answer_start:].strip(_SURROUNDING_CHARACTERS)
-        self.is_heading_alone: bool = heading is not None and not text_after
-        answer = patterns.answer_pattern.match(line, answer_start)
-        is_complete = answer and _REASON_PATTERN.match(line, answer.end())
-        self.answer = answer if is_complete else None
-        self.reason = line[self.answer.end() :] if self.answer else ""
+        start = heading.end() if heading else 0
+        text_after_heading = self.text[start:].strip(_SURROUNDING_CHARACTERS)
+        self.is_heading_alone: bool = heading is not None and not text_after_heading
+        self.is_unclear = _UNCLEAR_ANSWER.match(self.text, start) is not None
+        self.answer = patterns.answer_pattern.match(self.text, start)
+        self.reason = self.text[self.answer.end() :] if self.answer else ""
+        self.is_complete = self.answer and _REASON_PATTERN.match(self.text, self.answer.end())
+        self.is_answer_alone = self.is_complete and not self.reason.strip(_AFTER_LONE_ANSWER)
+        self.is_answer_first = self.is_complete and not (line_above or self.reason.endswith("?"))
         kinds = (form(self) for form in FORMS)
         self.kind: Heading = next((kind for kind in kinds if kind is not None), Heading.NONE)
-        # An unclear answer is "N/A" or "~4"; an incomplete one goes on after the value: "3 or 4".
-        is_unclear = self.kind >= Heading.ANSWER and _UNCLEAR_ANSWER.match(line, answer_start)
-        is_incomplete = self.kind >= Heading.OTHER and answer and not is_complete
-        self.has_no_clear_answer = bool(is_unclear or is_incomplete)
+
+    @property
+    def answer_kind(self) -> Heading:
+        """The kind of the answer that the line states, clear or not; NONE if it states none."""
+        if self.is_complete:
+            return max(self.kind, Heading.OTHER) if self.kind else Heading.NONE
+        # An incomplete answer is "3 or 4". Under a heading of the answer, "N/A" is one, too.
+        is_incomplete = self.answer and self.kind >= Heading.OTHER
+        is_unclear = self.is_unclear and self.kind >= Heading.ANSWER
+        return self.kind if is_incomplete or is_unclear else Heading.NONE
+
+    @property
+    def value(self) -> float | str | None:
+        """The value of the line's answer; None for an unclear answer."""
+        if not self.answer or not self.is_complete or self.kind is Heading.UNRELATED:
+            return None
+        return self.patterns.stated_value(self.answer)
+
+    @property
+    def text_after_answer(self) -> str:
+        """The reason after the line's answer; the whole line if it states no complete answer."""
+        return self.reason if self.is_complete and self.kind else self.text
 
 
-def _quoted_value(line: _Line) -> Heading | None:
-    """Return UNRELATED if the line above says that the line is a quotation: "The text says:"."""
-    return Heading.UNRELATED if line.kind_above is Heading.UNRELATED else None
-
-
-def _answer_after_heading(line: _Line) -> Heading | None:
-    """Return the kind of the heading, as in "Rating: 4"; a key of JSON is a heading, too."""
-    return line.heading_kind
-
-
-def _answer_alone(line: _Line) -> Heading | None:
-    """Return ANSWER for an answer that fills its line: "4"; the line above may have the heading."""
-    is_alone = line.answer and not line.reason.strip(_AFTER_LONE_ANSWER)
-    return line.kind_above or Heading.ANSWER if is_alone else None
-
-
-def _answer_before_reason(line: _Line) -> Heading | None:
-    """Return OTHER for an answer that opens the reply, as in "4 - clear" or "B: it is precise"."""
-    is_answer_first = line.opens_reply and line.answer and not line.reason.endswith("?")
-    return Heading.OTHER if is_answer_first else None
-
-
-# The forms in which a line states an answer, in the order in which they are tried. Each function
-# returns the kind of heading that the answer has; None if the line does not have the form.
+# The forms in which a line states an answer, in the order in which they are tried. A form gives the
+# answer the kind of its heading; it gives None if the line does not have the form.
 FORMS: tuple[Callable[[_Line], Heading | None], ...] = (
-    _quoted_value,
-    _answer_after_heading,
-    _answer_alone,
-    _answer_before_reason,
+    # The line is a quotation, since the line above says "The text says:".
+    lambda line: Heading.UNRELATED if line.kind_above is Heading.UNRELATED else None,
+    # The answer follows a heading, as in "Rating: 4"; a key of JSON is a heading, too.
+    lambda line: line.heading_kind,
+    # The answer fills the line, as in "4"; the line above may be its heading.
+    lambda line: (line.kind_above or Heading.ANSWER) if line.is_answer_alone else None,
+    # The answer opens the reply and a reason follows, as in "4 - clear" or "B: it is precise".
+    lambda line: Heading.OTHER if line.is_answer_first else None,
 )
 
 
@@ -219,22 +225,25 @@ def find_answer(
     """
     stripped_text = text.strip(_SURROUNDING_CHARACTERS).rstrip(".*")
     if (choice := patterns.choice_by_text.get(stripped_text.lower())) is not None:
-        return Answer(choice, Heading.ANSWER, text.index(stripped_text))
+        return Answer(choice, text.index(stripped_text))
     if len(text.strip()) > MAX_REPLY_LENGTH:
         raise NoScoreError(f"more than {MAX_REPLY_LENGTH:,} characters: {quote(text)}")
     answer_names = frozenset(re.findall(r"[^\W\d_]+", " ".join(headings).lower()))
-    answers, text_by_position = _find_answers(plain_text(text, patterns), patterns, answer_names)
-    kind = max((answer.kind for answer in answers), default=Heading.NONE)
+    lines: list[_Line] = []
+    for match in re.finditer(r"\S[^\n]*", plain_text(text, patterns)):
+        lines.append(_Line(match, patterns, answer_names, lines[-1] if lines else None))
+    kind = max((line.answer_kind for line in lines), default=Heading.NONE)
     if kind < (Heading.ANSWER if needs_heading else Heading.OTHER):
         return None
-    answers = [answer for answer in answers if answer.kind == kind]
-    position = answers[-1].position
-    text_after = "\n".join(text for start, text in text_by_position.items() if start >= position)
+    answer_lines = [line for line in lines if line.answer_kind == kind]
+    last_line = answer_lines[-1]
+    text_after = "\n".join(line.text_after_answer for line in lines[lines.index(last_line) :])
     later_values = map(patterns.stated_value, patterns.later_pattern.finditer(text_after))
-    stated_values = {answer.value for answer in answers}.union(set(later_values) - {None})
-    if None in stated_values or len(stated_values) > 1 or _WITHDRAWAL_PHRASE.search(text_after):
+    values = {line.value for line in answer_lines}.union(set(later_values) - {None})
+    value = values.pop() if len(values) == 1 else None
+    if not last_line.answer or value is None or _WITHDRAWAL_PHRASE.search(text_after):
         raise NoScoreError(f"not one clear answer in {quote(text)}")
-    return answers[-1]
+    return Answer(value, last_line.position + last_line.answer.start("value"))
 
 
 def plain_text(text: str, patterns: AnswerPatterns) -> str:
@@ -252,26 +261,3 @@ def plain_text(text: str, patterns: AnswerPatterns) -> str:
         return (f"\n{name}:" if name else "\n").ljust(len(markup_match[0]))
 
     return _HEADING_MARKUP.sub(as_heading, text)
-
-
-def _find_answers(
-    cleaned_text: str, patterns: AnswerPatterns, answer_names: frozenset[str]
-) -> tuple[list[Answer], dict[int, str]]:
-    """Return all answers in a plain text, and the texts between answers by their positions."""
-    answers: list[Answer] = []
-    text_by_position: dict[int, str] = {}
-    line = None
-    for line_match in re.finditer(r"\S[^\n]*", cleaned_text):
-        line_text, position = line_match[0].rstrip(), line_match.start()
-        line = _Line(line_text, patterns, answer_names, line)
-        if line.answer and line.kind:
-            is_unrelated = line.kind is Heading.UNRELATED
-            value = None if is_unrelated else patterns.stated_value(line.answer)
-            value_position = position + line.answer.start("value")
-            answers.append(Answer(value, max(line.kind, Heading.OTHER), value_position))
-            text_by_position[position + line.answer.end()] = line.reason
-            continue
-        text_by_position[position] = line_text
-        if line.has_no_clear_answer:
-            answers.append(Answer(None, line.kind, position))
-    return answers, text_by_position

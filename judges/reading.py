@@ -136,7 +136,7 @@ def _read_choice(
     """Return the choice that a section of a reply states, and the position of the choice."""
     patterns = answer_patterns(field.allowed_values)
     answer = find_answer(section, patterns, headings, needs_heading)
-    if answer is None or answer.value is None:
+    if answer is None:
         first, *_, last = field.allowed_values
         choices_text = f"from {first} to {last}" if patterns.is_numeric else f"{first} or {last}"
         raise NoScoreError(f"no {field.name} {choices_text} in {quote(section)}")

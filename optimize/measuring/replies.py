@@ -173,7 +173,7 @@ def _read_answer(reply: str, patterns: AnswerPatterns, headings: Collection[str]
     text = reply[slice(*reply_text_span(reply))]
     sentences = _SENTENCE_END.sub("\n", text)
     answer = find_answer(text, patterns, headings) or find_answer(sentences, patterns, headings)
-    if answer and answer.value is not None:
+    if answer:
         return answer.value
     values = set(_values_in_sentences(plain_text(sentences, patterns), patterns))
     value = values.pop() if len(values) == 1 else None
